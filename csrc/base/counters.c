@@ -1,0 +1,8 @@
+#include "base/counters.h"
+
+#define X(name, title) #name,
+const char *const spp_loss_keys[SPP_LOSS_COUNT] = {SPP_LOSSES(X)};
+#undef X
+#define X(name, title) title,
+const char *const spp_loss_titles[SPP_LOSS_COUNT] = {SPP_LOSSES(X)};
+#undef X

@@ -1,0 +1,218 @@
+/* Finding threads and arming them, from outside: no thread registers itself. All by the drain thread. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "core/resolve.h"
+#include "core/run.h"
+
+/* Names given before their thread was found. */
+#define EARLY_NAMES 256
+static struct {
+    int32_t tid;
+    char name[128];
+} early[EARLY_NAMES];
+static uint32_t early_n;
+static spp_map slot_of_tid; /* under the drain lock */
+
+/* Appends `text` as the inside of a JSON string; bytes that are not ASCII go through as they are. */
+static void append_json(spp_bytes *to, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        char escaped[8];
+        int n = c == '"' || c == '\\' ? snprintf(escaped, sizeof escaped, "\\%c", c)
+                : c < 0x20            ? snprintf(escaped, sizeof escaped, "\\u%04x", c)
+                                      : snprintf(escaped, sizeof escaped, "%c", c);
+        spp_bytes_append(to, escaped, (size_t)n);
+    }
+}
+
+/* Drain lock held. */
+static void say_thread(uint32_t id, int32_t tid, const char *name) {
+    char head[80];
+    spp_bytes *to = &spp_now.thread_text;
+    int n = snprintf(head, sizeof head, "%s{\"id\":%u,\"tid\":%d,\"name\":\"", to->n ? "," : "", id, tid);
+    spp_bytes_append(to, head, (size_t)n);
+    append_json(to, name);
+    spp_bytes_append(to, "\"}", 2);
+}
+
+void spp_run_name(int32_t tid, const char *name) {
+    spp_os_lock();
+    uint32_t slot = spp_map_get(&slot_of_tid, (uint64_t)tid, 0);
+    if (slot != SPP_MAP_NONE) {
+        say_thread(spp_threads[slot].id, tid, name);
+    } else if (early_n < EARLY_NAMES) {
+        early[early_n].tid = tid;
+        snprintf(early[early_n].name, sizeof early[early_n].name, "%s", name);
+        early_n++;
+    }
+    spp_os_unlock();
+    spp_os_bell_ring(&spp_cap.bell); /* a thread that was just born is found at once */
+}
+
+static spp_thread *free_slot(void) {
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_FREE) return &spp_threads[i];
+    }
+    if (used == SPP_THREADS_MAX) return NULL;
+    atomic_store_explicit(&spp_threads_used, used + 1, memory_order_release);
+    return &spp_threads[used];
+}
+
+/* Drain lock held. */
+static void introduce(spp_thread *t) {
+    char name[64] = "";
+    spp_map_add(&slot_of_tid, (uint64_t)t->tid, 0, (uint32_t)(t - spp_threads));
+    (void)spp_os_thread_name(t->tid, name, sizeof name);
+    const char *best = name;
+    for (uint32_t i = 0; i < early_n; i++) {
+        if (early[i].tid == t->tid) best = early[i].name;
+    }
+    say_thread(t->id, t->tid, best);
+}
+
+static void arm_thread(int32_t tid, bool first) {
+    spp_thread *t = free_slot();
+    if (t == NULL || spp_capture_prepare(t, tid, spp_now.next_id, spp_now.clock) != 0) return;
+    if (!first && spp_now.clock != SPP_CLOCK_WALL) {
+        /* What it ran before it was found is lost, and known exactly: its clock began at 0. */
+        t->losses[SPP_LOSS_before_found] = t->cpu_start / spp_now.interval_ns;
+    }
+    spp_os_lock();
+    introduce(t);
+    atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
+    spp_os_unlock();
+    spp_now.next_id++;
+    if (spp_now.clock == SPP_CLOCK_WALL) {
+        t->trigger.perf_fd = -1;
+        t->trigger.has_timer = 0;
+        return;
+    }
+    if (spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0) return;
+    /* Out of descriptors, most likely: a timer needs none. */
+    t->clock = SPP_CLOCK_TIMER;
+    if (spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0) return;
+    spp_os_lock();
+    atomic_store_explicit(&t->state, SPP_THREAD_FREE, memory_order_release);
+    (void)spp_map_remove(&slot_of_tid, (uint64_t)tid, 0);
+    spp_os_unlock();
+}
+
+/* The thread is gone, or is to be left alone. Its trigger goes first, then its queue is read to the end. */
+static void end_thread(spp_thread *t) {
+    atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
+    spp_os_trigger_disarm(&t->trigger);
+    while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
+    spp_os_lock();
+    if (t->repeats > 0) {
+        uint64_t until = atomic_load(&t->given_ns);
+        spp_resolve_emit_stood(t, until, until - t->written_ns, t->repeats);
+        t->repeats = 0;
+    }
+    spp_resolve_queue(t);
+    (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
+    spp_os_unlock();
+    spp_account_end(t);
+}
+
+static void see_thread(void *arg, int32_t tid) {
+    const bool *first = arg;
+    if ((spp_now.drain && tid == spp_os_worker_tid(spp_now.drain)) ||
+        (spp_now.sampler && tid == spp_os_worker_tid(spp_now.sampler))) {
+        return;
+    }
+    spp_os_lock();
+    uint32_t slot = spp_map_get(&slot_of_tid, (uint64_t)tid, 0);
+    spp_os_unlock();
+    if (slot != SPP_MAP_NONE) {
+        spp_threads[slot].seen = true;
+        return;
+    }
+    arm_thread(tid, *first);
+    spp_os_lock();
+    slot = spp_map_get(&slot_of_tid, (uint64_t)tid, 0);
+    spp_os_unlock();
+    if (slot != SPP_MAP_NONE) spp_threads[slot].seen = true;
+}
+
+void spp_watch_scan(bool first) {
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) spp_threads[i].seen = false;
+    if (first) {
+        early_n = 0;
+        spp_map_free(&slot_of_tid);
+    }
+    if (spp_os_threads(see_thread, &first) != 0) return; /* no /proc: keep what we have */
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ARMED && !spp_threads[i].seen) end_thread(&spp_threads[i]);
+    }
+    early_n = 0;
+}
+
+/* Slots of ended threads serve again once their last samples were stored; called right after that. */
+static void free_ended(void) {
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ENDED) atomic_store(&spp_threads[i].state, SPP_THREAD_FREE);
+    }
+}
+
+/* Threads that block the signal get no tick: told by a clock that moves while no tick comes. */
+static void care_blocked(spp_thread *t) {
+    uint64_t cpu, ticks = t->ticks;
+    if (spp_now.clock == SPP_CLOCK_WALL || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return;
+    if (cpu < t->watched_cpu) { /* another thread got its id: found anew by the next scan */
+        end_thread(t);
+        return;
+    }
+    bool silent = ticks == t->watched_ticks && cpu - t->watched_cpu > 20 * spp_now.interval_ns + 50000000;
+    if (silent && spp_os_thread_blocks(t->tid)) {
+        uint64_t due = (cpu - t->cpu_start) / spp_now.interval_ns;
+        if (due > ticks) {
+            atomic_fetch_add(&t->losses[SPP_LOSS_signals_blocked], due - ticks);
+            atomic_fetch_add(&t->ticks, due - ticks);
+            atomic_store(&t->given_ns, cpu);
+            ticks = due;
+        }
+    }
+    if (silent || ticks != t->watched_ticks) {
+        t->watched_cpu = cpu;
+        t->watched_ticks = ticks;
+    }
+}
+
+void spp_watch_care(void) {
+    enum { BATCH = 64 };
+    uintptr_t sps[BATCH], ends[BATCH];
+    spp_thread *who[BATCH];
+    size_t n = 0;
+    uint32_t used = spp_threads_used;
+    free_ended();
+    for (uint32_t i = 0; i < used; i++) {
+        spp_thread *t = &spp_threads[i];
+        if (t->state != SPP_THREAD_ARMED) continue;
+        uintptr_t sp = t->stack_sp;
+        if (sp != 0 && t->stack_end == 0 && n < BATCH) {
+            sps[n] = sp;
+            who[n++] = t;
+        }
+        care_blocked(t);
+    }
+    if (n > 0 && spp_os_region_ends(sps, ends, n) == 0) {
+        for (size_t i = 0; i < n; i++) atomic_store(&who[i]->stack_end, ends[i]);
+    }
+}
+
+void spp_watch_disarm_all(void) {
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ARMED) care_blocked(&spp_threads[i]);
+    }
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ARMED) end_thread(&spp_threads[i]);
+    }
+}

@@ -1,0 +1,42 @@
+/* The run: finds threads, arms and disarms them, wakes the drain, keeps the account of ticks. */
+#ifndef SPPROF_CORE_ARM_H
+#define SPPROF_CORE_ARM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/vec.h"
+#include "os/os.h"
+
+typedef struct {
+    int fd; /* owned by the run from here on */
+    spp_clock clock;
+    uint64_t interval_ns;
+    uint32_t max_depth;
+    const void *header; /* a JSON object with at least one key; start_ns is added */
+    size_t header_n;
+} spp_options;
+
+/* Where thread states come from (module/tstate.c). Both without the GIL. */
+typedef struct {
+    uintptr_t (*own)(void);           /* of the calling thread; handler */
+    uintptr_t (*of_thread)(int32_t tid); /* of another thread, by guarded reads; 0: none or unknown */
+    uint64_t *births;                 /* the interpreter's count of thread states ever made, or NULL */
+} spp_thread_states;
+
+/* Called with the GIL held or not, by one thread at a time. -1 with errno and *why. */
+int spp_run_start(const spp_options *options, const spp_thread_states *states, const char **why);
+void spp_run_stop(void);
+void spp_run_pause(bool paused);
+bool spp_run_active(void);
+bool spp_run_paused(void);
+
+/* The account, as a JSON object (docs/file-format.md, block A); also after the run. Any thread. */
+void spp_run_account(spp_bytes *to);
+/* A thread's name for people; name is UTF-8. Any thread. */
+void spp_run_name(int32_t tid, const char *name);
+
+extern const char *const spp_clock_names[SPP_CLOCK_COUNT];
+
+#endif

@@ -1,0 +1,105 @@
+/* What the profiler keeps of each thread, and the handler that takes its samples.
+ *
+ * A thread's record lives in a slab that is never unmapped, so a late signal always finds memory. Fields are grouped by
+ * who writes them; everything shared between threads is atomic. */
+#ifndef SPPROF_CORE_CAPTURE_H
+#define SPPROF_CORE_CAPTURE_H
+
+#include "base/counters.h"
+#include "base/sample.h"
+#include "core/frames.h"
+#include "core/queue.h"
+#include "os/os.h"
+
+typedef enum { SPP_THREAD_FREE, SPP_THREAD_ARMED, SPP_THREAD_ENDED } spp_thread_state;
+
+typedef struct spp_thread {
+    /* the watch: written while disarmed, then constant while armed */
+    _Atomic uint32_t state;
+    int32_t tid;
+    uint32_t id; /* its number in the file */
+    spp_clock clock;
+    spp_os_trigger trigger;
+    uint64_t cpu_start; /* its CPU clock when armed */
+
+    /* the handler, on its own thread */
+    _Atomic uint32_t busy; /* a handler is running */
+    uint32_t epoch;        /* death epoch of the previous sample's addresses */
+    spp_frame *now, *prev; /* leaf first; swapped after each sample */
+    uint32_t prev_depth;
+    uint64_t last_ns;      /* monotonic, at the last tick */
+    _Atomic uint64_t given_ns; /* CPU time (wall mode: monotonic time) that samples so far stand for */
+    uint64_t period_ns;    /* what the trigger is set to */
+    uint32_t until_sync;   /* ticks until the CPU clock is read and the period drawn anew: a group */
+    uint64_t group_cpu;    /* CPU clock when this group began */
+    uint32_t group_ticks;  /* ticks of it so far, missed ones too */
+    uint32_t in_user;      /* clock perf-user: looks in a row that met no system call */
+    uint64_t random;
+    spp_known known;
+    spp_queue queue;
+
+    /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
+    _Atomic uint64_t ticks, taken, truncated;
+    _Atomic uint64_t losses[SPP_LOSS_COUNT]; /* by anyone: read-modify-write */
+    _Atomic uintptr_t tstate;    /* as last seen by the handler */
+    _Atomic uintptr_t stack_sp;  /* where the stack was first seen */
+    _Atomic uintptr_t stack_end; /* filled in by the watch */
+
+    /* the sampler (wall mode); the counters are read by anyone */
+    _Atomic uint64_t asked, stood, repeated; /* signals sent, stacks walked from outside, ticks that repeated one */
+    uint64_t stood_cpu;                      /* CPU clock at the last standing sample; UINT64_MAX: none */
+    uint64_t written_ns;                     /* when that stack was last emitted, by this thread's weights */
+    uint32_t repeats;                        /* ticks since then */
+    uint32_t *stood_path, stood_depth, stood_marks; /* its frame ids, root first */
+
+    /* under the drain lock: frames of the handler's last sample, root first, as frame ids */
+    uint32_t *path;
+    /* the drain thread alone: the stack stored last, root first, and its trie nodes (node 0 first) */
+    uint32_t *nodes;
+    uint32_t *node_frames;
+    uint32_t node_depth;
+    uint64_t file_us, file_step;
+    int64_t file_carry_ns;
+    bool seen;             /* the watch: found in this scan */
+    uint64_t watched_cpu;  /* the watch: CPU clock at its last look */
+    uint64_t watched_ticks;
+} spp_thread;
+
+#define SPP_THREADS_MAX 8192u
+
+/* The state that handlers read. Written while nothing is armed, but `active` and `epoch`. */
+typedef struct {
+    _Atomic uint32_t active; /* 0: every tick is ignored; 1: sampling; 2: paused */
+    _Atomic uint32_t epoch;  /* how many code objects died */
+    uint32_t max_depth;
+    uint64_t interval_ns;
+    uint32_t group; /* ticks that share a period */
+    uintptr_t (*thread_state)(void); /* of the calling thread; async-signal-safe */
+    _Atomic(uint64_t *) births;      /* the interpreter's count of thread states; NULL if unknown */
+    uint64_t births_seen;
+    spp_os_bell bell; /* wakes the watch */
+} spp_capture;
+extern spp_capture spp_cap;
+extern spp_thread *spp_threads;            /* slab of SPP_THREADS_MAX */
+extern _Atomic uint32_t spp_threads_used;  /* slots ever used */
+
+int spp_capture_init(void); /* makes the slab; once */
+bool spp_capture_valid(const void *cookie);
+
+/* Before arming: gives the thread its buffers and forgets its past. -1: no memory. */
+int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock clock);
+
+/* Handler: spp_os_tick_fn. */
+void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context);
+
+/* A queue record: word 0 monotonic ns; word 1 weight ns; word 2 depth | marks << 16 | fresh << 32 | count << 48, then two
+ * words for each of the `fresh` leaf-most frames, root-most of them first; the other depth - fresh frames, at the root, are
+ * those of the previous record. */
+#define SPP_RECORD_WORDS 3u
+
+/* TSC cycles of recent handler runs, for bench/. */
+#define SPP_CYCLES_KEPT 65536u
+extern uint32_t *spp_cycles;
+extern _Atomic uint64_t spp_cycles_count;
+
+#endif

@@ -1,0 +1,306 @@
+#include "core/frames.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "os/os.h"
+#include "py/layout.h"
+
+spp_python spp_py;
+
+#define INLINE static inline __attribute__((always_inline))
+#define CHUNKS_MAX 4096 /* data stack chunks that a walk looks at */
+
+/* ---- the two memories */
+
+/* A few pages of another thread's memory, copied whole; a walk touches its frames' pages again and again. */
+#define PAGE 4096u
+#define PAGES 16u
+typedef struct {
+    uintptr_t page[PAGES];
+    uint32_t next;
+    bool failed;
+    uint8_t bytes[PAGES][PAGE];
+} copies;
+
+static const uint8_t *copied(copies *c, uintptr_t addr) {
+    uintptr_t page = addr & ~(uintptr_t)(PAGE - 1);
+    for (uint32_t i = 0; i < PAGES; i++) {
+        if (c->page[i] == page) return c->bytes[i] + (addr - page);
+    }
+    uint32_t slot = c->next++ % PAGES;
+    c->page[slot] = 0;
+    if (spp_os_read(c->bytes[slot], page, PAGE) != 0) {
+        c->failed = true;
+        return NULL;
+    }
+    c->page[slot] = page;
+    return c->bytes[slot] + (addr - page);
+}
+
+/* `c` NULL: in place. All fields read are aligned to their size, so none crosses a page. */
+#define READER(name, type)                                                       \
+    INLINE type name(copies *c, uintptr_t addr) {                                \
+        if (c == NULL) return *(const volatile type *)addr;                      \
+        type value = 0;                                                          \
+        const uint8_t *at = (addr & (sizeof(type) - 1)) ? NULL : copied(c, addr); \
+        if (at != NULL) memcpy(&value, at, sizeof value);                        \
+        return value;                                                            \
+    }
+READER(word, uint64_t)
+READER(half, int32_t)
+READER(byte, uint8_t)
+
+/* Whether [addr, addr + n) can be read, n <= 4096: its first and last word decide. */
+INLINE bool there(copies *c, uintptr_t addr, size_t n) {
+    if (c != NULL) return copied(c, addr) != NULL && copied(c, addr + n - 1) != NULL;
+    if (!spp_os_readable(addr)) return false;
+    return ((addr ^ (addr + n - 1)) & ~(uintptr_t)(PAGE - 1)) == 0 || spp_os_readable(addr + n - 1);
+}
+
+/* ---- code objects and offsets */
+
+INLINE uint32_t code_bytes(copies *c, uintptr_t code) {
+    if (SPP_L_CODE_CODEOBJ >= 0) { /* 3.9, 3.10: a bytes object; its length is not worth a cache line */
+        return UINT32_MAX;
+    }
+    return (uint32_t)(word(c, code + SPP_L_OB_SIZE) * 2u);
+}
+
+/* Checks that `code` is a live code object; *bytes gets the length of its instructions. `suspect`: it may not even be
+ * mapped, since 3.11 and 3.12 link a frame before it is complete. */
+INLINE bool check_code(spp_walk *w, copies *c, uintptr_t code, bool suspect, uint32_t *bytes) {
+    if (code == 0 || (code & 7)) return false;
+    uint32_t slot = (uint32_t)((code >> 4) ^ (code >> 12)) & (SPP_KNOWN_CODES - 1);
+    spp_known *known = w->known;
+    if (known != NULL && known->code[slot] == code && known->epoch[slot] == w->epoch) {
+        *bytes = known->bytes[slot];
+        return true;
+    }
+    if (suspect && !there(c, code, SPP_L_CODE_SIZE)) return false;
+    if (word(c, code + SPP_L_OB_TYPE) != spp_py.code_type) return false;
+    *bytes = code_bytes(c, code);
+    if (known != NULL) {
+        known->code[slot] = code;
+        known->epoch[slot] = w->epoch;
+        known->bytes[slot] = *bytes;
+    }
+    return true;
+}
+
+INLINE uint32_t instruction_offset(copies *c, uintptr_t frame, uintptr_t code, uint32_t *extra) {
+    *extra = 0;
+    if (SPP_L_CHAIN == 1) {
+        int32_t lasti = half(c, frame + SPP_L_FRAME_INSTR);
+        return lasti < 0 ? SPP_OFFSET_NONE : (uint32_t)lasti * (uint32_t)SPP_L_INSTR_SCALE;
+    }
+    uintptr_t start = code + (uintptr_t)SPP_L_CODE_BYTECODE;
+    if (SPP_L_FRAME_TLBC >= 0) {
+        int32_t index = half(c, frame + (uintptr_t)SPP_L_FRAME_TLBC);
+        uintptr_t copies_of_code = word(c, code + (uintptr_t)SPP_L_CODE_TLBC);
+        if (index > 0 && copies_of_code != 0) {
+            start = word(c, copies_of_code + (uintptr_t)SPP_L_TLBC_ENTRIES + 8u * (uint32_t)index);
+            *extra = (uint32_t)index;
+        }
+    }
+    uint64_t offset = word(c, frame + SPP_L_FRAME_INSTR) - start;
+    /* Before the first instruction (3.11, 3.12 point one unit before it) there is no offset yet. */
+    return (int64_t)offset == -2 ? SPP_OFFSET_NONE : offset >= UINT32_MAX ? UINT32_MAX - 1 : (uint32_t)offset;
+}
+
+/* Appends a frame whose place is proven. */
+INLINE enum spp_loss add_frame(spp_walk *w, copies *c, uintptr_t frame, bool suspect) {
+    uintptr_t code = word(c, frame + SPP_L_FRAME_CODE) & (uintptr_t)SPP_L_FRAME_CODE_MASK;
+    uint32_t bytes, extra;
+    if (!check_code(w, c, code, suspect, &bytes)) return SPP_LOSS_bad_code;
+    uint32_t offset = instruction_offset(c, frame, code, &extra);
+    if (offset != SPP_OFFSET_NONE && offset >= bytes) return SPP_LOSS_bad_offset;
+    w->out[w->depth].code = code;
+    w->out[w->depth].offset = offset;
+    w->out[w->depth].extra = extra;
+    w->depth++;
+    return SPP_LOSS_NONE;
+}
+
+/* ---- 3.9, 3.10: frame objects */
+
+INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
+    uintptr_t frame = word(c, w->tstate + SPP_L_TS_FRAME);
+    while (frame != 0) {
+        if (w->depth == w->max) {
+            w->marks |= SPP_SAMPLE_TRUNCATED;
+            return SPP_LOSS_NONE;
+        }
+        if (frame & 7) return SPP_LOSS_bad_frame;
+        if (word(c, frame + SPP_L_OB_TYPE) != spp_py.frame_type) return SPP_LOSS_bad_frame;
+        enum spp_loss loss = add_frame(w, c, frame, false);
+        if (loss != SPP_LOSS_NONE) return loss;
+        frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
+    }
+    return SPP_LOSS_NONE;
+}
+
+/* ---- 3.11+: frames in data stack chunks, on the C stack, in generators */
+
+#if SPP_L_CHAIN != 1
+
+/* The chunk in which the walk is: frames go down in it, then to older chunks, never back. */
+typedef struct {
+    uintptr_t at, low, top; /* frames lie in [low, top) */
+    uintptr_t lowest;       /* the lowest frame seen in any chunk: that must be the first of the root chunk */
+    uintptr_t last;         /* the last frame seen in this chunk */
+} chunk;
+
+INLINE void enter_chunk(chunk *k, copies *c, uintptr_t at, uintptr_t top) {
+    k->at = at;
+    k->low = at + SPP_L_CHUNK_DATA;
+    k->top = top != 0 ? top : k->low + 8u * word(c, at + SPP_L_CHUNK_TOP);
+    k->last = UINTPTR_MAX;
+}
+
+/* Moves k to the chunk that holds `frame`, this one or an older one. */
+INLINE bool in_chunks(chunk *k, copies *c, uintptr_t frame) {
+    if (frame >= k->low && frame < k->top) return true;
+    chunk older = *k;
+    for (int n = 0; n < CHUNKS_MAX; n++) {
+        uintptr_t previous = older.at != 0 ? word(c, older.at + SPP_L_CHUNK_PREVIOUS) : 0;
+        if (previous == 0) return false;
+        enter_chunk(&older, c, previous, 0);
+        if (frame >= older.low && frame < older.top) {
+            older.lowest = k->lowest;
+            *k = older;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Rule (e): 3.13+ links a frame before datastack_top moves past it, and unlinks it after top moved back. */
+INLINE bool is_newest(spp_walk *w, copies *c, uintptr_t frame) {
+    if (SPP_L_CHAIN != 3 || w->depth != 0) return false;
+    if (frame == word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP)) return true;
+    if (SPP_L_TS_CACHED_CHUNK < 0) return false;
+    uintptr_t cached = word(c, w->tstate + (uintptr_t)SPP_L_TS_CACHED_CHUNK);
+    return cached != 0 && frame == cached + SPP_L_CHUNK_DATA;
+}
+
+INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame) {
+    if (SPP_L_TS_BASE_FRAME >= 0 && frame == word(c, w->tstate + (uintptr_t)SPP_L_TS_BASE_FRAME)) return true;
+    if (c != NULL) { /* a standing thread is consistent: what the frame says of itself is true */
+        if (!there(c, frame, SPP_L_FRAME_SIZE)) return false;
+        uint8_t owner = byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER);
+        return owner >= SPP_L_OWNER_ENTRY_MIN && owner <= SPP_L_OWNER_ENTRY_MAX;
+    }
+    if (frame < w->sp) return false;
+    if (w->stack_end != 0) return frame < w->stack_end;
+    /* The stack's end is not known yet: near enough, and readable, and the caller checks what it says of itself. */
+    return frame - w->sp < (64u << 20) && there(c, frame, SPP_L_FRAME_SIZE);
+}
+
+/* Rule (b): what an entry frame says of itself. */
+INLINE bool entry_holds(spp_walk *w, copies *c, uintptr_t frame, uint8_t owner) {
+    if (owner < SPP_L_OWNER_ENTRY_MIN || owner > SPP_L_OWNER_ENTRY_MAX) return false;
+    uintptr_t code = word(c, frame + SPP_L_FRAME_CODE) & (uintptr_t)SPP_L_FRAME_CODE_MASK;
+    if (SPP_L_INTERP_TRAMPOLINE >= 0) {
+        uintptr_t interp = word(c, w->tstate + SPP_L_TS_INTERP);
+        return code == word(c, interp + (uintptr_t)SPP_L_INTERP_TRAMPOLINE);
+    }
+    return code == spp_py.none;
+}
+
+/* Rule (c): a frame that is neither in a chunk nor on the stack is a generator's. */
+INLINE bool generator_holds(copies *c, uintptr_t frame, bool trusted) {
+    uintptr_t generator = frame - (uintptr_t)SPP_L_GEN_IFRAME;
+    if (!trusted && !there(c, generator, (size_t)SPP_L_GEN_IFRAME + SPP_L_FRAME_SIZE)) return false;
+    uintptr_t type = word(c, generator + SPP_L_OB_TYPE);
+    if (type != spp_py.gen_type && type != spp_py.coro_type && type != spp_py.async_gen_type) return false;
+    if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_GENERATOR) return false;
+    /* Before 3.13 a generator that just finished keeps its frame but has lost its caller. */
+    if (SPP_L_CHAIN == 2 && (int8_t)byte(c, generator + (uintptr_t)SPP_L_GEN_STATE) != SPP_L_GEN_EXECUTING) {
+        return word(c, frame + SPP_L_FRAME_PREVIOUS) != 0;
+    }
+    return true;
+}
+
+INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
+    uintptr_t anchor = word(c, w->tstate + SPP_L_TS_FRAME);
+    if (SPP_L_CHAIN == 3 || anchor == 0) return anchor;
+    /* Rule (f): the cframe lies in the thread state or on the C stack. */
+    bool inside = anchor >= w->tstate && anchor < w->tstate + SPP_L_TS_SIZE;
+    bool on_stack = c != NULL || (anchor >= w->sp && (w->stack_end != 0 ? anchor < w->stack_end : there(c, anchor, 32)));
+    if (!inside && !on_stack) {
+        *loss = SPP_LOSS_bad_cframe;
+        return 0;
+    }
+    return word(c, anchor + (uintptr_t)SPP_L_CFRAME_CURRENT);
+}
+
+/* Whether the walk's lowest data-stack frame is the first of the root chunk: nothing is missing below. Rule (d). */
+INLINE bool reached_root(const chunk *k, copies *c) {
+    if (k->lowest == 0) return true; /* only generators and entries: a task step called from C */
+    return word(c, k->at + SPP_L_CHUNK_PREVIOUS) == 0 && k->lowest == k->low + 8u;
+}
+
+INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c) {
+    enum spp_loss loss = SPP_LOSS_NONE;
+    uintptr_t frame = first_frame(w, c, &loss);
+    if (loss != SPP_LOSS_NONE) return loss;
+    chunk k = {0};
+    uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
+    if (newest != 0) enter_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
+    bool trusted = false; /* this frame was reached from a Python frame that held */
+    uint32_t steps = 0;
+    while (frame != 0) {
+        if (w->depth == w->max || steps++ == 4 * SPP_DEPTH_MAX) {
+            w->marks |= SPP_SAMPLE_TRUNCATED;
+            return SPP_LOSS_NONE;
+        }
+        if (frame & 7) return SPP_LOSS_bad_frame;
+        bool python = true;
+        if (in_chunks(&k, c, frame)) {
+            if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD) return SPP_LOSS_bad_owner;
+            if (frame >= k.last) return SPP_LOSS_bad_order;
+            k.last = k.lowest = frame;
+        } else if (is_newest(w, c, frame)) {
+            if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD) return SPP_LOSS_bad_owner;
+            if (k.lowest == 0) k.lowest = frame;
+        } else if (is_entry(w, c, frame)) {
+            if (!entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER))) return SPP_LOSS_bad_owner;
+            python = false;
+        } else if (!generator_holds(c, frame, SPP_L_CHAIN == 3 && trusted)) {
+            return SPP_LOSS_bad_generator;
+        }
+        if (python) {
+            loss = add_frame(w, c, frame, SPP_L_CHAIN == 2 && w->depth < 2);
+            if (loss != SPP_LOSS_NONE) return loss;
+        }
+        trusted = python;
+        frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
+    }
+    if (!reached_root(&k, c)) w->marks |= SPP_SAMPLE_TRUNCATED;
+    return SPP_LOSS_NONE;
+}
+
+#endif
+
+INLINE enum spp_loss walk_frames(spp_walk *w, copies *c) {
+    w->depth = 0;
+    w->marks = 0;
+    if (w->tstate == 0) return SPP_LOSS_NONE;
+#if SPP_L_CHAIN == 1
+    return walk_objects(w, c);
+#else
+    return walk_chunks(w, c);
+#endif
+}
+
+enum spp_loss spp_frames_own(spp_walk *walk) { return walk_frames(walk, NULL); }
+
+enum spp_loss spp_frames_other(spp_walk *walk) {
+    static _Thread_local copies c; /* the sampler thread's; 64 KiB is too much for its stack */
+    memset(c.page, 0, sizeof c.page);
+    c.next = 0;
+    c.failed = false;
+    enum spp_loss loss = walk_frames(walk, &c);
+    return loss == SPP_LOSS_NONE && c.failed ? SPP_LOSS_bad_frame : loss;
+}

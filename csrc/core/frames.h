@@ -1,0 +1,47 @@
+/* Walking a thread's Python frames, leaf first, believing nothing that was not checked.
+ *
+ * One walker, two memories: `spp_frames_own` reads the interrupted thread's memory in place (handler: no lock, no
+ * allocation, bounded by `max`); `spp_frames_other` reads a standing thread's memory by guarded copies (any thread, not
+ * a handler). The rules (a) to (f) are in docs/how-it-works.md. */
+#ifndef SPPROF_CORE_FRAMES_H
+#define SPPROF_CORE_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/sample.h"
+
+/* Addresses of CPython's that the checks compare with; constant once set by the module. */
+typedef struct {
+    uintptr_t code_type, frame_type, gen_type, coro_type, async_gen_type, none;
+} spp_python;
+extern spp_python spp_py;
+
+/* Code objects that this thread's walks have checked, and the death epoch at which they were alive. Direct-mapped.
+ * A hit at the same epoch is a live code object: no code object has died since. */
+#define SPP_KNOWN_CODES 256u
+typedef struct {
+    uintptr_t code[SPP_KNOWN_CODES];
+    uint32_t epoch[SPP_KNOWN_CODES];
+    uint32_t bytes[SPP_KNOWN_CODES]; /* of its instructions */
+} spp_known;
+
+typedef struct {
+    uintptr_t tstate;
+    uintptr_t sp;        /* lowest address of the C stack in use */
+    uintptr_t stack_end; /* its end, 0 while unknown: then entry frames are probed */
+    uint32_t epoch;
+    spp_known *known; /* NULL: check every time */
+    spp_frame *out;
+    uint32_t max;
+    /* results */
+    uint32_t depth;
+    uint32_t marks; /* SPP_SAMPLE_TRUNCATED */
+} spp_walk;
+
+/* Fills out[0 .. depth). Returns SPP_LOSS_NONE or the check that failed. tstate 0: depth 0. */
+enum spp_loss spp_frames_own(spp_walk *walk);
+enum spp_loss spp_frames_other(spp_walk *walk);
+
+#endif

@@ -1,0 +1,232 @@
+#include "core/read.h"
+
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/write.h"
+
+#define COLUMN_MAX (1u << 28) /* values a block's column may claim */
+#define THREAD_MAX (1u << 24)
+#define US_MAX (UINT64_MAX / 4000) /* keeps nanoseconds within int64_t */
+
+typedef struct {
+    const uint8_t *at, *end;
+} input;
+
+static int get_varint(input *in, uint64_t *value) {
+    *value = 0;
+    for (unsigned shift = 0; shift < 63 && in->at < in->end; shift += 7) {
+        uint8_t byte = *in->at++;
+        *value |= (uint64_t)(byte & 127u) << shift;
+        if (!(byte & 128u)) return 0;
+    }
+    return -1;
+}
+
+static uint32_t get_u32(const uint8_t *at) {
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static int64_t unzigzag(uint64_t x) { return (int64_t)(x >> 1) ^ -(int64_t)(x & 1); }
+
+/* Reads one plane of n bytes into `to`. */
+static int get_plane(input *in, struct libdeflate_decompressor *inflater, uint8_t *to, size_t n) {
+    uint64_t size;
+    if (get_varint(in, &size) != 0 || size > n || size > (size_t)(in->end - in->at)) return -1;
+    if (size == 0) {
+        memset(to, 0, n);
+    } else if (size == n) {
+        memcpy(to, in->at, n);
+    } else if (libdeflate_deflate_decompress(inflater, in->at, size, to, n, NULL) != LIBDEFLATE_SUCCESS) {
+        return -1;
+    }
+    in->at += size;
+    return 0;
+}
+
+/* Reads one column and appends its values. */
+static int get_column(input *in, struct libdeflate_decompressor *inflater, spp_bytes *plane, spp_vec64 *to) {
+    uint64_t n;
+    if (get_varint(in, &n) != 0 || n > COLUMN_MAX || in->at == in->end) return -1;
+    unsigned width = *in->at++;
+    /* A plane of n bytes deflates to no less than n / 1032 bytes, so a short block cannot ask for much memory. */
+    if (width > 8 || n / 1100 > (uint64_t)(in->end - in->at) + 64) return -1;
+    if (spp_vec64_room(to, n) != 0 || spp_bytes_room(plane, n) != 0) return -1;
+    uint64_t *values = to->at + to->n;
+    if (n != 0) memset(values, 0, n * sizeof *values);
+    for (unsigned k = 0; k < width; k++) {
+        if (get_plane(in, inflater, plane->at, n) != 0) return -1;
+        for (uint64_t i = 0; i < n; i++) values[i] |= (uint64_t)plane->at[i] << (8 * k);
+    }
+    to->n += n;
+    return 0;
+}
+
+/* Turns what the block added to the definitions into absolute values, and checks every id. */
+static int settle_definitions(spp_profile *p, const size_t *was, size_t strings_was) {
+    spp_vec64 *c = p->columns;
+    uint64_t strings = c[SPP_COL_STRING_LEN].n, bytes = strings_was;
+    for (size_t i = was[SPP_COL_STRING_LEN]; i < strings; i++) {
+        if (c[SPP_COL_STRING_LEN].at[i] > p->strings.n) return -1;
+        bytes += c[SPP_COL_STRING_LEN].at[i];
+    }
+    if (bytes != p->strings.n) return -1;
+    for (int k = SPP_COL_CODE_NAME; k <= SPP_COL_CODE_LINE; k++) {
+        if (c[k].n != c[SPP_COL_CODE_NAME].n) return -1;
+        for (size_t i = was[k]; i < c[k].n; i++) {
+            if (c[k].at[i] >= (k == SPP_COL_CODE_LINE ? (uint64_t)INT32_MAX : strings)) return -1;
+        }
+    }
+    for (int k = SPP_COL_FRAME_CODE; k <= SPP_COL_FRAME_END_COL; k++) {
+        if (c[k].n != c[SPP_COL_FRAME_CODE].n) return -1;
+    }
+    for (size_t i = was[SPP_COL_FRAME_CODE]; i < c[SPP_COL_FRAME_CODE].n; i++) {
+        uint64_t code = c[SPP_COL_FRAME_CODE].at[i], end = c[SPP_COL_FRAME_END_LINE].at[i];
+        if (code >= c[SPP_COL_CODE_NAME].n || end > INT32_MAX || c[SPP_COL_FRAME_COL].at[i] > INT32_MAX ||
+            c[SPP_COL_FRAME_END_COL].at[i] > INT32_MAX || c[SPP_COL_FRAME_LINE].at[i] > UINT32_MAX) {
+            return -1;
+        }
+        uint64_t coded = c[SPP_COL_FRAME_LINE].at[i];
+        int64_t line = coded == 0 ? 0 : (int64_t)c[SPP_COL_CODE_LINE].at[code] + unzigzag(coded - 1);
+        int64_t end_line = end == 0 ? 0 : line + (int64_t)end - 1;
+        if (line < 0 || line > INT32_MAX || end_line > INT32_MAX) return -1;
+        c[SPP_COL_FRAME_LINE].at[i] = (uint64_t)line;
+        c[SPP_COL_FRAME_END_LINE].at[i] = (uint64_t)end_line;
+        c[SPP_COL_FRAME_COL].at[i] -= 1; /* none becomes -1 */
+        c[SPP_COL_FRAME_END_COL].at[i] -= 1;
+    }
+    return 0;
+}
+
+static int settle_nodes(spp_profile *p, size_t was) {
+    spp_vec64 *parent = &p->columns[SPP_COL_NODE_PARENT], *frame = &p->columns[SPP_COL_NODE_FRAME];
+    if (parent->n != frame->n) return -1;
+    for (size_t id = was; id < parent->n; id++) {
+        uint64_t back = parent->at[id];
+        if (back == 0 || back > id || frame->at[id] >= p->columns[SPP_COL_FRAME_CODE].n) return -1;
+        parent->at[id] = id - back;
+    }
+    return 0;
+}
+
+/* For each thread: microseconds reached, and its last step. */
+static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
+    if (thread >= p->clocks_n) {
+        size_t n = (size_t)(thread + 1) * 2;
+        uint64_t *more = realloc(p->clocks, 2 * n * sizeof *more);
+        if (more == NULL) return NULL;
+        for (size_t i = p->clocks_n; i < n; i++) {
+            more[2 * i] = 0;
+            more[2 * i + 1] = 0;
+        }
+        p->clocks = more;
+        p->clocks_n = n;
+    }
+    return p->clocks + 2 * thread;
+}
+
+static int settle_samples(spp_profile *p, size_t was) {
+    spp_vec64 *c = p->columns;
+    for (int k = SPP_COL_THREAD; k < SPP_COLS; k++) {
+        if (c[k].n != c[SPP_COL_THREAD].n) return -1;
+    }
+    uint64_t nodes = c[SPP_COL_NODE_PARENT].n;
+    for (size_t i = was; i < c[SPP_COL_THREAD].n; i++) {
+        if (c[SPP_COL_THREAD].at[i] >= THREAD_MAX || c[SPP_COL_STACK].at[i] >= nodes ||
+            c[SPP_COL_COUNT].at[i] >= UINT32_MAX || c[SPP_COL_FLAGS].at[i] > 255) {
+            return -1;
+        }
+        uint64_t *clock = clock_of(p, c[SPP_COL_THREAD].at[i]);
+        if (clock == NULL) return -1;
+        uint64_t step = clock[1] + (uint64_t)unzigzag(c[SPP_COL_TIME].at[i]);
+        uint64_t weight = step + (uint64_t)unzigzag(c[SPP_COL_WEIGHT].at[i]);
+        if (step > US_MAX || clock[0] + step > US_MAX || weight > US_MAX) return -1;
+        clock[0] += step;
+        clock[1] = step;
+        c[SPP_COL_TIME].at[i] = clock[0] * 1000;
+        c[SPP_COL_WEIGHT].at[i] = weight * 1000;
+        c[SPP_COL_COUNT].at[i] += 1;
+    }
+    return 0;
+}
+
+/* One S block. On failure everything is as before it. */
+static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
+    size_t was[SPP_COLS], strings_was = p->strings.n;
+    int failed = 0;
+    spp_vec64 text = {0};
+    for (int k = 0; k < SPP_COLS; k++) was[k] = p->columns[k].n;
+    for (int k = 0; k < SPP_COLS && !failed; k++) {
+        failed = get_column(&in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
+    }
+    failed = failed || spp_bytes_room(&p->strings, text.n) != 0;
+    for (size_t i = 0; i < text.n && !failed; i++) {
+        failed = text.at[i] > 255;
+        p->strings.at[p->strings.n++] = (uint8_t)text.at[i];
+    }
+    spp_vec64_free(&text);
+    failed = failed || settle_definitions(p, was, strings_was) != 0 || settle_nodes(p, was[SPP_COL_NODE_PARENT]) != 0 ||
+             settle_samples(p, was[SPP_COL_THREAD]) != 0;
+    if (!failed) return 0;
+    for (int k = 0; k < SPP_COLS; k++) p->columns[k].n = was[k];
+    p->strings.n = strings_was;
+    return -1;
+}
+
+static int add_threads(spp_profile *p, spp_span span) {
+    spp_span *more = realloc(p->threads, (p->threads_n + 1) * sizeof *more);
+    if (more == NULL) return -1;
+    p->threads = more;
+    p->threads[p->threads_n++] = span;
+    return 0;
+}
+
+static int get_block(spp_profile *p, uint8_t kind, spp_span payload, struct libdeflate_decompressor *inflater,
+                     spp_bytes *plane) {
+    switch (kind) {
+    case 'H': p->header = payload; return 0;
+    case 'A': p->account = payload; return 0;
+    case 'E': p->end = payload; return 0;
+    case 'T': return add_threads(p, payload);
+    case 'S': return get_samples(p, (input){payload.at, payload.at + payload.n}, inflater, plane);
+    default: return 0;
+    }
+}
+
+int spp_read(const uint8_t *file, size_t n, spp_profile *p, const char **why) {
+    memset(p, 0, sizeof *p);
+    *why = "not a .spprof file";
+    if (n < 8 || memcmp(file, SPP_FILE_MAGIC, 8) != 0) return -1;
+    *why = "no memory";
+    struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
+    if (inflater == NULL || spp_vec64_push(&p->columns[SPP_COL_NODE_PARENT], 0) != 0 ||
+        spp_vec64_push(&p->columns[SPP_COL_NODE_FRAME], 0) != 0) {
+        libdeflate_free_decompressor(inflater);
+        return -1;
+    }
+    spp_bytes plane = {0};
+    for (size_t at = 8; at < n && p->warning == NULL;) {
+        size_t left = n - at;
+        uint32_t size = left >= 9 ? get_u32(file + at) : 0;
+        if (left < 9 || size > left - 9) {
+            p->warning = "the file ends inside a block: it was cut short, or is still being written";
+        } else if (libdeflate_crc32(0, file + at + 8, size + 1) != get_u32(file + at + 4)) {
+            p->warning = "a block's checksum is wrong: the file is damaged; it is read up to there";
+        } else if (get_block(p, file[at + 8], (spp_span){file + at + 9, size}, inflater, &plane) != 0) {
+            p->warning = "a block does not make sense: the file is damaged; it is read up to there";
+        }
+        at += 9 + (size_t)size;
+    }
+    spp_bytes_free(&plane);
+    libdeflate_free_decompressor(inflater);
+    return 0;
+}
+
+void spp_profile_free(spp_profile *p) {
+    for (int k = 0; k < SPP_COLS; k++) spp_vec64_free(&p->columns[k]);
+    spp_bytes_free(&p->strings);
+    free(p->threads);
+    free(p->clocks);
+    memset(p, 0, sizeof *p);
+}

@@ -1,0 +1,293 @@
+#include "core/resolve.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "core/resolve_code.h"
+
+/* Distinct names or frames kept for recognition. Beyond it everything known is forgotten and gets new ids when it comes
+ * again, so that a program that makes names for ever does not fill memory. */
+#define KNOWN_MAX 400000u
+
+/* A code object that lives: its file id, its line table, and the frames seen of it. */
+typedef struct {
+    uint32_t code_id;
+    int32_t first_line;
+    uint8_t *lines;
+    uint32_t lines_n;
+    uint32_t frames_n, frames_mask; /* open addressing by offset; mask + 1 slots */
+    uint64_t *frames;               /* (offset + 1) << 32 | frame id; 0: empty */
+} live_code;
+
+static live_code *live;
+static uint32_t live_n, live_room;
+static spp_map live_of_address;
+static uint32_t *live_free;
+static uint32_t live_free_n;
+
+static spp_map strings, codes, frames; /* by content */
+static uint32_t strings_n, codes_n, frames_n;
+static spp_resolved out;
+static spp_code scratch;
+static uint32_t unreadable_code = SPP_MAP_NONE;
+
+/* ---- interning */
+
+/* Strings are recognised by two independent 64-bit hashes: at 400,000 strings the chance of one confusion is 2e-28. */
+static uint32_t string_id(const spp_bytes *text) {
+    uint64_t a = spp_hash_bytes(text->at, text->n, 0), b = spp_hash_bytes(text->at, text->n, 0x9E3779B97F4A7C15u);
+    uint32_t id = spp_map_get(&strings, a, b);
+    if (id != SPP_MAP_NONE) return id;
+    spp_vec64_push(&out.string_len, text->n);
+    spp_bytes_append(&out.string_bytes, text->at, text->n);
+    spp_map_add(&strings, a, b, strings_n);
+    return strings_n++;
+}
+
+static uint32_t code_id(const spp_code *code) {
+    uint64_t name = string_id(&code->name), qualname = string_id(&code->qualname), file = string_id(&code->file);
+    uint64_t a = name << 32 | qualname, b = file << 32 | (uint32_t)code->first_line;
+    uint32_t id = spp_map_get(&codes, a, b);
+    if (id != SPP_MAP_NONE) return id;
+    spp_vec64_push(&out.code_name, name);
+    spp_vec64_push(&out.code_qualname, qualname);
+    spp_vec64_push(&out.code_file, file);
+    spp_vec64_push(&out.code_line, code->first_line > 0 ? (uint64_t)code->first_line : 0);
+    spp_map_add(&codes, a, b, codes_n);
+    return codes_n++;
+}
+
+static uint64_t zigzag(int64_t x) { return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63); }
+
+static uint32_t frame_id(uint32_t code, int32_t first_line, spp_place place) {
+    uint64_t a = (uint64_t)code << 32 | (uint32_t)place.line;
+    uint64_t b = (uint64_t)(uint32_t)(place.end_line - place.line) << 42 ^ (uint64_t)(uint32_t)(place.col + 1) << 21 ^
+                 (uint32_t)(place.end_col + 1);
+    /* The packing is exact below two million columns and four million lines; beyond, the hash of both keeps them apart. */
+    if (place.col >= 1 << 20 || place.end_col >= 1 << 20 || place.end_line - place.line >= 1 << 21) {
+        b = spp_hash_bytes(&place, sizeof place, code) | (uint64_t)1 << 63;
+    }
+    uint32_t id = spp_map_get(&frames, a, b);
+    if (id != SPP_MAP_NONE) return id;
+    first_line = first_line > 0 ? first_line : 0; /* as the file says it */
+    spp_vec64_push(&out.frame_code, code);
+    spp_vec64_push(&out.frame_line, place.line ? zigzag((int64_t)place.line - first_line) + 1 : 0);
+    spp_vec64_push(&out.frame_end_line,
+                   place.line && place.end_line >= place.line ? (uint64_t)(place.end_line - place.line) + 1 : 0);
+    spp_vec64_push(&out.frame_col, (uint64_t)(place.col + 1));
+    spp_vec64_push(&out.frame_end_col, (uint64_t)(place.end_col + 1));
+    spp_map_add(&frames, a, b, frames_n);
+    return frames_n++;
+}
+
+/* ---- live code objects */
+
+static void forget_live(uint32_t index) {
+    free(live[index].lines);
+    free(live[index].frames);
+    memset(&live[index], 0, sizeof live[index]);
+    live_free[live_free_n++] = index;
+}
+
+static void forget_everything(void) {
+    for (uint32_t i = 0; i < live_n; i++) {
+        free(live[i].lines);
+        free(live[i].frames);
+    }
+    free(live);
+    free(live_free);
+    live = NULL;
+    live_free = NULL;
+    live_n = live_room = live_free_n = 0;
+    unreadable_code = SPP_MAP_NONE;
+    spp_map_free(&live_of_address);
+    spp_map_free(&strings);
+    spp_map_free(&codes);
+    spp_map_free(&frames);
+}
+
+static uint32_t new_live(void) {
+    if (live_free_n > 0) return live_free[--live_free_n];
+    if (live_n == live_room) {
+        uint32_t room = live_room ? live_room * 2 : 256;
+        live_code *more = realloc(live, room * sizeof *live);
+        if (more == NULL) return SPP_MAP_NONE;
+        live = more;
+        uint32_t *more_free = realloc(live_free, room * sizeof *live_free);
+        if (more_free == NULL) return SPP_MAP_NONE;
+        live_free = more_free;
+        live_room = room;
+    }
+    return live_n++;
+}
+
+static uint32_t adopt(uintptr_t address) {
+    if (spp_code_read(address, &scratch) != 0) return SPP_MAP_NONE;
+    uint32_t index = new_live();
+    if (index == SPP_MAP_NONE) return SPP_MAP_NONE;
+    live_code *code = &live[index];
+    memset(code, 0, sizeof *code);
+    code->code_id = code_id(&scratch);
+    code->first_line = scratch.first_line;
+    code->lines = malloc(scratch.lines.n ? scratch.lines.n : 1);
+    if (code->lines != NULL && scratch.lines.n != 0) {
+        memcpy(code->lines, scratch.lines.at, scratch.lines.n);
+        code->lines_n = (uint32_t)scratch.lines.n;
+    }
+    if (spp_map_add(&live_of_address, address, 0, index) != 0) {
+        forget_live(index);
+        return SPP_MAP_NONE;
+    }
+    return index;
+}
+
+static void remember_frame(live_code *code, uint32_t offset, uint32_t id) {
+    if (code->frames == NULL || (code->frames_n + 1) * 2 > code->frames_mask + 1) {
+        uint32_t slots = code->frames ? (code->frames_mask + 1) * 2 : 8;
+        uint64_t *bigger = calloc(slots, sizeof *bigger);
+        if (bigger == NULL) return; /* resolved again next time */
+        for (uint32_t i = 0; code->frames && i <= code->frames_mask; i++) {
+            if (code->frames[i] == 0) continue;
+            uint32_t at = (uint32_t)(code->frames[i] >> 32) * 2654435769u & (slots - 1);
+            while (bigger[at]) at = (at + 1) & (slots - 1);
+            bigger[at] = code->frames[i];
+        }
+        free(code->frames);
+        code->frames = bigger;
+        code->frames_mask = slots - 1;
+    }
+    uint32_t at = (offset + 1) * 2654435769u & code->frames_mask;
+    while (code->frames[at]) at = (at + 1) & code->frames_mask;
+    code->frames[at] = (uint64_t)(offset + 1) << 32 | id;
+    code->frames_n++;
+}
+
+/* The id of a frame whose code could not be read: one entry for all of them. */
+static uint32_t unreadable_frame(void) {
+    if (unreadable_code == SPP_MAP_NONE) {
+        static const char text[] = "<unreadable>";
+        scratch.name.n = scratch.qualname.n = scratch.file.n = 0;
+        spp_bytes_append(&scratch.name, text, sizeof text - 1);
+        spp_bytes_append(&scratch.qualname, text, sizeof text - 1);
+        scratch.first_line = 0;
+        unreadable_code = code_id(&scratch);
+    }
+    return frame_id(unreadable_code, 0, (spp_place){0, 0, -1, -1});
+}
+
+static uint32_t resolve_frame(uintptr_t address, uint32_t offset) {
+    uint32_t index = spp_map_get(&live_of_address, address, 0);
+    if (index == SPP_MAP_NONE) index = adopt(address);
+    if (index == SPP_MAP_NONE) return unreadable_frame();
+    live_code *code = &live[index];
+    if (code->frames != NULL) {
+        uint32_t at = (offset + 1) * 2654435769u & code->frames_mask;
+        for (; code->frames[at]; at = (at + 1) & code->frames_mask) {
+            if ((uint32_t)(code->frames[at] >> 32) == offset + 1) return (uint32_t)code->frames[at];
+        }
+    }
+    uint32_t id = frame_id(code->code_id, code->first_line,
+                           spp_code_place(code->lines, code->lines_n, code->first_line, offset));
+    if (offset != SPP_OFFSET_NONE) remember_frame(code, offset, id);
+    return id;
+}
+
+/* ---- samples */
+
+static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight_ns, uint32_t marks,
+                uint32_t count) {
+    if (spp_vec64_room(&out.samples, depth + 4) != 0) return -1;
+    uint64_t *to = out.samples.at + out.samples.n;
+    to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)marks << 16 | (uint64_t)count << 32;
+    to[1] = time_ns;
+    to[2] = weight_ns;
+    to[3] = depth;
+    for (uint32_t i = 0; i < depth; i++) to[4 + i] = ids[i];
+    out.samples.n += depth + 4;
+    out.sample_count++;
+    return 0;
+}
+
+/* No memory. What the handler took is not taken after all; the account subtracts it. */
+static void lose(spp_thread *thread, uint32_t count) {
+    atomic_fetch_add_explicit(&thread->losses[SPP_LOSS_store_full], count, memory_order_relaxed);
+}
+
+void spp_resolve_queue(spp_thread *thread) {
+    spp_queue *queue = &thread->queue;
+    if (queue->words == NULL) return;
+    uint64_t ready = spp_queue_ready(queue);
+    while (ready >= SPP_RECORD_WORDS) {
+        uint64_t word = spp_queue_peek(queue, 2);
+        uint32_t depth = (uint32_t)(word & 0xFFFF), marks = (uint32_t)(word >> 16 & 0xFFFF);
+        uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), count = (uint32_t)(word >> 48);
+        for (uint32_t i = 0; i < fresh; i++) {
+            uint64_t address = spp_queue_peek(queue, SPP_RECORD_WORDS + 2 * i);
+            uint64_t offset = spp_queue_peek(queue, SPP_RECORD_WORDS + 2 * i + 1);
+            thread->path[depth - fresh + i] = resolve_frame((uintptr_t)address, (uint32_t)offset);
+        }
+        if (emit(thread, thread->path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), marks, count) != 0) {
+            lose(thread, count);
+        }
+        spp_queue_take(queue, SPP_RECORD_WORDS + 2 * fresh);
+        ready -= SPP_RECORD_WORDS + 2 * fresh;
+    }
+}
+
+void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
+    for (uint32_t i = 0; i < walk->depth; i++) {
+        const spp_frame *frame = &walk->out[walk->depth - 1 - i];
+        thread->stood_path[i] = resolve_frame((uintptr_t)frame->code, frame->offset);
+    }
+    thread->stood_depth = walk->depth;
+    thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;
+}
+
+void spp_resolve_emit_stood(spp_thread *thread, uint64_t time_ns, uint64_t weight_ns, uint32_t count) {
+    spp_resolve_queue(thread); /* what the handler took before comes before */
+    if (emit(thread, thread->stood_path, thread->stood_depth, time_ns, weight_ns, thread->stood_marks, count) != 0) {
+        lose(thread, count);
+    }
+}
+
+void spp_resolve_death(uintptr_t code) {
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel);
+    for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
+    uint32_t index = spp_map_remove(&live_of_address, code, 0);
+    if (index != SPP_MAP_NONE) forget_live(index);
+}
+
+void spp_resolve_swap(spp_resolved *with) {
+    spp_resolved swap = out;
+    out = *with;
+    *with = swap;
+    if (strings.n > KNOWN_MAX || frames.n > KNOWN_MAX || codes.n > KNOWN_MAX) forget_everything();
+}
+
+int spp_resolve_start(void) {
+    forget_everything();
+    strings_n = codes_n = frames_n = 0;
+    spp_resolved_free(&out);
+    return 0;
+}
+
+void spp_resolve_stop(void) { forget_everything(); }
+
+void spp_resolved_clear(spp_resolved *r) {
+    spp_vec64 *all[] = {&r->string_len, &r->code_name,      &r->code_qualname, &r->code_file,     &r->code_line, &r->frame_code,
+                        &r->frame_line, &r->frame_end_line, &r->frame_col,     &r->frame_end_col, &r->samples};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->n = 0;
+    r->string_bytes.n = 0;
+    r->sample_count = 0;
+}
+
+void spp_resolved_free(spp_resolved *r) {
+    spp_vec64 *all[] = {&r->string_len, &r->code_name,      &r->code_qualname, &r->code_file,     &r->code_line, &r->frame_code,
+                        &r->frame_line, &r->frame_end_line, &r->frame_col,     &r->frame_end_col, &r->samples};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) spp_vec64_free(all[i]);
+    spp_bytes_free(&r->string_bytes);
+    r->sample_count = 0;
+}

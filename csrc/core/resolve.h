@@ -1,0 +1,38 @@
+/* Drain before free: turns raw addresses into ids before the code objects behind them can die.
+ *
+ * All calls hold the drain lock (spp_os_lock). A code object's death takes the lock, drains every queue, and forgets the
+ * address; so an address in a queue always names the code object that was sampled. What comes out collects in
+ * `spp_resolved`, which the drain thread swaps for an empty one and stores without the lock. */
+#ifndef SPPROF_CORE_RESOLVE_H
+#define SPPROF_CORE_RESOLVE_H
+
+#include "base/vec.h"
+#include "core/capture.h"
+
+/* Definitions and samples in the order in which they arose; ids count over the whole run. */
+typedef struct {
+    spp_vec64 string_len;
+    spp_bytes string_bytes;
+    spp_vec64 code_name, code_qualname, code_file, code_line;
+    spp_vec64 frame_code, frame_line, frame_end_line, frame_col, frame_end_col; /* as in the file */
+    /* samples: slot | marks << 16 | count << 32 (one word); time ns; weight ns; depth; then frame ids, root first */
+    spp_vec64 samples;
+    uint64_t sample_count;
+} spp_resolved;
+
+int spp_resolve_start(void);
+void spp_resolve_stop(void);
+/* Everything in one thread's queue. */
+void spp_resolve_queue(spp_thread *thread);
+/* Keeps a stack walked from outside as the thread's standing stack. */
+void spp_resolve_stood(spp_thread *thread, const spp_walk *walk);
+/* `count` ticks of the standing stack. */
+void spp_resolve_emit_stood(spp_thread *thread, uint64_t time_ns, uint64_t weight_ns, uint32_t count);
+/* A code object is about to die: drain all, forget it. */
+void spp_resolve_death(uintptr_t code);
+/* Exchanges what was collected for an empty one. */
+void spp_resolve_swap(spp_resolved *with);
+void spp_resolved_clear(spp_resolved *resolved);
+void spp_resolved_free(spp_resolved *resolved);
+
+#endif

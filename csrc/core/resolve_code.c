@@ -1,0 +1,115 @@
+#include "core/resolve_code.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/sample.h"
+#include "core/frames.h"
+#include "os/os.h"
+#include "py/layout.h"
+
+#define STRING_MAX (1u << 16) /* characters of a name that are kept */
+#define LINES_MAX (16u << 20) /* bytes of a line table */
+
+extern uintptr_t spp_py_str_type, spp_py_bytes_type;
+uintptr_t spp_py_str_type, spp_py_bytes_type;
+
+static uint64_t word_at(const uint8_t *copy, long offset) {
+    uint64_t value;
+    memcpy(&value, copy + offset, sizeof value);
+    return value;
+}
+
+static void append_utf8(spp_bytes *to, uint32_t c) {
+    uint8_t out[4];
+    size_t n = 0;
+    if (c < 0x80) {
+        out[n++] = (uint8_t)c;
+    } else if (c < 0x800) {
+        out[n++] = (uint8_t)(0xC0 | c >> 6);
+    } else if (c < 0x10000) {
+        out[n++] = (uint8_t)(0xE0 | c >> 12);
+        out[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
+    } else {
+        out[n++] = (uint8_t)(0xF0 | (c >> 18 & 7));
+        out[n++] = (uint8_t)(0x80 | (c >> 12 & 63));
+        out[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
+    }
+    if (c >= 0x80) out[n++] = (uint8_t)(0x80 | (c & 63));
+    spp_bytes_append(to, out, n);
+}
+
+/* Appends the characters at `data`, `kind` bytes each. */
+static int read_characters(uintptr_t data, size_t length, uint32_t kind, spp_bytes *to) {
+    uint8_t chunk[1024];
+    size_t bytes = length * kind;
+    for (size_t done = 0; done < bytes;) {
+        size_t n = bytes - done < sizeof chunk ? bytes - done : sizeof chunk;
+        if (spp_os_read(chunk, data + done, n) != 0) return -1;
+        for (size_t i = 0; i < n; i += kind) {
+            uint32_t c = chunk[i];
+            if (kind >= 2) c |= (uint32_t)chunk[i + 1] << 8;
+            if (kind == 4) c |= (uint32_t)chunk[i + 2] << 16 | (uint32_t)chunk[i + 3] << 24;
+            append_utf8(to, c);
+        }
+        done += n;
+    }
+    return 0;
+}
+
+/* A str, exact and compact, or nothing. */
+static int read_str(uintptr_t address, spp_bytes *to) {
+    uint8_t head[SPP_L_STR_DATA];
+    to->n = 0;
+    if (address == 0 || (address & 7) || spp_os_read(head, address, sizeof head) != 0) return -1;
+    if (word_at(head, SPP_L_OB_TYPE) != spp_py_str_type) return -1;
+    uint32_t state;
+    memcpy(&state, head + SPP_L_STR_STATE, sizeof state);
+    uint32_t kind = state >> SPP_L_STR_KIND_SHIFT & SPP_L_STR_KIND_MASK;
+    bool compact = state >> SPP_L_STR_COMPACT_BIT & 1u, ascii = state >> SPP_L_STR_ASCII_BIT & 1u;
+    if (!compact || (kind != 1 && kind != 2 && kind != 4) || (ascii && kind != 1)) return -1;
+    uint64_t length = word_at(head, SPP_L_STR_LENGTH);
+    if (length > STRING_MAX) length = STRING_MAX;
+    return read_characters(address + (ascii ? SPP_L_STR_ASCII_DATA : SPP_L_STR_DATA), length, kind, to);
+}
+
+static void read_name(const uint8_t *copy, long offset, spp_bytes *to) {
+    static const char unreadable[] = "<unreadable>";
+    if (read_str(word_at(copy, offset), to) == 0) return;
+    to->n = 0;
+    spp_bytes_append(to, unreadable, sizeof unreadable - 1);
+}
+
+static int read_bytes(uintptr_t address, spp_bytes *to) {
+    uint8_t head[SPP_L_BYTES_DATA];
+    to->n = 0;
+    if (address == 0 || (address & 7) || spp_os_read(head, address, sizeof head) != 0) return -1;
+    uint64_t n = word_at(head, SPP_L_OB_SIZE);
+    if (word_at(head, SPP_L_OB_TYPE) != spp_py_bytes_type || n > LINES_MAX) return -1;
+    if (spp_bytes_room(to, n) != 0 || (n != 0 && spp_os_read(to->at, address + SPP_L_BYTES_DATA, n) != 0)) return -1;
+    to->n = n;
+    return 0;
+}
+
+int spp_code_read(uintptr_t address, spp_code *code) {
+    uint8_t copy[SPP_L_CODE_SIZE];
+    if (address == 0 || (address & 7) || spp_os_read(copy, address, sizeof copy) != 0) return -1;
+    if (word_at(copy, SPP_L_OB_TYPE) != spp_py.code_type) return -1;
+    read_name(copy, SPP_L_CODE_NAME, &code->name);
+    read_name(copy, SPP_L_CODE_QUALNAME >= 0 ? SPP_L_CODE_QUALNAME : SPP_L_CODE_NAME, &code->qualname);
+    read_name(copy, SPP_L_CODE_FILENAME, &code->file);
+    memcpy(&code->first_line, copy + SPP_L_CODE_FIRSTLINENO, sizeof code->first_line);
+    (void)read_bytes(word_at(copy, SPP_L_CODE_LINETABLE), &code->lines);
+    return 0;
+}
+
+spp_place spp_code_place(const uint8_t *lines, size_t n, int32_t first_line, uint32_t offset) {
+    if (offset == SPP_OFFSET_NONE) return (spp_place){first_line, first_line, -1, -1};
+#if SPP_L_LINES == 1
+    return spp_lines_lnotab(lines, n, first_line, offset);
+#elif SPP_L_LINES == 2
+    return spp_lines_pep626(lines, n, first_line, offset);
+#else
+    return spp_lines_locations(lines, n, first_line, offset);
+#endif
+}

@@ -1,0 +1,21 @@
+/* Reads what never changes in a live code object, by guarded copies: no GIL, no reference, no trust.
+ * Under the drain lock, which keeps the object from dying meanwhile (resolve.h). */
+#ifndef SPPROF_CORE_RESOLVE_CODE_H
+#define SPPROF_CORE_RESOLVE_CODE_H
+
+#include "base/vec.h"
+#include "core/resolve_lines.h"
+
+typedef struct {
+    spp_bytes name, qualname, file; /* UTF-8, surrogates encoded as three bytes each */
+    spp_bytes lines;                /* line table */
+    int32_t first_line;
+} spp_code;
+
+/* Fills `code`, whose byte vectors are used again from call to call. A name that cannot be read (a str subclass, not
+ * compact) becomes "<unreadable>". -1: this is no code object. */
+int spp_code_read(uintptr_t address, spp_code *code);
+/* Where in its source the byte offset lies. */
+spp_place spp_code_place(const uint8_t *lines, size_t n, int32_t first_line, uint32_t offset);
+
+#endif

@@ -1,0 +1,244 @@
+/* Start, stop, and the drain thread. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/resolve.h"
+#include "core/run.h"
+#include "core/store.h"
+#include "core/write.h"
+
+#define LOOK_NS 10000000u   /* the watch looks for new threads this often */
+#define WRITE_NS 85000000u  /* a block is written this often: kill -9 costs less than 100 ms */
+#define CARE_NS 100000000u  /* ... and cares for stack ends and blocked signals */
+
+spp_run spp_now;
+const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer", "wall"};
+
+static spp_resolved resolved; /* the drain thread's side of the swap */
+static spp_columns columns;
+
+/* Drain thread: empties the queues under the lock, then stores and writes without it. */
+static void drain(void) {
+    spp_bytes threads = {0};
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    spp_os_lock();
+    for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
+    spp_resolve_swap(&resolved);
+    threads = spp_now.thread_text;
+    memset(&spp_now.thread_text, 0, sizeof spp_now.thread_text);
+    spp_os_unlock();
+    if (threads.n > 0) {
+        spp_bytes text = {0};
+        spp_bytes_append(&text, "[", 1);
+        spp_bytes_append(&text, threads.at, threads.n);
+        spp_bytes_append(&text, "]", 1);
+        spp_write_block('T', text.at, text.n);
+        spp_bytes_free(&text);
+    }
+    spp_bytes_free(&threads);
+    if (resolved.sample_count > 0 || resolved.string_len.n > 0) {
+        spp_store_add(&resolved, &columns);
+        spp_write_samples(&resolved, &columns);
+        spp_columns_clear(&columns);
+        spp_resolved_clear(&resolved);
+    }
+}
+
+static void write_account(void) {
+    spp_bytes text = {0};
+    spp_run_account(&text);
+    spp_write_block('A', text.at, text.n);
+    spp_bytes_free(&text);
+}
+
+/* Disarms everything and finishes the file. By the drain thread, so that nothing else touches the store. */
+static void finish(const char *reason) {
+    char text[96];
+    atomic_store(&spp_cap.active, 0);
+    spp_watch_disarm_all();
+    spp_now.stop_ns = spp_os_now_ns();
+    spp_account_unseen();
+    spp_now.cpu_ns = spp_os_process_cpu_ns() - spp_now.start_process_cpu;
+    drain();
+    write_account();
+    int n = snprintf(text, sizeof text, "{\"stop_ns\":%llu,\"reason\":\"%s\"}", (unsigned long long)spp_now.stop_ns, reason);
+    spp_write_block('E', text, (size_t)n);
+}
+
+/* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
+static void pause_or_resume(void) {
+    static bool paused;
+    bool want = spp_now.pause_wanted;
+    if (want == paused) return;
+    paused = want;
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        spp_thread *t = &spp_threads[i];
+        uint64_t cpu;
+        if (t->state != SPP_THREAD_ARMED) continue;
+        if (paused) {
+            spp_os_trigger_disarm(&t->trigger);
+        } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
+            t->cpu_start = cpu - t->ticks * spp_now.interval_ns;
+            t->period_ns = spp_now.interval_ns;
+            t->group_cpu = cpu;
+            t->group_ticks = 0;
+            t->given_ns = t->clock == SPP_CLOCK_WALL ? spp_os_now_ns() : cpu;
+            t->stood_cpu = UINT64_MAX;
+            if (t->clock != SPP_CLOCK_WALL) {
+                (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, spp_now.interval_ns, t);
+            }
+        }
+    }
+    if (!paused) atomic_store(&spp_cap.active, 1);
+}
+
+static void drain_body(void *unused) {
+    (void)unused;
+    uint64_t written = spp_os_now_ns(), cared = written, accounted = written, count = spp_os_thread_count();
+    while (!atomic_load(&spp_now.stopping) && !atomic_load(&spp_now.terminating)) {
+        bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+        uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
+        pause_or_resume();
+        if (rung || threads != count || threads == 0) spp_watch_scan(false);
+        count = threads;
+        if (rung || now - written >= WRITE_NS) {
+            drain();
+            written = now;
+        }
+        if (now - cared >= CARE_NS) {
+            spp_watch_scan(false);
+            drain();
+            spp_watch_care();
+            cared = now;
+        }
+        if (now - accounted >= 1000000000u) {
+            write_account();
+            accounted = now;
+        }
+    }
+    if (spp_now.sampler != NULL) {
+        atomic_store(&spp_now.stopping, 1);
+        spp_os_worker_join(spp_now.sampler);
+        spp_now.sampler = NULL;
+    }
+    finish(atomic_load(&spp_now.terminating) ? "SIGTERM" : "stop");
+    if (atomic_load(&spp_now.terminating)) spp_os_term_now();
+}
+
+/* A forked child has none of the threads: everything is forgotten without being touched. */
+static void in_child(void) {
+    if (!atomic_exchange(&spp_now.active, false)) return;
+    atomic_store(&spp_cap.active, 0);
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ARMED) spp_os_trigger_drop(&spp_threads[i].trigger);
+        spp_threads[i].state = SPP_THREAD_FREE;
+        spp_threads[i].busy = 0;
+    }
+    spp_write_abandon();
+    spp_store_abandon();
+    memset(&resolved, 0, sizeof resolved);
+    memset(&columns, 0, sizeof columns);
+    spp_now.drain = spp_now.sampler = NULL;
+    spp_os_term_restore();
+}
+
+static int refuse(const char **why, const char *reason) {
+    *why = reason;
+    return -1;
+}
+
+static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {
+    static bool once;
+    if (!once) {
+        if (spp_os_memory_init() != 0) return refuse(why, "no way to probe memory safely works here");
+        if (spp_capture_init() != 0 || spp_os_lock_init(in_child) != 0) return refuse(why, "no memory");
+        once = true;
+    }
+    memset(&spp_now.start_ns, 0, sizeof spp_now - offsetof(spp_run, start_ns));
+    spp_now.clock = o->clock;
+    spp_now.interval_ns = o->interval_ns;
+    spp_now.states = *states;
+    uint64_t rate = 1000000000u / o->interval_ns;
+    spp_cap.max_depth = o->max_depth;
+    spp_cap.interval_ns = o->interval_ns;
+    /* Changing a period costs two settings of the hardware timer, 15 us on a virtual machine: at 10 kHz one tick in 64. */
+    spp_cap.group = rate < 64 ? 1 : rate > 4096 ? 64 : (uint32_t)(rate / 64);
+    spp_cap.thread_state = states->own;
+    spp_cap.births = states->births;
+    spp_cap.births_seen = states->births ? *states->births : 0;
+    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid) != 0) {
+        return refuse(why, "the program handles both SIGPROF and SIGSTKFLT itself, and spprof needs one of them");
+    }
+    spp_now.start_ns = spp_os_now_ns();
+    spp_now.start_process_cpu = spp_os_process_cpu_ns();
+    if (spp_resolve_start() != 0 || spp_store_start(spp_now.start_ns) != 0) return refuse(why, "no memory");
+    return 0;
+}
+
+int spp_run_start(const spp_options *o, const spp_thread_states *states, const char **why) {
+    *why = NULL;
+    if (set_up(o, states, why) != 0) return -1;
+    /* The caller's header is a JSON object; the instant from which the file counts goes in first. */
+    spp_bytes header = {0};
+    char head[64];
+    int n = snprintf(head, sizeof head, "{\"start_ns\":%llu,", (unsigned long long)spp_now.start_ns);
+    spp_bytes_append(&header, head, (size_t)n);
+    spp_bytes_append(&header, (const char *)o->header + 1, o->header_n - 1);
+    int failed = spp_write_start(o->fd, header.at, header.n);
+    spp_bytes_free(&header);
+    if (failed) {
+        spp_write_stop();
+        spp_os_signal_remove();
+        return refuse(why, "the profile cannot be written");
+    }
+    if (o->clock == SPP_CLOCK_WALL) {
+        spp_now.sampler = spp_os_worker_start("spprof-sampler", spp_wall_body, NULL);
+    }
+    spp_watch_scan(true); /* before anything of this call costs the program time */
+    spp_now.drain = spp_os_worker_start("spprof-drain", drain_body, NULL);
+    if (spp_now.drain == NULL || (o->clock == SPP_CLOCK_WALL && spp_now.sampler == NULL)) {
+        atomic_store(&spp_now.stopping, 1);
+        if (spp_now.sampler) spp_os_worker_join(spp_now.sampler);
+        if (spp_now.drain) spp_os_worker_join(spp_now.drain);
+        spp_watch_disarm_all();
+        spp_write_stop();
+        spp_os_signal_remove();
+        return refuse(why, "a thread cannot be started");
+    }
+    atomic_store(&spp_now.active, true);
+    atomic_store(&spp_cap.active, 1);
+    spp_os_term_catch(&spp_cap.bell, &spp_now.terminating);
+    return 0;
+}
+
+void spp_run_stop(void) {
+    if (!atomic_load(&spp_now.active)) return;
+    spp_os_term_restore();
+    atomic_store(&spp_now.stopping, 1);
+    spp_os_bell_ring(&spp_cap.bell);
+    spp_os_worker_join(spp_now.drain);
+    spp_now.drain = NULL;
+    spp_os_signal_remove();
+    spp_write_stop();
+    spp_store_stop();
+    spp_resolve_stop();
+    spp_columns_free(&columns);
+    spp_resolved_free(&resolved);
+    atomic_store(&spp_now.active, false);
+}
+
+void spp_run_pause(bool paused) {
+    if (!atomic_load(&spp_now.active)) return;
+    if (paused) atomic_store(&spp_cap.active, 2);
+    atomic_store(&spp_now.pause_wanted, paused);
+    spp_os_bell_ring(&spp_cap.bell);
+}
+
+bool spp_run_active(void) { return atomic_load(&spp_now.active); }
+bool spp_run_paused(void) { return atomic_load(&spp_now.active) && atomic_load(&spp_now.pause_wanted); }

@@ -1,0 +1,138 @@
+#include "core/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Nodes recognised at a time: 12 bytes each in a table of two to the twenty. When it is full all are forgotten and later
+ * stacks get new ids, so memory is bounded however many distinct stacks a program has. */
+#define NODES_MAX 700000u
+
+typedef struct {
+    uint32_t parent, frame, id; /* id 0: empty */
+} node;
+
+static node *table;
+static uint32_t mask, known, next_id;
+static uint64_t start_us;
+
+static uint32_t home(uint32_t parent, uint32_t frame) {
+    uint64_t x = ((uint64_t)parent << 32 | frame) * 0x9E3779B97F4A7C15u;
+    x ^= x >> 32;
+    x *= 0xBF58476D1CE4E5B9u;
+    return (uint32_t)(x >> 32) & mask;
+}
+
+static int grow(void) {
+    uint32_t slots = table ? (mask + 1) * 2 : 1024;
+    node *bigger = calloc(slots, sizeof *bigger), *old = table;
+    if (bigger == NULL) return -1;
+    uint32_t old_slots = table ? mask + 1 : 0;
+    table = bigger;
+    mask = slots - 1;
+    for (uint32_t i = 0; i < old_slots; i++) {
+        if (old[i].id == 0) continue;
+        uint32_t at = home(old[i].parent, old[i].frame);
+        while (table[at].id) at = (at + 1) & mask;
+        table[at] = old[i];
+    }
+    free(old);
+    return 0;
+}
+
+void spp_store_abandon(void) {
+    table = NULL;
+    mask = known = 0;
+}
+
+static void forget_nodes(void) {
+    memset(table, 0, ((size_t)mask + 1) * sizeof *table);
+    known = 0;
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) spp_threads[i].node_depth = 0;
+}
+
+static uint32_t child(uint32_t parent, uint32_t frame, spp_columns *columns) {
+    uint32_t at = home(parent, frame);
+    for (; table[at].id; at = (at + 1) & mask) {
+        if (table[at].parent == parent && table[at].frame == frame) return table[at].id;
+    }
+    uint32_t id = next_id++;
+    spp_vec64_push(&columns->node_parent, id - parent);
+    spp_vec64_push(&columns->node_frame, frame);
+    table[at] = (node){parent, frame, id};
+    if (++known * 3ull > (mask + 1ull) * 2) (void)grow();
+    return id;
+}
+
+/* The node of a stack: from the root, what equals this thread's previous stack is not looked up again. */
+static uint32_t intern(spp_thread *t, const uint64_t *frames, uint32_t depth, spp_columns *columns) {
+    uint32_t least = depth < t->node_depth ? depth : t->node_depth, i = 0;
+    while (i < least && t->node_frames[i] == (uint32_t)frames[i]) i++;
+    for (; i < depth; i++) {
+        t->node_frames[i] = (uint32_t)frames[i];
+        t->nodes[i + 1] = child(t->nodes[i], (uint32_t)frames[i], columns);
+    }
+    t->node_depth = depth;
+    return t->nodes[depth];
+}
+
+static uint64_t zigzag(int64_t x) { return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63); }
+
+/* Time and weight: docs/file-format.md tells the rules. */
+static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_columns *columns) {
+    if (t->file_us == 0) t->file_us = start_us;
+    uint64_t us = time_ns / 1000;
+    if (us < t->file_us) us = t->file_us;
+    uint64_t step = us - t->file_us;
+    spp_vec64_push(&columns->time, zigzag((int64_t)step - (int64_t)t->file_step));
+    t->file_us = us;
+    t->file_step = step;
+    /* What the reader's weights lack so far, this sample's prediction taken off. */
+    t->file_carry_ns += (int64_t)weight_ns - (int64_t)step * 1000;
+    int64_t correction = 0;
+    if (t->file_carry_ns >= 2000 || t->file_carry_ns <= -2000) {
+        correction = t->file_carry_ns / 1000;
+        if (correction < -(int64_t)step) correction = -(int64_t)step; /* no negative weight */
+        t->file_carry_ns -= correction * 1000;
+    }
+    spp_vec64_push(&columns->weight, zigzag(correction));
+}
+
+void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {
+    const uint64_t *at = resolved->samples.at;
+    for (uint64_t n = 0; n < resolved->sample_count; n++) {
+        spp_thread *t = &spp_threads[at[0] & 0xFFFF];
+        uint32_t depth = (uint32_t)at[3];
+        if (known >= NODES_MAX) forget_nodes();
+        uint32_t node_id = intern(t, at + 4, depth, columns);
+        spp_vec64_push(&columns->thread, t->id);
+        add_time(t, at[1], at[2], columns);
+        spp_vec64_push(&columns->stack, node_id);
+        spp_vec64_push(&columns->count, (at[0] >> 32) - 1);
+        spp_vec64_push(&columns->flags, at[0] >> 16 & 0xFF);
+        at += depth + 4;
+    }
+}
+
+int spp_store_start(uint64_t start_ns) {
+    spp_store_stop();
+    start_us = start_ns / 1000;
+    next_id = 1;
+    return grow();
+}
+
+void spp_store_stop(void) {
+    free(table);
+    table = NULL;
+    mask = known = 0;
+}
+
+void spp_columns_clear(spp_columns *c) {
+    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight, &c->stack, &c->count, &c->flags};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->n = 0;
+}
+
+void spp_columns_free(spp_columns *c) {
+    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight, &c->stack, &c->count, &c->flags};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) spp_vec64_free(all[i]);
+}

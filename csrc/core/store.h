@@ -1,0 +1,22 @@
+/* Interns stacks in a trie and lays samples out in the columns of a block. The drain thread alone; no lock. */
+#ifndef SPPROF_CORE_STORE_H
+#define SPPROF_CORE_STORE_H
+
+#include "base/vec.h"
+#include "core/resolve.h"
+
+/* The columns of an S block that are one number an entry (docs/file-format.md), in the order of the file. */
+typedef struct {
+    spp_vec64 node_parent, node_frame;
+    spp_vec64 thread, time, weight, stack, count, flags;
+} spp_columns;
+
+int spp_store_start(uint64_t start_ns);
+void spp_store_stop(void);
+void spp_store_abandon(void); /* in a forked child: leaks what may be half done */
+/* Appends all samples of `resolved` to `columns`. */
+void spp_store_add(const spp_resolved *resolved, spp_columns *columns);
+void spp_columns_clear(spp_columns *columns);
+void spp_columns_free(spp_columns *columns);
+
+#endif

@@ -1,0 +1,107 @@
+/* The sampler thread of wall mode. A thread that stands still is walked from outside, between two equal readings of its
+ * CPU clock; one whose clock did not move since its last sample has the same stack still, and the tick repeats it. Only a
+ * thread seen running is signalled: no sleeping call is woken. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "core/resolve.h"
+#include "core/run.h"
+
+#define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
+
+static spp_frame *stack;
+
+/* Drain lock held. */
+static void flush_repeats(spp_thread *t) {
+    if (t->repeats == 0) return;
+    uint64_t until = atomic_load_explicit(&t->given_ns, memory_order_relaxed);
+    spp_resolve_emit_stood(t, until, until - t->written_ns, t->repeats);
+    t->written_ns = until;
+    t->repeats = 0;
+}
+
+/* Drain lock held. Walks a thread that seems to stand; false if it moved meanwhile. */
+static bool walk_standing(spp_thread *t, uint64_t cpu, uint64_t now) {
+    uint64_t after;
+    spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
+    walk.tstate = spp_now.states.of_thread(t->tid);
+    enum spp_loss loss = spp_frames_other(&walk);
+    if (spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != cpu) return false;
+    if (loss != SPP_LOSS_NONE) {
+        atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
+        return true;
+    }
+    uint64_t from = atomic_load_explicit(&t->given_ns, memory_order_relaxed);
+    if (now < from) now = from;
+    spp_resolve_stood(t, &walk);
+    spp_resolve_emit_stood(t, now, now - from, 1);
+    atomic_store_explicit(&t->given_ns, now, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->stood, 1, memory_order_relaxed);
+    if (walk.marks & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->truncated, 1, memory_order_relaxed);
+    t->written_ns = now;
+    t->stood_cpu = cpu;
+    return true;
+}
+
+static void look_at(spp_thread *t, uint64_t now) {
+    uint64_t cpu, again;
+    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* gone; the watch will see */
+    if (cpu == t->stood_cpu) {
+        t->repeats++;
+        atomic_store_explicit(&t->given_ns, now, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->repeated, 1, memory_order_relaxed);
+        if (now - t->written_ns >= REPEATS_NS) {
+            spp_os_lock();
+            if (t->state == SPP_THREAD_ARMED) flush_repeats(t);
+            spp_os_unlock();
+        }
+        return;
+    }
+    spp_os_lock();
+    if (t->state != SPP_THREAD_ARMED) {
+        spp_os_unlock();
+        return;
+    }
+    flush_repeats(t);
+    t->stood_cpu = UINT64_MAX;
+    bool stands = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu && walk_standing(t, cpu, now);
+    spp_os_unlock();
+    if (stands) return;
+    atomic_fetch_add_explicit(&t->asked, 1, memory_order_relaxed);
+    if (spp_os_trigger_ask(t->tid, t) != 0) {
+        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_gone], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->ticks, 1, memory_order_relaxed);
+    }
+}
+
+/* xorshift64 (Marsaglia 2003), for the jitter. */
+static uint64_t draw(uint64_t *random) {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    return *random >> 32;
+}
+
+void spp_wall_body(void *unused) {
+    (void)unused;
+    uint64_t interval = spp_now.interval_ns, random = spp_os_now_ns() | 1u;
+    uint64_t start = spp_os_now_ns();
+    stack = calloc(spp_cap.max_depth, sizeof *stack);
+    /* Tick n is due in the n-th interval, at a random point of it. */
+    for (uint64_t n = 0; stack != NULL && !atomic_load(&spp_now.stopping); n++) {
+        uint64_t due = start + n * interval + ((draw(&random) * interval) >> 32);
+        spp_os_sleep_until(due);
+        uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole ticks that passed while we could not run */
+        bool sampling = atomic_load(&spp_cap.active) == 1;
+        uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+        for (uint32_t i = 0; i < used && sampling; i++) {
+            spp_thread *t = &spp_threads[i];
+            if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) continue;
+            if (missed) atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], missed, memory_order_relaxed);
+            look_at(t, spp_os_now_ns());
+        }
+        n += missed;
+    }
+    free(stack);
+    stack = NULL;
+}

@@ -1,0 +1,20 @@
+/* Writes the blocks of docs/file-format.md. One thread at a time; no lock. A failed write is remembered (errno), what is
+ * to be written later is dropped, and the program goes on. */
+#ifndef SPPROF_CORE_WRITE_H
+#define SPPROF_CORE_WRITE_H
+
+#include <stdint.h>
+
+#include "core/resolve.h"
+#include "core/store.h"
+
+#define SPP_FILE_MAGIC "\x89SPPROF\n"
+
+int spp_write_start(int fd, const void *header, size_t n); /* fd belongs to it from now on, also on failure */
+void spp_write_stop(void);
+void spp_write_abandon(void); /* in a forked child: the file is the parent's */
+void spp_write_block(char kind, const void *payload, size_t n);
+void spp_write_samples(const spp_resolved *definitions, const spp_columns *columns);
+int spp_write_error(void); /* 0 or the errno of the first failure */
+
+#endif

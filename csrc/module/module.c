@@ -1,0 +1,410 @@
+/* The `_core` extension: the only room that builds Python objects and takes the GIL. Its Python face is described in
+ * src/spprof/_core.pyi. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <frameobject.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/arm.h"
+#include "core/capture.h"
+#include "core/read.h"
+#include "core/resolve.h"
+#include "module/tstate.h"
+#include "py/layout_proof.h"
+
+extern uintptr_t spp_py_str_type, spp_py_bytes_type;
+
+#if PY_VERSION_HEX < 0x030A0000
+#define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
+#endif
+
+static const char *layout_error;
+
+/* ---- deaths of code objects */
+
+static destructor code_dealloc;
+
+/* GIL held, or attached on a free-threaded build; any interpreter. Runs before any field of the code object is touched. */
+static void code_dies(PyObject *code) {
+    if (spp_run_active()) {
+        spp_os_lock();
+        spp_resolve_death((uintptr_t)code);
+        spp_os_unlock();
+    }
+    code_dealloc(code);
+}
+
+static void hook_deaths(void) {
+    if (PyCode_Type.tp_dealloc == code_dies) return;
+    code_dealloc = PyCode_Type.tp_dealloc;
+    PyCode_Type.tp_dealloc = code_dies;
+}
+
+static void unhook_deaths(void) {
+    if (PyCode_Type.tp_dealloc == code_dies) PyCode_Type.tp_dealloc = code_dealloc;
+}
+
+/* ---- clocks */
+
+static int clock_of_name(const char *name) {
+    for (int i = 0; i < SPP_CLOCK_COUNT; i++) {
+        if (strcmp(name, spp_clock_names[i]) == 0) return i;
+    }
+    return -1;
+}
+
+static PyObject *choose_clock(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *mode, *name, *why = NULL;
+    int error = 0;
+    if (!PyArg_ParseTuple(args, "ss", &mode, &name)) return NULL;
+    bool wall = strcmp(mode, "wall") == 0, automatic = strcmp(name, "auto") == 0;
+    int chosen = clock_of_name(name);
+    if (!wall && strcmp(mode, "cpu") != 0) return PyErr_Format(PyExc_ValueError, "mode is 'cpu' or 'wall', not '%s'", mode);
+    if (!automatic && chosen < 0) {
+        return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer (CPU mode), wall", name);
+    }
+    if (!automatic && wall != (chosen == SPP_CLOCK_WALL)) {
+        return PyErr_Format(PyExc_ValueError, "clock '%s' does not fit mode '%s'", name, mode);
+    }
+    int first = automatic ? (wall ? SPP_CLOCK_WALL : SPP_CLOCK_PERF) : chosen;
+    int last = automatic ? (wall ? SPP_CLOCK_WALL : SPP_CLOCK_TIMER) : chosen;
+    for (int clock = first; clock <= last; clock++) {
+        if (spp_os_clock_probe((spp_clock)clock, &why, &error) == 0) return PyUnicode_FromString(spp_clock_names[clock]);
+    }
+    errno = error;
+    return PyErr_SetFromErrnoWithFilename(PyExc_OSError, why);
+}
+
+/* ---- the run */
+
+static PyObject *run_start(PyObject *self, PyObject *args) {
+    (void)self;
+    int fd;
+    const char *name, *header, *why = NULL;
+    unsigned long long interval_ns;
+    unsigned int max_depth;
+    Py_ssize_t header_n;
+    if (!PyArg_ParseTuple(args, "isKIy#", &fd, &name, &interval_ns, &max_depth, &header, &header_n)) return NULL;
+    int clock = clock_of_name(name);
+    if (layout_error != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", layout_error);
+    if (spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "a run is active already");
+    if (clock < 0 || interval_ns < 50000 || interval_ns > 1000000000 || max_depth < 1 || max_depth > SPP_DEPTH_MAX ||
+        header_n < 3 || header[0] != '{') {
+        return PyErr_Format(PyExc_ValueError, "start: bad clock, interval, depth or header");
+    }
+    spp_thread_states states;
+    const char *broken = spp_tstate_init(&states);
+    if (broken != NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
+    int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (own_fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
+    spp_options options = {own_fd, (spp_clock)clock, interval_ns, max_depth, header, (size_t)header_n};
+    hook_deaths();
+    errno = 0;
+    if (spp_run_start(&options, &states, &why) != 0) {
+        unhook_deaths();
+        if (errno != 0) return PyErr_SetFromErrnoWithFilename(PyExc_OSError, why);
+        return PyErr_Format(PyExc_RuntimeError, "%s", why);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *account(void) {
+    spp_bytes text = {0};
+    spp_run_account(&text);
+    if (text.n == 0) {
+        spp_bytes_free(&text);
+        return PyDict_New();
+    }
+    PyObject *json = PyImport_ImportModule("json");
+    PyObject *dict = json ? PyObject_CallMethod(json, "loads", "s#", (char *)text.at, (Py_ssize_t)text.n) : NULL;
+    spp_bytes_free(&text);
+    Py_XDECREF(json);
+    if (dict == NULL) return NULL;
+    long error = PyLong_AsLong(PyDict_GetItemString(dict, "write_error"));
+    PyObject *message = error ? PyUnicode_FromString(strerror((int)error)) : Py_NewRef(Py_None);
+    if (message == NULL || PyDict_SetItemString(dict, "write_error", message) != 0) Py_CLEAR(dict);
+    Py_XDECREF(message);
+    return dict;
+}
+
+static PyObject *run_stop(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    if (!spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "no run is active");
+    Py_BEGIN_ALLOW_THREADS;
+    spp_run_stop();
+    Py_END_ALLOW_THREADS;
+    unhook_deaths();
+    return account();
+}
+
+static PyObject *run_pause(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    spp_run_pause(true);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_resume(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    spp_run_pause(false);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_active(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    return PyBool_FromLong(spp_run_active());
+}
+
+static PyObject *run_paused(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    return PyBool_FromLong(spp_run_paused());
+}
+
+static PyObject *run_stats(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    return account();
+}
+
+static PyObject *name_threads(PyObject *self, PyObject *names) {
+    (void)self;
+    PyObject *list = PySequence_Fast(names, "name_threads takes a sequence of (native id, name)");
+    if (list == NULL) return NULL;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
+        int tid;
+        PyObject *name;
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list, i), "iU", &tid, &name)) goto failed;
+        PyObject *utf8 = PyUnicode_AsEncodedString(name, "utf-8", "replace");
+        if (utf8 == NULL) goto failed;
+        if (spp_run_active()) spp_run_name(tid, PyBytes_AS_STRING(utf8));
+        Py_DECREF(utf8);
+    }
+    Py_DECREF(list);
+    Py_RETURN_NONE;
+failed:
+    Py_DECREF(list);
+    return NULL;
+}
+
+static PyObject *handler_cycles(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    uint64_t n = spp_cycles_count;
+    if (n > SPP_CYCLES_KEPT) n = SPP_CYCLES_KEPT;
+    if (spp_os_cycles() == 0 || spp_cycles == NULL) n = 0;
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (uint64_t i = 0; i < n && list != NULL; i++) {
+        PyObject *value = PyLong_FromUnsignedLong(spp_cycles[i]);
+        if (value == NULL) {
+            Py_CLEAR(list);
+        } else {
+            PyList_SET_ITEM(list, (Py_ssize_t)i, value);
+        }
+    }
+    return list;
+}
+
+/* ---- reading */
+
+/* A column as bytes of `size`-byte integers, `add` added to each. */
+static PyObject *column(const spp_vec64 *from, size_t size, int64_t add) {
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(from->n * size));
+    if (bytes == NULL) return NULL;
+    char *to = PyBytes_AS_STRING(bytes);
+    for (size_t i = 0; i < from->n; i++) {
+        uint64_t value = from->at[i] + (uint64_t)add;
+        memcpy(to + i * size, &value, size); /* little-endian machines only, as are all that spprof runs on */
+    }
+    return bytes;
+}
+
+static PyObject *span_bytes(spp_span span) {
+    if (span.at == NULL) Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize((const char *)span.at, (Py_ssize_t)span.n);
+}
+
+static PyObject *strings_of(const spp_profile *p) {
+    const spp_vec64 *lengths = &p->columns[SPP_COL_STRING_LEN];
+    PyObject *list = PyList_New((Py_ssize_t)lengths->n);
+    const char *at = (const char *)p->strings.at;
+    for (size_t i = 0; list != NULL && i < lengths->n; i++) {
+        PyObject *text = PyUnicode_DecodeUTF8(lengths->at[i] ? at : "", (Py_ssize_t)lengths->at[i], "surrogatepass");
+        if (text == NULL) { /* not UTF-8 at all: a damaged file that its checksum did not tell */
+            PyErr_Clear();
+            text = PyUnicode_DecodeUTF8(at, (Py_ssize_t)lengths->at[i], "replace");
+        }
+        if (text == NULL) {
+            Py_CLEAR(list);
+        } else {
+            PyList_SET_ITEM(list, (Py_ssize_t)i, text);
+            at += lengths->at[i];
+        }
+    }
+    return list;
+}
+
+static PyObject *threads_of(const spp_profile *p) {
+    PyObject *list = PyList_New((Py_ssize_t)p->threads_n);
+    for (size_t i = 0; list != NULL && i < p->threads_n; i++) {
+        PyObject *text = span_bytes(p->threads[i]);
+        if (text == NULL) {
+            Py_CLEAR(list);
+        } else {
+            PyList_SET_ITEM(list, (Py_ssize_t)i, text);
+        }
+    }
+    return list;
+}
+
+/* The header's start_ns, microseconds only, or 0; -1 with an exception. */
+static int64_t start_of(const spp_profile *p) {
+    if (p->header.at == NULL) return 0;
+    PyObject *json = PyImport_ImportModule("json");
+    PyObject *dict = json ? PyObject_CallMethod(json, "loads", "y#", (const char *)p->header.at, (Py_ssize_t)p->header.n) : NULL;
+    Py_XDECREF(json);
+    if (dict == NULL) return -1;
+    PyObject *start = PyDict_Check(dict) ? PyDict_GetItemString(dict, "start_ns") : NULL;
+    long long ns = start && PyLong_Check(start) ? PyLong_AsLongLong(start) : 0;
+    Py_DECREF(dict);
+    if (ns < 0) {
+        PyErr_Format(PyExc_ValueError, "the header's start_ns does not make sense");
+        return -1;
+    }
+    return ns / 1000 * 1000;
+}
+
+/* Puts a new reference into the dictionary; false on failure. */
+static bool put(PyObject *dict, const char *key, PyObject *value) {
+    bool good = value != NULL && PyDict_SetItemString(dict, key, value) == 0;
+    Py_XDECREF(value);
+    return good;
+}
+
+static PyObject *profile_dict(const spp_profile *p) {
+    static const struct {
+        const char *key;
+        int column;
+        size_t size;
+    } keys[] = {
+        {"code_name", SPP_COL_CODE_NAME, 4},     {"code_qualname", SPP_COL_CODE_QUALNAME, 4},
+        {"code_file", SPP_COL_CODE_FILE, 4},     {"code_line", SPP_COL_CODE_LINE, 4},
+        {"frame_code", SPP_COL_FRAME_CODE, 4},   {"frame_line", SPP_COL_FRAME_LINE, 4},
+        {"frame_col", SPP_COL_FRAME_COL, 4},     {"frame_end_line", SPP_COL_FRAME_END_LINE, 4},
+        {"frame_end_col", SPP_COL_FRAME_END_COL, 4}, {"node_parent", SPP_COL_NODE_PARENT, 4},
+        {"node_frame", SPP_COL_NODE_FRAME, 4},   {"thread", SPP_COL_THREAD, 4},
+        {"weight_ns", SPP_COL_WEIGHT, 8},        {"stack", SPP_COL_STACK, 4},
+        {"count", SPP_COL_COUNT, 4},             {"flags", SPP_COL_FLAGS, 1},
+    };
+    int64_t start = start_of(p);
+    PyObject *dict = start < 0 ? NULL : PyDict_New();
+    if (dict == NULL) return NULL;
+    bool good = put(dict, "header", span_bytes(p->header)) && put(dict, "account", span_bytes(p->account)) &&
+                put(dict, "end", span_bytes(p->end)) && put(dict, "threads", threads_of(p)) &&
+                put(dict, "strings", strings_of(p)) &&
+                put(dict, "warning", p->warning ? PyUnicode_FromString(p->warning) : Py_NewRef(Py_None)) &&
+                put(dict, "time_ns", column(&p->columns[SPP_COL_TIME], 8, start));
+    for (size_t i = 0; good && i < sizeof keys / sizeof *keys; i++) {
+        good = put(dict, keys[i].key, column(&p->columns[keys[i].column], keys[i].size, 0));
+    }
+    if (!good) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *read_profile(PyObject *self, PyObject *data) {
+    (void)self;
+    Py_buffer view;
+    spp_profile profile;
+    const char *why;
+    int failed;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    failed = spp_read(view.buf, (size_t)view.len, &profile, &why);
+    Py_END_ALLOW_THREADS;
+    PyObject *dict = failed ? PyErr_Format(PyExc_ValueError, "%s", why) : profile_dict(&profile);
+    spp_profile_free(&profile);
+    PyBuffer_Release(&view);
+    return dict;
+}
+
+/* ---- the module */
+
+static PyMethodDef methods[] = {
+    {"choose_clock", choose_clock, METH_VARARGS, "The clock that start() would use."},
+    {"start", run_start, METH_VARARGS, "Starts sampling every thread into a file."},
+    {"stop", run_stop, METH_NOARGS, "Stops, finishes the file, returns the account."},
+    {"pause", run_pause, METH_NOARGS, "Stops sampling for a while."},
+    {"resume", run_resume, METH_NOARGS, "Goes on sampling."},
+    {"active", run_active, METH_NOARGS, "Between start and stop?"},
+    {"paused", run_paused, METH_NOARGS, "Paused?"},
+    {"stats", run_stats, METH_NOARGS, "The account of ticks so far."},
+    {"name_threads", name_threads, METH_O, "Names threads by their OS ids."},
+    {"handler_cycles", handler_cycles, METH_NOARGS, "Cycles of recent handler runs."},
+    {"read", read_profile, METH_O, "Reads a .spprof file."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyObject *dict_of(const char *const *keys, const char *const *values, size_t n) {
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict != NULL && i < n; i++) {
+        if (!put(dict, keys[i], PyUnicode_FromString(values[i]))) Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+static void learn_types(void) {
+    spp_py.code_type = (uintptr_t)&PyCode_Type;
+    spp_py.frame_type = (uintptr_t)&PyFrame_Type;
+    spp_py.gen_type = (uintptr_t)&PyGen_Type;
+    spp_py.coro_type = (uintptr_t)&PyCoro_Type;
+    spp_py.async_gen_type = (uintptr_t)&PyAsyncGen_Type;
+    spp_py.none = (uintptr_t)Py_None;
+    spp_py_str_type = (uintptr_t)&PyUnicode_Type;
+    spp_py_bytes_type = (uintptr_t)&PyBytes_Type;
+}
+
+static int exec_module(PyObject *module) {
+    static const char *const clock_lines[SPP_CLOCK_COUNT] = {
+        "perf task-clock with kernel samples: exact, any rate; needs perf_event_paranoid <= 1 or CAP_PERFMON",
+        "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
+        "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",
+        "a sampler thread: standing threads are read from outside, running ones are signalled",
+    };
+    learn_types();
+    layout_error = spp_layout_prove();
+    PyObject *error = layout_error ? PyUnicode_FromString(layout_error) : Py_NewRef(Py_None);
+    PyObject *dict = PyModule_GetDict(module);
+    return put(dict, "layout_error", error) && put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
+                   put(dict, "CLOCKS", dict_of(spp_clock_names, clock_lines, SPP_CLOCK_COUNT))
+               ? 0
+               : -1;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)exec_module},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "spprof._core",
+    .m_doc = "The C core of spprof. Private.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,72 @@
+#include "module/tstate.h"
+
+#include <Python.h>
+#include <pthread.h>
+
+#include "os/os.h"
+#include "py/layout.h"
+
+#if PY_VERSION_HEX < 0x030D0000
+extern PyThreadState *_PyThreadState_UncheckedGet(void);
+#endif
+
+#define LIST_MAX 100000 /* thread states looked at in one interpreter */
+#define INTERPS_MAX 64
+
+/* Handler. Of the calling thread, also while it has released the GIL; 0: it runs no Python. Up to 3.11 the thread-specific
+ * slot knows only the main interpreter's states: in a subinterpreter the current one is taken if it says it is ours. */
+static uintptr_t own(void) {
+    PyThreadState *mine = PyGILState_GetThisThreadState();
+#if PY_VERSION_HEX < 0x030C0000
+    PyThreadState *current = _PyThreadState_UncheckedGet();
+    if (mine != NULL && current != NULL && current != mine) {
+        uintptr_t field = (uintptr_t)current + SPP_L_TS_THREAD_ID;
+        if (spp_os_readable(field) && *(volatile unsigned long *)field == (unsigned long)pthread_self()) mine = current;
+    }
+#endif
+    return (uintptr_t)mine;
+}
+
+static uintptr_t interps[INTERPS_MAX];
+static size_t interps_n;
+
+static uintptr_t word(uintptr_t at) {
+    uintptr_t value;
+    return spp_os_read(&value, at, sizeof value) == 0 ? value : 0;
+}
+
+static bool belongs(uintptr_t tstate, int32_t tid) {
+    uintptr_t thread = word(tstate + SPP_L_TS_THREAD_ID);
+    return thread != 0 && spp_os_tid_of_pthread(thread) == tid;
+}
+
+/* Any thread, no GIL: the list may change under the walk, so every read is guarded and the answer is checked by what the
+ * state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
+static uintptr_t of_thread(int32_t tid) {
+    for (size_t i = 0; i < interps_n; i++) {
+        uintptr_t state = word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
+        for (int n = 0; state != 0 && n < LIST_MAX; n++) {
+            if (belongs(state, tid)) return state;
+            state = word(state + SPP_L_TS_NEXT);
+        }
+    }
+    return 0;
+}
+
+const char *spp_tstate_init(spp_thread_states *states) {
+    interps_n = 0;
+    for (PyInterpreterState *i = PyInterpreterState_Head(); i != NULL && interps_n < INTERPS_MAX;
+         i = PyInterpreterState_Next(i)) {
+        uintptr_t at = (uintptr_t)i;
+        PyThreadState *first = PyInterpreterState_ThreadHead(i);
+        if (word(at + SPP_L_INTERP_THREADS_HEAD) != (uintptr_t)first) return "interpreter: list of threads";
+        if (first && word((uintptr_t)first + SPP_L_TS_NEXT) != (uintptr_t)PyThreadState_Next(first)) {
+            return "thread state: next";
+        }
+        interps[interps_n++] = at;
+    }
+    states->own = own;
+    states->of_thread = of_thread;
+    states->births = (uint64_t *)((uintptr_t)PyInterpreterState_Main() + SPP_L_INTERP_NEXT_UNIQUE_ID);
+    return NULL;
+}

@@ -1,0 +1,288 @@
+/* Triggers of Linux: perf task-clock events, thread-CPU timers, and the signal that they come by. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "os/linux/linux.h"
+#include "os/os.h"
+
+/* A perf signal carries the descriptor, not a pointer. Events beyond the table get a timer instead. */
+#define MAX_FD 65536
+/* The kernel's remainder is looked at this often: a thread-CPU timer fires at CONFIG_HZ at most anyway. */
+#define REMAINDER_NS 4000000u
+/* sigev_value and si_value carry the cookie; its lowest bit (cookies are aligned) tells the remainder timer's ticks. */
+#define REMAINDER_BIT ((uintptr_t)1)
+
+static _Atomic(void *) cookie_of_fd[MAX_FD];
+static spp_os_tick_fn on_tick;
+static bool (*is_ours)(const void *cookie);
+static struct sigaction old_action;
+static _Atomic int chosen_signal = SIGPROF;
+
+int spp_linux_signal(void) { return chosen_signal; }
+
+#if defined(__x86_64__)
+static void read_context(const ucontext_t *uc, spp_os_context *to) {
+    to->pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+    to->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
+    /* `syscall` is 0f 05; a restarted call has pc on it, a finished one behind it. The bytes are code that runs, so they
+     * can be read, except that pc - 2 may lie on an execute-only or unmapped page before. */
+    const uint8_t *pc = (const uint8_t *)to->pc;
+    bool behind = (to->pc & 4095) >= 2 && pc[-2] == 0x0f && pc[-1] == 0x05;
+    bool on = (to->pc & 4095) < 4095 && pc[0] == 0x0f && pc[1] == 0x05;
+    to->at_syscall = behind || on;
+}
+#elif defined(__aarch64__)
+static void read_context(const ucontext_t *uc, spp_os_context *to) {
+    to->pc = (uintptr_t)uc->uc_mcontext.pc;
+    to->sp = (uintptr_t)uc->uc_mcontext.sp;
+    const uint32_t svc = 0xd4000001u;
+    const uint32_t *pc = (const uint32_t *)to->pc;
+    to->at_syscall = ((to->pc & 4095) >= 4 && pc[-1] == svc) || pc[0] == svc;
+}
+#else
+#error "spprof knows the registers of x86_64 and aarch64 only"
+#endif
+
+/* Runs on any thread, at any instant. Async-signal-safe: reads a table, calls the core's handler, restores errno. */
+static void handle(int signum, siginfo_t *info, void *uc) {
+    (void)signum;
+    int saved = errno;
+    void *cookie = NULL;
+    spp_tick kind = SPP_TICK_CPU;
+    if (info->si_code == POLL_IN || info->si_code == POLL_HUP) {
+        int fd = info->si_fd;
+        if (fd >= 0 && fd < MAX_FD) cookie = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
+    } else if (info->si_code == SI_TIMER || info->si_code == SI_QUEUE) {
+        uintptr_t value = (uintptr_t)info->si_value.sival_ptr;
+        if (value & REMAINDER_BIT) kind = SPP_TICK_REMAINDER;
+        if (info->si_code == SI_QUEUE) kind = SPP_TICK_ASKED;
+        cookie = (void *)(value & ~REMAINDER_BIT);
+    }
+    if (cookie != NULL && is_ours(cookie)) {
+        spp_os_context context;
+        read_context(uc, &context);
+        on_tick(cookie, kind, &context);
+    }
+    errno = saved;
+}
+
+static long perf_open(int32_t tid, uint64_t period_ns, bool kernel) {
+    struct perf_event_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.size = sizeof attr;
+    attr.type = PERF_TYPE_SOFTWARE;
+    attr.config = PERF_COUNT_SW_TASK_CLOCK;
+    attr.sample_period = period_ns;
+    attr.exclude_kernel = !kernel;
+    attr.exclude_hv = 1;
+    attr.disabled = 1;
+    attr.wakeup_events = 1;
+    return syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
+    struct sigevent event;
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = spp_linux_signal();
+    event.sigev_value.sival_ptr = (void *)value;
+    event._sigev_un._tid = tid;
+    return timer_create((clockid_t)((~(uint32_t)tid << 3) | 6u), &event, timer);
+}
+
+int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
+    *why = NULL;
+    if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
+        long fd = perf_open(spp_os_tid(), 1000000, clock == SPP_CLOCK_PERF);
+        if (fd < 0) {
+            *why = "perf_event_open";
+            *error = errno;
+            return -1;
+        }
+        close((int)fd);
+    }
+    if (clock == SPP_CLOCK_TIMER || clock == SPP_CLOCK_PERF_USER) {
+        timer_t timer;
+        if (make_timer(&timer, spp_os_tid(), 0) != 0) {
+            *why = "timer_create";
+            *error = errno;
+            return -1;
+        }
+        timer_delete(timer);
+    }
+    return 0;
+}
+
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)) {
+    static const int candidates[] = {SIGPROF, SIGSTKFLT};
+    on_tick = tick;
+    is_ours = valid;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        struct sigaction action;
+        if (sigaction(candidates[i], NULL, &old_action) != 0) continue;
+        bool free_to_use = !(old_action.sa_flags & SA_SIGINFO) &&
+                           (old_action.sa_handler == SIG_DFL || old_action.sa_handler == SIG_IGN);
+        if (!free_to_use) continue;
+        memset(&action, 0, sizeof action);
+        action.sa_sigaction = handle;
+        action.sa_flags = SA_SIGINFO | SA_RESTART;
+        sigfillset(&action.sa_mask);
+        if (sigaction(candidates[i], &action, NULL) != 0) continue;
+        chosen_signal = candidates[i];
+        return 0;
+    }
+    return -1;
+}
+
+void spp_os_signal_remove(void) {
+    struct sigaction now;
+    if (sigaction(chosen_signal, NULL, &now) != 0 || now.sa_sigaction != handle) return;
+    /* Setting a signal to "ignore" discards what is pending of it on every thread (POSIX); only then is the default
+     * action, which would end the process, safe again. */
+    struct sigaction ignore;
+    memset(&ignore, 0, sizeof ignore);
+    ignore.sa_handler = SIG_IGN;
+    sigaction(chosen_signal, &ignore, NULL);
+    sigaction(chosen_signal, &old_action, NULL);
+}
+
+/* Moves a descriptor out of the way of programs that count on low numbers, but within the 64 that a process's table has
+ * from the start: making the table larger waits for a grace period of the kernel, 15 ms. */
+#define LOWEST_FD 40
+static int move_up(int fd) {
+    int up = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
+    if (up < 0) return fd;
+    close(fd);
+    return up;
+}
+
+static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
+    long opened = perf_open(tid, period_ns, kernel);
+    if (opened < 0) return -1;
+    int fd = move_up((int)opened);
+    struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
+    if (fd >= MAX_FD || fcntl(fd, F_SETSIG, spp_linux_signal()) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
+        fcntl(fd, F_SETFL, O_ASYNC) != 0) {
+        close(fd);
+        return -1;
+    }
+    atomic_store_explicit(&cookie_of_fd[fd], cookie, memory_order_release);
+    trigger->perf_fd = fd;
+    return ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value) {
+    timer_t timer;
+    if (make_timer(&timer, tid, value) != 0) return -1;
+    struct timespec every = {.tv_sec = (time_t)(period_ns / 1000000000u), .tv_nsec = (long)(period_ns % 1000000000u)};
+    struct itimerspec spec = {.it_interval = every, .it_value = every};
+    if (timer_settime(timer, 0, &spec, NULL) != 0) {
+        timer_delete(timer);
+        return -1;
+    }
+    trigger->timer = (uintptr_t)timer;
+    trigger->has_timer = 1;
+    return 0;
+}
+
+int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
+    trigger->perf_fd = -1;
+    trigger->has_timer = 0;
+    int failed = 0;
+    if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
+    if (clock == SPP_CLOCK_PERF_USER) failed |= arm_timer(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | REMAINDER_BIT);
+    if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
+        failed |= arm_perf(trigger, tid, period_ns, clock == SPP_CLOCK_PERF, cookie);
+    }
+    if (failed) {
+        int saved = errno;
+        spp_os_trigger_disarm(trigger);
+        errno = saved;
+        return -1;
+    }
+    return 0;
+}
+
+void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
+    if (trigger->perf_fd >= 0) {
+        ioctl(trigger->perf_fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+    } else if (trigger->has_timer) {
+        struct timespec every = {.tv_sec = (time_t)(period_ns / 1000000000u), .tv_nsec = (long)(period_ns % 1000000000u)};
+        struct itimerspec spec = {.it_interval = every, .it_value = every};
+        timer_settime((timer_t)trigger->timer, 0, &spec, NULL);
+    }
+}
+
+void spp_os_trigger_disarm(spp_os_trigger *trigger) {
+    if (trigger->has_timer) timer_delete((timer_t)trigger->timer);
+    trigger->has_timer = 0;
+    if (trigger->perf_fd >= 0) {
+        ioctl(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, 0);
+        atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], NULL, memory_order_release);
+        close(trigger->perf_fd);
+    }
+    trigger->perf_fd = -1;
+}
+
+void spp_os_trigger_drop(spp_os_trigger *trigger) {
+    /* Timers are not inherited; a perf descriptor is, and shares the parent's event. */
+    if (trigger->perf_fd >= 0) close(trigger->perf_fd);
+    trigger->perf_fd = -1;
+    trigger->has_timer = 0;
+}
+
+int spp_os_trigger_ask(int32_t tid, void *cookie) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    info.si_signo = spp_linux_signal();
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value.sival_ptr = cookie;
+    return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, spp_linux_signal(), &info) == 0 ? 0 : -1;
+}
+
+/* ---- SIGTERM */
+
+static spp_os_bell *term_bell;
+static _Atomic int *term_asked;
+static _Atomic int term_caught;
+
+static void on_term(int signum) {
+    (void)signum;
+    int saved = errno;
+    atomic_store(term_asked, 1);
+    spp_os_bell_ring(term_bell);
+    errno = saved;
+}
+
+void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) {
+    struct sigaction old, action;
+    if (sigaction(SIGTERM, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) return;
+    term_bell = bell;
+    term_asked = asked;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_term;
+    action.sa_flags = SA_RESTART;
+    if (sigaction(SIGTERM, &action, NULL) == 0) term_caught = 1;
+}
+
+void spp_os_term_restore(void) {
+    struct sigaction now;
+    if (!atomic_exchange(&term_caught, 0)) return;
+    if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_term) signal(SIGTERM, SIG_DFL);
+}
+
+void spp_os_term_now(void) {
+    spp_os_term_restore();
+    kill(getpid(), SIGTERM);
+}

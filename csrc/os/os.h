@@ -1,0 +1,122 @@
+/* All that the core knows of the operating system. Returns 0 for success and -1 for failure unless said otherwise.
+ *
+ * "Handler" marks what may be called in a signal handler: no lock, no allocation, bounded. Everything else is called by
+ * the drain or sampler thread, or by a Python thread inside start and stop; never with the drain lock held unless said. */
+#ifndef SPPROF_OS_OS_H
+#define SPPROF_OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- clocks (handler) */
+
+uint64_t spp_os_now_ns(void);        /* monotonic */
+uint64_t spp_os_own_cpu_ns(void);    /* CPU time of the calling thread */
+uint64_t spp_os_process_cpu_ns(void); /* CPU time of all threads, dead ones too */
+uint64_t spp_os_cycles(void);        /* cycle counter; 0 where there is none */
+/* CPU time of any thread of this process; -1 if it is gone. */
+int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns);
+
+/* ---- memory that may not be there */
+
+/* Finds a way to probe that works here; returns -1 if none does. Call once before the others. */
+int spp_os_memory_init(void);
+/* Handler. Whether the 8 bytes at addr (rounded down to 8) can be read. About 0.1 us. */
+bool spp_os_readable(uintptr_t addr);
+/* Copies n bytes from addr, or fails without a fault. Not for handlers. About 0.25 us. */
+int spp_os_read(void *to, uintptr_t addr, size_t n);
+/* Anonymous zeroed pages; NULL on failure. */
+void *spp_os_pages(size_t bytes);
+void spp_os_pages_free(void *at, size_t bytes);
+
+/* ---- threads */
+
+int32_t spp_os_tid(void);
+/* A cheap number that changes when threads come or go (not when as many come as go). 0 if unknown. */
+uint64_t spp_os_thread_count(void);
+/* Calls see(arg, tid) for each thread of the process. */
+int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg);
+/* Whether the thread's signal mask blocks our signal. */
+bool spp_os_thread_blocks(int32_t tid);
+/* The OS name of a thread, NUL-terminated. */
+int spp_os_thread_name(int32_t tid, char *to, size_t size);
+/* For each of n addresses: the end of the mapped region that holds it, or 0. One pass over the process's map. */
+int spp_os_region_ends(const uintptr_t *addrs, uintptr_t *ends, size_t n);
+/* The tid behind a pthread_t value, read without trusting it; -1 if it cannot be told. */
+int32_t spp_os_tid_of_pthread(uintptr_t pthread);
+
+/* ---- the drain lock: one for the process, held for microseconds, never in a handler, never over I/O. A fork takes it
+ * first, and `child` runs in the new process with the lock made anew. */
+
+void spp_os_lock(void);
+void spp_os_unlock(void);
+int spp_os_lock_init(void (*child)(void));
+
+/* ---- background threads of our own: every signal blocked, named, counted apart */
+
+typedef struct spp_os_worker spp_os_worker;
+spp_os_worker *spp_os_worker_start(const char *name, void (*body)(void *), void *arg);
+int32_t spp_os_worker_tid(const spp_os_worker *worker);
+void spp_os_worker_join(spp_os_worker *worker); /* frees it */
+void spp_os_sleep_until(uint64_t ns);           /* monotonic */
+
+/* ---- a doorbell: rung by handlers, awaited by one worker */
+
+typedef struct {
+    _Atomic uint32_t rung;
+} spp_os_bell;
+void spp_os_bell_ring(spp_os_bell *bell);                          /* handler */
+bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns);       /* until rung (true) or late; clears it */
+
+/* ---- triggers: what makes a thread's clock interrupt it */
+
+typedef enum {
+    SPP_CLOCK_PERF,      /* perf task-clock, kernel samples too */
+    SPP_CLOCK_PERF_USER, /* perf task-clock, user samples; a thread-CPU timer gives the kernel's remainder */
+    SPP_CLOCK_TIMER,     /* thread-CPU timer: CONFIG_HZ at most */
+    SPP_CLOCK_WALL,      /* no trigger of its own: the sampler thread looks, and signals who runs */
+    SPP_CLOCK_COUNT,
+} spp_clock;
+
+typedef enum { SPP_TICK_CPU, SPP_TICK_REMAINDER, SPP_TICK_ASKED } spp_tick;
+
+typedef struct {
+    int perf_fd;      /* -1: none */
+    int has_timer;
+    uintptr_t timer; /* timer_t */
+} spp_os_trigger;
+
+/* What the handler sees of the interrupted thread. */
+typedef struct {
+    uintptr_t pc, sp;
+    bool at_syscall; /* interrupted inside a system call, or on its way in or out */
+} spp_os_context;
+
+/* Called in the signal handler, on the thread that owns `cookie`'s trigger. */
+typedef void (*spp_os_tick_fn)(void *cookie, spp_tick kind, const spp_os_context *context);
+
+/* Whether this clock works here; on failure *why names the call and errno. */
+int spp_os_clock_probe(spp_clock clock, const char **why, int *error);
+/* Installs the signal handler. `valid` tells whether a cookie from a signal is one of ours. -1: someone else uses every
+ * signal that could serve. */
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie));
+/* Puts the old disposition back if ours is still there; pending signals are swallowed first. */
+void spp_os_signal_remove(void);
+/* Arms the clock on any thread of the process. -1 with errno: the thread is gone, or limits. */
+int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie);
+/* Handler, only on the trigger's own thread. The next ticks come every period_ns of CPU time from now on. */
+void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns);
+void spp_os_trigger_disarm(spp_os_trigger *trigger);
+/* In a forked child: lets go of the parent's trigger without stopping it. */
+void spp_os_trigger_drop(spp_os_trigger *trigger);
+/* Sends one tick to a running thread. -1: it is gone, or cannot be signalled. */
+int spp_os_trigger_ask(int32_t tid, void *cookie);
+
+/* Termination by SIGTERM while nobody handles it: rings `bell` and sets *asked instead of dying; the worker finishes the
+ * file and calls spp_os_term_now, which dies of the signal as it would have. */
+void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked);
+void spp_os_term_restore(void);
+void spp_os_term_now(void);
+
+#endif

@@ -1,0 +1,87 @@
+/* Layout of CPython 3.10 on 64-bit Linux (LP64, little endian).
+ *
+ * Taken from the headers of 3.10.13.
+ * Patch releases it agrees with: see docs/layouts.md. */
+#ifndef SPPROF_PY_LAYOUT_310_H
+#define SPPROF_PY_LAYOUT_310_H
+
+#define SPP_L_CHAIN 1
+
+/* Object header */
+#define SPP_L_OB_REFCNT 0
+#define SPP_L_OB_TYPE 8
+#define SPP_L_OB_SIZE 16
+
+/* PyThreadState */
+#define SPP_L_TS_SIZE 280
+#define SPP_L_TS_NEXT 8
+#define SPP_L_TS_INTERP 16
+#define SPP_L_TS_THREAD_ID 176
+#define SPP_L_TS_FRAME 24 /* frame */
+#define SPP_L_TS_CHUNK (-1)
+#define SPP_L_TS_TOP (-1)
+#define SPP_L_TS_LIMIT (-1)
+#define SPP_L_TS_CACHED_CHUNK (-1)
+#define SPP_L_TS_BASE_FRAME (-1)
+#define SPP_L_TS_NATIVE_ID (-1)
+
+/* PyInterpreterState */
+#define SPP_L_INTERP_NEXT_UNIQUE_ID 3448
+#define SPP_L_INTERP_TRAMPOLINE (-1)
+#define SPP_L_INTERP_THREADS_HEAD 8
+
+/* _PyCFrame and _PyStackChunk */
+#define SPP_L_CFRAME_CURRENT (-1)
+#define SPP_L_CHUNK_PREVIOUS (-1)
+#define SPP_L_CHUNK_SIZE (-1)
+#define SPP_L_CHUNK_TOP (-1)
+#define SPP_L_CHUNK_DATA (-1)
+
+/* Frame */
+#define SPP_L_FRAME_SIZE 352 /* f_localsplus */
+#define SPP_L_FRAME_PREVIOUS 24 /* f_back */
+#define SPP_L_FRAME_CODE 32 /* f_code */
+#define SPP_L_FRAME_CODE_MASK (~0ull)
+#define SPP_L_FRAME_INSTR 96 /* f_lasti, an int */
+#define SPP_L_INSTR_SCALE 2 /* f_lasti counts code units of two bytes */
+#define SPP_L_FRAME_OWNER (-1)
+#define SPP_L_FRAME_TLBC (-1)
+#define SPP_L_FRAME_IS_ENTRY (-1)
+
+/* Frame owners */
+#define SPP_L_OWNED_BY_THREAD 0
+#define SPP_L_OWNED_BY_GENERATOR 1
+#define SPP_L_OWNER_ENTRY_MIN 127 /* an empty range: no entry frames */
+#define SPP_L_OWNER_ENTRY_MAX 126
+
+/* Generator */
+#define SPP_L_GEN_IFRAME (-1)
+#define SPP_L_GEN_STATE (-1)
+#define SPP_L_GEN_EXECUTING (-1)
+
+/* Code object */
+#define SPP_L_CODE_SIZE 128
+#define SPP_L_CODE_NAME 112
+#define SPP_L_CODE_QUALNAME (-1)
+#define SPP_L_CODE_FILENAME 104
+#define SPP_L_CODE_FIRSTLINENO 40
+#define SPP_L_CODE_LINETABLE 120
+#define SPP_L_CODE_BYTECODE (-1)
+#define SPP_L_CODE_CODEOBJ 48
+#define SPP_L_CODE_TLBC (-1)
+#define SPP_L_TLBC_SIZE (-1)
+#define SPP_L_TLBC_ENTRIES (-1)
+#define SPP_L_LINES 2 /* PEP 626 line table */
+
+/* str and bytes */
+#define SPP_L_STR_LENGTH 16
+#define SPP_L_STR_STATE 32
+#define SPP_L_STR_KIND_SHIFT 2
+#define SPP_L_STR_KIND_MASK 7
+#define SPP_L_STR_COMPACT_BIT 5
+#define SPP_L_STR_ASCII_BIT 6
+#define SPP_L_STR_ASCII_DATA 48
+#define SPP_L_STR_DATA 72
+#define SPP_L_BYTES_DATA 32
+
+#endif

@@ -1,0 +1,87 @@
+/* Layout of CPython 3.12 on 64-bit Linux (LP64, little endian).
+ *
+ * Taken from the headers of 3.12.1.
+ * Patch releases it agrees with: see docs/layouts.md. */
+#ifndef SPPROF_PY_LAYOUT_312_H
+#define SPPROF_PY_LAYOUT_312_H
+
+#define SPP_L_CHAIN 2
+
+/* Object header */
+#define SPP_L_OB_REFCNT 0
+#define SPP_L_OB_TYPE 8
+#define SPP_L_OB_SIZE 16
+
+/* PyThreadState */
+#define SPP_L_TS_SIZE 288
+#define SPP_L_TS_NEXT 8
+#define SPP_L_TS_INTERP 16
+#define SPP_L_TS_THREAD_ID 136
+#define SPP_L_TS_FRAME 56 /* cframe */
+#define SPP_L_TS_CHUNK 232
+#define SPP_L_TS_TOP 240
+#define SPP_L_TS_LIMIT 248
+#define SPP_L_TS_CACHED_CHUNK (-1)
+#define SPP_L_TS_BASE_FRAME (-1)
+#define SPP_L_TS_NATIVE_ID 144
+
+/* PyInterpreterState */
+#define SPP_L_INTERP_NEXT_UNIQUE_ID 64
+#define SPP_L_INTERP_TRAMPOLINE 381736 /* moves between patch releases, see docs/layouts.md */
+#define SPP_L_INTERP_THREADS_HEAD 72
+
+/* _PyCFrame and _PyStackChunk */
+#define SPP_L_CFRAME_CURRENT 0
+#define SPP_L_CHUNK_PREVIOUS 0
+#define SPP_L_CHUNK_SIZE 8
+#define SPP_L_CHUNK_TOP 16
+#define SPP_L_CHUNK_DATA 24
+
+/* Frame */
+#define SPP_L_FRAME_SIZE 72 /* localsplus */
+#define SPP_L_FRAME_PREVIOUS 8
+#define SPP_L_FRAME_CODE 0 /* f_code */
+#define SPP_L_FRAME_CODE_MASK (~0ull)
+#define SPP_L_FRAME_INSTR 56 /* prev_instr */
+#define SPP_L_INSTR_SCALE 1
+#define SPP_L_FRAME_OWNER 70
+#define SPP_L_FRAME_TLBC (-1)
+#define SPP_L_FRAME_IS_ENTRY (-1)
+
+/* Frame owners */
+#define SPP_L_OWNED_BY_THREAD 0
+#define SPP_L_OWNED_BY_GENERATOR 1
+#define SPP_L_OWNER_ENTRY_MIN 3
+#define SPP_L_OWNER_ENTRY_MAX 3
+
+/* Generator */
+#define SPP_L_GEN_IFRAME 72
+#define SPP_L_GEN_STATE 67
+#define SPP_L_GEN_EXECUTING 0
+
+/* Code object */
+#define SPP_L_CODE_SIZE 192
+#define SPP_L_CODE_NAME 120
+#define SPP_L_CODE_QUALNAME 128
+#define SPP_L_CODE_FILENAME 112
+#define SPP_L_CODE_FIRSTLINENO 68
+#define SPP_L_CODE_LINETABLE 136
+#define SPP_L_CODE_BYTECODE 192 /* co_code_adaptive */
+#define SPP_L_CODE_CODEOBJ (-1)
+#define SPP_L_CODE_TLBC (-1)
+#define SPP_L_TLBC_SIZE (-1)
+#define SPP_L_TLBC_ENTRIES (-1)
+#define SPP_L_LINES 3 /* location table */
+
+/* str and bytes */
+#define SPP_L_STR_LENGTH 16
+#define SPP_L_STR_STATE 32
+#define SPP_L_STR_KIND_SHIFT 2
+#define SPP_L_STR_KIND_MASK 7
+#define SPP_L_STR_COMPACT_BIT 5
+#define SPP_L_STR_ASCII_BIT 6
+#define SPP_L_STR_ASCII_DATA 40
+#define SPP_L_STR_DATA 56
+#define SPP_L_BYTES_DATA 32
+
+#endif

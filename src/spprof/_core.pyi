@@ -1,0 +1,46 @@
+"""The C core. Everything here is private; `spprof` is the public interface."""
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+layout_error: Optional[str]
+"""Why this interpreter's frames cannot be read (then `start` refuses), or None."""
+LOSSES: Dict[str, str]
+"""Key of each reason for which a tick gives no sample -> its title for people."""
+CLOCKS: Dict[str, str]
+"""Name of each clock -> one line about it: perf, perf-user, timer (CPU mode), wall."""
+
+def choose_clock(mode: str, clock: str) -> str:
+    """The clock that `start` would use for mode 'cpu' or 'wall' when asked for `clock` ('auto' or a name of CLOCKS).
+
+    Raises ValueError for a name that does not exist or does not fit the mode, OSError if the kernel refuses it."""
+
+def start(fd: int, clock: str, interval_ns: int, max_depth: int, header: bytes) -> None:
+    """Writes the magic and the header block (JSON bytes, as docs/file-format.md) to fd, which the core duplicates, and starts sampling
+    every thread. `clock` is what choose_clock gave. Raises RuntimeError if active or the layout is unproven, OSError."""
+
+def stop() -> Dict[str, Any]:
+    """Disarms everything, writes what is left and the end block, and returns the final stats(). RuntimeError if not active."""
+
+def pause() -> None: ...
+def resume() -> None: ...
+def active() -> bool:
+    """True between start and stop (also while paused); False in a forked child."""
+
+def paused() -> bool: ...
+def stats() -> Dict[str, Any]:
+    """The account so far (of the last run, when stopped; {} before the first): clock str, expected, taken, repeated ints, losses
+    dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated, threads,
+    cpu_ns, wall_ns, write_error (str or None). Kept as the file's 'A' block too."""
+
+def name_threads(names: Sequence[Tuple[int, str]]) -> None:
+    """Names by OS thread id (`threading.Thread.native_id`), as the program knows them. Callable from any thread."""
+
+def read(data: Any) -> Dict[str, Any]:
+    """Reads a whole .spprof file (bytes-like). ValueError if it is not one. Keys of the result:
+    header, account, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why reading ended early;
+    strings: list of str; code_name, code_qualname, code_file, code_line: bytes of uint32; frame_code: uint32; frame_line, frame_end_line
+    (0 none), frame_col, frame_end_col (-1 none): int32; node_parent, node_frame: uint32 (entry 0 is the root: 0, 0);
+    thread, stack, count (ticks, >= 1): uint32; time_ns, weight_ns: int64; flags: uint8. Native byte order, one entry each."""
+
+def handler_cycles() -> List[int]:
+    """TSC cycles of recent handler runs (a ring; for bench/). Empty where there is no cycle counter."""
