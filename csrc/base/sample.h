@@ -12,14 +12,22 @@
 #define SPP_DEPTH_MAX 4096
 #define SPP_DEPTH_DEFAULT 512
 
-/* One frame as captured: raw, unresolved. `code` is only an address; see resolve.h for when it may be read. */
-typedef struct {
-    uint64_t code;   /* address of the code object */
-    uint32_t offset; /* byte offset of the instruction in the code, or SPP_OFFSET_NONE */
-    uint32_t extra;  /* 0; free-threaded 3.14+: index of the thread-local bytecode copy that offset refers to */
-} spp_frame;
+/* One frame as captured: raw, unresolved, in one word, since cache lines are what a handler pays for. The upper 44 bits are
+ * the address of the code object over 8 (user addresses have 47 bits); see resolve.h for when it may be read. The lower 20
+ * are the byte offset of the instruction over 2, or SPP_NO_OFFSET: none yet, or beyond 2 MiB of bytecode. */
+typedef uint64_t spp_frame;
+#define SPP_NO_OFFSET 0xFFFFFu
 
+static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) {
+    return (spp_frame)code >> 3 << 20 | half_offset;
+}
+static inline uintptr_t spp_frame_code(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3); }
+/* In bytes, or SPP_OFFSET_NONE. */
 #define SPP_OFFSET_NONE UINT32_MAX
+static inline uint32_t spp_frame_offset(spp_frame frame) {
+    uint32_t half = (uint32_t)frame & SPP_NO_OFFSET;
+    return half == SPP_NO_OFFSET ? SPP_OFFSET_NONE : half * 2;
+}
 
 /* Marks on a sample. */
 enum {

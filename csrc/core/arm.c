@@ -121,10 +121,8 @@ static void end_thread(spp_thread *t) {
 
 static void see_thread(void *arg, int32_t tid) {
     const bool *first = arg;
-    if ((spp_now.drain && tid == spp_os_worker_tid(spp_now.drain)) ||
-        (spp_now.sampler && tid == spp_os_worker_tid(spp_now.sampler))) {
-        return;
-    }
+    /* Ours: the drain thread is the one that looks (`start` looks before it exists). */
+    if ((!*first && tid == spp_os_tid()) || (spp_now.sampler && tid == spp_os_worker_tid(spp_now.sampler))) return;
     spp_os_lock();
     uint32_t slot = spp_map_get(&slot_of_tid, (uint64_t)tid, 0);
     spp_os_unlock();

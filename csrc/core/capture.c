@@ -57,7 +57,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->group_cpu = thread->cpu_start;
     thread->group_ticks = thread->in_user = 0;
     thread->random = (thread->last_ns ^ ((uint64_t)(uint32_t)tid << 32)) * 0x9E3779B97F4A7C15u | 1u;
-    memset(&thread->known, 0, sizeof thread->known);
+    memset(thread->known, 0, sizeof thread->known);
     thread->ticks = thread->taken = thread->truncated = 0;
     thread->asked = thread->stood = thread->repeated = 0;
     thread->watched_cpu = thread->cpu_start;
@@ -180,7 +180,7 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
     while (n < least) {
         a--;
         b--;
-        if (a->code != b->code || a->offset != b->offset || a->extra != b->extra) break;
+        if (*a != *b) break;
         n++;
     }
     return n;
@@ -189,15 +189,13 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
 /* Handler. Writes the record; false if the queue is full. */
 static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t marks) {
     uint32_t depth = w->depth, fresh = depth - common_root(t, depth);
-    uint32_t words = SPP_RECORD_WORDS + 2 * fresh;
+    uint32_t words = SPP_RECORD_WORDS + fresh;
     if (!spp_queue_room(&t->queue, words)) return false;
     spp_queue_put(&t->queue, 0, now);
     spp_queue_put(&t->queue, 1, weight);
     spp_queue_put(&t->queue, 2, depth | (uint64_t)(marks | w->marks) << 16 | (uint64_t)fresh << 32 | (uint64_t)1 << 48);
     for (uint32_t i = 0; i < fresh; i++) {
-        const spp_frame *frame = &t->now[fresh - 1 - i];
-        spp_queue_put(&t->queue, SPP_RECORD_WORDS + 2 * i, frame->code);
-        spp_queue_put(&t->queue, SPP_RECORD_WORDS + 2 * i + 1, frame->offset | (uint64_t)frame->extra << 32);
+        spp_queue_put(&t->queue, SPP_RECORD_WORDS + i, t->now[fresh - 1 - i]);
     }
     spp_queue_publish(&t->queue, words);
     spp_frame *swap = t->now;
@@ -218,7 +216,7 @@ static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64
                      .sp = context->sp - 128, /* the red zone of x86_64 */
                      .stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed),
                      .epoch = epoch,
-                     .known = &t->known,
+                     .known = t->known,
                      .out = t->now,
                      .max = spp_cap.max_depth};
     atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);

@@ -35,7 +35,7 @@ typedef struct spp_thread {
     uint32_t group_ticks;  /* ticks of it so far, missed ones too */
     uint32_t in_user;      /* clock perf-user: looks in a row that met no system call */
     uint64_t random;
-    spp_known known;
+    spp_known known[SPP_KNOWN_CODES];
     spp_queue queue;
 
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
@@ -92,8 +92,8 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
 /* Handler: spp_os_tick_fn. */
 void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context);
 
-/* A queue record: word 0 monotonic ns; word 1 weight ns; word 2 depth | marks << 16 | fresh << 32 | count << 48, then two
- * words for each of the `fresh` leaf-most frames, root-most of them first; the other depth - fresh frames, at the root, are
+/* A queue record: word 0 monotonic ns; word 1 weight ns; word 2 depth | marks << 16 | fresh << 32 | count << 48, then one
+ * word for each of the `fresh` leaf-most frames, root-most of them first; the other depth - fresh frames, at the root, are
  * those of the previous record. */
 #define SPP_RECORD_WORDS 3u
 

@@ -71,25 +71,19 @@ INLINE uint32_t code_bytes(copies *c, uintptr_t code) {
  * mapped, since 3.11 and 3.12 link a frame before it is complete. */
 INLINE bool check_code(spp_walk *w, copies *c, uintptr_t code, bool suspect, uint32_t *bytes) {
     if (code == 0 || (code & 7)) return false;
-    uint32_t slot = (uint32_t)((code >> 4) ^ (code >> 12)) & (SPP_KNOWN_CODES - 1);
-    spp_known *known = w->known;
-    if (known != NULL && known->code[slot] == code && known->epoch[slot] == w->epoch) {
-        *bytes = known->bytes[slot];
+    spp_known *known = w->known == NULL ? NULL : &w->known[((code >> 4) ^ (code >> 12)) & (SPP_KNOWN_CODES - 1)];
+    if (known != NULL && known->code == code && known->epoch == w->epoch) {
+        *bytes = known->bytes;
         return true;
     }
     if (suspect && !there(c, code, SPP_L_CODE_SIZE)) return false;
     if (word(c, code + SPP_L_OB_TYPE) != spp_py.code_type) return false;
     *bytes = code_bytes(c, code);
-    if (known != NULL) {
-        known->code[slot] = code;
-        known->epoch[slot] = w->epoch;
-        known->bytes[slot] = *bytes;
-    }
+    if (known != NULL) *known = (spp_known){code, w->epoch, *bytes};
     return true;
 }
 
-INLINE uint32_t instruction_offset(copies *c, uintptr_t frame, uintptr_t code, uint32_t *extra) {
-    *extra = 0;
+INLINE uint32_t instruction_offset(copies *c, uintptr_t frame, uintptr_t code) {
     if (SPP_L_CHAIN == 1) {
         int32_t lasti = half(c, frame + SPP_L_FRAME_INSTR);
         return lasti < 0 ? SPP_OFFSET_NONE : (uint32_t)lasti * (uint32_t)SPP_L_INSTR_SCALE;
@@ -100,7 +94,6 @@ INLINE uint32_t instruction_offset(copies *c, uintptr_t frame, uintptr_t code, u
         uintptr_t copies_of_code = word(c, code + (uintptr_t)SPP_L_CODE_TLBC);
         if (index > 0 && copies_of_code != 0) {
             start = word(c, copies_of_code + (uintptr_t)SPP_L_TLBC_ENTRIES + 8u * (uint32_t)index);
-            *extra = (uint32_t)index;
         }
     }
     uint64_t offset = word(c, frame + SPP_L_FRAME_INSTR) - start;
@@ -111,14 +104,11 @@ INLINE uint32_t instruction_offset(copies *c, uintptr_t frame, uintptr_t code, u
 /* Appends a frame whose place is proven. */
 INLINE enum spp_loss add_frame(spp_walk *w, copies *c, uintptr_t frame, bool suspect) {
     uintptr_t code = word(c, frame + SPP_L_FRAME_CODE) & (uintptr_t)SPP_L_FRAME_CODE_MASK;
-    uint32_t bytes, extra;
+    uint32_t bytes;
     if (!check_code(w, c, code, suspect, &bytes)) return SPP_LOSS_bad_code;
-    uint32_t offset = instruction_offset(c, frame, code, &extra);
+    uint32_t offset = instruction_offset(c, frame, code);
     if (offset != SPP_OFFSET_NONE && offset >= bytes) return SPP_LOSS_bad_offset;
-    w->out[w->depth].code = code;
-    w->out[w->depth].offset = offset;
-    w->out[w->depth].extra = extra;
-    w->depth++;
+    w->out[w->depth++] = spp_frame_make(code, offset / 2 < SPP_NO_OFFSET ? offset / 2 : SPP_NO_OFFSET);
     return SPP_LOSS_NONE;
 }
 
@@ -179,7 +169,7 @@ INLINE bool in_chunks(chunk *k, copies *c, uintptr_t frame) {
 INLINE bool is_newest(spp_walk *w, copies *c, uintptr_t frame) {
     if (SPP_L_CHAIN != 3 || w->depth != 0) return false;
     if (frame == word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP)) return true;
-    if (SPP_L_TS_CACHED_CHUNK < 0) return false;
+    if (SPP_L_TS_CACHED_CHUNK < 0 || !spp_py.has_cached_chunk) return false;
     uintptr_t cached = word(c, w->tstate + (uintptr_t)SPP_L_TS_CACHED_CHUNK);
     return cached != 0 && frame == cached + SPP_L_CHUNK_DATA;
 }

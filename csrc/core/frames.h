@@ -15,6 +15,7 @@
 /* Addresses of CPython's that the checks compare with; constant once set by the module. */
 typedef struct {
     uintptr_t code_type, frame_type, gen_type, coro_type, async_gen_type, none;
+    bool has_cached_chunk; /* tstate->datastack_cached_chunk exists: it came with patch releases of 3.13 and 3.14 */
 } spp_python;
 extern spp_python spp_py;
 
@@ -22,9 +23,9 @@ extern spp_python spp_py;
  * A hit at the same epoch is a live code object: no code object has died since. */
 #define SPP_KNOWN_CODES 256u
 typedef struct {
-    uintptr_t code[SPP_KNOWN_CODES];
-    uint32_t epoch[SPP_KNOWN_CODES];
-    uint32_t bytes[SPP_KNOWN_CODES]; /* of its instructions */
+    uintptr_t code;
+    uint32_t epoch;
+    uint32_t bytes; /* of its instructions */
 } spp_known;
 
 typedef struct {
@@ -32,7 +33,7 @@ typedef struct {
     uintptr_t sp;        /* lowest address of the C stack in use */
     uintptr_t stack_end; /* its end, 0 while unknown: then entry frames are probed */
     uint32_t epoch;
-    spp_known *known; /* NULL: check every time */
+    spp_known *known; /* SPP_KNOWN_CODES of them; NULL: check every time */
     spp_frame *out;
     uint32_t max;
     /* results */

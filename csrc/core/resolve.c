@@ -224,22 +224,21 @@ void spp_resolve_queue(spp_thread *thread) {
         uint32_t depth = (uint32_t)(word & 0xFFFF), marks = (uint32_t)(word >> 16 & 0xFFFF);
         uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), count = (uint32_t)(word >> 48);
         for (uint32_t i = 0; i < fresh; i++) {
-            uint64_t address = spp_queue_peek(queue, SPP_RECORD_WORDS + 2 * i);
-            uint64_t offset = spp_queue_peek(queue, SPP_RECORD_WORDS + 2 * i + 1);
-            thread->path[depth - fresh + i] = resolve_frame((uintptr_t)address, (uint32_t)offset);
+            spp_frame frame = spp_queue_peek(queue, SPP_RECORD_WORDS + i);
+            thread->path[depth - fresh + i] = resolve_frame(spp_frame_code(frame), spp_frame_offset(frame));
         }
         if (emit(thread, thread->path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), marks, count) != 0) {
             lose(thread, count);
         }
-        spp_queue_take(queue, SPP_RECORD_WORDS + 2 * fresh);
-        ready -= SPP_RECORD_WORDS + 2 * fresh;
+        spp_queue_take(queue, SPP_RECORD_WORDS + fresh);
+        ready -= SPP_RECORD_WORDS + fresh;
     }
 }
 
 void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
     for (uint32_t i = 0; i < walk->depth; i++) {
-        const spp_frame *frame = &walk->out[walk->depth - 1 - i];
-        thread->stood_path[i] = resolve_frame((uintptr_t)frame->code, frame->offset);
+        spp_frame frame = walk->out[walk->depth - 1 - i];
+        thread->stood_path[i] = resolve_frame(spp_frame_code(frame), spp_frame_offset(frame));
     }
     thread->stood_depth = walk->depth;
     thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;

@@ -173,7 +173,7 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     spp_cap.births = states->births;
     spp_cap.births_seen = states->births ? *states->births : 0;
     if (spp_os_signal_install(spp_capture_tick, spp_capture_valid) != 0) {
-        return refuse(why, "the program handles both SIGPROF and SIGSTKFLT itself, and spprof needs one of them");
+        return refuse(why, "the program handles SIGURG, SIGPROF and SIGSTKFLT itself, and spprof needs one of them");
     }
     spp_now.start_ns = spp_os_now_ns();
     spp_now.start_process_cpu = spp_os_process_cpu_ns();
@@ -184,12 +184,12 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
 int spp_run_start(const spp_options *o, const spp_thread_states *states, const char **why) {
     *why = NULL;
     if (set_up(o, states, why) != 0) return -1;
-    /* The caller's header is a JSON object; the instant from which the file counts goes in first. */
+    /* The caller's header is a JSON object; the instant from which the file counts goes in last, so it wins. */
     spp_bytes header = {0};
-    char head[64];
-    int n = snprintf(head, sizeof head, "{\"start_ns\":%llu,", (unsigned long long)spp_now.start_ns);
-    spp_bytes_append(&header, head, (size_t)n);
-    spp_bytes_append(&header, (const char *)o->header + 1, o->header_n - 1);
+    char tail[64];
+    int n = snprintf(tail, sizeof tail, ",\"start_ns\":%llu}", (unsigned long long)spp_now.start_ns);
+    spp_bytes_append(&header, o->header, o->header_n - 1);
+    spp_bytes_append(&header, tail, (size_t)n);
     int failed = spp_write_start(o->fd, header.at, header.n);
     spp_bytes_free(&header);
     if (failed) {

@@ -94,7 +94,7 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     if (layout_error != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", layout_error);
     if (spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "a run is active already");
     if (clock < 0 || interval_ns < 50000 || interval_ns > 1000000000 || max_depth < 1 || max_depth > SPP_DEPTH_MAX ||
-        header_n < 3 || header[0] != '{') {
+        header_n < 3 || header[header_n - 1] != '}') {
         return PyErr_Format(PyExc_ValueError, "start: bad clock, interval, depth or header");
     }
     spp_thread_states states;
@@ -380,6 +380,7 @@ static int exec_module(PyObject *module) {
     };
     learn_types();
     layout_error = spp_layout_prove();
+    spp_py.has_cached_chunk = layout_error == NULL && spp_layout_has_cached_chunk();
     PyObject *error = layout_error ? PyUnicode_FromString(layout_error) : Py_NewRef(Py_None);
     PyObject *dict = PyModule_GetDict(module);
     return put(dict, "layout_error", error) && put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&

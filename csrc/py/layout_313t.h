@@ -1,7 +1,8 @@
 /* Layout of CPython 3.13, free-threaded (Py_GIL_DISABLED) on 64-bit Linux (LP64, little endian).
  *
  * Taken from the headers of 3.13.15.
- * Patch releases it agrees with: see docs/layouts.md. */
+ * Agrees with the headers of the patch releases 3.13.0, 3.13.5, 3.13.15, 3.13.18.
+ * Others were not at hand, see docs/layouts.md: the proof at import decides. */
 #ifndef SPPROF_PY_LAYOUT_313T_H
 #define SPPROF_PY_LAYOUT_313T_H
 
@@ -21,7 +22,7 @@
 #define SPP_L_TS_CHUNK 232
 #define SPP_L_TS_TOP 240
 #define SPP_L_TS_LIMIT 248
-#define SPP_L_TS_CACHED_CHUNK 304 /* only later patch releases, see docs/layouts.md */
+#define SPP_L_TS_CACHED_CHUNK 304 /* from 3.13.13 on: spp_layout_has_cached_chunk() */
 #define SPP_L_TS_BASE_FRAME (-1)
 #define SPP_L_TS_NATIVE_ID 160
 

@@ -1,7 +1,8 @@
 /* Layout of CPython 3.15 on 64-bit Linux (LP64, little endian).
  *
  * Taken from the headers of 3.15.2.
- * Patch releases it agrees with: see docs/layouts.md. */
+ * Agrees with the headers of the patch releases 3.15.2.
+ * Others were not at hand, see docs/layouts.md: the proof at import decides. */
 #ifndef SPPROF_PY_LAYOUT_315_H
 #define SPPROF_PY_LAYOUT_315_H
 

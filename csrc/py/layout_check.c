@@ -31,9 +31,9 @@
 
 #include "layout.h"
 
-#define SAME(ours, theirs)                                                                                             \
+#define SAME(ours, theirs) \
     _Static_assert((long long)(ours) == (long long)(theirs), "layout: " #ours " is not CPython's " #theirs)
-#define AT(ours, type, field)                                                                                          \
+#define AT(ours, type, field) \
     _Static_assert((ours) == (long long)offsetof(type, field), "layout: " #ours " is not CPython's " #type "." #field)
 #define NONE(ours) _Static_assert((ours) == -1, "layout: " #ours " must be -1, this Python has no such field")
 
@@ -63,6 +63,7 @@ AT(SPP_L_OB_TYPE, PyObject, ob_type);
 AT(SPP_L_OB_SIZE, PyVarObject, ob_size);
 
 /* Thread and interpreter state */
+AT(SPP_L_TS_NEXT, PyThreadState, next);
 AT(SPP_L_TS_INTERP, PyThreadState, interp);
 AT(SPP_L_TS_THREAD_ID, PyThreadState, thread_id);
 #if PY_VERSION_HEX < 0x030B0000
@@ -73,12 +74,14 @@ NONE(SPP_L_TS_TOP);
 NONE(SPP_L_TS_LIMIT);
 NONE(SPP_L_TS_NATIVE_ID);
 AT(SPP_L_INTERP_NEXT_UNIQUE_ID, PyInterpreterState, tstate_next_unique_id);
+AT(SPP_L_INTERP_THREADS_HEAD, PyInterpreterState, tstate_head);
 #else
 AT(SPP_L_TS_CHUNK, PyThreadState, datastack_chunk);
 AT(SPP_L_TS_TOP, PyThreadState, datastack_top);
 AT(SPP_L_TS_LIMIT, PyThreadState, datastack_limit);
 AT(SPP_L_TS_NATIVE_ID, PyThreadState, native_thread_id);
 AT(SPP_L_INTERP_NEXT_UNIQUE_ID, PyInterpreterState, threads.next_unique_id);
+AT(SPP_L_INTERP_THREADS_HEAD, PyInterpreterState, threads.head);
 #endif
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030D0000
 SAME(SPP_L_CHAIN, 2);

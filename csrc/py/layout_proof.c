@@ -19,8 +19,12 @@
 #include <internal/pycore_interp.h>
 #include <internal/pycore_runtime.h>
 #endif
+#if PY_VERSION_HEX >= 0x030B0000
+#include <internal/pycore_frame.h>
+#endif
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +33,6 @@
 #include "layout.h"
 
 #define MAX_FRAMES 100000
-#define MAX_CHUNKS 4096
 
 /* The offset of a constant that this version lacks (-1) is never read: the callers are under a plain if on a constant,
  * which keeps one source for all versions. */
@@ -40,10 +43,16 @@ typedef struct {
     int owner;
 } raw_frame;
 
+static const char k_cannot[] = "out of memory or at the recursion limit";
 static char s_message[256];
 static const char *s_failed; /* what the probe, called from Python, found wrong */
 static bool s_probed;
 static bool s_has_cached_chunk;
+#ifdef Py_GIL_DISABLED
+static const bool s_free_threaded = true;
+#else
+static const bool s_free_threaded = false;
+#endif
 static int s_pipe[2] = {-1, -1};
 
 /* Through a pipe: the kernel answers EFAULT where a plain read would fault. Always LEN bytes or false. */
@@ -116,7 +125,7 @@ static const char *prove_header(PyObject *o, PyTypeObject *type) {
 static const char *prove_one_str(const char *utf8, uint32_t kind, bool ascii) {
     PyObject *o = PyUnicode_FromString(utf8);
     if (!o) {
-        return "out of memory";
+        return k_cannot;
     }
     uintptr_t p = (uintptr_t)o;
     const char *bad = prove_header(o, &PyUnicode_Type);
@@ -148,7 +157,7 @@ static const char *prove_strings(void) {
     }
     PyObject *o = PyBytes_FromStringAndSize(text, sizeof text - 1);
     if (!o) {
-        return "out of memory";
+        return k_cannot;
     }
     bad = prove_header(o, &PyBytes_Type);
     if (!bad && word_at((uintptr_t)o, SPP_L_OB_SIZE) != sizeof text - 1) {
@@ -250,11 +259,11 @@ static bool is_entry(const raw_frame *f) {
 }
 
 /* CPython's API hides frames that have not reached their first traceable instruction, such as the shim that calls
- * __init__ in 3.13+. Generators' are never hidden. */
+ * __init__ in 3.13+. Generators' are never hidden, and entry frames are told by their owner alone. */
 static bool is_incomplete(const raw_frame *f) {
 #if PY_VERSION_HEX >= 0x030B0000
     int first = 0;
-    return f->owner != SPP_L_OWNED_BY_GENERATOR && word_at(f->code, SPP_L_OB_TYPE) == (uintptr_t)&PyCode_Type &&
+    return f->owner == SPP_L_OWNED_BY_THREAD && word_at(f->code, SPP_L_OB_TYPE) == (uintptr_t)&PyCode_Type &&
            read_raw(f->code, (long)offsetof(PyCodeObject, _co_firsttraceable), &first, sizeof first) &&
            f->byte_offset < 2l * first;
 #else
@@ -332,42 +341,54 @@ static const char *prove_chain(void) {
 
 /* --- thread state, data stack, generators ---------------------------------------------------------------------- */
 
-static const char *prove_data_stack(uintptr_t ts, uintptr_t thread_frame) {
-    if (SPP_L_TS_CHUNK < 0) {
-        return NULL;
-    }
-    uintptr_t chunk = word_at(ts, SPP_L_TS_CHUNK), end = word_at(ts, SPP_L_TS_TOP);
-    uintptr_t size = word_at(chunk, SPP_L_CHUNK_SIZE);
-    if (!chunk || word_at(ts, SPP_L_TS_LIMIT) != chunk + size) {
-        return "TS_CHUNK, TS_LIMIT or CHUNK_SIZE";
-    }
-    if (end <= chunk || end > chunk + size) {
-        return "TS_TOP";
-    }
-    for (int i = 0; chunk && i < MAX_CHUNKS; i++) {
-        if (thread_frame >= chunk + SPP_L_CHUNK_DATA && thread_frame + SPP_L_FRAME_SIZE <= end) {
-            return NULL;
-        }
-        chunk = word_at(chunk, SPP_L_CHUNK_PREVIOUS);
-        end = chunk + (uintptr_t)SPP_L_CHUNK_DATA + 8 * word_at(chunk, SPP_L_CHUNK_TOP);
-    }
-    return "CHUNK_PREVIOUS, CHUNK_TOP or TS_TOP";
+#if PY_VERSION_HEX >= 0x030B0000
+static uintptr_t end_of(const raw_frame *f) {
+    const PyCodeObject *code = (const PyCodeObject *)f->code; /* proven to be one by the walk before */
+    return f->frame + (uintptr_t)SPP_L_FRAME_SIZE + 8 * (uintptr_t)(code->co_nlocalsplus + code->co_stacksize);
 }
 
-/* A new thread state's id is the counter's newest value. Other threads may start meanwhile in a free-threaded build. */
-static const char *prove_unique_id(PyThreadState *state) {
+/* The frames that the Python code of the proof made, newest first: spprof_b and spprof_a follow spprof_big in the chunk
+ * that spprof_big, too large for a common one, opened; the module's is the last in the chunk before. */
+static const char *prove_data_stack(uintptr_t ts, const raw_frame *big, const raw_frame *newest, const raw_frame *old) {
+    uintptr_t chunk = word_at(ts, SPP_L_TS_CHUNK);
+    if (!chunk || word_at(ts, SPP_L_TS_LIMIT) != chunk + word_at(chunk, SPP_L_CHUNK_SIZE)) {
+        return "TS_CHUNK, TS_LIMIT or CHUNK_SIZE";
+    }
+    if (big->frame != chunk + (uintptr_t)SPP_L_CHUNK_DATA) {
+        return "CHUNK_DATA";
+    }
+    if (word_at(ts, SPP_L_TS_TOP) != end_of(newest)) {
+        return "TS_TOP or FRAME_SIZE";
+    }
+    chunk = word_at(chunk, SPP_L_CHUNK_PREVIOUS);
+    if (end_of(old) != chunk + (uintptr_t)SPP_L_CHUNK_DATA + 8 * word_at(chunk, SPP_L_CHUNK_TOP)) {
+        return "CHUNK_PREVIOUS or CHUNK_TOP";
+    }
+    return NULL;
+}
+#endif
+
+/* A new thread state's id is the counter's newest value, and it is first in the list. Other threads may start meanwhile
+ * in a free-threaded build. */
+static const char *prove_new_state(PyThreadState *state) {
     PyInterpreterState *interp = PyThreadState_GetInterpreter(state);
     if (word_at((uintptr_t)state, SPP_L_TS_INTERP) != (uintptr_t)interp) {
         return "TS_INTERP";
     }
     PyThreadState *other = PyThreadState_New(interp);
     if (!other) {
-        return "out of memory";
+        return k_cannot;
     }
     uint64_t id = PyThreadState_GetID(other);
     uint64_t next = word_at((uintptr_t)interp, SPP_L_INTERP_NEXT_UNIQUE_ID);
+    uintptr_t first = word_at((uintptr_t)interp, SPP_L_INTERP_THREADS_HEAD);
+    bool linked = first == (uintptr_t)PyInterpreterState_ThreadHead(interp) &&
+                  word_at((uintptr_t)other, SPP_L_TS_NEXT) == (uintptr_t)PyThreadState_Next(other);
     PyThreadState_Clear(other);
     PyThreadState_Delete(other);
+    if (!linked && !s_free_threaded) { /* the list may change between the two reads only without a GIL */
+        return "INTERP_THREADS_HEAD or TS_NEXT";
+    }
     return next >= id && next - id < 1000 ? NULL : "INTERP_NEXT_UNIQUE_ID";
 }
 
@@ -390,7 +411,7 @@ static const char *prove_thread_state(void) {
             return "TS_BASE_FRAME";
         }
     }
-    return prove_unique_id(state);
+    return prove_new_state(state);
 }
 
 /* The running generator is the probe's caller: its frame lies inside the generator object. */
@@ -416,21 +437,25 @@ static const char *prove_generator(uintptr_t ts) {
     return i8_at(gen, SPP_L_GEN_STATE) == SPP_L_GEN_EXECUTING ? NULL : "GEN_STATE or GEN_EXECUTING";
 }
 
-/* Called by a generator that list() runs, so that the walk meets a generator's frame and, where they exist, entry frames
- * in the middle of the chain. */
+/* Called by a generator that list() runs, so that the walk meets a generator's frame and, where they exist, entry
+ * frames in the middle of the chain. */
 static const char *prove_from_probe(void) {
     uintptr_t ts = (uintptr_t)PyThreadState_Get(), frame = top_frame(ts);
-    raw_frame f;
     const char *bad = prove_chain();
     bad = bad ? bad : prove_generator(ts);
-    for (int i = 0; !bad && i < 2; i++) { /* the callers of list(), that run from the data stack */
-        do {
-            bad = next_shown(ts, &frame, &f);
-        } while (!bad && f.frame && f.owner != SPP_L_OWNED_BY_THREAD);
-        if (!bad) {
-            bad = f.frame ? prove_data_stack(ts, f.frame) : "FRAME_OWNER";
+#if PY_VERSION_HEX >= 0x030B0000
+    raw_frame own[4]; /* spprof_b, spprof_a, spprof_big, the module */
+    for (int i = 0; !bad && i < 4;) {
+        bad = next_shown(ts, &frame, &own[i]);
+        if (!bad && !own[i].frame) {
+            bad = "FRAME_OWNER";
         }
+        i += !bad && own[i].owner == SPP_L_OWNED_BY_THREAD;
     }
+    bad = bad ? bad : prove_data_stack(ts, &own[2], &own[0], &own[3]);
+#else
+    (void)frame;
+#endif
     return bad;
 }
 
@@ -447,27 +472,65 @@ static const char k_source[] = "def spprof_a():\n"
                                "    return list(spprof_g())\n"
                                "def spprof_g():\n"
                                "    yield probe()\n"
-                               "spprof_a()\n"
+                               "generator = spprof_g()\n"
                                "class spprof_c:\n"
                                "    def method(self):\n"
                                "        pass\n"
-                               "code = spprof_c.method.__code__\n";
+                               "code = spprof_c.method.__code__\n"
+                               "def spprof_big():\n"
+                               "    ";
+#define BIG_LOCALS 2500 /* words: more than the 16 KiB of a common chunk */
+
+/* k_source, then a function with so many locals, called last. NULL: no memory. */
+static PyObject *compile_source(void) {
+    size_t size = sizeof k_source + 8 * BIG_LOCALS + 64, used = sizeof k_source - 1;
+    char *text = PyMem_Malloc(size);
+    if (!text) {
+        return NULL;
+    }
+    memcpy(text, k_source, sizeof k_source);
+    for (int i = 0; i < BIG_LOCALS; i++) {
+        used += (size_t)snprintf(text + used, size - used, "x%d=", i);
+    }
+    snprintf(text + used, size - used, "None\n    spprof_a()\nspprof_big()\n");
+    PyObject *compiled = Py_CompileString(text, "<spprof layout proof>", Py_file_input);
+    PyMem_Free(text);
+    return compiled;
+}
+
+/* What the proof's code left: a method's code, a generator that never ran, a chunk kept back. */
+static const char *prove_what_is_left(PyObject *globals) {
+    PyObject *code = PyDict_GetItemString(globals, "code"), *gen = PyDict_GetItemString(globals, "generator");
+    const char *bad = code && gen ? prove_code(code) : k_cannot;
+#if PY_VERSION_HEX >= 0x030B0000
+    if (!bad && i8_at((uintptr_t)gen, SPP_L_GEN_STATE) != FRAME_CREATED) {
+        bad = "GEN_STATE";
+    }
+#endif
+    if (!bad && s_has_cached_chunk) {
+        uintptr_t chunk = word_at((uintptr_t)PyThreadState_Get(), SPP_L_TS_CACHED_CHUNK);
+        uintptr_t size = word_at(chunk, SPP_L_CHUNK_SIZE);
+        if (!chunk || size < 16384 || (size & (size - 1)) != 0) {
+            bad = "TS_CACHED_CHUNK";
+        }
+    }
+    return bad;
+}
 
 static const char *prove_with_python(void) {
     static PyMethodDef method = {"probe", probe, METH_NOARGS, NULL};
-    const char *bad = "out of memory";
+    const char *bad = k_cannot;
     PyObject *globals = PyDict_New(), *function = PyCFunction_New(&method, NULL), *result = NULL;
-    PyObject *compiled = Py_CompileString(k_source, "<spprof layout proof>", Py_file_input);
+    PyObject *compiled = compile_source();
     s_failed = NULL;
     s_probed = false;
     if (globals && function && compiled && PyDict_SetItemString(globals, "probe", function) == 0 &&
         PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()) == 0) {
         result = PyEval_EvalCode(compiled, globals, globals);
     }
-    PyObject *code = result ? PyDict_GetItemString(globals, "code") : NULL; /* borrowed */
-    if (code) {
+    if (result) {
         bad = s_probed ? s_failed : "the probe, which did not run";
-        bad = bad ? bad : prove_code(code);
+        bad = bad ? bad : prove_what_is_left(globals);
     }
     if (globals) {
         PyDict_Clear(globals); /* the functions and their globals are a cycle */
@@ -484,7 +547,8 @@ static const char *prove_with_python(void) {
 #if PY_VERSION_HEX >= 0x030D0000
 static const char *prove_debug_offsets(void) {
     const _Py_DebugOffsets *d = &_PyRuntime.debug_offsets;
-#define OF(constant, field) {(long)(constant), &d->field, #constant}
+#define OF(constant, field) \
+    { (long)(constant), &d->field, #constant }
     const struct {
         long ours;
         const uint64_t *theirs;
@@ -492,7 +556,9 @@ static const char *prove_debug_offsets(void) {
     } same[] = {
         OF(SPP_L_OB_TYPE, pyobject.ob_type),
         OF(SPP_L_OB_SIZE, bytes_object.ob_size),
+        OF(SPP_L_TS_NEXT, thread_state.next),
         OF(SPP_L_TS_INTERP, thread_state.interp),
+        OF(SPP_L_INTERP_THREADS_HEAD, interpreter_state.threads_head),
         OF(SPP_L_TS_FRAME, thread_state.current_frame),
         OF(SPP_L_TS_THREAD_ID, thread_state.thread_id),
         OF(SPP_L_TS_NATIVE_ID, thread_state.native_thread_id),
@@ -531,12 +597,7 @@ static const char *prove_debug_offsets(void) {
     if (memcmp(d->cookie, _Py_Debug_Cookie, sizeof d->cookie) != 0 || d->version >> 16 != PY_VERSION_HEX >> 16) {
         return "_Py_DebugOffsets.version";
     }
-#ifdef Py_GIL_DISABLED
-    bool free_threaded = true;
-#else
-    bool free_threaded = false;
-#endif
-    if ((d->free_threaded != 0) != free_threaded) {
+    if ((d->free_threaded != 0) != s_free_threaded) {
         return "_Py_DebugOffsets.free_threaded";
     }
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
@@ -588,8 +649,13 @@ const char *spp_layout_prove(void) {
     }
     const char *version = Py_GetVersion();
     int length = (int)strcspn(version, " ");
-    snprintf(s_message, sizeof s_message, "spprof does not know the layout of Python %.*s: %s is not as in %s", length,
-             version, bad, SPP_LAYOUT);
+    if (bad == k_cannot) {
+        snprintf(s_message, sizeof s_message, "spprof cannot prove the layout of Python %.*s: %s", length, version,
+                 bad);
+    } else {
+        snprintf(s_message, sizeof s_message, "spprof does not know the layout of Python %.*s: %s is not as in %s",
+                 length, version, bad, SPP_LAYOUT);
+    }
     return s_message;
 }
 

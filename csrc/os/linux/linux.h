@@ -2,7 +2,7 @@
 #ifndef SPPROF_OS_LINUX_LINUX_H
 #define SPPROF_OS_LINUX_LINUX_H
 
-/* The signal that ticks come by: SIGPROF, or SIGSTKFLT where the program has its own SIGPROF handler. */
+/* The signal that ticks come by: SIGURG, or SIGPROF or SIGSTKFLT where the program handles that itself. */
 int spp_linux_signal(void);
 
 #endif

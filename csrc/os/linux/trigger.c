@@ -25,7 +25,7 @@ static _Atomic(void *) cookie_of_fd[MAX_FD];
 static spp_os_tick_fn on_tick;
 static bool (*is_ours)(const void *cookie);
 static struct sigaction old_action;
-static _Atomic int chosen_signal = SIGPROF;
+static _Atomic int chosen_signal = SIGURG;
 
 int spp_linux_signal(void) { return chosen_signal; }
 
@@ -123,7 +123,9 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
 }
 
 int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)) {
-    static const int candidates[] = {SIGPROF, SIGSTKFLT};
+    /* SIGURG is ignored where nobody handles it, so one that is still pending when the program calls exec, or when we let
+     * go, kills nobody; SIGPROF would. And SIGPROF stays the program's. */
+    static const int candidates[] = {SIGURG, SIGPROF, SIGSTKFLT};
     on_tick = tick;
     is_ours = valid;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {

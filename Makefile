@@ -1,0 +1,71 @@
+# spprof: everything that one does with this source, as short commands. `make` or `make help` lists them.
+# PYTHON: the interpreter to build for (3.9 or newer). Everything made lies in .venv/, build/ and examples/out/.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DEMO := examples/out/demo
+DEMO_RATE ?= 1000
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test ctest matrix bench browser lint format asan wheel venv format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/made ## build, profile a real program, show its hottest functions, leave files for speedscope
+	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/demo . -r examples/requirements.txt
+	@mkdir -p examples/out
+	$(BIN)/spprof run --rate $(DEMO_RATE) -o $(DEMO).spprof examples/demo.py
+	@$(BIN)/spprof convert $(DEMO).spprof -f speedscope -o $(DEMO).speedscope.json
+	@$(BIN)/spprof convert $(DEMO).spprof -f collapsed -o $(DEMO).collapsed.txt
+	@echo
+	@echo "The profile, to look at again with '$(BIN)/spprof report':   $(DEMO).spprof"
+	@echo "For speedscope (its web page, or 'npx speedscope FILE'):     $(DEMO).speedscope.json"
+	@echo "For flame graph tools (flamegraph.pl, inferno):              $(DEMO).collapsed.txt"
+
+test: .venv/made ## set up and run all tests: unit, integration, C
+	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test \
+	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test]"
+	$(BIN)/python -m pytest tests/unit tests/integration
+	tools/ctest
+
+ctest: .venv/made ## the C tests alone: plain, then under ASan+UBSan, then under TSan
+	tools/ctest
+	tools/ctest --sanitize address,undefined
+	tools/ctest --sanitize thread
+
+matrix: ## build for each of the nine interpreters at hand and run the tests on each (tools/matrix --help)
+	tools/matrix
+
+asan: ## unit and integration tests on two interpreters under AddressSanitizer and UBSan
+	tools/matrix --sanitize --only 3.11,3.13
+
+bench: .venv/made ## the figures of docs/benchmarks.md, measured here
+	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/bench ".[bench]"
+	$(BIN)/python -m bench
+
+browser: ## what the tests in a real browser need: speedscope and a driver for Chromium, from npm
+	cd tests/browser && npm ci --silent --no-audit --no-fund
+
+lint: ## style and static checks: clang-format, cppcheck, ruff, mypy
+	tools/lint
+
+format: ## the same, putting right what can be
+	tools/lint --fix
+
+wheel: .venv/made ## a wheel for this interpreter and a source archive, in dist/
+	$(PIP_INSTALL) build
+	$(BIN)/python -m build
+
+venv: .venv/made ## .venv with the build tools, for make's other targets
+
+.venv/made: Makefile
+	@tools/check-system $(PYTHON)
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(PIP_INSTALL) --upgrade pip "meson-python>=0.18" "meson>=1.2" "ninja>=1.10"
+	@touch $@
+
+clean: ## remove everything that was made
+	rm -rf .venv build dist wheelhouse examples/out tests/browser/node_modules
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,134 @@
+"""The bench: measures every target of issue 3 and says goal beside measured.
+
+  python3 -m bench                         everything (about 2 hours; `--list` says what)
+  python3 -m bench --quick                 everything, shortly: tells that it works, not how good it is
+  python3 -m bench --only cost10k,handler  some
+  python3 -m bench --only impossible --python build/venvs/3.13t/bin/python --samples 200000
+  python3 -m bench.report                  writes the results into docs/benchmarks.md
+
+Interpreters: goals that need one take --python, goals for each interpreter take those that `tools/matrix --build-only` built.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, List
+
+from . import cost, handler, impossible, memory, peers, startup, threads
+from .goals import Options, Row, Subject
+from .pythons import ROOT, choose
+
+RESULTS = Path(__file__).resolve().parent / "results"
+SUBJECTS: Dict[str, Subject] = {
+    "cost10k": cost.cost10k,
+    "cost1k": cost.cost1k,
+    "handler": handler.handler,
+    "startup": startup.startup,
+    "wall100": threads.wall100,
+    "cpu100": threads.cpu100,
+    "bytes": memory.bytes_a_sample,
+    "peers": peers.peers,
+    "impossible": impossible.impossible,
+    "memory": memory.growth,
+}
+
+
+def machine() -> Dict[str, object]:
+    """What the figures depend on."""
+    model = ""
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor()
+    try:
+        paranoid = Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
+    except OSError:
+        paranoid = "none"
+    return {
+        "processor": model,
+        "processors": os.cpu_count(),
+        "kernel": platform.release(),
+        "perf_event_paranoid": paranoid,
+        "root": os.geteuid() == 0,
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def commit() -> str:
+    """The commit that is measured, with a + if files were changed since."""
+    got = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)
+    return got.stdout.strip() or "unknown"
+
+
+def table(rows: List[Row], command: str) -> str:
+    """Goal, measured, command, as aligned text."""
+    mark = {True: "met", False: "MISSED", None: ""}
+    return "\n".join(f"  {mark[row.met]:6}  {row.goal}\n          {row.measured}\n          {command}" for row in rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", metavar="NAME,...", help=", ".join(SUBJECTS))
+    parser.add_argument("--list", action="store_true", help="say what each subject measures, and stop")
+    parser.add_argument("--python", metavar="PATH", help="interpreter to measure; it must be able to import spprof")
+    parser.add_argument("--quick", action="store_true", help="few short rounds")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds where programs are compared")
+    parser.add_argument("--samples", type=int, default=1_000_000, metavar="N", help="for `impossible` (default 1000000)")
+    parser.add_argument("--rate", type=int, default=10_000, metavar="HZ", help="for `impossible` (default 10000)")
+    parser.add_argument("--minutes", type=float, default=10, metavar="M", help="for `memory` (default 10)")
+    given = parser.parse_args()
+    if given.list:
+        for name, subject in SUBJECTS.items():
+            print(f"{name:11} {subject.__doc__}")
+        return 0
+    names = given.only.split(",") if given.only else list(SUBJECTS)
+    unknown = [name for name in names if name not in SUBJECTS]
+    if unknown:
+        parser.error(f"no such subject: {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
+
+    def note(text: str) -> None:
+        print(f"    {text}", file=sys.stderr, flush=True)
+
+    options = Options(
+        choose(given.python), given.python, given.quick, given.rounds, given.samples, given.minutes, given.rate, note
+    )
+    RESULTS.mkdir(exist_ok=True)
+    missed = 0
+    for name in names:
+        command = f"python3 -m bench --only {name}" + (" --quick" if given.quick else "")
+        print(f"{name} ({SUBJECTS[name].__doc__}) Python {options.python.name}", flush=True)
+        began, where = time.time(), machine()
+        try:
+            rows = SUBJECTS[name](options)
+        except Exception as error:
+            print(f"  FAILED  {type(error).__name__}: {error}", flush=True)
+            missed += 1
+            continue
+        result = {
+            "name": name,
+            "command": command,
+            "when": time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)),
+            "seconds": round(time.time() - began),
+            "python": options.python.name,
+            "spprof": commit(),
+            "machine": where,
+            "quick": given.quick,
+            "rows": [row._asdict() for row in rows],
+        }
+        (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+        print(table(rows, command), flush=True)
+        missed += sum(row.met is False for row in rows)
+    print(f"{missed} missed" if missed else "all met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Medians and their 95 % intervals."""
+
+import random
+import statistics
+from math import comb
+from typing import Callable, NamedTuple, Sequence
+
+
+class Figure(NamedTuple):
+    """A median with its interval. With fewer than 6 values no 95 % interval exists: then it is all values, `sure` is False."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    sure: bool
+
+    def text(self, form: str = "{:.3f}") -> str:
+        between = f"{form.format(self.low)} .. {form.format(self.high)}"
+        return f"{form.format(self.value)} ({between}, n = {self.n}{'' if self.sure else ', too few for 95 %'})"
+
+    def json(self) -> dict:
+        return self._asdict()
+
+
+def median(values: Sequence[float]) -> Figure:
+    """Median with the order statistics that hold the true one in at least 95 % of cases (sign test; no assumption of shape)."""
+    ordered = sorted(values)
+    n = len(ordered)
+    skip, outside = 0, 2 * comb(n, 0) / 2**n
+    sure = outside <= 0.05
+    while sure and outside + 2 * comb(n, skip + 1) / 2**n <= 0.05:
+        skip += 1
+        outside += 2 * comb(n, skip) / 2**n
+    return Figure(statistics.median(ordered), ordered[skip], ordered[n - 1 - skip], n, sure)
+
+
+def bootstrap(rounds: Sequence, statistic: Callable[[Sequence], float], times: int = 2000) -> Figure:
+    """`statistic` of whole rounds, with the percentile interval of rounds drawn anew (the same draws each time)."""
+    rng = random.Random(1)
+    drawn = sorted(statistic(rng.choices(rounds, k=len(rounds))) for _ in range(times))
+    return Figure(
+        statistic(rounds), drawn[int(times * 0.025)], drawn[int(times * 0.975) - 1], len(rounds), len(rounds) >= 6
+    )
+
+
+def exactly(value: float) -> Figure:
+    """A figure that is counted, not estimated."""
+    return Figure(value, value, value, 1, True)

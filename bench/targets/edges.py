@@ -1,0 +1,107 @@
+"""edges.py PROFILE SOURCE: checks every stack of a .spprof file against the calls that the comments of SOURCE allow.
+
+Prints JSON: `checked` samples, `impossible` ones, `outside` (no frame of SOURCE: start-up, thread bootstrap), `examples`.
+A stack is impossible if its first frame of SOURCE is not a root, if a frame's line is not in its function, or if a line calls a
+function that its comment does not name."""
+
+import ast
+import json
+import re
+import sys
+from array import array
+from collections import Counter
+
+from spprof import _core
+
+# Frames that may stand above the program: who starts programs and threads.
+LAUNCHERS = re.compile(r"spprof/|runpy|threading\.py|contextlib\.py")
+GOOD, OUTSIDE, UNCHECKED = "good", "outside", "unchecked"
+
+
+class Graph:
+    """What SOURCE allows."""
+
+    def __init__(self, path):
+        with open(path) as file:
+            text = file.read()
+        self.file = path
+        self.calls = {}
+        self.roots = {"<module>"}
+        for number, line in enumerate(text.splitlines(), 1):
+            said = re.search(r"# -> (.*)", line)
+            if said:
+                self.calls[number] = set(said.group(1).split())
+            elif line.startswith("# ROOTS "):
+                self.roots |= set(line.split()[2:])
+        self.spans = {}
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                first = min([node.lineno, *[one.lineno for one in node.decorator_list]])
+                self.spans.setdefault(node.name, []).append((first, node.end_lineno))
+
+    def holds(self, name, line):
+        """Whether that function has that line."""
+        if name == "<module>" or name.startswith("<"):
+            return True
+        return any(first <= line <= last for first, last in self.spans.get(name, ()))
+
+
+def judge(data, graph):
+    """For each node of the trie: GOOD, OUTSIDE, UNCHECKED, or a text that says what is impossible."""
+    strings = data["strings"]
+    names, files = array("I", data["code_name"]), array("I", data["code_file"])
+    codes, lines = array("I", data["frame_code"]), array("i", data["frame_line"])
+    parents, frames = array("I", data["node_parent"]), array("I", data["node_frame"])
+    verdicts = [OUTSIDE]
+    for node in range(1, len(parents)):
+        above = verdicts[parents[node]]
+        frame = frames[node]
+        name, file, line = strings[names[codes[frame]]], strings[files[codes[frame]]], lines[frame]
+        ours = file == graph.file
+        if above not in (GOOD, OUTSIDE):
+            verdict = above
+        elif above == OUTSIDE:
+            if not ours:
+                verdict = OUTSIDE
+            elif name in graph.roots and graph.holds(name, line):
+                verdict = GOOD
+            else:
+                verdict = f"{name}:{line} as root"
+        else:
+            from_line = lines[frames[parents[node]]]
+            allowed = graph.calls.get(from_line, set())
+            if "*" in allowed:
+                verdict = UNCHECKED
+            elif ours and name in allowed and graph.holds(name, line):
+                verdict = GOOD
+            else:
+                caller = strings[names[codes[frames[parents[node]]]]]
+                verdict = f"{caller}:{from_line} > {name}:{line}"
+        verdicts.append(verdict)
+    return verdicts
+
+
+def main(profile, source):
+    with open(profile, "rb") as file:
+        data = _core.read(file.read())
+    verdicts = judge(data, Graph(source))
+    counted = Counter()
+    for stack, count in zip(array("I", data["stack"]), array("I", data["count"])):
+        counted[verdicts[stack]] += count
+    good, outside, unchecked = (counted.pop(key, 0) for key in (GOOD, OUTSIDE, UNCHECKED))
+    impossible = sum(counted.values())
+    json.dump(
+        {
+            "checked": good + impossible,
+            "impossible": impossible,
+            "outside": outside,
+            "unchecked": unchecked,
+            "stacks": len(data["node_parent"]) // 4,
+            "examples": counted.most_common(5),
+            "account": json.loads(data["account"]),
+        },
+        sys.stdout,
+    )
+
+
+main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,86 @@
+"""spprof: a sampling profiler for Python that says what it measured and what it lost.
+
+    import spprof
+    spprof.start()                      # CPU time, 1000 samples a second
+    work()
+    profile = spprof.stop()
+    profile.save("work.speedscope.json")
+
+or, without touching the program: ``spprof run script.py``.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+# Public name -> the module it lives in. Modules are imported when first used, so that `import spprof` costs next to nothing.
+_HOMES = {
+    "start": "api",
+    "stop": "api",
+    "pause": "api",
+    "resume": "api",
+    "is_active": "api",
+    "stats": "api",
+    "Profiler": "profiler",
+    "profile": "profiler",
+    "Profile": "model",
+    "Sample": "model",
+    "Frame": "model",
+    "Thread": "model",
+    "FunctionRow": "model",
+    "Total": "model",
+    "SpprofError": "errors",
+    "AlreadyActive": "errors",
+    "NotActive": "errors",
+    "BadOption": "errors",
+    "BadFile": "errors",
+    "CannotWrite": "errors",
+    "Unsupported": "errors",
+}
+
+TYPE_CHECKING = False  # `typing` itself costs more to import than everything here
+if TYPE_CHECKING:
+    from .api import is_active, pause, resume, start, stats, stop
+    from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
+    from .model import Frame, FunctionRow, Profile, Sample, Thread, Total
+    from .profiler import Profiler, profile
+
+__all__ = [
+    "AlreadyActive",
+    "BadFile",
+    "BadOption",
+    "CannotWrite",
+    "Frame",
+    "FunctionRow",
+    "NotActive",
+    "Profile",
+    "Profiler",
+    "Sample",
+    "SpprofError",
+    "Thread",
+    "Total",
+    "Unsupported",
+    "__version__",
+    "is_active",
+    "pause",
+    "profile",
+    "resume",
+    "start",
+    "stats",
+    "stop",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'spprof' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module("." + home, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,247 @@
+"""The slow twin of `_core.read`: the same result, in plain Python. Format: docs/file-format.md.
+
+Tests compare the two; and it reads files where the C core is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import zlib
+from array import array
+from typing import Any, Dict, List, Tuple
+
+MAGIC = b"\x89SPPROF\n"
+_BLOCK = struct.Struct("<IIB")
+_MAX_VALUES = 1 << 28  # more in one column of one block is damage, not data: writers close a block every 100 ms
+_U64 = (1 << 64) - 1
+
+
+class _Damage(Exception):
+    """A block whose checksum is right but whose content is not."""
+
+
+class _Cursor:
+    """Reads varints and columns from one block's payload."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            if self.at >= len(self.data) or shift > 63:
+                raise _Damage("a number is cut off")
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & _U64
+            shift += 7
+
+    def plane(self, n: int) -> bytes:
+        size = self.varint()
+        packed = self.data[self.at : self.at + size]
+        if len(packed) != size or size > n:
+            raise _Damage("a plane is cut off")
+        self.at += size
+        if size == 0:
+            return bytes(n)
+        if size == n:
+            return packed
+        inflater = zlib.decompressobj(-15)
+        try:
+            plain = inflater.decompress(packed, n) if n else b""
+        except zlib.error as error:
+            raise _Damage(f"a plane does not inflate: {error}") from None
+        if len(plain) != n:
+            raise _Damage("a plane has the wrong length")
+        return plain
+
+    def column(self) -> "array[int]":
+        n = self.varint()
+        if self.at >= len(self.data):
+            raise _Damage("a column is cut off")
+        width = self.data[self.at]
+        self.at += 1
+        if n > _MAX_VALUES or width > 8:
+            raise _Damage("a column has an impossible size")
+        spread = bytearray(8 * n)
+        for k in range(width):
+            spread[k::8] = self.plane(n)
+        values = array("Q", bytes(spread))
+        if sys.byteorder == "big":
+            values.byteswap()
+        return values
+
+
+def _unzigzag(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)
+
+
+def _same_length(*columns: "array[int]") -> None:
+    if len({len(column) for column in columns}) > 1:
+        raise _Damage("columns of one table differ in length")
+
+
+def _check_below(column: Any, limit: int, what: str) -> None:
+    if column and max(column) >= limit:
+        raise _Damage(f"a {what} id is out of range")
+
+
+class _Tables:
+    """Everything read so far. A block is added whole or not at all."""
+
+    def __init__(self, start_us: int) -> None:
+        self.start_us = start_us
+        self.strings: List[str] = []
+        self.columns: Dict[str, "array[int]"] = {
+            **{name: array("I") for name in ("code_name", "code_qualname", "code_file", "code_line", "frame_code")},
+            **{name: array("i") for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col")},
+            **{name: array("I", [0]) for name in ("node_parent", "node_frame")},
+            **{name: array("I") for name in ("thread", "stack", "count")},
+            **{name: array("q") for name in ("time_ns", "weight_ns")},
+            "flags": array("B"),
+        }
+        self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and step, us
+
+    def add(self, payload: bytes) -> None:
+        cursor = _Cursor(payload)
+        raw = [cursor.column() for _ in range(19)]
+        if cursor.at != len(payload):
+            raise _Damage("bytes are left over after the columns")
+        try:
+            fresh: Dict[str, Any] = {}
+            strings = self._strings(raw[0], raw[1])
+            self._codes(raw[2:6], len(self.strings) + len(strings), fresh)
+            self._frames(raw[6:11], fresh)
+            self._nodes(raw[11:13], fresh)
+            clocks = self._samples(raw[13:19], fresh)
+            typed = {name: array(self.columns[name].typecode, values) for name, values in fresh.items()}
+        except (OverflowError, UnicodeDecodeError) as error:
+            raise _Damage(str(error)) from None
+        self.strings += strings
+        self.clocks.update(clocks)
+        for name, values in typed.items():
+            self.columns[name].extend(values)
+
+    @staticmethod
+    def _strings(lengths: "array[int]", text: "array[int]") -> List[str]:
+        if sum(lengths) != len(text):
+            raise _Damage("string lengths do not add up")
+        _check_below(text, 256, "byte")
+        data = bytes(text.tolist())
+        strings, at = [], 0
+        for length in lengths:
+            strings.append(data[at : at + length].decode("utf-8", "surrogatepass"))
+            at += length
+        return strings
+
+    def _codes(self, raw: List["array[int]"], strings: int, fresh: Dict[str, Any]) -> None:
+        _same_length(*raw)
+        for column in raw[:3]:
+            _check_below(column, strings, "string")
+        fresh.update(zip(("code_name", "code_qualname", "code_file", "code_line"), raw))
+
+    def _frames(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> None:
+        _same_length(*raw)
+        codes, lines, end_lines, cols, end_cols = raw
+        first_lines = self.columns["code_line"] + array("I", fresh["code_line"])
+        _check_below(codes, len(first_lines), "code")
+        line = [first_lines[code] + _unzigzag(x - 1) if x else 0 for code, x in zip(codes, lines)]
+        fresh["frame_code"] = codes
+        fresh["frame_line"] = line
+        fresh["frame_end_line"] = [start + x - 1 if x else 0 for start, x in zip(line, end_lines)]
+        fresh["frame_col"] = [x - 1 for x in cols]
+        fresh["frame_end_col"] = [x - 1 for x in end_cols]
+
+    def _nodes(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> None:
+        _same_length(*raw)
+        deltas, frames = raw
+        _check_below(frames, len(self.columns["frame_code"]) + len(fresh["frame_code"]), "frame")
+        parents = [node - delta for node, delta in enumerate(deltas, len(self.columns["node_parent"]))]
+        if parents and (min(parents) < 0 or 0 in deltas):
+            raise _Damage("a node's parent is out of range")
+        fresh["node_parent"] = parents
+        fresh["node_frame"] = frames
+
+    def _samples(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> Dict[int, Tuple[int, int]]:
+        _same_length(*raw)
+        threads, times, weights, stacks, counts, flags = raw
+        _check_below(stacks, len(self.columns["node_parent"]) + len(fresh["node_parent"]), "node")
+        clocks: Dict[int, Tuple[int, int]] = {}
+        time_ns, weight_ns = [], []
+        for thread, time, weight in zip(threads, times, weights):
+            now, step = clocks.get(thread) or self.clocks.get(thread) or (self.start_us, 0)
+            step += _unzigzag(time)
+            weight_us = step + _unzigzag(weight)
+            if step < 0 or weight_us < 0:
+                raise _Damage("a time goes back or a weight is negative")
+            now += step
+            clocks[thread] = (now, step)
+            time_ns.append(now * 1000)
+            weight_ns.append(weight_us * 1000)
+        fresh.update(thread=threads, time_ns=time_ns, weight_ns=weight_ns, stack=stacks, flags=flags)
+        fresh["count"] = [count + 1 for count in counts]
+        return clocks
+
+
+def read(data: Any) -> Dict[str, Any]:
+    """Reads a whole .spprof file (bytes-like); see `_core.read` for the result.
+
+    Raises ValueError if it is not a .spprof file or its header is lost. Anything wrong after the header ends the
+    reading there, and `warning` says why."""
+    data = bytes(data)
+    if data[: len(MAGIC)] != MAGIC:
+        raise ValueError("not a .spprof file: it does not begin with the spprof magic bytes")
+    result: Dict[str, Any] = {"header": None, "account": None, "end": None, "threads": [], "warning": None}
+    tables = None
+    at = len(MAGIC)
+    while at < len(data):
+        if len(data) - at < _BLOCK.size:
+            result["warning"] = f"the file is cut off at byte {len(data)}, inside a block's head"
+            break
+        length, crc, kind = _BLOCK.unpack_from(data, at)
+        payload = data[at + _BLOCK.size : at + _BLOCK.size + length]
+        if len(payload) < length:
+            result["warning"] = f"the file is cut off at byte {len(data)}, inside the block at byte {at}"
+            break
+        if zlib.crc32(payload, zlib.crc32(bytes([kind]))) != crc:
+            result["warning"] = f"the block at byte {at} is damaged (wrong checksum); what follows it is not read"
+            break
+        if tables is None:
+            tables = _Tables(_start_us(kind, payload))
+            result["header"] = payload
+        elif kind == ord("S"):
+            try:
+                tables.add(payload)
+            except _Damage as damage:
+                result["warning"] = f"the block at byte {at} is damaged ({damage}); what follows it is not read"
+                break
+        elif kind == ord("T"):
+            result["threads"].append(payload)
+        elif kind == ord("A"):
+            result["account"] = payload
+        elif kind == ord("E"):
+            result["end"] = payload
+        at += _BLOCK.size + length
+    if tables is None:
+        raise ValueError(f"a .spprof file without a header: {result['warning'] or 'it ends after the magic bytes'}")
+    result["strings"] = tables.strings
+    result.update((name, values.tobytes()) for name, values in tables.columns.items())
+    return result
+
+
+def _start_us(kind: int, payload: bytes) -> int:
+    try:
+        if kind != ord("H"):
+            raise ValueError("the first block is not a header")
+        header = json.loads(payload.decode("utf-8"))
+        version, start_ns = header["version"], header["start_ns"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"a .spprof file without a readable header: {error}") from None
+    if version != 1:
+        raise ValueError(f"a .spprof file of version {version}; this spprof reads version 1")
+    return int(start_ns) // 1000

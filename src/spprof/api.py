@@ -1,0 +1,223 @@
+"""Starting and stopping. One profile can be taken at a time, of all threads of the process."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+
+TYPE_CHECKING = False  # see __init__
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Union
+
+    from .model import Profile
+    from .threadnames import ThreadNames
+
+from . import _core
+from .errors import AlreadyActive, BadOption, CannotWrite, NotActive, Unsupported
+
+FASTEST_MS, SLOWEST_MS = 0.05, 1000.0  # 20 kHz to 1 Hz
+DEEPEST = 4096  # SPP_DEPTH_MAX of the core
+
+
+class _Session:
+    """The profile being taken: where it is written and who names the threads."""
+
+    def __init__(self, fd: int, path: Optional[str], names: ThreadNames) -> None:
+        self.fd = fd
+        self.path = path
+        self.names = names
+
+
+_session: Optional[_Session] = None
+_lock = _thread.allocate_lock()
+_hooked = False  # atexit and fork handlers are registered, once a process
+
+
+def start(
+    interval_ms: float = 1.0,
+    mode: str = "cpu",
+    output_path: Optional[Union[str, os.PathLike[str]]] = None,
+    *,
+    clock: str = "auto",
+    max_depth: int = 512,
+) -> None:
+    """Starts profiling every thread of the process.
+
+    interval_ms: milliseconds between two samples of a thread, 0.05 (20 kHz) to 1000 (1 Hz); fractions are allowed.
+    mode: 'cpu' samples threads while they use the processor, 'wall' all the time.
+    output_path: file that the profile is written to while the program runs; it survives whatever ends the program.
+        Without it the profile goes to an unnamed temporary file.
+    clock: what makes the ticks; 'auto' takes the most exact one that the system allows ('perf', 'perf-user', 'timer').
+    max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are marked truncated.
+
+    Raises AlreadyActive, BadOption (a value out of range), CannotWrite (the output), Unsupported (interpreter or clock).
+    After an error nothing has changed."""
+    global _session
+    with _lock:
+        if _core.active():
+            raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
+        clock = _check(interval_ms, mode, clock, max_depth)
+        path = None if output_path is None else os.path.abspath(os.fspath(output_path))
+        is_new = path is not None and not os.path.exists(path)
+        fd = _open_output(path)
+        interval_ns = round(interval_ms * 1e6)
+        try:
+            _core.start(fd, clock, interval_ns, max_depth, _header(mode, clock, interval_ns, max_depth))
+        except Exception as error:
+            os.close(fd)
+            if path is not None and is_new:
+                os.unlink(path)
+            if isinstance(error, OSError):
+                raise Unsupported(f"cannot start the clock {clock!r}: {error.strerror or error}") from error
+            raise
+        from .threadnames import ThreadNames
+
+        _session = _Session(fd, path, ThreadNames())
+        _session.names.follow()
+        _hook_once()
+
+
+def stop() -> Profile:
+    """Stops profiling and returns the profile. Raises NotActive if none is being taken."""
+    global _session
+    with _lock:
+        session = _session
+        if session is None or not _core.active():
+            raise NotActive("no profile is being taken: call spprof.start() first")
+        session.names.leave()
+        try:
+            _core.stop()
+        finally:
+            _session = None
+        from .model import Profile
+
+        if session.path is None:
+            return Profile(session.fd)
+        os.close(session.fd)
+        return Profile(session.path)
+
+
+def pause() -> None:
+    """Takes no samples until `resume`. Raises NotActive if no profile is being taken."""
+    _require_active()
+    _core.pause()
+
+
+def resume() -> None:
+    """Goes on after `pause`. Raises NotActive if no profile is being taken."""
+    _require_active()
+    _core.resume()
+
+
+def is_active() -> bool:
+    """Whether a profile is being taken (also while paused). False in a forked child, which is not profiled."""
+    return _core.active()
+
+
+def stats() -> Dict[str, Any]:
+    """The account of ticks so far, or of the last profile; {} before the first.
+
+    expected = taken + repeated + the sum of losses. Keys: clock, expected, taken, repeated, losses (reason -> ticks),
+    captured (= taken), dropped (= all losses), validation_drops, overruns, truncated, threads, cpu_ns, wall_ns, write_error."""
+    return _core.stats()
+
+
+def _require_active() -> None:
+    if not _core.active():
+        raise NotActive("no profile is being taken: call spprof.start() first")
+
+
+def _check(interval_ms: float, mode: str, clock: str, max_depth: int) -> str:
+    """The real name of the clock, if everything is in order."""
+    if _core.layout_error:
+        raise Unsupported(_core.layout_error)
+    if mode not in ("cpu", "wall"):
+        raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
+    if not (isinstance(interval_ms, (int, float)) and FASTEST_MS <= interval_ms <= SLOWEST_MS):
+        raise BadOption(f"interval_ms={interval_ms!r} is out of range: {FASTEST_MS} (20 kHz) to {SLOWEST_MS:.0f} (1 Hz)")
+    if not (isinstance(max_depth, int) and 1 <= max_depth <= DEEPEST):
+        raise BadOption(f"max_depth={max_depth!r} is out of range: 1 to {DEEPEST}")
+    try:
+        return _core.choose_clock(mode, clock)
+    except ValueError as error:
+        raise BadOption(str(error)) from None
+    except OSError as error:
+        raise Unsupported(f"the system refuses the clock {clock!r}: {error.strerror or error}") from error
+
+
+def _open_output(path: Optional[str]) -> int:
+    if path is None:
+        return _open_unnamed()
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o666)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _open_unnamed() -> int:
+    # O_TMPFILE spares `import tempfile`, which takes longer than all the rest of `start`.
+    try:
+        return os.open(os.environ.get("TMPDIR") or "/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except (OSError, AttributeError):
+        import tempfile
+
+        try:
+            with tempfile.TemporaryFile() as file:
+                return os.dup(file.fileno())
+        except OSError as error:
+            raise CannotWrite(f"cannot make a temporary file: {error.strerror or error}") from error
+
+
+def _header(mode: str, clock: str, interval_ns: int, max_depth: int) -> bytes:
+    import json
+    import time
+
+    from . import __version__
+
+    free_threaded = "t" if "t" in getattr(sys, "abiflags", "") else ""
+    header = {
+        "version": 1,
+        "pid": os.getpid(),
+        "python": sys.version.split()[0] + free_threaded,
+        "implementation": sys.implementation.name,
+        "platform": f"{sys.platform}-{os.uname().machine}",
+        "argv": [str(arg) for arg in getattr(sys, "argv", [])],
+        "mode": mode,
+        "clock": clock,
+        "interval_ns": interval_ns,
+        "start_ns": time.monotonic_ns(),
+        "start_unix_ns": time.time_ns(),
+        "max_depth": max_depth,
+        "spprof": __version__,
+    }
+    return json.dumps(header).encode("ascii")
+
+
+def _hook_once() -> None:
+    global _hooked
+    if not _hooked:
+        import atexit
+
+        _hooked = True
+        atexit.register(_at_exit)
+        os.register_at_fork(after_in_child=_forget)
+
+
+def _at_exit() -> None:
+    # Every trigger must be disarmed before the interpreter frees thread states: a signal after that reads freed memory.
+    if _core.active():
+        try:
+            stop()
+        except NotActive:  # another thread stopped it meanwhile
+            pass
+
+
+def _forget() -> None:
+    """In a forked child: the profile is the parent's."""
+    global _session, _lock
+    _lock = _thread.allocate_lock()  # another thread of the parent may have held it
+    session, _session = _session, None
+    if session is not None:
+        session.names.leave(in_child=True)
+        os.close(session.fd)

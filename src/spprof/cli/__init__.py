@@ -1,0 +1,65 @@
+"""The `spprof` command. One module a verb, listed in `VERBS`; each has HELP, EXAMPLES, add_arguments and main."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import List, Optional
+
+from .. import __version__
+from ..errors import SpprofError
+
+VERBS = ("run", "report", "convert")
+
+EXAMPLES = """\
+examples:
+  spprof run script.py                     profile a program; prints a summary, writes script.PID.spprof
+  spprof run --mode wall -m http.server    also while it waits
+  spprof report script.1234.spprof         print the summary again
+  spprof convert script.1234.spprof -o script.speedscope.json
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="spprof",
+        description="A sampling profiler for Python: exact stacks, measured weights, every tick accounted for.",
+        epilog=EXAMPLES + "\n`spprof VERB --help` says more.",
+        formatter_class=style,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"spprof {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name in VERBS:
+        verb = import_module("." + name, __name__)
+        # No abbreviations: argparse would also look for them among the options of the program to run.
+        sub = verbs.add_parser(
+            name,
+            help=verb.HELP,
+            description=verb.HELP,
+            epilog=verb.EXAMPLES,
+            formatter_class=style,
+            allow_abbrev=False,
+        )
+        verb.add_arguments(sub)
+        sub.set_defaults(main=verb.main, parser=sub)
+    return parser
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Runs the command (default: sys.argv) and returns the exit code: 0, 1, or 2 for what the user can put right."""
+    options = _parser().parse_args(argv)
+    try:
+        return int(options.main(options))
+    except argparse.ArgumentTypeError as error:
+        options.parser.error(str(error))
+    except BrokenPipeError:
+        # The reader of our stdout left (`| head`); nothing more can be said there, also not by the interpreter at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (SpprofError, OSError) as error:
+        sys.stderr.write(f"spprof: {error}\n")
+        return 2

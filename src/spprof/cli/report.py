@@ -1,0 +1,31 @@
+"""`spprof report`: the summary of a file, on stdout."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..model import Profile
+from .summary import summary
+
+HELP = "print the summary of a profile"
+EXAMPLES = """\
+examples:
+  spprof report script.1234.spprof
+  spprof report p.spprof --sort total --limit 40
+  spprof report p.spprof --thread 'worker*'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `report`."""
+    parser.add_argument("file", metavar="FILE", help="a .spprof file")
+    parser.add_argument("--limit", type=int, default=15, metavar="N", help="functions to print (default 15)")
+    parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
+    parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the functions (default self)")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Prints the summary."""
+    sys.stdout.write(summary(Profile.load(options.file), options.limit, options.thread, options.sort))
+    return 0

@@ -1,0 +1,194 @@
+"""`spprof run`: profiles a program from its first line to its last thread and exit handler."""
+
+from __future__ import annotations
+
+import _thread
+import argparse
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any, Optional
+
+from .. import api, formats
+from ..errors import SpprofError
+from ..model import Profile
+from . import target
+from .summary import summary
+
+HELP = "run a program and profile it"
+EXAMPLES = """\
+examples:
+  spprof run script.py --its-own-option
+  spprof run -m pytest tests/              as python -m
+  spprof run -c "import this"              as python -c
+  spprof run --mode wall server.py         where does it wait?
+  spprof run --rate 10000 script.py        10,000 samples a second
+  spprof run -o p.speedscope.json x.py     for https://speedscope.app
+  spprof run --duration 30 server.py       only the first 30 seconds
+"""
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 1 <= rate <= 20000:
+        raise argparse.ArgumentTypeError(f"{text} Hz is out of range: 1 to 20000")
+    return rate
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `run`. All that follows SCRIPT, MODULE or CODE is the program's."""
+    parser.add_argument("--mode", choices=("cpu", "wall"), default="cpu", help="time on the processor (default) or all time")
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument("--rate", type=_rate, default=1000, metavar="HZ", help="samples a second of each thread, 1 to 20000 (default 1000)")
+    pace.add_argument("--interval", type=float, metavar="MS", help="the same, as milliseconds between two samples")
+    parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user, timer or wall (default: the most exact allowed)")
+    parser.add_argument("--duration", type=float, metavar="S", help="stop profiling after S seconds; the program goes on")
+    parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
+    parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")
+    parser.add_argument("--max-depth", type=int, default=512, metavar="N", help="frames kept of a stack (default 512)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default NAME.PID.spprof)")
+    parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help="default: what FILE ends with, else spprof")
+    parser.add_argument("--limit", type=int, default=15, metavar="N", help="functions in the summary (default 15)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no summary")
+    # REMAINDER: from here on nothing is ours.
+    what = parser.add_argument_group("the program", "[-m MODULE | -c CODE | SCRIPT] ARGS...")
+    what.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    what.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    what.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+class Ending:
+    """What happens when profiling ends: at the end of the program, after --duration, or on SIGTERM; whichever comes first."""
+
+    def __init__(self, options: argparse.Namespace, name: str) -> None:
+        self.options = options
+        self.pid = os.getpid()
+        self.done = False
+        self.lock = threading.RLock()  # a signal may come while the main thread is finishing
+        self.interrupted = False
+        given: Optional[str] = options.output
+        self.format = options.format or (given and formats.format_of(given)) or "spprof"
+        self.output = given or f"{name}.{self.pid}{formats.FORMATS[self.format].extension}"
+        self.output = os.path.abspath(self.output)  # the program may change the directory
+        self.stream = self.output if self.format == "spprof" else f"{self.output}.{self.pid}.spprof"
+
+    def finish(self) -> None:
+        """Stops, converts, prints the summary."""
+        if os.getpid() != self.pid:
+            return
+        with self.lock:
+            if not self.done:
+                self.done = True
+                self._finish()
+
+    def discard(self) -> None:
+        """There was no program: leaves no file."""
+        self.done = True
+        api.stop()
+        os.unlink(self.stream)
+
+    def _finish(self) -> None:
+        try:
+            profile = api.stop() if api.is_active() else Profile.load(self.stream)  # the program may have stopped it
+            if self.format != "spprof":
+                options = formats.Options(merge_threads=self.options.merge_threads, thread=self.options.thread)
+                formats.save(profile, self.output, self.format, options)
+            if not self.options.quiet:
+                self._print(profile)
+            if self.format != "spprof":
+                os.unlink(self.stream)
+        except (SpprofError, OSError) as error:
+            _say(f"spprof: {error}\nspprof: the profile is in {self.stream}\n")
+
+    def at_exit(self) -> None:
+        """Registered before the program's own exit handlers, so it runs after them: they are profiled too."""
+        self.finish()
+        if self.interrupted and os.getpid() == self.pid:
+            # As python does after an uncaught KeyboardInterrupt, so that a shell sees what happened.
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except (AttributeError, OSError, ValueError):
+                    pass
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(self.pid, signal.SIGINT)
+
+    def on_sigterm(self, number: int, frame: Any) -> None:
+        """Dies of the signal, as without us, but with the profile complete."""
+        self.finish()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def after(self, seconds: float) -> None:
+        """Body of the thread of --duration."""
+        time.sleep(seconds)
+        self.finish()
+
+    def _print(self, profile: Profile) -> None:
+        text = "\n" + summary(profile, self.options.limit, self.options.thread)
+        name = os.path.relpath(self.output)
+        text += f"Written: {name} ({os.path.getsize(self.output):,} bytes, {formats.FORMATS[self.format].title}).\n"
+        if self.format == "spprof":
+            text += f"  spprof report {name}\n  spprof convert {name} -f speedscope -o {name[:-7]}.speedscope.json\n"
+        _say(text)
+
+
+def _say(text: str) -> None:
+    """To stderr, which the program may have closed, replaced or left as None."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        pass
+
+
+def main(options: argparse.Namespace) -> int:
+    """Runs the program; its SystemExit passes through."""
+    kinds = {"module": target.find_module, "code": target.find_code, "script": target.find_script}
+    kind, command = next(((kind, given) for kind in kinds for given in [getattr(options, kind)] if given), ("", []))
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        raise argparse.ArgumentTypeError("what shall run? Give a SCRIPT, -m MODULE or -c CODE")
+    if options.output == "-":
+        raise argparse.ArgumentTypeError("stdout belongs to the program: give a file, then `spprof convert FILE -o -`")
+    sys.argv = command
+    names = {"module": command[0], "code": "command"}
+    ending = Ending(options, names.get(kind) or os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0])
+    interval_ms = options.interval if options.interval is not None else 1000 / options.rate
+    api.start(interval_ms, options.mode, ending.stream, clock=options.clock, max_depth=options.max_depth)
+    _arrange(ending)
+    try:
+        target.run_program(kinds[kind], command[0])
+    except SystemExit:
+        raise
+    except target.NoProgram as error:
+        ending.discard()
+        _say(f"spprof: {error}\n")
+        return 1 if kind == "module" else 2  # as python
+    except KeyboardInterrupt as error:
+        ending.interrupted = True
+        target.report_exception(error)
+        return 130
+    except BaseException as error:
+        target.report_exception(error)
+        return 1
+    return 0
+
+
+def _arrange(ending: Ending) -> None:
+    atexit.register(ending.at_exit)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, ending.on_sigterm)
+        os.register_at_fork(after_in_child=lambda: _default_sigterm(ending))
+    if ending.options.duration is not None:
+        # Not a thread of `threading`: the program does not see it there.
+        _thread.start_new_thread(ending.after, (ending.options.duration,))
+
+
+def _default_sigterm(ending: Ending) -> None:
+    if signal.getsignal(signal.SIGTERM) == ending.on_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,422 @@
+"""A profile that was taken: its samples, threads, functions and account of ticks.
+
+Columns stay columns: nothing here makes a Python object for each sample unless the samples are iterated.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _trie
+from .errors import BadFile, BadOption
+
+TRUNCATED, KERNEL, STANDING = 1, 2, 4  # marks in Sample.flags
+
+# The file whose functions run a program under `spprof run`. Their frames, and all that called them, are the profiler's own.
+_LAUNCHER = "spprof/cli/target.py"
+_CACHED_STACKS = 1 << 16
+
+
+class Frame(NamedTuple):
+    """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, before 3.11)."""
+
+    name: str
+    qualname: str
+    file: str
+    line: int
+    end_line: int
+    col: int
+    end_col: int
+
+
+class Sample(NamedTuple):
+    """One sample. `frames` goes from the root (the outermost caller) to the leaf (what was running): `frames[-1]` is the leaf.
+
+    `timestamp_ns` is on the clock of `time.monotonic_ns()`; `weight_ns` the measured time that the sample stands for;
+    `count` the ticks (more than 1 for a thread that stood still in wall mode); `flags` marks: 1 truncated, 2 kernel time, 4 standing."""
+
+    thread: int
+    thread_name: str
+    timestamp_ns: int
+    weight_ns: int
+    count: int
+    frames: Tuple[Frame, ...]
+    flags: int
+
+
+class Thread(NamedTuple):
+    """A thread of the profile: `id` counts from 0 in order of appearance, `tid` is the system's id (0: unknown)."""
+
+    id: int
+    tid: int
+    name: str
+    samples: int
+    weight_ns: int
+
+
+class FunctionRow(NamedTuple):
+    """Figures of one function, or of one line of it. `line` is the function's first line, or that line."""
+
+    name: str
+    qualname: str
+    file: str
+    line: int
+    self_samples: int
+    self_weight_ns: int
+    total_samples: int
+    total_weight_ns: int
+
+
+class Total(NamedTuple):
+    """What the samples of one stack add up to."""
+
+    samples: int
+    weight_ns: int
+
+
+NO_FRAMES = Frame("[no Python frames]", "[no Python frames]", "", 0, 0, -1, -1)
+TRUNCATION = Frame("[truncated]", "[truncated]", "", 0, 0, -1, -1)
+
+
+class _OpenFile:
+    """A descriptor of our own, closed when the last profile that reads it goes."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def read(self) -> bytes:
+        chunks, at = [], 0
+        while True:
+            chunk = os.pread(self.fd, 1 << 24, at)
+            if not chunk:
+                return b"".join(chunks)
+            chunks.append(chunk)
+            at += len(chunk)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class Profile:
+    """A profile. `spprof.stop()` gives one, `Profile.load(path)` reads one; the columns are read when first needed.
+
+    `source`: a path, the bytes of a .spprof file, or an open descriptor (owned by the profile from then on)."""
+
+    def __init__(self, source: Union[str, "os.PathLike[str]", bytes, int]) -> None:
+        self.path: Optional[str] = None
+        self._bytes: Optional[bytes] = None
+        self._open: Optional[_OpenFile] = None
+        if isinstance(source, bytes):
+            self._bytes = source
+        elif isinstance(source, int):
+            self._open = _OpenFile(source)
+        else:
+            self.path = os.path.abspath(os.fspath(source))
+        self._loaded: Optional[Dict[str, Any]] = None
+        self._sums: Optional[Dict[int, _trie.Sums]] = None
+        self._stacks: Dict[int, Tuple[Frame, ...]] = {}
+        self._frames: Dict[int, Frame] = {}
+
+    @classmethod
+    def load(cls, path: Union[str, "os.PathLike[str]"]) -> "Profile":
+        """Reads a .spprof file now. A damaged one is read up to its last good block: see `warning`.
+
+        Raises BadFile if it is not a .spprof file, OSError if it cannot be read."""
+        profile = cls(path)
+        profile._columns()
+        return profile
+
+    def save(self, path: Union[str, "os.PathLike[str]"], format: Optional[str] = None, **options: Any) -> None:
+        """Writes the profile to `path` as `format` ('spprof', 'speedscope', 'collapsed'; by default told from the name).
+
+        `options`: weight ('samples' or 'ns', for collapsed), lines, merge_threads (bool), thread (a pattern as in `functions`).
+        Raises BadOption for a format that does not exist, OSError if the file cannot be written."""
+        from . import formats
+
+        formats.save(self, os.fspath(path), format, formats.Options(**options))
+
+    def raw(self) -> bytes:
+        """The bytes of the .spprof file."""
+        if self._bytes is not None:
+            return self._bytes
+        if self._open is not None:
+            return self._open.read()
+        assert self.path is not None
+        with open(self.path, "rb") as file:
+            return file.read()
+
+    @property
+    def header(self) -> Dict[str, Any]:
+        """What was known at the start: pid, python, argv, mode, clock, interval_ns, start_ns, ... (docs/file-format.md)."""
+        header: Dict[str, Any] = self._columns()["header"]
+        return header
+
+    @property
+    def stats(self) -> Dict[str, Any]:
+        """The account of ticks, as `spprof.stats()` gave it last. {} if the program died before one was written."""
+        stats: Dict[str, Any] = self._columns()["account"]
+        return stats
+
+    @property
+    def end(self) -> Optional[Dict[str, Any]]:
+        """When (`stop_ns`) and why (`reason`) the profile ended; None if the program died while it was taken."""
+        end: Optional[Dict[str, Any]] = self._columns()["end"]
+        return end
+
+    @property
+    def warning(self) -> Optional[str]:
+        """Why reading ended before the end of the file, or None."""
+        warning: Optional[str] = self._columns()["warning"]
+        return warning
+
+    @property
+    def mode(self) -> str:
+        """'cpu' or 'wall'."""
+        return str(self.header.get("mode", ""))
+
+    @property
+    def clock(self) -> str:
+        """The clock that ticked: perf, perf-user, timer, wall."""
+        return str(self.stats.get("clock") or self.header.get("clock", ""))
+
+    @property
+    def interval_ns(self) -> int:
+        """The time between two ticks that was asked for."""
+        return int(self.header.get("interval_ns", 0))
+
+    @property
+    def dropped_count(self) -> int:
+        """Ticks that gave no sample, for whatever reason (`stats['losses']` says which)."""
+        return int(self.stats.get("dropped", 0))
+
+    @property
+    def threads(self) -> List[Thread]:
+        """All threads, with what their samples add up to."""
+        result = []
+        for thread in self._thread_ids():
+            samples, weights = self.sums_of(thread)
+            totals = sum(samples.values()), sum(weights.values())
+            result.append(Thread(thread, self.thread_tid(thread), self.thread_name(thread), *totals))
+        return result
+
+    def thread_tid(self, thread: int) -> int:
+        """The system's id of a thread, 0 if unknown."""
+        return int(self._columns()["threads"].get(thread, {}).get("tid") or 0)
+
+    def thread_name(self, thread: int) -> str:
+        """The name of a thread as `threading` knew it; a nameless one is called after its system id."""
+        name = self._columns()["threads"].get(thread, {}).get("name")
+        return str(name or f"Thread {self.thread_tid(thread) or '#%d' % thread}")
+
+    def match_threads(self, pattern: Optional[str]) -> List[int]:
+        """Ids of the threads whose name matches the shell pattern (`*`, `?`), or whose system id it is; all for None."""
+        from fnmatch import fnmatchcase
+
+        def matches(thread: int) -> bool:
+            name = self.thread_name(thread)
+            return pattern is None or pattern in (name, str(self.thread_tid(thread))) or fnmatchcase(name, pattern)
+
+        return [thread for thread in self._thread_ids() if matches(thread)]
+
+    def __len__(self) -> int:
+        return len(self._columns()["stack"])
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self.samples()
+
+    def samples(self) -> Iterator[Sample]:
+        """Samples in the order of the file: for each thread in order of time."""
+        columns = self._columns()
+        names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
+        order = ("thread", "time_ns", "weight_ns", "count", "flags")
+        for key, thread, time, weight, count, flags in zip(self.stack_keys(), *(columns[name] for name in order)):
+            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags)
+
+    def aggregate(self, thread: Optional[str] = None) -> Dict[Tuple[Frame, ...], Total]:
+        """Each distinct stack (frames from root to leaf) with its samples and weight, of the threads that match a pattern."""
+        samples, weights = self.stack_sums(thread)
+        return {self.stack(key): Total(samples[key], weights[key]) for key in samples}
+
+    def functions(self, by: str = "function", thread: Optional[str] = None) -> List[FunctionRow]:
+        """Self and total figures of each function (`by='line'`: of each line), by self weight, the largest first.
+
+        Recursion counts once in the totals. `thread`: a pattern, see `match_threads`. Raises BadOption for another `by`."""
+        if by not in ("function", "line"):
+            raise BadOption(f"by={by!r}: functions can be listed by 'function' or by 'line'")
+        columns = self._columns()
+        keys: List[Tuple[str, str, str, int]] = []
+        ids: Dict[Tuple[str, str, str, int], int] = {}
+        frame_labels = []
+        for frame in range(len(columns["frame_code"])):
+            code = columns["frame_code"][frame]
+            line = columns["frame_line"][frame] if by == "line" else columns["code_line"][code]
+            key = (*self._code_text(code), line)
+            if key not in ids:
+                ids[key] = len(keys)
+                keys.append(key)
+            frame_labels.append(ids[key])
+        nothing, cut = len(keys), len(keys) + 1
+        keys += [NO_FRAMES[:4], TRUNCATION[:4]]
+        labels = [nothing, *map(frame_labels.__getitem__, columns["node_frame"][1:])]
+        for launcher in columns["launchers"]:
+            labels[launcher] = nothing
+        sums = self.stack_sums(thread)
+        figures = _trie.self_and_total(columns["node_parent"], labels, sums)
+        if nothing in figures:  # the root has no parent to count it
+            own = figures[nothing][:2]
+            figures[nothing] = (*own, *own)
+        truncated = [key for key in sums[0] if key < 0]
+        if truncated:
+            figures[cut] = (0, 0, sum(map(sums[0].__getitem__, truncated)), sum(map(sums[1].__getitem__, truncated)))
+        rows = [FunctionRow(*keys[label], *figure) for label, figure in figures.items()]
+        return sorted(rows, key=lambda row: (-row.self_weight_ns, -row.total_weight_ns, row.file, row.line, row.qualname))
+
+    # What formats read: columns, and stacks by key (see _trie).
+
+    def column(self, name: str) -> Sequence[int]:
+        """One column of samples: thread, time_ns, weight_ns, count or flags."""
+        column: Sequence[int] = self._columns()[name]
+        return column
+
+    def stack_keys(self) -> Sequence[int]:
+        """The key of each sample's stack."""
+        keys: Sequence[int] = self._columns()["keys"]
+        return keys
+
+    def stack_sums(self, thread: Optional[str] = None) -> _trie.Sums:
+        """Stack key -> samples and stack key -> nanoseconds, of the threads that match a pattern."""
+        sums = self._thread_sums()
+        return _trie.merged(sums[id] for id in self.match_threads(thread) if id in sums)
+
+    def sums_of(self, thread: int) -> _trie.Sums:
+        """The same, of one thread."""
+        return self._thread_sums().get(thread, ({}, {}))
+
+    def stack_frames(self, key: int) -> List[int]:
+        """Frame ids from root to leaf of a stack, without the marks that `stack` adds."""
+        columns = self._columns()
+        parents, frames, launchers = columns["node_parent"], columns["node_frame"], columns["launchers"]
+        node = key if key >= 0 else ~key
+        result = []
+        while node and node not in launchers:
+            result.append(frames[node])
+            node = parents[node]
+        result.reverse()
+        return result
+
+    def stack(self, key: int) -> Tuple[Frame, ...]:
+        """The frames of a stack from root to leaf. A truncated one begins with `[truncated]`, an empty one is `[no Python frames]`."""
+        stack = self._stacks.get(key)
+        if stack is None:
+            stack = tuple(map(self.frame, self.stack_frames(key))) or (NO_FRAMES,)
+            if key < 0:
+                stack = (TRUNCATION, *stack)
+            if len(self._stacks) >= _CACHED_STACKS:
+                self._stacks.clear()
+            self._stacks[key] = stack
+        return stack
+
+    def frame(self, id: int) -> Frame:
+        """A frame by its id."""
+        frame = self._frames.get(id)
+        if frame is None:
+            columns = self._columns()
+            place = (columns[name][id] for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col"))
+            frame = self._frames[id] = Frame(*self._code_text(columns["frame_code"][id]), *place)
+        return frame
+
+    def first_line(self, id: int) -> int:
+        """The first line of the function of a frame."""
+        columns = self._columns()
+        return int(columns["code_line"][columns["frame_code"][id]])
+
+    def _code_text(self, code: int) -> Tuple[str, str, str]:
+        columns = self._columns()
+        strings = columns["strings"]
+        return (
+            strings[columns["code_name"][code]],
+            strings[columns["code_qualname"][code]],
+            strings[columns["code_file"][code]],
+        )
+
+    def _thread_ids(self) -> List[int]:
+        columns = self._columns()
+        return sorted({*columns["threads"], *columns["thread"]})
+
+    def _thread_sums(self) -> Dict[int, _trie.Sums]:
+        if self._sums is None:
+            columns = self._columns()
+            self._sums = _trie.sums_by_thread(
+                columns["thread"], self.stack_keys(), columns["count"], columns["weight_ns"]
+            )
+        return self._sums
+
+    def _columns(self) -> Dict[str, Any]:
+        if self._loaded is None:
+            try:
+                self._loaded = _prepare(_read(self.raw()))
+            except BadFile:
+                raise
+            except ValueError as error:
+                raise BadFile(f"{self.path or 'the profile'}: {error}") from None
+        return self._loaded
+
+
+def _read(data: bytes) -> Dict[str, Any]:
+    try:
+        from ._core import read
+    except ImportError:  # a profile can be read where none can be taken
+        from ._reader import read
+    return read(data)
+
+
+_TYPES = {
+    "I": "code_name code_qualname code_file code_line frame_code node_parent node_frame thread stack count",
+    "i": "frame_line frame_end_line frame_col frame_end_col",
+    "q": "time_ns weight_ns",
+    "B": "flags",
+}
+
+
+def _prepare(result: Dict[str, Any]) -> Dict[str, Any]:
+    """Bytes of `_core.read` -> memoryviews of numbers and parsed JSON, in place."""
+    for typecode, names in _TYPES.items():
+        for name in names.split():
+            result[name] = memoryview(result[name]).cast(typecode)
+    result["header"] = json.loads(result["header"])
+    result["account"] = json.loads(result["account"] or b"{}")
+    result["end"] = json.loads(result["end"]) if result["end"] else None
+    entries = [entry for block in result["threads"] for entry in json.loads(block)]
+    result["threads"] = {entry["id"]: entry for entry in entries}
+    result["keys"] = _keys(result)
+    result["launchers"] = _launchers(result)
+    launchers = result["launchers"]
+    if launchers:
+        parents = enumerate(result["node_parent"])
+        result["node_parent"] = [0 if node in launchers or parent in launchers else parent for node, parent in parents]
+    return result
+
+
+def _keys(result: Dict[str, Any]) -> Sequence[int]:
+    stacks: Sequence[int] = result["stack"]
+    marks = bytes(result["flags"]).translate(bytes(mark & TRUNCATED for mark in range(256)))
+    if 1 not in marks:
+        return stacks
+    return [~stack if mark else stack for stack, mark in zip(stacks, marks)]
+
+
+def _launchers(result: Dict[str, Any]) -> "frozenset[int]":
+    """Nodes of what runs the program under `spprof run`. Their children become roots: a profile shows the program as
+    `python TARGET` would run it."""
+    strings = result["strings"]
+    codes = {
+        code
+        for code, file in enumerate(result["code_file"])
+        if strings[file].replace("\\", "/").endswith(_LAUNCHER)
+    }
+    frames = {frame for frame, code in enumerate(result["frame_code"]) if code in codes}
+    if not frames:
+        return frozenset()
+    return frozenset(node for node, frame in enumerate(result["node_frame"]) if node and frame in frames)

@@ -1,0 +1,166 @@
+"""Profiling a block (`Profiler`) or a function (`profile`)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from types import TracebackType
+from typing import Any, AsyncIterator, Callable, Iterator, Optional, Type, TypeVar, Union, cast, overload
+
+from . import api
+from .model import Profile
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Profiler:
+    """Profiles a `with` block; afterwards `.profile` is the profile.
+
+        with Profiler(interval_ms=0.1) as profiler:
+            work()
+        profiler.profile.save("work.collapsed")
+
+    Takes the parameters of `spprof.start`, and `__enter__` raises what it raises."""
+
+    def __init__(
+        self,
+        interval_ms: float = 1.0,
+        mode: str = "cpu",
+        output_path: Optional[Union[str, "os.PathLike[str]"]] = None,
+        *,
+        clock: str = "auto",
+        max_depth: int = 512,
+    ) -> None:
+        self._start = functools.partial(
+            api.start, interval_ms, mode, output_path, clock=clock, max_depth=max_depth
+        )
+        self.profile: Optional[Profile] = None
+
+    def start(self) -> None:
+        """As `spprof.start`."""
+        self._start()
+
+    def stop(self) -> Profile:
+        """As `spprof.stop`; the profile is also kept as `.profile`."""
+        self.profile = api.stop()
+        return self.profile
+
+    def __enter__(self) -> "Profiler":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        if api.is_active():  # the block may have stopped it itself, or be the copy of it in a forked child
+            self.stop()
+
+
+class _Call:
+    """One call of a decorated function: profiled, unless a profile is being taken already (recursion, other threads)."""
+
+    def __init__(self, wrapper: Any, options: "dict[str, Any]") -> None:
+        self.wrapper = wrapper
+        self.profiler = None if api.is_active() else Profiler(**options)
+
+    def __enter__(self) -> None:
+        if self.profiler:
+            self.profiler.start()
+
+    def __exit__(self, *error: object) -> None:
+        if self.profiler:
+            self.profiler.__exit__(None, None, None)
+            self.wrapper.last_profile = self.profiler.profile
+
+
+@overload
+def profile(function: Function) -> Function: ...
+@overload
+def profile(
+    *,
+    interval_ms: float = ...,
+    mode: str = ...,
+    output_path: Optional[Union[str, "os.PathLike[str]"]] = ...,
+    clock: str = ...,
+    max_depth: int = ...,
+) -> Callable[[Function], Function]: ...
+def profile(function: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
+    """Decorator: profiles each call of a function, coroutine, generator or async generator.
+
+        @spprof.profile
+        def work(): ...
+
+        @spprof.profile(mode="wall", output_path="fetch.spprof")
+        async def fetch(): ...
+
+    Options are those of `spprof.start`. The profile of the last call is the function's `last_profile`; a file given as
+    output_path is written anew by each call. A generator is profiled from its first step until it ends, with whatever runs
+    between the steps. A call made while a profile is already being taken is part of that one and starts none.
+    Raises what `spprof.start` raises, when the function is called."""
+    if function is None:
+        return functools.partial(profile, **options)
+    Profiler(**options)  # a misspelt option is an error here, not at the first call
+    wrapper = cast(Any, functools.wraps(function)(_wrapper(function, options)))
+    wrapper.last_profile = None
+    return wrapper
+
+
+def _wrapper(function: Callable[..., Any], options: "dict[str, Any]") -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(function):
+
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            with _Call(coroutine, options):
+                return await function(*args, **kwargs)
+
+        return coroutine
+    if inspect.isasyncgenfunction(function):
+
+        async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            with _Call(async_generator, options):
+                async with _Closing(function(*args, **kwargs)) as inner:
+                    step = inner.asend(None)
+                    while True:
+                        try:
+                            value = await step
+                        except StopAsyncIteration:
+                            return
+                        try:
+                            sent = yield value
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:
+                            step = inner.athrow(error)
+                        else:
+                            step = inner.asend(sent)
+
+        return async_generator
+    if inspect.isgeneratorfunction(function):
+
+        def generator(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            with _Call(generator, options):
+                return (yield from function(*args, **kwargs))
+
+        return generator
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _Call(call, options):
+            return function(*args, **kwargs)
+
+    return call
+
+
+class _Closing:
+    """Closes an async generator at the end of a block, as `contextlib.aclosing` of 3.10."""
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+
+    async def __aenter__(self) -> Any:
+        return self.generator
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.generator.aclose()

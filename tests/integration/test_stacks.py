@@ -1,0 +1,100 @@
+"""Every stack is one that the program can have: call graphs known from the source, up to a million samples a program."""
+
+import os
+
+import pytest
+from truth import DRIVE, Truth
+
+from spprof.model import TRUNCATED, TRUNCATION
+
+SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "20000"))
+PROGRAMS = ["chains", "recursion", "generators", "coroutines", "raising", "callbacks", "threads", "execd"]
+# CPU mode at 10 kHz; wall mode at 2 kHz, where the sampler thread has to win the processor for every look.
+MODES = {"cpu": (0.1, SAMPLES / 10_000, SAMPLES * 0.5), "wall": (0.5, SAMPLES / 10_000, SAMPLES * 0.1)}
+
+
+def check(profile, truth):
+    """The number of samples checked; fails with the first impossible ones."""
+    wrong, seen, n = {}, set(), 0
+    for sample in profile.samples():
+        n += 1
+        if not sample.thread_name.startswith("worker") and sample.thread_name != "MainThread":
+            # A thread that no more is one of Python's, or is not yet.
+            assert sample.frames[0].name in ("[no Python frames]", "_bootstrap"), sample
+        if sample.frames[0].name == "[no Python frames]" and sample.thread_name != "MainThread":
+            continue
+        key = (sample.thread_name == "MainThread", sample.frames)
+        if key in seen:
+            continue
+        seen.add(key)
+        problem = truth.impossible(sample.frames, sample.thread_name == "MainThread")
+        if problem:
+            wrong[problem] = wrong.get(problem, 0) + 1
+            wrong["; stack: " + " > ".join(f"{f.qualname}:{f.line}" for f in sample.frames)] = 1
+    assert not wrong, f"{len(wrong)} impossible of {n}: " + "\n".join(list(wrong)[:6])
+    assert not any(flag & TRUNCATED for flag in profile.column("flags"))
+    return n
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.timeout(3600)
+def test_every_stack_is_possible(drive, program, mode):
+    interval_ms, seconds, least = MODES[mode]
+    ran = drive(program, mode, interval_ms=interval_ms, seconds=seconds)
+    profile = ran.profile
+    assert profile.warning is None
+    n = check(profile, Truth(program))
+    # Enough of them, or nothing was proven: a full machine can halve a run, but a clock that stopped cannot pass. Timers
+    # give no more than the kernel's tick, 100 a second at least.
+    assert n >= (least if ran.json["clock"] in ("perf", "perf-user", "wall") else seconds * 90)
+    stats = ran.json
+    assert sum(profile.column("count")) == stats["taken"] + stats["repeated"]
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_each_thread_runs_its_own_chain(drive, mode):
+    profile = drive("threads", mode, interval_ms=0.5, seconds=1.0).profile
+    seen = set()
+    for sample in profile.samples():
+        if sample.thread_name.startswith("worker-"):
+            own = sample.thread_name[-1]
+            names = {f.name for f in sample.frames if f.file == "<threads>"}
+            assert names <= {f"left_{own}", f"middle_{own}", f"right_{own}"}, sample
+            seen |= names
+    assert seen == {f"{part}_{i}" for part in ("left", "middle", "right") for i in range(4)}
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("max_depth", [1, 7, 512])
+def test_depth_cap_keeps_the_leaf_side_and_says_so(drive, mode, max_depth):
+    ran = drive("deep", mode, interval_ms=0.5, seconds=1.0, max_depth=max_depth)
+    truth = Truth("deep")
+    cut = 0
+    for sample in ran.profile.samples():
+        marked = bool(sample.flags & TRUNCATED)
+        assert marked == (sample.frames[0] == TRUNCATION)
+        frames = sample.frames[1:] if marked else sample.frames
+        assert len(frames) <= max_depth
+        if marked:
+            cut += 1
+            assert len(frames) == max_depth, "truncated, but not at the depth asked for"
+        else:
+            assert (frames[0].file, frames[0].name) == (str(DRIVE), "<module>")
+        for a, b in zip(frames, frames[1:]):
+            assert truth._edge(a, b) is None
+    # Wall mode writes repeats of a standing stack as rows of their own; the stack was truncated once.
+    assert 0 < ran.json["truncated"] <= cut
+    assert mode == "wall" or ran.json["truncated"] == cut
+
+
+def test_a_whole_deep_stack_is_kept_when_asked_for(drive):
+    profile = drive("deep", interval_ms=0.5, seconds=1.0, max_depth=4096).profile
+    truth = Truth("deep")
+    depths = set()
+    for frames in profile.aggregate():
+        assert truth.impossible(frames, True) is None
+        if frames[-1].name == "burn":
+            depths.add(sum(frame.name == "down" for frame in frames))
+    assert depths == {1501}

@@ -1,0 +1,118 @@
+"""An independent writer of .spprof files for tests: written from docs/file-format.md, sharing nothing with spprof."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+
+MAGIC = b"\x89SPPROF\n"
+COLUMNS = (
+    "string_len string_bytes code_name code_qualname code_file code_line frame_code frame_line frame_end_line frame_col "
+    "frame_end_col node_parent node_frame thread time weight stack count flags"
+).split()
+
+
+def varint(value):
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def zigzag(value):
+    return value * 2 if value >= 0 else -value * 2 - 1
+
+
+def plane(values):
+    if not any(values):
+        return varint(0)
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = deflate.compress(values) + deflate.flush()
+    if len(packed) >= len(values):
+        packed = values
+    return varint(len(packed)) + packed
+
+
+def column(values):
+    width = (max(values, default=0).bit_length() + 7) // 8
+    planes = [plane(bytes(value >> 8 * k & 255 for value in values)) for k in range(width)]
+    return varint(len(values)) + bytes([width]) + b"".join(planes)
+
+
+def block(kind, payload):
+    return struct.pack("<II", len(payload), zlib.crc32(kind + payload)) + kind + payload
+
+
+class Writer:
+    """Frames are (name, qualname, file, first line, line, end_line, col, end_col); stacks are lists of them from the root."""
+
+    def __init__(self, **header):
+        self.header = {"version": 1, "start_ns": 5_000_000, "mode": "cpu", "interval_ns": 1_000_000, "argv": ["x.py"]}
+        self.header.update(header)
+        self.data = MAGIC + block(b"H", json.dumps(self.header).encode())
+        self.ids = {"string": {}, "code": {}, "frame": {}, "node": {(): 0}}
+        self.clocks = {}
+        self._clear()
+
+    def _clear(self):
+        self.columns = {name: [] for name in COLUMNS}
+
+    def _string(self, text):
+        if text not in self.ids["string"]:
+            self.ids["string"][text] = len(self.ids["string"])
+            raw = text.encode("utf-8", "surrogatepass")
+            self.columns["string_len"].append(len(raw))
+            self.columns["string_bytes"] += raw
+        return self.ids["string"][text]
+
+    def _code(self, *code):
+        if code not in self.ids["code"]:
+            name, qualname, file = map(self._string, code[:3])
+            self.ids["code"][code] = len(self.ids["code"])
+            for key, value in zip(COLUMNS[2:6], (name, qualname, file, code[3])):
+                self.columns[key].append(value)
+        return self.ids["code"][code]
+
+    def _frame(self, name, qualname, file, first, line, end_line=0, col=-1, end_col=-1):
+        frame = (name, qualname, file, first, line, end_line, col, end_col)
+        if frame not in self.ids["frame"]:
+            code = self._code(name, qualname, file, first)
+            self.ids["frame"][frame] = len(self.ids["frame"])
+            values = (
+                code,
+                zigzag(line - first) + 1 if line else 0,
+                end_line - line + 1 if end_line else 0,
+                col + 1,
+                end_col + 1,
+            )
+            for key, value in zip(COLUMNS[6:11], values):
+                self.columns[key].append(value)
+        return self.ids["frame"][frame]
+
+    def node(self, stack):
+        path = tuple(stack)
+        if path not in self.ids["node"]:
+            parent, frame = self.node(path[:-1]), self._frame(*path[-1])
+            node = self.ids["node"][path] = len(self.ids["node"])
+            self.columns["node_parent"].append(node - parent)
+            self.columns["node_frame"].append(frame)
+        return self.ids["node"][path]
+
+    def sample(self, stack, time_us, weight_us, thread=0, count=1, flags=0):
+        now, step = self.clocks.get(thread, (self.header["start_ns"] // 1000, 0))
+        new_step = time_us - now
+        self.clocks[thread] = (time_us, new_step)
+        values = (thread, zigzag(new_step - step), zigzag(weight_us - new_step), self.node(stack), count - 1, flags)
+        for key, value in zip(COLUMNS[13:], values):
+            self.columns[key].append(value)
+
+    def flush(self):
+        """Closes a block of samples."""
+        self.data += block(b"S", b"".join(column(self.columns[name]) for name in COLUMNS))
+        self._clear()
+
+    def json(self, kind, value):
+        self.data += block(kind, json.dumps(value).encode())

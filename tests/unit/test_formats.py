@@ -1,0 +1,168 @@
+"""Formats, read back by parsers written here from their definitions."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+from urllib.parse import unquote
+
+import pytest
+from spprof_file import Writer
+
+from spprof import Profile, formats
+
+
+def render(data, format, **options):
+    out = io.BytesIO()
+    formats.write(Profile(data), out, format, formats.Options(**options))
+    return out.getvalue()
+
+
+def collapsed(data, **options):
+    """stack (tuple of unescaped frames) -> number, as flamegraph.pl splits lines."""
+    result = {}
+    for line in render(data, "collapsed", **options).decode().splitlines():
+        assert not line.startswith("#")
+        stack, number = re.fullmatch(r"(.+) (\d+)", line).groups()
+        frames = tuple(map(unquote, stack.split(";")))
+        assert frames not in result
+        result[frames] = int(number)
+    return result
+
+
+ROOT, A, B = "<module> (/app/x;y.py:3)", "A.a (/app/x;y.py:11)", "b (/app/%\n.py:20)"
+
+
+def test_collapsed_counts_samples(data):
+    assert collapsed(data) == {
+        ("Main", ROOT): 1,
+        ("Main", ROOT, A): 1,
+        ("Main", ROOT, A, B, A): 1,
+        ("Main", ROOT, A, B, "A.a (/app/x;y.py:13)"): 1,
+        ("Main", "[truncated]", A, B): 1,
+        ("#wor;ker", B): 7,
+        ("#wor;ker", "[no Python frames]"): 1,
+    }
+
+
+def test_collapsed_options(data):
+    weights = collapsed(data, weight="ns", merge_threads=True, lines=False)
+    root, a, b = "<module> (/app/x;y.py)", "A.a (/app/x;y.py)", "b (/app/%\n.py)"
+    assert weights == {
+        (root,): 100_000,
+        (root, a): 200_000,
+        (root, a, b, a): 1_010_000,
+        ("[truncated]", a, b): 3_000_000,
+        (b,): 500_000,
+        ("[no Python frames]",): 1_000,
+    }
+    assert sum(collapsed(data, thread="#*").values()) == 8
+
+
+@pytest.mark.parametrize("name", ["a;b", "a\nb", "a\r\nb", "a\x85b", "a\u2028b", "a b 3", "#c", "100%", "%3B", "\x0c", "", "é😀"])
+def test_collapsed_survives_any_name(name):
+    writer = Writer()
+    writer.sample([(name, name, name + "?", 1, 1)], 6000, 5)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 4, "name": name or "t"}])
+    assert collapsed(writer.data) == {(name or "t", f"{name} ({name}?:1)"): 1}
+    assert collapsed(writer.data, merge_threads=True) == {(f"{name} ({name}?:1)",): 1}
+
+
+def test_collapsed_lone_surrogates_do_not_fail():
+    writer = Writer()
+    writer.sample([("\udcff", "\udcff", "x.py", 1, 1)], 6000, 5)
+    writer.flush()
+    assert list(collapsed(writer.data).values()) == [1]
+
+
+def check_speedscope(file):
+    """The rules of file-format-schema.json that a file of sampled profiles must keep."""
+    assert file["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert set(file) <= {"$schema", "shared", "profiles", "name", "activeProfileIndex", "exporter"}
+    for frame in file["shared"]["frames"]:
+        assert set(frame) <= {"name", "file", "line", "col"} and isinstance(frame["name"], str)
+        assert all(isinstance(frame.get(key, 1), int) for key in ("line", "col"))
+    for profile in file["profiles"]:
+        assert set(profile) == {"type", "name", "unit", "startValue", "endValue", "samples", "weights"}
+        assert (profile["type"], profile["unit"]) == ("sampled", "nanoseconds")
+        assert len(profile["samples"]) == len(profile["weights"])
+        assert profile["endValue"] - profile["startValue"] == sum(profile["weights"])
+        assert all(0 <= i < len(file["shared"]["frames"]) for stack in profile["samples"] for i in stack)
+    if file["profiles"]:
+        assert 0 <= file["activeProfileIndex"] < len(file["profiles"])
+
+
+def speedscope(data, **options):
+    file = json.loads(render(data, "speedscope", **options))
+    check_speedscope(file)
+    names = [(frame["name"], frame.get("line", 0)) for frame in file["shared"]["frames"]]
+    return {
+        profile["name"]: [([names[i] for i in stack], weight) for stack, weight in zip(profile["samples"], profile["weights"])]
+        for profile in file["profiles"]
+    }, file
+
+
+def test_speedscope_a_profile_a_thread_in_time_order(data):
+    threads, file = speedscope(data)
+    assert list(threads) == ["Main (70)", "#wor;ker (71)"]
+    assert file["activeProfileIndex"] == 0
+    assert threads["Main (70)"] == [
+        ([("<module>", 3)], 100_000),
+        ([("<module>", 3), ("A.a", 11)], 200_000),
+        ([("<module>", 3), ("A.a", 11), ("b", 20), ("A.a", 11)], 1_000_000),
+        ([("[truncated]", 0), ("A.a", 11), ("b", 20)], 3_000_000),
+        ([("<module>", 3), ("A.a", 11), ("b", 20), ("A.a", 13)], 10_000),
+    ]
+    assert threads["#wor;ker (71)"] == [([("b", 20)], 500_000), ([("[no Python frames]", 0)], 1_000)]
+    assert {"name": "A.a", "file": "/app/x;y.py", "line": 11, "col": 5} in file["shared"]["frames"]
+
+
+def test_speedscope_merged_and_without_lines(data):
+    threads, _ = speedscope(data, merge_threads=True, lines=False)
+    assert [weight for _, weight in threads["all threads"]] == [100_000, 200_000, 1_000_000, 500_000, 1_000, 3_000_000, 10_000]
+    assert threads["all threads"][-1][0] == [("<module>", 1), ("A.a", 10), ("b", 20), ("A.a", 10)]
+
+
+def test_speedscope_of_an_empty_profile():
+    threads, _ = speedscope(Writer().data)
+    assert threads == {}
+
+
+def test_speedscope_joins_more_than_one_chunk():
+    writer = Writer()
+    for i in range(70_000):
+        writer.sample([("f", "f", "x.py", 1, 1 + i % 2)], 6000 + i, 1)
+    writer.flush()
+    threads, _ = speedscope(writer.data)
+    (samples,) = threads.values()
+    assert [stack[0][1] for stack, _ in samples[65_530:65_540]] == [1, 2] * 5
+
+
+def test_speed_of_a_million_samples():
+    """Loose (a shared machine): the figure of the goal, 0.7 s, is measured in bench/."""
+    profile = Profile(Writer().data)
+    columns = profile._columns()
+    depth, stacks, samples = 25, 400, 1_000_000
+    from array import array
+
+    writer = Writer()
+    for i in range(stacks):
+        writer.node([(f"f{n}", f"f{n}", "m.py", n, n + i % 7 + (n == 24) * i) for n in range(depth)])
+    writer.flush()
+    profile = Profile(writer.data)
+    columns = profile._columns()
+    nodes = len(columns["node_parent"])
+    columns["stack"] = columns["keys"] = array("I", [1 + i * 7919 % (nodes - 1) for i in range(samples)])
+    columns["thread"] = array("I", [i % 3 for i in range(samples)])
+    columns["time_ns"] = array("q", range(samples))
+    columns["weight_ns"] = array("q", [1_000_000 + i % 1000 for i in range(samples)])
+    columns["count"], columns["flags"] = array("I", [1]) * samples, bytes(samples)
+    profile._thread_sums()
+    started = time.perf_counter()
+    out = io.BytesIO()
+    formats.write(profile, out, "speedscope", formats.Options())
+    assert time.perf_counter() - started < 3
+    assert out.tell() > samples * depth

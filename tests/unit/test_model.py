@@ -1,0 +1,156 @@
+"""Profile on the small hand-made file of conftest: every figure worked out by hand."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from spprof_file import Writer
+
+import spprof
+from spprof import Frame, Profile
+
+
+def text(stack):
+    return " ".join(f"{frame.qualname}:{frame.line}" for frame in stack)
+
+
+def test_samples(path):
+    profile = Profile.load(path)
+    assert len(profile) == 7
+    samples = list(profile)
+    first = Frame("<module>", "<module>", "/app/x;y.py", 3, 0, -1, -1)
+    assert samples[0] == (0, "Main", 5_100_000, 100_000, 1, (first,), 0)
+    assert samples[1].frames[-1] == Frame("a", "A.a", "/app/x;y.py", 11, 12, 4, 9)
+    assert text(samples[2].frames) == "<module>:3 A.a:11 b:20 A.a:11"
+    assert samples[3][:2] == (1, "#wor;ker") and samples[3].count == 7 and samples[3].flags == 4
+    assert text(samples[4].frames) == "[no Python frames]:0"
+    assert text(samples[5].frames) == "[truncated]:0 A.a:11 b:20"
+
+
+def test_what_it_says_about_itself(path):
+    profile = Profile.load(path)
+    assert [thread for thread in profile.threads] == [(0, 70, "Main", 5, 4_310_000), (1, 71, "#wor;ker", 8, 501_000)]
+    assert (profile.mode, profile.clock, profile.interval_ns, profile.dropped_count) == ("cpu", "perf", 1_000_000, 4)
+    assert profile.stats["taken"] == 7 and profile.header["argv"] == ["x.py"] and profile.end["reason"] == "stop"
+    assert profile.warning is None
+
+
+def test_aggregate(path):
+    totals = {text(stack): tuple(total) for stack, total in Profile(path).aggregate().items()}
+    assert totals == {
+        "<module>:3": (1, 100_000),
+        "<module>:3 A.a:11": (1, 200_000),
+        "<module>:3 A.a:11 b:20 A.a:11": (1, 1_000_000),
+        "<module>:3 A.a:11 b:20 A.a:13": (1, 10_000),
+        "b:20": (7, 500_000),
+        "[no Python frames]:0": (1, 1_000),
+        "[truncated]:0 A.a:11 b:20": (1, 3_000_000),
+    }
+    assert {text(stack) for stack in Profile(path).aggregate(thread="#*")} == {"b:20", "[no Python frames]:0"}
+
+
+def test_functions_count_recursion_once(data):
+    rows = {row.qualname: tuple(row[4:]) for row in Profile(data).functions()}
+    assert rows == {
+        "b": (8, 3_500_000, 10, 4_510_000),
+        "A.a": (3, 1_210_000, 4, 4_210_000),
+        "<module>": (1, 100_000, 4, 1_310_000),
+        "[no Python frames]": (1, 1_000, 1, 1_000),
+        "[truncated]": (0, 0, 1, 3_000_000),
+    }
+    assert [row.qualname for row in Profile(data).functions()][:2] == ["b", "A.a"]
+
+
+def test_functions_by_line(data):
+    rows = {(row.qualname, row.line): tuple(row[4:]) for row in Profile(data).functions(by="line")}
+    assert rows[("A.a", 11)] == (2, 1_200_000, 4, 4_210_000)
+    assert rows[("A.a", 13)] == (1, 10_000, 1, 10_000)
+
+
+def test_functions_of_a_thread(data):
+    rows = {row.qualname: tuple(row[4:]) for row in Profile(data).functions(thread="71")}
+    assert rows == {"b": (7, 500_000, 7, 500_000), "[no Python frames]": (1, 1_000, 1, 1_000)}
+    assert Profile(data).functions(thread="nobody") == []
+    with pytest.raises(spprof.BadOption):
+        Profile(data).functions(by="file")
+
+
+def test_totals_against_a_slow_count():
+    import random
+
+    rng = random.Random(1)
+    writer = Writer()
+    for i in range(3000):
+        stack = [("f%d" % n,) * 2 + ("m.py", n, n + rng.randrange(2)) for n in rng.choices(range(6), k=rng.randrange(8))]
+        writer.sample(stack, 6000 + i, rng.randrange(50), flags=rng.randrange(2))
+    writer.flush()
+    expected = {}
+    profile = Profile(writer.data)
+    for sample in profile:
+        names = [frame.qualname for frame in sample.frames]
+        for name in set(names):
+            row = expected.setdefault(name, [0, 0, 0, 0])
+            row[2] += sample.count
+            row[3] += sample.weight_ns
+        leaf = expected[names[-1]]
+        leaf[0] += sample.count
+        leaf[1] += sample.weight_ns
+    rows = {row.qualname: list(row[4:]) for row in profile.functions()}
+    rows["[truncated]"][:2] = expected["[truncated]"][:2]  # [truncated] [no Python frames]: self belongs to the leaf
+    assert rows == expected
+
+
+def test_frames_of_the_launcher_are_hidden():
+    ours = [("main", "main", "/lib/spprof/cli/__init__.py", 1, 2), ("run_program", "run_program", "/lib/spprof/cli/target.py", 5, 6)]
+    program = [("<module>", "<module>", "x.py", 1, 1), ("f", "f", "x.py", 2, 3)]
+    writer = Writer()
+    writer.sample(ours + program, 6000, 10)
+    writer.sample(ours + program[:1], 6001, 20)
+    writer.sample(ours, 6002, 40)
+    writer.flush()
+    profile = Profile(writer.data)
+    assert [text(sample.frames) for sample in profile] == ["<module>:1 f:3", "<module>:1", "[no Python frames]:0"]
+    rows = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    assert rows == {"f": (10_000, 10_000), "<module>": (20_000, 30_000), "[no Python frames]": (40_000, 40_000)}
+
+
+def test_from_a_descriptor_and_back(path, data, tmp_path):
+    profile = Profile(os.open(path, os.O_RDONLY))
+    path.unlink()
+    assert len(profile) == 7
+    profile.save(tmp_path / "copy.spprof")
+    assert (tmp_path / "copy.spprof").read_bytes() == data
+
+
+def test_saving_onto_itself_keeps_it(path, data):
+    Profile(path).save(path, format="spprof")
+    assert path.read_bytes() == data
+
+
+def test_other_files(tmp_path):
+    bad = tmp_path / "x.spprof"
+    bad.write_bytes(b"import this\n")
+    with pytest.raises(spprof.BadFile, match=r"x\.spprof: not a \.spprof file"):
+        Profile.load(bad)
+    out = tmp_path / "out.collapsed"
+    out.write_text("precious")
+    with pytest.raises(spprof.BadFile):
+        Profile(bad).save(out)
+    assert out.read_text() == "precious"
+    with pytest.raises(OSError):
+        Profile.load(tmp_path / "missing.spprof")
+
+
+def test_truncated_file_warns(data):
+    profile = Profile(data[:-10])
+    assert len(profile) == 7 and "cut off" in profile.warning and profile.end is None
+
+
+def test_formats_that_do_not_exist(data, tmp_path):
+    with pytest.raises(spprof.BadOption, match="xml"):
+        Profile(data).save(tmp_path / "x", format="xml")
+    with pytest.raises(spprof.BadOption, match="no format"):
+        Profile(data).save(tmp_path / "x.unknown")
+    with pytest.raises(spprof.CannotWrite):
+        Profile(data).save(tmp_path / "no" / "x.collapsed")

@@ -1,0 +1,168 @@
+"""The file's two readers: what they give, and that they give the same."""
+
+from __future__ import annotations
+
+import random
+import struct
+from array import array
+
+import pytest
+from spprof_file import MAGIC, Writer, block
+
+from spprof import _core, _reader
+
+READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core", "twin"])
+TYPES = {"time_ns": "q", "weight_ns": "q", "flags": "B"}
+TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
+SAMPLES = ("thread", "time_ns", "weight_ns", "stack", "count", "flags")
+
+
+def column(result, name):
+    return array(TYPES.get(name, "I"), bytes(result[name])).tolist()
+
+
+@READERS
+def test_columns(read, data):
+    result = read(data)
+    assert result["warning"] is None
+    assert column(result, "thread") == [0, 0, 0, 1, 1, 0, 0]
+    assert column(result, "time_ns") == [1000 * us for us in (5100, 5300, 6300, 9000, 9001, 9300, 9301)]
+    assert column(result, "weight_ns") == [1000 * us for us in (100, 200, 1000, 500, 1, 3000, 10)]
+    assert column(result, "count") == [1, 1, 1, 7, 1, 1, 1]
+    assert column(result, "flags") == [0, 0, 2, 4, 0, 1, 0]
+    assert column(result, "code_line") == [1, 10, 20]
+    assert column(result, "frame_line") == [3, 11, 20, 13]
+    assert column(result, "frame_end_line") == [0, 12, 0, 0]
+    assert column(result, "frame_col") == [-1, 4, -1, -1]
+    assert column(result, "frame_end_col") == [-1, 9, -1, -1]
+    assert column(result, "node_parent")[:5] == [0, 0, 1, 2, 3]
+    assert column(result, "node_frame")[:5] == [0, 0, 1, 2, 1]
+    names = [result["strings"][i] for i in column(result, "code_qualname")]
+    assert names == ["<module>", "A.a", "b"]
+    assert len(result["threads"]) == 2 and b"perf" in result["account"] and b"stop_ns" in result["end"]
+
+
+@READERS
+def test_negative_line_steps_surrogates_and_wide_values(read):
+    writer = Writer(start_ns=1 << 60)
+    start_us = (1 << 60) // 1000
+    writer.sample([("f", "f\udc80", "/\udcff\U0001f600", 50, 7)], start_us + (1 << 40), 1 << 40)
+    writer.sample([("f", "f\udc80", "/\udcff\U0001f600", 50, 0)], start_us + (1 << 40), 0, thread=9, count=1 << 20)
+    writer.flush()
+    result = read(writer.data)
+    assert result["warning"] is None
+    assert column(result, "frame_line") == [7, 0]
+    assert result["strings"] == ["f", "f\udc80", "/\udcff\U0001f600"]
+    assert column(result, "weight_ns") == [(1 << 40) * 1000, 0]
+    assert column(result, "thread") == [0, 9]
+    assert column(result, "count") == [1, 1 << 20]
+
+
+@READERS
+@pytest.mark.parametrize("data", [b"", b"\x89SPPROF", b"PK\x03\x04" * 9, b"x" * 100, MAGIC, MAGIC + block(b"T", b"[]")])
+def test_other_files_are_refused(read, data):
+    with pytest.raises(ValueError):
+        read(data)
+
+
+@READERS
+def test_unknown_kinds_are_skipped(read, data):
+    assert column(read(data + block(b"Z", b"from the future")), "thread") == column(read(data), "thread")
+
+
+def prefix_or_refusal(read, damaged, whole):
+    """Number of samples read; all that was read must be the beginning of the truth."""
+    try:
+        result = read(damaged)
+    except ValueError:
+        return None
+    for name in SAMPLES:
+        values = column(result, name)
+        assert values == column(whole, name)[: len(values)]
+    return len(column(result, "thread"))
+
+
+@READERS
+def test_every_truncation(read, data):
+    whole = read(data)
+    ends = block_ends(data)
+    seen = set()
+    for size in range(len(data)):
+        samples = prefix_or_refusal(read, data[:size], whole)
+        seen.add(samples)
+        if samples is not None:
+            assert (read(data[:size])["warning"] is None) == (size in ends)
+    assert seen == {None, 0, 3, 7}
+
+
+@READERS
+def test_every_byte_flipped(read, data):
+    whole = read(data)
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x41
+        samples = prefix_or_refusal(read, bytes(damaged), whole)
+        if samples is not None:
+            assert read(bytes(damaged))["warning"]
+
+
+@READERS
+def test_right_checksum_wrong_content(read, data):
+    rng = random.Random(3)
+    head, payload = split_samples(data)
+    for _ in range(2000):
+        damaged = bytearray(payload)
+        for _ in range(rng.randint(1, 3)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        read(head + block(b"S", bytes(damaged)))  # any reading, but no crash and no exception
+
+
+def test_twins_agree_on_wrong_content(data):
+    rng = random.Random(4)
+    head, payload = split_samples(data)
+    for _ in range(1000):
+        damaged = bytearray(payload)
+        damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        file = head + block(b"S", bytes(damaged))
+        fast, slow = _core.read(file), _reader.read(file)
+        assert (fast["warning"] is None) == (slow["warning"] is None), bytes(damaged).hex()
+        same(fast, slow)
+
+
+def test_twins_agree_on_random_profiles():
+    rng = random.Random(5)
+    for _ in range(30):
+        writer = Writer(start_ns=rng.randrange(1 << 62))
+        now = dict.fromkeys(range(4), writer.header["start_ns"] // 1000)
+        for _ in range(rng.randrange(1, 4)):
+            for _ in range(rng.randrange(300)):
+                thread = rng.randrange(4)
+                now[thread] += rng.choice([0, 99, 100, 101, 5000])
+                stack = [(f"f{i}", f"q{i}", "f.py", i, i + rng.randrange(-3, 9)) for i in range(10, 10 + rng.randrange(9))]
+                writer.sample(stack, now[thread], rng.randrange(1000), thread, rng.randrange(1, 99), rng.randrange(8))
+            writer.flush()
+        same(_core.read(writer.data), _reader.read(writer.data))
+
+
+def same(fast, slow):
+    assert fast.keys() == slow.keys()
+    for key in slow:
+        if key != "warning":
+            value = fast[key]
+            assert (value if key in ("strings", "threads") or value is None else bytes(value)) == slow[key], key
+
+
+def block_ends(data):
+    at, ends = len(MAGIC), set()
+    while at < len(data):
+        at += 9 + struct.unpack_from("<I", data, at)[0]
+        ends.add(at)
+    return ends
+
+
+def split_samples(data):
+    """The file up to its first S block, and the payload of that."""
+    at = min(end for end in block_ends(data))
+    length = struct.unpack_from("<I", data, at)[0]
+    assert data[at + 8 : at + 9] == b"S"
+    return data[:at], data[at + 9 : at + 9 + length]
