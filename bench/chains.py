@@ -22,11 +22,11 @@ def a_{i}(x):
 """
 _MAIN = '''"""chains.py CPU_SECONDS | chains.py =TURNS: written by bench/chains.py."""
 
-import sys
-import time
+import sys  # -> *
+import time  # -> *
 
 sys.path.insert(0, {targets!r})
-import says
+import says  # -> *
 
 {chains}
 

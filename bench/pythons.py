@@ -1,6 +1,7 @@
 """The interpreters: the one for most goals (`--python`), all of the matrix, and virtual environments for other tools."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional
 from .child import TARGETS, WORK
 
 ROOT = TARGETS.parent.parent
-_CAN = "import sys, spprof._core; print('%d.%d.%d' % sys.version_info[:3] + ('t' if 't' in sys.abiflags else '') + ('d' if 'd' in sys.abiflags else ''))"
+_CAN = "import sys, spprof._core; print('%d.%d.%d' % sys.version_info[:3] + sys.abiflags)"
 
 
 class Python(NamedTuple):
@@ -43,9 +44,9 @@ def matrix(only: Optional[List[str]] = None) -> Dict[str, str]:
     found = {}
     for path in (ROOT / "build/venvs").glob("*/bin/python"):
         name = path.parent.parent.name
-        if "asan" not in name and (only is None or name in only):
+        if re.fullmatch(r"3\.\d+[td]?", name) and (only is None or name in only):
             found[name] = str(path)
-    return dict(sorted(found.items(), key=lambda item: [int(x) for x in item[0].rstrip("td").split(".") if x.isdigit()] + [item[0]]))
+    return dict(sorted(found.items(), key=lambda item: ([int(x) for x in item[0].rstrip("td").split(".")], item[0])))
 
 
 def each(asked: Optional[str]) -> List[Python]:

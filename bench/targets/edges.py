@@ -40,10 +40,17 @@ class Graph:
                 self.spans.setdefault(node.name, []).append((first, node.end_lineno))
 
     def holds(self, name, line):
-        """Whether that function has that line."""
-        if name == "<module>" or name.startswith("<"):
+        """Whether that function has that line. Line 0: instructions without one, which compilers make for cleaning up."""
+        if name.startswith("<") or line == 0:
             return True
         return any(first <= line <= last for first, last in self.spans.get(name, ()))
+
+    def allowed(self, name, line):
+        """What that line may call; without a line, all that the function may."""
+        if line:
+            return self.calls.get(line, set())
+        spans = self.spans.get(name, ())
+        return set().union(*(called for at, called in self.calls.items() if any(a <= at <= b for a, b in spans)))
 
 
 def judge(data, graph):
@@ -68,14 +75,15 @@ def judge(data, graph):
             else:
                 verdict = f"{name}:{line} as root"
         else:
-            from_line = lines[frames[parents[node]]]
-            allowed = graph.calls.get(from_line, set())
+            from_frame = frames[parents[node]]
+            from_line = lines[from_frame]
+            allowed = graph.allowed(strings[names[codes[from_frame]]], from_line)
             if "*" in allowed:
                 verdict = UNCHECKED
             elif ours and name in allowed and graph.holds(name, line):
                 verdict = GOOD
             else:
-                caller = strings[names[codes[frames[parents[node]]]]]
+                caller = strings[names[codes[from_frame]]]
                 verdict = f"{caller}:{from_line} > {name}:{line}"
         verdicts.append(verdict)
     return verdicts

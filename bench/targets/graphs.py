@@ -1,14 +1,15 @@
 """graphs.py PROGRAM CPU_SECONDS: programs whose call graph is fully known.
 
 Every line that calls says in a comment `-> ` which functions of this file it may call, callbacks included; `-> *` means
-that what is below is not checked. targets/edges.py reads these comments. A call is on one line."""
+that what is below is not checked. targets/edges.py reads these comments. A call is on one line. close() of a coroutine closes what it awaits
+first, without entering the outer ones: so CPython, and so the comment there."""
 
-import functools
-import sys
-import threading
-import time
+import functools  # -> *
+import sys  # -> *
+import threading  # -> *
+import time  # -> *
 
-import says
+import says  # -> *
 
 
 # Mutual recursion, to changing depths.
@@ -93,9 +94,9 @@ def generators():
     half = counts(5)
     next(half)  # -> counts
     half.close()  # -> counts
-    coroutine = waits(6)
+    coroutine = waits(6)  # -> waits
     coroutine.send(None)  # -> waits
-    coroutine.close()  # -> waits
+    coroutine.close()  # -> waits __await__
 
 
 # Exceptions, `finally`, context managers.

@@ -52,9 +52,9 @@ static int get_column(input *in, struct libdeflate_decompressor *inflater, spp_b
     unsigned width = *in->at++;
     /* A plane of n bytes deflates to no less than n / 1032 bytes, so a short block cannot ask for much memory. */
     if (width > 8 || n / 1100 > (uint64_t)(in->end - in->at) + 64) return -1;
-    if (spp_vec64_room(to, n) != 0 || spp_bytes_room(plane, n) != 0) return -1;
+    if (spp_vec64_room(to, n + 1) != 0 || spp_bytes_room(plane, n + 1) != 0) return -1;
     uint64_t *values = to->at + to->n;
-    if (n != 0) memset(values, 0, n * sizeof *values);
+    memset(values, 0, n * sizeof *values);
     for (unsigned k = 0; k < width; k++) {
         if (get_plane(in, inflater, plane->at, n) != 0) return -1;
         for (uint64_t i = 0; i < n; i++) values[i] |= (uint64_t)plane->at[i] << (8 * k);
@@ -160,7 +160,7 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
     for (int k = 0; k < SPP_COLS && !failed; k++) {
         failed = get_column(&in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
     }
-    failed = failed || spp_bytes_room(&p->strings, text.n) != 0;
+    failed = failed || spp_bytes_room(&p->strings, text.n + 1) != 0;
     for (size_t i = 0; i < text.n && !failed; i++) {
         failed = text.at[i] > 255;
         p->strings.at[p->strings.n++] = (uint8_t)text.at[i];

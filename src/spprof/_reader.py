@@ -10,12 +10,13 @@ import struct
 import sys
 import zlib
 from array import array
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
 _MAX_VALUES = 1 << 28  # more in one column of one block is damage, not data: writers close a block every 100 ms
-_U64 = (1 << 64) - 1
+_MAX_US = ((1 << 64) - 1) // 4000  # keeps nanoseconds within 64 bits
+_MAX_THREADS = 1 << 24
 
 
 class _Damage(Exception):
@@ -32,13 +33,13 @@ class _Cursor:
     def varint(self) -> int:
         value = shift = 0
         while True:
-            if self.at >= len(self.data) or shift > 63:
+            if self.at >= len(self.data) or shift > 62:
                 raise _Damage("a number is cut off")
             byte = self.data[self.at]
             self.at += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value & _U64
+                return value
             shift += 7
 
     def plane(self, n: int) -> bytes:
@@ -53,10 +54,10 @@ class _Cursor:
             return packed
         inflater = zlib.decompressobj(-15)
         try:
-            plain = inflater.decompress(packed, n) if n else b""
+            plain = inflater.decompress(packed, n + 1)
         except zlib.error as error:
             raise _Damage(f"a plane does not inflate: {error}") from None
-        if len(plain) != n:
+        if len(plain) != n or not inflater.eof:
             raise _Damage("a plane has the wrong length")
         return plain
 
@@ -66,7 +67,8 @@ class _Cursor:
             raise _Damage("a column is cut off")
         width = self.data[self.at]
         self.at += 1
-        if n > _MAX_VALUES or width > 8:
+        # A plane of n bytes deflates to no less than n / 1032: so a short block cannot ask for much memory.
+        if n > _MAX_VALUES or width > 8 or n // 1100 > len(self.data) - self.at + 64:
             raise _Damage("a column has an impossible size")
         spread = bytearray(8 * n)
         for k in range(width):
@@ -79,6 +81,13 @@ class _Cursor:
 
 def _unzigzag(value: int) -> int:
     return (value >> 1) ^ -(value & 1)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace")
 
 
 def _same_length(*columns: "array[int]") -> None:
@@ -94,8 +103,7 @@ def _check_below(column: Any, limit: int, what: str) -> None:
 class _Tables:
     """Everything read so far. A block is added whole or not at all."""
 
-    def __init__(self, start_us: int) -> None:
-        self.start_us = start_us
+    def __init__(self) -> None:
         self.strings: List[str] = []
         self.columns: Dict[str, "array[int]"] = {
             **{name: array("I") for name in ("code_name", "code_qualname", "code_file", "code_line", "frame_code")},
@@ -110,8 +118,6 @@ class _Tables:
     def add(self, payload: bytes) -> None:
         cursor = _Cursor(payload)
         raw = [cursor.column() for _ in range(19)]
-        if cursor.at != len(payload):
-            raise _Damage("bytes are left over after the columns")
         try:
             fresh: Dict[str, Any] = {}
             strings = self._strings(raw[0], raw[1])
@@ -120,7 +126,7 @@ class _Tables:
             self._nodes(raw[11:13], fresh)
             clocks = self._samples(raw[13:19], fresh)
             typed = {name: array(self.columns[name].typecode, values) for name, values in fresh.items()}
-        except (OverflowError, UnicodeDecodeError) as error:
+        except OverflowError as error:
             raise _Damage(str(error)) from None
         self.strings += strings
         self.clocks.update(clocks)
@@ -135,7 +141,7 @@ class _Tables:
         data = bytes(text.tolist())
         strings, at = [], 0
         for length in lengths:
-            strings.append(data[at : at + length].decode("utf-8", "surrogatepass"))
+            strings.append(_text(data[at : at + length]))
             at += length
         return strings
 
@@ -143,6 +149,7 @@ class _Tables:
         _same_length(*raw)
         for column in raw[:3]:
             _check_below(column, strings, "string")
+        _check_below(raw[3], (1 << 31) - 1, "line")
         fresh.update(zip(("code_name", "code_qualname", "code_file", "code_line"), raw))
 
     def _frames(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> None:
@@ -150,7 +157,10 @@ class _Tables:
         codes, lines, end_lines, cols, end_cols = raw
         first_lines = self.columns["code_line"] + array("I", fresh["code_line"])
         _check_below(codes, len(first_lines), "code")
+        _check_below(lines, 1 << 32, "line")
         line = [first_lines[code] + _unzigzag(x - 1) if x else 0 for code, x in zip(codes, lines)]
+        if line and min(line) < 0:
+            raise _Damage("a line is negative")
         fresh["frame_code"] = codes
         fresh["frame_line"] = line
         fresh["frame_end_line"] = [start + x - 1 if x else 0 for start, x in zip(line, end_lines)]
@@ -170,16 +180,17 @@ class _Tables:
     def _samples(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> Dict[int, Tuple[int, int]]:
         _same_length(*raw)
         threads, times, weights, stacks, counts, flags = raw
+        _check_below(threads, _MAX_THREADS, "thread")
         _check_below(stacks, len(self.columns["node_parent"]) + len(fresh["node_parent"]), "node")
         clocks: Dict[int, Tuple[int, int]] = {}
         time_ns, weight_ns = [], []
         for thread, time, weight in zip(threads, times, weights):
-            now, step = clocks.get(thread) or self.clocks.get(thread) or (self.start_us, 0)
+            now, step = clocks.get(thread) or self.clocks.get(thread) or (0, 0)
             step += _unzigzag(time)
             weight_us = step + _unzigzag(weight)
-            if step < 0 or weight_us < 0:
-                raise _Damage("a time goes back or a weight is negative")
             now += step
+            if step < 0 or weight_us < 0 or max(now, weight_us) > _MAX_US:
+                raise _Damage("a time goes back, or a weight or time is impossible")
             clocks[thread] = (now, step)
             time_ns.append(now * 1000)
             weight_ns.append(weight_us * 1000)
@@ -191,57 +202,57 @@ class _Tables:
 def read(data: Any) -> Dict[str, Any]:
     """Reads a whole .spprof file (bytes-like); see `_core.read` for the result.
 
-    Raises ValueError if it is not a .spprof file or its header is lost. Anything wrong after the header ends the
-    reading there, and `warning` says why."""
+    Raises ValueError if it is not a .spprof file. Anything wrong later ends the reading there, and `warning` says why."""
     data = bytes(data)
     if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("not a .spprof file: it does not begin with the spprof magic bytes")
-    result: Dict[str, Any] = {"header": None, "account": None, "end": None, "threads": [], "warning": None}
-    tables = None
+        raise ValueError("not a .spprof file")
+    tables = _Tables()
+    last: Dict[int, Any] = {ord("H"): None, ord("A"): None, ord("E"): None}
+    threads: List[bytes] = []
+    warning = None
     at = len(MAGIC)
     while at < len(data):
-        if len(data) - at < _BLOCK.size:
-            result["warning"] = f"the file is cut off at byte {len(data)}, inside a block's head"
-            break
-        length, crc, kind = _BLOCK.unpack_from(data, at)
-        payload = data[at + _BLOCK.size : at + _BLOCK.size + length]
-        if len(payload) < length:
-            result["warning"] = f"the file is cut off at byte {len(data)}, inside the block at byte {at}"
-            break
-        if zlib.crc32(payload, zlib.crc32(bytes([kind]))) != crc:
-            result["warning"] = f"the block at byte {at} is damaged (wrong checksum); what follows it is not read"
-            break
-        if tables is None:
-            tables = _Tables(_start_us(kind, payload))
-            result["header"] = payload
-        elif kind == ord("S"):
+        kind, payload, warning = _block(data, at)
+        if kind == ord("S") and not warning:
             try:
                 tables.add(payload)
             except _Damage as damage:
-                result["warning"] = f"the block at byte {at} is damaged ({damage}); what follows it is not read"
-                break
+                warning = f"a block does not make sense ({damage}): the file is damaged; it is read up to there"
+        if warning:
+            break
+        if kind in last:
+            last[kind] = payload
         elif kind == ord("T"):
-            result["threads"].append(payload)
-        elif kind == ord("A"):
-            result["account"] = payload
-        elif kind == ord("E"):
-            result["end"] = payload
-        at += _BLOCK.size + length
-    if tables is None:
-        raise ValueError(f"a .spprof file without a header: {result['warning'] or 'it ends after the magic bytes'}")
-    result["strings"] = tables.strings
-    result.update((name, values.tobytes()) for name, values in tables.columns.items())
-    return result
+            threads.append(payload)
+        at += _BLOCK.size + len(payload)
+    columns = {name: values.tobytes() for name, values in tables.columns.items() if name != "time_ns"}
+    start_ns = _start_ns(last[ord("H")])
+    columns["time_ns"] = array("q", [start_ns + ns for ns in tables.columns["time_ns"]]).tobytes()
+    header, account, end = (last[ord(kind)] for kind in "HAE")
+    return {
+        **{"header": header, "account": account, "end": end, "threads": threads, "warning": warning},
+        **{"strings": tables.strings, **columns},
+    }
 
 
-def _start_us(kind: int, payload: bytes) -> int:
-    try:
-        if kind != ord("H"):
-            raise ValueError("the first block is not a header")
-        header = json.loads(payload.decode("utf-8"))
-        version, start_ns = header["version"], header["start_ns"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"a .spprof file without a readable header: {error}") from None
-    if version != 1:
-        raise ValueError(f"a .spprof file of version {version}; this spprof reads version 1")
-    return int(start_ns) // 1000
+def _block(data: bytes, at: int) -> Tuple[int, bytes, Optional[str]]:
+    """Kind and payload of the block at an offset, or what is wrong with it."""
+    if len(data) - at < _BLOCK.size:
+        return 0, b"", "the file ends inside a block: it was cut short, or is still being written"
+    length, crc, kind = _BLOCK.unpack_from(data, at)
+    payload = data[at + _BLOCK.size : at + _BLOCK.size + length]
+    if len(payload) < length:
+        return 0, b"", "the file ends inside a block: it was cut short, or is still being written"
+    if zlib.crc32(payload, zlib.crc32(bytes([kind]))) != crc:
+        return 0, b"", "a block's checksum is wrong: the file is damaged; it is read up to there"
+    return kind, payload, None
+
+
+def _start_ns(header: Optional[bytes]) -> int:
+    """Whole microseconds, as all times in the file."""
+    values = json.loads(header.decode("utf-8")) if header is not None else None
+    start = values.get("start_ns") if isinstance(values, dict) else None
+    start = start if isinstance(start, int) else 0
+    if not 0 <= start < 1 << 63:
+        raise ValueError("the header's start_ns does not make sense")
+    return start // 1000 * 1000

@@ -14,8 +14,8 @@ from .errors import BadFile, BadOption
 
 TRUNCATED, KERNEL, STANDING = 1, 2, 4  # marks in Sample.flags
 
-# The file whose functions run a program under `spprof run`. Their frames, and all that called them, are the profiler's own.
-_LAUNCHER = "spprof/cli/target.py"
+# Where `spprof run` lives. Its frames, and all that called them, are the profiler's own and not shown.
+_LAUNCHER = "/spprof/cli/"
 _CACHED_STACKS = 1 << 16
 
 
@@ -357,9 +357,7 @@ class Profile:
         if self._loaded is None:
             try:
                 self._loaded = _prepare(_read(self.raw()))
-            except BadFile:
-                raise
-            except ValueError as error:
+            except (ValueError, KeyError, TypeError) as error:
                 raise BadFile(f"{self.path or 'the profile'}: {error}") from None
         return self._loaded
 
@@ -385,8 +383,15 @@ def _prepare(result: Dict[str, Any]) -> Dict[str, Any]:
     for typecode, names in _TYPES.items():
         for name in names.split():
             result[name] = memoryview(result[name]).cast(typecode)
+    if result["header"] is None:
+        raise ValueError("a .spprof file without a header: it was cut short or is damaged")
     result["header"] = json.loads(result["header"])
-    result["account"] = json.loads(result["account"] or b"{}")
+    version = result["header"]["version"]
+    if version != 1:
+        raise ValueError(f"a .spprof file of version {version}; this spprof reads version 1")
+    account = result["account"] = json.loads(result["account"] or b"{}")
+    if isinstance(account.get("write_error"), int):  # the file has the errno, `spprof.stats()` the words
+        account["write_error"] = os.strerror(account["write_error"]) if account["write_error"] else None
     result["end"] = json.loads(result["end"]) if result["end"] else None
     entries = [entry for block in result["threads"] for entry in json.loads(block)]
     result["threads"] = {entry["id"]: entry for entry in entries}
@@ -414,7 +419,7 @@ def _launchers(result: Dict[str, Any]) -> "frozenset[int]":
     codes = {
         code
         for code, file in enumerate(result["code_file"])
-        if strings[file].replace("\\", "/").endswith(_LAUNCHER)
+        if _LAUNCHER in strings[file].replace("\\", "/")
     }
     frames = {frame for frame, code in enumerate(result["frame_code"]) if code in codes}
     if not frames:

@@ -2,7 +2,6 @@
 
 import dis
 import importlib.util
-import json
 import sys
 from pathlib import Path
 
@@ -47,9 +46,10 @@ def test_every_place_is_one_of_the_code_objects(drive, program):
             place = (frame.line, frame.end_line, frame.col, frame.end_col)
             allowed = set().union(*map(places, codes[frame.qualname]))
             if frame is frames[-1]:
-                allowed.add((0, 0, -1, -1))  # about to execute its first instruction
+                # About to execute its first instruction: nowhere, or (as CPython's f_lineno) at its first line.
+                allowed |= {(0, 0, -1, -1), *((c.co_firstlineno,) * 2 + (-1, -1) for c in codes[frame.qualname])}
             assert place in allowed, f"{frame} is not in {sorted(allowed)}"
-    assert len(checked) >= 10
+    assert len(checked) >= 8
 
 
 def test_the_hot_expression_is_found_to_the_column(drive):
@@ -111,7 +111,7 @@ def test_the_own_stack_is_the_same_as_sys_getframe_says(run_python, tmp_path):
             frames[-1] = (*frames[-1][:2], 0)  # where in burn is not known
             seen[tuple(frames)] = seen.get(tuple(frames), 0) + 1
     assert set(seen) == {tuple(truth)}
-    assert seen[tuple(truth)] > 100 or json.loads(json.dumps(ran.profile.clock)) == "timer"
+    assert seen[tuple(truth)] > 100 or ran.profile.clock == "timer"
 
 
 def test_sources_of_the_targets_compile_alike():

@@ -42,9 +42,9 @@ async def spread(n):
 
 
 async def main():
-    await asyncio.gather(walk(4), leaf(2), spread(3))  # -> gather
+    await asyncio.gather(walk(4), leaf(2), spread(3))  # -> gather walk leaf spread
     return await leaf(7)  # -> leaf
 
 
 def step():
-    asyncio.run(main())  # -> run __getattr__
+    asyncio.run(main())  # -> run __getattr__ main

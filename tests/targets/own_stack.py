@@ -39,20 +39,22 @@ class Thing:
     def __init__(self):
         self.all = [x for x in delegate()]
 
+
+class Holder:
     def __getitem__(self, key):
-        return Thing()
+        return self.value
 
     @property
     def value(self):
-        return self[1]
+        return Thing()
 
 
 async def inner():
-    return sorted([1, 2], key=lambda x: Thing().value if x == 2 else 0)
+    return sorted([1], key=lambda x: Holder()[x] and x)
 
 
 async def outer():
-    await inner()
+    return await inner()
 
 
 def reduce(a, b):
@@ -66,22 +68,7 @@ def program():
     exec(compile("functools.reduce(reduce, [1, 2])", "<made>", "exec"), globals())
 
 
-real = burn
 spprof.start(1, "cpu", sys.argv[1])
-burn = lambda: None  # noqa: E731  the first Thing() is the path to the second, that burns
-Thing.__getitem__ = lambda self, key: Burning()
-
-
-class Burning(Thing):
-    def __init__(self):
-        for self.all in delegate_real():
-            pass
-
-
-def delegate_real():
-    yield from map(lambda x: real(), [1])
-
-
 program()
 spprof.stop()
 assert len(noted) == 1 and functools is not None

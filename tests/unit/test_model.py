@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from spprof_file import Writer
+from spprof_file import MAGIC, Writer, block
 
 import spprof
 from spprof import Frame, Profile
@@ -142,9 +142,17 @@ def test_other_files(tmp_path):
         Profile.load(tmp_path / "missing.spprof")
 
 
+@pytest.mark.parametrize(
+    "data", [MAGIC, MAGIC + block(b"T", b"[]"), MAGIC + block(b"H", b"{}"), MAGIC + block(b"H", b"]"), Writer(version=2).data]
+)
+def test_files_without_a_good_header(data):
+    with pytest.raises(spprof.BadFile):
+        len(Profile(data))
+
+
 def test_truncated_file_warns(data):
     profile = Profile(data[:-10])
-    assert len(profile) == 7 and "cut off" in profile.warning and profile.end is None
+    assert len(profile) == 7 and "cut short" in profile.warning and profile.end is None
 
 
 def test_formats_that_do_not_exist(data, tmp_path):

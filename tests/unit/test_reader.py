@@ -59,7 +59,7 @@ def test_negative_line_steps_surrogates_and_wide_values(read):
 
 
 @READERS
-@pytest.mark.parametrize("data", [b"", b"\x89SPPROF", b"PK\x03\x04" * 9, b"x" * 100, MAGIC, MAGIC + block(b"T", b"[]")])
+@pytest.mark.parametrize("data", [b"", b"\x89SPPROF", b"PK\x03\x04" * 9, b"x" * 100])
 def test_other_files_are_refused(read, data):
     with pytest.raises(ValueError):
         read(data)
@@ -91,8 +91,8 @@ def test_every_truncation(read, data):
         samples = prefix_or_refusal(read, data[:size], whole)
         seen.add(samples)
         if samples is not None:
-            assert (read(data[:size])["warning"] is None) == (size in ends)
-    assert seen == {None, 0, 3, 7}
+            assert (read(data[:size])["warning"] is None) == (size in ends or size == len(MAGIC))
+    assert seen == {None, 0, 3, 7}, seen
 
 
 @READERS

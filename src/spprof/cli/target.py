@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import pkgutil
+import runpy
 import sys
 import types
+from importlib.machinery import BuiltinImporter, SourceFileLoader, SourcelessFileLoader
 from typing import Any, Callable, Optional, Tuple
 
 from ..errors import SpprofError
@@ -18,8 +21,6 @@ class NoProgram(SpprofError):
 
 def find_module(name: str) -> Program:
     """What `python -m name` runs. Packages on the way are imported, as python does. Raises NoProgram."""
-    import runpy
-
     if not _safe_path():
         sys.path[0] = os.getcwd()
     sys.argv[0] = "-m"  # what those packages see
@@ -30,8 +31,6 @@ def find_module(name: str) -> Program:
 
 def find_code(text: str) -> Program:
     """What `python -c text` runs."""
-    from importlib.machinery import BuiltinImporter
-
     if not _safe_path():
         sys.path[0] = ""
     sys.argv[0] = "-c"
@@ -40,9 +39,6 @@ def find_code(text: str) -> Program:
 
 def find_script(path: str) -> Program:
     """What `python path` runs: a script, a compiled one, or a directory or zip file with a `__main__.py`. Raises NoProgram."""
-    import pkgutil
-    from importlib.machinery import SourceFileLoader, SourcelessFileLoader
-
     full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)  # not abspath(): python keeps `./` too
     if pkgutil.get_importer(full) is not None:
         return _find_in_archive(full)
@@ -60,8 +56,6 @@ def find_script(path: str) -> Program:
 
 
 def _find_in_archive(path: str) -> Program:
-    import runpy
-
     if _safe_path():
         sys.path.insert(0, path)  # python too: without it there is nothing to run
     else:

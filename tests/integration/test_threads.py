@@ -1,0 +1,109 @@
+"""All threads are found, unasked; what could not be caught is counted and named."""
+
+from pathlib import Path
+
+import pytest
+
+TARGETS = Path(__file__).resolve().parent.parent / "targets"
+OWN = ["early", "by_threading", "by_thread", "by_executor", "by_c"]
+
+
+def closes(ran):
+    stats = ran.json["stats"]
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    assert stats["taken"] + stats["repeated"] == sum(ran.profile.column("count"))
+    return stats
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_threads_of_every_origin_are_found(run_python, tmp_path, mode):
+    ran = run_python(TARGETS / "many_threads.py", tmp_path / "out.spprof", mode)
+    said, profile = ran.json, ran.profile
+    closes(ran)
+    tids = {thread.id: thread.tid for thread in profile.threads}
+    weights = dict.fromkeys(OWN, 0)
+    for sample in profile.samples():
+        own = [f.name for f in sample.frames if f.name in weights]
+        assert len(own) <= 1, "no function of one thread was called by another's"
+        if own:
+            assert tids[sample.thread] == said["tids"][own[0]], sample
+            weights[own[0]] += sample.weight_ns
+    for name in OWN:
+        # What it ran before it was found is counted, not sampled; 50 ms of 500 are allowed to be.
+        assert 0.9 <= weights[name] / (said["took"][name] * 1e9) < (1.02 if mode == "cpu" else 1e9), name
+
+
+def test_names_are_those_of_threading(run_python, tmp_path):
+    ran = run_python(TARGETS / "many_threads.py", tmp_path / "out.spprof", "cpu")
+    names = {thread.tid: thread.name for thread in ran.profile.threads}
+    tids = ran.json["tids"]
+    assert names[ran.json["main"]] == "MainThread"
+    assert names[tids["early"]] == "Frühaufsteher"
+    assert names[tids["by_threading"]] == "im Faden"
+    assert names[tids["by_executor"]] == "pool_0"
+
+
+def test_a_thread_without_python_is_seen_in_wall_mode(run_python, tmp_path):
+    ran = run_python(TARGETS / "many_threads.py", tmp_path / "out.spprof", "wall")
+    known = {*ran.json["tids"].values(), ran.json["main"]}
+    strangers = [thread for thread in ran.profile.threads if thread.tid not in known]
+    assert len(strangers) == 1, "the thread that ran no Python, and none of the profiler's own"
+    assert 0.3e9 < strangers[0].weight_ns < 0.5e9  # it slept 0.4 s
+    frames = {s.frames[-1].name for s in ran.profile.samples() if s.thread == strangers[0].id}
+    assert frames == {"[no Python frames]"}
+
+
+@pytest.mark.parametrize("units, n", [(20, 600), (200, 250), (1200, 80)])
+def test_short_threads_are_sampled_or_counted(run_python, tmp_path, units, n):
+    ran = run_python(TARGETS / "short_threads.py", tmp_path / "out.spprof", n, units)
+    stats = closes(ran)
+    weight = sum(ran.profile.column("weight_ns"))
+    counted = stats["losses"]["before_found"] * stats["interval_ns"]
+    # The process's clock has the profiler's own thread in it, which the account leaves out.
+    assert weight + counted == pytest.approx(ran.json["used"], rel=0.05)
+
+
+def test_a_thread_that_blocks_every_signal_is_counted(run_python, tmp_path):
+    ran = run_python(TARGETS / "blocking_thread.py", tmp_path / "out.spprof")
+    stats, took = closes(ran), ran.json["took"]
+    assert stats["losses"]["signals_blocked"] * stats["interval_ns"] == pytest.approx(took["deaf"], rel=0.05)
+    by_name = {thread.name: thread for thread in ran.profile.threads}
+    assert {"deaf", "normal", "MainThread"} <= set(by_name)
+    assert by_name["normal"].weight_ns == pytest.approx(took["normal"], rel=0.05)
+    assert by_name["deaf"].weight_ns < 0.05 * took["deaf"]  # it blocks from its first line on
+
+
+def test_a_thread_that_blocks_every_signal_is_named_in_the_report(run_python, tmp_path):
+    run_python(TARGETS / "blocking_thread.py", tmp_path / "out.spprof")
+    report = run_python("-m", "spprof", "report", tmp_path / "out.spprof").out
+    from spprof import _core
+
+    assert _core.LOSSES["signals_blocked"] in report
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
+    ran = run_python(TARGETS / "crowd.py", tmp_path / "out.spprof", mode)
+    stats = closes(ran)
+    by_name = {thread.name: thread for thread in ran.profile.threads}
+    took = ran.json["took"]
+    assert len(took) == 100
+    silent = [name for name in took if name not in by_name or by_name[name].samples == 0]
+    assert not silent
+    from spprof import _core
+
+    assert set(stats["losses"]) == set(_core.LOSSES), "every loss has a title"
+    if mode == "cpu":
+        for name, ns in took.items():
+            assert by_name[name].weight_ns <= ns * 1.05 + 2_000_000
+
+
+def test_sleepers_are_not_woken(run_python, tmp_path):
+    ran = run_python(TARGETS / "sleepers.py", tmp_path / "out.spprof")
+    said = ran.json
+    assert len(said["before"]) == 100
+    assert said["after"] == said["before"], "a sleeping thread was switched in"
+    closes(ran)
+    for thread in ran.profile.threads:
+        if thread.name.startswith("sleeper-"):
+            assert said["wall"] <= thread.weight_ns <= said["stats"]["wall_ns"] * 1.001

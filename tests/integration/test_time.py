@@ -1,0 +1,151 @@
+"""Weights are the truth: known shares of work for every clock, privileged or not, against clocks that the program reads itself."""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import spprof
+
+TARGET = Path(__file__).resolve().parent.parent / "targets" / "shares.py"
+NOBODY = 65534
+CLOCKS = [("cpu", "perf"), ("cpu", "perf-user"), ("cpu", "timer"), ("wall", "wall")]
+USERS = ["self"] + (["nobody"] if os.getuid() == 0 else [])
+GROUPS = {
+    "functions": ["six", "three", "one"],
+    "lines": ["six tenths", "three tenths", "one tenth"],
+    "kernel": ["reading", "computing"],
+    "loop": ["early", "late"],
+    "bursts": ["burst_long", "burst_short", "nap"],
+    "threads": ["thread_six", "thread_three", "thread_one"],
+}
+COMPARISONS = len(CLOCKS) * len(USERS) * sum(map(len, GROUPS.values()))
+# All of them together fail by chance less than once in a thousand runs (two-sided, Bonferroni).
+Z = -statistics.NormalDist().inv_cdf(0.001 / COMPARISONS / 2)
+
+
+def as_nobody(folder):
+    """Command prefix and keyword arguments to run this interpreter as an unprivileged user, with a copy of the package."""
+    package = Path(spprof.__file__).parent
+    copy = folder / "package" / "spprof"
+    shutil.copytree(package, copy, symlinks=False, ignore=shutil.ignore_patterns("__pycache__"))
+    core = Path(__import__("spprof._core", fromlist=["_core"]).__file__)
+    if not (copy / core.name).exists():
+        shutil.copy(core, copy)  # an editable installation keeps it elsewhere
+    shutil.copy(TARGET, folder)
+    env = {**os.environ, "HOME": str(folder), "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, NOBODY, NOBODY)
+    options = {"cwd": folder, "env": env}
+    # Where the interpreter itself is out of an unprivileged user's reach (in /root), one capability opens files for reading;
+    # it allows nothing of what clocks need.
+    setpriv = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    reading = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    problems = []
+    for prefix in (setpriv, setpriv + reading):
+        try:
+            subprocess.run([*prefix, sys.executable, "-c", "import spprof.api"], check=True, stderr=subprocess.PIPE, **options)
+            return prefix, options
+        except (subprocess.CalledProcessError, OSError) as error:
+            problems.append(f"{error} {getattr(error, 'stderr', '')}")
+    pytest.skip(f"an unprivileged user cannot run {sys.executable}: {problems[-1]}")
+
+
+class Run:
+    """One run of shares.py, summed up by function, line and thread."""
+
+    def __init__(self, mode, clock, user):
+        folder = Path(tempfile.mkdtemp(prefix="spprof-time-"))
+        try:
+            prefix, options = as_nobody(folder) if user == "nobody" else ([], {"cwd": folder})
+            # The system's refusal is its right; ours would be a failure.
+            probe = f"from spprof import _core; _core.choose_clock({mode!r}, {clock!r})"
+            refused = subprocess.run([*prefix, sys.executable, "-c", probe], stderr=subprocess.PIPE, universal_newlines=True, **options)
+            if refused.returncode:
+                assert "PermissionError" in refused.stderr, refused.stderr
+                pytest.skip(f"the system refuses the clock {clock} to {user}")
+            out = folder / "out.spprof"
+            target = folder / TARGET.name if user == "nobody" else TARGET
+            command = [*prefix, sys.executable, target, out, mode, clock, "1"]
+            done = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, timeout=200, **options)
+            assert done.returncode == 0
+            self.said = json.loads(done.stdout)
+            assert self.said["uid"] == (NOBODY if user == "nobody" else os.getuid())
+            self.profile = spprof.Profile.load(out)
+        finally:
+            shutil.rmtree(folder)
+        assert self.profile.clock == clock and self.profile.warning is None
+        self.mode, self.took = mode, self.said["took"]
+        self.rows = {}  # name of a function or line -> [(weight, count)]
+        names_of_line = {line: name for name, line in self.said["lines"].items()}
+        for sample in self.profile.samples():
+            names = {f.name for f in sample.frames}
+            names |= {names_of_line[f.line] for f in sample.frames if f.name == "lines" and f.line in names_of_line}
+            for name in names:
+                self.rows.setdefault(name, []).append((sample.weight_ns, sample.count))
+
+    def weight(self, name):
+        return sum(weight for weight, _ in self.rows.get(name, ()))
+
+    def samples(self, names):
+        """The number of independent samples that is worth as much as these, which are not all of one weight (Kish 1965)."""
+        rows = [row for name in names for row in self.rows.get(name, ())]
+        squares = sum(weight * weight / count for weight, count in rows)
+        return min(sum(weight for weight, _ in rows) ** 2 / squares, sum(count for _, count in rows))
+
+
+@pytest.fixture(scope="module", params=[(*c, u) for u in USERS for c in CLOCKS], ids=lambda p: f"{p[1]}-{p[2]}")
+def run(request):
+    return Run(*request.param)
+
+
+@pytest.mark.parametrize("group", sorted(GROUPS))
+def test_shares_within_the_binomial_interval(run, group):
+    names = GROUPS[group]
+    truth_all = sum(run.took[name] for name in names)
+    weight_all = sum(map(run.weight, names))
+    n = run.samples(names)
+    assert n > 100
+    for name in names:
+        truth, share = run.took[name] / truth_all, run.weight(name) / weight_all
+        bound = Z * (truth * (1 - truth) / n) ** 0.5
+        assert abs(share - truth) <= bound, f"{name}: {share:.4f}, truth {truth:.4f} +- {bound:.4f} ({n:.0f} samples)"
+
+
+@pytest.mark.parametrize("case", [name for name in GROUPS if name != "threads"])
+def test_total_weight_is_the_threads_clock(run, case):
+    assert run.weight(case) == pytest.approx(run.took[case], rel=0.02)
+
+
+@pytest.mark.parametrize("thread", GROUPS["threads"])
+def test_total_weight_of_each_thread(run, thread):
+    assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02)
+    by_thread = [t for t in run.profile.threads if t.name == thread]
+    assert len(by_thread) == 1
+    # Nothing of it was given to another thread.
+    assert by_thread[0].weight_ns >= run.weight(thread)
+
+
+def test_sleepers_get_their_wall_time_and_no_cpu_time(run):
+    if run.mode == "wall":
+        assert run.weight("asleep") == pytest.approx(run.took["asleep"], rel=0.02)
+        assert run.weight("nap") == pytest.approx(run.took["nap"], rel=0.05)
+    else:
+        # Its weight is measured CPU time and so never more than its clock; one tick may cut across.
+        assert run.weight("asleep") <= run.took["asleep"] + 1_000_000
+
+
+def test_the_account_closes(run):
+    stats = run.said["stats"]
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    assert stats["taken"] + stats["repeated"] == sum(run.profile.column("count"))
+    # The whole file's weight is what the program's threads used; in CPU mode also what the kernel counted for the process,
+    # of which the profiler's own thread is a part.
+    if run.mode == "cpu":
+        assert sum(run.profile.column("weight_ns")) <= stats["cpu_ns"] * 1.001

@@ -1,0 +1,38 @@
+"""A thread that blocks every signal, beside one that does not: blocking_thread.py OUT"""
+
+import ctypes
+import json
+import sys
+import threading
+import time
+
+import spprof
+
+took = {}
+libc = ctypes.CDLL(None)
+
+
+def burn(name):
+    begin = time.thread_time_ns()
+    while time.thread_time_ns() < begin + 1_000_000_000:
+        sum(range(1000))
+    took[name] = time.thread_time_ns() - begin
+
+
+def deaf():
+    every = (ctypes.c_ubyte * 128)(*[255] * 128)
+    assert libc.pthread_sigmask(0, every, None) == 0
+    burn("deaf")
+
+
+def normal():
+    burn("normal")
+
+
+spprof.start(1, "cpu", sys.argv[1])
+for function in (deaf, normal):
+    thread = threading.Thread(target=function, name=function.__name__)
+    thread.start()
+    thread.join()
+spprof.stop()
+print(json.dumps({"took": took, "stats": spprof.stats()}))

@@ -1,0 +1,77 @@
+"""Threads of every origin, each burning CPU in a function of its own: many_threads.py OUT MODE"""
+
+import _thread
+import ctypes
+import json
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import spprof
+
+took = {}
+tids = {}
+go = threading.Event()
+
+
+def burn(name, seconds=0.5):
+    tids[name] = threading.get_native_id()
+    begin = time.thread_time()
+    while time.thread_time() < begin + seconds:
+        sum(range(1000))
+    took[name] = time.thread_time() - begin
+
+
+def early():
+    go.wait()
+    burn("early")
+
+
+def by_threading():
+    burn("by_threading")
+
+
+def by_thread():
+    burn("by_thread")
+    finished.release()
+
+
+def by_executor():
+    burn("by_executor")
+
+
+def by_c(arg):
+    burn("by_c")
+    return None
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+START = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+callback = START(by_c)
+before = threading.Thread(target=early, name="Frühaufsteher")
+before.start()
+spprof.start(1, sys.argv[2], sys.argv[1])
+go.set()
+before.join()
+t = threading.Thread(target=by_threading, name="im Faden")
+t.start()
+t.join()
+finished = threading.Semaphore(0)
+_thread.start_new_thread(by_thread, ())
+finished.acquire()
+with ThreadPoolExecutor(1, thread_name_prefix="pool") as pool:
+    pool.submit(by_executor).result()
+# A thread of a C library that calls back into Python.
+handle = ctypes.c_ulong()
+assert libc.pthread_create(ctypes.byref(handle), None, callback, None) == 0
+libc.pthread_join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
+libc.pthread_join(handle, None)
+# A thread of a C library that never runs Python: it sleeps (a function of libc with one argument) and ends.
+nothing = ctypes.c_ulong()
+usleep = ctypes.cast(libc.usleep, ctypes.c_void_p)
+assert libc.pthread_create(ctypes.byref(nothing), None, usleep, ctypes.c_void_p(400000)) == 0
+libc.pthread_join(nothing, None)
+time.sleep(0.05)
+spprof.stop()
+print(json.dumps({"took": took, "tids": tids, "main": threading.get_native_id(), "stats": spprof.stats()}))

@@ -1,0 +1,255 @@
+"""The Python API over the real core."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import spprof
+
+
+def burn(seconds=0.05):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(200))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_running():
+    hook = threading.Thread._set_native_id
+    yield
+    assert not spprof.is_active()
+    assert threading.Thread._set_native_id is hook
+
+
+def names_of(profile):
+    return {frame.name for sample in profile for frame in sample.frames}
+
+
+def run(code, *args):
+    return subprocess.run([sys.executable, *args, "-c", code], capture_output=True, text=True, timeout=60)
+
+
+def test_start_and_stop(tmp_path):
+    path = tmp_path / "p.spprof"
+    spprof.start(0.5, output_path=path)
+    assert spprof.is_active()
+    burn(0.2)
+    profile = spprof.stop()
+    assert profile.path == str(path) and "burn" in names_of(profile)
+    assert profile.interval_ns == 500_000 and profile.mode == "cpu" and profile.header["pid"] == os.getpid()
+    assert profile.stats == spprof.stats() and profile.end is not None and profile.warning is None
+    assert sum(profile.column("count")) == profile.stats["taken"] + profile.stats["repeated"] > 50
+
+
+def test_without_a_path_nothing_is_left(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    spprof.start()
+    burn()
+    profile = spprof.stop()
+    assert len(profile) > 5 and os.listdir(tmp_path) == []
+
+
+def test_errors_change_nothing(tmp_path):
+    for call in (spprof.stop, spprof.pause, spprof.resume):
+        with pytest.raises(spprof.NotActive):
+            call()
+    for bad in (0, 0.049, 1001, -1, float("nan"), float("inf"), "1"):
+        with pytest.raises(spprof.BadOption, match="interval_ms"):
+            spprof.start(bad)
+    for options in ({"mode": "gpu"}, {"clock": "sundial"}, {"max_depth": 0}, {"max_depth": 5000}, {"clock": "wall"}):
+        with pytest.raises(spprof.BadOption):
+            spprof.start(**options)
+    with pytest.raises(spprof.CannotWrite):
+        spprof.start(output_path=tmp_path / "no" / "p.spprof")
+    with pytest.raises(spprof.CannotWrite):
+        spprof.start(output_path=tmp_path)
+    assert not spprof.is_active() and os.listdir(tmp_path) == []
+
+
+def test_starting_twice_keeps_the_first(tmp_path):
+    spprof.start()
+    try:
+        with pytest.raises(spprof.AlreadyActive):
+            spprof.start(output_path=tmp_path / "second.spprof")
+        assert spprof.is_active() and os.listdir(tmp_path) == []
+        burn()
+    finally:
+        assert len(spprof.stop()) > 5
+
+
+def test_pause_and_resume():
+    spprof.start()
+    spprof.pause()
+    assert spprof.is_active()
+    pause_me(0.2)
+    spprof.resume()
+    burn(0.2)
+    assert "pause_me" not in names_of(profile := spprof.stop()) and "burn" in names_of(profile)
+
+
+def pause_me(seconds):
+    burn(seconds)
+
+
+def test_thread_names():
+    early = threading.Thread(target=burn, args=(0.2,), name="early")
+    early.start()
+    spprof.start()
+    late = threading.Thread(target=burn, args=(0.1,), name="late")
+    late.start()
+    late.join()
+    early.name = "renamed"
+    burn()
+    profile = spprof.stop()
+    early.join()
+    assert {"renamed", "late", "MainThread"} <= {thread.name for thread in profile.threads if thread.samples}
+
+
+def test_a_strangers_patch_is_kept():
+    original = threading.Thread._set_native_id
+    spprof.start()
+    ours = threading.Thread._set_native_id
+
+    def theirs(thread):
+        ours(thread)
+
+    threading.Thread._set_native_id = theirs
+    try:
+        spprof.stop()
+        assert threading.Thread._set_native_id is theirs
+        thread = threading.Thread(target=burn, args=(0,))
+        thread.start()  # our wrapper, still reached through theirs, does no harm
+        thread.join()
+        assert thread.native_id
+    finally:
+        threading.Thread._set_native_id = original
+
+
+def test_profiler_block():
+    with spprof.Profiler(interval_ms=0.5) as profiler:
+        burn(0.1)
+    assert "burn" in names_of(profiler.profile)
+    with pytest.raises(KeyError), spprof.Profiler():
+        raise KeyError
+    with spprof.Profiler():
+        spprof.stop()
+
+
+@spprof.profile
+def plain(n):
+    """Doc."""
+    burn()
+    return plain(n - 1) + 1 if n else 0
+
+
+@spprof.profile(interval_ms=0.5)
+async def coroutine():
+    burn()
+    await asyncio.sleep(0)
+    return 7
+
+
+@spprof.profile()
+def generator():
+    burn()
+    got = yield 1
+    try:
+        yield got
+    except KeyError:
+        yield "caught"
+    return "end"
+
+
+@spprof.profile
+async def async_generator():
+    burn()
+    got = yield 1
+    try:
+        yield got
+    except KeyError:
+        yield "caught"
+
+
+def test_decorated_function():
+    assert plain(2) == 2 and plain.__doc__ == "Doc."
+    assert "plain" in names_of(plain.last_profile)
+
+
+def test_decorated_coroutine():
+    assert asyncio.iscoroutinefunction(coroutine) or sys.version_info >= (3, 14)
+    assert asyncio.run(coroutine()) == 7
+    assert "coroutine" in names_of(coroutine.last_profile)
+
+
+def test_decorated_generator():
+    steps = generator()
+    assert not spprof.is_active()
+    assert (next(steps), spprof.is_active(), steps.send("x"), steps.throw(KeyError())) == (1, True, "x", "caught")
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == "end" and "generator" in names_of(generator.last_profile)
+    steps = generator()
+    next(steps)
+    steps.close()
+
+
+def test_decorated_async_generator():
+    async def use():
+        steps = async_generator()
+        assert [await steps.__anext__(), await steps.asend("x"), await steps.athrow(KeyError())] == [1, "x", "caught"]
+        assert [x async for x in steps] == []
+        steps = async_generator()
+        await steps.__anext__()
+        await steps.aclose()
+
+    asyncio.run(use())
+    assert "async_generator" in names_of(async_generator.last_profile)
+
+
+def test_decorator_refuses_unknown_options_at_once():
+    with pytest.raises(TypeError):
+        spprof.profile(rate=3)(plain)
+
+
+def test_forked_child_is_not_profiled_and_can_start_anew():
+    spprof.start()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            fresh = not spprof.is_active()
+            spprof.start()
+            burn(0.1)
+            code = 0 if fresh and len(spprof.stop()) > 20 else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    burn()
+    assert len(spprof.stop()) > 5
+
+
+def test_exit_while_active(tmp_path):
+    path = tmp_path / "p.spprof"
+    done = run(f"import spprof; spprof.start(output_path={str(path)!r}); sum(range(9**7))")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert spprof.Profile.load(path).end is not None
+
+
+def test_import_is_light():
+    code = "import sys; before = set(sys.modules); import spprof; print(*sorted(set(sys.modules) - before))"
+    assert run(code, "-S").returncode in (0, 1)
+    loaded = run(code).stdout.split()
+    assert set(loaded) <= {"__future__", "spprof"}
+
+
+def test_all_public_names_exist():
+    assert all(getattr(spprof, name) is not None for name in spprof.__all__)
+    with pytest.raises(AttributeError):
+        spprof.nonsense  # noqa: B018

@@ -1,0 +1,229 @@
+"""`spprof run` beside plain `python`: the same program must not be able to tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+from spprof import Profile
+
+SHOW = """
+import json, sys
+main = sys.modules["__main__"]
+spec = main.__spec__
+print(json.dumps({
+    "argv": sys.argv, "path": sys.path, "name": __name__, "file": globals().get("__file__"), "package": __package__,
+    "spec": spec and [spec.name, spec.origin], "loader": getattr(__loader__, "__name__", type(__loader__).__name__),
+    "globals": sorted(globals()), "is main": main.__dict__ is globals(), "code": sys._getframe().f_code.co_filename,
+    "depends": globals().get("__cached__"),
+}))
+"""
+
+
+def run(command, cwd, stdin="", **more):
+    return subprocess.run([sys.executable, *command], cwd=cwd, input=stdin, capture_output=True, text=True, timeout=60, **more)
+
+
+def both(cwd, *target, flags=(), stdin=""):
+    """The program alone and under spprof: exit code and stdout must be equal. Gives the latter run."""
+    alone = run([*flags, *target], cwd, stdin)
+    profiled = run([*flags, "-m", "spprof", "run", "-q", "-o", "p.spprof", *target], cwd, stdin)
+    assert (profiled.returncode, profiled.stdout) == (alone.returncode, alone.stdout)
+    return alone, profiled
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "show.py").write_text(SHOW)
+    (tmp_path / "link.py").symlink_to("sub/show.py")
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("import sys; print(sys.argv)")
+    (tmp_path / "pkg" / "__main__.py").write_text(SHOW)
+    (tmp_path / "pkg" / "inner.py").write_text(SHOW)
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.writestr("__main__.py", SHOW)
+    return tmp_path
+
+
+TARGETS = [
+    ["sub/show.py"],
+    ["./sub/../link.py", "-o", "--mode", "x", "--", "-m"],
+    ["-m", "pkg", "-q"],
+    ["-m", "pkg.inner", "--help"],
+    ["-c", SHOW, "-c", "--m"],
+    ["pkg"],
+    ["app.zip", "1"],
+]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: " ".join(target)[:20].strip())
+def test_the_program_sees_what_it_would_see_alone(place, target):
+    alone, profiled = both(place, *target)
+    assert json.loads(alone.stdout.splitlines()[-1])["is main"]
+    assert profiled.stderr == alone.stderr == ""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="-P is of 3.11")
+@pytest.mark.parametrize("target", [["sub/show.py"], ["-c", SHOW], ["app.zip"]], ids=["script", "code", "zip"])
+def test_safe_path(place, target):
+    alone = run(["-P", *target], place)
+    profiled = run(["-P", "-m", "spprof", "run", "-q", *target], place, env={**os.environ})
+    assert profiled.stdout == alone.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import sys; sys.exit(7)", "import sys; sys.exit('bye')", "import sys; sys.exit()", "raise SystemExit(None)", "1/0", "x = (",
+     "import atexit; atexit.register(print, 'bye')", "import sys; print(sys.stdin.read())", "import os; os._exit(9)",
+     "import threading, time; threading.Thread(target=lambda: (time.sleep(.1), print('late'))).start()",
+     "import sys; sys.excepthook = lambda *a: print('mine', a[0]); 1/0",
+     "import sys; sys.excepthook = None; 1/0"],
+)  # fmt: skip
+def test_ends_as_it_would_alone(tmp_path, code):
+    (tmp_path / "x.py").write_text(code)
+    alone, profiled = both(tmp_path, "x.py", stdin="line\n")
+    if "None" not in code:  # the interpreter's own words differ when the hook is broken
+        assert profiled.stderr == alone.stderr
+    if "os._exit" not in code:
+        assert Profile.load(tmp_path / "p.spprof").end is not None or code == "x = ("
+
+
+def test_chained_tracebacks_show_no_frame_of_ours(tmp_path):
+    (tmp_path / "x.py").write_text("def f():\n  try: 1/0\n  except Exception as e: raise KeyError(3) from e\nf()\n")
+    alone, profiled = both(tmp_path, "x.py")
+    assert profiled.stderr == alone.stderr
+
+
+def test_encoding_cookie_and_pyc(tmp_path):
+    (tmp_path / "x.py").write_bytes("# -*- coding: latin-1 -*-\nprint(ascii('é'))\n".encode("latin-1"))
+    both(tmp_path, "x.py")
+    import py_compile
+
+    py_compile.compile(str(tmp_path / "x.py"), cfile=str(tmp_path / "y.pyc"))
+    alone, _ = both(tmp_path, "y.pyc")
+    assert "xe9" in alone.stdout
+
+
+def test_multiprocessing_finds_the_program(tmp_path):
+    (tmp_path / "x.py").write_text(
+        "import multiprocessing as m\ndef f(x): return x + 1\n"
+        "if __name__ == '__main__':\n"
+        "  for how in 'spawn', 'fork':\n"
+        "    with m.get_context(how).Pool(1) as pool: print(pool.map(f, [1, 2]))\n"
+    )
+    alone, profiled = both(tmp_path, "x.py")
+    assert alone.stdout == "[2, 3]\n[2, 3]\n" and profiled.stderr == alone.stderr
+
+
+BUSY = "import sys, time\ndef spin():\n  while 1: sum(range(99))\nprint('ready', flush=True)\nspin()\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signals(tmp_path, number):
+    (tmp_path / "x.py").write_text(BUSY)
+    command = [sys.executable, "-m", "spprof", "run", "-o", "p.spprof", "x.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        child.send_signal(number)
+        _, errors = child.communicate(timeout=30)
+    assert child.returncode == -number
+    profile = Profile.load(tmp_path / "p.spprof")
+    assert "spin" in {row.name for row in profile.functions()} and len(profile) > 100
+    assert (profile.end is None) == (number == signal.SIGKILL)
+    assert ("spin (x.py:2)" in errors) == (number != signal.SIGKILL)
+    assert "spprof/" not in errors.split("\n\n")[0]
+
+
+def test_summary_file_names_and_report(tmp_path):
+    (tmp_path / "x.py").write_text("def work():\n  for i in range(300): sum(range(9999))\nwork()\n")
+    done = run(["-m", "spprof", "run", "x.py"], tmp_path)
+    assert done.stdout == "" and done.returncode == 0
+    (name,) = [each for each in os.listdir(tmp_path) if each.endswith(".spprof")]
+    assert name.startswith("x.") and name in done.stderr
+    for part in ("work (x.py:1)", "On CPU:", "Clock: ", " Hz real", " expected = ", " taken"):
+        assert part in done.stderr
+    assert "not accounted for" not in done.stderr
+    report = run(["-m", "spprof", "report", name, "--sort", "total", "--limit", "1"], tmp_path)
+    assert report.returncode == 0 and report.stdout.count(" (x.py:1)") == 1 and "... " in report.stdout
+    missing = run(["-m", "spprof", "report", name, "--thread", "nobody"], tmp_path)
+    assert missing.returncode == 2 and "MainThread" in missing.stderr
+
+
+def test_waiting_is_pointed_out(tmp_path):
+    assert "--mode wall" in run(["-m", "spprof", "run", "-c", "import time; time.sleep(.3)"], tmp_path).stderr
+    done = run(["-m", "spprof", "run", "--mode", "wall", "-c", "import time; time.sleep(.3)"], tmp_path)
+    assert "--mode wall" not in done.stderr and " of wall time" in done.stderr
+
+
+def test_formats_and_conversion(tmp_path):
+    code = "sum(sum(range(9999)) for i in range(300))"
+    done = run(["-m", "spprof", "run", "-q", "-f", "speedscope", "-c", code], tmp_path)
+    assert done.stderr == ""
+    (name,) = os.listdir(tmp_path)
+    assert name.startswith("command.") and name.endswith(".speedscope.json")
+    assert json.loads((tmp_path / name).read_text())["profiles"]
+    run(["-m", "spprof", "run", "-q", "-o", "p.spprof", "-c", code], tmp_path)
+    done = run(["-m", "spprof", "convert", "p.spprof", "-f", "collapsed", "-o", "-", "--merge-threads"], tmp_path)
+    assert done.stdout.startswith("<module> (<string>:1)")
+    assert run(["-m", "spprof", "convert", "p.spprof", "-o", "x.collapsed", "--weight", "ns"], tmp_path).returncode == 0
+    assert (tmp_path / "x.collapsed").read_text().startswith("MainThread;")
+
+
+def test_duration(tmp_path):
+    (tmp_path / "x.py").write_text(
+        "import os, time\nend = time.time() + 20\n"
+        "while not (os.path.exists('p.collapsed') and os.path.getsize('p.collapsed')) and time.time() < end: pass\n"
+        "def after():\n  for i in range(999): sum(range(999))\nafter()\nprint('done')\n"
+    )
+    done = run(["-m", "spprof", "run", "-q", "--duration", "0.3", "-o", "p.collapsed", "x.py"], tmp_path)
+    assert done.stdout == "done\n" and done.stderr == ""
+    stacks = (tmp_path / "p.collapsed").read_text()
+    assert "<module>" in stacks and "after" not in stacks
+    assert sorted(os.listdir(tmp_path)) == ["p.collapsed", "x.py"]
+
+
+@pytest.mark.parametrize(
+    "command, code, words",
+    [
+        (["run"], 2, "SCRIPT"),
+        (["run", "nosuch.py"], 2, "nosuch.py"),
+        (["run", "-m", "nosuch"], 1, "No module named nosuch"),
+        (["run", "--rate", "30000", "x"], 2, "1 to 20000"),
+        (["run", "--interval", "0.01", "x"], 2, "out of range"),
+        (["run", "--clock", "sundial", "x"], 2, "sundial"),
+        (["run", "-o", "no/p.spprof", "x"], 2, "cannot write"),
+        (["run", "-o", "-", "x"], 2, "convert"),
+        (["report", "nosuch.spprof"], 2, "nosuch.spprof"),
+        (["convert", "x.py", "-f", "collapsed", "-o", "y"], 2, "not a .spprof file"),
+        (["convert", "x.py"], 2, "-o"),
+        ([], 2, "VERB"),
+    ],
+)
+def test_usage_errors(tmp_path, command, code, words):
+    (tmp_path / "x.py").write_text("pass")
+    done = run(["-m", "spprof", *command], tmp_path)
+    assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == ["x.py"]
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["report"], ["convert"]])
+def test_help_teaches_by_examples(tmp_path, command):
+    done = run(["-m", "spprof", *command, "--help"], tmp_path)
+    assert done.returncode == 0 and "examples:\n  spprof " in done.stdout
+    assert run(["-m", "spprof", "--version"], tmp_path).stdout == "spprof 0.1.0\n"
+
+
+def test_broken_pipe(tmp_path, data):
+    (tmp_path / "p.spprof").write_bytes(data)
+    command = f"{sys.executable} -m spprof convert p.spprof -f speedscope -o - | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and done.stdout in ("0\n", "1\n")
