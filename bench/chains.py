@@ -35,14 +35,15 @@ def turn():
 
 
 def main(amount):
-    with says.work():  # -> *
-        if amount.startswith("="):
-            for _ in range(int(amount[1:])):
-                turn()  # -> turn
-        else:
-            end = time.process_time() + float(amount)
-            while time.process_time() < end:
-                turn()  # -> turn
+    work = says.work().begin()  # -> *
+    if amount.startswith("="):
+        for _ in range(int(amount[1:])):
+            turn()  # -> turn
+    else:
+        end = time.process_time() + float(amount)
+        while time.process_time() < end:
+            turn()  # -> turn
+    work.end()  # -> *
 
 
 main(sys.argv[1])  # -> main

@@ -35,7 +35,7 @@ class Graph:
                 self.roots |= set(line.split()[2:])
         self.spans = {}
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 first = min([node.lineno, *[one.lineno for one in node.decorator_list]])
                 self.spans.setdefault(node.name, []).append((first, node.end_lineno))
 

@@ -9,8 +9,6 @@ import sys  # -> *
 import threading  # -> *
 import time  # -> *
 
-import says  # -> *
-
 
 # Mutual recursion, to changing depths.
 def even(n):
@@ -69,7 +67,7 @@ def filtered(source):
         yield leaf(x)  # -> leaf
 
 
-class Pause:
+class Pause:  # -> Pause
     def __await__(self):
         yield leaf(0)  # -> leaf
 
@@ -85,9 +83,9 @@ def generators():
         leaf(x)  # -> leaf
     for x in nested(9):  # -> nested
         leaf(x)  # -> leaf
-    for x in filtered(filtered(counts(5))):  # -> filtered
+    for x in filtered(filtered(counts(5))):  # -> filtered counts
         leaf(x)  # -> leaf
-    for x in filtered(nested(5)):  # -> filtered
+    for x in filtered(nested(5)):  # -> filtered nested
         leaf(x)  # -> leaf
     sum(leaf(x) for x in range(5))  # -> <genexpr> leaf
     [leaf(x) for x in range(5)]  # -> <listcomp> leaf
@@ -100,7 +98,7 @@ def generators():
 
 
 # Exceptions, `finally`, context managers.
-class Trouble(Exception):
+class Trouble(Exception):  # -> Trouble
     pass
 
 
@@ -127,7 +125,7 @@ def wraps(n):
         raise ValueError(leaf(n)) from error  # -> leaf
 
 
-class Guard:
+class Guard:  # -> Guard
     def __enter__(self):
         return leaf(self)  # -> leaf
 
@@ -159,7 +157,7 @@ def plus(a, b):
     return a + b
 
 
-class Thing:
+class Thing:  # -> Thing
     def __init__(self, x):
         self.x = leaf(x)  # -> leaf
 
@@ -222,19 +220,18 @@ def over():
 
 def main(program, seconds):
     global end
-    with says.work():  # -> *
-        end = time.process_time() + seconds
-        if program == "threads":
-            threads()  # -> threads
-        while not over():  # -> over
-            if program == "recursion":
-                recursion()  # -> recursion
-            elif program == "generators":
-                generators()  # -> generators
-            elif program == "exceptions":
-                exceptions()  # -> exceptions
-            elif program == "callbacks":
-                callbacks()  # -> callbacks
+    end = time.process_time() + seconds
+    if program == "threads":
+        threads()  # -> threads
+    while not over():  # -> over
+        if program == "recursion":
+            recursion()  # -> recursion
+        elif program == "generators":
+            generators()  # -> generators
+        elif program == "exceptions":
+            exceptions()  # -> exceptions
+        elif program == "callbacks":
+            callbacks()  # -> callbacks
 
 
 # ROOTS <module> long short

@@ -1,6 +1,7 @@
 """What a target finds out about itself, written as JSON to the file $BENCH_SAYS.
 
     with says.work(): ...       # clocks before and after; arms the empty handler if $BENCH_EMPTY asks for it
+    work = says.work().begin(); ...; work.end()      # the same
 
 BENCH_EMPTY=LIBRARY,CLOCK,NANOSECONDS arms bench/empty.c on the calling thread for the time of the work."""
 
@@ -22,7 +23,7 @@ class work:
         self.facts = facts
         self.empty = None
 
-    def __enter__(self):
+    def begin(self):
         asked = os.environ.get("BENCH_EMPTY")
         if asked:
             import ctypes
@@ -35,8 +36,9 @@ class work:
         self.cpu = time.process_time_ns()
         self.thread_cpu = time.thread_time_ns()
         self.began = time.monotonic_ns()
+        return self
 
-    def __exit__(self, *error):
+    def end(self):
         ended = time.monotonic_ns()
         thread_cpu = time.thread_time_ns() - self.thread_cpu
         cpu = time.process_time_ns() - self.cpu
@@ -51,3 +53,9 @@ class work:
             tid=threading.get_native_id(),
             **self.facts,
         )
+
+    def __enter__(self):
+        return self.begin()
+
+    def __exit__(self, *error):
+        self.end()

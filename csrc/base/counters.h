@@ -6,21 +6,21 @@
 
 /* X(name, title): reasons for which a tick gives no sample. The first group are validation drops: the frame chain was
  * caught in the middle of a change and failed a check of frames.c. */
-#define SPP_LOSSES(X)                                                                                                   \
-    X(bad_cframe, "thread's frame anchor was not on its stack")                                                         \
-    X(bad_frame, "a frame lay outside every place where frames can be")                                                 \
-    X(bad_owner, "a frame's owner did not fit its place")                                                               \
-    X(bad_order, "frames were not in the order of calls")                                                               \
-    X(bad_generator, "a generator's frame was not in a generator")                                                      \
-    X(bad_code, "a frame's code was not a code object")                                                                 \
-    X(bad_offset, "an instruction lay outside its code")                                                                \
-    X(queue_full, "the thread's queue was full: the drain thread came too late")                                        \
-    X(store_full, "the drain thread's memory limit was reached")                                                        \
-    X(overrun, "the kernel merged this tick with the next one (timer resolution or a late interrupt)")                   \
-    X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")                     \
-    X(signals_blocked, "the thread blocks the signal")                                                                  \
-    X(before_found, "the thread had not been found yet")                                                                \
-    X(moved, "the thread started or stopped running while it was looked at")                                            \
+#define SPP_LOSSES(X)                                                                                  \
+    X(bad_cframe, "thread's frame anchor was not on its stack")                                        \
+    X(bad_frame, "a frame lay outside every place where frames can be")                                \
+    X(bad_owner, "a frame's owner did not fit its place")                                              \
+    X(bad_order, "frames were not in the order of calls")                                              \
+    X(bad_generator, "a generator's frame was not in a generator")                                     \
+    X(bad_code, "a frame's code was not a code object")                                                \
+    X(bad_offset, "an instruction lay outside its code")                                               \
+    X(queue_full, "the thread's queue was full: the drain thread came too late")                       \
+    X(store_full, "the drain thread's memory limit was reached")                                       \
+    X(overrun, "the kernel merged this tick with the next one (timer resolution or a late interrupt)") \
+    X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")    \
+    X(signals_blocked, "the thread blocks the signal")                                                 \
+    X(before_found, "the thread had not been found yet")                                               \
+    X(moved, "the thread started or stopped running while it was looked at")                           \
     X(gone, "the thread ended before the signal reached it")
 
 enum spp_loss {

@@ -17,9 +17,7 @@ uint64_t spp_hash_bytes(const void *from, size_t n, uint64_t seed) {
     return mix(hash);
 }
 
-static size_t home(const spp_map *map, uint64_t a, uint64_t b) {
-    return (size_t)mix(a * 0x9E3779B97F4A7C15u + b) & map->mask;
-}
+static size_t home(const spp_map *map, uint64_t a, uint64_t b) { return (size_t)mix(a * 0x9E3779B97F4A7C15u + b) & map->mask; }
 
 uint32_t spp_map_get(const spp_map *map, uint64_t a, uint64_t b) {
     if (map->slots == NULL) return SPP_MAP_NONE;

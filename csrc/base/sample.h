@@ -18,9 +18,7 @@
 typedef uint64_t spp_frame;
 #define SPP_NO_OFFSET 0xFFFFFu
 
-static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) {
-    return (spp_frame)code >> 3 << 20 | half_offset;
-}
+static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) { return (spp_frame)code >> 3 << 20 | half_offset; }
 static inline uintptr_t spp_frame_code(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3); }
 /* In bytes, or SPP_OFFSET_NONE. */
 #define SPP_OFFSET_NONE UINT32_MAX

@@ -27,13 +27,13 @@ typedef struct spp_thread {
     uint32_t epoch;        /* death epoch of the previous sample's addresses */
     spp_frame *now, *prev; /* leaf first; swapped after each sample */
     uint32_t prev_depth;
-    uint64_t last_ns;      /* monotonic, at the last tick */
+    uint64_t last_ns;          /* monotonic, at the last tick */
     _Atomic uint64_t given_ns; /* CPU time (wall mode: monotonic time) that samples so far stand for */
-    uint64_t period_ns;    /* what the trigger is set to */
-    uint32_t until_sync;   /* ticks until the CPU clock is read and the period drawn anew: a group */
-    uint64_t group_cpu;    /* CPU clock when this group began */
-    uint32_t group_ticks;  /* ticks of it so far, missed ones too */
-    uint32_t in_user;      /* clock perf-user: looks in a row that met no system call */
+    uint64_t period_ns;        /* what the trigger is set to */
+    uint32_t until_sync;       /* ticks until the CPU clock is read and the period drawn anew: a group */
+    uint64_t group_cpu;        /* CPU clock when this group began */
+    uint32_t group_ticks;      /* ticks of it so far, missed ones too */
+    uint32_t in_user;          /* clock perf-user: looks in a row that met no system call */
     uint64_t random;
     spp_known known[SPP_KNOWN_CODES];
     spp_queue queue;
@@ -41,15 +41,15 @@ typedef struct spp_thread {
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
     _Atomic uint64_t ticks, taken, truncated;
     _Atomic uint64_t losses[SPP_LOSS_COUNT]; /* by anyone: read-modify-write */
-    _Atomic uintptr_t tstate;    /* as last seen by the handler */
-    _Atomic uintptr_t stack_sp;  /* where the stack was first seen */
-    _Atomic uintptr_t stack_end; /* filled in by the watch */
+    _Atomic uintptr_t tstate;                /* as last seen by the handler */
+    _Atomic uintptr_t stack_sp;              /* where the stack was first seen */
+    _Atomic uintptr_t stack_end;             /* filled in by the watch */
 
     /* the sampler (wall mode); the counters are read by anyone */
-    _Atomic uint64_t asked, stood, repeated; /* signals sent, stacks walked from outside, ticks that repeated one */
-    uint64_t stood_cpu;                      /* CPU clock at the last standing sample; UINT64_MAX: none */
-    uint64_t written_ns;                     /* when that stack was last emitted, by this thread's weights */
-    uint32_t repeats;                        /* ticks since then */
+    _Atomic uint64_t asked, stood, repeated;        /* signals sent, stacks walked from outside, ticks that repeated one */
+    uint64_t stood_cpu;                             /* CPU clock at the last standing sample; UINT64_MAX: none */
+    uint64_t written_ns;                            /* when that stack was last emitted, by this thread's weights */
+    uint32_t repeats;                               /* ticks since then */
     uint32_t *stood_path, stood_depth, stood_marks; /* its frame ids, root first */
 
     /* under the drain lock: frames of the handler's last sample, root first, as frame ids */
@@ -60,8 +60,8 @@ typedef struct spp_thread {
     uint32_t node_depth;
     uint64_t file_us, file_step;
     int64_t file_carry_ns;
-    bool seen;             /* the watch: found in this scan */
-    uint64_t watched_cpu;  /* the watch: CPU clock at its last look */
+    bool seen;            /* the watch: found in this scan */
+    uint64_t watched_cpu; /* the watch: CPU clock at its last look */
     uint64_t watched_ticks;
 } spp_thread;
 
@@ -73,15 +73,15 @@ typedef struct {
     _Atomic uint32_t epoch;  /* how many code objects died */
     uint32_t max_depth;
     uint64_t interval_ns;
-    uint32_t group; /* ticks that share a period */
+    uint32_t group;                  /* ticks that share a period */
     uintptr_t (*thread_state)(void); /* of the calling thread; async-signal-safe */
     _Atomic(uint64_t *) births;      /* the interpreter's count of thread states; NULL if unknown */
     uint64_t births_seen;
     spp_os_bell bell; /* wakes the watch */
 } spp_capture;
 extern spp_capture spp_cap;
-extern spp_thread *spp_threads;            /* slab of SPP_THREADS_MAX */
-extern _Atomic uint32_t spp_threads_used;  /* slots ever used */
+extern spp_thread *spp_threads;           /* slab of SPP_THREADS_MAX */
+extern _Atomic uint32_t spp_threads_used; /* slots ever used */
 
 int spp_capture_init(void); /* makes the slab; once */
 bool spp_capture_valid(const void *cookie);

@@ -39,17 +39,19 @@ static const uint8_t *copied(copies *c, uintptr_t addr) {
 }
 
 /* `c` NULL: in place. All fields read are aligned to their size, so none crosses a page. */
-#define READER(name, type)                                                       \
-    INLINE type name(copies *c, uintptr_t addr) {                                \
-        if (c == NULL) return *(const volatile type *)addr;                      \
-        type value = 0;                                                          \
+#define READER(name, type)                                                        \
+    INLINE type name(copies *c, uintptr_t addr) {                                 \
+        if (c == NULL) return *(const volatile type *)addr;                       \
+        type value = 0;                                                           \
         const uint8_t *at = (addr & (sizeof(type) - 1)) ? NULL : copied(c, addr); \
-        if (at != NULL) memcpy(&value, at, sizeof value);                        \
-        return value;                                                            \
+        if (at != NULL) memcpy(&value, at, sizeof value);                         \
+        return value;                                                             \
     }
 READER(word, uint64_t)
 READER(half, int32_t)
+#if SPP_L_CHAIN != 1
 READER(byte, uint8_t)
+#endif
 
 /* Whether [addr, addr + n) can be read, n <= 4096: its first and last word decide. */
 INLINE bool there(copies *c, uintptr_t addr, size_t n) {
@@ -112,7 +114,7 @@ INLINE enum spp_loss add_frame(spp_walk *w, copies *c, uintptr_t frame, bool sus
     return SPP_LOSS_NONE;
 }
 
-/* ---- 3.9, 3.10: frame objects */
+#if SPP_L_CHAIN == 1 /* ---- 3.9, 3.10: frame objects */
 
 INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
     uintptr_t frame = word(c, w->tstate + SPP_L_TS_FRAME);
@@ -130,9 +132,7 @@ INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
     return SPP_LOSS_NONE;
 }
 
-/* ---- 3.11+: frames in data stack chunks, on the C stack, in generators */
-
-#if SPP_L_CHAIN != 1
+#else /* ---- 3.11+: frames in data stack chunks, on the C stack, in generators */
 
 /* The chunk in which the walk is: frames go down in it, then to older chunks, never back. */
 typedef struct {

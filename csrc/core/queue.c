@@ -20,8 +20,7 @@ void spp_queue_free(spp_queue *queue) {
 }
 
 static uint64_t used_by_producer(const spp_queue *queue) {
-    return atomic_load_explicit(&queue->head, memory_order_relaxed) -
-           atomic_load_explicit(&queue->tail, memory_order_acquire);
+    return atomic_load_explicit(&queue->head, memory_order_relaxed) - atomic_load_explicit(&queue->tail, memory_order_acquire);
 }
 
 bool spp_queue_room(const spp_queue *queue, uint32_t n) { return used_by_producer(queue) + n <= SPP_QUEUE_WORDS; }
@@ -38,8 +37,7 @@ void spp_queue_publish(spp_queue *queue, uint32_t n) {
 bool spp_queue_crowded(const spp_queue *queue) { return used_by_producer(queue) > SPP_QUEUE_WORDS / 2; }
 
 uint64_t spp_queue_ready(const spp_queue *queue) {
-    return atomic_load_explicit(&queue->head, memory_order_acquire) -
-           atomic_load_explicit(&queue->tail, memory_order_relaxed);
+    return atomic_load_explicit(&queue->head, memory_order_acquire) - atomic_load_explicit(&queue->tail, memory_order_relaxed);
 }
 
 uint64_t spp_queue_peek(const spp_queue *queue, uint64_t at) {

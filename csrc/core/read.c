@@ -133,8 +133,8 @@ static int settle_samples(spp_profile *p, size_t was) {
     }
     uint64_t nodes = c[SPP_COL_NODE_PARENT].n;
     for (size_t i = was; i < c[SPP_COL_THREAD].n; i++) {
-        if (c[SPP_COL_THREAD].at[i] >= THREAD_MAX || c[SPP_COL_STACK].at[i] >= nodes ||
-            c[SPP_COL_COUNT].at[i] >= UINT32_MAX || c[SPP_COL_FLAGS].at[i] > 255) {
+        if (c[SPP_COL_THREAD].at[i] >= THREAD_MAX || c[SPP_COL_STACK].at[i] >= nodes || c[SPP_COL_COUNT].at[i] >= UINT32_MAX ||
+            c[SPP_COL_FLAGS].at[i] > 255) {
             return -1;
         }
         uint64_t *clock = clock_of(p, c[SPP_COL_THREAD].at[i]);
@@ -182,8 +182,7 @@ static int add_threads(spp_profile *p, spp_span span) {
     return 0;
 }
 
-static int get_block(spp_profile *p, uint8_t kind, spp_span payload, struct libdeflate_decompressor *inflater,
-                     spp_bytes *plane) {
+static int get_block(spp_profile *p, uint8_t kind, spp_span payload, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
     switch (kind) {
     case 'H': p->header = payload; return 0;
     case 'A': p->account = payload; return 0;

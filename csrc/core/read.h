@@ -42,7 +42,7 @@ typedef struct {
     spp_span *threads;             /* JSON arrays */
     size_t threads_n;
     spp_vec64 columns[SPP_COLS];
-    spp_bytes strings; /* all, one after the other; lengths in columns[SPP_COL_STRING_LEN] */
+    spp_bytes strings;   /* all, one after the other; lengths in columns[SPP_COL_STRING_LEN] */
     const char *warning; /* why reading ended before the end, or NULL */
     /* private: time of each thread */
     uint64_t *clocks;

@@ -188,8 +188,7 @@ static uint32_t resolve_frame(uintptr_t address, uint32_t offset) {
             if ((uint32_t)(code->frames[at] >> 32) == offset + 1) return (uint32_t)code->frames[at];
         }
     }
-    uint32_t id = frame_id(code->code_id, code->first_line,
-                           spp_code_place(code->lines, code->lines_n, code->first_line, offset));
+    uint32_t id = frame_id(code->code_id, code->first_line, spp_code_place(code->lines, code->lines_n, code->first_line, offset));
     if (offset != SPP_OFFSET_NONE) remember_frame(code, offset, id);
     return id;
 }

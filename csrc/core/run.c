@@ -1,8 +1,8 @@
 /* Start, stop, and the drain thread. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "core/store.h"
 #include "core/write.h"
 
-#define LOOK_NS 10000000u   /* the watch looks for new threads this often */
-#define WRITE_NS 85000000u  /* a block is written this often: kill -9 costs less than 100 ms */
-#define CARE_NS 100000000u  /* ... and cares for stack ends and blocked signals */
+#define LOOK_NS 10000000u  /* the watch looks for new threads this often */
+#define WRITE_NS 85000000u /* a block is written this often: kill -9 costs less than 100 ms */
+#define CARE_NS 100000000u /* ... and cares for stack ends and blocked signals */
 
 spp_run spp_now;
 const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer", "wall"};

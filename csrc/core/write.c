@@ -91,10 +91,10 @@ void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
     put_varint(&payload, d->string_bytes.n);
     spp_bytes_append(&payload, &width, 1);
     if (width) put_plane(d->string_bytes.at, d->string_bytes.n);
-    const spp_vec64 *columns[] = {&d->code_name,   &d->code_qualname, &d->code_file,  &d->code_line,     &d->frame_code,
-                                  &d->frame_line,  &d->frame_end_line, &d->frame_col, &d->frame_end_col, &c->node_parent,
-                                  &c->node_frame,  &c->thread,        &c->time,       &c->weight,        &c->stack,
-                                  &c->count,       &c->flags};
+    const spp_vec64 *columns[] = {&d->code_name,  &d->code_qualname,  &d->code_file, &d->code_line,     &d->frame_code,
+                                  &d->frame_line, &d->frame_end_line, &d->frame_col, &d->frame_end_col, &c->node_parent,
+                                  &c->node_frame, &c->thread,         &c->time,      &c->weight,        &c->stack,
+                                  &c->count,      &c->flags};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) put_column(columns[i]);
     spp_write_block('S', payload.at, payload.n);
 }

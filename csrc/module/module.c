@@ -2,9 +2,9 @@
  * src/spprof/_core.pyi. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <frameobject.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <frameobject.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -295,14 +295,22 @@ static PyObject *profile_dict(const spp_profile *p) {
         int column;
         size_t size;
     } keys[] = {
-        {"code_name", SPP_COL_CODE_NAME, 4},     {"code_qualname", SPP_COL_CODE_QUALNAME, 4},
-        {"code_file", SPP_COL_CODE_FILE, 4},     {"code_line", SPP_COL_CODE_LINE, 4},
-        {"frame_code", SPP_COL_FRAME_CODE, 4},   {"frame_line", SPP_COL_FRAME_LINE, 4},
-        {"frame_col", SPP_COL_FRAME_COL, 4},     {"frame_end_line", SPP_COL_FRAME_END_LINE, 4},
-        {"frame_end_col", SPP_COL_FRAME_END_COL, 4}, {"node_parent", SPP_COL_NODE_PARENT, 4},
-        {"node_frame", SPP_COL_NODE_FRAME, 4},   {"thread", SPP_COL_THREAD, 4},
-        {"weight_ns", SPP_COL_WEIGHT, 8},        {"stack", SPP_COL_STACK, 4},
-        {"count", SPP_COL_COUNT, 4},             {"flags", SPP_COL_FLAGS, 1},
+        {"code_name", SPP_COL_CODE_NAME, 4},
+        {"code_qualname", SPP_COL_CODE_QUALNAME, 4},
+        {"code_file", SPP_COL_CODE_FILE, 4},
+        {"code_line", SPP_COL_CODE_LINE, 4},
+        {"frame_code", SPP_COL_FRAME_CODE, 4},
+        {"frame_line", SPP_COL_FRAME_LINE, 4},
+        {"frame_col", SPP_COL_FRAME_COL, 4},
+        {"frame_end_line", SPP_COL_FRAME_END_LINE, 4},
+        {"frame_end_col", SPP_COL_FRAME_END_COL, 4},
+        {"node_parent", SPP_COL_NODE_PARENT, 4},
+        {"node_frame", SPP_COL_NODE_FRAME, 4},
+        {"thread", SPP_COL_THREAD, 4},
+        {"weight_ns", SPP_COL_WEIGHT, 8},
+        {"stack", SPP_COL_STACK, 4},
+        {"count", SPP_COL_COUNT, 4},
+        {"flags", SPP_COL_FLAGS, 1},
     };
     int64_t start = start_of(p);
     PyObject *dict = start < 0 ? NULL : PyDict_New();

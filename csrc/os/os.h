@@ -11,10 +11,10 @@
 
 /* ---- clocks (handler) */
 
-uint64_t spp_os_now_ns(void);        /* monotonic */
-uint64_t spp_os_own_cpu_ns(void);    /* CPU time of the calling thread */
+uint64_t spp_os_now_ns(void);         /* monotonic */
+uint64_t spp_os_own_cpu_ns(void);     /* CPU time of the calling thread */
 uint64_t spp_os_process_cpu_ns(void); /* CPU time of all threads, dead ones too */
-uint64_t spp_os_cycles(void);        /* cycle counter; 0 where there is none */
+uint64_t spp_os_cycles(void);         /* cycle counter; 0 where there is none */
 /* CPU time of any thread of this process; -1 if it is gone. */
 int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns);
 
@@ -66,8 +66,8 @@ void spp_os_sleep_until(uint64_t ns);           /* monotonic */
 typedef struct {
     _Atomic uint32_t rung;
 } spp_os_bell;
-void spp_os_bell_ring(spp_os_bell *bell);                          /* handler */
-bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns);       /* until rung (true) or late; clears it */
+void spp_os_bell_ring(spp_os_bell *bell);                    /* handler */
+bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns); /* until rung (true) or late; clears it */
 
 /* ---- triggers: what makes a thread's clock interrupt it */
 
@@ -82,7 +82,7 @@ typedef enum {
 typedef enum { SPP_TICK_CPU, SPP_TICK_REMAINDER, SPP_TICK_ASKED } spp_tick;
 
 typedef struct {
-    int perf_fd;      /* -1: none */
+    int perf_fd; /* -1: none */
     int has_timer;
     uintptr_t timer; /* timer_t */
 } spp_os_trigger;

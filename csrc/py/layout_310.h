@@ -39,12 +39,12 @@
 #define SPP_L_CHUNK_DATA (-1)
 
 /* Frame */
-#define SPP_L_FRAME_SIZE 352 /* f_localsplus */
+#define SPP_L_FRAME_SIZE 352    /* f_localsplus */
 #define SPP_L_FRAME_PREVIOUS 24 /* f_back */
-#define SPP_L_FRAME_CODE 32 /* f_code */
+#define SPP_L_FRAME_CODE 32     /* f_code */
 #define SPP_L_FRAME_CODE_MASK (~0ull)
 #define SPP_L_FRAME_INSTR 96 /* f_lasti, an int */
-#define SPP_L_INSTR_SCALE 2 /* f_lasti counts code units of two bytes */
+#define SPP_L_INSTR_SCALE 2  /* f_lasti counts code units of two bytes */
 #define SPP_L_FRAME_OWNER (-1)
 #define SPP_L_FRAME_TLBC (-1)
 #define SPP_L_FRAME_IS_ENTRY (-1)

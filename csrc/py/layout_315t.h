@@ -41,9 +41,9 @@
 /* Frame */
 #define SPP_L_FRAME_SIZE 80 /* localsplus */
 #define SPP_L_FRAME_PREVIOUS 8
-#define SPP_L_FRAME_CODE 0 /* f_executable */
+#define SPP_L_FRAME_CODE 0            /* f_executable */
 #define SPP_L_FRAME_CODE_MASK (~3ull) /* f_executable is a tagged _PyStackRef */
-#define SPP_L_FRAME_INSTR 56 /* instr_ptr */
+#define SPP_L_FRAME_INSTR 56          /* instr_ptr */
 #define SPP_L_INSTR_SCALE 1
 #define SPP_L_FRAME_OWNER 78
 #define SPP_L_FRAME_TLBC 72 /* tlbc_index, an i32 */

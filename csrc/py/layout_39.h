@@ -39,9 +39,9 @@
 #define SPP_L_CHUNK_DATA (-1)
 
 /* Frame */
-#define SPP_L_FRAME_SIZE 360 /* f_localsplus */
+#define SPP_L_FRAME_SIZE 360    /* f_localsplus */
 #define SPP_L_FRAME_PREVIOUS 24 /* f_back */
-#define SPP_L_FRAME_CODE 32 /* f_code */
+#define SPP_L_FRAME_CODE 32     /* f_code */
 #define SPP_L_FRAME_CODE_MASK (~0ull)
 #define SPP_L_FRAME_INSTR 104 /* f_lasti, an int */
 #define SPP_L_INSTR_SCALE 1

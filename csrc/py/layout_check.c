@@ -31,8 +31,7 @@
 
 #include "layout.h"
 
-#define SAME(ours, theirs) \
-    _Static_assert((long long)(ours) == (long long)(theirs), "layout: " #ours " is not CPython's " #theirs)
+#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), "layout: " #ours " is not CPython's " #theirs)
 #define AT(ours, type, field) \
     _Static_assert((ours) == (long long)offsetof(type, field), "layout: " #ours " is not CPython's " #type "." #field)
 #define NONE(ours) _Static_assert((ours) == -1, "layout: " #ours " must be -1, this Python has no such field")

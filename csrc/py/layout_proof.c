@@ -134,8 +134,8 @@ static const char *prove_one_str(const char *utf8, uint32_t kind, bool ascii) {
     if (!bad && word_at(p, SPP_L_STR_LENGTH) != length) {
         bad = "STR_LENGTH";
     }
-    if (!bad && (((state >> SPP_L_STR_KIND_SHIFT) & SPP_L_STR_KIND_MASK) != kind ||
-                 ((state >> SPP_L_STR_COMPACT_BIT) & 1) != 1 || ((state >> SPP_L_STR_ASCII_BIT) & 1) != ascii)) {
+    if (!bad && (((state >> SPP_L_STR_KIND_SHIFT) & SPP_L_STR_KIND_MASK) != kind || ((state >> SPP_L_STR_COMPACT_BIT) & 1) != 1 ||
+                 ((state >> SPP_L_STR_ASCII_BIT) & 1) != ascii)) {
         bad = "STR_STATE";
     }
     if (!bad && !same_bytes(p, ascii ? SPP_L_STR_ASCII_DATA : SPP_L_STR_DATA, PyUnicode_DATA(o), length * kind)) {
@@ -254,9 +254,7 @@ static void read_frame(uintptr_t frame, raw_frame *f) {
     }
 }
 
-static bool is_entry(const raw_frame *f) {
-    return f->owner >= SPP_L_OWNER_ENTRY_MIN && f->owner <= SPP_L_OWNER_ENTRY_MAX;
-}
+static bool is_entry(const raw_frame *f) { return f->owner >= SPP_L_OWNER_ENTRY_MIN && f->owner <= SPP_L_OWNER_ENTRY_MAX; }
 
 /* CPython's API hides frames that have not reached their first traceable instruction, such as the shim that calls
  * __init__ in 3.13+. Generators' are never hidden, and entry frames are told by their owner alone. */
@@ -619,8 +617,7 @@ static const char *prove_debug_offsets(void) {
 
 static const char *prove_version(void) {
     int major = 0, minor = 0;
-    if (sscanf(Py_GetVersion(), "%d.%d", &major, &minor) != 2 || major != PY_MAJOR_VERSION ||
-        minor != PY_MINOR_VERSION) {
+    if (sscanf(Py_GetVersion(), "%d.%d", &major, &minor) != 2 || major != PY_MAJOR_VERSION || minor != PY_MINOR_VERSION) {
         return "the version, spprof was built for " Py_STRINGIFY(PY_MAJOR_VERSION) "." Py_STRINGIFY(PY_MINOR_VERSION);
     }
     return NULL;
@@ -650,15 +647,12 @@ const char *spp_layout_prove(void) {
     const char *version = Py_GetVersion();
     int length = (int)strcspn(version, " ");
     if (bad == k_cannot) {
-        snprintf(s_message, sizeof s_message, "spprof cannot prove the layout of Python %.*s: %s", length, version,
-                 bad);
+        snprintf(s_message, sizeof s_message, "spprof cannot prove the layout of Python %.*s: %s", length, version, bad);
     } else {
-        snprintf(s_message, sizeof s_message, "spprof does not know the layout of Python %.*s: %s is not as in %s",
-                 length, version, bad, SPP_LAYOUT);
+        snprintf(s_message, sizeof s_message, "spprof does not know the layout of Python %.*s: %s is not as in %s", length,
+                 version, bad, SPP_LAYOUT);
     }
     return s_message;
 }
 
-bool spp_layout_has_cached_chunk(void) {
-    return s_has_cached_chunk;
-}
+bool spp_layout_has_cached_chunk(void) { return s_has_cached_chunk; }

@@ -61,7 +61,7 @@ class _Cursor:
             raise _Damage("a plane has the wrong length")
         return plain
 
-    def column(self) -> "array[int]":
+    def column(self) -> array[int]:
         n = self.varint()
         if self.at >= len(self.data):
             raise _Damage("a column is cut off")
@@ -90,7 +90,7 @@ def _text(raw: bytes) -> str:
         return raw.decode("utf-8", "replace")
 
 
-def _same_length(*columns: "array[int]") -> None:
+def _same_length(*columns: array[int]) -> None:
     if len({len(column) for column in columns}) > 1:
         raise _Damage("columns of one table differ in length")
 
@@ -105,7 +105,7 @@ class _Tables:
 
     def __init__(self) -> None:
         self.strings: List[str] = []
-        self.columns: Dict[str, "array[int]"] = {
+        self.columns: Dict[str, array[int]] = {
             **{name: array("I") for name in ("code_name", "code_qualname", "code_file", "code_line", "frame_code")},
             **{name: array("i") for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col")},
             **{name: array("I", [0]) for name in ("node_parent", "node_frame")},
@@ -134,7 +134,7 @@ class _Tables:
             self.columns[name].extend(values)
 
     @staticmethod
-    def _strings(lengths: "array[int]", text: "array[int]") -> List[str]:
+    def _strings(lengths: array[int], text: array[int]) -> List[str]:
         if sum(lengths) != len(text):
             raise _Damage("string lengths do not add up")
         _check_below(text, 256, "byte")
@@ -145,14 +145,14 @@ class _Tables:
             at += length
         return strings
 
-    def _codes(self, raw: List["array[int]"], strings: int, fresh: Dict[str, Any]) -> None:
+    def _codes(self, raw: List[array[int]], strings: int, fresh: Dict[str, Any]) -> None:
         _same_length(*raw)
         for column in raw[:3]:
             _check_below(column, strings, "string")
         _check_below(raw[3], (1 << 31) - 1, "line")
         fresh.update(zip(("code_name", "code_qualname", "code_file", "code_line"), raw))
 
-    def _frames(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> None:
+    def _frames(self, raw: List[array[int]], fresh: Dict[str, Any]) -> None:
         _same_length(*raw)
         codes, lines, end_lines, cols, end_cols = raw
         first_lines = self.columns["code_line"] + array("I", fresh["code_line"])
@@ -167,7 +167,7 @@ class _Tables:
         fresh["frame_col"] = [x - 1 for x in cols]
         fresh["frame_end_col"] = [x - 1 for x in end_cols]
 
-    def _nodes(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> None:
+    def _nodes(self, raw: List[array[int]], fresh: Dict[str, Any]) -> None:
         _same_length(*raw)
         deltas, frames = raw
         _check_below(frames, len(self.columns["frame_code"]) + len(fresh["frame_code"]), "frame")
@@ -177,7 +177,7 @@ class _Tables:
         fresh["node_parent"] = parents
         fresh["node_frame"] = frames
 
-    def _samples(self, raw: List["array[int]"], fresh: Dict[str, Any]) -> Dict[int, Tuple[int, int]]:
+    def _samples(self, raw: List[array[int]], fresh: Dict[str, Any]) -> Dict[int, Tuple[int, int]]:
         _same_length(*raw)
         threads, times, weights, stacks, counts, flags = raw
         _check_below(threads, _MAX_THREADS, "thread")
@@ -229,10 +229,8 @@ def read(data: Any) -> Dict[str, Any]:
     start_ns = _start_ns(last[ord("H")])
     columns["time_ns"] = array("q", [start_ns + ns for ns in tables.columns["time_ns"]]).tobytes()
     header, account, end = (last[ord(kind)] for kind in "HAE")
-    return {
-        **{"header": header, "account": account, "end": end, "threads": threads, "warning": warning},
-        **{"strings": tables.strings, **columns},
-    }
+    about = {"header": header, "account": account, "end": end, "threads": threads, "warning": warning}
+    return {**about, "strings": tables.strings, **columns}
 
 
 def _block(data: bytes, at: int) -> Tuple[int, bytes, Optional[str]]:

@@ -11,9 +11,7 @@ from typing import Dict, Iterable, List, Sequence, Tuple
 Sums = Tuple[Dict[int, int], Dict[int, int]]  # key -> samples, key -> nanoseconds
 
 
-def sums_by_thread(
-    threads: Sequence[int], keys: Sequence[int], counts: Sequence[int], weights: Sequence[int]
-) -> Dict[int, Sums]:
+def sums_by_thread(threads: Sequence[int], keys: Sequence[int], counts: Sequence[int], weights: Sequence[int]) -> Dict[int, Sums]:
     """One pass over the samples: thread id -> its sums."""
     result: Dict[int, Sums] = {thread: ({}, {}) for thread in set(threads)}
     for thread, key, count, weight in zip(threads, keys, counts, weights):
@@ -39,9 +37,7 @@ def merged(parts: Iterable[Sums]) -> Sums:
     return samples, nanoseconds
 
 
-def self_and_total(
-    parents: Sequence[int], labels: Sequence[int], sums: Sums
-) -> Dict[int, Tuple[int, int, int, int]]:
+def self_and_total(parents: Sequence[int], labels: Sequence[int], sums: Sums) -> Dict[int, Tuple[int, int, int, int]]:
     """Label -> (self samples, self ns, total samples, total ns), where `labels[node]` says whose figures a node adds to.
 
     A label that occurs several times in one stack (recursion) gets that stack's total once."""

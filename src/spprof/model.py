@@ -20,7 +20,8 @@ _CACHED_STACKS = 1 << 16
 
 
 class Frame(NamedTuple):
-    """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, before 3.11)."""
+    """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, as
+    always before 3.11)."""
 
     name: str
     qualname: str
@@ -32,16 +33,17 @@ class Frame(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One sample. `frames` goes from the root (the outermost caller) to the leaf (what was running): `frames[-1]` is the leaf.
+    """One sample. `frames` goes from the root (the outermost caller) to the leaf: `frames[-1]` is what was running.
 
-    `timestamp_ns` is on the clock of `time.monotonic_ns()`; `weight_ns` the measured time that the sample stands for;
-    `count` the ticks (more than 1 for a thread that stood still in wall mode); `flags` marks: 1 truncated, 2 kernel time, 4 standing."""
+    `timestamp_ns` is on the clock of `time.monotonic_ns()`; `weight_ns` is the measured time that the sample stands for;
+    `count` is its ticks (more than 1 for a thread that stood still in wall mode); `flags` are marks: 1 truncated,
+    2 kernel time, 4 standing."""
 
     thread: int
     thread_name: str
     timestamp_ns: int
     weight_ns: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     frames: Tuple[Frame, ...]
     flags: int
 
@@ -87,7 +89,8 @@ class _OpenFile:
         self.fd = fd
 
     def read(self) -> bytes:
-        chunks, at = [], 0
+        chunks: List[bytes] = []
+        at = 0
         while True:
             chunk = os.pread(self.fd, 1 << 24, at)
             if not chunk:
@@ -104,7 +107,7 @@ class Profile:
 
     `source`: a path, the bytes of a .spprof file, or an open descriptor (owned by the profile from then on)."""
 
-    def __init__(self, source: Union[str, "os.PathLike[str]", bytes, int]) -> None:
+    def __init__(self, source: Union[str, os.PathLike[str], bytes, int]) -> None:
         self.path: Optional[str] = None
         self._bytes: Optional[bytes] = None
         self._open: Optional[_OpenFile] = None
@@ -120,7 +123,7 @@ class Profile:
         self._frames: Dict[int, Frame] = {}
 
     @classmethod
-    def load(cls, path: Union[str, "os.PathLike[str]"]) -> "Profile":
+    def load(cls, path: Union[str, os.PathLike[str]]) -> Profile:
         """Reads a .spprof file now. A damaged one is read up to its last good block: see `warning`.
 
         Raises BadFile if it is not a .spprof file, OSError if it cannot be read."""
@@ -128,7 +131,7 @@ class Profile:
         profile._columns()
         return profile
 
-    def save(self, path: Union[str, "os.PathLike[str]"], format: Optional[str] = None, **options: Any) -> None:
+    def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
         """Writes the profile to `path` as `format` ('spprof', 'speedscope', 'collapsed'; by default told from the name).
 
         `options`: weight ('samples' or 'ns', for collapsed), lines, merge_threads (bool), thread (a pattern as in `functions`).
@@ -208,7 +211,7 @@ class Profile:
     def thread_name(self, thread: int) -> str:
         """The name of a thread as `threading` knew it; a nameless one is called after its system id."""
         name = self._columns()["threads"].get(thread, {}).get("name")
-        return str(name or f"Thread {self.thread_tid(thread) or '#%d' % thread}")
+        return str(name or f"Thread {self.thread_tid(thread) or f'#{thread}'}")
 
     def match_threads(self, pattern: Optional[str]) -> List[int]:
         """Ids of the threads whose name matches the shell pattern (`*`, `?`), or whose system id it is; all for None."""
@@ -307,7 +310,8 @@ class Profile:
         return result
 
     def stack(self, key: int) -> Tuple[Frame, ...]:
-        """The frames of a stack from root to leaf. A truncated one begins with `[truncated]`, an empty one is `[no Python frames]`."""
+        """The frames of a stack from root to leaf. A truncated one begins with `[truncated]`; an empty one is
+        `[no Python frames]`."""
         stack = self._stacks.get(key)
         if stack is None:
             stack = tuple(map(self.frame, self.stack_frames(key))) or (NO_FRAMES,)
@@ -348,9 +352,7 @@ class Profile:
     def _thread_sums(self) -> Dict[int, _trie.Sums]:
         if self._sums is None:
             columns = self._columns()
-            self._sums = _trie.sums_by_thread(
-                columns["thread"], self.stack_keys(), columns["count"], columns["weight_ns"]
-            )
+            self._sums = _trie.sums_by_thread(columns["thread"], self.stack_keys(), columns["count"], columns["weight_ns"])
         return self._sums
 
     def _columns(self) -> Dict[str, Any]:
@@ -370,7 +372,7 @@ def _read(data: bytes) -> Dict[str, Any]:
     return read(data)
 
 
-_TYPES = {
+_TYPES: Dict[Any, str] = {
     "I": "code_name code_qualname code_file code_line frame_code node_parent node_frame thread stack count",
     "i": "frame_line frame_end_line frame_col frame_end_col",
     "q": "time_ns weight_ns",
@@ -412,15 +414,11 @@ def _keys(result: Dict[str, Any]) -> Sequence[int]:
     return [~stack if mark else stack for stack, mark in zip(stacks, marks)]
 
 
-def _launchers(result: Dict[str, Any]) -> "frozenset[int]":
+def _launchers(result: Dict[str, Any]) -> frozenset[int]:
     """Nodes of what runs the program under `spprof run`. Their children become roots: a profile shows the program as
     `python TARGET` would run it."""
     strings = result["strings"]
-    codes = {
-        code
-        for code, file in enumerate(result["code_file"])
-        if _LAUNCHER in strings[file].replace("\\", "/")
-    }
+    codes = {code for code, file in enumerate(result["code_file"]) if _LAUNCHER in strings[file].replace("\\", "/")}
     frames = {frame for frame, code in enumerate(result["frame_code"]) if code in codes}
     if not frames:
         return frozenset()

@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Iterator, Optional, Type, TypeVar, Union, cast, overload
+from typing import Any, AsyncIterator, Callable, Generator, Optional, Type, TypeVar, Union, cast, overload
 
 from . import api
 from .model import Profile
@@ -27,14 +27,12 @@ class Profiler:
         self,
         interval_ms: float = 1.0,
         mode: str = "cpu",
-        output_path: Optional[Union[str, "os.PathLike[str]"]] = None,
+        output_path: Optional[Union[str, os.PathLike[str]]] = None,
         *,
         clock: str = "auto",
         max_depth: int = 512,
     ) -> None:
-        self._start = functools.partial(
-            api.start, interval_ms, mode, output_path, clock=clock, max_depth=max_depth
-        )
+        self._start = functools.partial(api.start, interval_ms, mode, output_path, clock=clock, max_depth=max_depth)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -46,7 +44,7 @@ class Profiler:
         self.profile = api.stop()
         return self.profile
 
-    def __enter__(self) -> "Profiler":
+    def __enter__(self) -> Profiler:
         self.start()
         return self
 
@@ -63,7 +61,7 @@ class Profiler:
 class _Call:
     """One call of a decorated function: profiled, unless a profile is being taken already (recursion, other threads)."""
 
-    def __init__(self, wrapper: Any, options: "dict[str, Any]") -> None:
+    def __init__(self, wrapper: Any, options: dict[str, Any]) -> None:
         self.wrapper = wrapper
         self.profiler = None if api.is_active() else Profiler(**options)
 
@@ -84,7 +82,7 @@ def profile(
     *,
     interval_ms: float = ...,
     mode: str = ...,
-    output_path: Optional[Union[str, "os.PathLike[str]"]] = ...,
+    output_path: Optional[Union[str, os.PathLike[str]]] = ...,
     clock: str = ...,
     max_depth: int = ...,
 ) -> Callable[[Function], Function]: ...
@@ -109,7 +107,7 @@ def profile(function: Optional[Callable[..., Any]] = None, **options: Any) -> An
     return wrapper
 
 
-def _wrapper(function: Callable[..., Any], options: "dict[str, Any]") -> Callable[..., Any]:
+def _wrapper(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
 
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
@@ -140,7 +138,7 @@ def _wrapper(function: Callable[..., Any], options: "dict[str, Any]") -> Callabl
         return async_generator
     if inspect.isgeneratorfunction(function):
 
-        def generator(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             with _Call(generator, options):
                 return (yield from function(*args, **kwargs))
 

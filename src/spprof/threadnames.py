@@ -7,9 +7,12 @@ calls once it knows its system id and before it runs anything of the program.
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable
 
 from . import _core
+
+TYPE_CHECKING = False  # see __init__
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 _HOOK = "_set_native_id"
 

@@ -19,7 +19,6 @@ def closes(ran):
 def test_threads_of_every_origin_are_found(run_python, tmp_path, mode):
     ran = run_python(TARGETS / "many_threads.py", tmp_path / "out.spprof", mode)
     said, profile = ran.json, ran.profile
-    closes(ran)
     tids = {thread.id: thread.tid for thread in profile.threads}
     weights = dict.fromkeys(OWN, 0)
     for sample in profile.samples():
@@ -28,9 +27,12 @@ def test_threads_of_every_origin_are_found(run_python, tmp_path, mode):
         if own:
             assert tids[sample.thread] == said["tids"][own[0]], sample
             weights[own[0]] += sample.weight_ns
+    lost = closes(ran)["losses"]["before_found"] * 1e6
+    if mode == "cpu":
+        assert sum(weights.values()) + lost == pytest.approx(sum(said["took"].values()) * 1e9, rel=0.05)
     for name in OWN:
-        # What it ran before it was found is counted, not sampled; 50 ms of 500 are allowed to be.
-        assert 0.9 <= weights[name] / (said["took"][name] * 1e9) < (1.02 if mode == "cpu" else 1e9), name
+        # What it ran before it was found is counted, not sampled: at most the 100 ms between two scans, of 500.
+        assert 0.8 <= weights[name] / (said["took"][name] * 1e9) < (1.02 if mode == "cpu" else 1e9), name
 
 
 def test_names_are_those_of_threading(run_python, tmp_path):
@@ -59,18 +61,20 @@ def test_short_threads_are_sampled_or_counted(run_python, tmp_path, units, n):
     stats = closes(ran)
     weight = sum(ran.profile.column("weight_ns"))
     counted = stats["losses"]["before_found"] * stats["interval_ns"]
-    # The process's clock has the profiler's own thread in it, which the account leaves out.
     assert weight + counted == pytest.approx(ran.json["used"], rel=0.05)
 
 
 def test_a_thread_that_blocks_every_signal_is_counted(run_python, tmp_path):
     ran = run_python(TARGETS / "blocking_thread.py", tmp_path / "out.spprof")
     stats, took = closes(ran), ran.json["took"]
-    assert stats["losses"]["signals_blocked"] * stats["interval_ns"] == pytest.approx(took["deaf"], rel=0.05)
+    # It blocks them from its first line on: its ticks were lost to that, or before it was found.
+    lost = stats["losses"]["signals_blocked"] + stats["losses"]["before_found"]
+    assert stats["losses"]["signals_blocked"] > 0.8 * lost
+    assert lost * stats["interval_ns"] == pytest.approx(took["deaf"], rel=0.05)
     by_name = {thread.name: thread for thread in ran.profile.threads}
     assert {"deaf", "normal", "MainThread"} <= set(by_name)
     assert by_name["normal"].weight_ns == pytest.approx(took["normal"], rel=0.05)
-    assert by_name["deaf"].weight_ns < 0.05 * took["deaf"]  # it blocks from its first line on
+    assert by_name["deaf"].weight_ns < 0.05 * took["deaf"]
 
 
 def test_a_thread_that_blocks_every_signal_is_named_in_the_report(run_python, tmp_path):

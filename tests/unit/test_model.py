@@ -30,7 +30,7 @@ def test_samples(path):
 
 def test_what_it_says_about_itself(path):
     profile = Profile.load(path)
-    assert [thread for thread in profile.threads] == [(0, 70, "Main", 5, 4_310_000), (1, 71, "#wor;ker", 8, 501_000)]
+    assert profile.threads == [(0, 70, "Main", 5, 4_310_000), (1, 71, "#wor;ker", 8, 501_000)]
     assert (profile.mode, profile.clock, profile.interval_ns, profile.dropped_count) == ("cpu", "perf", 1_000_000, 4)
     assert profile.stats["taken"] == 7 and profile.header["argv"] == ["x.py"] and profile.end["reason"] == "stop"
     assert profile.warning is None
@@ -82,7 +82,7 @@ def test_totals_against_a_slow_count():
     rng = random.Random(1)
     writer = Writer()
     for i in range(3000):
-        stack = [("f%d" % n,) * 2 + ("m.py", n, n + rng.randrange(2)) for n in rng.choices(range(6), k=rng.randrange(8))]
+        stack = [(f"f{n}",) * 2 + ("m.py", n, n + rng.randrange(2)) for n in rng.choices(range(6), k=rng.randrange(8))]
         writer.sample(stack, 6000 + i, rng.randrange(50), flags=rng.randrange(2))
     writer.flush()
     expected = {}
@@ -102,7 +102,10 @@ def test_totals_against_a_slow_count():
 
 
 def test_frames_of_the_launcher_are_hidden():
-    ours = [("main", "main", "/lib/spprof/cli/__init__.py", 1, 2), ("run_program", "run_program", "/lib/spprof/cli/target.py", 5, 6)]
+    ours = [
+        ("main", "main", "/lib/spprof/cli/__init__.py", 1, 2),
+        ("run_program", "run_program", "/lib/spprof/cli/target.py", 5, 6),
+    ]
     program = [("<module>", "<module>", "x.py", 1, 1), ("f", "f", "x.py", 2, 3)]
     writer = Writer()
     writer.sample(ours + program, 6000, 10)

@@ -38,6 +38,5 @@ int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns) {
 
 void spp_os_sleep_until(uint64_t ns) {
     struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) {
-    }
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) {}
 }

@@ -75,8 +75,7 @@ int spp_os_region_ends(const uintptr_t *addrs, uintptr_t *ends, size_t n) {
         for (size_t i = 0; i < n; i++) {
             if (addrs[i] >= lo && addrs[i] < hi) ends[i] = hi;
         }
-        while (strchr(line, '\n') == NULL && fgets(line, sizeof line, maps) != NULL) {
-        }
+        while (strchr(line, '\n') == NULL && fgets(line, sizeof line, maps) != NULL) {}
     }
     fclose(maps);
     return 0;

@@ -131,8 +131,8 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         struct sigaction action;
         if (sigaction(candidates[i], NULL, &old_action) != 0) continue;
-        bool free_to_use = !(old_action.sa_flags & SA_SIGINFO) &&
-                           (old_action.sa_handler == SIG_DFL || old_action.sa_handler == SIG_IGN);
+        bool free_to_use =
+            !(old_action.sa_flags & SA_SIGINFO) && (old_action.sa_handler == SIG_DFL || old_action.sa_handler == SIG_IGN);
         if (!free_to_use) continue;
         memset(&action, 0, sizeof action);
         action.sa_sigaction = handle;

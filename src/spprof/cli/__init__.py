@@ -55,7 +55,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         return int(options.main(options))
     except argparse.ArgumentTypeError as error:
-        options.parser.error(str(error))
+        options.parser.print_usage(sys.stderr)
+        sys.stderr.write(f"spprof {options.verb}: error: {error}\n")
+        return 2
     except BrokenPipeError:
         # The reader of our stdout left (`| head`); nothing more can be said there, also not by the interpreter at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -42,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `run`. All that follows SCRIPT, MODULE or CODE is the program's."""
     parser.add_argument("--mode", choices=("cpu", "wall"), default="cpu", help="time on the processor (default) or all time")
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--rate", type=_rate, default=1000, metavar="HZ", help="samples a second of each thread, 1 to 20000 (default 1000)")
+    pace.add_argument("--rate", type=_rate, default=1000, metavar="HZ", help="samples a second of a thread (default 1000)")
     pace.add_argument("--interval", type=float, metavar="MS", help="the same, as milliseconds between two samples")
-    parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user, timer or wall (default: the most exact allowed)")
+    parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user, timer or wall (default: the best)")
     parser.add_argument("--duration", type=float, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
     parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")

@@ -83,7 +83,7 @@ def _main_module(loader: Any, file: Optional[str], spec: Any = None, package: Op
 
 
 def run_program(find: Callable[[str], Program], what: str) -> None:
-    """Finds it and runs it as `__main__`. The frames of this file, and all that called them, are hidden in profiles (model.py)."""
+    """Finds it and runs it as `__main__`. Our frames, and all that called them, are hidden in profiles (model.py)."""
     code, module = find(what)
     sys.modules["__main__"] = module
     exec(code, module.__dict__)

@@ -47,7 +47,7 @@ def format_of(path: str) -> Optional[str]:
     return next((name for name, format in FORMATS.items() if path.endswith(format.extension)), None)
 
 
-def write(profile: "Profile", out: BinaryIO, format: str, options: Options) -> None:
+def write(profile: Profile, out: BinaryIO, format: str, options: Options) -> None:
     """Writes the profile to a binary stream. Raises BadOption."""
     if format not in FORMATS:
         raise BadOption(f"format {format!r} does not exist: choose one of {', '.join(FORMATS)}")
@@ -56,7 +56,7 @@ def write(profile: "Profile", out: BinaryIO, format: str, options: Options) -> N
     import_module("." + FORMATS[format].module, __name__).write(profile, out, options)
 
 
-def save(profile: "Profile", path: str, format: Optional[str], options: Options) -> None:
+def save(profile: Profile, path: str, format: Optional[str], options: Options) -> None:
     """Writes the profile to a file; without a format, the one that its name tells. Raises BadOption, CannotWrite."""
     if format is None:
         format = format_of(path)

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING, BinaryIO, Dict
 
 if TYPE_CHECKING:
-    from . import Options
     from ..model import Frame, Profile
+    from . import Options
 
 _SPECIAL = re.compile("[%;\x00-\x1f\x7f\x85\u2028\u2029]")
 
@@ -21,13 +21,13 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(lambda match: "".join(f"%{byte:02X}" for byte in match.group().encode()), text)
 
 
-def _frame_text(frame: "Frame", lines: bool) -> str:
+def _frame_text(frame: Frame, lines: bool) -> str:
     if not frame.file:
         return escape(frame.qualname)
     return escape(f"{frame.qualname} ({frame.file}:{frame.line})" if lines else f"{frame.qualname} ({frame.file})")
 
 
-def write(profile: "Profile", out: BinaryIO, options: "Options") -> None:
+def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     """Writes one line a distinct stack, sorted. Threads come first in each stack by name, unless they are merged."""
     totals: Dict[str, int] = {}
     texts: Dict[Frame, str] = {}

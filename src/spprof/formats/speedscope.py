@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 if TYPE_CHECKING:
-    from . import Options
     from ..model import Frame, Profile
+    from . import Options
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _CHUNK = 1 << 16  # samples joined at a time: bounds the memory, not the speed
@@ -18,14 +18,14 @@ _CHUNK = 1 << 16  # samples joined at a time: bounds the memory, not the speed
 Track = Tuple[str, Sequence[int], Sequence[int]]  # name, stack keys and weights in time order
 
 
-def write(profile: "Profile", out: BinaryIO, options: "Options") -> None:
+def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     """Writes frames, then for each thread its samples and weights in nanoseconds."""
     from .. import __version__
 
     tracks = _tracks(profile, options)
     frames, stacks = _render(profile, {key for track in tracks for key in track[1]}, options.lines)
     argv = profile.header.get("argv") or ["spprof"]
-    head = {"$schema": _SCHEMA, "exporter": f"spprof {__version__}", "name": " ".join(map(str, argv))}
+    head: Dict[str, Any] = {"$schema": _SCHEMA, "exporter": f"spprof {__version__}", "name": " ".join(map(str, argv))}
     head["activeProfileIndex"] = max(range(len(tracks)), key=lambda i: sum(tracks[i][2]), default=0)
     out.write(json.dumps(head)[:-1].encode() + b', "shared": {"frames": ' + json.dumps(frames).encode())
     out.write(b'}, "profiles": [')
@@ -38,7 +38,7 @@ def write(profile: "Profile", out: BinaryIO, options: "Options") -> None:
     out.write(b"]}\n")
 
 
-def _tracks(profile: "Profile", options: "Options") -> List[Track]:
+def _tracks(profile: Profile, options: Options) -> List[Track]:
     threads, keys, weights = profile.column("thread"), profile.stack_keys(), profile.column("weight_ns")
     matching = profile.match_threads(options.thread)
     if options.merge_threads:
@@ -67,14 +67,14 @@ def _divide(
     return dict(parts)
 
 
-def _render(profile: "Profile", keys: Any, lines: bool) -> Tuple[List[Dict[str, Any]], Dict[int, bytes]]:
+def _render(profile: Profile, keys: Any, lines: bool) -> Tuple[List[Dict[str, Any]], Dict[int, bytes]]:
     """The shared frames, and the text of each stack. Frames that would look the same are one frame."""
     from ..model import NO_FRAMES, TRUNCATION
 
     frames: List[Dict[str, Any]] = []
     ids: Dict[Tuple[str, str, int, int], int] = {}
 
-    def intern(frame: "Frame", line: int, col: int) -> bytes:
+    def intern(frame: Frame, line: int, col: int) -> bytes:
         place = (frame.qualname, frame.file, line, col)
         if place not in ids:
             ids[place] = len(frames)
@@ -98,6 +98,6 @@ def _render(profile: "Profile", keys: Any, lines: bool) -> Tuple[List[Dict[str, 
     return frames, stacks
 
 
-def _marks(key: int, truncation: "Frame", intern: Any) -> Iterator[bytes]:
+def _marks(key: int, truncation: Frame, intern: Any) -> Iterator[bytes]:
     if key < 0:
         yield intern(truncation, 0, 0)

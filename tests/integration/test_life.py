@@ -1,0 +1,409 @@
+"""Beginnings and ends: fork, exec, signals, kills, exit codes, pauses, and code objects that die while they are sampled."""
+
+import contextlib
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from truth import QUALIFIED
+
+import spprof
+
+TARGETS = Path(__file__).resolve().parent.parent / "targets"
+BURN = """
+import time
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: sum(range(1000))
+"""
+
+
+def names_of(profile):
+    return {frame.name for frames in profile.aggregate() for frame in frames}
+
+
+# ---- fork, exec, ends
+
+
+def test_a_forked_child_is_neither_profiled_nor_broken(run_python, tmp_path):
+    run_python("-c", BURN + f"""
+import os, spprof
+def parent_only(): burn(0.3)
+def child_only(): burn(0.3)
+def child_profiled(): burn(0.3)
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+burn(0.2)
+pid = os.fork()
+if pid == 0:
+    from spprof import _core
+    assert not _core.active() and not spprof.is_active()
+    child_only()
+    try: spprof.stop()
+    except spprof.NotActive: pass
+    else: os._exit(3)
+    spprof.start(1, "cpu", {str(tmp_path / "child.spprof")!r})
+    assert spprof.is_active()
+    child_profiled()
+    spprof.stop()
+    os._exit(7)
+parent_only()
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+spprof.stop()
+""")  # fmt: skip
+    parent, child = spprof.Profile.load(tmp_path / "out.spprof"), spprof.Profile.load(tmp_path / "child.spprof")
+    assert parent.warning is None and child.warning is None and parent.end and child.end
+    assert "parent_only" in names_of(parent) and not names_of(parent) & {"child_only", "child_profiled"}
+    assert "child_profiled" in names_of(child) and not names_of(child) & {"child_only", "parent_only"}
+    assert child.header["pid"] != parent.header["pid"]
+
+
+def test_multiprocessing_by_fork(run_python, tmp_path):
+    ran = run_python("-c", BURN + f"""
+import multiprocessing, spprof
+def task(n):
+    burn(0.05)
+    return n * n
+def whole():
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        return pool.map(task, range(20))
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+print(whole())
+burn(0.1)
+spprof.stop()
+""")  # fmt: skip
+    assert ran.out.strip() == str([n * n for n in range(20)])
+    assert "task" not in names_of(ran.profile) and "burn" in names_of(ran.profile)
+
+
+def test_fork_from_a_thread_while_others_are_sampled(run_python, tmp_path):
+    """Each fork may come while the drain thread holds its lock: 100 of them."""
+    ran = run_python("-c", BURN + f"""
+import os, threading, spprof
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+threads = [threading.Thread(target=burn, args=(1.0,)) for _ in range(2)]
+for t in threads: t.start()
+codes = []
+for i in range(100):
+    pid = os.fork()
+    if pid == 0:
+        exec(compile("x = 1", "<child>", "exec"))
+        os._exit(0 if not spprof.is_active() else 1)
+    codes.append(os.waitpid(pid, 0)[1])
+for t in threads: t.join()
+spprof.stop()
+print(codes)
+""")  # fmt: skip
+    assert ran.out.strip() == str([0] * 100)
+    assert ran.profile.warning is None
+
+
+def test_exec_is_clean(run_python, tmp_path):
+    ran = run_python("-c", BURN + f"""
+import os, sys, spprof
+spprof.start(0.2, "cpu", {str(tmp_path / "out.spprof")!r})
+burn(0.3)
+more = "import os, time; [sum(range(1000)) for _ in range(30000)]; print(sorted(os.listdir('/proc/self/fd')))"
+os.execv(sys.executable, [sys.executable, "-c", more])
+""")  # fmt: skip
+    # A tick in the new program would kill it (SIGPROF's default); no descriptor of ours is left there. 3 is the listing's.
+    assert ran.out.strip() == str(["0", "1", "2", "3"])
+    assert "burn" in names_of(ran.profile)
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
+    out = tmp_path / "out.spprof"
+    reader, writer = os.pipe()
+    process = subprocess.Popen([sys.executable, TARGETS / "busy.py", out, mode, str(writer)], pass_fds=[writer])
+    os.close(writer)
+    first, last, buffer = None, 0, b""
+    # It is killed when it has worked for one second of its own monotonic clock.
+    while first is None or last - first < 1_000_000_000:
+        assert select.select([reader], [], [], 60)[0]
+        buffer += os.read(reader, 1 << 16)
+        whole = len(buffer) // 8 * 8
+        stamps = struct.unpack(f"{whole // 8}q", buffer[:whole])
+        buffer = buffer[whole:]
+        first, last = first or stamps[0], stamps[-1]
+    process.send_signal(getattr(signal, how))
+    while True:
+        more = os.read(reader, 1 << 16)
+        if not more:
+            break
+        buffer += more
+        whole = len(buffer) // 8 * 8
+        last = struct.unpack("q", buffer[whole - 8 : whole])[0] if whole else last
+        buffer = buffer[whole:]
+    os.close(reader)
+    assert process.wait(60) == -getattr(signal, how)
+    profile = spprof.Profile.load(out)
+    times = list(profile.column("time_ns"))
+    assert "burn" in names_of(profile)
+    if how == "SIGTERM":
+        assert profile.end is not None and profile.end["reason"] == "SIGTERM" and profile.warning is None
+    else:
+        assert profile.end is None
+    # 100 ms are promised; a machine that gives the drain thread no processor for as long again is not spprof's fault.
+    assert last - max(times) < 200_000_000
+    assert max(times) <= last + 50_000_000
+    assert len(times) > 300 or profile.clock == "timer"
+
+
+@pytest.mark.parametrize(
+    "code, expected",
+    [("os._exit(5)", 5), ("sys.exit(6)", 6), ("sys.exit('words')", 1), ("1 / 0", 1), ("os.abort()", -signal.SIGABRT), ("sys.exit()", 0)],
+)
+@pytest.mark.parametrize("way", ["api", "cli"])
+def test_exit_codes_and_what_they_leave(run_python, tmp_path, code, expected, way):
+    out = tmp_path / "out.spprof"
+    program = BURN + "import os, sys\nburn(0.4)\n" + code
+    if way == "api":
+        ran = run_python("-c", f"import spprof\nspprof.start(1, 'cpu', {str(out)!r})\n" + program, ok=False)
+    else:
+        ran = run_python("-m", "spprof", "run", "-o", out, "-c", program, ok=False)
+    assert ran.code == expected
+    assert "burn" in names_of(ran.profile)
+    if code not in ("os._exit(5)", "os.abort()"):
+        assert ran.profile.end is not None and ran.profile.warning is None
+
+
+def test_ctrl_c(tmp_path):
+    out = tmp_path / "out.spprof"
+    program = BURN + "print('go', flush=True)\nwhile True: burn(0.1)"
+    command = [sys.executable, "-m", "spprof", "run", "-o", str(out), "-c", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    assert process.stdout.readline() == "go\n"
+    # Enough for samples: it has to use 0.3 s of CPU.
+    stat = Path(f"/proc/{process.pid}/stat")
+    begin = int(stat.read_text().split()[13])
+    while int(stat.read_text().split()[13]) - begin < 0.3 * os.sysconf("SC_CLK_TCK"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT, "as python dies of an uncaught KeyboardInterrupt"
+    assert "KeyboardInterrupt" in err and "burn" in err
+    profile = spprof.Profile.load(out)
+    assert profile.end is not None and "burn" in names_of(profile)
+
+
+# ---- `spprof run TARGET` is `python TARGET`
+
+
+def both(arguments, cwd, stdin=b""):
+    """Exit code, stdout and stderr of `python ARGS` and of `spprof run ARGS`."""
+    results = []
+    for prefix in ([], ["-m", "spprof", "run", "--quiet", "-o", str(cwd / "p.spprof")]):
+        done = subprocess.run([sys.executable, *prefix, *map(str, arguments)], cwd=cwd, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        with contextlib.suppress(FileNotFoundError):
+            (cwd / "p.spprof").unlink()
+        results.append((done.returncode, done.stdout, done.stderr.decode()))
+    return results
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """argv.py as a script, a module, a package, a directory and a zip file."""
+    text = (TARGETS / "argv.py").read_text()
+    for path in ("script.py", "module.py", "package/__main__.py", "package/__init__.py", "package/sub.py", "folder/__main__.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text if not path.endswith("__init__.py") else "")
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("__main__.py", text)
+    return tmp_path
+
+
+WAYS = {
+    "script": ["script.py", "a", "--b", "-c", "-o"],
+    "absolute": [TARGETS / "argv.py"],
+    "module": ["-m", "module", "-m", "x"],
+    "package": ["-m", "package", "1"],
+    "submodule": ["-m", "package.sub"],
+    "code": ["-c", (TARGETS / "argv.py").read_text(), "a", "-b"],
+    "folder": ["folder", "z"],
+    "zip": ["archive.zip", "--help"],
+}
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_run_is_as_python(programs, way):
+    stdin = bytes(range(256)) * 300
+    plain, profiled = both(WAYS[way], programs, stdin)
+    assert plain[0] == 0 and plain[1].endswith(stdin[::-1])
+    assert profiled == plain
+
+
+RAISING = {
+    "nested": "def f():\n    g()\ndef g():\n    raise ValueError('é')\nf()\n",
+    "chained": "try:\n    {}['x']\nexcept KeyError as e:\n    raise RuntimeError('y') from e\n",
+    "syntax": "x = = 1\n",
+    "exit text": "import sys\nsys.exit('goodbye')\n",
+    "hook": "import sys\nsys.excepthook = lambda *a: print('hook', a[0].__name__)\n1 / 0\n",
+    "atexit": "import atexit\natexit.register(lambda: print('late'))\nraise SystemExit(4)\n",
+    "thread": "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='t')\nt.start()\nt.join()\nprint('on')\n",
+}
+
+
+@pytest.mark.parametrize("how", ["script", "code"])
+@pytest.mark.parametrize("case", sorted(RAISING))
+def test_tracebacks_are_as_pythons(tmp_path, case, how):
+    (tmp_path / "script.py").write_text(RAISING[case])
+    plain, profiled = both(["script.py"] if how == "script" else ["-c", RAISING[case]], tmp_path)
+    # `python script.py` shows the path as given, here and there absolute: both are right.
+    normal = [re.sub(r"0x[0-9a-f]+", "0x", text).replace(str(tmp_path) + os.sep, "") for text in (plain[2], profiled[2])]
+    assert profiled[:2] == plain[:2]
+    assert normal[1] == normal[0]
+
+
+def test_a_script_that_is_not_there(tmp_path):
+    plain, profiled = both(["missing.py"], tmp_path)
+    assert profiled[0] == plain[0] == 2
+    assert "missing.py" in profiled[2] and "Traceback" not in profiled[2]
+
+
+# ---- start, stop, pause
+
+
+def test_starting_twice_and_stopping_when_stopped_change_nothing(run_python, tmp_path):
+    run_python("-c", BURN + f"""
+import os, signal, spprof
+def fails(error, function, *args, **kwargs):
+    try: function(*args, **kwargs)
+    except error: return True
+for f in (spprof.stop, spprof.pause, spprof.resume): assert fails(spprof.NotActive, f)
+assert fails(spprof.CannotWrite, spprof.start, 1, "cpu", "/nowhere/x.spprof")
+assert fails(spprof.BadOption, spprof.start, 0.01)
+assert signal.getsignal(signal.SIGPROF) == signal.SIG_DFL and not spprof.is_active()
+before = sorted(os.listdir("/proc/self/fd")), os.listdir("/proc/self/task")
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+burn(0.2)
+taken = spprof.stats()["taken"]
+assert fails(spprof.AlreadyActive, spprof.start, 1, "wall", {str(tmp_path / "other.spprof")!r})
+assert not os.path.exists({str(tmp_path / "other.spprof")!r})
+burn(0.2)
+assert spprof.is_active() and spprof.stats()["taken"] > taken
+profile = spprof.stop()
+assert len(profile) >= spprof.stats()["taken"] > 0
+assert fails(spprof.NotActive, spprof.stop)
+assert len(spprof.Profile.load({str(tmp_path / "out.spprof")!r})) == len(profile)
+assert (sorted(os.listdir("/proc/self/fd")), os.listdir("/proc/self/task")) == before
+for mode in ("cpu", "wall") * 5:
+    spprof.start(1, mode); burn(0.02); spprof.stop()
+assert sorted(os.listdir("/proc/self/fd")) == before[0]
+""")  # fmt: skip
+
+
+@pytest.mark.parametrize("mode, clock", [("cpu", "auto"), ("cpu", "timer"), ("wall", "auto")])
+def test_pause_takes_no_samples_and_no_time(run_python, tmp_path, mode, clock):
+    ran = run_python("-c", BURN + f"""
+import json, spprof
+now = time.thread_time_ns if {mode!r} == "cpu" else time.monotonic_ns
+def first(): burn(0.5)
+def between(): burn(0.5)
+def second(): burn(0.5)
+spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r}, clock={clock!r})
+a = now(); first(); a = now() - a
+spprof.pause()
+p = time.monotonic_ns()
+between()
+q = time.monotonic_ns()
+spprof.resume()
+b = now(); second(); b = now() - b
+spprof.stop()
+print(json.dumps([a, b, p, q, spprof.stats()]))
+""")  # fmt: skip
+    a, b, p, q, stats = ran.json
+    profile = ran.profile
+    weights = dict.fromkeys(["first", "between", "second"], 0)
+    for sample in profile.samples():
+        assert not p < sample.timestamp_ns < q, "a sample in the pause"
+        for name in {f.name for f in sample.frames} & set(weights):
+            weights[name] += sample.weight_ns
+    assert weights["between"] == 0
+    # Resuming takes the drain thread up to 10 ms; the pause is no one's time.
+    assert weights["first"] == pytest.approx(a, rel=0.03)
+    assert b - 30_000_000 <= weights["second"] <= b * 1.01
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+
+
+# ---- code objects that die
+
+
+DYING = BURN + """
+import spprof, sys
+TEXT = "def f_{0}(n):\\n    return [k * k for k in range(n)]\\nfor _ in range(60): f_{0}(10)\\n"
+spprof.start(0.1, %r, %r)
+end = time.process_time() + 2
+i = 0
+while time.process_time() < end:
+    i += 1
+    exec(compile(TEXT.format(i), f"<file {i}>", "exec"), {})
+spprof.stop()
+print(i)
+"""
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_frames_of_dead_code_have_their_own_names(run_python, tmp_path, mode):
+    ran = run_python("-c", DYING % (mode, str(tmp_path / "out.spprof")))
+    made, checked = int(ran.out), set()
+    for frames in ran.profile.aggregate():
+        for frame in frames:
+            number = re.fullmatch(r"<file (\d+)>", frame.file)
+            if frame.name.startswith("f_"):
+                assert number and frame.name == f"f_{number[1]}", frame
+                assert frame.line in (1, 2) or frame is frames[-1]
+            elif number:
+                assert frame.name in ("<module>", "<listcomp>"), frame
+            if number:
+                assert 1 <= int(number[1]) <= made
+                checked.add(number[1])
+                assert len({f.file for f in frames if f.file.startswith("<file")}) == 1
+    assert len(checked) > min(200, made // 20)
+
+
+def test_odd_names(run_python, tmp_path):
+    """Names that are a subclass of str, long, empty, with line ends, not ASCII, lone surrogates: read or called unreadable."""
+    ran = run_python("-c", BURN + f"""
+import json, spprof, types
+class Name(str): pass
+def template():
+    for _ in range(3000): sum(range(100))
+names = ["é漢😀" * 5, "x" * 5000, "", "a;b\\nc", "\\ud800", Name("subclass")]
+functions = []
+for name in names:
+    try: code = template.__code__.replace(co_name=name, co_filename=name or "f")
+    except TypeError: continue
+    functions.append(types.FunctionType(code, globals()))
+spprof.start(0.2, "cpu", {str(tmp_path / "out.spprof")!r})
+end = time.process_time() + 1
+while time.process_time() < end:
+    for f in functions: f()
+spprof.stop()
+print(json.dumps([f.__code__.co_name for f in functions]))
+""")  # fmt: skip
+    found = names_of(ran.profile)
+    for name in ran.json:
+        assert name in found or (name == "subclass" and "<unreadable>" in found), repr(name)[:60]
+
+
+def test_columns_and_qualified_names_are_there_when_they_can_be(run_python, tmp_path):
+    ran = run_python("-c", BURN + f"""
+import spprof
+class Outer:
+    def method(self):
+        def inner(): burn(0.5)
+        inner()
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+Outer().method()
+spprof.stop()
+""")  # fmt: skip
+    qualnames = {f.qualname for frames in ran.profile.aggregate() for f in frames}
+    assert ("Outer.method.<locals>.inner" if QUALIFIED else "inner") in qualnames
