@@ -39,9 +39,7 @@ def bootstrap(rounds: Sequence, statistic: Callable[[Sequence], float], times: i
     """`statistic` of whole rounds, with the percentile interval of rounds drawn anew (the same draws each time)."""
     rng = random.Random(1)
     drawn = sorted(statistic(rng.choices(rounds, k=len(rounds))) for _ in range(times))
-    return Figure(
-        statistic(rounds), drawn[int(times * 0.025)], drawn[int(times * 0.975) - 1], len(rounds), len(rounds) >= 6
-    )
+    return Figure(statistic(rounds), drawn[int(times * 0.025)], drawn[int(times * 0.975) - 1], len(rounds), len(rounds) >= 6)
 
 
 def exactly(value: float) -> Figure:

@@ -43,9 +43,10 @@ def impossible(options: Options) -> List[Row]:
         wrong = sum(one["impossible"] for one in found.values())
         refused = sum(one["account"].get("validation_drops", 0) for one in found.values())
         expected = sum(one["account"]["expected"] for one in found.values())
+        truncated = sum(one["truncated"] for one in found.values())
         outside = sum(one["outside"] + one["unchecked"] for one in found.values())
         examples = [example for one in found.values() for example in one["examples"]][:3]
-        text = f"{wrong:,} of {checked:,} checked; refused by validation {refused / max(1, expected):.3%}, outside the graph {outside:,}"
+        text = f"{wrong:,} of {checked:,} checked; refused by validation {refused / max(1, expected):.3%}, truncated {truncated:,}, outside the graph {outside:,}"
         if examples:
             text += f"; for example {examples}"
         options.note(f"{python.name}: {text}")

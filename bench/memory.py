@@ -60,7 +60,9 @@ def growth(options: Options) -> List[Row]:
 def _bytes(options: Options, *words: str) -> Dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=child.WORK) as folder:
         file = Path(folder) / "bytes.spprof"
-        child.run(options.python.spprof("run", "-q", "--rate", "10000", "-o", str(file), *words), may_fail=True)
+        run = child.run(options.python.spprof("run", "-q", "--rate", "10000", "-o", str(file), *words), may_fail=True)
+        if run.status not in (0, 1):  # 1: mypy has found something to say
+            raise child.Failed(f"{words}: exit status {run.status}\n{run.stderr[-500:]}")
         return child.ask([options.python.path, child.TARGETS / "reading.py", file])
 
 
@@ -85,13 +87,19 @@ def bytes_a_sample(options: Options) -> List[Row]:
             pip = [str(child.WORK / "mypy-python/bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
             subprocess.run([*pip, *pure, "--target", str(folder), *MYPY], check=True, capture_output=True, text=True)
     except (subprocess.CalledProcessError, OSError) as error:
-        return [*rows, Row(goal, f"not measured: mypy could not be installed ({(error.stderr or str(error)).strip()[-200:]})", None)]
+        return [
+            *rows,
+            Row(goal, f"not measured: mypy could not be installed ({(error.stderr or str(error)).strip()[-200:]})", None),
+        ]
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [before])])
     try:
-        library = child.ask([options.python.path, "-c", "import json, sysconfig; print(json.dumps(sysconfig.get_path('stdlib')))"])
-        modules = ["asyncio"] if options.quick else ["asyncio", "email", "concurrent", "unittest", "json", "http", "logging"]
-        words = [str(Path(str(library)) / module) for module in modules]
+        library = child.ask(
+            [options.python.path, "-c", "import json, sysconfig; print(json.dumps(sysconfig.get_path('stdlib')))"]
+        )
+        modules = "asyncio email unittest json http logging concurrent multiprocessing idlelib importlib xml urllib".split()
+        words = [str(Path(str(library)) / module) for module in (modules[:1] if options.quick else modules)]
+        words = [word for word in words if Path(word).exists()]  # Debian keeps idlelib apart
         flags = ["--no-incremental", "--cache-dir", os.devnull, "--check-untyped-defs", "--no-error-summary"]
         with tempfile.TemporaryDirectory(dir=child.WORK) as copies:
             # Copies: mypy refuses to check a file of the standard library under its own name.

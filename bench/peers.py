@@ -65,7 +65,17 @@ def _py_spy(folder: Path, version: str, python: str, more: List[str]) -> Tool:
         python,
         (1000, 10000),
         lambda rate, file: [
-            str(folder / "py-spy"), "record", *more, "-r", str(rate), "-f", "raw", "-o", file, "--", python,
+            str(folder / "py-spy"),
+            "record",
+            *more,
+            "-r",
+            str(rate),
+            "-f",
+            "raw",
+            "-o",
+            file,
+            "--",
+            python,
         ],
         lambda file: _in_work(_collapsed(file)),
         _collapsed,
@@ -131,7 +141,13 @@ def _scalene(folder: Path, version: str, python: str) -> Tool:
         python,
         (1000,),
         lambda rate, file: [
-            str(folder / "scalene"), "run", "--cpu-only", "--cpu-sampling-rate", str(1 / rate), "-o", file,
+            str(folder / "scalene"),
+            "run",
+            "--cpu-only",
+            "--cpu-sampling-rate",
+            str(1 / rate),
+            "-o",
+            file,
         ],
         None,
         None,
@@ -145,7 +161,16 @@ def _tachyon(python: str, version: str, more: List[str]) -> Tool:
         python,
         (1000, 10000),
         lambda rate, file: [
-            python, "-m", "profiling.sampling", "run", *more, "-r", str(rate), "--collapsed", "-o", file,
+            python,
+            "-m",
+            "profiling.sampling",
+            "run",
+            *more,
+            "-r",
+            str(rate),
+            "--collapsed",
+            "-o",
+            file,
         ],
         lambda file: _in_work(_collapsed(file)),
         _collapsed,
@@ -163,7 +188,7 @@ def _found(options: Options) -> Tuple[List[Tool], List[str]]:
     ):
         try:
             folder = venv(options.python.path, f"peer-{package}", package, *more)
-            told = "import importlib.metadata as m, json; print(json.dumps(m.version({!r})))".format(package)
+            told = f"import importlib.metadata as m, json; print(json.dumps(m.version({package!r})))"
             version = str(child.ask([folder / "python", "-c", told]))
             tools += make(folder, version, str(folder / "python"))
         except (subprocess.CalledProcessError, OSError, child.Failed) as error:
@@ -186,7 +211,7 @@ def _run(tool: Tool, rate: int, words: List[str]) -> child.Run:
         cut = ["---"] if tool.name.startswith("scalene") else []
         run = child.run([*tool.command(rate, file), words[0], *cut, *words[1:]], may_fail=True)
         if "began_ns" not in run.says:
-            raise child.Failed(f"{tool.name}: exit status {run.status}\n{run.stderr[-500:]}")
+            raise child.Failed(f"the program did not run to its end under it (exit status {run.status}): {run.stderr[-300:]!r}")
         run.says["samples"] = tool.samples(file) if tool.samples else None
         if tool.stacks:
             run.says["chains"] = _judge(tool.stacks(file))
@@ -239,10 +264,14 @@ def peers(options: Options) -> List[Row]:
         for rate in tool.rates:
             name = f"{tool.name} {rate}"
             title = f"{tool.name} {tool.version} at {rate:,} Hz".replace("  ", " ")
-            if name in broken:
-                rows.append(Row(title, f"failed: {broken[name].strip().splitlines()[-1]}", None, {"error": broken[name]}))
+            good = [one for one in done if one[name].says]
+            if not good:
+                rows.append(Row(title, f"failed: {broken[name].strip()[:300]}", None, {"error": broken[name]}))
                 continue
-            rows.append(_compare(title, tool, rate, name, done))
+            row = _compare(title, tool, rate, name, good)
+            if len(good) < len(done):
+                row = row._replace(measured=f"{row.measured}; failed in {len(done) - len(good)} of {len(done)} rounds")
+            rows.append(row)
             options.note(f"{title}: {rows[-1].measured}")
     return rows + [Row(one.split(":")[0], "skipped: " + one.split(":", 1)[1].strip(), None) for one in missing]
 
@@ -264,7 +293,10 @@ def _compare(title: str, tool: Tool, rate: int, name: str, done: List[Dict[str, 
         text += f", samples / expected {got.value:.2f}"
         raw["samples"] = got.json()
     if tool.stacks:
-        judged = _run(tool, rate, [str(chains.write()), "3"]).says["chains"]
+        try:
+            judged = _run(tool, rate, [str(chains.write()), "3"]).says["chains"]
+        except (child.Failed, OSError, subprocess.CalledProcessError) as error:
+            return Row(title, f"{text}, impossible stacks not measured: {error}"[:500], None, raw)
         share = judged.get("impossible", 0) / max(1, judged.get("all", 0))
         text += f", impossible stacks {share:.1%} of {judged.get('all', 0):,}"
         raw["chains"] = judged

@@ -1,6 +1,7 @@
 """edges.py PROFILE SOURCE: checks every stack of a .spprof file against the calls that the comments of SOURCE allow.
 
-Prints JSON: `checked` samples, `impossible` ones, `outside` (no frame of SOURCE: start-up, thread bootstrap), `examples`.
+Prints JSON: `checked` samples, `impossible` ones, `truncated` ones (marked so in the file: the root is missing, the rest is checked),
+`outside` (no frame of SOURCE: start-up, thread bootstrap), `unchecked` (below a line that allows all), `examples`.
 A stack is impossible if its first frame of SOURCE is not a root, if a frame's line is not in its function, or if a line calls a
 function that its comment does not name."""
 
@@ -13,8 +14,9 @@ from collections import Counter
 
 from spprof import _core
 
-# Frames that may stand above the program: who starts programs and threads.
-LAUNCHERS = re.compile(r"spprof/|runpy|threading\.py|contextlib\.py")
+# Weak references to dead threads are cleared wherever the last reference happens to go.
+ANYWHERE = re.compile(r"\b_?weakref(set)?\b")
+TRUNCATED = 1  # a sample's flag
 GOOD, OUTSIDE, UNCHECKED = "good", "outside", "unchecked"
 
 
@@ -53,8 +55,8 @@ class Graph:
         return set().union(*(called for at, called in self.calls.items() if any(a <= at <= b for a, b in spans)))
 
 
-def judge(data, graph):
-    """For each node of the trie: GOOD, OUTSIDE, UNCHECKED, or a text that says what is impossible."""
+def judge(data, graph, any_root):
+    """For each node of the trie: GOOD, OUTSIDE, UNCHECKED, or a text that says what is impossible. `any_root`: the root may be cut off."""
     strings = data["strings"]
     names, files = array("I", data["code_name"]), array("I", data["code_file"])
     codes, lines = array("I", data["frame_code"]), array("i", data["frame_line"])
@@ -70,7 +72,7 @@ def judge(data, graph):
         elif above == OUTSIDE:
             if not ours:
                 verdict = OUTSIDE
-            elif name in graph.roots and graph.holds(name, line):
+            elif (any_root or name in graph.roots) and graph.holds(name, line):
                 verdict = GOOD
             else:
                 verdict = f"{name}:{line} as root"
@@ -78,13 +80,13 @@ def judge(data, graph):
             from_frame = frames[parents[node]]
             from_line = lines[from_frame]
             allowed = graph.allowed(strings[names[codes[from_frame]]], from_line)
-            if "*" in allowed:
+            if "*" in allowed or (not ours and ANYWHERE.search(file)):
                 verdict = UNCHECKED
             elif ours and name in allowed and graph.holds(name, line):
                 verdict = GOOD
             else:
                 caller = strings[names[codes[from_frame]]]
-                verdict = f"{caller}:{from_line} > {name}:{line}"
+                verdict = f"{caller}:{from_line} > {name}:{line}" + ("" if ours else f" of {file}")
         verdicts.append(verdict)
     return verdicts
 
@@ -92,16 +94,19 @@ def judge(data, graph):
 def main(profile, source):
     with open(profile, "rb") as file:
         data = _core.read(file.read())
-    verdicts = judge(data, Graph(source))
-    counted = Counter()
-    for stack, count in zip(array("I", data["stack"]), array("I", data["count"])):
-        counted[verdicts[stack]] += count
+    graph = Graph(source)
+    whole, cut = judge(data, graph, False), judge(data, graph, True)
+    counted, truncated = Counter(), 0
+    for stack, count, flags in zip(array("I", data["stack"]), array("I", data["count"]), data["flags"]):
+        counted[(cut if flags & TRUNCATED else whole)[stack]] += count
+        truncated += count * (flags & TRUNCATED)
     good, outside, unchecked = (counted.pop(key, 0) for key in (GOOD, OUTSIDE, UNCHECKED))
     impossible = sum(counted.values())
     json.dump(
         {
             "checked": good + impossible,
             "impossible": impossible,
+            "truncated": truncated,
             "outside": outside,
             "unchecked": unchecked,
             "stacks": len(data["node_parent"]) // 4,

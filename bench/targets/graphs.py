@@ -89,7 +89,7 @@ def generators():
         leaf(x)  # -> leaf
     sum(leaf(x) for x in range(5))  # -> <genexpr> leaf
     [leaf(x) for x in range(5)]  # -> <listcomp> leaf
-    half = counts(5)
+    half = counts(5)  # -> counts
     next(half)  # -> counts
     half.close()  # -> counts
     coroutine = waits(6)  # -> waits

@@ -4,6 +4,7 @@ import sys
 import time
 
 import says
+
 import spprof
 
 

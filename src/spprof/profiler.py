@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, AsyncIterator, Callable, Generator, Optional, Type, TypeVar, Union, cast, overload
 
 from . import api
+from .errors import AlreadyActive
 from .model import Profile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -63,11 +64,14 @@ class _Call:
 
     def __init__(self, wrapper: Any, options: dict[str, Any]) -> None:
         self.wrapper = wrapper
-        self.profiler = None if api.is_active() else Profiler(**options)
+        self.profiler: Optional[Profiler] = Profiler(**options)
 
     def __enter__(self) -> None:
-        if self.profiler:
+        assert self.profiler is not None
+        try:
             self.profiler.start()
+        except AlreadyActive:
+            self.profiler = None
 
     def __exit__(self, *error: object) -> None:
         if self.profiler:

@@ -199,8 +199,8 @@ static void damaged(void) {
     unsigned long long random = 5;
     const char *why;
     for (size_t n = 0; n < file_n; n++) {
-        file[n] ^= (uint8_t)(1 + check_random(&random) % 255);
         uint8_t was = file[n];
+        file[n] ^= (uint8_t)(1 + check_random(&random) % 255);
         spp_profile p;
         if (spp_read(file, file_n, &p, &why) != 0) {
             CHECK(n < 8);
@@ -211,8 +211,6 @@ static void damaged(void) {
         }
         spp_profile_free(&p);
         file[n] = was;
-        random -= 0x9E3779B97F4A7C15u; /* draws the same number again: puts the byte back */
-        file[n] ^= (uint8_t)(1 + check_random(&random) % 255);
     }
     whole();
 }

@@ -149,3 +149,17 @@ def test_the_account_closes(run):
     # of which the profiler's own thread is a part.
     if run.mode == "cpu":
         assert sum(run.profile.column("weight_ns")) <= stats["cpu_ns"] * 1.001
+
+
+def test_timestamps_are_on_the_monotonic_clock(run):
+    """Each sample of a phase was taken in that phase, to the microsecond that the file keeps."""
+    phases, n = run.said["phases"], 0
+    for sample in run.profile.samples():
+        own = {f.name for f in sample.frames} & {"alternate_a", "alternate_b"}
+        if own:
+            n += 1
+            at = sample.timestamp_ns
+            inside = [i for i, (begin, end) in enumerate(phases) if begin - 2000 <= at <= end + 2000]
+            name = "alternate_" + "ab"[inside[0] % 2] if inside else "no phase"
+            assert {name} == own, f"{at}: {own}; nearest begins {min((b - at for b, _ in phases), key=abs)} ns later"
+    assert n > 50

@@ -145,18 +145,45 @@ def asleep():
         time.sleep(0.05)
 
 
+gate = threading.Event()
+
+
+def gated(function):
+    gate.wait()  # until it was found: what a thread runs before that is counted, not sampled (test_threads.py)
+    timed(function)
+
+
 def threads():
-    all = [threading.Thread(target=timed, args=(f,), name=f.__name__) for f in (thread_six, thread_three, thread_one, asleep)]
+    all = [threading.Thread(target=gated, args=(f,), name=f.__name__) for f in (thread_six, thread_three, thread_one, asleep)]
     for thread in all:
         thread.start()
+    time.sleep(0.4)
+    gate.set()
     for thread in all:
         thread.join()
 
 
-CASES = [functions, lines, kernel, loop, bursts, threads]
+def alternate_a(end):
+    early(end)
+
+
+def alternate_b(end):
+    late(end)
+
+
+def alternate():
+    """Notes when each of many short phases began and ended, on the clock of timestamps."""
+    for i in range(100):
+        begin = time.monotonic_ns()
+        (alternate_a, alternate_b)[i % 2](now() + 3_000_000)
+        phases.append((begin, time.monotonic_ns()))
+
+
+phases = []
+CASES = [functions, lines, kernel, loop, bursts, threads, alternate]
 spprof.start(INTERVAL, MODE, OUT, clock=CLOCK)
 for case in CASES:
     timed(case)
 spprof.stop()
 line = {text.split("# ")[1].strip(): i for i, text in enumerate(open(__file__), 1) if text.strip().endswith(("tenths", "tenth")) and "for _" in text}
-print(json.dumps({"took": took, "lines": line, "stats": spprof.stats(), "uid": os.getuid()}))
+print(json.dumps({"took": took, "lines": line, "phases": phases, "stats": spprof.stats(), "uid": os.getuid()}))

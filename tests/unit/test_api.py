@@ -100,7 +100,8 @@ def pause_me(seconds):
 
 
 def test_thread_names():
-    early = threading.Thread(target=burn, args=(0.2,), name="early")
+    over = threading.Event()
+    early = threading.Thread(target=lambda: (burn(0.2), over.wait()), name="early")
     early.start()
     spprof.start()
     late = threading.Thread(target=burn, args=(0.1,), name="late")
@@ -109,6 +110,7 @@ def test_thread_names():
     early.name = "renamed"
     burn()
     profile = spprof.stop()
+    over.set()
     early.join()
     assert {"renamed", "late", "MainThread"} <= {thread.name for thread in profile.threads if thread.samples}
 

@@ -1,0 +1,299 @@
+/* The walker on made-up memory (layout_313.h): whatever the frames are, it gives a true stack, a loss or a truncation; never a
+ * fault, never more than was asked for. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "check.h"
+#include "core/frames.h"
+#include "os/os.h"
+#include "py/layout.h"
+
+#if SPP_L_CHAIN == 3
+#define MEMORY (4u << 20)
+#define DEEP 10000u
+#define FRAME 88u /* a frame with two locals */
+
+static uint8_t *memory, *pristine; /* tstate | codes | generators | C stack | old chunk | new chunk */
+static uintptr_t tstate, codes, generators, stack, old_chunk, chunk, unmapped;
+
+static void set(uintptr_t at, uint64_t value) { memcpy((void *)at, &value, sizeof value); }
+static void set_byte(uintptr_t at, uint8_t value) { *(uint8_t *)at = value; }
+
+static uintptr_t code(uint32_t i) { return codes + i % 16 * 1024; }
+static uintptr_t frame_at(uint32_t i) { return chunk + SPP_L_CHUNK_DATA + 8 + i * FRAME; } /* 0 is the root's */
+
+static void make_frame(uintptr_t frame, uint32_t i, uintptr_t previous, uint8_t owner) {
+    memset((void *)frame, 0, SPP_L_FRAME_SIZE);
+    set(frame + SPP_L_FRAME_CODE, code(i));
+    set(frame + SPP_L_FRAME_PREVIOUS, previous);
+    set(frame + SPP_L_FRAME_INSTR, code(i) + SPP_L_CODE_BYTECODE + 2 * (i % 50));
+    set_byte(frame + SPP_L_FRAME_OWNER, owner);
+}
+
+static void make_entry(uintptr_t frame, uintptr_t previous) {
+    memset((void *)frame, 0, SPP_L_FRAME_SIZE);
+    set(frame + SPP_L_FRAME_CODE, spp_py.none);
+    set(frame + SPP_L_FRAME_PREVIOUS, previous);
+    set_byte(frame + SPP_L_FRAME_OWNER, SPP_L_OWNER_ENTRY_MIN);
+}
+
+static void make_chunk(uintptr_t at, uintptr_t previous, uint64_t size, uint64_t top_words) {
+    set(at + SPP_L_CHUNK_PREVIOUS, previous);
+    set(at + SPP_L_CHUNK_SIZE, size);
+    set(at + SPP_L_CHUNK_TOP, top_words);
+}
+
+/* `n` frames, one calling the next, all in one chunk. */
+static void make_chain(uint32_t n) {
+    memcpy(memory, pristine, MEMORY);
+    make_chunk(chunk, 0, MEMORY / 2, 0);
+    for (uint32_t i = 0; i < n; i++) make_frame(frame_at(i), i, i ? frame_at(i - 1) : 0, SPP_L_OWNED_BY_THREAD);
+    set(tstate + SPP_L_TS_FRAME, frame_at(n - 1));
+    set(tstate + SPP_L_TS_CHUNK, chunk);
+    set(tstate + SPP_L_TS_TOP, frame_at(n));
+}
+
+static void set_up(void) {
+    memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pristine = malloc(MEMORY);
+    void *hole = mmap(NULL, 1 << 16, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && hole != MAP_FAILED);
+    unmapped = (uintptr_t)hole + 4096;
+    tstate = (uintptr_t)memory;
+    codes = tstate + 4096;
+    generators = codes + 16 * 1024;
+    stack = generators + 65536;
+    old_chunk = stack + 65536;
+    chunk = old_chunk + 65536;
+    spp_py.code_type = unmapped + 8;
+    spp_py.gen_type = unmapped + 16;
+    spp_py.coro_type = unmapped + 24;
+    spp_py.async_gen_type = unmapped + 32;
+    spp_py.none = unmapped + 40;
+    for (uint32_t i = 0; i < 16; i++) {
+        set(code(i) + SPP_L_OB_TYPE, spp_py.code_type);
+        set(code(i) + SPP_L_OB_SIZE, 60); /* units: 120 bytes */
+    }
+    memcpy(pristine, memory, MEMORY);
+}
+
+static spp_frame found[SPP_DEPTH_MAX + 1];
+
+static enum spp_loss walk(bool other, uint32_t max, uint32_t *depth, uint32_t *marks) {
+    spp_walk w = {.tstate = tstate, .sp = stack, .stack_end = stack + 65536, .epoch = 1, .out = found, .max = max};
+    found[max] = 0x5afe; /* nothing is written behind the end */
+    enum spp_loss loss = other ? spp_frames_other(&w) : spp_frames_own(&w);
+    CHECK_EQUAL(found[max], 0x5afe);
+    CHECK(w.depth <= max);
+    *depth = w.depth;
+    *marks = w.marks;
+    return loss;
+}
+
+/* The same answer from inside and from outside. */
+#define WALKS(max, loss_, depth_, marks_)                        \
+    do {                                                         \
+        for (int other = 0; other < 2; other++) {                \
+            uint32_t depth, marks;                               \
+            CHECK_EQUAL(walk(other, max, &depth, &marks), loss_); \
+            if ((loss_) != SPP_LOSS_NONE) continue;              \
+            CHECK_EQUAL(depth, depth_);                          \
+            CHECK_EQUAL(marks, marks_);                          \
+        }                                                        \
+    } while (0)
+
+static void true_stacks(void) {
+    make_chain(5);
+    WALKS(512, SPP_LOSS_NONE, 5, 0);
+    for (uint32_t i = 0; i < 5; i++) { /* leaf first */
+        CHECK_EQUAL(spp_frame_code(found[i]), code(4 - i));
+        CHECK_EQUAL(spp_frame_offset(found[i]), 2 * (4 - i));
+    }
+    /* An entry frame on the C stack is passed over. */
+    make_entry(stack + 4096, frame_at(1));
+    set(frame_at(2) + SPP_L_FRAME_PREVIOUS, stack + 4096);
+    WALKS(512, SPP_LOSS_NONE, 5, 0);
+    CHECK_EQUAL(spp_frame_code(found[3]), code(1));
+    /* A generator's frame in the middle. */
+    uintptr_t generator = generators + 256, frame = generator + SPP_L_GEN_IFRAME;
+    set(generator + SPP_L_OB_TYPE, spp_py.gen_type);
+    make_frame(frame, 9, frame_at(3), SPP_L_OWNED_BY_GENERATOR);
+    set(frame_at(4) + SPP_L_FRAME_PREVIOUS, frame);
+    WALKS(512, SPP_LOSS_NONE, 6, 0);
+    CHECK_EQUAL(spp_frame_code(found[1]), code(9));
+    /* No thread state, no frame. */
+    make_chain(3);
+    set(tstate + SPP_L_TS_FRAME, 0);
+    WALKS(512, SPP_LOSS_NONE, 0, 0);
+    /* Two chunks: the newer one's first frame calls back into the older one. */
+    make_chain(3);
+    uintptr_t first = old_chunk + SPP_L_CHUNK_DATA + 8;
+    make_frame(first, 7, 0, SPP_L_OWNED_BY_THREAD);
+    make_frame(first + FRAME, 8, first, SPP_L_OWNED_BY_THREAD);
+    make_chunk(old_chunk, 0, 65536, (first + 2 * FRAME - old_chunk - SPP_L_CHUNK_DATA) / 8);
+    set(chunk + SPP_L_CHUNK_PREVIOUS, old_chunk);
+    set(frame_at(0) + SPP_L_FRAME_PREVIOUS, first + FRAME);
+    WALKS(512, SPP_LOSS_NONE, 5, 0);
+    CHECK_EQUAL(spp_frame_code(found[3]), code(8));
+    CHECK_EQUAL(spp_frame_code(found[4]), code(7));
+    /* Back to the newer chunk: no. */
+    set(first + SPP_L_FRAME_PREVIOUS, frame_at(0));
+    WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+}
+
+static void deep_stacks(void) {
+    make_chain(DEEP);
+    WALKS(512, SPP_LOSS_NONE, 512, SPP_SAMPLE_TRUNCATED);
+    WALKS(SPP_DEPTH_MAX, SPP_LOSS_NONE, SPP_DEPTH_MAX, SPP_SAMPLE_TRUNCATED);
+    CHECK_EQUAL(spp_frame_code(found[0]), code(DEEP - 1));
+    WALKS(1, SPP_LOSS_NONE, 1, SPP_SAMPLE_TRUNCATED);
+    make_chain(512);
+    WALKS(512, SPP_LOSS_NONE, 512, 0); /* just fits */
+    /* The root part is missing: the last frame is not the first of the chunk. */
+    make_chain(5);
+    set(frame_at(2) + SPP_L_FRAME_PREVIOUS, 0);
+    WALKS(512, SPP_LOSS_NONE, 3, SPP_SAMPLE_TRUNCATED);
+}
+
+static void cycles(void) {
+    make_chain(5);
+    set(frame_at(2) + SPP_L_FRAME_PREVIOUS, frame_at(2));
+    WALKS(512, SPP_LOSS_bad_order, 0, 0);
+    make_chain(5);
+    set(frame_at(1) + SPP_L_FRAME_PREVIOUS, frame_at(3));
+    WALKS(512, SPP_LOSS_bad_order, 0, 0);
+    /* An entry frame, and a generator, that is its own caller: cut after a bounded time. */
+    make_chain(5);
+    make_entry(stack + 64, stack + 64);
+    set(frame_at(2) + SPP_L_FRAME_PREVIOUS, stack + 64);
+    WALKS(512, SPP_LOSS_NONE, 3, SPP_SAMPLE_TRUNCATED);
+    make_chain(5);
+    uintptr_t generator = generators + 512, frame = generator + SPP_L_GEN_IFRAME;
+    set(generator + SPP_L_OB_TYPE, spp_py.coro_type);
+    make_frame(frame, 3, frame, SPP_L_OWNED_BY_GENERATOR);
+    set(tstate + SPP_L_TS_FRAME, frame);
+    WALKS(512, SPP_LOSS_NONE, 512, SPP_SAMPLE_TRUNCATED);
+    /* Chunks in a ring. */
+    make_chain(5);
+    make_chunk(chunk, old_chunk, MEMORY / 2, 0);
+    make_chunk(old_chunk, chunk, 65536, 0);
+    set(frame_at(0) + SPP_L_FRAME_PREVIOUS, generators + 8192);
+    WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+}
+
+static void broken_frames(void) {
+    for (uint32_t bit = 0; bit < 3; bit++) {
+        make_chain(5);
+        set(tstate + SPP_L_TS_FRAME, frame_at(4) | 1u << bit); /* misaligned, or tagged */
+        WALKS(512, SPP_LOSS_bad_frame, 0, 0);
+        make_chain(5);
+        set(frame_at(2) + SPP_L_FRAME_PREVIOUS, frame_at(1) | 1u << bit);
+        WALKS(512, SPP_LOSS_bad_frame, 0, 0);
+        make_chain(5);
+        set(frame_at(2) + SPP_L_FRAME_CODE, code(2) | 1u << bit); /* 3.13 does not tag its code pointers */
+        WALKS(512, SPP_LOSS_bad_code, 0, 0);
+    }
+    make_chain(5);
+    set_byte(frame_at(3) + SPP_L_FRAME_OWNER, SPP_L_OWNED_BY_GENERATOR);
+    WALKS(512, SPP_LOSS_bad_owner, 0, 0);
+    make_chain(5);
+    set(frame_at(3) + SPP_L_FRAME_CODE, 0);
+    WALKS(512, SPP_LOSS_bad_code, 0, 0);
+    make_chain(5);
+    set(code(2) + SPP_L_OB_TYPE, spp_py.gen_type);
+    WALKS(512, SPP_LOSS_bad_code, 0, 0);
+    make_chain(5);
+    set(frame_at(4) + SPP_L_FRAME_INSTR, code(4) + SPP_L_CODE_BYTECODE + 120); /* just behind the last instruction */
+    WALKS(512, SPP_LOSS_bad_offset, 0, 0);
+    set(frame_at(4) + SPP_L_FRAME_INSTR, code(4) + SPP_L_CODE_BYTECODE + 118);
+    WALKS(512, SPP_LOSS_NONE, 5, 0);
+    set(frame_at(4) + SPP_L_FRAME_INSTR, code(4) + SPP_L_CODE_BYTECODE - 4);
+    WALKS(512, SPP_LOSS_bad_offset, 0, 0);
+    /* An entry frame that holds a code object is none. */
+    make_chain(5);
+    make_entry(stack + 64, frame_at(1));
+    set(stack + 64 + SPP_L_FRAME_CODE, code(1));
+    set(frame_at(2) + SPP_L_FRAME_PREVIOUS, stack + 64);
+    WALKS(512, SPP_LOSS_bad_owner, 0, 0);
+    /* A generator that is none. */
+    make_chain(5);
+    make_frame(generators + 256 + SPP_L_GEN_IFRAME, 3, 0, SPP_L_OWNED_BY_GENERATOR);
+    set(tstate + SPP_L_TS_FRAME, generators + 256 + SPP_L_GEN_IFRAME);
+    WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+}
+
+/* Addresses at which nothing is. The first frame is read by the handler only after it was probed; further ones were linked by
+ * a frame that held, so 3.13+ trusts them: those only from outside. */
+static void unmapped_frames(void) {
+    static const uintptr_t near[] = {0, 8, 4096};
+    for (size_t i = 0; i < 3; i++) {
+        make_chain(5);
+        set(tstate + SPP_L_TS_FRAME, unmapped + near[i]);
+        WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+        make_chain(5);
+        set(tstate + SPP_L_TS_FRAME, 8 + near[i]); /* the first page */
+        WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+        uint32_t depth, marks;
+        make_chain(5);
+        set(frame_at(2) + SPP_L_FRAME_PREVIOUS, unmapped + near[i]);
+        CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
+        make_chain(5);
+        set(frame_at(2) + SPP_L_FRAME_CODE, unmapped + near[i]);
+        CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
+        make_chain(5);
+        set(tstate + SPP_L_TS_CHUNK, unmapped + near[i]);
+        CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
+    }
+    spp_walk w = {.tstate = unmapped, .out = found, .max = 512};
+    CHECK(spp_frames_other(&w) != SPP_LOSS_NONE);
+}
+
+/* Any field becomes any plausible or implausible value: only ever a loss or a bounded stack. */
+static void anything(void) {
+    unsigned long long random = 11;
+    for (int round = 0; round < 20000; round++) {
+        make_frame(frame_at(0), 0, 0, SPP_L_OWNED_BY_THREAD);
+        if (round % 16 == 0) {
+            make_chain(8);
+            make_entry(stack + 512, frame_at(2));
+            set(frame_at(3) + SPP_L_FRAME_PREVIOUS, stack + 512);
+        }
+        const uintptr_t values[] = {0, 1, 8, unmapped, unmapped - 4, frame_at(0), frame_at(5), frame_at(7) + 4, stack + 512, generators + 72,
+                                    chunk, old_chunk, code(1), spp_py.none, UINTPTR_MAX, UINTPTR_MAX - 7, 1ull << 63};
+        const uintptr_t fields[] = {tstate + SPP_L_TS_FRAME, tstate + SPP_L_TS_CHUNK, tstate + SPP_L_TS_TOP, chunk + SPP_L_CHUNK_PREVIOUS,
+                                    chunk + SPP_L_CHUNK_TOP, frame_at(4) + SPP_L_FRAME_PREVIOUS, frame_at(6) + SPP_L_FRAME_CODE,
+                                    frame_at(7) + SPP_L_FRAME_INSTR, frame_at(3) + SPP_L_FRAME_OWNER, stack + 512 + SPP_L_FRAME_PREVIOUS,
+                                    code(3) + SPP_L_OB_SIZE, code(5) + SPP_L_OB_TYPE};
+        uint64_t value = values[check_random(&random) % (sizeof values / sizeof *values)];
+        uintptr_t field = fields[check_random(&random) % (sizeof fields / sizeof *fields)];
+        if (field % 8) {
+            set_byte(field, (uint8_t)value);
+        } else {
+            set(field, value);
+        }
+        uint32_t depth, marks;
+        enum spp_loss loss = walk(true, 512, &depth, &marks);
+        CHECK(loss == SPP_LOSS_NONE || (loss >= 0 && loss <= SPP_LOSS_LAST_VALIDATION));
+        for (uint32_t i = 0; loss == SPP_LOSS_NONE && i < depth; i++) CHECK(spp_frame_code(found[i]) % 8 == 0 && spp_frame_code(found[i]) != 0);
+    }
+}
+
+int main(void) {
+    CHECK_EQUAL(spp_os_memory_init(), 0);
+    set_up();
+    true_stacks();
+    deep_stacks();
+    cycles();
+    broken_frames();
+    unmapped_frames();
+    anything();
+    free(pristine);
+    return check_done();
+}
+#else
+int main(void) {
+    printf("made for 3.13 and later\n");
+    return check_done();
+}
+#endif

@@ -1,0 +1,74 @@
+"""Speedscope files opened by the real speedscope in a real browser, offline, and checked against its own schema.
+
+Needs `make browser` (npm) and Chromium; with SPPROF_REQUIRE_BROWSER=1 their absence fails instead of skipping."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from spprof_file import Writer
+
+from spprof import Profile
+
+BROWSER = Path(__file__).resolve().parent.parent / "browser"
+SPEEDSCOPE = BROWSER / "node_modules" / "speedscope" / "dist" / "release"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+there = SPEEDSCOPE.exists() and CHROMIUM and shutil.which("node")
+if not there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
+    pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
+pytestmark = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
+
+
+def frame(name, line):
+    return (name, name, "/app/known.py", 1, line, line, 0, 4)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Two threads whose shares are known: main 6 ms in fast and 2 in slow, under root; worker 3 ms in <evil> "name"."""
+    writer = Writer()
+    root, fast, slow = frame("root", 1), frame("fast", 2), frame("slow", 3)
+    evil = frame('<script>"evil";\\name', 4)
+    for step in range(3):
+        writer.sample([root, fast], 6000 + 3000 * step, 2000)
+    writer.sample([root, slow], 18000, 2000)
+    writer.sample([evil], 9000, 3000, thread=1)
+    writer.json(b"T", [{"id": 0, "tid": 10, "name": "MainThread"}, {"id": 1, "tid": 11, "name": "worker"}])
+    writer.flush()
+    path = tmp_path / "known.speedscope.json"
+    Profile(writer.data).save(path, format="speedscope", lines=False)
+    return path
+
+
+def test_the_real_viewer_shows_threads_and_rows(saved, tmp_path):
+    loader = tmp_path / "load.js"
+    data = base64.b64encode(saved.read_bytes()).decode()
+    loader.write_text(f"speedscope.loadFileFromBase64({json.dumps(saved.name)}, {json.dumps(data)})")
+    done = subprocess.run(
+        ["node", str(BROWSER / "open.mjs"), str(SPEEDSCOPE), str(loader)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, env={**os.environ, "CHROMIUM": CHROMIUM},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    seen = json.loads(done.stdout)
+    assert seen["errors"] == []
+    assert seen["total"] == 2
+    assert [name.split(" (")[0] for name in seen["list"]] == ["MainThread", "worker"]
+    main, worker = (seen["rows"][name] for name in seen["profiles"])
+    assert sorted(main) == [  # total, self, symbol
+        ["2.00ms (25%)", "2.00ms (25%)", "slow"],
+        ["6.00ms (75%)", "6.00ms (75%)", "fast"],
+        ["8.00ms (100%)", "0.00ns (<0.01%)", "root"],
+    ]
+    assert worker == [["3.00ms (100%)", "3.00ms (100%)", '<script>"evil";\\name']]
+
+
+def test_the_schema_holds(saved):
+    import fastjsonschema
+
+    schema = json.loads((SPEEDSCOPE / "file-format-schema.json").read_text())
+    schema.pop("$schema", None)
+    fastjsonschema.compile(schema)(json.loads(saved.read_text()))
