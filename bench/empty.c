@@ -1,5 +1,6 @@
 /* The clocks of spprof with a handler that only counts: what a tick costs before any profiler does anything.
- * Loaded with ctypes by targets/says.py; arms the calling thread. Same signal, flags and attributes as csrc/os/linux/trigger.c. */
+ * Loaded with ctypes by targets/says.py; arms the calling thread. Same signal, flags and attributes as csrc/os/linux/trigger.c.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -24,7 +24,7 @@ class Row(NamedTuple):
     goal: str
     measured: str
     met: Optional[bool]
-    raw: Dict[str, Any] = {}
+    raw: Optional[Dict[str, Any]] = None
 
 
 Subject = Callable[[Options], List[Row]]

@@ -46,7 +46,8 @@ def impossible(options: Options) -> List[Row]:
         truncated = sum(one["truncated"] for one in found.values())
         outside = sum(one["outside"] + one["unchecked"] for one in found.values())
         examples = [example for one in found.values() for example in one["examples"]][:3]
-        text = f"{wrong:,} of {checked:,} checked; refused by validation {refused / max(1, expected):.3%}, truncated {truncated:,}, outside the graph {outside:,}"
+        text = f"{wrong:,} of {checked:,} checked; "
+        text += f"refused by validation {refused / max(1, expected):.3%}, truncated {truncated:,}, outside the graph {outside:,}"
         if examples:
             text += f"; for example {examples}"
         options.note(f"{python.name}: {text}")

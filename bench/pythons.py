@@ -30,7 +30,7 @@ def version_if_able(path: str) -> Optional[str]:
 
 def choose(asked: Optional[str]) -> Python:
     """`--python`, else one with spprof: this one, the developers' .venv, the matrix' 3.12."""
-    candidates = [asked] if asked else [sys.executable, ROOT / ".venv/bin/python", *matrix(["3.12"]).values()]
+    candidates = [os.path.abspath(asked)] if asked else [sys.executable, ROOT / ".venv/bin/python", *matrix(["3.12"]).values()]
     for path in map(str, candidates):
         if os.path.exists(path):
             version = version_if_able(path)
@@ -57,18 +57,18 @@ def each(asked: Optional[str]) -> List[Python]:
     return able or [choose(None)]
 
 
-def venv(base: str, name: str, *packages: str, options: List[str] = []) -> Path:
+def venv(base: str, name: str, *packages: str) -> Path:
     """A virtual environment build/bench/NAME of `base` with packages from PyPI; returns its bin folder. Made once.
 
     Raises subprocess.CalledProcessError with pip's words if a package cannot be installed."""
     folder = WORK / name
     real = subprocess.run([base, "-c", "import sys; print(sys._base_executable)"], capture_output=True, text=True, check=True)
-    wanted = "\n".join([real.stdout.strip(), *options, *packages])
+    wanted = "\n".join([real.stdout.strip(), *packages])
     stamp = folder / "bench-wanted"
     if not stamp.exists() or stamp.read_text() != wanted:
         subprocess.run([real.stdout.strip(), "-m", "venv", "--clear", str(folder)], check=True, capture_output=True)
         if packages:
             pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *options, *packages], check=True, capture_output=True, text=True)
+            subprocess.run([*pip, *packages], check=True, capture_output=True, text=True)
         stamp.write_text(wanted)
     return folder / "bin"

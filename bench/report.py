@@ -22,7 +22,8 @@ def _table(result: Dict[str, Any]) -> List[str]:
     right = "root" if machine["root"] else "an unprivileged user"
     lines = [
         f"### {result['name']}",
-        f"`{result['command']}`, {result['when']} UTC, {result['seconds']} s, Python {result['python']}, commit {result['spprof']}; "
+        f"`{result['command']}`, {result['when']} UTC, {result['seconds']} s, "
+        f"Python {result['python']}, commit {result['spprof']}; "
         f"{machine['processor']}, {machine['processors']} processors, Linux {machine['kernel']}, as {right}, "
         f"perf_event_paranoid {machine['perf_event_paranoid']}, load before {machine['load_before']}."
         + (" **A quick run: it tells that the bench works, not how good the figures are.**" if result["quick"] else ""),

@@ -35,7 +35,7 @@ def run_python(tmp_path):
     def run(*args, ok=True, timeout=240, cwd=None, env=None, **options):
         result = subprocess.run(
             [sys.executable, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
-            cwd=cwd or tmp_path, env={**os.environ, **(env or {})}, universal_newlines=True, **options,
+            cwd=cwd or tmp_path, env={**os.environ, **(env or {})}, text=True, **options,
         )  # fmt: skip
         if ok:
             assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"

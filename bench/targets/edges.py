@@ -1,9 +1,9 @@
 """edges.py PROFILE SOURCE: checks every stack of a .spprof file against the calls that the comments of SOURCE allow.
 
-Prints JSON: `checked` samples, `impossible` ones, `truncated` ones (marked so in the file: the root is missing, the rest is checked),
-`outside` (no frame of SOURCE: start-up, thread bootstrap), `unchecked` (below a line that allows all), `examples`.
-A stack is impossible if its first frame of SOURCE is not a root, if a frame's line is not in its function, or if a line calls a
-function that its comment does not name."""
+Prints JSON: `checked` samples, `impossible` ones, `truncated` ones (marked so in the file: the root is missing, the rest
+is checked), `outside` (no frame of SOURCE: start-up, thread bootstrap), `unchecked` (below a line that allows all),
+`examples`. A stack is impossible if its first frame of SOURCE is not a root, if a frame's line is not in its function, or
+if a line calls a function that its comment does not name."""
 
 import ast
 import json
@@ -56,7 +56,9 @@ class Graph:
 
 
 def judge(data, graph, any_root):
-    """For each node of the trie: GOOD, OUTSIDE, UNCHECKED, or a text that says what is impossible. `any_root`: the root may be cut off."""
+    """For each node of the trie: GOOD, OUTSIDE, UNCHECKED, or a text that says what is impossible.
+
+    `any_root`: the root may be cut off."""
     strings = data["strings"]
     names, files = array("I", data["code_name"]), array("I", data["code_file"])
     codes, lines = array("I", data["frame_code"]), array("i", data["frame_line"])

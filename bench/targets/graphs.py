@@ -1,8 +1,8 @@
 """graphs.py PROGRAM CPU_SECONDS: programs whose call graph is fully known.
 
 Every line that calls says in a comment `-> ` which functions of this file it may call, callbacks included; `-> *` means
-that what is below is not checked. targets/edges.py reads these comments. A call is on one line. close() of a coroutine closes what it awaits
-first, without entering the outer ones: so CPython, and so the comment there."""
+that what is below is not checked. targets/edges.py reads these comments. A call is on one line. close() of a coroutine
+closes what it awaits first, without entering the outer ones: so CPython, and so the comment there."""
 
 import functools  # -> *
 import sys  # -> *
@@ -179,9 +179,10 @@ def callbacks():
     list(map(minus, range(10)))  # -> minus
     functools.reduce(plus, range(10))  # -> plus
     thing = Thing(3)  # -> __init__
-    thing.half  # -> half
-    thing[1]  # -> __getitem__
-    thing == 2  # -> __eq__
+    x = thing.half  # -> half
+    x = thing[1]  # -> __getitem__
+    x = thing == 2  # -> __eq__
+    return x
 
 
 # Threads: six that last and many that do not, with different work.

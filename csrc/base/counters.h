@@ -19,8 +19,8 @@
     X(overrun, "the kernel merged this tick with the next one (timer resolution or a late interrupt)") \
     X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")    \
     X(signals_blocked, "the thread blocks the signal")                                                 \
-    X(before_found, "the thread had not been found yet")                                               \
-    X(moved, "the thread started or stopped running while it was looked at")                           \
+    X(before_found, "the thread had not been found yet, or ended before its next tick")                \
+    X(moved, "threads came or went while a standing thread was looked up")                             \
     X(gone, "the thread ended before the signal reached it")
 
 enum spp_loss {

@@ -45,8 +45,6 @@ void spp_account_unseen(void) {
     if (spp_now.drain && spp_os_thread_cpu_ns(spp_os_worker_tid(spp_now.drain), &cpu) == 0) own += cpu;
     uint64_t process = spp_os_process_cpu_ns() - spp_now.start_process_cpu;
     uint64_t known = own + spp_now.ended_cpu;
-    /* A thread that was seen ran on for less than a tick after its last one, and then ended: half a tick each. */
-    known += spp_now.ended * spp_now.interval_ns / 2;
     /* Below two ticks it is the reading of the clocks one after the other. */
     if (process > known + 2 * spp_now.interval_ns + 1000000) {
         spp_now.ended_losses[SPP_LOSS_before_found] += (process - known) / spp_now.interval_ns;

@@ -20,9 +20,10 @@ typedef struct {
 
 /* Where thread states come from (module/tstate.c). Both without the GIL. */
 typedef struct {
-    uintptr_t (*own)(void);              /* of the calling thread; handler */
-    uintptr_t (*of_thread)(int32_t tid); /* of another thread, by guarded reads; 0: none or unknown */
-    uint64_t *births;                    /* the interpreter's count of thread states ever made, or NULL */
+    uintptr_t (*own)(void); /* of the calling thread; handler */
+    /* of another thread, by guarded reads; `last` is what it was last time, or 0. 0: none or unknown */
+    uintptr_t (*of_thread)(int32_t tid, uintptr_t last);
+    uint64_t *births; /* the interpreter's count of thread states ever made, or NULL */
 } spp_thread_states;
 
 /* Called with the GIL held or not, by one thread at a time. -1 with errno and *why. */

@@ -10,6 +10,8 @@ _Atomic uint32_t spp_threads_used;
 uint32_t *spp_cycles;
 _Atomic uint64_t spp_cycles_count;
 
+#define PATIENCE_MIN 8u /* see look() */
+
 /* A counter with one writer needs no locked instruction. */
 #define BUMP(counter, n) \
     atomic_store_explicit(&(counter), atomic_load_explicit(&(counter), memory_order_relaxed) + (n), memory_order_relaxed)
@@ -56,6 +58,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->until_sync = 0;
     thread->group_cpu = thread->cpu_start;
     thread->group_ticks = thread->in_user = 0;
+    thread->patience = PATIENCE_MIN;
     thread->random = (thread->last_ns ^ ((uint64_t)(uint32_t)tid << 32)) * 0x9E3779B97F4A7C15u | 1u;
     memset(thread->known, 0, sizeof thread->known);
     thread->ticks = thread->taken = thread->truncated = 0;
@@ -139,8 +142,20 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 }
 
 /* Looks of the remainder timer, 4 ms of CPU time each, after which time that no system call explains (our own signals, page
- * faults, interrupts) goes to what runs. */
-#define LOOKS_IN_USER 64u
+ * faults, interrupts) goes to what runs: four times as many as it last took to meet a system call. */
+#define PATIENCE_MAX 64u
+
+/* Handler. Whether this look may give the kernel's remainder to the stack that it finds. */
+static bool look(spp_thread *t, bool at_syscall) {
+    t->in_user++;
+    if (!at_syscall && t->in_user < t->patience) return false;
+    if (at_syscall) {
+        uint32_t patience = 4 * t->in_user;
+        t->patience = patience < PATIENCE_MIN ? PATIENCE_MIN : patience > PATIENCE_MAX ? PATIENCE_MAX : patience;
+    }
+    t->in_user = 0;
+    return true;
+}
 
 /* Handler. The weight of this tick: nanoseconds since the last sample, by the clock of the thread. `*new_given` is what
  * given_ns becomes if the sample is kept; if not, its time falls to the next one. Returns false if there is nothing to give. */
@@ -155,11 +170,7 @@ static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, u
         weigh_perf(t, now, weight, new_given);
         return true;
     }
-    if (kind == SPP_TICK_REMAINDER) {
-        t->in_user = context->at_syscall ? 0 : t->in_user + 1;
-        if (!context->at_syscall && t->in_user < LOOKS_IN_USER) return false;
-        t->in_user = 0;
-    }
+    if (kind == SPP_TICK_REMAINDER && !look(t, context->at_syscall)) return false;
     uint64_t cpu = spp_os_own_cpu_ns();
     *new_given = cpu > t->given_ns ? cpu : t->given_ns;
     *weight = *new_given - t->given_ns;

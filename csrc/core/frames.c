@@ -205,10 +205,9 @@ INLINE bool generator_holds(copies *c, uintptr_t frame, bool trusted) {
     uintptr_t type = word(c, generator + SPP_L_OB_TYPE);
     if (type != spp_py.gen_type && type != spp_py.coro_type && type != spp_py.async_gen_type) return false;
     if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_GENERATOR) return false;
-    /* Before 3.13 a generator that just finished keeps its frame but has lost its caller. */
-    if (SPP_L_CHAIN == 2 && (int8_t)byte(c, generator + (uintptr_t)SPP_L_GEN_STATE) != SPP_L_GEN_EXECUTING) {
-        return word(c, frame + SPP_L_FRAME_PREVIOUS) != 0;
-    }
+    /* A running generator has a caller. Without one it is being left: a yield clears `previous` first (3.12), or a finished
+     * generator lost it (3.11). */
+    if (word(c, frame + SPP_L_FRAME_PREVIOUS) == 0) return false;
     return true;
 }
 
@@ -222,7 +221,15 @@ INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
         *loss = SPP_LOSS_bad_cframe;
         return 0;
     }
-    return word(c, anchor + (uintptr_t)SPP_L_CFRAME_CURRENT);
+    uintptr_t frame = word(c, anchor + (uintptr_t)SPP_L_CFRAME_CURRENT);
+    /* A cframe is linked before it is filled in: no frame, though the data stack holds some. */
+    uintptr_t chunk = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
+    if (frame == 0 && chunk != 0 &&
+        (word(c, chunk + SPP_L_CHUNK_PREVIOUS) != 0 ||
+         word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP) > chunk + SPP_L_CHUNK_DATA + 8u)) {
+        *loss = SPP_LOSS_bad_cframe;
+    }
+    return frame;
 }
 
 /* Whether the walk's lowest data-stack frame is the first of the root chunk: nothing is missing below. Rule (d). */

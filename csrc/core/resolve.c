@@ -1,6 +1,7 @@
 #include "core/resolve.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 typedef struct {
     uint32_t code_id;
     int32_t first_line;
+    bool hidden; /* not the program's: see is_hidden */
     uint8_t *lines;
     uint32_t lines_n;
     uint32_t frames_n, frames_mask; /* open addressing by offset; mask + 1 slots */
@@ -123,13 +125,24 @@ static uint32_t new_live(void) {
     return live_n++;
 }
 
+#define HIDDEN SPP_MAP_NONE
+
+/* CPython's _Py_InitCleanup: a frame of the interpreter's own between a caller and the `__init__` of a class (3.13+), which
+ * tracebacks hide too. It is not exported everywhere; no code of a program is named and filed like it. */
+static bool is_hidden(const spp_code *code) {
+    static const char init[] = "__init__";
+    return code->name.n == sizeof init - 1 && code->file.n == sizeof init - 1 &&
+           memcmp(code->name.at, init, sizeof init - 1) == 0 && memcmp(code->file.at, init, sizeof init - 1) == 0;
+}
+
 static uint32_t adopt(uintptr_t address) {
     if (spp_code_read(address, &scratch) != 0) return SPP_MAP_NONE;
     uint32_t index = new_live();
     if (index == SPP_MAP_NONE) return SPP_MAP_NONE;
     live_code *code = &live[index];
     memset(code, 0, sizeof *code);
-    code->code_id = code_id(&scratch);
+    code->hidden = is_hidden(&scratch);
+    code->code_id = code->hidden ? 0 : code_id(&scratch);
     code->first_line = scratch.first_line;
     code->lines = malloc(scratch.lines.n ? scratch.lines.n : 1);
     if (code->lines != NULL && scratch.lines.n != 0) {
@@ -182,6 +195,7 @@ static uint32_t resolve_frame(uintptr_t address, uint32_t offset) {
     if (index == SPP_MAP_NONE) index = adopt(address);
     if (index == SPP_MAP_NONE) return unreadable_frame();
     live_code *code = &live[index];
+    if (code->hidden) return HIDDEN;
     if (code->frames != NULL) {
         uint32_t at = (offset + 1) * 2654435769u & code->frames_mask;
         for (; code->frames[at]; at = (at + 1) & code->frames_mask) {
@@ -202,9 +216,12 @@ static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_
     to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)marks << 16 | (uint64_t)count << 32;
     to[1] = time_ns;
     to[2] = weight_ns;
-    to[3] = depth;
-    for (uint32_t i = 0; i < depth; i++) to[4 + i] = ids[i];
-    out.samples.n += depth + 4;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < depth; i++) {
+        if (ids[i] != HIDDEN) to[4 + n++] = ids[i];
+    }
+    to[3] = n;
+    out.samples.n += n + 4;
     out.sample_count++;
     return 0;
 }

@@ -198,10 +198,10 @@ int spp_run_start(const spp_options *o, const spp_thread_states *states, const c
         return refuse(why, "the profile cannot be written");
     }
     if (o->clock == SPP_CLOCK_WALL) {
-        spp_now.sampler = spp_os_worker_start("spprof-sampler", spp_wall_body, NULL);
+        spp_now.sampler = spp_os_worker_start("spprof-sampler", true, spp_wall_body, NULL);
     }
     spp_watch_scan(true); /* before anything of this call costs the program time */
-    spp_now.drain = spp_os_worker_start("spprof-drain", drain_body, NULL);
+    spp_now.drain = spp_os_worker_start("spprof-drain", false, drain_body, NULL);
     if (spp_now.drain == NULL || (o->clock == SPP_CLOCK_WALL && spp_now.sampler == NULL)) {
         atomic_store(&spp_now.stopping, 1);
         if (spp_now.sampler) spp_os_worker_join(spp_now.sampler);

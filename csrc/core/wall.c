@@ -24,7 +24,13 @@ static void flush_repeats(spp_thread *t) {
 static bool walk_standing(spp_thread *t, uint64_t cpu, uint64_t now) {
     uint64_t after;
     spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
-    walk.tstate = spp_now.states.of_thread(t->tid);
+    uintptr_t last = atomic_load_explicit(&t->tstate, memory_order_relaxed);
+    walk.tstate = spp_now.states.of_thread(t->tid, last);
+    if (walk.tstate == 0 && last != 0) { /* the list of thread states changed while it was read */
+        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_moved], 1, memory_order_relaxed);
+        return true;
+    }
+    atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
     enum spp_loss loss = spp_frames_other(&walk);
     if (spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != cpu) return false;
     if (loss != SPP_LOSS_NONE) {

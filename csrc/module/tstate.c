@@ -42,7 +42,8 @@ static bool belongs(uintptr_t tstate, int32_t tid) {
 
 /* Any thread, no GIL: the list may change under the walk, so every read is guarded and the answer is checked by what the
  * state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
-static uintptr_t of_thread(int32_t tid) {
+static uintptr_t of_thread(int32_t tid, uintptr_t last) {
+    if (last != 0 && belongs(last, tid)) return last;
     for (size_t i = 0; i < interps_n; i++) {
         uintptr_t state = word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
         for (int n = 0; state != 0 && n < LIST_MAX; n++) {

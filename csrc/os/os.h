@@ -56,7 +56,8 @@ int spp_os_lock_init(void (*child)(void));
 /* ---- background threads of our own: every signal blocked, named, counted apart */
 
 typedef struct spp_os_worker spp_os_worker;
-spp_os_worker *spp_os_worker_start(const char *name, void (*body)(void *), void *arg);
+/* `prompt`: as far as the system lets us, it runs as soon as it wakes. */
+spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg);
 int32_t spp_os_worker_tid(const spp_os_worker *worker);
 void spp_os_worker_join(spp_os_worker *worker); /* frees it */
 void spp_os_sleep_until(uint64_t ns);           /* monotonic */

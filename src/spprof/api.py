@@ -185,7 +185,6 @@ def _header(mode: str, clock: str, interval_ns: int, max_depth: int) -> bytes:
         "mode": mode,
         "clock": clock,
         "interval_ns": interval_ns,
-        "start_ns": time.monotonic_ns(),
         "start_unix_ns": time.time_ns(),
         "max_depth": max_depth,
         "spprof": __version__,

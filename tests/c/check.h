@@ -6,23 +6,23 @@
 
 static unsigned long checks_passed, checks_failed;
 
-#define CHECK(condition)                                                         \
-    do {                                                                         \
-        if (condition) {                                                         \
-            checks_passed++;                                                     \
-        } else if (checks_failed++ < 20) {                                       \
-            printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);     \
-        }                                                                        \
+#define CHECK(condition)                                                     \
+    do {                                                                     \
+        if (condition) {                                                     \
+            checks_passed++;                                                 \
+        } else if (checks_failed++ < 20) {                                   \
+            printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+        }                                                                    \
     } while (0)
 
-#define CHECK_EQUAL(got, wanted)                                                                             \
-    do {                                                                                                     \
-        long long got_ = (long long)(got), wanted_ = (long long)(wanted);                                    \
-        if (got_ == wanted_) {                                                                               \
-            checks_passed++;                                                                                 \
-        } else if (checks_failed++ < 20) {                                                                   \
-            printf("%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, got_, wanted_);                \
-        }                                                                                                    \
+#define CHECK_EQUAL(got, wanted)                                                              \
+    do {                                                                                      \
+        long long got_ = (long long)(got), wanted_ = (long long)(wanted);                     \
+        if (got_ == wanted_) {                                                                \
+            checks_passed++;                                                                  \
+        } else if (checks_failed++ < 20) {                                                    \
+            printf("%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, got_, wanted_); \
+        }                                                                                     \
     } while (0)
 
 static inline int check_done(void) {

@@ -92,15 +92,15 @@ static enum spp_loss walk(bool other, uint32_t max, uint32_t *depth, uint32_t *m
 }
 
 /* The same answer from inside and from outside. */
-#define WALKS(max, loss_, depth_, marks_)                        \
-    do {                                                         \
-        for (int other = 0; other < 2; other++) {                \
-            uint32_t depth, marks;                               \
+#define WALKS(max, loss_, depth_, marks_)                         \
+    do {                                                          \
+        for (int other = 0; other < 2; other++) {                 \
+            uint32_t depth, marks;                                \
             CHECK_EQUAL(walk(other, max, &depth, &marks), loss_); \
-            if ((loss_) != SPP_LOSS_NONE) continue;              \
-            CHECK_EQUAL(depth, depth_);                          \
-            CHECK_EQUAL(marks, marks_);                          \
-        }                                                        \
+            if ((loss_) != SPP_LOSS_NONE) continue;               \
+            CHECK_EQUAL(depth, depth_);                           \
+            CHECK_EQUAL(marks, marks_);                           \
+        }                                                         \
     } while (0)
 
 static void true_stacks(void) {
@@ -259,12 +259,29 @@ static void anything(void) {
             make_entry(stack + 512, frame_at(2));
             set(frame_at(3) + SPP_L_FRAME_PREVIOUS, stack + 512);
         }
-        const uintptr_t values[] = {0, 1, 8, unmapped, unmapped - 4, frame_at(0), frame_at(5), frame_at(7) + 4, stack + 512, generators + 72,
-                                    chunk, old_chunk, code(1), spp_py.none, UINTPTR_MAX, UINTPTR_MAX - 7, 1ull << 63};
-        const uintptr_t fields[] = {tstate + SPP_L_TS_FRAME, tstate + SPP_L_TS_CHUNK, tstate + SPP_L_TS_TOP, chunk + SPP_L_CHUNK_PREVIOUS,
-                                    chunk + SPP_L_CHUNK_TOP, frame_at(4) + SPP_L_FRAME_PREVIOUS, frame_at(6) + SPP_L_FRAME_CODE,
-                                    frame_at(7) + SPP_L_FRAME_INSTR, frame_at(3) + SPP_L_FRAME_OWNER, stack + 512 + SPP_L_FRAME_PREVIOUS,
-                                    code(3) + SPP_L_OB_SIZE, code(5) + SPP_L_OB_TYPE};
+        const uintptr_t values[] = {0,
+                                    1,
+                                    8,
+                                    unmapped,
+                                    unmapped - 4,
+                                    frame_at(0),
+                                    frame_at(5),
+                                    frame_at(7) + 4,
+                                    stack + 512,
+                                    generators + 72,
+                                    chunk,
+                                    old_chunk,
+                                    code(1),
+                                    spp_py.none,
+                                    UINTPTR_MAX,
+                                    UINTPTR_MAX - 7,
+                                    1ull << 63};
+        const uintptr_t fields[] = {tstate + SPP_L_TS_FRAME,         tstate + SPP_L_TS_CHUNK,
+                                    tstate + SPP_L_TS_TOP,           chunk + SPP_L_CHUNK_PREVIOUS,
+                                    chunk + SPP_L_CHUNK_TOP,         frame_at(4) + SPP_L_FRAME_PREVIOUS,
+                                    frame_at(6) + SPP_L_FRAME_CODE,  frame_at(7) + SPP_L_FRAME_INSTR,
+                                    frame_at(3) + SPP_L_FRAME_OWNER, stack + 512 + SPP_L_FRAME_PREVIOUS,
+                                    code(3) + SPP_L_OB_SIZE,         code(5) + SPP_L_OB_TYPE};
         uint64_t value = values[check_random(&random) % (sizeof values / sizeof *values)];
         uintptr_t field = fields[check_random(&random) % (sizeof fields / sizeof *fields)];
         if (field % 8) {
@@ -275,7 +292,8 @@ static void anything(void) {
         uint32_t depth, marks;
         enum spp_loss loss = walk(true, 512, &depth, &marks);
         CHECK(loss == SPP_LOSS_NONE || (loss >= 0 && loss <= SPP_LOSS_LAST_VALIDATION));
-        for (uint32_t i = 0; loss == SPP_LOSS_NONE && i < depth; i++) CHECK(spp_frame_code(found[i]) % 8 == 0 && spp_frame_code(found[i]) != 0);
+        for (uint32_t i = 0; loss == SPP_LOSS_NONE && i < depth; i++)
+            CHECK(spp_frame_code(found[i]) % 8 == 0 && spp_frame_code(found[i]) != 0);
     }
 }
 

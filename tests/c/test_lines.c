@@ -16,13 +16,13 @@ static spp_place at(decoder *decode, const uint8_t *table, size_t n, int32_t fir
     return place;
 }
 
-#define IS(place, l, e, c, d)               \
-    do {                                    \
-        spp_place p_ = (place);             \
-        CHECK_EQUAL(p_.line, l);            \
-        CHECK_EQUAL(p_.end_line, e);        \
-        CHECK_EQUAL(p_.col, c);             \
-        CHECK_EQUAL(p_.end_col, d);         \
+#define IS(place, l, e, c, d)        \
+    do {                             \
+        spp_place p_ = (place);      \
+        CHECK_EQUAL(p_.line, l);     \
+        CHECK_EQUAL(p_.end_line, e); \
+        CHECK_EQUAL(p_.col, c);      \
+        CHECK_EQUAL(p_.end_col, d);  \
     } while (0)
 #define LINE(place, l) IS(place, l, l, -1, -1)
 
@@ -30,7 +30,10 @@ static spp_place at(decoder *decode, const uint8_t *table, size_t n, int32_t fir
  * or 127 lines are split. */
 static void lnotab(void) {
     static const uint8_t table[] = {6, 1, 44, 5, 255, 0, 45, 127, 0, 73, 11, 1};
-    static const struct { uint32_t offset; int32_t line; } wanted[] = {
+    static const struct {
+        uint32_t offset;
+        int32_t line;
+    } wanted[] = {
         {0, 1}, {5, 1}, {6, 2}, {49, 2}, {50, 7}, {304, 7}, {305, 7}, {349, 7}, {350, 207}, {360, 207}, {361, 208}, {9999, 208},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -48,8 +51,12 @@ static void lnotab(void) {
 /* Objects/lnotab_notes.txt of 3.10: [0, 6) line 1, [6, 50) 2, [50, 350) 7, [350, 360) none, [360, 376) 8, [376, 380) 208. */
 static void pep626(void) {
     static const uint8_t table[] = {6, 0, 44, 1, 254, 5, 46, 0, 10, 128, 16, 1, 0, 127, 4, 73};
-    static const struct { uint32_t offset; int32_t line; } wanted[] = {
-        {0, 1}, {4, 1}, {6, 2}, {48, 2}, {50, 7}, {302, 7}, {304, 7}, {348, 7}, {350, 0}, {358, 0}, {360, 8}, {374, 8}, {376, 208}, {378, 208}, {380, 0},
+    static const struct {
+        uint32_t offset;
+        int32_t line;
+    } wanted[] = {
+        {0, 1},   {4, 1},   {6, 2},   {48, 2},  {50, 7},    {302, 7},   {304, 7}, {348, 7},
+        {350, 0}, {358, 0}, {360, 8}, {374, 8}, {376, 208}, {378, 208}, {380, 0},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         LINE(at(spp_lines_pep626, table, sizeof table, 1, wanted[i].offset), wanted[i].line);
@@ -61,20 +68,24 @@ static void pep626(void) {
 #define ENTRY(kind, units) (uint8_t)(0x80 | (kind) << 3 | ((units)-1))
 static void locations(void) {
     static const uint8_t table[] = {
-        ENTRY(14, 1), 2, 2, 5, 3,             /* [0, 2): long: line +1 (svarint 2), end +2, columns 5 - 1, 3 - 1 */
-        ENTRY(11, 2), 7, 30,                  /* [2, 6): one line, +1: columns 7 to 30 */
-        ENTRY(3, 8), 0x2a,                    /* [6, 22): short: column 3 * 8 + 2, 10 long */
-        ENTRY(15, 1),                         /* [22, 24): none */
-        ENTRY(13, 1), 11,                     /* [24, 26): no columns: line -5 (svarint 5 * 2 + 1) */
+        ENTRY(14, 1), 2,    2,    5,    3,                /* [0, 2): long: line +1 (svarint 2), end +2, columns 5 - 1, 3 - 1 */
+        ENTRY(11, 2), 7,    30,                           /* [2, 6): one line, +1: columns 7 to 30 */
+        ENTRY(3, 8),  0x2a,                               /* [6, 22): short: column 3 * 8 + 2, 10 long */
+        ENTRY(15, 1),                                     /* [22, 24): none */
+        ENTRY(13, 1), 11,                                 /* [24, 26): no columns: line -5 (svarint 5 * 2 + 1) */
         ENTRY(14, 3), 0x50, 0x1f, 0x64, 1, 0x78, 0x2e, 0, /* [26, 32): line +1000, end +100, column 3000 - 1, no end */
-        ENTRY(0, 1), 0x7f,                    /* [32, 34): column 7, 15 long */
-        ENTRY(10, 1), 255, 254,               /* [34, 36): same line, columns above 127 */
-        ENTRY(12, 1), 0, 1,                   /* [36, 38): two lines on */
+        ENTRY(0, 1),  0x7f,                               /* [32, 34): column 7, 15 long */
+        ENTRY(10, 1), 255,  254,                          /* [34, 36): same line, columns above 127 */
+        ENTRY(12, 1), 0,    1,                            /* [36, 38): two lines on */
     };
-    static const struct { uint32_t offset; int32_t line, end_line, col, end_col; } wanted[] = {
-        {0, 11, 13, 4, 2},        {2, 12, 12, 7, 30},        {4, 12, 12, 7, 30},     {6, 12, 12, 26, 36},   {20, 12, 12, 26, 36},
-        {22, 0, 0, -1, -1},       {24, 7, 7, -1, -1},        {26, 1007, 1107, 2999, -1}, {30, 1007, 1107, 2999, -1},
-        {32, 1007, 1007, 7, 22},  {34, 1007, 1007, 255, 254}, {36, 1009, 1009, 0, 1},  {38, 0, 0, -1, -1},   {4000, 0, 0, -1, -1},
+    static const struct {
+        uint32_t offset;
+        int32_t line, end_line, col, end_col;
+    } wanted[] = {
+        {0, 11, 13, 4, 2},          {2, 12, 12, 7, 30},      {4, 12, 12, 7, 30},         {6, 12, 12, 26, 36},
+        {20, 12, 12, 26, 36},       {22, 0, 0, -1, -1},      {24, 7, 7, -1, -1},         {26, 1007, 1107, 2999, -1},
+        {30, 1007, 1107, 2999, -1}, {32, 1007, 1007, 7, 22}, {34, 1007, 1007, 255, 254}, {36, 1009, 1009, 0, 1},
+        {38, 0, 0, -1, -1},         {4000, 0, 0, -1, -1},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         IS(at(spp_lines_locations, table, sizeof table, 10, wanted[i].offset), wanted[i].line, wanted[i].end_line, wanted[i].col,

@@ -20,7 +20,10 @@ static size_t file_n;
 static size_t block_end[64], blocks;
 
 /* What each sample was, by the writer's words. */
-static struct { uint64_t time, weight; uint32_t thread, depth, count, marks, frames[8]; } truth[BLOCKS * SAMPLES];
+static struct {
+    uint64_t time, weight;
+    uint32_t thread, depth, count, marks, frames[8];
+} truth[BLOCKS * SAMPLES];
 
 static void define(spp_resolved *r, uint32_t block) {
     char name[32];
@@ -140,7 +143,8 @@ static size_t compare(const spp_profile *p) {
     /* Equal stacks are one node: no two nodes have the same parent and frame. */
     for (size_t i = 1; i < c[SPP_COL_NODE_FRAME].n; i++) {
         for (size_t k = 1; k < i; k++) {
-            if (c[SPP_COL_NODE_FRAME].at[i] == c[SPP_COL_NODE_FRAME].at[k] && c[SPP_COL_NODE_PARENT].at[i] == c[SPP_COL_NODE_PARENT].at[k]) {
+            if (c[SPP_COL_NODE_FRAME].at[i] == c[SPP_COL_NODE_FRAME].at[k] &&
+                c[SPP_COL_NODE_PARENT].at[i] == c[SPP_COL_NODE_PARENT].at[k]) {
                 CHECK(0 && "a stack has two nodes");
             }
         }
@@ -164,7 +168,10 @@ static void whole(void) {
     CHECK(p.warning == NULL);
     CHECK_EQUAL(compare(&p), BLOCKS * SAMPLES);
     CHECK_EQUAL(p.columns[SPP_COL_FRAME_CODE].n, BLOCKS * 6);
-    CHECK(p.strings.n > 4 && memcmp(p.strings.at, "n0.0n0.1\xc3\xa9" "0.2", 13) == 0);
+    CHECK(p.strings.n > 4 && memcmp(p.strings.at,
+                                    "n0.0n0.1\xc3\xa9"
+                                    "0.2",
+                                    13) == 0);
     CHECK(p.threads_n == 1 && p.account.n == 7 && p.end.n == 2 && p.header.n == 26);
     spp_profile_free(&p);
 }

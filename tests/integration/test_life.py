@@ -159,7 +159,14 @@ def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
 
 @pytest.mark.parametrize(
     "code, expected",
-    [("os._exit(5)", 5), ("sys.exit(6)", 6), ("sys.exit('words')", 1), ("1 / 0", 1), ("os.abort()", -signal.SIGABRT), ("sys.exit()", 0)],
+    [
+        ("os._exit(5)", 5),
+        ("sys.exit(6)", 6),
+        ("sys.exit('words')", 1),
+        ("1 / 0", 1),
+        ("os.abort()", -signal.SIGABRT),
+        ("sys.exit()", 0),
+    ],
 )
 @pytest.mark.parametrize("way", ["api", "cli"])
 def test_exit_codes_and_what_they_leave(run_python, tmp_path, code, expected, way):
@@ -201,7 +208,14 @@ def both(arguments, cwd, stdin=b""):
     """Exit code, stdout and stderr of `python ARGS` and of `spprof run ARGS`."""
     results = []
     for prefix in ([], ["-m", "spprof", "run", "--quiet", "-o", str(cwd / "p.spprof")]):
-        done = subprocess.run([sys.executable, *prefix, *map(str, arguments)], cwd=cwd, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run(
+            [sys.executable, *prefix, *map(str, arguments)],
+            cwd=cwd,
+            input=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
         with contextlib.suppress(FileNotFoundError):
             (cwd / "p.spprof").unlink()
         results.append((done.returncode, done.stdout, done.stderr.decode()))
@@ -336,7 +350,9 @@ print(json.dumps([a, b, p, q, spprof.stats()]))
 # ---- code objects that die
 
 
-DYING = BURN + """
+DYING = (
+    BURN
+    + """
 import spprof, sys
 TEXT = "def f_{0}(n):\\n    return [k * k for k in range(n)]\\nfor _ in range(60): f_{0}(10)\\n"
 spprof.start(0.1, %r, %r)
@@ -348,6 +364,7 @@ while time.process_time() < end:
 spprof.stop()
 print(i)
 """
+)
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])

@@ -10,7 +10,7 @@ from spprof.model import TRUNCATED, TRUNCATION
 SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "20000"))
 PROGRAMS = ["chains", "recursion", "generators", "coroutines", "raising", "callbacks", "threads", "execd"]
 # CPU mode at 10 kHz; wall mode at 2 kHz, where the sampler thread has to win the processor for every look.
-MODES = {"cpu": (0.1, SAMPLES / 10_000, SAMPLES * 0.5), "wall": (0.5, SAMPLES / 10_000, SAMPLES * 0.1)}
+MODES = {"cpu": (0.1, SAMPLES / 10_000, SAMPLES * 0.5), "wall": (0.5, SAMPLES / 10_000, SAMPLES * 0.05)}
 
 
 def check(profile, truth):

@@ -66,14 +66,16 @@ class Run:
             prefix, options = as_nobody(folder) if user == "nobody" else ([], {"cwd": folder})
             # The system's refusal is its right; ours would be a failure.
             probe = f"from spprof import _core; _core.choose_clock({mode!r}, {clock!r})"
-            refused = subprocess.run([*prefix, sys.executable, "-c", probe], stderr=subprocess.PIPE, universal_newlines=True, **options)
+            refused = subprocess.run(
+                [*prefix, sys.executable, "-c", probe], stderr=subprocess.PIPE, text=True, **options
+            )
             if refused.returncode:
                 assert "PermissionError" in refused.stderr, refused.stderr
                 pytest.skip(f"the system refuses the clock {clock} to {user}")
             out = folder / "out.spprof"
             target = folder / TARGET.name if user == "nobody" else TARGET
             command = [*prefix, sys.executable, target, out, mode, clock, "1"]
-            done = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, timeout=200, **options)
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=200, **options)
             assert done.returncode == 0
             self.said = json.loads(done.stdout)
             assert self.said["uid"] == (NOBODY if user == "nobody" else os.getuid())

@@ -44,7 +44,9 @@ class Source:
         }  # fmt: skip
         for child in ast.iter_child_nodes(node):
             inside = prefix
-            name = getattr(child, "name", None) if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else None
+            name = (
+                getattr(child, "name", None) if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else None
+            )
             name = name or names.get(type(child))
             if name is not None:
                 first = min([child.lineno] + [d.lineno for d in getattr(child, "decorator_list", [])])

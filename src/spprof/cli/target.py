@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import pkgutil
 import runpy
@@ -34,6 +35,8 @@ def find_code(text: str) -> Program:
     if not _safe_path():
         sys.path[0] = ""
     sys.argv[0] = "-c"
+    if sys.version_info >= (3, 13):  # since then tracebacks show the source of -c
+        linecache.cache["<string>"] = (len(text), None, text.splitlines(keepends=True), "<string>")
     return compile(text, "<string>", "exec", dont_inherit=True), _main_module(BuiltinImporter, None)
 
 
