@@ -223,10 +223,10 @@ INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
     }
     uintptr_t frame = word(c, anchor + (uintptr_t)SPP_L_CFRAME_CURRENT);
     /* A cframe is linked before it is filled in: no frame, though the data stack holds some. */
-    uintptr_t chunk = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
-    if (frame == 0 && chunk != 0 &&
-        (word(c, chunk + SPP_L_CHUNK_PREVIOUS) != 0 ||
-         word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP) > chunk + SPP_L_CHUNK_DATA + 8u)) {
+    uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
+    if (frame == 0 && newest != 0 &&
+        (word(c, newest + SPP_L_CHUNK_PREVIOUS) != 0 ||
+         word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP) > newest + SPP_L_CHUNK_DATA + 8u)) {
         *loss = SPP_LOSS_bad_cframe;
     }
     return frame;

@@ -2,7 +2,7 @@
 
 A comment `# -> NAME NAME` on a line says which functions may be called from it (after ` 3.9:` those that only 3.9 sees on it,
 where the end of a `with` has the line of its body); `{a_0..a_9}` stands for ten names. A comment
-`# foreign: NAME NAME > NAME NAME` says which functions of other files may call which of this one. Nothing here asks a profiler."""
+`# foreign: NAME NAME > NAME NAME` says which functions of other files may call which of this one. It asks no profiler."""
 
 import ast
 import importlib.util

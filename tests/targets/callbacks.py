@@ -50,11 +50,7 @@ def comprehensions(data):
     a = [square(x) for x in data]  # -> square comprehensions.<locals>.<listcomp>
     b = {x: square(x) for x in data}  # -> square comprehensions.<locals>.<dictcomp>
     c = {key(x) for x in data}  # -> key comprehensions.<locals>.<setcomp>
-    return (
-        [[key(y) for y in a] for x in range(3)],
-        b,
-        c,
-    )  # -> key comprehensions.<locals>.<listcomp> comprehensions.<locals>.<listcomp>.<listcomp>
+    return [[key(y) for y in a] for x in range(3)], b, c  # -> key comprehensions.<locals>.<listcomp> comprehensions.<locals>.<listcomp>.<listcomp>
 
 
 def class_body():

@@ -5,7 +5,7 @@ number = 3001
 
 def hot(n):
     for _ in range(n):
-        é, 漢 = "é漢", number**number  # the hot line
+        é, 漢 = "é漢", number ** number  # the hot line
 
 
 def take(*args):

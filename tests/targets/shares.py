@@ -56,14 +56,11 @@ def lines():
     a = b = c = 0
     for _ in turns():
         t = [now()]
-        for _ in range(60):
-            sum(range(10000))  # six tenths
+        for _ in range(60): sum(range(10000))  # six tenths
         t.append(now())
-        for _ in range(30):
-            sum(range(10000))  # three tenths
+        for _ in range(30): sum(range(10000))  # three tenths
         t.append(now())
-        for _ in range(10):
-            sum(range(10000))  # one tenth
+        for _ in range(10): sum(range(10000))  # one tenth
         t.append(now())
         a, b, c = a + t[1] - t[0], b + t[2] - t[1], c + t[3] - t[2]
     took["six tenths"], took["three tenths"], took["one tenth"] = a, b, c
@@ -188,9 +185,5 @@ spprof.start(INTERVAL, MODE, OUT, clock=CLOCK)
 for case in CASES:
     timed(case)
 spprof.stop()
-line = {
-    text.split("# ")[1].strip(): i
-    for i, text in enumerate(open(__file__), 1)
-    if text.strip().endswith(("tenths", "tenth")) and "for _" in text
-}
+line = {text.split("# ")[1].strip(): i for i, text in enumerate(open(__file__), 1) if text.strip().endswith(("tenths", "tenth")) and "for _" in text}
 print(json.dumps({"took": took, "lines": line, "phases": phases, "stats": spprof.stats(), "uid": os.getuid()}))

@@ -22,9 +22,7 @@ exec(compile(SOURCES["<threads>"], "<threads>", "exec"))
 
 
 def step():
-    all = [
-        threading.Thread(target=globals()[f"left_{i}"], args=(20000,), name=f"worker-{i}") for i in range(4)
-    ]  # -> Thread.__init__ step.<locals>.<listcomp>
+    all = [threading.Thread(target=globals()[f"left_{i}"], args=(20000,), name=f"worker-{i}") for i in range(4)]  # -> Thread.__init__ step.<locals>.<listcomp>
     for each in all:
         each.start()  # -> Thread.start
     for each in all:
