@@ -32,11 +32,9 @@ void spp_account_end(spp_thread *t) {
     for (int i = 0; i < SPP_LOSS_COUNT; i++) spp_now.ended_losses[i] += s.losses[i];
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0 || cpu < t->cpu_start) {
         cpu = spp_now.clock == SPP_CLOCK_WALL ? t->cpu_start : (uint64_t)t->given_ns;
-        spp_now.ended++;
     }
-    /* Its clock began at 0 if it was born during the run; then what it ran before it was found is in the account too. */
-    uint64_t from = t->losses[SPP_LOSS_before_found] != 0 ? 0 : t->cpu_start;
-    spp_now.ended_cpu += cpu - from;
+    /* What it ran before it was found is in the account as whole ticks; the rest of it is nobody's yet. */
+    spp_now.ended_cpu += cpu - t->cpu_start + t->losses[SPP_LOSS_before_found] * spp_now.interval_ns;
 }
 
 void spp_account_unseen(void) {

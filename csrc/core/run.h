@@ -20,7 +20,7 @@ typedef struct {
     _Atomic bool pause_wanted;
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
-    uint64_t ended_taken, ended_repeated, ended_truncated, ended_losses[SPP_LOSS_COUNT], ended_cpu, ended;
+    uint64_t ended_taken, ended_repeated, ended_truncated, ended_losses[SPP_LOSS_COUNT], ended_cpu;
 } spp_run;
 extern spp_run spp_now;
 
