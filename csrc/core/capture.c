@@ -59,6 +59,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->group_cpu = thread->cpu_start;
     thread->group_ticks = thread->in_user = 0;
     thread->patience = PATIENCE_MIN;
+    thread->ahead_ns = 0;
     thread->random = (thread->last_ns ^ ((uint64_t)(uint32_t)tid << 32)) * 0x9E3779B97F4A7C15u | 1u;
     memset(thread->known, 0, sizeof thread->known);
     thread->ticks = thread->taken = thread->truncated = 0;
@@ -127,8 +128,12 @@ static void count_missed(spp_thread *t, uint64_t cpu) {
  * was told, unless the wall clock shows that more than a tick may have passed. */
 static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *new_given) {
     bool kernel = t->clock == SPP_CLOCK_PERF, new_group = t->until_sync == 0;
-    *weight = t->period_ns;
-    *new_given = t->given_ns + t->period_ns;
+    /* The kernel's event counts time that the CPU clock does not (time stolen from a virtual machine): half a tick at the
+     * most is taken off each until the two agree again. */
+    uint64_t off = t->ahead_ns < t->period_ns / 2 ? t->ahead_ns : t->period_ns / 2;
+    t->ahead_ns -= off;
+    *weight = t->period_ns - off;
+    *new_given = t->given_ns + *weight;
     t->group_ticks++;
     if (!new_group) t->until_sync--;
     if (!new_group && (!kernel || now - t->last_ns <= t->period_ns + t->period_ns / 2)) return;
@@ -136,6 +141,7 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
     if (kernel) { /* else time in the kernel is not this tick's: the remainder timer gives it */
         *new_given = cpu > t->given_ns ? cpu : t->given_ns;
         *weight = *new_given - t->given_ns;
+        t->ahead_ns = *new_given - cpu;
         count_missed(t, cpu);
     }
     if (new_group) begin_group(t, cpu);

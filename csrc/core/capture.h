@@ -33,6 +33,7 @@ typedef struct spp_thread {
     uint32_t until_sync;       /* ticks until the CPU clock is read and the period drawn anew: a group */
     uint64_t group_cpu;        /* CPU clock when this group began */
     uint32_t group_ticks;      /* ticks of it so far, missed ones too */
+    uint64_t ahead_ns;         /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
     uint32_t in_user;          /* clock perf-user: looks in a row that met no system call ... */
     uint32_t patience;         /* ... and after how many the remainder goes to what runs */
     uint64_t random;
