@@ -61,7 +61,7 @@ static uint32_t code_id(const spp_code *code) {
     return codes_n++;
 }
 
-static uint64_t zigzag(int64_t x) { return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63); }
+uint64_t spp_zigzag(int64_t x) { return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63); }
 
 static uint32_t frame_id(uint32_t code, int32_t first_line, spp_place place) {
     uint64_t a = (uint64_t)code << 32 | (uint32_t)place.line;
@@ -75,7 +75,7 @@ static uint32_t frame_id(uint32_t code, int32_t first_line, spp_place place) {
     if (id != SPP_MAP_NONE) return id;
     first_line = first_line > 0 ? first_line : 0; /* as the file says it */
     spp_vec64_push(&out.frame_code, code);
-    spp_vec64_push(&out.frame_line, place.line ? zigzag((int64_t)place.line - first_line) + 1 : 0);
+    spp_vec64_push(&out.frame_line, place.line ? spp_zigzag((int64_t)place.line - first_line) + 1 : 0);
     spp_vec64_push(&out.frame_end_line,
                    place.line && place.end_line >= place.line ? (uint64_t)(place.end_line - place.line) + 1 : 0);
     spp_vec64_push(&out.frame_col, (uint64_t)(place.col + 1));

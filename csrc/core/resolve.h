@@ -20,6 +20,9 @@ typedef struct {
     uint64_t sample_count;
 } spp_resolved;
 
+/* Signed numbers as the file keeps them: docs/file-format.md. Pure. */
+uint64_t spp_zigzag(int64_t x);
+
 int spp_resolve_start(void);
 void spp_resolve_stop(void);
 /* Everything in one thread's queue. */

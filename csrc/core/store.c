@@ -76,15 +76,13 @@ static uint32_t intern(spp_thread *t, const uint64_t *frames, uint32_t depth, sp
     return t->nodes[depth];
 }
 
-static uint64_t zigzag(int64_t x) { return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63); }
-
 /* Time and weight: docs/file-format.md tells the rules. */
 static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_columns *columns) {
     if (t->file_us == 0) t->file_us = start_us;
     uint64_t us = time_ns / 1000;
     if (us < t->file_us) us = t->file_us;
     uint64_t step = us - t->file_us;
-    spp_vec64_push(&columns->time, zigzag((int64_t)step - (int64_t)t->file_step));
+    spp_vec64_push(&columns->time, spp_zigzag((int64_t)step - (int64_t)t->file_step));
     t->file_us = us;
     t->file_step = step;
     /* What the reader's weights lack so far, this sample's prediction taken off. */
@@ -95,7 +93,7 @@ static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_co
         if (correction < -(int64_t)step) correction = -(int64_t)step; /* no negative weight */
         t->file_carry_ns -= correction * 1000;
     }
-    spp_vec64_push(&columns->weight, zigzag(correction));
+    spp_vec64_push(&columns->weight, spp_zigzag(correction));
 }
 
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {

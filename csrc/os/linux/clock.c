@@ -1,6 +1,7 @@
 /* Clocks of Linux. The monotonic clock comes from the vDSO (15 ns); CPU clocks are system calls (0.11 to 0.18 us). */
 #include <time.h>
 
+#include "os/linux/linux.h"
 #include "os/os.h"
 
 #if defined(__x86_64__)
@@ -27,11 +28,11 @@ uint64_t spp_os_cycles(void) {
 
 /* The kernel's encoding of "scheduler clock of thread tid" (include/linux/posix-timers_types.h: per-thread bit 2,
  * CPUCLOCK_SCHED 2, the id inverted above them). */
-static clockid_t thread_clock(int32_t tid) { return (clockid_t)((~(uint32_t)tid << 3) | 6u); }
+clockid_t spp_linux_thread_clock(int32_t tid) { return (clockid_t)((~(uint32_t)tid << 3) | 6u); }
 
 int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns) {
     struct timespec t;
-    if (clock_gettime(thread_clock(tid), &t) != 0) return -1;
+    if (clock_gettime(spp_linux_thread_clock(tid), &t) != 0) return -1;
     *ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     return 0;
 }

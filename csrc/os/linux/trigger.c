@@ -96,7 +96,7 @@ static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
     event.sigev_signo = spp_linux_signal();
     event.sigev_value.sival_ptr = (void *)value;
     event._sigev_un._tid = tid;
-    return timer_create((clockid_t)((~(uint32_t)tid << 3) | 6u), &event, timer);
+    return timer_create(spp_linux_thread_clock(tid), &event, timer);
 }
 
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
