@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/hints.h"
+
 spp_capture spp_cap;
 spp_thread *spp_threads;
 _Atomic uint32_t spp_threads_used;
@@ -77,7 +79,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     return 0;
 }
 
-static void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
+static SPP_COLD void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
     atomic_fetch_add_explicit(&t->losses[reason], n, memory_order_relaxed);
 }
 
@@ -95,7 +97,7 @@ static uint64_t draw(spp_thread *t) {
 /* Handler. Begins a group of ticks with a period drawn from the interval -20 % .. +20 %, around what brings the thread back
  * to one tick an interval. So no program stays in step with its ticks, a group's samples spread over every phase of a
  * short loop, and the rate is kept. The kernel takes at least 10 us. */
-static void begin_group(spp_thread *t, uint64_t cpu) {
+static SPP_COLD void begin_group(spp_thread *t, uint64_t cpu) {
     uint64_t interval = spp_cap.interval_ns, group = spp_cap.group;
     uint64_t due = t->cpu_start + (atomic_load_explicit(&t->ticks, memory_order_relaxed) + 1 + group) * interval;
     uint64_t centre = due > cpu ? (due - cpu) / group : 0;
@@ -116,7 +118,7 @@ static void miss(spp_thread *t, enum spp_loss reason, uint64_t n) {
 }
 
 /* Handler. Ticks of this group that fell due but never came, told by the CPU clock: the kernel merged them with this one. */
-static void count_missed(spp_thread *t, uint64_t cpu) {
+static SPP_COLD void count_missed(spp_thread *t, uint64_t cpu) {
     uint64_t due = (cpu - t->group_cpu) / t->period_ns;
     if (due > t->group_ticks) {
         miss(t, SPP_LOSS_overrun, due - t->group_ticks);
@@ -156,7 +158,7 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 #define PATIENCE_MAX 64u
 
 /* Handler. Whether this look may give the kernel's remainder to the stack that it finds. */
-static bool look(spp_thread *t, bool at_syscall) {
+static SPP_COLD bool look(spp_thread *t, bool at_syscall) {
     t->in_user++;
     if (!at_syscall && t->in_user < t->patience) return false;
     if (at_syscall) {
@@ -229,7 +231,7 @@ static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight
 /* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. */
 static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now, uint64_t weight, uint32_t marks) {
     uint32_t epoch = atomic_load_explicit(&spp_cap.epoch, memory_order_acquire);
-    if (epoch != t->epoch) {
+    if (spp_rare(epoch != t->epoch)) {
         t->epoch = epoch;
         t->prev_depth = 0;
     }
@@ -241,11 +243,11 @@ static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64
                      .out = t->now,
                      .max = spp_cap.max_depth};
     atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
-    if (walk.stack_end == 0) {
+    if (spp_rare(walk.stack_end == 0)) {
         atomic_store_explicit(&t->stack_sp, context->sp, memory_order_relaxed);
     }
     enum spp_loss loss = spp_frames_own(&walk);
-    if (loss != SPP_LOSS_NONE) return loss;
+    if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     if (!push(t, &walk, now, weight, marks)) return SPP_LOSS_queue_full;
     if (walk.marks & SPP_SAMPLE_TRUNCATED) BUMP(t->truncated, 1);
     return SPP_LOSS_NONE;
@@ -256,13 +258,13 @@ static void notice_births(void) {
     uint64_t *births = atomic_load_explicit(&spp_cap.births, memory_order_relaxed);
     if (births == NULL) return;
     uint64_t count = *(volatile uint64_t *)births;
-    if (count != spp_cap.births_seen) {
+    if (spp_rare(count != spp_cap.births_seen)) {
         spp_cap.births_seen = count; /* a lost race rings twice or leaves it to the next tick */
         spp_os_bell_ring(&spp_cap.bell);
     }
 }
 
-void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
+SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
     uint64_t began = spp_os_cycles();
     spp_thread *t = cookie;
     if (atomic_load_explicit(&spp_cap.active, memory_order_acquire) != 1) return;
@@ -277,7 +279,7 @@ void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context
     if (counts) BUMP(t->ticks, 1);
     t->last_ns = now;
     enum spp_loss loss = sample(t, context, now, weight, counts ? 0 : SPP_SAMPLE_KERNEL);
-    if (loss == SPP_LOSS_NONE) {
+    if (spp_usual(loss == SPP_LOSS_NONE)) {
         t->given_ns = given;
         BUMP(t->taken, 1);
         if (!counts) {

@@ -13,39 +13,44 @@
 
 typedef enum { SPP_THREAD_FREE, SPP_THREAD_ARMED, SPP_THREAD_ENDED } spp_thread_state;
 
+/* A handler starts with cold caches, so what each tick touches lies together, in the first cache lines. */
 typedef struct spp_thread {
-    /* the watch: written while disarmed, then constant while armed */
-    _Atomic uint32_t state;
-    int32_t tid;
-    uint32_t id; /* its number in the file */
-    spp_clock clock;
-    spp_os_trigger trigger;
-    uint64_t cpu_start; /* its CPU clock when armed */
+    _Alignas(64) _Atomic uint32_t state; /* the watch: written while disarmed, then constant while armed */
+    spp_clock clock;                     /* so is this */
 
     /* the handler, on its own thread */
     _Atomic uint32_t busy; /* a handler is running */
     uint32_t epoch;        /* death epoch of the previous sample's addresses */
     spp_frame *now, *prev; /* leaf first; swapped after each sample */
     uint32_t prev_depth;
+    uint32_t until_sync;       /* ticks until the CPU clock is read and the period drawn anew: a group */
     uint64_t last_ns;          /* monotonic, at the last tick */
     _Atomic uint64_t given_ns; /* CPU time (wall mode: monotonic time) that samples so far stand for */
     uint64_t period_ns;        /* what the trigger is set to */
-    uint32_t until_sync;       /* ticks until the CPU clock is read and the period drawn anew: a group */
-    uint64_t group_cpu;        /* CPU clock when this group began */
-    uint32_t group_ticks;      /* ticks of it so far, missed ones too */
-    uint64_t ahead_ns;         /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
-    uint32_t in_user;          /* clock perf-user: looks in a row that met no system call ... */
-    uint32_t patience;         /* ... and after how many the remainder goes to what runs */
-    uint64_t random;
-    spp_known known[SPP_KNOWN_CODES];
     spp_queue queue;
-
+    uint64_t ahead_ns; /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
-    _Atomic uint64_t ticks, taken, truncated;
+    _Atomic uint64_t ticks, taken;
+    _Atomic uintptr_t tstate;    /* as last seen by the handler */
+    _Atomic uintptr_t stack_end; /* filled in by the watch */
+    uint32_t group_ticks;        /* ticks of this group so far, missed ones too */
+    uint32_t in_user;            /* clock perf-user: looks in a row that met no system call ... */
+
+    /* what few ticks touch */
+    uint32_t patience;  /* ... and after how many the remainder goes to what runs */
+    uint64_t group_cpu; /* CPU clock when this group began */
+    uint64_t random;
+    _Atomic uint64_t truncated;
     _Atomic uint64_t losses[SPP_LOSS_COUNT]; /* by anyone: read-modify-write */
-    _Atomic uintptr_t tstate;                /* as last seen by the handler */
     _Atomic uintptr_t stack_sp;              /* where the stack was first seen */
-    _Atomic uintptr_t stack_end;             /* filled in by the watch */
+
+    spp_known known[SPP_KNOWN_CODES];
+
+    /* the watch */
+    int32_t tid;
+    uint32_t id; /* its number in the file */
+    spp_os_trigger trigger;
+    uint64_t cpu_start; /* its CPU clock when armed */
 
     /* the sampler (wall mode); the counters are read by anyone */
     _Atomic uint64_t asked, stood, repeated;        /* signals sent, stacks walked from outside, ticks that repeated one */

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/hints.h"
 #include "os/os.h"
 #include "py/layout.h"
 
@@ -74,7 +75,7 @@ INLINE uint32_t code_bytes(copies *c, uintptr_t code) {
 INLINE bool check_code(spp_walk *w, copies *c, uintptr_t code, bool suspect, uint32_t *bytes) {
     if (code == 0 || (code & 7)) return false;
     spp_known *known = w->known == NULL ? NULL : &w->known[((code >> 4) ^ (code >> 12)) & (SPP_KNOWN_CODES - 1)];
-    if (known != NULL && known->code == code && known->epoch == w->epoch) {
+    if (spp_usual(known != NULL && known->code == code && known->epoch == w->epoch)) {
         *bytes = known->bytes;
         return true;
     }
@@ -107,9 +108,9 @@ INLINE uint32_t instruction_offset(copies *c, uintptr_t frame, uintptr_t code) {
 INLINE enum spp_loss add_frame(spp_walk *w, copies *c, uintptr_t frame, bool suspect) {
     uintptr_t code = word(c, frame + SPP_L_FRAME_CODE) & (uintptr_t)SPP_L_FRAME_CODE_MASK;
     uint32_t bytes;
-    if (!check_code(w, c, code, suspect, &bytes)) return SPP_LOSS_bad_code;
+    if (spp_rare(!check_code(w, c, code, suspect, &bytes))) return SPP_LOSS_bad_code;
     uint32_t offset = instruction_offset(c, frame, code);
-    if (offset != SPP_OFFSET_NONE && offset >= bytes) return SPP_LOSS_bad_offset;
+    if (spp_rare(offset != SPP_OFFSET_NONE && offset >= bytes)) return SPP_LOSS_bad_offset;
     w->out[w->depth++] = spp_frame_make(code, offset / 2 < SPP_NO_OFFSET ? offset / 2 : SPP_NO_OFFSET);
     return SPP_LOSS_NONE;
 }
@@ -123,10 +124,10 @@ INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
             w->marks |= SPP_SAMPLE_TRUNCATED;
             return SPP_LOSS_NONE;
         }
-        if (frame & 7) return SPP_LOSS_bad_frame;
-        if (word(c, frame + SPP_L_OB_TYPE) != spp_py.frame_type) return SPP_LOSS_bad_frame;
+        if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
+        if (spp_rare(word(c, frame + SPP_L_OB_TYPE) != spp_py.frame_type)) return SPP_LOSS_bad_frame;
         enum spp_loss loss = add_frame(w, c, frame, false);
-        if (loss != SPP_LOSS_NONE) return loss;
+        if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
         frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
     }
     return SPP_LOSS_NONE;
@@ -148,9 +149,7 @@ INLINE void enter_chunk(chunk *k, copies *c, uintptr_t at, uintptr_t top) {
     k->last = UINTPTR_MAX;
 }
 
-/* Moves k to the chunk that holds `frame`, this one or an older one. */
-INLINE bool in_chunks(chunk *k, copies *c, uintptr_t frame) {
-    if (frame >= k->low && frame < k->top) return true;
+static SPP_COLD bool in_older_chunk(chunk *k, copies *c, uintptr_t frame) {
     chunk older = *k;
     for (int n = 0; n < CHUNKS_MAX; n++) {
         uintptr_t previous = older.at != 0 ? word(c, older.at + SPP_L_CHUNK_PREVIOUS) : 0;
@@ -163,6 +162,11 @@ INLINE bool in_chunks(chunk *k, copies *c, uintptr_t frame) {
         }
     }
     return false;
+}
+
+/* Moves k to the chunk that holds `frame`, this one or an older one. */
+INLINE bool in_chunks(chunk *k, copies *c, uintptr_t frame) {
+    return spp_usual(frame >= k->low && frame < k->top) || in_older_chunk(k, c, frame);
 }
 
 /* Rule (e): 3.13+ links a frame before datastack_top moves past it, and unlinks it after top moved back. */
@@ -241,7 +245,7 @@ INLINE bool reached_root(const chunk *k, copies *c) {
 INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c) {
     enum spp_loss loss = SPP_LOSS_NONE;
     uintptr_t frame = first_frame(w, c, &loss);
-    if (loss != SPP_LOSS_NONE) return loss;
+    if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     chunk k = {0};
     uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
     if (newest != 0) enter_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
@@ -252,24 +256,24 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c) {
             w->marks |= SPP_SAMPLE_TRUNCATED;
             return SPP_LOSS_NONE;
         }
-        if (frame & 7) return SPP_LOSS_bad_frame;
+        if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
         bool python = true;
-        if (in_chunks(&k, c, frame)) {
-            if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD) return SPP_LOSS_bad_owner;
-            if (frame >= k.last) return SPP_LOSS_bad_order;
+        if (spp_usual(in_chunks(&k, c, frame))) {
+            if (spp_rare(byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD)) return SPP_LOSS_bad_owner;
+            if (spp_rare(frame >= k.last)) return SPP_LOSS_bad_order;
             k.last = k.lowest = frame;
         } else if (is_newest(w, c, frame)) {
-            if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD) return SPP_LOSS_bad_owner;
+            if (spp_rare(byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD)) return SPP_LOSS_bad_owner;
             if (k.lowest == 0) k.lowest = frame;
         } else if (is_entry(w, c, frame)) {
-            if (!entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER))) return SPP_LOSS_bad_owner;
+            if (spp_rare(!entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER)))) return SPP_LOSS_bad_owner;
             python = false;
         } else if (!generator_holds(c, frame, SPP_L_CHAIN == 3 && trusted)) {
             return SPP_LOSS_bad_generator;
         }
         if (python) {
             loss = add_frame(w, c, frame, SPP_L_CHAIN == 2 && w->depth < 2);
-            if (loss != SPP_LOSS_NONE) return loss;
+            if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
         }
         trusted = python;
         frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
@@ -291,7 +295,7 @@ INLINE enum spp_loss walk_frames(spp_walk *w, copies *c) {
 #endif
 }
 
-enum spp_loss spp_frames_own(spp_walk *walk) { return walk_frames(walk, NULL); }
+SPP_HOT enum spp_loss spp_frames_own(spp_walk *walk) { return walk_frames(walk, NULL); }
 
 enum spp_loss spp_frames_other(spp_walk *walk) {
     static _Thread_local copies c; /* the sampler thread's; 64 KiB is too much for its stack */

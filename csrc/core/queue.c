@@ -1,11 +1,8 @@
 #include "core/queue.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 
 #include "os/os.h"
-
-#define MASK (SPP_QUEUE_WORDS - 1u)
 
 int spp_queue_make(spp_queue *queue) {
     if (queue->words == NULL) queue->words = spp_os_pages(SPP_QUEUE_WORDS * sizeof(uint64_t));
@@ -19,29 +16,12 @@ void spp_queue_free(spp_queue *queue) {
     queue->words = NULL;
 }
 
-static uint64_t used_by_producer(const spp_queue *queue) {
-    return atomic_load_explicit(&queue->head, memory_order_relaxed) - atomic_load_explicit(&queue->tail, memory_order_acquire);
-}
-
-bool spp_queue_room(const spp_queue *queue, uint32_t n) { return used_by_producer(queue) + n <= SPP_QUEUE_WORDS; }
-
-void spp_queue_put(spp_queue *queue, uint32_t at, uint64_t word) {
-    queue->words[(atomic_load_explicit(&queue->head, memory_order_relaxed) + at) & MASK] = word;
-}
-
-void spp_queue_publish(spp_queue *queue, uint32_t n) {
-    uint64_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
-    atomic_store_explicit(&queue->head, head + n, memory_order_release);
-}
-
-bool spp_queue_crowded(const spp_queue *queue) { return used_by_producer(queue) > SPP_QUEUE_WORDS / 2; }
-
 uint64_t spp_queue_ready(const spp_queue *queue) {
     return atomic_load_explicit(&queue->head, memory_order_acquire) - atomic_load_explicit(&queue->tail, memory_order_relaxed);
 }
 
 uint64_t spp_queue_peek(const spp_queue *queue, uint64_t at) {
-    return queue->words[(atomic_load_explicit(&queue->tail, memory_order_relaxed) + at) & MASK];
+    return queue->words[(atomic_load_explicit(&queue->tail, memory_order_relaxed) + at) & SPP_QUEUE_MASK];
 }
 
 void spp_queue_take(spp_queue *queue, uint64_t n) {

@@ -3,6 +3,7 @@
 #include <Python.h>
 #include <pthread.h>
 
+#include "base/hints.h"
 #include "os/os.h"
 #include "py/layout.h"
 
@@ -15,7 +16,7 @@ extern PyThreadState *_PyThreadState_UncheckedGet(void);
 
 /* Handler. Of the calling thread, also while it has released the GIL; 0: it runs no Python. Up to 3.11 the thread-specific
  * slot knows only the main interpreter's states: in a subinterpreter the current one is taken if it says it is ours. */
-static uintptr_t own(void) {
+static SPP_HOT uintptr_t own(void) {
     PyThreadState *mine = PyGILState_GetThisThreadState();
 #if PY_VERSION_HEX < 0x030C0000
     PyThreadState *current = _PyThreadState_UncheckedGet();

@@ -11,6 +11,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/hints.h"
 #include "os/linux/linux.h"
 #include "os/os.h"
 
@@ -53,7 +54,7 @@ static void read_context(const ucontext_t *uc, spp_os_context *to) {
 #endif
 
 /* Runs on any thread, at any instant. Async-signal-safe: reads a table, calls the core's handler, restores errno. */
-static void handle(int signum, siginfo_t *info, void *uc) {
+static SPP_HOT void handle(int signum, siginfo_t *info, void *uc) {
     (void)signum;
     int saved = errno;
     void *cookie = NULL;
