@@ -91,11 +91,12 @@ static uint64_t draw(uint64_t *random) {
 void spp_wall_body(void *unused) {
     (void)unused;
     uint64_t interval = spp_now.interval_ns, random = spp_os_now_ns() | 1u;
-    uint64_t start = spp_os_now_ns();
+    uint64_t due = spp_os_now_ns();
     stack = calloc(spp_cap.max_depth, sizeof *stack);
-    /* Tick n is due in the n-th interval, at a random point of it. */
-    for (uint64_t n = 0; stack != NULL && !atomic_load(&spp_now.stopping); n++) {
-        uint64_t due = start + n * interval + ((draw(&random) * interval) >> 32);
+    /* The step to the next tick is drawn for itself, from half an interval to one and a half. A sample's weight is the time
+     * since the one before: were ticks drawn within fixed intervals, the late ones would weigh more than the early ones. */
+    while (stack != NULL && !atomic_load(&spp_now.stopping)) {
+        due += interval / 2 + ((draw(&random) * interval) >> 32);
         spp_os_sleep_until(due);
         uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole ticks that passed while we could not run */
         bool sampling = atomic_load(&spp_cap.active) == 1;
@@ -106,7 +107,7 @@ void spp_wall_body(void *unused) {
             if (missed) atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], missed, memory_order_relaxed);
             look_at(t, spp_os_now_ns());
         }
-        n += missed;
+        due += missed * interval;
     }
     free(stack);
     stack = NULL;

@@ -110,11 +110,6 @@ def run(request):
 # with that tick (a loop of exactly 2 ms, bursts between sleeps that end on it) is sampled at the same phases again and
 # again. docs/troubleshooting.md tells users. What is in step differs from machine to machine, so these may also pass.
 IN_STEP = {("timer", "loop"), ("timer", "bursts"), ("perf-user", "loop")}
-# Known shortfalls, not yet mended: in wall mode the sampler thread and the program compete for two processors, so short
-# phases get up to a few percent too little; with perf-user what the kernel used at a thread's end (up to 3 % of a short
-# thread) is given to nobody.
-WALL_LATE = {("wall", "loop"), ("wall", "bursts")}
-
 
 def known_shortfall(request, reason):
     request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
@@ -124,8 +119,6 @@ def known_shortfall(request, reason):
 def test_shares_within_the_binomial_interval(run, group, request):
     if (run.clock, group) in IN_STEP:
         known_shortfall(request, "in step with the kernel's tick")
-    if (run.clock, group) in WALL_LATE:
-        known_shortfall(request, "the sampler wakes late")
     names = GROUPS[group]
     truth_all = sum(run.took[name] for name in names)
     weight_all = sum(map(run.weight, names))
@@ -138,16 +131,12 @@ def test_shares_within_the_binomial_interval(run, group, request):
 
 
 @pytest.mark.parametrize("case", [name for name in GROUPS if name != "threads"])
-def test_total_weight_is_the_threads_clock(run, case, request):
-    if run.clock == "perf-user":
-        known_shortfall(request, "kernel time goes to the next look of the remainder timer")
+def test_total_weight_is_the_threads_clock(run, case):
     assert run.weight(case) == pytest.approx(run.took[case], rel=0.02)
 
 
 @pytest.mark.parametrize("thread", GROUPS["threads"])
-def test_total_weight_of_each_thread(run, thread, request):
-    if run.clock == "perf-user":
-        known_shortfall(request, "kernel time at a thread's end is given to nobody")
+def test_total_weight_of_each_thread(run, thread):
     assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02)
     by_thread = [t for t in run.profile.threads if t.name == thread]
     assert len(by_thread) == 1
@@ -155,9 +144,7 @@ def test_total_weight_of_each_thread(run, thread, request):
     assert by_thread[0].weight_ns >= run.weight(thread)
 
 
-def test_sleepers_get_their_wall_time_and_no_cpu_time(run, request):
-    if run.mode == "wall":
-        known_shortfall(request, "the sampler wakes late")
+def test_sleepers_get_their_wall_time_and_no_cpu_time(run):
     if run.mode == "wall":
         assert run.weight("asleep") == pytest.approx(run.took["asleep"], rel=0.02)
         assert run.weight("nap") == pytest.approx(run.took["nap"], rel=0.05)
