@@ -10,8 +10,9 @@ from .goals import Options, Row
 BUSY = child.TARGETS / "busy.py"
 
 
-def _rounds(options: Options, rate: int, seconds: float, rounds: int) -> List[Dict[str, Any]]:
-    """Interleaved rounds of the program alone, with the empty handler, profiled, and profiled with the summary printed."""
+def _rounds(options: Options, rate: int, seconds: float, rounds: int, silent: bool = False) -> List[Dict[str, Any]]:
+    """Interleaved rounds of the program alone, with the empty handler, profiled, and profiled with the summary printed;
+    if `silent`, also with the clock's timer interrupt alone, which sends no signal."""
     python = options.python
     units = str(child.units_for(python.path, BUSY, seconds))
     library = empty.library()
@@ -34,6 +35,9 @@ def _rounds(options: Options, rate: int, seconds: float, rounds: int) -> List[Di
         if library is not None:
             asked = {"BENCH_EMPTY": f"{library},{clock},{1_000_000_000 // rate}"}
             variants["empty"] = lambda: child.run([python.path, BUSY, units], asked)
+            if silent and clock == "perf":
+                alone = {"BENCH_EMPTY": f"{library},perf-silent,{1_000_000_000 // rate}"}
+                variants["interrupt"] = lambda: child.run([python.path, BUSY, units], alone)
         done = child.interleaved(variants, rounds, options.note)
     return [{"clock": clock, "rate": rate, **{name: _facts(run) for name, run in one.items()}} for one in done]
 
@@ -96,12 +100,13 @@ def cost10k(options: Options) -> List[Row]:
 def cost1k(options: Options) -> List[Row]:
     """1 kHz, CPU mode, one busy thread, runs of at least 10 s."""
     seconds, rounds = (3.0, 4) if options.quick else (11.0, options.rounds or 21)
-    done = _rounds(options, 1_000, seconds, rounds)
+    done = _rounds(options, 1_000, seconds, rounds, silent=True)
     rows = []
     for name, title, goal in (
         ("profiled", "1 kHz, runs of 10 s: tree CPU / unprofiled, upper end of the 95 % interval <= 1.01", True),
         ("summary", "the same with the summary printed", False),
         ("empty", "the same with an empty handler instead of spprof", False),
+        ("interrupt", "the same with the kernel's timer interrupt alone, which no clock at 1 kHz can do without", False),
     ):
         if name not in done[0]:
             continue

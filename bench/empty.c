@@ -24,7 +24,7 @@ static void count(int signum, siginfo_t *info, void *context) {
     ticks++;
 }
 
-static int arm_perf(uint64_t period_ns, int kernel) {
+static int arm_perf(uint64_t period_ns, int kernel, int silent) {
     struct perf_event_attr attr = {.size = sizeof attr,
                                    .type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK,
@@ -37,7 +37,10 @@ static int arm_perf(uint64_t period_ns, int kernel) {
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
     perf_fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
     if (perf_fd < 0) return -1;
-    if (fcntl(perf_fd, F_SETSIG, SIGPROF) || fcntl(perf_fd, F_SETOWN_EX, &owner) || fcntl(perf_fd, F_SETFL, O_ASYNC)) return -1;
+    if (!silent &&
+        (fcntl(perf_fd, F_SETSIG, SIGPROF) || fcntl(perf_fd, F_SETOWN_EX, &owner) || fcntl(perf_fd, F_SETFL, O_ASYNC))) {
+        return -1;
+    }
     return ioctl(perf_fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
@@ -54,7 +57,7 @@ static int arm_timer(uint64_t period_ns) {
     return timer_settime(timer, 0, &spec, NULL);
 }
 
-/* `clock`: perf, perf-user or timer. Returns 0, or -1 if the kernel refuses. */
+/* `clock`: perf, perf-silent, perf-user or timer. Returns 0, or -1 if the kernel refuses. */
 int empty_arm(const char *clock, uint64_t period_ns) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -62,8 +65,9 @@ int empty_arm(const char *clock, uint64_t period_ns) {
     action.sa_flags = SA_SIGINFO | SA_RESTART;
     sigfillset(&action.sa_mask);
     if (sigaction(SIGPROF, &action, NULL)) return -1;
-    if (!strcmp(clock, "perf")) return arm_perf(period_ns, 1);
-    if (!strcmp(clock, "perf-user")) return arm_perf(period_ns, 0) || arm_timer(REMAINDER_NS) ? -1 : 0;
+    if (!strcmp(clock, "perf")) return arm_perf(period_ns, 1, 0);
+    if (!strcmp(clock, "perf-silent")) return arm_perf(period_ns, 1, 1); /* the timer interrupt and no signal */
+    if (!strcmp(clock, "perf-user")) return arm_perf(period_ns, 0, 0) || arm_timer(REMAINDER_NS) ? -1 : 0;
     return arm_timer(period_ns);
 }
 

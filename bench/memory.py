@@ -5,13 +5,14 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from . import chains, child
 from .goals import Options, Row
 from .pythons import venv
 
 # The last of mypy that is pure Python with pure dependencies: a compiled one shows no Python stacks.
+BLACK = "black==24.10.0"
 MYPY = ["mypy==1.13.0", "typing_extensions", "mypy_extensions"]
 
 
@@ -72,46 +73,68 @@ def _row(goal: str, limit: float, facts: Dict[str, Any]) -> Row:
     return Row(goal, text, each <= limit, facts)
 
 
-def bytes_a_sample(options: Options) -> List[Row]:
-    """Bytes of file a sample at 10 kHz, on fast-changing chains and on mypy over the standard library."""
-    child.WORK.mkdir(parents=True, exist_ok=True)
-    seconds = "5" if options.quick else "30"
-    rows = [_row("fast-changing chains at 10 kHz: <= 2.5 bytes a sample", 2.5, _bytes(options, str(chains.write()), seconds))]
-    goal = "mypy over the standard library's sources at 10 kHz: <= 4.5 bytes a sample"
-    pure = ["--platform", "any", "--only-binary=:all:", "--no-deps"]
-    try:
-        # pip takes --platform only together with --target.
-        folder = child.WORK / "mypy"
-        venv(options.python.path, "mypy-python")
-        if not (folder / "mypy").exists():
-            pip = [str(child.WORK / "mypy-python/bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-            subprocess.run([*pip, *pure, "--target", str(folder), *MYPY], check=True, capture_output=True, text=True)
-    except (subprocess.CalledProcessError, OSError) as error:
-        return [
-            *rows,
-            Row(goal, f"not measured: mypy could not be installed ({(error.stderr or str(error)).strip()[-200:]})", None),
-        ]
+def _installed(python: str, name: str, words: List[str]) -> Path:
+    """A folder with pure Python packages: compiled ones show no Python stacks."""
+    folder = child.WORK / name
+    venv(python, f"{name}-python")
+    if not any(folder.glob("*")):
+        pip = [str(child.WORK / f"{name}-python/bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--target", str(folder), *words], check=True, capture_output=True, text=True)
+    return folder
+
+
+def _with_path(folder: Path, run: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [before])])
     try:
-        library = child.ask(
-            [options.python.path, "-c", "import json, sysconfig; print(json.dumps(sysconfig.get_path('stdlib')))"]
-        )
-        modules = "asyncio email unittest json http logging concurrent multiprocessing idlelib importlib xml urllib".split()
-        words = [str(Path(str(library)) / module) for module in (modules[:1] if options.quick else modules)]
-        words = [word for word in words if Path(word).exists()]  # Debian keeps idlelib apart
-        flags = ["--no-incremental", "--cache-dir", os.devnull, "--check-untyped-defs", "--no-error-summary"]
-        with tempfile.TemporaryDirectory(dir=child.WORK) as copies:
-            # Copies: mypy refuses to check a file of the standard library under its own name.
-            names = []
-            for word in words:
-                name = Path(copies) / ("copy_" + Path(word).name)
-                subprocess.run(["cp", "-r", word, str(name)], check=True)
-                names.append(str(name))
-            facts = _bytes(options, "-m", "mypy", *flags, *names)
+        return run()
     finally:
         if before is None:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
-    return [*rows, _row(goal, 4.5, facts)]
+
+
+def _mypy(options: Options, library: Path) -> Dict[str, Any]:
+    # pip takes --platform only together with --target.
+    folder = _installed(options.python.path, "mypy", ["--platform", "any", "--only-binary=:all:", "--no-deps", *MYPY])
+    modules = "asyncio email unittest json http logging concurrent multiprocessing idlelib importlib xml urllib".split()
+    sources = [library / module for module in (modules[:1] if options.quick else modules)]
+    flags = ["--no-incremental", "--cache-dir", os.devnull, "--check-untyped-defs", "--no-error-summary"]
+    with tempfile.TemporaryDirectory(dir=child.WORK) as copies:
+        # Copies: mypy refuses to check a file of the standard library under its own name.
+        names = []
+        for source in sources:
+            if source.exists():  # Debian keeps idlelib apart
+                names.append(str(Path(copies) / ("copy_" + source.name)))
+                subprocess.run(["cp", "-r", str(source), names[-1]], check=True)
+        return _with_path(folder, lambda: _bytes(options, "-m", "mypy", *flags, *names))
+
+
+def _black(options: Options, library: Path) -> Dict[str, Any]:
+    folder = _installed(options.python.path, "black", ["--no-binary=black", BLACK])
+    modules = "argparse turtle inspect _pydecimal tarfile doctest pickletools subprocess difflib ast optparse pdb".split()
+    with tempfile.TemporaryDirectory(dir=child.WORK) as copies:
+        source = Path(copies) / "large.py"
+        texts = [(library / f"{module}.py").read_text() for module in (modules[:2] if options.quick else modules)]
+        source.write_text("\n".join(texts).replace("from __future__", "# from __future__"))
+        return _with_path(folder, lambda: _bytes(options, "-m", "black", "--fast", "-q", str(source)))
+
+
+def bytes_a_sample(options: Options) -> List[Row]:
+    """Bytes of file a sample at 10 kHz: fast-changing chains, black on one large source, mypy over the standard library."""
+    child.WORK.mkdir(parents=True, exist_ok=True)
+    seconds = "5" if options.quick else "30"
+    rows = [_row("fast-changing chains at 10 kHz: <= 2.5 bytes a sample", 2.5, _bytes(options, str(chains.write()), seconds))]
+    find = "import json, sysconfig; print(json.dumps(sysconfig.get_path('stdlib')))"
+    library = Path(str(child.ask([options.python.path, "-c", find])))
+    for goal, measure in (
+        ("black on one large source at 10 kHz: <= 4.5 bytes a sample", _black),
+        ("mypy over the standard library's sources at 10 kHz: <= 4.5 bytes a sample", _mypy),
+    ):
+        try:
+            rows.append(_row(goal, 4.5, measure(options, library)))
+        except (subprocess.CalledProcessError, OSError) as error:
+            why = (getattr(error, "stderr", None) or str(error)).strip()[-200:]
+            rows.append(Row(goal, f"not measured: it could not be installed ({why})", None))
+    return rows

@@ -111,6 +111,7 @@ def run(request):
 # again. docs/troubleshooting.md tells users. What is in step differs from machine to machine, so these may also pass.
 IN_STEP = {("timer", "loop"), ("timer", "bursts"), ("perf-user", "loop")}
 
+
 def known_shortfall(request, reason):
     request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
 
