@@ -11,8 +11,8 @@
 #define STRING_MAX (1u << 16) /* characters of a name that are kept */
 #define LINES_MAX (16u << 20) /* bytes of a line table */
 
-extern uintptr_t spp_py_str_type, spp_py_bytes_type;
 uintptr_t spp_py_str_type, spp_py_bytes_type;
+size_t spp_py_type_flags;
 
 static uint64_t word_at(const uint8_t *copy, long offset) {
     uint64_t value;
@@ -57,20 +57,34 @@ static int read_characters(uintptr_t data, size_t length, uint32_t kind, spp_byt
     return 0;
 }
 
-/* A str, exact and compact, or nothing. */
+#define STR_SUBCLASS (1u << 28) /* Py_TPFLAGS_UNICODE_SUBCLASS */
+
+static bool is_str_subclass(uintptr_t type) {
+    uint64_t flags;
+    return !(type & 7) && spp_os_read(&flags, type + spp_py_type_flags, sizeof flags) == 0 && (flags & STR_SUBCLASS);
+}
+
+/* A str, or nothing. One of a subclass (`code.replace` lets them through) keeps its characters elsewhere, behind the pointer
+ * that follows the head (PyUnicodeObject.data). */
 static int read_str(uintptr_t address, spp_bytes *to) {
     uint8_t head[SPP_L_STR_DATA];
     to->n = 0;
     if (address == 0 || (address & 7) || spp_os_read(head, address, sizeof head) != 0) return -1;
-    if (word_at(head, SPP_L_OB_TYPE) != spp_py_str_type) return -1;
+    uintptr_t type = word_at(head, SPP_L_OB_TYPE), data;
+    if (type != spp_py_str_type && !is_str_subclass(type)) return -1;
     uint32_t state;
     memcpy(&state, head + SPP_L_STR_STATE, sizeof state);
     uint32_t kind = state >> SPP_L_STR_KIND_SHIFT & SPP_L_STR_KIND_MASK;
     bool compact = state >> SPP_L_STR_COMPACT_BIT & 1u, ascii = state >> SPP_L_STR_ASCII_BIT & 1u;
-    if (!compact || (kind != 1 && kind != 2 && kind != 4) || (ascii && kind != 1)) return -1;
+    if ((kind != 1 && kind != 2 && kind != 4) || (ascii && kind != 1)) return -1;
     uint64_t length = word_at(head, SPP_L_STR_LENGTH);
     if (length > STRING_MAX) length = STRING_MAX;
-    return read_characters(address + (ascii ? SPP_L_STR_ASCII_DATA : SPP_L_STR_DATA), length, kind, to);
+    if (compact) {
+        data = address + (ascii ? SPP_L_STR_ASCII_DATA : SPP_L_STR_DATA);
+    } else if (spp_os_read(&data, address + SPP_L_STR_DATA, sizeof data) != 0 || data == 0) {
+        return -1;
+    }
+    return read_characters(data, length, kind, to);
 }
 
 static void read_name(const uint8_t *copy, long offset, spp_bytes *to) {

@@ -12,8 +12,12 @@ typedef struct {
     int32_t first_line;
 } spp_code;
 
-/* Fills `code`, whose byte vectors are used again from call to call. A name that cannot be read (a str subclass, not
- * compact) becomes "<unreadable>". -1: this is no code object. */
+/* CPython's, set by the module: types, and where a type object keeps its flags. */
+extern uintptr_t spp_py_str_type, spp_py_bytes_type;
+extern size_t spp_py_type_flags;
+
+/* Fills `code`, whose byte vectors are used again from call to call. A name that cannot be read becomes "<unreadable>".
+ * -1: this is no code object. */
 int spp_code_read(uintptr_t address, spp_code *code);
 /* Where in its source the byte offset lies. */
 spp_place spp_code_place(const uint8_t *lines, size_t n, int32_t first_line, uint32_t offset);

@@ -13,10 +13,9 @@
 #include "core/capture.h"
 #include "core/read.h"
 #include "core/resolve.h"
+#include "core/resolve_code.h"
 #include "module/tstate.h"
 #include "py/layout_proof.h"
-
-extern uintptr_t spp_py_str_type, spp_py_bytes_type;
 
 #if PY_VERSION_HEX < 0x030A0000
 #define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
@@ -376,6 +375,7 @@ static void learn_types(void) {
     spp_py.async_gen_type = (uintptr_t)&PyAsyncGen_Type;
     spp_py.none = (uintptr_t)Py_None;
     spp_py_str_type = (uintptr_t)&PyUnicode_Type;
+    spp_py_type_flags = offsetof(PyTypeObject, tp_flags);
     spp_py_bytes_type = (uintptr_t)&PyBytes_Type;
 }
 

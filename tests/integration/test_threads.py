@@ -101,8 +101,13 @@ def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
 
     assert set(stats["losses"]) == set(_core.LOSSES), "every loss has a title"
     if mode == "cpu":
+        # What the thread did before and after `burn` (the kernel's part of its birth can take milliseconds) is its own too.
+        burnt = dict.fromkeys(took, 0)
+        for sample in ran.profile.samples():
+            if any(frame.name == "burn" for frame in sample.frames):
+                burnt[sample.thread_name] += sample.weight_ns
         for name, ns in took.items():
-            assert by_name[name].weight_ns <= ns * 1.05 + 2_000_000
+            assert burnt[name] <= ns * 1.05 + 2_000_000
 
 
 def test_sleepers_are_not_woken(run_python, tmp_path):

@@ -1,0 +1,200 @@
+"""python -m tests.torture: runs programs that are hard on a profiler, and checks all that comes of it.
+
+  python -m tests.torture                          every case, both modes, each interpreter of tools/matrix, once
+  python -m tests.torture --minutes 10             again and again, until each interpreter had ten minutes
+  python -m tests.torture --only dying,forks --python 3.12 --units 20
+  python -m tests.torture --sum                    adds up the log of all runs so far
+
+Each run is compared with the same program unprofiled: exit status, result and what it printed. Its profile must be whole,
+each stack possible (oracle.py), the account closed, and at least 95 % of the ticks that other clocks tell of taken.
+Each run is a line of JSON in build/torture/log.jsonl. Exits with 1 if anything was wrong."""
+
+import argparse
+import ast
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LOG = ROOT / "build" / "torture" / "log.jsonl"
+INTERVAL_MS = 0.1
+LEAST = 0.95
+TIMEOUT = 180  # seconds; a run that takes longer hangs
+
+
+def interpreters(asked):
+    venvs = ROOT / "build" / "venvs"
+    found = {p.name: p / "bin" / "python" for p in sorted(venvs.iterdir()) if p.name[:1] == "3" and not p.name.endswith("asan")}
+    names = asked.split(",") if asked else list(found)
+    missing = [name for name in names if name not in found]
+    if missing:
+        sys.exit(f"torture: no {', '.join(missing)} in {venvs}; tools/matrix --build-only makes them")
+    return {name: found[name] for name in names}
+
+
+def facts(case):
+    """The capitals that a case sets for the rig, read without running it."""
+    tree = ast.parse(case.read_text())
+    return {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in RIG_FACTS
+    }
+
+
+# LEAST: share of expected ticks by mode; NOT_ON: interpreters; SINCE: version; STATUS: exit status; MAY_LACK: the profile
+# may end without an end block.
+RIG_FACTS = {"LEAST", "NOT_ON", "SINCE", "STATUS", "UNITS", "MAY_LACK_END"}
+
+
+def run(python, case, out, mode, units):
+    """(status or a word, stdout but for the last line, what the driver said, stderr)"""
+    command = [str(python), "-X", "faulthandler", str(HERE / "driver.py"), str(case), str(out), mode, str(INTERVAL_MS), str(units)]
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=case.parent
+    )
+    try:
+        text, errors = process.communicate(timeout=TIMEOUT)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
+        text, errors = process.communicate()
+        status = "hangs"
+    lines = text.splitlines()
+    said = [line for line in lines if line.startswith("torture ")]
+    printed = [line for line in lines if not line.startswith("torture ")]
+    return status, printed, json.loads(said[-1][8:]) if said else None, errors
+
+
+def check(python, case, out, mode, said, given):
+    """Problems of a profile, and its figures. The oracle runs on the same interpreter, whose line tables it needs."""
+    command = [str(python), str(HERE / "judge.py"), str(case), str(out)]
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    if done.returncode != 0:
+        return [f"the profile cannot be judged: {done.stderr[-600:]}"], {}
+    judged = json.loads(done.stdout)
+    problems = list(judged["problems"])
+    if judged["warning"] or (not judged["ended"] and not given.get("MAY_LACK_END")):
+        problems.append(f"the file is not whole: {judged['warning']}")
+    figures = {"samples": judged["samples"], "stacks": judged["stacks"]}
+    if said is None:
+        return problems, figures
+    stats = said["stats"]
+    lost = {name: n for name, n in stats["losses"].items() if n}
+    if stats["expected"] != stats["taken"] + stats["repeated"] + sum(lost.values()):
+        problems.append("the account does not close")
+    if mode == "cpu":
+        took, expected = stats["taken"], said["cpu_ns"] / (INTERVAL_MS * 1e6)
+    else:
+        took, expected = judged["main_ticks"], said["wall_ns"] / (INTERVAL_MS * 1e6)
+    share = took / expected if expected else 1.0
+    least = given.get("LEAST", {}).get(mode, LEAST)
+    if stats["clock"] in ("perf", "perf-user", "wall") and expected > 2000 and share < least:
+        problems.append(f"{share:.1%} of the {expected:.0f} ticks were taken; lost: {lost}")
+    return problems, {**figures, "expected": round(expected), "share": round(share, 4), "lost": lost, "clock": stats["clock"]}
+
+
+def once(name, python, case, mode, units, log):
+    given = facts(case)
+    units = units or given.get("UNITS", 4)
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        out = Path(folder) / "out.spprof"
+        plain = run(python, case, "-", mode, units)
+        began = time.monotonic()
+        status, printed, said, errors = run(python, case, out, mode, units)
+        took = time.monotonic() - began
+        problems, figures = [], {}
+        if status != plain[0] or status != given.get("STATUS", 0):
+            problems.append(f"exit status {status}, unprofiled {plain[0]}: {errors[-1500:]}")
+        if printed != plain[1]:
+            problems.append(f"printed {printed[-3:]}, unprofiled {plain[1][-3:]}")
+        if (said or {}).get("result") != (plain[2] or {}).get("result"):
+            problems.append(f"result {(said or {}).get('result')}, unprofiled {(plain[2] or {}).get('result')}")
+        if out.exists():
+            more, figures = check(python, case, out, mode, said, given)
+            problems += more
+        else:
+            problems.append("there is no profile")
+    line = {"at": int(time.time()), "python": name, "case": case.stem, "mode": mode, "units": units, "seconds": round(took, 2),
+            **figures, "problems": problems}  # fmt: skip
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    return line
+
+
+def show(line):
+    lost = ", ".join(f"{k} {v}" for k, v in sorted(line.get("lost", {}).items(), key=lambda kv: -kv[1])[:3])
+    print(
+        f"{'FAILED' if line['problems'] else 'ok':7}{line['python']:6} {line['case']:12} {line['mode']:5} "
+        f"{line.get('samples', 0):8,} samples {line.get('share', 0):7.1%} {line['seconds']:6.1f} s  {lost}",
+        flush=True,
+    )
+    for problem in line["problems"][:6]:
+        print(f"        {problem}", flush=True)
+
+
+def add_up(log):
+    runs, samples, seconds, bad = Counter(), Counter(), Counter(), Counter()
+    for text in log.read_text().splitlines() if log.exists() else []:
+        line = json.loads(text)
+        key = line["python"]
+        runs[key] += 1
+        samples[key] += line.get("samples", 0)
+        seconds[key] += line["seconds"]
+        bad[key] += bool(line["problems"])
+    for key in sorted(runs, key=lambda k: [int("".join(filter(str.isdigit, part))) for part in k.split(".")]):
+        print(f"{key:6} {runs[key]:6} runs {seconds[key] / 60:8.1f} min {samples[key]:12,} samples {bad[key]:4} with a problem")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("--only", help="cases, by name")
+    parser.add_argument("--python", help="interpreters, as tools/matrix names them (default: all that are built)")
+    parser.add_argument("--mode", choices=["cpu", "wall"], help="one mode instead of both")
+    parser.add_argument("--units", type=int, help="how much each case does (default: its own, about 2 s)")
+    parser.add_argument("--minutes", type=float, help="go on until each interpreter had so many minutes")
+    parser.add_argument("--log", type=Path, default=LOG)
+    parser.add_argument("--sum", action="store_true", help="only add up the log")
+    asked = parser.parse_args()
+    if asked.sum:
+        return add_up(asked.log)
+    cases = sorted((HERE / "cases").glob("*.py"))
+    if asked.only:
+        wanted = asked.only.split(",")
+        cases = [case for case in cases if case.stem in wanted]
+        if len(cases) != len(wanted):
+            sys.exit(f"torture: cases are {', '.join(sorted(c.stem for c in (HERE / 'cases').glob('*.py')))}")
+    failed = ran = 0
+    for name, python in interpreters(asked.python).items():
+        version = tuple(int(part.rstrip("td")) for part in name.split("."))
+        began = time.monotonic()
+        while True:
+            for case in cases:
+                given = facts(case)
+                if name in given.get("NOT_ON", ()) or version < tuple(given.get("SINCE", (3, 9))):
+                    continue
+                for mode in [asked.mode] if asked.mode else ["cpu", "wall"]:
+                    line = once(name, python, case, mode, asked.units, asked.log)
+                    show(line)
+                    ran += 1
+                    failed += bool(line["problems"])
+            if asked.minutes is None or time.monotonic() - began > asked.minutes * 60:
+                break
+    print(f"torture: {ran} runs, {failed} with a problem; all runs so far:")
+    add_up(asked.log)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Programs that use signals, interval timers and faulthandler themselves: all of theirs arrive, none of ours shows."""
+
+import faulthandler
+import signal
+import tempfile
+import time
+
+ANYWHERE = {"on_alarm", "on_prof", "on_user"}  # Python runs signal handlers between any two instructions
+hits = {"alarm": 0, "prof": 0, "user": 0}
+
+
+def work(n):
+    return sum([i for i in range(n)])
+
+
+def on_alarm(number, frame):
+    hits["alarm"] += 1
+    work(50)
+
+
+def on_prof(number, frame):
+    hits["prof"] += 1
+    work(50)
+
+
+def on_user(number, frame):
+    hits["user"] += 1
+    work(50)
+
+
+def main(units):
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGPROF, on_prof)
+    signal.signal(signal.SIGUSR1, on_user)
+    with tempfile.TemporaryFile() as file:
+        faulthandler.enable(file=file)
+        faulthandler.dump_traceback_later(0.3, repeat=True, file=file)
+        signal.setitimer(signal.ITIMER_REAL, 0.003, 0.003)
+        signal.setitimer(signal.ITIMER_PROF, 0.007, 0.007)
+        end = time.thread_time() + units * 0.4
+        sent = 0
+        while time.thread_time() < end:
+            work(3000)
+            signal.raise_signal(signal.SIGUSR1)
+            sent += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        faulthandler.cancel_dump_traceback_later()
+        file.flush()
+        file.seek(0)
+        dumped = file.read()
+        faulthandler.disable()
+    seconds = units * 0.4
+    return {
+        "every raised signal was handled": hits["user"] == sent,
+        "alarms": hits["alarm"] > seconds / 0.003 / 4,
+        "prof": hits["prof"] > seconds / 0.007 / 4,
+        "dumped": b"work" in dumped,
+    }

@@ -1,0 +1,47 @@
+"""driver.py CASE OUT MODE INTERVAL_MS UNITS: runs one case, profiled unless OUT is `-`, and prints what came of it as JSON.
+
+The truth about ticks is told by clocks that are not the profiler's: the process's CPU clock less that of the profiler's
+own threads (CPU mode), the monotonic clock of the main thread (wall mode)."""
+
+import importlib.util
+import json
+import os
+import sys
+import time
+
+CASE, OUT, MODE, INTERVAL_MS, UNITS = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), int(sys.argv[5])
+
+
+def own_threads_cpu():
+    """Nanoseconds of CPU of the profiler's own threads, by the scheduler."""
+    total = 0
+    for tid in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{tid}/comm") as comm, open(f"/proc/self/task/{tid}/schedstat") as stat:
+            if comm.read().startswith("spprof"):
+                total += int(stat.read().split()[0])
+    return total
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("case", CASE)
+    case = importlib.util.module_from_spec(spec)
+    sys.modules["case"] = case
+    spec.loader.exec_module(case)
+    return case
+
+
+case = load()
+said = {}
+if OUT == "-":
+    result = case.main(UNITS)
+else:
+    import spprof
+
+    spprof.start(INTERVAL_MS, MODE, OUT)
+    cpu, wall, own = time.process_time_ns(), time.monotonic_ns(), own_threads_cpu()
+    result = case.main(UNITS)
+    own = own_threads_cpu() - own
+    said["cpu_ns"], said["wall_ns"] = time.process_time_ns() - cpu - own, time.monotonic_ns() - wall
+    spprof.stop()
+    said["stats"] = spprof.stats()
+print("torture " + json.dumps({"result": result, **said}), flush=True)

@@ -1,0 +1,55 @@
+"""judge.py CASE PROFILE: has the oracle look at every stack of a profile; prints what it found as JSON."""
+
+import importlib.util
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from oracle import NO_PYTHON, Oracle
+
+import spprof
+from spprof.model import TRUNCATED, TRUNCATION
+
+case_path, path = Path(sys.argv[1]), sys.argv[2]
+spec = importlib.util.spec_from_file_location("case", case_path)
+case = importlib.util.module_from_spec(spec)
+sys.modules["case"] = case
+spec.loader.exec_module(case)
+
+oracle = Oracle(case)
+profile = spprof.Profile.load(path)
+problems, seen, samples, main_ticks, no_python = Counter(), set(), 0, 0, 0
+for sample in profile.samples():
+    samples += 1
+    main = sample.thread_name == "MainThread"
+    main_ticks += sample.count if main else 0
+    no_python += sample.frames[0].name == NO_PYTHON
+    key = main, sample.frames
+    if key in seen:
+        continue
+    if len(seen) > 100000:
+        seen.clear()
+    seen.add(key)
+    if bool(sample.flags & TRUNCATED) != (sample.frames[0] == TRUNCATION):
+        problems["a truncated stack is not marked, or one is marked that is whole"] += 1
+    if sample.flags & TRUNCATED:
+        if not getattr(case, "DEEP", False):
+            problems[f"truncated at {len(sample.frames)} frames: {[f.qualname for f in sample.frames[:4]]}"] += 1
+        continue
+    wrong = oracle.wrong(sample.frames, main)
+    if wrong:
+        problems[f"impossible: {wrong}"] += 1
+print(
+    json.dumps(
+        {
+            "problems": [f"{text} ({n} times)" for text, n in problems.most_common(8)],
+            "warning": profile.warning,
+            "ended": profile.end is not None,
+            "samples": samples,
+            "stacks": len(seen),
+            "main_ticks": main_ticks,
+            "no_python": no_python,
+        }
+    )
+)
