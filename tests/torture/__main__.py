@@ -27,7 +27,7 @@ ROOT = HERE.parent.parent
 LOG = ROOT / "build" / "torture" / "log.jsonl"
 INTERVAL_MS = 0.1
 LEAST = 0.95
-TIMEOUT = 180  # seconds; a run that takes longer hangs
+TIMEOUT = 90  # seconds; a run that takes longer hangs
 
 
 def interpreters(asked):
@@ -60,13 +60,16 @@ def run(python, case, out, mode, units):
     command = [str(python), "-X", "faulthandler", str(HERE / "driver.py"), str(case), str(out), mode, str(INTERVAL_MS), str(units)]
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=case.parent
-    )
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=case.parent,
+        start_new_session=True,
+    )  # fmt: skip
     try:
         text, errors = process.communicate(timeout=TIMEOUT)
         status = process.returncode
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGKILL)
         text, errors = process.communicate()
         status = "hangs"
     lines = text.splitlines()

@@ -3,6 +3,7 @@
 The truth about ticks is told by clocks that are not the profiler's: the process's CPU clock less that of the profiler's
 own threads (CPU mode), the monotonic clock of the main thread (wall mode)."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -16,9 +17,10 @@ def own_threads_cpu():
     """Nanoseconds of CPU of the profiler's own threads, by the scheduler."""
     total = 0
     for tid in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{tid}/comm") as comm, open(f"/proc/self/task/{tid}/schedstat") as stat:
-            if comm.read().startswith("spprof"):
-                total += int(stat.read().split()[0])
+        with contextlib.suppress(OSError):  # it has ended
+            with open(f"/proc/self/task/{tid}/comm") as comm, open(f"/proc/self/task/{tid}/schedstat") as stat:
+                if comm.read().startswith("spprof"):
+                    total += int(stat.read().split()[0])
     return total
 
 
@@ -30,18 +32,23 @@ def load():
     return case
 
 
-case = load()
-said = {}
-if OUT == "-":
-    result = case.main(UNITS)
-else:
-    import spprof
+def run():
+    said = {}
+    if OUT == "-":
+        result = case.main(UNITS)
+    else:
+        import spprof
 
-    spprof.start(INTERVAL_MS, MODE, OUT)
-    cpu, wall, own = time.process_time_ns(), time.monotonic_ns(), own_threads_cpu()
-    result = case.main(UNITS)
-    own = own_threads_cpu() - own
-    said["cpu_ns"], said["wall_ns"] = time.process_time_ns() - cpu - own, time.monotonic_ns() - wall
-    spprof.stop()
-    said["stats"] = spprof.stats()
-print("torture " + json.dumps({"result": result, **said}), flush=True)
+        spprof.start(INTERVAL_MS, MODE, OUT)
+        cpu, wall, own = time.process_time_ns(), time.monotonic_ns(), own_threads_cpu()
+        result = case.main(UNITS)
+        own = own_threads_cpu() - own
+        said["cpu_ns"], said["wall_ns"] = time.process_time_ns() - cpu - own, time.monotonic_ns() - wall
+        spprof.stop()
+        said["stats"] = spprof.stats()
+    print("torture " + json.dumps({"result": result, **said}), flush=True)
+
+
+case = load()  # in children of multiprocessing too, which find their functions in it
+if __name__ == "__main__":
+    run()

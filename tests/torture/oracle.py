@@ -48,9 +48,11 @@ class Oracle:
         if root.name == NO_PYTHON:
             return None
         at_exit = root.name in self.roots or root.name == "_at_exit"  # atexit's callbacks have no caller
-        if main and (root.file, root.name) != (DRIVER, "<module>") and not at_exit:
+        # A subinterpreter's stack ends where that interpreter was entered.
+        apart = getattr(self.case, "SUBINTERPRETERS", False)
+        if main and (root.file, root.name) != (DRIVER, "<module>") and not at_exit and not apart:
             return f"the main thread's root is {root.qualname} ({root.file}:{root.line})"
-        if not main and root.name not in self.roots:
+        if not main and root.name not in self.roots and not apart:
             return f"a thread's root is {root.qualname} ({root.file}:{root.line})"
         for i, frame in enumerate(frames):
             problem = self._place(frame, i == len(frames) - 1)
@@ -88,8 +90,11 @@ class Oracle:
             named = set(comment.replace("{n}", number.group(1) if number else "").split())
             ok = b.name in named or re.search(rf"\b{re.escape(b.name)}\b", code) is not None
             ok = ok or (b.name in IMPLICIT and IMPLICIT[b.name] in code)
-            # A library's function under a name of its own, called on a line that calls or imports something.
-            ok = ok or (not self._is_case(b.file) and ("*" in named or "import" in code))
+            if not self._is_case(b.file):
+                # A class is called by its name, other special methods by none; a line may say that it calls anything.
+                owner = b.qualname.split(".")[0]
+                ok = ok or "*" in named or "import" in code or re.search(rf"\b{re.escape(owner)}\b", code) is not None
+                ok = ok or (b.name.startswith("__") and b.name.endswith("__"))
             self.edges[key] = ok
         if self.edges[key]:
             return None

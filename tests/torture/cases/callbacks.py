@@ -8,6 +8,8 @@ import sys
 import threading
 import zlib
 
+UNITS = 40
+
 libc = ctypes.CDLL(None)
 COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))
 inner_calls = []
@@ -53,8 +55,8 @@ def upper(text):
 
 
 def databases(units):
-    connection = sqlite3.connect(":memory:")
-    connection.create_function("upper_here", 1, upper)
+    connection = sqlite3.connect(":memory:")  # -> *
+    connection.create_function("upper_here", 1, upper)  # -> *
     connection.execute("create table t (a integer, b text)")
     connection.executemany("insert into t values (?, ?)", [(i, f"row {i}") for i in range(400)])
     rows = 0

@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 
+UNITS = 4
 EINTR = 4
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -3,6 +3,8 @@
 import gc
 import sys
 
+UNITS = 20
+
 # Line 2 is where the time goes. Every function's name says which file it must be in.
 TEXT = """def born_{n}(k):
     for _ in range(k): sum(range(60))

@@ -3,6 +3,8 @@
 import ctypes
 import threading
 
+UNITS = 12
+
 libc = ctypes.CDLL(None)
 START = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 ROOTS = {"began"}

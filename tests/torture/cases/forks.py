@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+UNITS = 6
 LEAST = {"wall": 0.5}  # each fork holds the sampler's locks while the kernel copies the process
 
 
@@ -15,7 +16,7 @@ def work(n):
 
 def dies(n):
     space = {}
-    exec(compile(f"def child_{n}(k):\n    return sum([i for i in range(k)])", f"<torture child {n}>", "exec"), space)
+    exec(compile(f"def child_{n}(k):\n    return sum([i for i in range(k)])", f"<torture child {n}>", "exec"), space)  # -> <module>
     return space[f"child_{n}"](500)  # -> child_{n}
 
 

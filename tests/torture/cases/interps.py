@@ -2,19 +2,20 @@
 
 import sys
 
+UNITS = 30
 SINCE = (3, 9)
 TEXT = """
 def inside_{n}(k):
     total = 0
     for i in range(k):
         space = {{}}
-        exec("def made(j):\\\\n    return sum([x for x in range(j)])", space)
+        exec("def made(j):\\n    return sum([x for x in range(j)])", space)
         total += space["made"](200)
     return total
 assert inside_{n}({k}) == {k} * 19900
 """
 ROOTS = {"<module>", "inside_1"}
-FREE_NAMES = True
+SUBINTERPRETERS = True
 
 
 def source(file):

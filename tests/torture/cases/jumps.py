@@ -3,6 +3,7 @@
 import asyncio
 import sys
 
+UNITS = 40
 DEEP = True
 
 
@@ -39,11 +40,11 @@ async def numbers(n):
 
 async def consumer(n):
     total = 0
-    async for i in numbers(n):
+    async for i in numbers(n):  # -> *
         total += i
         if i == n // 2:
-            break
-    return total
+            break  # -> *
+    return total  # -> *
 
 
 async def many(units):

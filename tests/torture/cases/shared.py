@@ -4,6 +4,8 @@ import gc
 import queue
 import threading
 
+UNITS = 20
+
 
 class Shared:
     def method(self, n):
@@ -32,7 +34,7 @@ def source(file):
 
 def make(n):
     space = {}
-    exec(compile(source(f"<torture made {n}>"), f"<torture made {n}>", "exec"), space)
+    exec(compile(source(f"<torture made {n}>"), f"<torture made {n}>", "exec"), space)  # -> <module>
     return space[f"made_{n}"]
 
 

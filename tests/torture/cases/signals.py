@@ -5,6 +5,7 @@ import signal
 import tempfile
 import time
 
+UNITS = 4
 ANYWHERE = {"on_alarm", "on_prof", "on_user"}  # Python runs signal handlers between any two instructions
 hits = {"alarm": 0, "prof": 0, "user": 0}
 

@@ -2,6 +2,7 @@
 
 import threading
 
+UNITS = 6
 LEAST = {"cpu": 0.0, "wall": 0.0}  # threads shorter than the time in which they are found: counted as such
 
 
