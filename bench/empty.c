@@ -6,9 +6,11 @@
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,8 +26,29 @@ static void count(int signum, siginfo_t *info, void *context) {
     ticks++;
 }
 
+/* Linux 5.13's attr, whatever the headers: flags remove_on_exec and sigtrap. */
+static int trap_perf(pid_t tid, uint64_t period_ns, int kernel) {
+    union {
+        struct perf_event_attr attr;
+        uint64_t words[16];
+    } a;
+    memset(&a, 0, sizeof a);
+    a.attr.size = sizeof a.words;
+    a.attr.type = PERF_TYPE_SOFTWARE;
+    a.attr.config = PERF_COUNT_SW_TASK_CLOCK;
+    a.attr.sample_period = period_ns;
+    a.attr.exclude_kernel = !kernel;
+    a.attr.exclude_hv = 1;
+    a.attr.disabled = 1;
+    a.words[5] |= (uint64_t)3 << 36;
+    struct utsname name;
+    int major = 0, minor = 0;
+    if (uname(&name) || sscanf(name.release, "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 11)) return -1;
+    return (int)syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
 static int arm_perf(uint64_t period_ns, int kernel, int silent) {
-    struct perf_event_attr attr = {.size = sizeof attr,
+    struct perf_event_attr attr = {.size = PERF_ATTR_SIZE_VER0,
                                    .type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK,
                                    .sample_period = period_ns,
@@ -35,6 +58,8 @@ static int arm_perf(uint64_t period_ns, int kernel, int silent) {
                                    .wakeup_events = 1};
     pid_t tid = (pid_t)syscall(SYS_gettid);
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
+    perf_fd = silent ? -1 : trap_perf(tid, period_ns, kernel);
+    if (perf_fd >= 0) return ioctl(perf_fd, PERF_EVENT_IOC_ENABLE, 0);
     perf_fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
     if (perf_fd < 0) return -1;
     if (!silent &&
@@ -64,7 +89,7 @@ int empty_arm(const char *clock, uint64_t period_ns) {
     action.sa_sigaction = count;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
     sigfillset(&action.sa_mask);
-    if (sigaction(SIGPROF, &action, NULL)) return -1;
+    if (sigaction(SIGPROF, &action, NULL) || sigaction(SIGTRAP, &action, NULL)) return -1;
     if (!strcmp(clock, "perf")) return arm_perf(period_ns, 1, 0);
     if (!strcmp(clock, "perf-silent")) return arm_perf(period_ns, 1, 1); /* the timer interrupt and no signal */
     if (!strcmp(clock, "perf-user")) return arm_perf(period_ns, 0, 0) || arm_timer(REMAINDER_NS) ? -1 : 0;
@@ -77,6 +102,7 @@ void empty_disarm(void) {
     perf_fd = -1;
     has_timer = 0;
     signal(SIGPROF, SIG_IGN);
+    signal(SIGTRAP, SIG_IGN);
 }
 
 uint64_t empty_count(void) { return ticks; }

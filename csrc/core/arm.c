@@ -183,6 +183,43 @@ static void care_blocked(spp_thread *t) {
     }
 }
 
+void spp_run_exec(void) {
+    if (!spp_run_active()) return;
+    spp_os_lock();
+    uint32_t slot = spp_map_get(&slot_of_tid, (uint64_t)spp_os_tid(), 0);
+    if (slot != SPP_MAP_NONE && spp_threads[slot].state == SPP_THREAD_ARMED && spp_now.clock != SPP_CLOCK_WALL) {
+        spp_threads[slot].bare_ns = spp_os_now_ns();
+        spp_os_trigger_disarm(&spp_threads[slot].trigger);
+    }
+    spp_os_unlock();
+}
+
+/* A thread that is still there a second after it called exec did not replace the program. */
+static void care_bare(spp_thread *t) {
+    uint64_t since = t->bare_ns;
+    if (since == 0 || spp_os_now_ns() - since < 1000000000u) return;
+    spp_os_lock();
+    if (t->bare_ns == since) {
+        t->bare_ns = 0;
+        (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+    }
+    spp_os_unlock();
+}
+
+void spp_watch_rearm(void) {
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        spp_thread *t = &spp_threads[i];
+        if (t->state != SPP_THREAD_ARMED) continue;
+        /* Its handler must not meet a trigger in the making. */
+        atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
+        spp_os_trigger_disarm(&t->trigger);
+        while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
+        atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
+        (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+    }
+}
+
 void spp_watch_care(void) {
     enum { BATCH = 64 };
     uintptr_t sps[BATCH], ends[BATCH];
@@ -193,6 +230,7 @@ void spp_watch_care(void) {
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
         if (t->state != SPP_THREAD_ARMED) continue;
+        care_bare(t);
         uintptr_t sp = t->stack_sp;
         if (sp != 0 && t->stack_end == 0 && n < BATCH) {
             sps[n] = sp;

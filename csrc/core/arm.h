@@ -16,6 +16,7 @@ typedef struct {
     uint32_t max_depth;
     const void *header; /* a JSON object with at least one key; start_ns is added */
     size_t header_n;
+    bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
 } spp_options;
 
 /* Where thread states come from (module/tstate.c). Both without the GIL. */
@@ -35,6 +36,9 @@ bool spp_run_paused(void);
 
 /* The account, as a JSON object (docs/file-format.md, block A); also after the run. Any thread. */
 void spp_run_account(spp_bytes *to);
+/* The calling thread is about to replace the program: no tick may be on its way then, for the new one has no handler for it.
+ * If it fails, the thread is armed again after a second. */
+void spp_run_exec(void);
 /* A thread's name for people; name is UTF-8. Any thread. */
 void spp_run_name(int32_t tid, const char *name);
 

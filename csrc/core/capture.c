@@ -71,6 +71,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     for (int i = 0; i < SPP_LOSS_COUNT; i++) thread->losses[i] = 0;
     thread->tstate = thread->stack_sp = thread->stack_end = 0;
     thread->stood_cpu = UINT64_MAX;
+    thread->bare_ns = 0;
     thread->repeats = 0;
     thread->node_depth = 0;
     thread->nodes[0] = 0;

@@ -50,7 +50,8 @@ typedef struct spp_thread {
     int32_t tid;
     uint32_t id; /* its number in the file */
     spp_os_trigger trigger;
-    uint64_t cpu_start; /* its CPU clock when armed */
+    uint64_t cpu_start;       /* its CPU clock when armed */
+    _Atomic uint64_t bare_ns; /* when it was disarmed because it calls exec; 0: it does not */
 
     /* the sampler (wall mode); the counters are read by anyone */
     _Atomic uint64_t asked, stood, repeated;        /* signals sent, stacks walked from outside, ticks that repeated one */

@@ -104,6 +104,7 @@ static void drain_body(void *unused) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         pause_or_resume();
+        if (spp_os_signal_taken()) spp_watch_rearm();
         if (rung || threads != count || threads == 0) spp_watch_scan(false);
         count = threads;
         if (rung || now - written >= WRITE_NS) {
@@ -172,7 +173,7 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     spp_cap.thread_state = states->own;
     spp_cap.births = states->births;
     spp_cap.births_seen = states->births ? *states->births : 0;
-    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid) != 0) {
+    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid, o->may_trap) != 0) {
         return refuse(why, "the program handles SIGURG, SIGPROF and SIGSTKFLT itself, and spprof needs one of them");
     }
     spp_now.start_ns = spp_os_now_ns();

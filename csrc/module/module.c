@@ -47,6 +47,25 @@ static void unhook_deaths(void) {
     if (PyCode_Type.tp_dealloc == code_dies) PyCode_Type.tp_dealloc = code_dealloc;
 }
 
+/* ---- exec */
+
+/* GIL held. CPython tells of each os.exec* before it happens (PEP 578). */
+static int audit(const char *event, PyObject *args, void *unused) {
+    (void)args, (void)unused;
+    if (event[0] == 'o' && strcmp(event, "os.exec") == 0) spp_run_exec();
+    return 0;
+}
+
+/* Hooks cannot be taken away again, so there is one for the life of the process. False: another hook refused it. */
+static bool hook_exec(void) {
+    static bool hooked;
+    if (!hooked && PySys_AddAuditHook(audit, NULL) != 0)
+        PyErr_Clear();
+    else
+        hooked = true;
+    return hooked;
+}
+
 /* ---- clocks */
 
 static int clock_of_name(const char *name) {
@@ -101,7 +120,7 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     if (broken != NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
     int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (own_fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
-    spp_options options = {own_fd, (spp_clock)clock, interval_ns, max_depth, header, (size_t)header_n};
+    spp_options options = {own_fd, (spp_clock)clock, interval_ns, max_depth, header, (size_t)header_n, hook_exec()};
     hook_deaths();
     errno = 0;
     if (spp_run_start(&options, &states, &why) != 0) {

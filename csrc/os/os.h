@@ -99,9 +99,13 @@ typedef void (*spp_os_tick_fn)(void *cookie, spp_tick kind, const spp_os_context
 
 /* Whether this clock works here; on failure *why names the call and errno. */
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error);
-/* Installs the signal handler. `valid` tells whether a cookie from a signal is one of ours. -1: someone else uses every
- * signal that could serve. */
-int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie));
+/* Installs the signal handler. `may_trap`: ticks may come by SIGTRAP, which ends a program that is not told to expect it: the
+ * caller disarms a thread before that replaces its program. `valid` tells whether a cookie from a signal is one of ours. -1:
+ * someone else uses every signal that could serve. */
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), bool may_trap);
+/* Whether the program has just taken a signal from us that ticks came by: its triggers are to be armed anew, and come by
+ * another one then. */
+bool spp_os_signal_taken(void);
 /* Puts the old disposition back if ours is still there; pending signals are swallowed first. */
 void spp_os_signal_remove(void);
 /* Arms the clock on any thread of the process. -1 with errno: the thread is gone, or limits. */

@@ -424,3 +424,111 @@ spprof.stop()
 """)  # fmt: skip
     qualnames = {f.qualname for frames in ran.profile.aggregate() for f in frames}
     assert ("Outer.method.<locals>.inner" if QUALIFIED else "inner") in qualnames
+
+
+# ---- the signal that ticks come by
+
+
+def test_a_trap_of_others_ends_the_process_as_ever(run_python, tmp_path):
+    ran = run_python("-c", BURN + f"""
+import os, signal, spprof
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+burn(0.3)
+os.kill(os.getpid(), signal.SIGTRAP)
+burn(60)
+""", ok=False)  # fmt: skip
+    assert ran.code == -signal.SIGTRAP
+    assert "burn" in names_of(ran.profile)
+
+
+def test_a_program_that_takes_the_trap_has_it_and_is_still_sampled(run_python, tmp_path):
+    ran = run_python("-c", BURN + f"""
+import json, signal, spprof, time
+before = signal.getsignal(signal.SIGTRAP)
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+burn(0.2)
+got = []
+signal.signal(signal.SIGTRAP, lambda *_: got.append(1))
+burn(0.2)  # until the profiler has seen it, its own ticks arrive there
+n = len(got)
+def later(): burn(0.5)
+later()
+late = len(got) - n
+signal.raise_signal(signal.SIGTRAP)
+raised = len(got) - n - late
+spprof.stop()
+print(json.dumps([n, late, raised, spprof.stats()["expected"], spprof.stats()["taken"]]))
+""")  # fmt: skip
+    n, late, raised, expected, taken = ran.json
+    assert (late, raised) == (0, 1) and n < 100
+    assert taken > 0.8 * expected
+    later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
+    assert later == pytest.approx(0.5e9, rel=0.1)
+
+
+def test_exec_at_ten_kilohertz_kills_nobody(run_python, tmp_path):
+    """A tick that is on its way when the new program begins would find no handler there: a chain of a hundred programs."""
+    script = tmp_path / "chain.py"
+    script.write_text(
+        BURN
+        + """
+import os, sys, spprof
+n = int(sys.argv[1])
+if n == 0:
+    print("arrived")
+    sys.exit()
+spprof.start(0.1, "cpu", sys.argv[2])
+burn(0.02)
+os.execv(sys.executable, [sys.executable, __file__, str(n - 1), sys.argv[2]])
+"""
+    )
+    assert run_python(script, "100", tmp_path / "out.spprof").out.strip() == "arrived"
+
+
+def test_an_exec_that_fails_costs_no_time(run_python, tmp_path):
+    ran = run_python("-c", BURN + f"""
+import os, spprof
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+try: os.execv("/does/not/exist", ["x"])
+except FileNotFoundError: pass
+def later(): burn(2.5)
+later()
+spprof.stop()
+""")  # fmt: skip
+    later = [s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames)]
+    assert sum(later) == pytest.approx(2.5e9, rel=0.02) and len(later) > 100
+
+
+CALLS = """
+import ctypes, json, spprof, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class timespec(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+class pollfd(ctypes.Structure):
+    _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
+def calls():
+    interrupted = 0
+    for i in range(1500):
+        sum(range(200))
+        request = timespec(0, 100000 + i)
+        interrupted += libc.nanosleep(ctypes.byref(request), None) != 0 and ctypes.get_errno() == 4
+        interrupted += libc.poll(ctypes.byref(pollfd(-1, 0, 0)), 1, 1) < 0 and ctypes.get_errno() == 4
+    return interrupted
+spprof.start(0.1, "cpu", sys.argv[1], clock="perf")
+interrupted = calls()
+spprof.stop()
+print(json.dumps([interrupted, spprof.stats()["taken"]]))
+"""
+
+
+def test_calls_of_c_code_that_does_not_retry_are_not_interrupted(run_python, tmp_path):
+    release = tuple(int(re.match(r"\d+", part)[0]) for part in os.uname().release.split(".")[:2])
+    if release < (6, 11):
+        pytest.skip("before Linux 6.11 a tick that lands in a call which is about to sleep interrupts it")
+    try:
+        spprof._core.choose_clock("cpu", "perf")
+    except PermissionError:
+        pytest.skip("the system refuses the clock perf")
+    ran = run_python("-c", CALLS, tmp_path / "out.spprof")
+    interrupted, taken = ran.json
+    assert interrupted == 0 and taken > 100

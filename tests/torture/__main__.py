@@ -11,7 +11,6 @@ Each run is a line of JSON in build/torture/log.jsonl. Exits with 1 if anything 
 
 import argparse
 import ast
-import importlib.util
 import json
 import os
 import signal
@@ -57,7 +56,17 @@ RIG_FACTS = {"LEAST", "NOT_ON", "SINCE", "STATUS", "UNITS", "MAY_LACK_END"}
 
 def run(python, case, out, mode, units):
     """(status or a word, stdout but for the last line, what the driver said, stderr)"""
-    command = [str(python), "-X", "faulthandler", str(HERE / "driver.py"), str(case), str(out), mode, str(INTERVAL_MS), str(units)]
+    command = [
+        str(python),
+        "-X",
+        "faulthandler",
+        str(HERE / "driver.py"),
+        str(case),
+        str(out),
+        mode,
+        str(INTERVAL_MS),
+        str(units),
+    ]
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=case.parent,

@@ -54,7 +54,15 @@ bool spp_os_thread_blocks(int32_t tid) {
     const char *line = strstr(text, "\nSigBlk:");
     if (line == NULL) return false;
     uint64_t mask = strtoull(line + 8, NULL, 16);
+    if (spp_linux_traps() && (mask >> (SIGTRAP - 1) & 1u)) return true;
     return (mask >> (spp_linux_signal() - 1)) & 1u;
+}
+
+bool spp_linux_traced(void) {
+    char text[4096];
+    if (read_task_file(spp_os_tid(), "status", text, sizeof text) < 0) return false;
+    const char *line = strstr(text, "\nTracerPid:");
+    return line != NULL && strtol(line + 11, NULL, 10) != 0;
 }
 
 int spp_os_thread_name(int32_t tid, char *to, size_t size) {

@@ -77,9 +77,9 @@ def main(units):
     def keep(name, function):
         results[name] = function(units * 4)  # -> sorts released databases
 
-    threads = [
-        threading.Thread(target=keep, args=(f.__name__, f)) for f in (sorts, released, databases)
-    ] + [threading.Thread(target=leaves, args=(3,)) for _ in range(10)]
+    threads = [threading.Thread(target=keep, args=(f.__name__, f)) for f in (sorts, released, databases)] + [
+        threading.Thread(target=leaves, args=(3,)) for _ in range(10)
+    ]
     for thread in threads:
         thread.start()
     results["main"] = sorts(units * 3)[-1]

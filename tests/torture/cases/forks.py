@@ -16,7 +16,9 @@ def work(n):
 
 def dies(n):
     space = {}
-    exec(compile(f"def child_{n}(k):\n    return sum([i for i in range(k)])", f"<torture child {n}>", "exec"), space)  # -> <module>
+    exec(
+        compile(f"def child_{n}(k):\n    return sum([i for i in range(k)])", f"<torture child {n}>", "exec"), space
+    )  # -> <module>
     return space[f"child_{n}"](500)  # -> child_{n}
 
 

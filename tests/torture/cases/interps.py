@@ -1,7 +1,5 @@
 """Subinterpreters, with a GIL of their own from 3.12 on: what runs in them is sampled, and its code dies there."""
 
-import sys
-
 UNITS = 30
 SINCE = (3, 9)
 TEXT = """
