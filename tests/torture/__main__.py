@@ -170,7 +170,8 @@ def add_up(log):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__, formatter_class=plain)
     parser.add_argument("--only", help="cases, by name")
     parser.add_argument("--python", help="interpreters, as tools/matrix names them (default: all that are built)")
     parser.add_argument("--mode", choices=["cpu", "wall"], help="one mode instead of both")

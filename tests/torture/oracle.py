@@ -101,4 +101,4 @@ class Oracle:
         return f"{a.qualname}:{a.line} called {b.qualname} ({Path(b.file).name}:{b.line}), which its line does not name"
 
     def _is_case(self, file):
-        return file.startswith(str(HERE / "cases")) or file.startswith("<torture")
+        return file.startswith((str(HERE / "cases"), "<torture"))

@@ -10,7 +10,7 @@ TEXT = """def born_{n}(k):
     for _ in range(k): sum(range(60))
     return inner_{n}(k)
 def inner_{n}(k):
-    return sum([i for i in range(k)])
+    return sum([i * 2 for i in range(k)])
 born_{n}({k})
 """
 
@@ -48,7 +48,7 @@ def lambdas(n):
 
 
 def original(k):
-    return sum([i for i in range(k)])
+    return sum([i * 2 for i in range(k)])
 
 
 def replaced(n):

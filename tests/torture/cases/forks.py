@@ -11,7 +11,7 @@ LEAST = {"wall": 0.5}  # each fork holds the sampler's locks while the kernel co
 
 
 def work(n):
-    return sum([i for i in range(n)])
+    return sum([i * 2 for i in range(n)])
 
 
 def dies(n):

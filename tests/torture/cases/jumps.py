@@ -8,7 +8,7 @@ DEEP = True
 
 
 def work(n):
-    return sum([i for i in range(n)])
+    return sum([i * 2 for i in range(n)])
 
 
 def generator(depth):
@@ -113,4 +113,4 @@ def main(units):
         tool.set_events(3, 0)
         tool.free_tool_id(3)
         result.append(len(seen) > 100)
-    return result[:3] + [recursion(1) > 0] + result[4:]
+    return [*result[:3], recursion(1) > 0, *result[4:]]
