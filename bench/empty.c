@@ -43,7 +43,7 @@ static int trap_perf(pid_t tid, uint64_t period_ns, int kernel) {
     a.words[5] |= (uint64_t)3 << 36;
     struct utsname name;
     int major = 0, minor = 0;
-    if (uname(&name) || sscanf(name.release, "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 11)) return -1;
+    if (uname(&name) || sscanf(name.release, "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 16)) return -1;
     return (int)syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 

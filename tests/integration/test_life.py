@@ -485,6 +485,32 @@ os.execv(sys.executable, [sys.executable, __file__, str(n - 1), sys.argv[2]])
     assert run_python(script, "100", tmp_path / "out.spprof").out.strip() == "arrived"
 
 
+def test_ticks_that_arrive_after_the_run(run_python, tmp_path):
+    """A thread that goes to sleep with a tick on its way gets it when it wakes: stop does not wait, nobody is ended."""
+    ran = run_python("-c", BURN + f"""
+import os, spprof, threading
+def sleeper(fd):
+    while os.read(fd, 1) != b"x": pass
+runs = 0
+for n in range(60):
+    reading, writing = os.pipe()
+    thread = threading.Thread(target=sleeper, args=(reading,))
+    spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+    thread.start()
+    for _ in range(60):
+        os.write(writing, b".")
+        sum(range(1000))
+    spprof.stop()
+    os.write(writing, b".x")
+    thread.join()
+    os.close(reading)
+    os.close(writing)
+    runs += 1
+print(runs)
+""")  # fmt: skip
+    assert ran.out.strip() == "60"
+
+
 def test_an_exec_that_fails_costs_no_time(run_python, tmp_path):
     ran = run_python("-c", BURN + f"""
 import os, spprof
@@ -523,8 +549,8 @@ print(json.dumps([interrupted, spprof.stats()["taken"]]))
 
 def test_calls_of_c_code_that_does_not_retry_are_not_interrupted(run_python, tmp_path):
     release = tuple(int(re.match(r"\d+", part)[0]) for part in os.uname().release.split(".")[:2])
-    if release < (6, 11):
-        pytest.skip("before Linux 6.11 a tick that lands in a call which is about to sleep interrupts it")
+    if release < (6, 16):
+        pytest.skip("before Linux 6.16 a tick that lands in a call which is about to sleep interrupts it")
     try:
         spprof._core.choose_clock("cpu", "perf")
     except PermissionError:

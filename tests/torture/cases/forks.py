@@ -16,9 +16,8 @@ def work(n):
 
 def dies(n):
     space = {}
-    exec(
-        compile(f"def child_{n}(k):\n    return sum([i for i in range(k)])", f"<torture child {n}>", "exec"), space
-    )  # -> <module>
+    code = compile(source(f"<torture child {n}>"), f"<torture child {n}>", "exec")
+    exec(code, space)  # -> <module>
     return space[f"child_{n}"](500)  # -> child_{n}
 
 
