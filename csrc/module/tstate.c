@@ -13,6 +13,7 @@ extern PyThreadState *_PyThreadState_UncheckedGet(void);
 
 #define LIST_MAX 100000 /* thread states looked at in one interpreter */
 #define INTERPS_MAX 64
+#define READINGS 4
 
 /* Handler. Of the calling thread, also while it has released the GIL; 0: it runs no Python. Up to 3.11 the thread-specific
  * slot knows only the main interpreter's states: in a subinterpreter the current one is taken if it says it is ours. */
@@ -45,11 +46,14 @@ static bool belongs(uintptr_t tstate, int32_t tid) {
  * state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
 static uintptr_t of_thread(int32_t tid, uintptr_t last) {
     if (last != 0 && belongs(last, tid)) return last;
-    for (size_t i = 0; i < interps_n; i++) {
-        uintptr_t state = word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
-        for (int n = 0; state != 0 && n < LIST_MAX; n++) {
-            if (belongs(state, tid)) return state;
-            state = word(state + SPP_L_TS_NEXT);
+    /* A state that ends while the list is read cuts it short; a thread without one has none in several readings. */
+    for (int reading = 0; reading < READINGS; reading++) {
+        for (size_t i = 0; i < interps_n; i++) {
+            uintptr_t state = word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
+            for (int n = 0; state != 0 && n < LIST_MAX; n++) {
+                if (belongs(state, tid)) return state;
+                state = word(state + SPP_L_TS_NEXT);
+            }
         }
     }
     return 0;
