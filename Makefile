@@ -7,7 +7,7 @@ DEMO := examples/out/demo
 DEMO_RATE ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ctest matrix bench browser lint format asan wheel venv format clean
+.PHONY: help demo test ctest matrix torture bench browser lint format asan wheel venv format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ matrix: ## build for each of the nine interpreters at hand and run the tests on 
 
 asan: ## unit and integration tests on two interpreters under AddressSanitizer and UBSan
 	tools/matrix --sanitize --only 3.11,3.13
+
+torture: ## programs that are hard on a profiler, ten minutes on each interpreter (python3 -m tests.torture --help)
+	tools/matrix --build-only
+	python3 -m tests.torture --minutes 10
 
 bench: .venv/made ## the figures of docs/benchmarks.md, measured here
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/bench ".[bench]"
