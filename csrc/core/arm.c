@@ -84,28 +84,26 @@ static void arm_thread(int32_t tid, bool first) {
     }
     spp_os_lock();
     introduce(t);
-    atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
-    spp_os_unlock();
     spp_now.next_id++;
-    if (spp_now.clock == SPP_CLOCK_WALL) {
-        t->trigger.perf_fd = -1;
-        t->trigger.has_timer = 0;
-        return;
+    atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
+    bool armed = spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0;
+    if (!armed) { /* out of descriptors, most likely: a timer needs none */
+        t->clock = SPP_CLOCK_TIMER;
+        armed = spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0;
     }
-    if (spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0) return;
-    /* Out of descriptors, most likely: a timer needs none. */
-    t->clock = SPP_CLOCK_TIMER;
-    if (spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0) return;
-    spp_os_lock();
-    atomic_store_explicit(&t->state, SPP_THREAD_FREE, memory_order_release);
-    (void)spp_map_remove(&slot_of_tid, (uint64_t)tid, 0);
+    if (!armed) {
+        atomic_store_explicit(&t->state, SPP_THREAD_FREE, memory_order_release);
+        (void)spp_map_remove(&slot_of_tid, (uint64_t)tid, 0);
+    }
     spp_os_unlock();
 }
 
 /* The thread is gone, or is to be left alone. Its trigger goes first, then its queue is read to the end. */
 static void end_thread(spp_thread *t) {
+    spp_os_lock(); /* the sampler asks for ticks under it */
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
     spp_os_trigger_disarm(&t->trigger);
+    spp_os_unlock();
     while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
     spp_os_lock();
     if (t->repeats > 0) {
@@ -187,7 +185,7 @@ void spp_run_exec(void) {
     if (!spp_run_active()) return;
     spp_os_lock();
     uint32_t slot = spp_map_get(&slot_of_tid, (uint64_t)spp_os_tid(), 0);
-    if (slot != SPP_MAP_NONE && spp_threads[slot].state == SPP_THREAD_ARMED && spp_now.clock != SPP_CLOCK_WALL) {
+    if (slot != SPP_MAP_NONE && spp_threads[slot].state == SPP_THREAD_ARMED) {
         spp_threads[slot].bare_ns = spp_os_now_ns();
         spp_os_trigger_disarm(&spp_threads[slot].trigger);
     }
@@ -211,12 +209,15 @@ void spp_watch_rearm(void) {
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
         if (t->state != SPP_THREAD_ARMED) continue;
-        /* Its handler must not meet a trigger in the making. */
+        /* Neither its handler nor the sampler may meet a trigger in the making. */
+        spp_os_lock();
         atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
         spp_os_trigger_disarm(&t->trigger);
         while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
-        atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
+        atomic_store(&t->pending, 0);
         (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+        atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
+        spp_os_unlock();
     }
 }
 

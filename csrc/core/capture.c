@@ -66,6 +66,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     memset(thread->known, 0, sizeof thread->known);
     thread->ticks = thread->taken = thread->truncated = 0;
     thread->asked = thread->stood = thread->repeated = 0;
+    thread->pending = 0;
     thread->watched_cpu = thread->cpu_start;
     thread->watched_ticks = 0;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) thread->losses[i] = 0;
@@ -268,6 +269,7 @@ static void notice_births(void) {
 SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
     uint64_t began = spp_os_cycles();
     spp_thread *t = cookie;
+    if (spp_rare(kind == SPP_TICK_ASKED)) atomic_store_explicit(&t->pending, 0, memory_order_relaxed);
     if (atomic_load_explicit(&spp_cap.active, memory_order_acquire) != 1) return;
     if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) return;
     atomic_store_explicit(&t->busy, 1, memory_order_seq_cst);

@@ -173,7 +173,7 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     spp_cap.thread_state = states->own;
     spp_cap.births = states->births;
     spp_cap.births_seen = states->births ? *states->births : 0;
-    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid, o->may_trap && o->clock != SPP_CLOCK_WALL) != 0) {
+    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid, o->may_trap) != 0) {
         return refuse(why, "the program handles SIGURG, SIGPROF and SIGSTKFLT itself, and spprof needs one of them");
     }
     spp_now.start_ns = spp_os_now_ns();

@@ -9,6 +9,8 @@
 
 #define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
 
+#define LEAVES 4u /* frames that are read twice */
+
 static spp_frame *stack;
 
 /* Drain lock held. */
@@ -18,6 +20,19 @@ static void flush_repeats(spp_thread *t) {
     spp_resolve_emit_stood(t, until, until - t->written_ns, t->repeats);
     t->written_ns = until;
     t->repeats = 0;
+}
+
+/* Whether a thread's newest frames are what `walk` found. Its CPU clock alone does not tell that it stood: time stolen from
+ * a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's kernel/sched/core.c). */
+static bool same_leaves(const spp_walk *walk) {
+    spp_frame leaves[LEAVES] = {0};
+    spp_walk again = {.tstate = walk->tstate, .out = leaves, .max = walk->max < LEAVES ? walk->max : LEAVES};
+    (void)spp_frames_other(&again);
+    if (again.depth != (walk->depth < again.max ? walk->depth : again.max)) return false;
+    for (uint32_t i = 0; i < again.depth; i++) {
+        if (leaves[i] != walk->out[i]) return false;
+    }
+    return true;
 }
 
 /* Drain lock held. Walks a thread that seems to stand; false if it moved meanwhile. */
@@ -32,7 +47,7 @@ static bool walk_standing(spp_thread *t, uint64_t cpu, uint64_t now) {
     }
     atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
     enum spp_loss loss = spp_frames_other(&walk);
-    if (spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != cpu) return false;
+    if (!same_leaves(&walk) || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != cpu) return false;
     if (loss != SPP_LOSS_NONE) {
         atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
         return true;
@@ -47,6 +62,17 @@ static bool walk_standing(spp_thread *t, uint64_t cpu, uint64_t now) {
     t->written_ns = now;
     t->stood_cpu = cpu;
     return true;
+}
+
+/* Drain lock held. */
+static void ask(spp_thread *t) {
+    atomic_fetch_add_explicit(&t->asked, 1, memory_order_relaxed);
+    if (atomic_exchange(&t->pending, 1)) return; /* the tick on its way answers this one too, and the account says so */
+    if (spp_os_trigger_ask(&t->trigger, t->tid, t) != 0) {
+        atomic_store(&t->pending, 0);
+        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_gone], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->ticks, 1, memory_order_relaxed);
+    }
 }
 
 static void look_at(spp_thread *t, uint64_t now) {
@@ -71,13 +97,8 @@ static void look_at(spp_thread *t, uint64_t now) {
     flush_repeats(t);
     t->stood_cpu = UINT64_MAX;
     bool stands = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu && walk_standing(t, cpu, now);
+    if (!stands) ask(t);
     spp_os_unlock();
-    if (stands) return;
-    atomic_fetch_add_explicit(&t->asked, 1, memory_order_relaxed);
-    if (spp_os_trigger_ask(t->tid, t) != 0) {
-        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_gone], 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&t->ticks, 1, memory_order_relaxed);
-    }
 }
 
 /* xorshift64 (Marsaglia 2003), for the jitter. */

@@ -441,11 +441,12 @@ burn(60)
     assert "burn" in names_of(ran.profile)
 
 
-def test_a_program_that_takes_the_trap_has_it_and_is_still_sampled(run_python, tmp_path):
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_a_program_that_takes_the_trap_has_it_and_is_still_sampled(run_python, tmp_path, mode):
     ran = run_python("-c", BURN + f"""
 import json, signal, spprof, time
 before = signal.getsignal(signal.SIGTRAP)
-spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
 burn(0.2)
 got = []
 signal.signal(signal.SIGTRAP, lambda *_: got.append(1))
@@ -466,7 +467,8 @@ print(json.dumps([n, late, raised, spprof.stats()["expected"], spprof.stats()["t
     assert later == pytest.approx(0.5e9, rel=0.1)
 
 
-def test_exec_at_ten_kilohertz_kills_nobody(run_python, tmp_path):
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_exec_at_ten_kilohertz_kills_nobody(run_python, tmp_path, mode):
     """A tick that is on its way when the new program begins would find no handler there: a chain of a hundred programs."""
     script = tmp_path / "chain.py"
     script.write_text(
@@ -477,15 +479,16 @@ n = int(sys.argv[1])
 if n == 0:
     print("arrived")
     sys.exit()
-spprof.start(0.1, "cpu", sys.argv[2])
+spprof.start(0.1, sys.argv[3], sys.argv[2])
 burn(0.02)
-os.execv(sys.executable, [sys.executable, __file__, str(n - 1), sys.argv[2]])
+os.execv(sys.executable, [sys.executable, __file__, str(n - 1), *sys.argv[2:]])
 """
     )
-    assert run_python(script, "100", tmp_path / "out.spprof").out.strip() == "arrived"
+    assert run_python(script, "100", tmp_path / "out.spprof", mode).out.strip() == "arrived"
 
 
-def test_ticks_that_arrive_after_the_run(run_python, tmp_path):
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_ticks_that_arrive_after_the_run(run_python, tmp_path, mode):
     """A thread that goes to sleep with a tick on its way gets it when it wakes: stop does not wait, nobody is ended."""
     ran = run_python("-c", BURN + f"""
 import os, spprof, threading
@@ -495,7 +498,7 @@ runs = 0
 for n in range(60):
     reading, writing = os.pipe()
     thread = threading.Thread(target=sleeper, args=(reading,))
-    spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+    spprof.start(0.1, {mode!r}, {str(tmp_path / "out.spprof")!r})
     thread.start()
     for _ in range(60):
         os.write(writing, b".")
@@ -540,14 +543,15 @@ def calls():
         interrupted += libc.nanosleep(ctypes.byref(request), None) != 0 and ctypes.get_errno() == 4
         interrupted += libc.poll(ctypes.byref(pollfd(-1, 0, 0)), 1, 1) < 0 and ctypes.get_errno() == 4
     return interrupted
-spprof.start(0.1, "cpu", sys.argv[1], clock="perf")
+spprof.start(0.1, sys.argv[2], sys.argv[1])
 interrupted = calls()
 spprof.stop()
 print(json.dumps([interrupted, spprof.stats()["taken"]]))
 """
 
 
-def test_calls_of_c_code_that_does_not_retry_are_not_interrupted(run_python, tmp_path):
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_calls_of_c_code_that_does_not_retry_are_not_interrupted(run_python, tmp_path, mode):
     release = tuple(int(re.match(r"\d+", part)[0]) for part in os.uname().release.split(".")[:2])
     if release < (6, 16):
         pytest.skip("before Linux 6.16 a tick that lands in a call which is about to sleep interrupts it")
@@ -555,6 +559,6 @@ def test_calls_of_c_code_that_does_not_retry_are_not_interrupted(run_python, tmp
         spprof._core.choose_clock("cpu", "perf")
     except PermissionError:
         pytest.skip("the system refuses the clock perf")
-    ran = run_python("-c", CALLS, tmp_path / "out.spprof")
+    ran = run_python("-c", CALLS, tmp_path / "out.spprof", mode)
     interrupted, taken = ran.json
     assert interrupted == 0 and taken > 100

@@ -21,8 +21,12 @@
 #define MAX_FD 65536
 /* The kernel's remainder is looked at this often: a thread-CPU timer fires at CONFIG_HZ at most anyway. */
 #define REMAINDER_NS 4000000u
-/* sigev_value and si_value carry the cookie; its lowest bit (cookies are aligned) tells the remainder timer's ticks. */
+/* The shortest time after which the kernel lets a task clock tick (perf_swevent_start_hrtimer in kernel/events/core.c). */
+#define SOON_NS 10000u
+/* Signals carry the cookie. Its lowest bits (cookies are aligned) tell the remainder timer's ticks, and those that the sampler
+ * asked for. */
 #define REMAINDER_BIT ((uintptr_t)1)
+#define ASKED_BIT ((uintptr_t)2)
 
 static _Atomic(void *) cookie_of_fd[MAX_FD];
 static spp_os_tick_fn on_tick;
@@ -114,7 +118,7 @@ static SPP_HOT void handle_trap(int signum, siginfo_t *info, void *uc) {
     }
     uint64_t data;
     memcpy(&data, (const char *)info + PERF_DATA_AT, sizeof data);
-    deliver((void *)(uintptr_t)data, SPP_TICK_CPU, uc);
+    deliver((void *)(uintptr_t)(data & ~ASKED_BIT), data & ASKED_BIT ? SPP_TICK_ASKED : SPP_TICK_CPU, uc);
 }
 
 /* perf_event_attr as of Linux 5.13, whatever headers this is compiled with. */
@@ -127,8 +131,8 @@ typedef union {
 #define FLAG_REMOVE_ON_EXEC ((uint64_t)1 << 36)
 #define FLAG_SIGTRAP ((uint64_t)1 << 37)
 
-/* `cookie` not NULL: its ticks come as SIGTRAP. */
-static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
+/* `trap_data` not 0: its ticks come as SIGTRAP, with this. */
+static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, uintptr_t trap_data) {
     perf_attr a;
     memset(&a, 0, sizeof a);
     a.attr.type = PERF_TYPE_SOFTWARE;
@@ -137,13 +141,13 @@ static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, void *cookie
     a.attr.exclude_kernel = !kernel;
     a.attr.exclude_hv = 1;
     a.attr.disabled = 1;
-    if (cookie == NULL) {
+    if (trap_data == 0) {
         a.attr.size = PERF_ATTR_SIZE_VER0;
         a.attr.wakeup_events = 1;
     } else {
         a.attr.size = sizeof a.words;
         a.words[ATTR_FLAGS] |= FLAG_SIGTRAP | FLAG_REMOVE_ON_EXEC;
-        a.words[ATTR_SIG_DATA] = (uintptr_t)cookie;
+        a.words[ATTR_SIG_DATA] = trap_data;
     }
     return syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
@@ -161,7 +165,7 @@ static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
     *why = NULL;
     if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
-        long fd = perf_open(spp_os_tid(), 1000000, clock == SPP_CLOCK_PERF, NULL);
+        long fd = perf_open(spp_os_tid(), 1000000, clock == SPP_CLOCK_PERF, 0);
         if (fd < 0) {
             *why = "perf_event_open";
             *error = errno;
@@ -263,9 +267,9 @@ static int move_up(int fd) {
 }
 
 static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
-    long opened = traps ? perf_open(tid, period_ns, kernel, cookie) : -1;
+    long opened = traps ? perf_open(tid, period_ns, kernel, (uintptr_t)cookie) : -1;
     bool trap = opened >= 0;
-    if (!trap) opened = perf_open(tid, period_ns, kernel, NULL);
+    if (!trap) opened = perf_open(tid, period_ns, kernel, 0);
     if (opened < 0) return -1;
     int fd = move_up((int)opened);
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
@@ -277,6 +281,13 @@ static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bo
     if (!trap) atomic_store_explicit(&cookie_of_fd[fd], cookie, memory_order_release);
     trigger->perf_fd = fd;
     return ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+/* An event that stays off until a tick is asked for. Where there is none, the sampler sends a signal. */
+static void arm_asked(spp_os_trigger *trigger, int32_t tid, void *cookie) {
+    long opened = traps ? perf_open(tid, SOON_NS, true, (uintptr_t)cookie | ASKED_BIT) : -1;
+    if (opened < 0 && traps) opened = perf_open(tid, SOON_NS, false, (uintptr_t)cookie | ASKED_BIT);
+    trigger->perf_fd = opened < 0 ? -1 : move_up((int)opened);
 }
 
 static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value) {
@@ -297,6 +308,7 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
     int failed = 0;
+    if (clock == SPP_CLOCK_WALL) arm_asked(trigger, tid, cookie);
     if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
     if (clock == SPP_CLOCK_PERF_USER) failed |= arm_timer(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | REMAINDER_BIT);
     if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
@@ -339,7 +351,8 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     trigger->has_timer = 0;
 }
 
-int spp_os_trigger_ask(int32_t tid, void *cookie) {
+int spp_os_trigger_ask(const spp_os_trigger *trigger, int32_t tid, void *cookie) {
+    if (trigger->perf_fd >= 0) return ioctl(trigger->perf_fd, PERF_EVENT_IOC_REFRESH, 1);
     siginfo_t info;
     memset(&info, 0, sizeof info);
     info.si_signo = spp_linux_signal();
