@@ -135,6 +135,18 @@ static void see_thread(void *arg, int32_t tid) {
     if (slot != SPP_MAP_NONE) spp_threads[slot].seen = true;
 }
 
+/* The system lists no threads (no /proc): the one that starts, and those that Python named. */
+static void see_those_known(bool first) {
+    uint32_t used = spp_threads_used;
+    if (first) see_thread(&first, spp_os_tid());
+    for (uint32_t i = 0; i < early_n; i++) see_thread(&first, early[i].tid);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t cpu;
+        if (spp_threads[i].state == SPP_THREAD_ARMED && spp_os_thread_cpu_ns(spp_threads[i].tid, &cpu) == 0)
+            spp_threads[i].seen = true;
+    }
+}
+
 void spp_watch_scan(bool first) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) spp_threads[i].seen = false;
@@ -142,7 +154,7 @@ void spp_watch_scan(bool first) {
         early_n = 0;
         spp_map_free(&slot_of_tid);
     }
-    if (spp_os_threads(see_thread, &first) != 0) return; /* no /proc: keep what we have */
+    if (spp_os_threads(see_thread, &first) != 0) see_those_known(first);
     for (uint32_t i = 0; i < used; i++) {
         if (spp_threads[i].state == SPP_THREAD_ARMED && !spp_threads[i].seen) end_thread(&spp_threads[i]);
     }

@@ -81,7 +81,10 @@ static void pause_or_resume(void) {
         uint64_t cpu;
         if (t->state != SPP_THREAD_ARMED) continue;
         if (paused) {
+            spp_os_lock(); /* the sampler asks for ticks under it */
             spp_os_trigger_disarm(&t->trigger);
+            t->pending = 0;
+            spp_os_unlock();
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
             t->cpu_start = cpu - t->ticks * spp_now.interval_ns;
             t->period_ns = spp_now.interval_ns;
@@ -89,9 +92,7 @@ static void pause_or_resume(void) {
             t->group_ticks = 0;
             t->given_ns = t->clock == SPP_CLOCK_WALL ? spp_os_now_ns() : cpu;
             t->stood_cpu = UINT64_MAX;
-            if (t->clock != SPP_CLOCK_WALL) {
-                (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, spp_now.interval_ns, t);
-            }
+            (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, spp_now.interval_ns, t);
         }
     }
     if (!paused) atomic_store(&spp_cap.active, 1);

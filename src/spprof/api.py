@@ -94,8 +94,17 @@ def stop() -> Profile:
 
         if session.path is None:
             return Profile(session.fd)
+        if not _is_there(session.path, session.fd):
+            return Profile(session.fd)  # removed or replaced meanwhile; the descriptor still leads to it
         os.close(session.fd)
         return Profile(session.path)
+
+
+def _is_there(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except OSError:
+        return False
 
 
 def pause() -> None:
@@ -143,7 +152,9 @@ def _check(interval_ms: float, mode: str, clock: str, max_depth: int) -> str:
     except ValueError as error:
         raise BadOption(str(error)) from None
     except OSError as error:
-        raise Unsupported(f"the system refuses the clock {clock!r}: {error.strerror or error}") from error
+        what = f"the clock {clock!r}" if clock != "auto" else "every clock of CPU mode"
+        hint = 'mode="wall" needs none of them' if clock == "auto" else 'clock="auto" takes what there is'
+        raise Unsupported(f"the system refuses {what} ({error.filename}: {error.strerror}); {hint}") from error
 
 
 def _open_output(path: Optional[str]) -> int:

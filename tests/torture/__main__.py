@@ -51,10 +51,20 @@ def facts(case):
 
 # LEAST: share of expected ticks by mode; NOT_ON: interpreters; SINCE: version; STATUS: exit status; MAY_LACK: the profile
 # may end without an end block.
-RIG_FACTS = {"LEAST", "NOT_ON", "SINCE", "STATUS", "UNITS", "MAY_LACK_END"}
+# NEEDS: packages without which it is not run; ENV: environment.
+RIG_FACTS = {"LEAST", "NOT_ON", "SINCE", "STATUS", "UNITS", "MAY_LACK_END", "NEEDS", "ENV"}
 
 
-def run(python, case, out, mode, units):
+def clean(more):
+    return {**{k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}, **more}
+
+
+def lacks(python, packages):
+    """Those of the packages that this interpreter cannot import."""
+    return [name for name in packages if subprocess.run([python, "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode]
+
+
+def run(python, case, out, mode, units, given):
     """(status or a word, stdout but for the last line, what the driver said, stderr)"""
     command = [
         str(python),
@@ -67,10 +77,9 @@ def run(python, case, out, mode, units):
         str(INTERVAL_MS),
         str(units),
     ]
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=case.parent,
-        start_new_session=True,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=case.parent,
+        env=clean(given.get("ENV", {})), start_new_session=True,
     )  # fmt: skip
     try:
         text, errors = process.communicate(timeout=TIMEOUT)
@@ -90,8 +99,7 @@ def run(python, case, out, mode, units):
 def check(python, case, out, mode, said, given):
     """Problems of a profile, and its figures. The oracle runs on the same interpreter, whose line tables it needs."""
     command = [str(python), str(HERE / "judge.py"), str(case), str(out)]
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean({}))
     if done.returncode != 0:
         return [f"the profile cannot be judged: {done.stderr[-600:]}"], {}
     judged = json.loads(done.stdout)
@@ -99,13 +107,15 @@ def check(python, case, out, mode, said, given):
     if judged["warning"] or (not judged["ended"] and not given.get("MAY_LACK_END")):
         problems.append(f"the file is not whole: {judged['warning']}")
     figures = {"samples": judged["samples"], "stacks": judged["stacks"]}
-    if said is None:
+    stats = (said or {}).get("stats")
+    if stats is None:
         return problems, figures
-    stats = said["stats"]
     lost = {name: n for name, n in stats["losses"].items() if n}
     if stats["expected"] != stats["taken"] + stats["repeated"] + sum(lost.values()):
         problems.append("the account does not close")
-    if mode == "cpu":
+    if "cpu_ns" not in (said or {}):
+        took = expected = 0
+    elif mode == "cpu":
         took, expected = stats["taken"], said["cpu_ns"] / (INTERVAL_MS * 1e6)
     else:
         took, expected = judged["main_ticks"], said["wall_ns"] / (INTERVAL_MS * 1e6)
@@ -121,9 +131,9 @@ def once(name, python, case, mode, units, log):
     units = units or given.get("UNITS", 4)
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         out = Path(folder) / "out.spprof"
-        plain = run(python, case, "-", mode, units)
+        plain = run(python, case, "-", mode, units, given)
         began = time.monotonic()
-        status, printed, said, errors = run(python, case, out, mode, units)
+        status, printed, said, errors = run(python, case, out, mode, units, given)
         took = time.monotonic() - began
         problems, figures = [], {}
         if status != plain[0] or status != given.get("STATUS", 0):
@@ -189,14 +199,22 @@ def main():
         if len(cases) != len(wanted):
             sys.exit(f"torture: cases are {', '.join(sorted(c.stem for c in (HERE / 'cases').glob('*.py')))}")
     failed = ran = 0
+    left_out = []
     for name, python in interpreters(asked.python).items():
         version = tuple(int(part.rstrip("td")) for part in name.split("."))
+        here = []
+        for case in cases:
+            given = facts(case)
+            if name in given.get("NOT_ON", ()) or version < tuple(given.get("SINCE", (3, 9))):
+                continue
+            missing = lacks(python, given.get("NEEDS", ()))
+            if missing:
+                left_out.append(f"{case.stem} on {name} (no {', '.join(missing)})")
+            else:
+                here.append(case)
         began = time.monotonic()
-        while True:
-            for case in cases:
-                given = facts(case)
-                if name in given.get("NOT_ON", ()) or version < tuple(given.get("SINCE", (3, 9))):
-                    continue
+        while here:
+            for case in here:
                 for mode in [asked.mode] if asked.mode else ["cpu", "wall"]:
                     line = once(name, python, case, mode, asked.units, asked.log)
                     show(line)
@@ -204,6 +222,8 @@ def main():
                     failed += bool(line["problems"])
             if asked.minutes is None or time.monotonic() - began > asked.minutes * 60:
                 break
+    for text in left_out:
+        print(f"not run: {text}; tests/torture/requirements.txt")
     print(f"torture: {ran} runs, {failed} with a problem; all runs so far:")
     add_up(asked.log)
     sys.exit(1 if failed else 0)

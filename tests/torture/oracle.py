@@ -25,6 +25,7 @@ class Oracle:
         self.case = case
         self.files = {}
         self.edges = {}
+        self.near = getattr(case, "LINES_ARE_NEAR", False)
         self.roots = getattr(case, "ROOTS", set()) | {"_bootstrap"}
         self.anywhere = ANYWHERE | getattr(case, "ANYWHERE", set())
 
@@ -48,8 +49,8 @@ class Oracle:
         if root.name == NO_PYTHON:
             return None
         at_exit = root.name in self.roots or root.name == "_at_exit"  # atexit's callbacks have no caller
-        # A subinterpreter's stack ends where that interpreter was entered.
-        apart = getattr(self.case, "SUBINTERPRETERS", False)
+        # A subinterpreter's stack ends where that interpreter was entered, a greenlet's where it began.
+        apart = getattr(self.case, "APART", False)
         if main and (root.file, root.name) != (DRIVER, "<module>") and not at_exit and not apart:
             return f"the main thread's root is {root.qualname} ({root.file}:{root.line})"
         if not main and root.name not in self.roots and not apart:
@@ -67,14 +68,18 @@ class Oracle:
             return f"a frame without a name: {frame}"
         text, lines = self._file(frame.file)
         if lines is None:
-            return None if frame.file.startswith("<frozen") or frame.file.endswith(".py") else f"unknown file {frame.file}"
+            return (
+                None
+                if frame.file.startswith(("<frozen", "<string>")) or frame.file.endswith(".py")
+                else f"unknown file {frame.file}"
+            )
         names = [name for name in lines if name == frame.qualname or name.rpartition(".")[2] == frame.qualname]
         if not names:
             return f"{frame.file} has no function {frame.qualname}"
         # About to execute its first instruction, a frame stands at its `def`, or nowhere yet.
         if leaf and (frame.line == 0 or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")):
             return None
-        if not any(frame.line in lines[name] for name in names):
+        if not any(frame.line in lines[name] for name in names) and not self.near:
             return f"{frame.qualname} ({frame.file}) has no line {frame.line}"
         return None
 
@@ -88,11 +93,12 @@ class Oracle:
             code, _, comment = line.partition("# ->")
             number = re.search(r"(\d+)>$", b.file)  # `{n}`: the number in the callee's file, <torture KIND n>
             named = set(comment.replace("{n}", number.group(1) if number else "").split())
-            ok = b.name in named or re.search(rf"\b{re.escape(b.name)}\b", code) is not None
+            ok = self.near or b.name in named or re.search(rf"\b{re.escape(b.name)}\b", code) is not None
             ok = ok or (b.name in IMPLICIT and IMPLICIT[b.name] in code)
+            # A class is called by its name, other special methods by none; a line may say that it calls anything.
+            owner = b.qualname.split(".")[0]
+            ok = ok or (b.name == "__init__" and re.search(rf"\b{re.escape(owner)}\b", code) is not None)
             if not self._is_case(b.file):
-                # A class is called by its name, other special methods by none; a line may say that it calls anything.
-                owner = b.qualname.split(".")[0]
                 ok = ok or "*" in named or "import" in code or re.search(rf"\b{re.escape(owner)}\b", code) is not None
                 ok = ok or (b.name.startswith("__") and b.name.endswith("__"))
             self.edges[key] = ok

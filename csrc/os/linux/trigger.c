@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -266,12 +267,25 @@ static int move_up(int fd) {
     return up;
 }
 
-static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
-    long opened = traps ? perf_open(tid, period_ns, kernel, (uintptr_t)cookie) : -1;
-    bool trap = opened >= 0;
-    if (!trap) opened = perf_open(tid, period_ns, kernel, 0);
+/* As perf_open; -1 also if the program would be left with less than half of the descriptors that it may have. */
+static int perf_open_spare(int32_t tid, uint64_t period_ns, bool kernel, uintptr_t trap_data) {
+    struct rlimit limit;
+    long opened = perf_open(tid, period_ns, kernel, trap_data);
     if (opened < 0) return -1;
     int fd = move_up((int)opened);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 2) {
+        close(fd);
+        errno = EMFILE;
+        return -1;
+    }
+    return fd;
+}
+
+static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
+    int fd = traps ? perf_open_spare(tid, period_ns, kernel, (uintptr_t)cookie) : -1;
+    bool trap = fd >= 0;
+    if (!trap) fd = perf_open_spare(tid, period_ns, kernel, 0);
+    if (fd < 0) return -1;
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
     if (!trap && (fd >= MAX_FD || fcntl(fd, F_SETSIG, spp_linux_signal()) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
                   fcntl(fd, F_SETFL, O_ASYNC) != 0)) {
@@ -285,9 +299,8 @@ static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bo
 
 /* An event that stays off until a tick is asked for. Where there is none, the sampler sends a signal. */
 static void arm_asked(spp_os_trigger *trigger, int32_t tid, void *cookie) {
-    long opened = traps ? perf_open(tid, SOON_NS, true, (uintptr_t)cookie | ASKED_BIT) : -1;
-    if (opened < 0 && traps) opened = perf_open(tid, SOON_NS, false, (uintptr_t)cookie | ASKED_BIT);
-    trigger->perf_fd = opened < 0 ? -1 : move_up((int)opened);
+    trigger->perf_fd = traps ? perf_open_spare(tid, SOON_NS, true, (uintptr_t)cookie | ASKED_BIT) : -1;
+    if (trigger->perf_fd < 0 && traps) trigger->perf_fd = perf_open_spare(tid, SOON_NS, false, (uintptr_t)cookie | ASKED_BIT);
 }
 
 static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value) {

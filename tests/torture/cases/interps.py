@@ -13,7 +13,7 @@ def inside_{n}(k):
 assert inside_{n}({k}) == {k} * 19900
 """
 ROOTS = {"<module>", "inside_1"}
-SUBINTERPRETERS = True
+APART = True
 
 
 def source(file):

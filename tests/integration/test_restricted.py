@@ -1,0 +1,225 @@
+"""Systems that refuse: calls barred by seccomp as in containers, no /proc, disks that are full or read-only, a memory limit.
+Either it works by another way, or it says clearly what is missing; the program goes on."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+import spprof
+
+CALLS = {
+    "x86_64": {"perf_event_open": 298, "process_vm_readv": 310, "timer_create": 222},
+    "aarch64": {"perf_event_open": 241, "process_vm_readv": 270, "timer_create": 107},
+}.get(platform.machine(), {})
+pytestmark = pytest.mark.skipif(not CALLS, reason="the numbers of the system calls are not known here")
+
+# A filter as the kernel takes it (linux/filter.h, linux/seccomp.h): load the call's number, compare, refuse with an errno.
+REFUSE = """
+import ctypes, struct
+def refuse(numbers, error):
+    program = struct.pack("HBBI", 0x20, 0, 0, 0)
+    for number in numbers:
+        program += struct.pack("HBBI", 0x15, 0, 1, number) + struct.pack("HBBI", 0x06, 0, 0, 0x00050000 | error)
+    program += struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
+    class Filter(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("program", ctypes.c_char_p)]
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+    made = Filter(len(program) // 8, program)
+    assert libc.prctl(22, 2, ctypes.byref(made), 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+"""
+WORK = """
+import time
+def leaf(n):
+    return sum([i * i for i in range(n)])
+def work(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        leaf(200)
+def waits(seconds):
+    time.sleep(seconds)
+"""
+EPERM, ENOSYS = 1, 38
+
+
+def stacks_of(profile):
+    """The functions seen, after a check that each stack is one that WORK can have."""
+    edges = {("<module>", "work"), ("work", "leaf"), ("<module>", "waits"), ("leaf", "<listcomp>")}
+    seen = set()
+    for frames in profile.aggregate():
+        names = [f.name for f in frames if f.file == "<string>"]
+        assert all(edge in edges for edge in zip(names, names[1:])), names
+        seen |= set(names)
+    return seen
+
+
+@pytest.mark.parametrize("error", [EPERM, ENOSYS])
+@pytest.mark.parametrize(
+    "refused, clock",
+    [
+        (["perf_event_open"], "timer"),
+        (["process_vm_readv"], None),
+        (["perf_event_open", "process_vm_readv"], "timer"),
+        (["timer_create"], None),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, list) else None,
+)
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_calls_that_are_refused(run_python, tmp_path, mode, refused, clock, error):
+    ran = run_python("-c", REFUSE + WORK + f"""
+import json
+refuse({[CALLS[name] for name in refused]}, {error})
+import spprof
+spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
+work(0.4); waits(0.2); work(0.2)
+spprof.stop()
+print(json.dumps(spprof.stats()))
+""")  # fmt: skip
+    stats = ran.json
+    assert stats["clock"] == (mode if mode == "wall" else clock or stats["clock"])
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    assert stats["taken"] + stats["repeated"] > 30
+    seen = stacks_of(ran.profile)
+    assert {"work", "leaf"} <= seen and (mode == "cpu" or "waits" in seen)
+
+
+def test_no_clock_at_all_is_refused_clearly(run_python, tmp_path):
+    ran = run_python("-c", REFUSE + WORK + f"""
+refuse({sorted(CALLS.values())}, 1)
+import spprof
+try:
+    spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+except spprof.SpprofError as error:
+    print(type(error).__name__, error)
+assert not spprof.is_active()
+spprof.start(1, "wall", {str(tmp_path / "out.spprof")!r})
+waits(0.2)
+spprof.stop()
+""")  # fmt: skip
+    assert ran.out.startswith("Unsupported") and "timer_create" in ran.out and "wall" in ran.out, ran.out
+    assert "waits" in stacks_of(ran.profile)
+
+
+def in_namespace(commands, *python):
+    """Runs shell commands as the root of a mount namespace of its own, then Python."""
+    if os.getuid() != 0:
+        pytest.skip("needs root, for a mount namespace of its own")
+    line = " && ".join([*commands, 'exec "$@"'])
+    ran = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", line, "sh", sys.executable, *python],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)  # fmt: skip
+    if "unshare" in ran.stderr or "mount:" in ran.stderr:
+        pytest.skip(f"no mount namespace here: {ran.stderr.strip()[:100]}")
+    return ran
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_without_proc_the_threads_that_python_knows_are_sampled(tmp_path, mode):
+    out = tmp_path / "out.spprof"
+    ran = in_namespace(["mount -t tmpfs none /proc"], "-c", WORK + f"""
+import os, spprof, threading
+assert not os.path.exists("/proc/self")
+def works(): work(0.6)
+def follows(): work(0.6)
+before = threading.Thread(target=works)
+before.start()
+spprof.start(1, {mode!r}, {str(out)!r})
+after = threading.Thread(target=follows)
+after.start()
+work(1.0)
+before.join()
+after.join()
+spprof.stop()
+""")  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    shares = {function.name: function.total_weight_ns for function in spprof.Profile.load(out).functions()}
+    assert {"<module>", "works", "follows"} <= shares.keys() and shares["leaf"] > 0.5e9, shares
+
+
+def test_a_full_disk_is_told_and_costs_the_program_nothing(tmp_path):
+    """A file system of 16 KiB; the recording wants more."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    ran = in_namespace([f"mount -t tmpfs -o size=16k none {folder}"], "-c", WORK + f"""
+import json, spprof
+spprof.start(0.1, "cpu", {str(folder / "out.spprof")!r})
+spaces = []
+for n in range(4000):
+    space = dict()
+    exec(f"def made_{{n}}(k):\\n    return sum([i for i in range(k)])", space)
+    spaces.append(space)
+    space[f"made_{{n}}"](3000)
+try:
+    profile = spprof.stop()
+    print(json.dumps([spprof.stats()["write_error"], profile.warning, sum(1 for _ in profile.samples())]))
+except spprof.SpprofError as error:
+    print(json.dumps([spprof.stats()["write_error"], str(error), -1]))
+work(0.1)
+print("the program went on")
+""")  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.endswith("the program went on\n"), ran.stdout
+    error, warning, samples = json.loads(ran.stdout.splitlines()[0])
+    assert error == os.strerror(28) and warning, (error, warning)
+    assert samples > 100
+
+
+@pytest.mark.parametrize("removed", ["file", "folder"])
+def test_an_output_that_is_removed_meanwhile(run_python, tmp_path, removed):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    ran = run_python("-c", WORK + f"""
+import os, shutil, spprof
+spprof.start(0.1, "cpu", {str(folder / "out.spprof")!r})
+work(0.2)
+os.unlink({str(folder / "out.spprof")!r}) if {removed == "file"} else shutil.rmtree({str(folder)!r})
+work(0.3)
+try:
+    print(sum(1 for _ in spprof.stop().samples()))
+except spprof.SpprofError as error:
+    print("error", error)
+work(0.1)
+""")  # fmt: skip
+    assert ran.out.split()[0] == "error" or int(ran.out) > 1000, ran.out
+
+
+def test_a_read_only_folder_is_refused_before_anything_starts(tmp_path):
+    folder = tmp_path / "fixed"
+    folder.mkdir()
+    ran = in_namespace([f"mount -t tmpfs -o ro none {folder}"], "-c", WORK + f"""
+import spprof
+try: spprof.start(1, "cpu", {str(folder / "out.spprof")!r})
+except spprof.CannotWrite as error: print("refused", error)
+assert not spprof.is_active()
+""")  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("refused") and "fixed" in ran.stdout
+
+
+@pytest.mark.parametrize("spare", [1, 8, 64])
+def test_a_memory_limit(run_python, tmp_path, spare):
+    """Hardly any memory left, in MiB: start refuses, or what does not fit is counted. The program's own use decides nothing."""
+    ran = run_python("-c", WORK + f"""
+import resource, spprof
+used = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + ({spare} << 20), -1))
+try:
+    spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+except (spprof.SpprofError, MemoryError) as error:
+    print("refused", error)
+else:
+    for n in range(300):
+        space = dict()
+        exec(f"def made_{{n}}(k):\\n    return sum([i for i in range(k)])", space)
+        space[f"made_{{n}}"](3000)
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    spprof.stop()
+    stats = spprof.stats()
+    assert stats["expected"] == stats["taken"] + sum(stats["losses"].values())
+    print("ran")
+work(0.1)
+""")  # fmt: skip
+    assert ran.out.split()[0] in ("refused", "ran")
