@@ -458,11 +458,11 @@ late = len(got) - n
 signal.raise_signal(signal.SIGTRAP)
 raised = len(got) - n - late
 spprof.stop()
-print(json.dumps([n, late, raised, spprof.stats()["expected"], spprof.stats()["taken"]]))
+print(json.dumps([n, late, raised, spprof.stats()["taken"]]))
 """)  # fmt: skip
-    n, late, raised, expected, taken = ran.json
+    n, late, raised, taken = ran.json
     assert (late, raised) == (0, 1) and n < 100
-    assert taken > 0.8 * expected
+    assert taken > 100
     later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
     assert later == pytest.approx(0.5e9, rel=0.1)
 

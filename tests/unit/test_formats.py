@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import time
 from urllib.parse import unquote
 
 import pytest
@@ -139,30 +138,3 @@ def test_speedscope_joins_more_than_one_chunk():
     threads, _ = speedscope(writer.data)
     (samples,) = threads.values()
     assert [stack[0][1] for stack, _ in samples[65_530:65_540]] == [1, 2] * 5
-
-
-def test_speed_of_a_million_samples():
-    """Loose (a shared machine): the figure of the goal, 0.7 s, is measured in bench/."""
-    profile = Profile(Writer().data)
-    columns = profile._columns()
-    depth, stacks, samples = 25, 400, 1_000_000
-    from array import array
-
-    writer = Writer()
-    for i in range(stacks):
-        writer.node([(f"f{n}", f"f{n}", "m.py", n, n + i % 7 + (n == 24) * i) for n in range(depth)])
-    writer.flush()
-    profile = Profile(writer.data)
-    columns = profile._columns()
-    nodes = len(columns["node_parent"])
-    columns["stack"] = columns["keys"] = array("I", [1 + i * 7919 % (nodes - 1) for i in range(samples)])
-    columns["thread"] = array("I", [i % 3 for i in range(samples)])
-    columns["time_ns"] = array("q", range(samples))
-    columns["weight_ns"] = array("q", [1_000_000 + i % 1000 for i in range(samples)])
-    columns["count"], columns["flags"] = array("I", [1]) * samples, bytes(samples)
-    profile._thread_sums()
-    started = time.perf_counter()
-    out = io.BytesIO()
-    formats.write(profile, out, "speedscope", formats.Options())
-    assert time.perf_counter() - started < 3
-    assert out.tell() > samples * depth

@@ -1,4 +1,4 @@
-"""`spprof report`: the summary of a file, on stdout."""
+"""`spprof report`: the summary of a file, or of several processes' files together, on stdout."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ examples:
   spprof report script.1234.spprof
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
+  spprof report script.*.spprof            a program and its child processes as one
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
-    parser.add_argument("file", metavar="FILE", help="a .spprof file")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a .spprof file; several are added up")
     parser.add_argument("--limit", type=int, default=15, metavar="N", help="functions to print (default 15)")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the functions (default self)")
@@ -27,5 +28,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the summary."""
-    sys.stdout.write(summary(Profile.load(options.file), options.limit, options.thread, options.sort))
+    sys.stdout.write(summary([Profile.load(file) for file in options.files], options.limit, options.thread, options.sort))
     return 0

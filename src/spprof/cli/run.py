@@ -15,7 +15,7 @@ from typing import Any, Optional
 from .. import api, formats
 from ..errors import SpprofError
 from ..model import Profile
-from . import target
+from . import children, target
 from .summary import summary
 
 HELP = "run a program and profile it"
@@ -28,6 +28,7 @@ examples:
   spprof run --rate 10000 script.py        10,000 samples a second
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds
+  spprof run --subprocesses server.py      child processes too, each into NAME.PID.spprof
 """
 
 
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pace.add_argument("--interval", type=float, metavar="MS", help="the same, as milliseconds between two samples")
     parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user, timer or wall (default: the best)")
     parser.add_argument("--duration", type=float, metavar="S", help="stop profiling after S seconds; the program goes on")
+    parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
     parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
     parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")
     parser.add_argument("--max-depth", type=int, default=512, metavar="N", help="frames kept of a stack (default 512)")
@@ -73,6 +75,7 @@ class Ending:
         self.format = options.format or (given and formats.format_of(given)) or "spprof"
         self.output = given or f"{name}.{self.pid}{formats.FORMATS[self.format].extension}"
         self.output = os.path.abspath(self.output)  # the program may change the directory
+        self.stem = children.stem_of(given, name) if options.subprocesses else None
         self.stream = self.output if self.format == "spprof" else f"{self.output}.{self.pid}.spprof"
 
     def finish(self) -> None:
@@ -128,11 +131,16 @@ class Ending:
         self.finish()
 
     def _print(self, profile: Profile) -> None:
-        text = "\n" + summary(profile, self.options.limit, self.options.thread)
+        text = "\n" + summary([profile], self.options.limit, self.options.thread)
         name = os.path.relpath(self.output)
         text += f"Written: {name} ({os.path.getsize(self.output):,} bytes, {formats.FORMATS[self.format].title}).\n"
         if self.format == "spprof":
             text += f"  spprof report {name}\n  spprof convert {name} -f speedscope -o {name[:-7]}.speedscope.json\n"
+        others = children.found(self.stem) if self.stem else []
+        if others:
+            stem = os.path.relpath(str(self.stem))
+            own = "" if self.format != "spprof" or self.output.startswith(f"{self.stem}.{self.pid}") else name + " "
+            text += f"Child processes: {len(others)} files.\n  spprof report {own}{stem}.*.spprof\n"
         _say(text)
 
 
@@ -161,6 +169,8 @@ def main(options: argparse.Namespace) -> int:
     interval_ms = options.interval if options.interval is not None else 1000 / options.rate
     api.start(interval_ms, options.mode, ending.stream, clock=options.clock, max_depth=options.max_depth)
     _arrange(ending)
+    if ending.stem:
+        children.follow(ending.stem, interval_ms, options.mode, options.clock, options.max_depth)
     try:
         target.run_program(kinds[kind], command[0])
     except SystemExit:

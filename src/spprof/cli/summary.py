@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import BadOption
 from ..model import FunctionRow, Profile
@@ -11,31 +11,49 @@ from ..model import FunctionRow, Profile
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
 
 
-def summary(profile: Profile, limit: int = 15, thread: Optional[str] = None, sort: str = "self") -> str:
-    """The text that `spprof run` and `spprof report` print. Raises BadOption if no thread matches the pattern."""
-    if thread is not None and not profile.match_threads(thread):
-        names = ", ".join(sorted({each.name for each in profile.threads})) or "none at all"
+def summary(profiles: Sequence[Profile], limit: int = 15, thread: Optional[str] = None, sort: str = "self") -> str:
+    """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
+
+    Raises BadOption if no thread matches the pattern."""
+    if thread is not None and not any(profile.match_threads(thread) for profile in profiles):
+        names = ", ".join(sorted({each.name for profile in profiles for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {thread!r}; the profile has: {names}")
     lines: List[str] = []
-    if profile.warning:
-        lines.append(f"Warning: {profile.warning}.")
-    elif profile.end is None:
-        lines.append("Warning: the program died before the profile was closed; up to 100 ms are missing.")
-    lines += _table(profile, limit, thread, sort)
-    lines += ["", *_waiting(profile), *_account(profile)]
+    for profile in profiles:
+        where = f"process {profile.header.get('pid')}: " if len(profiles) > 1 else ""
+        if profile.warning:
+            lines.append(f"Warning: {where}{profile.warning}.")
+        elif profile.end is None:
+            lines.append(f"Warning: {where}the program died before the profile was closed; up to 100 ms are missing.")
+    lines += _table(profiles, limit, thread, sort)
+    lines += ["", *_waiting(profiles), *_account(profiles)]
     return "\n".join(lines) + "\n"
 
 
-def _table(profile: Profile, limit: int, thread: Optional[str], sort: str) -> Iterator[str]:
-    rows = profile.functions(thread=thread)
+def _rows(profiles: Sequence[Profile], thread: Optional[str]) -> List[FunctionRow]:
+    if len(profiles) == 1:
+        return profiles[0].functions(thread=thread)
+    sums: Dict[Tuple[Any, ...], List[int]] = {}
+    for profile in profiles:
+        for row in profile.functions(thread=thread):
+            figures = sums.setdefault(row[:4], [0, 0, 0, 0])
+            figures[:] = map(int.__add__, figures, row[4:])
+    return sorted(
+        (FunctionRow(*key, *figures) for key, figures in sums.items()), key=lambda row: (-row.self_weight_ns, row.file, row.line)
+    )
+
+
+def _table(profiles: Sequence[Profile], limit: int, thread: Optional[str], sort: str) -> Iterator[str]:
+    rows = _rows(profiles, thread)
     if not rows:
         yield "No samples were taken."
         return
     whole = sum(row.self_weight_ns for row in rows) or 1
     if sort == "total":
         rows.sort(key=lambda row: (-row.total_weight_ns, -row.self_weight_ns, row.file, row.line, row.qualname))
-    kind = "CPU time" if profile.mode == "cpu" else "wall time"
+    kind = "CPU time" if profiles[0].mode == "cpu" else "wall time"
     where = f" in threads like {thread!r}" if thread else ""
+    where += f" of {len(profiles)} processes" if len(profiles) > 1 else ""
     yield f"{_duration(whole)} of {kind}{where}, {sum(row.self_samples for row in rows):,} samples. By {sort} time:"
     yield ""
     yield "      self             total           function"
@@ -62,35 +80,43 @@ def _duration(ns: int) -> str:
     return f"{ns / 1e6:.2f} ms"
 
 
-def _waiting(profile: Profile) -> Iterator[str]:
-    wall, cpu = profile.stats.get("wall_ns"), profile.stats.get("cpu_ns")
-    if not wall or cpu is None:
+def _waiting(profiles: Sequence[Profile]) -> Iterator[str]:
+    wall = max(profile.stats.get("wall_ns", 0) for profile in profiles)
+    cpu = sum(profile.stats.get("cpu_ns", 0) for profile in profiles)
+    if not wall:
         return
     text = f"On CPU: {_duration(cpu)} of {_duration(wall)} wall time ({cpu / wall:.0%})."
-    if profile.mode == "cpu" and cpu < LITTLE_CPU * wall:
+    if profiles[0].mode == "cpu" and cpu < LITTLE_CPU * wall:
         text += " The rest was waiting: `--mode wall` shows where."
     yield text
 
 
-def _account(profile: Profile) -> Iterator[str]:
-    asked = 1e9 / profile.interval_ns if profile.interval_ns else 0
-    weight = sum(profile.column("weight_ns"))
-    real = f", {sum(profile.column('count')) * 1e9 / weight:,.0f} Hz real" if weight else ""
-    yield f"Clock: {profile.clock}, {asked:,.0f} Hz asked{real}."
-    stats = profile.stats
-    if not stats:
-        yield "Ticks: the account was not written."
+def _account(profiles: Sequence[Profile]) -> Iterator[str]:
+    interval = profiles[0].interval_ns
+    asked = 1e9 / interval if interval else 0
+    weight = sum(sum(profile.column("weight_ns")) for profile in profiles)
+    ticks = sum(sum(profile.column("count")) for profile in profiles)
+    real = f", {ticks * 1e9 / weight:,.0f} Hz real" if weight else ""
+    yield f"Clock: {', '.join(sorted({profile.clock for profile in profiles}))}, {asked:,.0f} Hz asked{real}."
+    accounts = [profile.stats for profile in profiles if profile.stats]
+    if len(accounts) < len(profiles):
+        yield "Ticks: the account was not written." if not accounts else "Ticks: not all processes wrote their account."
+    if not accounts:
         return
-    parts = [(stats.get("taken", 0), "taken"), (stats.get("repeated", 0), "repeated")]
-    parts += [(lost, _title(reason)) for reason, lost in stats.get("losses", {}).items()]
-    missing = stats.get("expected", 0) - sum(number for number, _ in parts)
+    expected = sum(stats.get("expected", 0) for stats in accounts)
+    parts = [(sum(stats.get(key, 0) for stats in accounts), key) for key in ("taken", "repeated")]
+    reasons = {reason: None for stats in accounts for reason in stats.get("losses", {})}
+    parts += [(sum(stats.get("losses", {}).get(reason, 0) for stats in accounts), _title(reason)) for reason in reasons]
+    missing = expected - sum(number for number, _ in parts)
     parts.append((missing, "not accounted for (a bug: please report it)"))
     shown = " + ".join(f"{number:,} {title}" for number, title in parts if number or title == "taken")
-    yield f"Ticks: {stats.get('expected', 0):,} expected = {shown}."
-    if stats.get("truncated"):
-        yield f"Truncated: {stats['truncated']:,} stacks deeper than {profile.header.get('max_depth')} (--max-depth)."
-    if stats.get("write_error"):
-        yield f"Warning: the file is incomplete: {stats['write_error']}."
+    yield f"Ticks: {expected:,} expected = {shown}."
+    truncated = sum(stats.get("truncated", 0) for stats in accounts)
+    if truncated:
+        yield f"Truncated: {truncated:,} stacks deeper than {profiles[0].header.get('max_depth')} (--max-depth)."
+    for stats in accounts:
+        if stats.get("write_error"):
+            yield f"Warning: the file is incomplete: {stats['write_error']}."
 
 
 def _title(reason: str) -> str:

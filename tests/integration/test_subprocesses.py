@@ -1,0 +1,179 @@
+"""`spprof run --subprocesses`: every kind of child process is profiled, into a file of its own that names what it ran."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spprof import Profile
+
+WORK = """
+import json, multiprocessing, os, subprocess, sys, time
+def burn(n):
+    return sum([i * i for i in range(n)])
+def work(seconds=0.3):
+    end = time.process_time() + seconds
+    while time.process_time() < end: burn(300)
+"""
+FORKS = (
+    WORK
+    + """
+def in_child():
+    work()
+pid = os.fork()
+if pid == 0:
+    in_child()
+    sys.exit(7)
+print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]), [pid])
+"""
+)
+EXECS = (
+    WORK
+    + """
+child = subprocess.Popen([sys.executable, "child.py", "an argument"], stdout=subprocess.PIPE)
+text = child.communicate()[0].decode().strip()
+print(text, child.returncode, [child.pid])
+"""
+)
+CHILD = (
+    WORK
+    + """
+def in_child():
+    work()
+in_child()
+print(sys.argv[1:], [path for path in sys.path if "startup" in path and "site" in sys.modules])
+sys.exit(5)
+"""
+)
+POOLS = (
+    WORK
+    + """
+def in_child(n):
+    work()
+    return os.getpid()
+if __name__ == "__main__":
+    context = multiprocessing.get_context(METHOD)
+    with context.Pool(2) as pool:
+        pids = sorted(set(pool.map(in_child, range(4), chunksize=1)))
+        pool.close()
+        pool.join()
+    print(len(pids) <= 2, pids)
+"""
+)
+REPLACED = (
+    WORK
+    + """
+def before():
+    work()
+pid = os.fork()
+if pid == 0:
+    before()
+    os.execv(sys.executable, [sys.executable, "child.py", "an argument"])
+print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]), [pid])
+"""
+)
+PREPARED = (
+    WORK
+    + """
+child = subprocess.Popen([sys.executable, "child.py"], stdout=subprocess.DEVNULL, preexec_fn=lambda: work(0.1))
+print(child.wait(), [child.pid])
+"""
+)
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "child.py").write_text(CHILD)
+
+    def start(text, *options, env=None):
+        """(stdout of the program, pids that it printed, files by pid)"""
+        (tmp_path / "p.py").write_text(text)
+        command = ["-m", "spprof", "run", "--subprocesses", *options, "p.py"]
+        environment = {**os.environ, **(env or {})}
+        alone = [sys.executable, "p.py"]
+        plain = subprocess.run(alone, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=100, env=environment)
+        ran = subprocess.run([sys.executable, *command], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             timeout=100, env=environment)  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        said, _, pids = ran.stdout.rpartition("[")
+        assert said == plain.stdout.rpartition("[")[0]
+        files = {}
+        for path in glob.glob(str(tmp_path / "*.spprof")):
+            files.setdefault(Profile.load(path).header["pid"], []).append(path)
+        return ran, json.loads("[" + pids), files
+
+    return start
+
+
+def names(path):
+    return {f.name for frames in Profile.load(path).aggregate() for f in frames}
+
+
+def weight(path, name):
+    return sum(row.total_weight_ns for row in Profile.load(path).functions() if row.name == name)
+
+
+@pytest.mark.parametrize("text", [FORKS, EXECS], ids=["fork", "subprocess"])
+def test_a_child_has_a_file_with_all_that_it_ran(run, text):
+    ran, (pid,), files = run(text)
+    assert len(files) == 2
+    (path,) = files[pid]
+    assert path.endswith(f"p.{pid}.spprof")
+    assert {"in_child", "work", "burn"} <= names(path)
+    assert weight(path, "in_child") == pytest.approx(0.3e9, rel=0.1)
+    assert Profile.load(path).end is not None
+    assert "Child processes: 1 files" in ran.stderr and "spprof report p.*.spprof" in ran.stderr
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_the_workers_of_multiprocessing(run, method):
+    _, pids, files = run(POOLS.replace("METHOD", repr(method)))
+    for pid in pids:
+        (path,) = files[pid]
+        assert "in_child" in names(path)
+        assert Profile.load(path).end is not None
+    whole = sum(weight(path, "in_child") for pid in pids for path in files[pid])
+    assert whole == pytest.approx(1.2e9, rel=0.1)
+
+
+def test_a_child_that_replaces_itself_has_two_files(run):
+    _, (pid,), files = run(REPLACED)
+    first, second = sorted(files[pid], key=len)
+    assert second == first[:-7] + ".2.spprof"
+    assert "before" in names(first) and "in_child" in names(second)
+
+
+def test_subprocess_with_a_function_that_runs_before_the_program(run):
+    _, (pid,), files = run(PREPARED, "--rate", "10000")
+    (path,) = files[pid]
+    assert "in_child" in names(path)
+
+
+def test_the_sitecustomize_of_the_child_runs_too(run, tmp_path):
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import builtins\nbuiltins.customized = True\n")
+    (tmp_path / "child.py").write_text(CHILD.replace("print(", "print(customized, "))
+    ran, _, files = run(EXECS, env={"PYTHONPATH": str(site)})
+    assert ran.stdout.startswith("True ['an argument'] [] 5") and len(files) == 2
+
+
+def test_an_interpreter_without_spprof_is_left_alone(run):
+    text = EXECS.replace("[sys.executable, ", '[sys.executable, "-S", ')
+    ran, (pid,), files = run(text)
+    assert pid not in files and ran.stdout.startswith("['an argument']")
+
+
+def test_report_adds_up_the_files(run, tmp_path):
+    _, (pid,), files = run(EXECS)
+    paths = [path for several in files.values() for path in several]
+    report = [sys.executable, "-m", "spprof", "report", "--limit", "1000", "--sort", "total", *paths]
+    text = subprocess.run(report, stdout=subprocess.PIPE, text=True, check=True, cwd=tmp_path).stdout
+    assert "of 2 processes" in text
+    taken = sum(Profile.load(path).stats["taken"] for path in paths)
+    assert f" = {taken:,} taken" in text
+    (line,) = [line for line in text.splitlines() if "in_child (child.py" in line]
+    assert float(line.split()[3]) == pytest.approx(weight(files[pid][0], "in_child") / 1e9, abs=0.01)
