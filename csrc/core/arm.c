@@ -169,8 +169,21 @@ static void free_ended(void) {
     }
 }
 
-/* Threads that block the signal get no tick: told by a clock that moves while no tick comes. */
-static void care_blocked(spp_thread *t) {
+/* Neither its handler nor the sampler may meet a trigger in the making. */
+static void rearm(spp_thread *t) {
+    spp_os_lock();
+    atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
+    spp_os_trigger_disarm(&t->trigger);
+    while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
+    atomic_store(&t->pending, 0);
+    (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+    atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
+    spp_os_unlock();
+}
+
+/* Threads that block the signal get no tick, nor do those whose trigger the program closed: told by a clock that moves while
+ * no tick comes. */
+static void care_silent(spp_thread *t) {
     uint64_t cpu, ticks = t->ticks;
     if (spp_now.clock == SPP_CLOCK_WALL || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return;
     if (cpu < t->watched_cpu) { /* another thread got its id: found anew by the next scan */
@@ -178,7 +191,9 @@ static void care_blocked(spp_thread *t) {
         return;
     }
     bool silent = ticks == t->watched_ticks && cpu - t->watched_cpu > 20 * spp_now.interval_ns + 50000000;
-    if (silent && spp_os_thread_blocks(t->tid)) {
+    if (silent && !spp_os_trigger_alive(&t->trigger)) {
+        rearm(t);
+    } else if (silent && spp_os_thread_blocks(t->tid)) {
         uint64_t due = (cpu - t->cpu_start) / spp_now.interval_ns;
         if (due > ticks) {
             atomic_fetch_add(&t->losses[SPP_LOSS_signals_blocked], due - ticks);
@@ -220,16 +235,7 @@ void spp_watch_rearm(void) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
-        if (t->state != SPP_THREAD_ARMED) continue;
-        /* Neither its handler nor the sampler may meet a trigger in the making. */
-        spp_os_lock();
-        atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
-        spp_os_trigger_disarm(&t->trigger);
-        while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
-        atomic_store(&t->pending, 0);
-        (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
-        atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
-        spp_os_unlock();
+        if (t->state == SPP_THREAD_ARMED) rearm(t);
     }
 }
 
@@ -249,7 +255,7 @@ void spp_watch_care(void) {
             sps[n] = sp;
             who[n++] = t;
         }
-        care_blocked(t);
+        care_silent(t);
     }
     if (n > 0 && spp_os_region_ends(sps, ends, n) == 0) {
         for (size_t i = 0; i < n; i++) atomic_store(&who[i]->stack_end, ends[i]);
@@ -259,7 +265,7 @@ void spp_watch_care(void) {
 void spp_watch_disarm_all(void) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ARMED) care_blocked(&spp_threads[i]);
+        if (spp_threads[i].state == SPP_THREAD_ARMED) care_silent(&spp_threads[i]);
     }
     for (uint32_t i = 0; i < used; i++) {
         if (spp_threads[i].state == SPP_THREAD_ARMED) end_thread(&spp_threads[i]);

@@ -67,6 +67,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->ticks = thread->taken = thread->truncated = 0;
     thread->asked = thread->stood = thread->repeated = 0;
     thread->pending = 0;
+    thread->owed_ns = 0;
     thread->watched_cpu = thread->cpu_start;
     thread->watched_ticks = 0;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) thread->losses[i] = 0;
@@ -171,13 +172,14 @@ static SPP_COLD bool look(spp_thread *t, bool at_syscall) {
     return true;
 }
 
-/* Handler. The weight of this tick: nanoseconds since the last sample, by the clock of the thread. `*new_given` is what
+/* Handler. The weight of this tick: nanoseconds since the last sample, by the clock of the thread; in wall mode what the
+ * sampler left for it. `*new_given` is what
  * given_ns becomes if the sample is kept; if not, its time falls to the next one. Returns false if there is nothing to give. */
 static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint64_t now, uint64_t *weight,
                   uint64_t *new_given) {
     if (t->clock == SPP_CLOCK_WALL) {
-        *new_given = now;
-        *weight = now > t->given_ns ? now - t->given_ns : 0;
+        *new_given = t->given_ns; /* the sampler's */
+        *weight = atomic_exchange_explicit(&t->owed_ns, 0, memory_order_relaxed);
         return true;
     }
     if (t->clock != SPP_CLOCK_TIMER && kind == SPP_TICK_CPU) {
@@ -283,7 +285,7 @@ SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context 
     t->last_ns = now;
     enum spp_loss loss = sample(t, context, now, weight, counts ? 0 : SPP_SAMPLE_KERNEL);
     if (spp_usual(loss == SPP_LOSS_NONE)) {
-        t->given_ns = given;
+        if (t->clock != SPP_CLOCK_WALL) t->given_ns = given;
         BUMP(t->taken, 1);
         if (!counts) {
             /* A remainder sample stands for the ticks that fell inside the kernel: one is taken, the rest are counted. */
@@ -295,6 +297,7 @@ SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context 
         if (spp_queue_crowded(&t->queue)) spp_os_bell_ring(&spp_cap.bell);
     } else if (counts) {
         lose(t, loss, 1);
+        if (t->clock == SPP_CLOCK_WALL) atomic_fetch_add_explicit(&t->owed_ns, weight, memory_order_relaxed);
     }
     notice_births();
 out:

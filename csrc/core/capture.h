@@ -56,6 +56,7 @@ typedef struct spp_thread {
     /* the sampler (wall mode); the counters are read by anyone */
     _Atomic uint64_t asked, stood, repeated;        /* signals sent, stacks walked from outside, ticks that repeated one */
     _Atomic int pending;                            /* a tick that the sampler asked for has not come yet */
+    _Atomic uint64_t owed_ns;                       /* wall mode: time that the thread was seen running, for that tick to take */
     uint64_t stood_cpu;                             /* CPU clock at the last standing sample; UINT64_MAX: none */
     uint64_t written_ns;                            /* when that stack was last emitted, by this thread's weights */
     uint32_t repeats;                               /* ticks since then */

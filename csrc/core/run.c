@@ -84,6 +84,7 @@ static void pause_or_resume(void) {
             spp_os_lock(); /* the sampler asks for ticks under it */
             spp_os_trigger_disarm(&t->trigger);
             t->pending = 0;
+            t->owed_ns = 0;
             spp_os_unlock();
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
             t->cpu_start = cpu - t->ticks * spp_now.interval_ns;

@@ -64,11 +64,21 @@ static bool walk_standing(spp_thread *t, uint64_t cpu, uint64_t now) {
     return true;
 }
 
-/* Drain lock held. */
-static void ask(spp_thread *t) {
+/* Drain lock held. The time since the last look is the asked tick's, however late it comes: what stands then is not charged. */
+static void ask(spp_thread *t, uint64_t now) {
+    uint64_t from = atomic_load_explicit(&t->given_ns, memory_order_relaxed);
+    if (now > from) {
+        atomic_fetch_add_explicit(&t->owed_ns, now - from, memory_order_relaxed);
+        atomic_store_explicit(&t->given_ns, now, memory_order_relaxed);
+    }
     atomic_fetch_add_explicit(&t->asked, 1, memory_order_relaxed);
     if (atomic_exchange(&t->pending, 1)) return; /* the tick on its way answers this one too, and the account says so */
-    if (spp_os_trigger_ask(&t->trigger, t->tid, t) != 0) {
+    int failed = spp_os_trigger_ask(&t->trigger, t->tid, t);
+    if (failed && !spp_os_trigger_alive(&t->trigger)) {
+        spp_os_trigger_disarm(&t->trigger);
+        failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t) || spp_os_trigger_ask(&t->trigger, t->tid, t);
+    }
+    if (failed) {
         atomic_store(&t->pending, 0);
         atomic_fetch_add_explicit(&t->losses[SPP_LOSS_gone], 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&t->ticks, 1, memory_order_relaxed);
@@ -97,7 +107,7 @@ static void look_at(spp_thread *t, uint64_t now) {
     flush_repeats(t);
     t->stood_cpu = UINT64_MAX;
     bool stands = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu && walk_standing(t, cpu, now);
-    if (!stands) ask(t);
+    if (!stands) ask(t, now);
     spp_os_unlock();
 }
 

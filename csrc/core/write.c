@@ -1,14 +1,33 @@
 #include "core/write.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libdeflate.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int file = -1;
+static struct stat file_is;  /* what it was opened as */
+static char file_path[4096]; /* "": none */
 static int first_error;
 static struct libdeflate_compressor *compressor;
 static spp_bytes payload, plane, packed;
+
+/* A program may close every descriptor that it finds, as daemons do, and get our number for a file of its own. */
+static bool is_ours(int fd) {
+    struct stat now;
+    return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == file_is.st_dev && now.st_ino == file_is.st_ino;
+}
+
+static void see_to_file(void) {
+    if (file < 0 || is_ours(file)) return;
+    file = file_path[0] ? open(file_path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (is_ours(file)) return;
+    if (file >= 0) close(file);
+    file = -1;
+    if (first_error == 0) first_error = EBADF;
+}
 
 /* Whole blocks by as few writes as the kernel allows: a kill between two leaves a block cut short, which readers drop. */
 static void write_all(const uint8_t *at, size_t n) {
@@ -38,6 +57,7 @@ void spp_write_block(char kind, const void *from, size_t n) {
         first_error = ENOMEM;
         return;
     }
+    see_to_file();
     write_all(packed.at, packed.n);
 }
 
@@ -101,7 +121,8 @@ void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
 
 int spp_write_start(int fd, const void *header, size_t n) {
     file = fd;
-    first_error = 0;
+    first_error = fstat(fd, &file_is) == 0 ? 0 : errno;
+    if (!spp_os_path_of(fd, file_path, sizeof file_path)) file_path[0] = 0;
     compressor = libdeflate_alloc_compressor(6);
     if (compressor == NULL) return -1;
     write_all((const uint8_t *)SPP_FILE_MAGIC, 8);
@@ -114,7 +135,7 @@ int spp_write_start(int fd, const void *header, size_t n) {
 void spp_write_stop(void) {
     libdeflate_free_compressor(compressor);
     compressor = NULL;
-    if (file >= 0 && close(file) != 0 && first_error == 0) first_error = errno;
+    if (is_ours(file) && close(file) != 0 && first_error == 0) first_error = errno;
     file = -1;
     spp_bytes_free(&payload);
     spp_bytes_free(&plane);
@@ -122,7 +143,7 @@ void spp_write_stop(void) {
 }
 
 void spp_write_abandon(void) {
-    if (file >= 0) close(file);
+    if (is_ours(file)) close(file);
     file = -1;
     compressor = NULL;
     memset(&payload, 0, sizeof payload);

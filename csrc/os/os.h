@@ -37,6 +37,8 @@ int32_t spp_os_tid(void);
 uint64_t spp_os_thread_count(void);
 /* Calls see(arg, tid) for each thread of the process. */
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg);
+/* The path of an open file; false if it has none, or none that fits. */
+bool spp_os_path_of(int fd, char *to, size_t size);
 /* Whether the thread's signal mask blocks our signal. */
 bool spp_os_thread_blocks(int32_t tid);
 /* The OS name of a thread, NUL-terminated. */
@@ -83,7 +85,8 @@ typedef enum {
 typedef enum { SPP_TICK_CPU, SPP_TICK_REMAINDER, SPP_TICK_ASKED } spp_tick;
 
 typedef struct {
-    int perf_fd; /* -1: none */
+    int perf_fd;      /* -1: none */
+    uint64_t perf_id; /* the kernel's number of that event */
     int has_timer;
     uintptr_t timer; /* timer_t */
 } spp_os_trigger;
@@ -113,6 +116,8 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
 /* Handler, only on the trigger's own thread. The next ticks come every period_ns of CPU time from now on. */
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns);
 void spp_os_trigger_disarm(spp_os_trigger *trigger);
+/* False if the program closed the trigger's descriptor, as daemons close all that they find: to be disarmed and armed anew. */
+bool spp_os_trigger_alive(const spp_os_trigger *trigger);
 /* In a forked child: lets go of the parent's trigger without stopping it. */
 void spp_os_trigger_drop(spp_os_trigger *trigger);
 /* Sends one tick to a thread that was seen running: where the system can, after 10 us of its CPU time, and without waking it

@@ -25,8 +25,26 @@ class _Session:
 
     def __init__(self, fd: int, path: Optional[str], names: ThreadNames) -> None:
         self.fd = fd
+        self.is_file = os.fstat(fd)
         self.path = path
         self.names = names
+
+    def is_open(self) -> bool:
+        """Whether the descriptor is still that of the profile: a program may close all that it finds, as daemons do."""
+        try:
+            return os.path.samestat(os.fstat(self.fd), self.is_file)
+        except OSError:
+            return False
+
+    def is_at_path(self) -> bool:
+        try:
+            return self.path is not None and os.path.samestat(os.stat(self.path), self.is_file)
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        if self.is_open():
+            os.close(self.fd)
 
 
 _session: Optional[_Session] = None
@@ -79,7 +97,8 @@ def start(
 
 
 def stop() -> Profile:
-    """Stops profiling and returns the profile. Raises NotActive if none is being taken."""
+    """Stops profiling and returns the profile. Raises NotActive if none is being taken, CannotWrite if the program closed the
+    descriptor of a profile that has no path."""
     global _session
     with _lock:
         session = _session
@@ -92,19 +111,12 @@ def stop() -> Profile:
             _session = None
         from .model import Profile
 
-        if session.path is None:
-            return Profile(session.fd)
-        if not _is_there(session.path, session.fd):
-            return Profile(session.fd)  # removed or replaced meanwhile; the descriptor still leads to it
-        os.close(session.fd)
-        return Profile(session.path)
-
-
-def _is_there(path: str, fd: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(fd))
-    except OSError:
-        return False
+        if session.path is not None and session.is_at_path():
+            session.close()
+            return Profile(session.path)
+        if session.is_open():
+            return Profile(session.fd)  # unnamed, or removed or replaced meanwhile
+        raise CannotWrite("the program closed the profile's descriptor, and there is no path to it: give an output_path")
 
 
 def pause() -> None:
@@ -245,4 +257,4 @@ def _forget() -> None:
     session, _session = _session, None
     if session is not None:
         session.names.leave(in_child=True)
-        os.close(session.fd)
+        session.close()

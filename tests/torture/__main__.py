@@ -3,6 +3,8 @@
   python -m tests.torture                          every case, both modes, each interpreter of tools/matrix, once
   python -m tests.torture --minutes 10             again and again, until each interpreter had ten minutes
   python -m tests.torture --only dying,forks --python 3.12 --units 20
+  python -m tests.torture --short --install        each case on three of the interpreters, as CI does
+  python -m tests.torture --python 3.12-faults     a build of tools/matrix --faults
   python -m tests.torture --sum                    adds up the log of all runs so far
 
 Each run is compared with the same program unprofiled: exit status, result and what it printed. Its profile must be whole,
@@ -31,8 +33,8 @@ TIMEOUT = 90  # seconds; a run that takes longer hangs
 
 def interpreters(asked):
     venvs = ROOT / "build" / "venvs"
-    found = {p.name: p / "bin" / "python" for p in sorted(venvs.iterdir()) if p.name[:1] == "3" and not p.name.endswith("asan")}
-    names = asked.split(",") if asked else list(found)
+    found = {p.name: p / "bin" / "python" for p in sorted(venvs.iterdir()) if p.is_dir() and p.name[:1] == "3"}
+    names = asked.split(",") if asked else [name for name in found if "-" not in name]
     missing = [name for name in names if name not in found]
     if missing:
         sys.exit(f"torture: no {', '.join(missing)} in {venvs}; tools/matrix --build-only makes them")
@@ -96,10 +98,34 @@ def run(python, case, out, mode, units, given):
     return status, printed, json.loads(said[-1][8:]) if said else None, errors
 
 
-def check(python, case, out, mode, said, given):
+def install(python):
+    """What cases need, as far as there are wheels for this interpreter."""
+    for package in (HERE / "requirements.txt").read_text().splitlines():
+        if not package.startswith("#"):
+            command = [
+                python,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--only-binary",
+                ":all:",
+                package,
+            ]
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def check(python, case, out, mode, said, given, loaded):
     """Problems of a profile, and its figures. The oracle runs on the same interpreter, whose line tables it needs."""
     command = [str(python), str(HERE / "judge.py"), str(case), str(out)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean({}))
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean({"TORTURE_FAULTS": "1"} if "faults" in str(python) else {}),
+    )
     if done.returncode != 0:
         return [f"the profile cannot be judged: {done.stderr[-600:]}"], {}
     judged = json.loads(done.stdout)
@@ -120,13 +146,13 @@ def check(python, case, out, mode, said, given):
     else:
         took, expected = judged["main_ticks"], said["wall_ns"] / (INTERVAL_MS * 1e6)
     share = took / expected if expected else 1.0
-    least = given.get("LEAST", {}).get(mode, LEAST)
+    least = 0 if loaded else given.get("LEAST", {}).get(mode, LEAST)
     if stats["clock"] in ("perf", "perf-user", "wall") and expected > 2000 and share < least:
         problems.append(f"{share:.1%} of the {expected:.0f} ticks were taken; lost: {lost}")
     return problems, {**figures, "expected": round(expected), "share": round(share, 4), "lost": lost, "clock": stats["clock"]}
 
 
-def once(name, python, case, mode, units, log):
+def once(name, python, case, mode, units, log, loaded):
     given = facts(case)
     units = units or given.get("UNITS", 4)
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
@@ -143,7 +169,7 @@ def once(name, python, case, mode, units, log):
         if (said or {}).get("result") != (plain[2] or {}).get("result"):
             problems.append(f"result {(said or {}).get('result')}, unprofiled {(plain[2] or {}).get('result')}")
         if out.exists():
-            more, figures = check(python, case, out, mode, said, given)
+            more, figures = check(python, case, out, mode, said, given, loaded)
             problems += more
         else:
             problems.append("there is no profile")
@@ -187,6 +213,12 @@ def main():
     parser.add_argument("--mode", choices=["cpu", "wall"], help="one mode instead of both")
     parser.add_argument("--units", type=int, help="how much each case does (default: its own, about 2 s)")
     parser.add_argument("--minutes", type=float, help="go on until each interpreter had so many minutes")
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="each case on three interpreters, without a judgement of shares, which a loaded machine lowers",
+    )
+    parser.add_argument("--install", action="store_true", help="install what cases need (tests/torture/requirements.txt)")
     parser.add_argument("--log", type=Path, default=LOG)
     parser.add_argument("--sum", action="store_true", help="only add up the log")
     asked = parser.parse_args()
@@ -200,12 +232,16 @@ def main():
             sys.exit(f"torture: cases are {', '.join(sorted(c.stem for c in (HERE / 'cases').glob('*.py')))}")
     failed = ran = 0
     left_out = []
-    for name, python in interpreters(asked.python).items():
-        version = tuple(int(part.rstrip("td")) for part in name.split("."))
+    for number, (name, python) in enumerate(interpreters(asked.python).items()):
+        version = tuple(int(part.rstrip("td")) for part in name.split("-")[0].split("."))
+        if asked.install:
+            install(python)
         here = []
-        for case in cases:
+        for i, case in enumerate(cases):
             given = facts(case)
-            if name in given.get("NOT_ON", ()) or version < tuple(given.get("SINCE", (3, 9))):
+            if asked.short and (i - number) % 3:
+                continue
+            if name.split("-")[0] in given.get("NOT_ON", ()) or version < tuple(given.get("SINCE", (3, 9))):
                 continue
             missing = lacks(python, given.get("NEEDS", ()))
             if missing:
@@ -216,7 +252,7 @@ def main():
         while here:
             for case in here:
                 for mode in [asked.mode] if asked.mode else ["cpu", "wall"]:
-                    line = once(name, python, case, mode, asked.units, asked.log)
+                    line = once(name, python, case, mode, asked.units, asked.log, asked.short)
                     show(line)
                     ran += 1
                     failed += bool(line["problems"])

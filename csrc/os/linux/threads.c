@@ -48,6 +48,15 @@ static ssize_t read_task_file(int32_t tid, const char *name, char *to, size_t si
     return n;
 }
 
+bool spp_os_path_of(int fd, char *to, size_t size) {
+    char link[40];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, to, size);
+    if (n <= 0 || (size_t)n >= size) return false;
+    to[n] = 0;
+    return true;
+}
+
 bool spp_os_thread_blocks(int32_t tid) {
     char text[4096];
     if (read_task_file(tid, "status", text, sizeof text) < 0) return false;
