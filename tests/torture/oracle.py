@@ -29,6 +29,7 @@ class Oracle:
         self.edges = {}
         self.faults = "TORTURE_FAULTS" in os.environ  # a build in which reads fail: names may be lost, but not wrong
         self.near = getattr(case, "LINES_ARE_NEAR", False)
+        self.traced = getattr(case, "TRACED", False)
         self.roots = getattr(case, "ROOTS", set()) | {"_bootstrap"}
         self.anywhere = ANYWHERE | getattr(case, "ANYWHERE", set())
 
@@ -81,8 +82,8 @@ class Oracle:
         names = [name for name in lines if name == frame.qualname or name.rpartition(".")[2] == frame.qualname]
         if not names:
             return f"{frame.file} has no function {frame.qualname}"
-        # About to execute its first instruction, a frame stands at its `def`, or nowhere yet.
-        if leaf and (frame.line == 0 or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")):
+        # About to execute its first instruction, a frame stands at its `def`, or nowhere yet; a tracer is called from there.
+        if (leaf or self.traced) and (frame.line == 0 or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")):
             return None
         if not any(frame.line in lines[name] for name in names) and not self.near:
             return f"{frame.qualname} ({frame.file}) has no line {frame.line}"

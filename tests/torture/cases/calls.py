@@ -68,11 +68,11 @@ def accepts(server, n):
 
 def connects(units):
     server = socket.create_server(("127.0.0.1", 0), backlog=1)  # -> *
-    thread = threading.Thread(target=accepts, args=(server, units * 30))
+    thread = threading.Thread(target=accepts, args=(server, units * 5))
     thread.start()
     address = struct.pack("=H", socket.AF_INET) + struct.pack(">H", server.getsockname()[1]) + bytes([127, 0, 0, 1]) + bytes(8)
     interrupted = 0
-    for _ in range(units * 30):
+    for _ in range(units * 5):
         client = libc.socket(socket.AF_INET, socket.SOCK_STREAM, 0)
         if libc.connect(client, address, len(address)) < 0 and ctypes.get_errno() == EINTR:
             interrupted += 1

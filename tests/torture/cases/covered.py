@@ -7,6 +7,7 @@ import tempfile
 import coverage
 
 UNITS = 8
+TRACED = True
 NEEDS = ["coverage"]
 ANYWHERE = {
     "_trace",

@@ -2,12 +2,12 @@
 
 UNITS = 30
 SINCE = (3, 9)
-TEXT = """
+TEXT = """\
 def inside_{n}(k):
     total = 0
     for i in range(k):
         space = {{}}
-        exec("def made(j):\\n    return sum([x for x in range(j)])", space)
+        exec(compile("def made(j):\\n    return sum([x for x in range(j)])", "<torture made>", "exec"), space)
         total += space["made"](200)
     return total
 assert inside_{n}({k}) == {k} * 19900
@@ -17,9 +17,9 @@ APART = True
 
 
 def source(file):
-    if file in ("<string>", "<torture inside>"):
-        return TEXT.format(n=1, k=1) + "def made(j):\n    return sum([x for x in range(j)])"
-    return None
+    if file in ("<string>", "<script>"):
+        return TEXT.format(n=1, k=1)
+    return "def made(j):\n    return sum([x for x in range(j)])" if file == "<torture made>" else None
 
 
 def work(n):

@@ -5,6 +5,7 @@ import sys
 
 UNITS = 40
 DEEP = True
+TRACED = True
 
 
 def work(n):
