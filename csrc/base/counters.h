@@ -20,8 +20,7 @@
     X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")    \
     X(signals_blocked, "the thread blocks the signal")                                                 \
     X(before_found, "the thread had not been found yet, or ended before its next tick")                \
-    X(moved, "threads came or went while a standing thread was looked up")                             \
-    X(gone, "the thread ended before the signal reached it")
+    X(moved, "threads came or went while a standing thread was looked up")
 
 enum spp_loss {
 #define X(name, title) SPP_LOSS_##name,

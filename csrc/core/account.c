@@ -12,14 +12,12 @@ typedef struct {
 } sums;
 
 static void add_thread(const spp_thread *t, sums *s) {
-    uint64_t handled = t->ticks, asked = t->asked, unstored = t->losses[SPP_LOSS_store_full];
+    uint64_t unstored = t->losses[SPP_LOSS_store_full];
     uint64_t taken = t->taken + t->stood;
     s->taken += taken > unstored ? taken - unstored : 0;
     s->repeated += t->repeated;
     s->truncated += t->truncated;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] += t->losses[i];
-    /* A signal sent while one was pending is merged with it by the kernel. */
-    if (asked > handled) s->losses[SPP_LOSS_overrun] += asked - handled;
 }
 
 void spp_account_end(spp_thread *t) {
@@ -31,16 +29,16 @@ void spp_account_end(spp_thread *t) {
     spp_now.ended_truncated += s.truncated;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) spp_now.ended_losses[i] += s.losses[i];
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0 || cpu < t->cpu_start) {
-        cpu = spp_now.clock == SPP_CLOCK_WALL ? t->cpu_start : (uint64_t)t->given_ns;
+        cpu = t->given_ns;
     }
     /* What it ran before it was found is in the account as whole ticks; the rest of it is nobody's yet. */
     spp_now.ended_cpu += cpu - t->cpu_start + t->losses[SPP_LOSS_before_found] * spp_now.interval_ns;
 }
 
 void spp_account_unseen(void) {
-    if (spp_now.clock == SPP_CLOCK_WALL) return;
     uint64_t own = 0, cpu = 0;
     if (spp_now.drain && spp_os_thread_cpu_ns(spp_os_worker_tid(spp_now.drain), &cpu) == 0) own += cpu;
+    own += spp_now.sampler_cpu;
     uint64_t process = spp_os_process_cpu_ns() - spp_now.start_process_cpu;
     uint64_t known = own + spp_now.ended_cpu;
     /* Below two ticks it is the reading of the clocks one after the other. */

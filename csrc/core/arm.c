@@ -78,7 +78,7 @@ static void introduce(spp_thread *t) {
 static void arm_thread(int32_t tid, bool first) {
     spp_thread *t = free_slot();
     if (t == NULL || spp_capture_prepare(t, tid, spp_now.next_id, spp_now.clock) != 0) return;
-    if (!first && spp_now.clock != SPP_CLOCK_WALL) {
+    if (!first) {
         /* What it ran before it was found is lost, and known exactly: its clock began at 0. */
         t->losses[SPP_LOSS_before_found] = t->cpu_start / spp_now.interval_ns;
     }
@@ -100,17 +100,13 @@ static void arm_thread(int32_t tid, bool first) {
 
 /* The thread is gone, or is to be left alone. Its trigger goes first, then its queue is read to the end. */
 static void end_thread(spp_thread *t) {
-    spp_os_lock(); /* the sampler asks for ticks under it */
+    spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
     spp_os_trigger_disarm(&t->trigger);
     spp_os_unlock();
     while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
     spp_os_lock();
-    if (t->repeats > 0) {
-        uint64_t until = atomic_load(&t->given_ns);
-        spp_resolve_emit_stood(t, until, until - t->written_ns, t->repeats);
-        t->repeats = 0;
-    }
+    spp_wall_flush(t);
     spp_resolve_queue(t);
     (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
     spp_os_unlock();
@@ -175,7 +171,6 @@ static void rearm(spp_thread *t) {
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
     spp_os_trigger_disarm(&t->trigger);
     while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
-    atomic_store(&t->pending, 0);
     (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
     spp_os_unlock();
@@ -185,7 +180,7 @@ static void rearm(spp_thread *t) {
  * no tick comes. */
 static void care_silent(spp_thread *t) {
     uint64_t cpu, ticks = t->ticks;
-    if (spp_now.clock == SPP_CLOCK_WALL || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return;
+    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return;
     if (cpu < t->watched_cpu) { /* another thread got its id: found anew by the next scan */
         end_thread(t);
         return;

@@ -12,6 +12,7 @@
 typedef struct {
     int fd; /* owned by the run from here on */
     spp_clock clock;
+    bool wall; /* time off the CPU too */
     uint64_t interval_ns;
     uint32_t max_depth;
     const void *header; /* a JSON object with at least one key; start_ns is added */

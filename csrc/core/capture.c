@@ -55,7 +55,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->last_ns = spp_os_now_ns();
     thread->cpu_start = 0;
     (void)spp_os_thread_cpu_ns(tid, &thread->cpu_start);
-    thread->given_ns = clock == SPP_CLOCK_WALL ? thread->last_ns : thread->cpu_start;
+    thread->given_ns = thread->cpu_start;
     thread->period_ns = spp_cap.interval_ns;
     thread->until_sync = 0;
     thread->group_cpu = thread->cpu_start;
@@ -65,14 +65,15 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->random = (thread->last_ns ^ ((uint64_t)(uint32_t)tid << 32)) * 0x9E3779B97F4A7C15u | 1u;
     memset(thread->known, 0, sizeof thread->known);
     thread->ticks = thread->taken = thread->truncated = 0;
-    thread->asked = thread->stood = thread->repeated = 0;
-    thread->pending = 0;
-    thread->owed_ns = 0;
+    thread->stood = thread->repeated = 0;
     thread->watched_cpu = thread->cpu_start;
     thread->watched_ticks = 0;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) thread->losses[i] = 0;
     thread->tstate = thread->stack_sp = thread->stack_end = 0;
     thread->stood_cpu = UINT64_MAX;
+    thread->look_ns = thread->written_ns = thread->last_ns;
+    thread->look_cpu = thread->cpu_start;
+    thread->off_ns = 0;
     thread->bare_ns = 0;
     thread->repeats = 0;
     thread->node_depth = 0;
@@ -172,16 +173,10 @@ static SPP_COLD bool look(spp_thread *t, bool at_syscall) {
     return true;
 }
 
-/* Handler. The weight of this tick: nanoseconds since the last sample, by the clock of the thread; in wall mode what the
- * sampler left for it. `*new_given` is what
- * given_ns becomes if the sample is kept; if not, its time falls to the next one. Returns false if there is nothing to give. */
+/* Handler. The weight of this tick: nanoseconds of CPU time since the last sample. `*new_given` is what given_ns becomes if the
+ * sample is kept; if not, its time falls to the next one. Returns false if there is nothing to give. */
 static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint64_t now, uint64_t *weight,
                   uint64_t *new_given) {
-    if (t->clock == SPP_CLOCK_WALL) {
-        *new_given = t->given_ns; /* the sampler's */
-        *weight = atomic_exchange_explicit(&t->owed_ns, 0, memory_order_relaxed);
-        return true;
-    }
     if (t->clock != SPP_CLOCK_TIMER && kind == SPP_TICK_CPU) {
         weigh_perf(t, now, weight, new_given);
         return true;
@@ -271,7 +266,6 @@ static void notice_births(void) {
 SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
     uint64_t began = spp_os_cycles();
     spp_thread *t = cookie;
-    if (spp_rare(kind == SPP_TICK_ASKED)) atomic_store_explicit(&t->pending, 0, memory_order_relaxed);
     if (atomic_load_explicit(&spp_cap.active, memory_order_acquire) != 1) return;
     if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) return;
     atomic_store_explicit(&t->busy, 1, memory_order_seq_cst);
@@ -285,7 +279,7 @@ SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context 
     t->last_ns = now;
     enum spp_loss loss = sample(t, context, now, weight, counts ? 0 : SPP_SAMPLE_KERNEL);
     if (spp_usual(loss == SPP_LOSS_NONE)) {
-        if (t->clock != SPP_CLOCK_WALL) t->given_ns = given;
+        t->given_ns = given;
         BUMP(t->taken, 1);
         if (!counts) {
             /* A remainder sample stands for the ticks that fell inside the kernel: one is taken, the rest are counted. */
@@ -297,7 +291,6 @@ SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context 
         if (spp_queue_crowded(&t->queue)) spp_os_bell_ring(&spp_cap.bell);
     } else if (counts) {
         lose(t, loss, 1);
-        if (t->clock == SPP_CLOCK_WALL) atomic_fetch_add_explicit(&t->owed_ns, weight, memory_order_relaxed);
     }
     notice_births();
 out:

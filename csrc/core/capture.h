@@ -25,7 +25,7 @@ typedef struct spp_thread {
     uint32_t prev_depth;
     uint32_t until_sync;       /* ticks until the CPU clock is read and the period drawn anew: a group */
     uint64_t last_ns;          /* monotonic, at the last tick */
-    _Atomic uint64_t given_ns; /* CPU time (wall mode: monotonic time) that samples so far stand for */
+    _Atomic uint64_t given_ns; /* CPU time that samples so far stand for */
     uint64_t period_ns;        /* what the trigger is set to */
     spp_queue queue;
     uint64_t ahead_ns; /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
@@ -53,12 +53,12 @@ typedef struct spp_thread {
     uint64_t cpu_start;       /* its CPU clock when armed */
     _Atomic uint64_t bare_ns; /* when it was disarmed because it calls exec; 0: it does not */
 
-    /* the sampler (wall mode); the counters are read by anyone */
-    _Atomic uint64_t asked, stood, repeated;        /* signals sent, stacks walked from outside, ticks that repeated one */
-    _Atomic int pending;                            /* a tick that the sampler asked for has not come yet */
-    _Atomic uint64_t owed_ns;                       /* wall mode: time that the thread was seen running, for that tick to take */
+    /* the sampler (wall mode), under the drain lock; the counters are read by anyone */
+    _Atomic uint64_t stood, repeated;               /* stacks walked from outside, ticks that repeated one */
+    uint64_t look_ns, look_cpu;                     /* monotonic time and the thread's CPU clock at the last look */
+    int64_t off_ns;                                 /* time off the CPU up to then that no sample stands for yet */
     uint64_t stood_cpu;                             /* CPU clock at the last standing sample; UINT64_MAX: none */
-    uint64_t written_ns;                            /* when that stack was last emitted, by this thread's weights */
+    uint64_t written_ns;                            /* when that stack was last emitted */
     uint32_t repeats;                               /* ticks since then */
     uint32_t *stood_path, stood_depth, stood_marks; /* its frame ids, root first */
 

@@ -16,7 +16,7 @@
 #define CARE_NS 100000000u /* ... and cares for stack ends and blocked signals */
 
 spp_run spp_now;
-const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer", "wall"};
+const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer"};
 
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;
@@ -81,17 +81,18 @@ static void pause_or_resume(void) {
         uint64_t cpu;
         if (t->state != SPP_THREAD_ARMED) continue;
         if (paused) {
-            spp_os_lock(); /* the sampler asks for ticks under it */
             spp_os_trigger_disarm(&t->trigger);
-            t->pending = 0;
-            t->owed_ns = 0;
+            spp_os_lock();
+            spp_wall_flush(t);
             spp_os_unlock();
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
             t->cpu_start = cpu - t->ticks * spp_now.interval_ns;
             t->period_ns = spp_now.interval_ns;
             t->group_cpu = cpu;
             t->group_ticks = 0;
-            t->given_ns = t->clock == SPP_CLOCK_WALL ? spp_os_now_ns() : cpu;
+            t->given_ns = t->look_cpu = cpu;
+            t->look_ns = t->written_ns = spp_os_now_ns();
+            t->off_ns = 0;
             t->stood_cpu = UINT64_MAX;
             (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, spp_now.interval_ns, t);
         }
@@ -165,6 +166,7 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     }
     memset(&spp_now.start_ns, 0, sizeof spp_now - offsetof(spp_run, start_ns));
     spp_now.clock = o->clock;
+    spp_now.wall = o->wall;
     spp_now.interval_ns = o->interval_ns;
     spp_now.states = *states;
     uint64_t rate = 1000000000u / o->interval_ns;
@@ -200,12 +202,12 @@ int spp_run_start(const spp_options *o, const spp_thread_states *states, const c
         spp_os_signal_remove();
         return refuse(why, "the profile cannot be written");
     }
-    if (o->clock == SPP_CLOCK_WALL) {
+    if (o->wall) {
         spp_now.sampler = spp_os_worker_start("spprof-sampler", true, spp_wall_body, NULL);
     }
     spp_watch_scan(true); /* before anything of this call costs the program time */
     spp_now.drain = spp_os_worker_start("spprof-drain", false, drain_body, NULL);
-    if (spp_now.drain == NULL || (o->clock == SPP_CLOCK_WALL && spp_now.sampler == NULL)) {
+    if (spp_now.drain == NULL || (o->wall && spp_now.sampler == NULL)) {
         atomic_store(&spp_now.stopping, 1);
         if (spp_now.sampler) spp_os_worker_join(spp_now.sampler);
         if (spp_now.drain) spp_os_worker_join(spp_now.drain);

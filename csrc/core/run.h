@@ -10,6 +10,7 @@
 typedef struct {
     _Atomic bool active;
     spp_clock clock;
+    bool wall; /* the sampler runs, and adds the time off the CPU */
     uint64_t interval_ns;
     spp_thread_states states;
     /* from here on zeroed at each start */
@@ -21,6 +22,7 @@ typedef struct {
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
     uint64_t ended_taken, ended_repeated, ended_truncated, ended_losses[SPP_LOSS_COUNT], ended_cpu;
+    uint64_t sampler_cpu; /* when it ended */
 } spp_run;
 extern spp_run spp_now;
 
@@ -31,6 +33,7 @@ void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
 void spp_watch_disarm_all(void);
 /* The sampler thread of wall mode. */
 void spp_wall_body(void *unused);
+void spp_wall_flush(spp_thread *thread); /* writes what its ticks repeated; drain lock held */
 /* Adds up a thread's counters into the run's, when it ends. */
 void spp_account_end(spp_thread *thread);
 /* CPU time of threads that came and went unseen: counted once, at stop. */

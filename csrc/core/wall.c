@@ -1,6 +1,7 @@
-/* The sampler thread of wall mode. A thread that stands still is walked from outside, between two equal readings of its
- * CPU clock; one whose clock did not move since its last sample has the same stack still, and the tick repeats it. Only a
- * thread seen running is signalled: no sleeping call is woken. */
+/* The sampler thread of wall mode. Wall time is time on the CPU, which the thread's own ticks sample as in CPU mode, and time off
+ * it, which is sampled here: a thread that stands still is walked from outside, between two equal readings of its CPU clock,
+ * and the time that passed without moving that clock goes to the stack; while it does not move at all the stack is the same,
+ * and ticks repeat it. No signal is sent: no sleeping call is woken. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -13,12 +14,13 @@
 
 static spp_frame *stack;
 
-/* Drain lock held. */
-static void flush_repeats(spp_thread *t) {
+/* Drain lock held. The time off the CPU so far goes to the stack that stood. */
+void spp_wall_flush(spp_thread *t) {
     if (t->repeats == 0) return;
-    uint64_t until = atomic_load_explicit(&t->given_ns, memory_order_relaxed);
-    spp_resolve_emit_stood(t, until, until - t->written_ns, t->repeats);
-    t->written_ns = until;
+    uint64_t weight = t->off_ns > 0 ? (uint64_t)t->off_ns : 0;
+    spp_resolve_emit_stood(t, t->look_ns, weight, t->repeats);
+    t->off_ns -= (int64_t)weight;
+    t->written_ns = t->look_ns;
     t->repeats = 0;
 }
 
@@ -35,80 +37,53 @@ static bool same_leaves(const spp_walk *walk) {
     return true;
 }
 
-/* Drain lock held. Walks a thread that seems to stand; false if it moved meanwhile. */
-static bool walk_standing(spp_thread *t, uint64_t cpu, uint64_t now) {
-    uint64_t after;
+/* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
+static void walk_standing(spp_thread *t) {
+    uint64_t after, weight = (uint64_t)t->off_ns;
     spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
     uintptr_t last = atomic_load_explicit(&t->tstate, memory_order_relaxed);
     walk.tstate = spp_now.states.of_thread(t->tid, last);
     if (walk.tstate == 0 && last != 0) { /* the list of thread states changed while it was read */
         atomic_fetch_add_explicit(&t->losses[SPP_LOSS_moved], 1, memory_order_relaxed);
-        return true;
+        return;
     }
     atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
     enum spp_loss loss = spp_frames_other(&walk);
-    if (!same_leaves(&walk) || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != cpu) return false;
+    if (!same_leaves(&walk) || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != t->look_cpu) return;
     if (loss != SPP_LOSS_NONE) {
         atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
-        return true;
+        return;
     }
-    uint64_t from = atomic_load_explicit(&t->given_ns, memory_order_relaxed);
-    if (now < from) now = from;
     spp_resolve_stood(t, &walk);
-    spp_resolve_emit_stood(t, now, now - from, 1);
-    atomic_store_explicit(&t->given_ns, now, memory_order_relaxed);
+    spp_resolve_emit_stood(t, t->look_ns, weight, 1);
+    t->off_ns = 0;
     atomic_fetch_add_explicit(&t->stood, 1, memory_order_relaxed);
     if (walk.marks & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->truncated, 1, memory_order_relaxed);
-    t->written_ns = now;
-    t->stood_cpu = cpu;
-    return true;
+    uint64_t ticks = (weight + spp_now.interval_ns / 2) / spp_now.interval_ns;
+    if (ticks > 1) atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], ticks - 1, memory_order_relaxed);
+    t->written_ns = t->look_ns;
+    t->stood_cpu = t->look_cpu;
 }
 
-/* Drain lock held. The time since the last look is the asked tick's, however late it comes: what stands then is not charged. */
-static void ask(spp_thread *t, uint64_t now) {
-    uint64_t from = atomic_load_explicit(&t->given_ns, memory_order_relaxed);
-    if (now > from) {
-        atomic_fetch_add_explicit(&t->owed_ns, now - from, memory_order_relaxed);
-        atomic_store_explicit(&t->given_ns, now, memory_order_relaxed);
-    }
-    atomic_fetch_add_explicit(&t->asked, 1, memory_order_relaxed);
-    if (atomic_exchange(&t->pending, 1)) return; /* the tick on its way answers this one too, and the account says so */
-    int failed = spp_os_trigger_ask(&t->trigger, t->tid, t);
-    if (failed && !spp_os_trigger_alive(&t->trigger)) {
-        spp_os_trigger_disarm(&t->trigger);
-        failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t) || spp_os_trigger_ask(&t->trigger, t->tid, t);
-    }
-    if (failed) {
-        atomic_store(&t->pending, 0);
-        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_gone], 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&t->ticks, 1, memory_order_relaxed);
-    }
-}
-
-static void look_at(spp_thread *t, uint64_t now) {
-    uint64_t cpu, again;
+/* Drain lock held. `ticks`: this one, and those that fell due while the sampler could not run. */
+static void look_at(spp_thread *t, uint32_t ticks) {
+    uint64_t cpu, again, now = spp_os_now_ns();
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* gone; the watch will see */
-    if (cpu == t->stood_cpu) {
-        t->repeats++;
-        atomic_store_explicit(&t->given_ns, now, memory_order_relaxed);
-        atomic_fetch_add_explicit(&t->repeated, 1, memory_order_relaxed);
-        if (now - t->written_ns >= REPEATS_NS) {
-            spp_os_lock();
-            if (t->state == SPP_THREAD_ARMED) flush_repeats(t);
-            spp_os_unlock();
-        }
+    bool stood = cpu == t->stood_cpu;                    /* all the time since the last look */
+    if (!stood) spp_wall_flush(t);
+    t->off_ns += (int64_t)(now - t->look_ns) - (int64_t)(cpu - t->look_cpu);
+    t->look_ns = now;
+    t->look_cpu = cpu;
+    if (stood) {
+        t->repeats += ticks;
+        atomic_fetch_add_explicit(&t->repeated, ticks, memory_order_relaxed);
+        if (now - t->written_ns >= REPEATS_NS) spp_wall_flush(t);
         return;
     }
-    spp_os_lock();
-    if (t->state != SPP_THREAD_ARMED) {
-        spp_os_unlock();
-        return;
-    }
-    flush_repeats(t);
     t->stood_cpu = UINT64_MAX;
-    bool stands = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu && walk_standing(t, cpu, now);
-    if (!stands) ask(t, now);
-    spp_os_unlock();
+    /* Less than half a tick off the CPU waits for more: we ourselves may have put it off for this look. */
+    if (t->off_ns < (int64_t)(spp_now.interval_ns / 2)) return;
+    if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_standing(t);
 }
 
 /* xorshift64 (Marsaglia 2003), for the jitter. */
@@ -124,22 +99,22 @@ void spp_wall_body(void *unused) {
     uint64_t interval = spp_now.interval_ns, random = spp_os_now_ns() | 1u;
     uint64_t due = spp_os_now_ns();
     stack = calloc(spp_cap.max_depth, sizeof *stack);
-    /* The step to the next tick is drawn for itself, from half an interval to one and a half. A sample's weight is the time
-     * since the one before: were ticks drawn within fixed intervals, the late ones would weigh more than the early ones. */
+    /* The step to the next tick is drawn for itself, from half an interval to one and a half. */
     while (stack != NULL && !atomic_load(&spp_now.stopping)) {
         due += interval / 2 + ((draw(&random) * interval) >> 32);
         spp_os_sleep_until(due);
         uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole ticks that passed while we could not run */
-        bool sampling = atomic_load(&spp_cap.active) == 1;
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-        for (uint32_t i = 0; i < used && sampling; i++) {
+        for (uint32_t i = 0; i < used; i++) {
             spp_thread *t = &spp_threads[i];
             if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) continue;
-            if (missed) atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], missed, memory_order_relaxed);
-            look_at(t, spp_os_now_ns());
+            spp_os_lock();
+            if (t->state == SPP_THREAD_ARMED && atomic_load(&spp_cap.active) == 1) look_at(t, (uint32_t)missed + 1);
+            spp_os_unlock();
         }
         due += missed * interval;
     }
     free(stack);
     stack = NULL;
+    spp_now.sampler_cpu = spp_os_own_cpu_ns();
 }

@@ -77,20 +77,13 @@ static int clock_of_name(const char *name) {
 
 static PyObject *choose_clock(PyObject *self, PyObject *args) {
     (void)self;
-    const char *mode, *name, *why = NULL;
+    const char *name, *why = NULL;
     int error = 0;
-    if (!PyArg_ParseTuple(args, "ss", &mode, &name)) return NULL;
-    bool wall = strcmp(mode, "wall") == 0, automatic = strcmp(name, "auto") == 0;
+    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
+    bool automatic = strcmp(name, "auto") == 0;
     int chosen = clock_of_name(name);
-    if (!wall && strcmp(mode, "cpu") != 0) return PyErr_Format(PyExc_ValueError, "mode is 'cpu' or 'wall', not '%s'", mode);
-    if (!automatic && chosen < 0) {
-        return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer (CPU mode), wall", name);
-    }
-    if (!automatic && wall != (chosen == SPP_CLOCK_WALL)) {
-        return PyErr_Format(PyExc_ValueError, "clock '%s' does not fit mode '%s'", name, mode);
-    }
-    int first = automatic ? (wall ? SPP_CLOCK_WALL : SPP_CLOCK_PERF) : chosen;
-    int last = automatic ? (wall ? SPP_CLOCK_WALL : SPP_CLOCK_TIMER) : chosen;
+    if (!automatic && chosen < 0) return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer", name);
+    int first = automatic ? SPP_CLOCK_PERF : chosen, last = automatic ? SPP_CLOCK_TIMER : chosen;
     for (int clock = first; clock <= last; clock++) {
         if (spp_os_clock_probe((spp_clock)clock, &why, &error) == 0) return PyUnicode_FromString(spp_clock_names[clock]);
     }
@@ -102,12 +95,12 @@ static PyObject *choose_clock(PyObject *self, PyObject *args) {
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
     (void)self;
-    int fd;
+    int fd, wall;
     const char *name, *header, *why = NULL;
     unsigned long long interval_ns;
     unsigned int max_depth;
     Py_ssize_t header_n;
-    if (!PyArg_ParseTuple(args, "isKIy#", &fd, &name, &interval_ns, &max_depth, &header, &header_n)) return NULL;
+    if (!PyArg_ParseTuple(args, "ispKIy#", &fd, &name, &wall, &interval_ns, &max_depth, &header, &header_n)) return NULL;
     int clock = clock_of_name(name);
     if (layout_error != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", layout_error);
     if (spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "a run is active already");
@@ -120,7 +113,7 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     if (broken != NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
     int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (own_fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
-    spp_options options = {own_fd, (spp_clock)clock, interval_ns, max_depth, header, (size_t)header_n, hook_exec()};
+    spp_options options = {own_fd, (spp_clock)clock, wall != 0, interval_ns, max_depth, header, (size_t)header_n, hook_exec()};
     hook_deaths();
     errno = 0;
     if (spp_run_start(&options, &states, &why) != 0) {
@@ -403,7 +396,6 @@ static int exec_module(PyObject *module) {
         "perf task-clock with kernel samples: exact, any rate; needs perf_event_paranoid <= 1 or CAP_PERFMON",
         "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
         "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",
-        "a sampler thread: standing threads are read from outside, running ones are signalled",
     };
     learn_types();
     layout_error = spp_layout_prove();

@@ -78,11 +78,10 @@ typedef enum {
     SPP_CLOCK_PERF,      /* perf task-clock, kernel samples too */
     SPP_CLOCK_PERF_USER, /* perf task-clock, user samples; a thread-CPU timer gives the kernel's remainder */
     SPP_CLOCK_TIMER,     /* thread-CPU timer: CONFIG_HZ at most */
-    SPP_CLOCK_WALL,      /* the sampler thread looks, and asks who runs for a tick */
     SPP_CLOCK_COUNT,
 } spp_clock;
 
-typedef enum { SPP_TICK_CPU, SPP_TICK_REMAINDER, SPP_TICK_ASKED } spp_tick;
+typedef enum { SPP_TICK_CPU, SPP_TICK_REMAINDER } spp_tick;
 
 typedef struct {
     int perf_fd;      /* -1: none */
@@ -120,10 +119,6 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger);
 bool spp_os_trigger_alive(const spp_os_trigger *trigger);
 /* In a forked child: lets go of the parent's trigger without stopping it. */
 void spp_os_trigger_drop(spp_os_trigger *trigger);
-/* Sends one tick to a thread that was seen running: where the system can, after 10 us of its CPU time, and without waking it
- * should it sleep by then. Not again before it came. -1: the thread is gone, or cannot be signalled. */
-int spp_os_trigger_ask(const spp_os_trigger *trigger, int32_t tid, void *cookie);
-
 /* Termination by SIGTERM while nobody handles it: rings `bell` and sets *asked instead of dying; the worker finishes the
  * file and calls spp_os_term_now, which dies of the signal as it would have. */
 void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked);

@@ -7,16 +7,16 @@ layout_error: Optional[str]
 LOSSES: Dict[str, str]
 """Key of each reason for which a tick gives no sample -> its title for people."""
 CLOCKS: Dict[str, str]
-"""Name of each clock -> one line about it: perf, perf-user, timer (CPU mode), wall."""
+"""Name of each clock -> one line about it: perf, perf-user, timer."""
 
-def choose_clock(mode: str, clock: str) -> str:
-    """The clock that `start` would use for mode 'cpu' or 'wall' when asked for `clock` ('auto' or a name of CLOCKS).
+def choose_clock(clock: str) -> str:
+    """The clock that `start` would use when asked for `clock` ('auto' or a name of CLOCKS).
 
-    Raises ValueError for a name that does not exist or does not fit the mode, OSError if the kernel refuses it."""
+    Raises ValueError for a name that does not exist, OSError if the kernel refuses it."""
 
-def start(fd: int, clock: str, interval_ns: int, max_depth: int, header: bytes) -> None:
+def start(fd: int, clock: str, wall: bool, interval_ns: int, max_depth: int, header: bytes) -> None:
     """Writes the magic and the header block (JSON bytes, as docs/file-format.md) to fd, which the core duplicates, and starts sampling
-    every thread. `clock` is what choose_clock gave. Raises RuntimeError if active or the layout is unproven, OSError."""
+    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. Raises RuntimeError if active or the layout is unproven, OSError."""
 
 def stop() -> Dict[str, Any]:
     """Disarms everything, writes what is left and the end block, and returns the final stats(). RuntimeError if not active."""

@@ -81,7 +81,7 @@ def start(
         fd = _open_output(path)
         interval_ns = round(interval_ms * 1e6)
         try:
-            _core.start(fd, clock, interval_ns, max_depth, _header(mode, clock, interval_ns, max_depth))
+            _core.start(fd, clock, mode == "wall", interval_ns, max_depth, _header(mode, clock, interval_ns, max_depth))
         except Exception as error:
             os.close(fd)
             if path is not None and is_new:
@@ -160,12 +160,12 @@ def _check(interval_ms: float, mode: str, clock: str, max_depth: int) -> str:
     if not (isinstance(max_depth, int) and 1 <= max_depth <= DEEPEST):
         raise BadOption(f"max_depth={max_depth!r} is out of range: 1 to {DEEPEST}")
     try:
-        return _core.choose_clock(mode, clock)
+        return _core.choose_clock(clock)
     except ValueError as error:
         raise BadOption(str(error)) from None
     except OSError as error:
-        what = f"the clock {clock!r}" if clock != "auto" else "every clock of CPU mode"
-        hint = 'mode="wall" needs none of them' if clock == "auto" else 'clock="auto" takes what there is'
+        what = f"the clock {clock!r}" if clock != "auto" else "every clock that spprof knows"
+        hint = "see docs/troubleshooting.md" if clock == "auto" else 'clock="auto" takes what there is'
         raise Unsupported(f"the system refuses {what} ({error.filename}: {error.strerror}); {hint}") from error
 
 

@@ -181,7 +181,7 @@ class Profile:
 
     @property
     def clock(self) -> str:
-        """The clock that ticked: perf, perf-user, timer, wall."""
+        """The clock that ticked: perf, perf-user or timer."""
         return str(self.stats.get("clock") or self.header.get("clock", ""))
 
     @property

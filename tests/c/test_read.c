@@ -56,7 +56,7 @@ static void write_file(void) {
     spp_cap.max_depth = 16;
     CHECK_EQUAL(spp_capture_init(), 0);
     spp_threads_used = 3;
-    for (uint32_t i = 0; i < 3; i++) CHECK_EQUAL(spp_capture_prepare(&spp_threads[i], getpid(), i * 2, SPP_CLOCK_WALL), 0);
+    for (uint32_t i = 0; i < 3; i++) CHECK_EQUAL(spp_capture_prepare(&spp_threads[i], getpid(), i * 2, SPP_CLOCK_TIMER), 0);
     int fd = memfd_create("spprof", 0);
     static const char header[] = "{\"start_ns\":5000000000000}";
     CHECK_EQUAL(spp_write_start(dup(fd), header, sizeof header - 1), 0);

@@ -556,7 +556,7 @@ def test_calls_of_c_code_that_does_not_retry_are_not_interrupted(run_python, tmp
     if release < (6, 16):
         pytest.skip("before Linux 6.16 a tick that lands in a call which is about to sleep interrupts it")
     try:
-        spprof._core.choose_clock("cpu", "perf")
+        spprof._core.choose_clock("perf")
     except PermissionError:
         pytest.skip("the system refuses the clock perf")
     ran = run_python("-c", CALLS, tmp_path / "out.spprof", mode)

@@ -91,7 +91,7 @@ spprof.stop()
 print(json.dumps(spprof.stats()))
 """)  # fmt: skip
     stats = ran.json
-    assert stats["clock"] == (mode if mode == "wall" else clock or stats["clock"])
+    assert stats["clock"] == clock or clock is None
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     assert stats["taken"] + stats["repeated"] > 30
     seen = stacks_of(ran.profile)
@@ -108,17 +108,15 @@ def test_no_clock_at_all_is_refused_clearly(run_python, tmp_path):
     ran = run_python("-c", REFUSE + WORK + f"""
 refuse({sorted(CALLS.values())}, 1)
 import spprof
-try:
-    spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-except spprof.SpprofError as error:
-    print(type(error).__name__, error)
-assert not spprof.is_active()
-spprof.start(1, "wall", {str(tmp_path / "out.spprof")!r})
-waits(0.2)
-spprof.stop()
+for mode in ("cpu", "wall"):
+    try:
+        spprof.start(1, mode, {str(tmp_path / "out.spprof")!r})
+    except spprof.SpprofError as error:
+        print(type(error).__name__, error)
+    assert not spprof.is_active()
 """)  # fmt: skip
-    assert ran.out.startswith("Unsupported") and "timer_create" in ran.out and "wall" in ran.out, ran.out
-    assert "waits" in stacks_of(ran.profile)
+    assert ran.out.count("Unsupported") == ran.out.count("timer_create") == 2, ran.out
+    assert not ran.path.exists()
 
 
 def in_namespace(commands, *python):

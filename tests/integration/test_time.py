@@ -15,7 +15,7 @@ import spprof
 
 TARGET = Path(__file__).resolve().parent.parent / "targets" / "shares.py"
 NOBODY = 65534
-CLOCKS = [("cpu", "perf"), ("cpu", "perf-user"), ("cpu", "timer"), ("wall", "wall")]
+CLOCKS = [("cpu", "perf"), ("cpu", "perf-user"), ("cpu", "timer"), ("wall", "perf"), ("wall", "timer")]
 USERS = ["self"] + (["nobody"] if os.getuid() == 0 else [])
 GROUPS = {
     "functions": ["six", "three", "one"],
@@ -66,7 +66,7 @@ class Run:
         try:
             prefix, options = as_nobody(folder) if user == "nobody" else ([], {"cwd": folder})
             # The system's refusal is its right; ours would be a failure.
-            probe = f"from spprof import _core; _core.choose_clock({mode!r}, {clock!r})"
+            probe = f"from spprof import _core; _core.choose_clock({clock!r})"
             refused = subprocess.run([*prefix, sys.executable, "-c", probe], stderr=subprocess.PIPE, text=True, **options)
             if refused.returncode:
                 assert "PermissionError" in refused.stderr, refused.stderr
@@ -101,7 +101,7 @@ class Run:
         return min(sum(weight for weight, _ in rows) ** 2 / squares, sum(count for _, count in rows))
 
 
-@pytest.fixture(scope="module", params=[(*c, u) for u in USERS for c in CLOCKS], ids=lambda p: f"{p[1]}-{p[2]}")
+@pytest.fixture(scope="module", params=[(*c, u) for u in USERS for c in CLOCKS], ids="-".join)
 def run(request):
     return Run(*request.param)
 

@@ -76,14 +76,16 @@ class Oracle:
         if lines is None:
             return (
                 None
-                if frame.file.startswith(("<frozen", "<string>")) or frame.file.endswith(".py")
+                if frame.file.startswith(("<frozen", "<string>", "<script>")) or frame.file.endswith(".py")
                 else f"unknown file {frame.file}"
             )
         names = [name for name in lines if name == frame.qualname or name.rpartition(".")[2] == frame.qualname]
         if not names:
             return f"{frame.file} has no function {frame.qualname}"
         # About to execute its first instruction, a frame stands at its `def`, or nowhere yet; a tracer is called from there.
-        if (leaf or self.traced) and (frame.line == 0 or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")):
+        if (leaf or self.traced) and (
+            frame.line == 0 or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")
+        ):
             return None
         if not any(frame.line in lines[name] for name in names) and not self.near:
             return f"{frame.qualname} ({frame.file}) has no line {frame.line}"

@@ -22,12 +22,8 @@
 #define MAX_FD 65536
 /* The kernel's remainder is looked at this often: a thread-CPU timer fires at CONFIG_HZ at most anyway. */
 #define REMAINDER_NS 4000000u
-/* The shortest time after which the kernel lets a task clock tick (perf_swevent_start_hrtimer in kernel/events/core.c). */
-#define SOON_NS 10000u
-/* Signals carry the cookie. Its lowest bits (cookies are aligned) tell the remainder timer's ticks, and those that the sampler
- * asked for. */
+/* Signals carry the cookie. Its lowest bit (cookies are aligned) tells the remainder timer's ticks. */
 #define REMAINDER_BIT ((uintptr_t)1)
-#define ASKED_BIT ((uintptr_t)2)
 
 static _Atomic uintptr_t cookie_of_fd[MAX_FD];
 static spp_os_tick_fn on_tick;
@@ -71,8 +67,8 @@ static void read_context(const ucontext_t *uc, spp_os_context *to) {
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
 static inline void deliver(uintptr_t value, const void *uc) {
     int saved = errno;
-    void *cookie = (void *)(value & ~(REMAINDER_BIT | ASKED_BIT));
-    spp_tick kind = value & ASKED_BIT ? SPP_TICK_ASKED : value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
+    void *cookie = (void *)(value & ~REMAINDER_BIT);
+    spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL && is_ours(cookie)) {
         spp_os_context context;
         read_context(uc, &context);
@@ -301,16 +297,6 @@ static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bo
     return ioctl(trigger->perf_fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
-/* What ticks can be asked of: an event that stays off until then, or else a timer of the thread's CPU time. */
-static void arm_asked(spp_os_trigger *trigger, int32_t tid, void *cookie) {
-    uintptr_t value = (uintptr_t)cookie | ASKED_BIT;
-    timer_t timer;
-    if (make_perf(trigger, tid, SOON_NS, true, value) == 0 || make_perf(trigger, tid, SOON_NS, false, value) == 0) return;
-    if (make_timer(&timer, tid, value) != 0) return;
-    trigger->timer = (uintptr_t)timer;
-    trigger->has_timer = 1;
-}
-
 static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value) {
     timer_t timer;
     if (make_timer(&timer, tid, value) != 0) return -1;
@@ -329,7 +315,6 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
     int failed = 0;
-    if (clock == SPP_CLOCK_WALL) arm_asked(trigger, tid, cookie);
     if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
     if (clock == SPP_CLOCK_PERF_USER) failed |= arm_timer(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | REMAINDER_BIT);
     if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
@@ -375,26 +360,6 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     if (trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger)) close(trigger->perf_fd);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
-}
-
-/* The event, or the timer, ticks by an interrupt of the processor that the thread runs on. A signal sent from here is seen
- * by the thread's next system call if that comes before the interrupt that tells of it, which is 16 us on its way on a
- * virtual machine: of a loop of 10 us that ends with a call, 99 % of the samples were at the call. Hence the timer first,
- * though it ticks at CONFIG_HZ; the signal is for where there are no timers. */
-int spp_os_trigger_ask(const spp_os_trigger *trigger, int32_t tid, void *cookie) {
-    if (trigger->perf_fd >= 0) return ioctl(trigger->perf_fd, PERF_EVENT_IOC_REFRESH, 1);
-    if (trigger->has_timer) {
-        struct itimerspec soon = {.it_value = {.tv_nsec = 1000}};
-        return timer_settime((timer_t)trigger->timer, 0, &soon, NULL);
-    }
-    siginfo_t info;
-    memset(&info, 0, sizeof info);
-    info.si_signo = spp_linux_signal();
-    info.si_code = SI_QUEUE;
-    info.si_pid = getpid();
-    info.si_uid = getuid();
-    info.si_value.sival_ptr = (void *)((uintptr_t)cookie | ASKED_BIT);
-    return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, spp_linux_signal(), &info) == 0 ? 0 : -1;
 }
 
 /* ---- SIGTERM */

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=_rate, default=1000, metavar="HZ", help="samples a second of a thread (default 1000)")
     pace.add_argument("--interval", type=float, metavar="MS", help="the same, as milliseconds between two samples")
-    parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user, timer or wall (default: the best)")
+    parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user or timer (default: the best)")
     parser.add_argument("--duration", type=float, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
     parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")

@@ -7,7 +7,7 @@ def inside_{n}(k):
     total = 0
     for i in range(k):
         space = {{}}
-        exec(compile("def made(j):\\n    return sum([x for x in range(j)])", "<torture made>", "exec"), space)
+        exec(compile("def made(j):\\n    return sum([x for x in range(j)])", "<torture made>", "exec"), space)  # -> <module>
         total += space["made"](200)
     return total
 assert inside_{n}({k}) == {k} * 19900
@@ -17,7 +17,7 @@ APART = True
 
 
 def source(file):
-    if file in ("<string>", "<script>"):
+    if file == "<torture inside>":
         return TEXT.format(n=1, k=1)
     return "def made(j):\n    return sum([x for x in range(j)])" if file == "<torture made>" else None
 
@@ -40,7 +40,7 @@ def main(units):
     n = 0
     for _ in range(units):
         made = module.create()
-        module.run_string(made, TEXT.format(n=1, k=300))  # -> <module>
+        module.run_string(made, f"exec(compile({TEXT.format(n=1, k=300)!r}, '<torture inside>', 'exec'), {{}})")  # -> <module>
         module.destroy(made)
         n += work(3000) > 0
     return n
