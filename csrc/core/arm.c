@@ -106,7 +106,7 @@ static void end_thread(spp_thread *t) {
     spp_os_unlock();
     while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
     spp_os_lock();
-    spp_wall_flush(t);
+    spp_resolve_flush(t);
     spp_resolve_queue(t);
     (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
     spp_os_unlock();

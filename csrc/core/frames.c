@@ -24,7 +24,12 @@ typedef struct {
     uint8_t bytes[PAGES][PAGE];
 } copies;
 
-static const uint8_t *copied(copies *c, uintptr_t addr) {
+/* `align`: what the address must be a multiple of. */
+static const uint8_t *copied(copies *c, uintptr_t addr, size_t align) {
+    if (addr & (align - 1)) {
+        c->failed = true;
+        return NULL;
+    }
     uintptr_t page = addr & ~(uintptr_t)(PAGE - 1);
     for (uint32_t i = 0; i < PAGES; i++) {
         if (c->page[i] == page) return c->bytes[i] + (addr - page);
@@ -40,13 +45,13 @@ static const uint8_t *copied(copies *c, uintptr_t addr) {
 }
 
 /* `c` NULL: in place. All fields read are aligned to their size, so none crosses a page. */
-#define READER(name, type)                                                        \
-    INLINE type name(copies *c, uintptr_t addr) {                                 \
-        if (c == NULL) return *(const volatile type *)addr;                       \
-        type value = 0;                                                           \
-        const uint8_t *at = (addr & (sizeof(type) - 1)) ? NULL : copied(c, addr); \
-        if (at != NULL) memcpy(&value, at, sizeof value);                         \
-        return value;                                                             \
+#define READER(name, type)                                  \
+    INLINE type name(copies *c, uintptr_t addr) {           \
+        if (c == NULL) return *(const volatile type *)addr; \
+        type value = 0;                                     \
+        const uint8_t *at = copied(c, addr, sizeof value);  \
+        if (at != NULL) memcpy(&value, at, sizeof value);   \
+        return value;                                       \
     }
 READER(word, uint64_t)
 READER(half, int32_t)
@@ -56,7 +61,7 @@ READER(byte, uint8_t)
 
 /* Whether [addr, addr + n) can be read, n <= 4096: its first and last word decide. */
 INLINE bool there(copies *c, uintptr_t addr, size_t n) {
-    if (c != NULL) return copied(c, addr) != NULL && copied(c, addr + n - 1) != NULL;
+    if (c != NULL) return copied(c, addr, 1) != NULL && copied(c, addr + n - 1, 1) != NULL;
     if (!spp_os_readable(addr)) return false;
     return ((addr ^ (addr + n - 1)) & ~(uintptr_t)(PAGE - 1)) == 0 || spp_os_readable(addr + n - 1);
 }

@@ -231,10 +231,20 @@ static void lose(spp_thread *thread, uint32_t count) {
     atomic_fetch_add_explicit(&thread->losses[SPP_LOSS_store_full], count, memory_order_relaxed);
 }
 
+void spp_resolve_flush(spp_thread *t) {
+    if (t->repeats == 0) return;
+    uint64_t weight = t->off_ns > 0 ? (uint64_t)t->off_ns : 0;
+    if (emit(t, t->stood_path, t->stood_depth, t->look_ns, weight, t->stood_marks, t->repeats) != 0) lose(t, t->repeats);
+    t->off_ns -= (int64_t)weight;
+    t->written_ns = t->look_ns;
+    t->repeats = 0;
+}
+
 void spp_resolve_queue(spp_thread *thread) {
     spp_queue *queue = &thread->queue;
     if (queue->words == NULL) return;
     uint64_t ready = spp_queue_ready(queue);
+    if (ready >= SPP_RECORD_WORDS) spp_resolve_flush(thread); /* it stood before it ran again and took these */
     while (ready >= SPP_RECORD_WORDS) {
         uint64_t word = spp_queue_peek(queue, 2);
         uint32_t depth = (uint32_t)(word & 0xFFFF), marks = (uint32_t)(word >> 16 & 0xFFFF);
@@ -252,19 +262,13 @@ void spp_resolve_queue(spp_thread *thread) {
 }
 
 void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
+    spp_resolve_queue(thread); /* what the handler took before comes before */
     for (uint32_t i = 0; i < walk->depth; i++) {
         spp_frame frame = walk->out[walk->depth - 1 - i];
         thread->stood_path[i] = resolve_frame(spp_frame_code(frame), spp_frame_offset(frame));
     }
     thread->stood_depth = walk->depth;
     thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;
-}
-
-void spp_resolve_emit_stood(spp_thread *thread, uint64_t time_ns, uint64_t weight_ns, uint32_t count) {
-    spp_resolve_queue(thread); /* what the handler took before comes before */
-    if (emit(thread, thread->stood_path, thread->stood_depth, time_ns, weight_ns, thread->stood_marks, count) != 0) {
-        lose(thread, count);
-    }
 }
 
 void spp_resolve_death(uintptr_t code) {

@@ -29,8 +29,8 @@ void spp_resolve_stop(void);
 void spp_resolve_queue(spp_thread *thread);
 /* Keeps a stack walked from outside as the thread's standing stack. */
 void spp_resolve_stood(spp_thread *thread, const spp_walk *walk);
-/* `count` ticks of the standing stack. */
-void spp_resolve_emit_stood(spp_thread *thread, uint64_t time_ns, uint64_t weight_ns, uint32_t count);
+/* The ticks of the standing stack so far, and the time off the CPU. */
+void spp_resolve_flush(spp_thread *thread);
 /* A code object is about to die: drain all, forget it. */
 void spp_resolve_death(uintptr_t code);
 /* Exchanges what was collected for an empty one. */

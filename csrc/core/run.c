@@ -40,7 +40,8 @@ static void drain(void) {
         spp_bytes_free(&text);
     }
     spp_bytes_free(&threads);
-    if (resolved.sample_count > 0 || resolved.string_len.n > 0) {
+    /* Definitions without samples too: were they kept, they would come after what needs them. */
+    if (resolved.sample_count + resolved.string_len.n + resolved.code_line.n + resolved.frame_code.n > 0) {
         spp_store_add(&resolved, &columns);
         spp_write_samples(&resolved, &columns);
         spp_columns_clear(&columns);
@@ -83,7 +84,7 @@ static void pause_or_resume(void) {
         if (paused) {
             spp_os_trigger_disarm(&t->trigger);
             spp_os_lock();
-            spp_wall_flush(t);
+            spp_resolve_flush(t);
             spp_os_unlock();
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
             t->cpu_start = cpu - t->ticks * spp_now.interval_ns;

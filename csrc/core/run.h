@@ -33,7 +33,6 @@ void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
 void spp_watch_disarm_all(void);
 /* The sampler thread of wall mode. */
 void spp_wall_body(void *unused);
-void spp_wall_flush(spp_thread *thread); /* writes what its ticks repeated; drain lock held */
 /* Adds up a thread's counters into the run's, when it ends. */
 void spp_account_end(spp_thread *thread);
 /* CPU time of threads that came and went unseen: counted once, at stop. */

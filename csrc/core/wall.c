@@ -14,16 +14,6 @@
 
 static spp_frame *stack;
 
-/* Drain lock held. The time off the CPU so far goes to the stack that stood. */
-void spp_wall_flush(spp_thread *t) {
-    if (t->repeats == 0) return;
-    uint64_t weight = t->off_ns > 0 ? (uint64_t)t->off_ns : 0;
-    spp_resolve_emit_stood(t, t->look_ns, weight, t->repeats);
-    t->off_ns -= (int64_t)weight;
-    t->written_ns = t->look_ns;
-    t->repeats = 0;
-}
-
 /* Whether a thread's newest frames are what `walk` found. Its CPU clock alone does not tell that it stood: time stolen from
  * a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's kernel/sched/core.c). */
 static bool same_leaves(const spp_walk *walk) {
@@ -39,7 +29,7 @@ static bool same_leaves(const spp_walk *walk) {
 
 /* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
 static void walk_standing(spp_thread *t) {
-    uint64_t after, weight = (uint64_t)t->off_ns;
+    uint64_t after;
     spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
     uintptr_t last = atomic_load_explicit(&t->tstate, memory_order_relaxed);
     walk.tstate = spp_now.states.of_thread(t->tid, last);
@@ -55,12 +45,9 @@ static void walk_standing(spp_thread *t) {
         return;
     }
     spp_resolve_stood(t, &walk);
-    spp_resolve_emit_stood(t, t->look_ns, weight, 1);
-    t->off_ns = 0;
     atomic_fetch_add_explicit(&t->stood, 1, memory_order_relaxed);
     if (walk.marks & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->truncated, 1, memory_order_relaxed);
-    uint64_t ticks = (weight + spp_now.interval_ns / 2) / spp_now.interval_ns;
-    if (ticks > 1) atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], ticks - 1, memory_order_relaxed);
+    t->repeats = 1; /* written when it has moved, or after a while */
     t->written_ns = t->look_ns;
     t->stood_cpu = t->look_cpu;
 }
@@ -69,19 +56,26 @@ static void walk_standing(spp_thread *t) {
 static void look_at(spp_thread *t, uint32_t ticks) {
     uint64_t cpu, again, now = spp_os_now_ns();
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* gone; the watch will see */
-    bool stood = cpu == t->stood_cpu;                    /* all the time since the last look */
-    if (!stood) spp_wall_flush(t);
-    t->off_ns += (int64_t)(now - t->look_ns) - (int64_t)(cpu - t->look_cpu);
-    t->look_ns = now;
-    t->look_cpu = cpu;
-    if (stood) {
+    uint64_t passed = now - t->look_ns;
+    int64_t off = (int64_t)passed - (int64_t)(cpu - t->look_cpu);
+    if (cpu == t->stood_cpu) { /* all the time since the last look */
+        t->off_ns += off;
+        t->look_ns = now;
         t->repeats += ticks;
         atomic_fetch_add_explicit(&t->repeated, ticks, memory_order_relaxed);
-        if (now - t->written_ns >= REPEATS_NS) spp_wall_flush(t);
+        if (now - t->written_ns >= REPEATS_NS) spp_resolve_flush(t);
         return;
     }
+    /* What it stood after the last look belongs to the stack that stood then. Were it given to the next one that is met, it would
+     * go to where this thread of ours, by running, puts off the one that it looks at. */
+    t->off_ns += off;
+    spp_resolve_flush(t);
+    if (ticks > 1 && off > 0 && passed > 0) {
+        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], (ticks - 1) * (uint64_t)off / passed, memory_order_relaxed);
+    }
+    t->look_ns = now;
+    t->look_cpu = cpu;
     t->stood_cpu = UINT64_MAX;
-    /* Less than half a tick off the CPU waits for more: we ourselves may have put it off for this look. */
     if (t->off_ns < (int64_t)(spp_now.interval_ns / 2)) return;
     if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_standing(t);
 }

@@ -62,9 +62,9 @@ def test_short_threads_are_sampled_or_counted(run_python, tmp_path, units, n):
     weight = sum(ran.profile.column("weight_ns"))
     counted = stats["losses"]["before_found"] * stats["interval_ns"]
     # Beside what the program measured, the process's clock holds what start, stop and each thread's end in the kernel cost:
-    # up to 0.15 ms a thread on 3.13t. What must not happen is that time of short threads is missing.
+    # up to 0.3 ms a thread on 3.13t. What must not happen is that time of short threads is missing.
     used = ran.json["used"]
-    assert 0.95 * used - 30e6 <= weight + counted <= 1.05 * used + 30e6 + n * 150_000
+    assert 0.95 * used - 30e6 <= weight + counted <= 1.05 * used + 30e6 + n * 400_000
 
 
 def test_a_thread_that_blocks_every_signal_is_counted(run_python, tmp_path):

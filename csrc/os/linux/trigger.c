@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -17,6 +16,10 @@
 #include "base/hints.h"
 #include "os/linux/linux.h"
 #include "os/os.h"
+
+#ifndef sigev_notify_thread_id /* glibc has the field without its name */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 /* A perf signal carries the descriptor, not a pointer. Events beyond the table get a timer instead. */
 #define MAX_FD 65536
@@ -126,6 +129,9 @@ typedef union {
 #define FLAG_REMOVE_ON_EXEC ((uint64_t)1 << 36)
 #define FLAG_SIGTRAP ((uint64_t)1 << 37)
 
+/* Raw, since C libraries differ in the type of the request. Async-signal-safe. */
+static long perf_call(int fd, unsigned long request, void *argument) { return syscall(SYS_ioctl, fd, request, argument); }
+
 /* `trap_data` not 0: its ticks come as SIGTRAP, with this. */
 static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, uintptr_t trap_data) {
     perf_attr a;
@@ -153,7 +159,7 @@ static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = spp_linux_signal();
     event.sigev_value.sival_ptr = (void *)value;
-    event._sigev_un._tid = tid;
+    event.sigev_notify_thread_id = tid;
     return timer_create(spp_linux_thread_clock(tid), &event, timer);
 }
 
@@ -289,12 +295,12 @@ static int make_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, b
     }
     if (!trap) atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
     trigger->perf_fd = fd;
-    return ioctl(fd, PERF_EVENT_IOC_ID, &trigger->perf_id);
+    return (int)perf_call(fd, PERF_EVENT_IOC_ID, &trigger->perf_id);
 }
 
 static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
     if (make_perf(trigger, tid, period_ns, kernel, (uintptr_t)cookie) != 0) return -1;
-    return ioctl(trigger->perf_fd, PERF_EVENT_IOC_ENABLE, 0);
+    return (int)perf_call(trigger->perf_fd, PERF_EVENT_IOC_ENABLE, NULL);
 }
 
 static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value) {
@@ -331,7 +337,7 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
 
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
     if (trigger->perf_fd >= 0) {
-        ioctl(trigger->perf_fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+        perf_call(trigger->perf_fd, PERF_EVENT_IOC_PERIOD, &period_ns);
     } else if (trigger->has_timer) {
         struct timespec every = {.tv_sec = (time_t)(period_ns / 1000000000u), .tv_nsec = (long)(period_ns % 1000000000u)};
         struct itimerspec spec = {.it_interval = every, .it_value = every};
@@ -341,14 +347,14 @@ void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
 
 bool spp_os_trigger_alive(const spp_os_trigger *trigger) {
     uint64_t id;
-    return trigger->perf_fd < 0 || (ioctl(trigger->perf_fd, PERF_EVENT_IOC_ID, &id) == 0 && id == trigger->perf_id);
+    return trigger->perf_fd < 0 || (perf_call(trigger->perf_fd, PERF_EVENT_IOC_ID, &id) == 0 && id == trigger->perf_id);
 }
 
 void spp_os_trigger_disarm(spp_os_trigger *trigger) {
     if (trigger->has_timer) timer_delete((timer_t)trigger->timer);
     trigger->has_timer = 0;
     if (trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger)) {
-        ioctl(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, 0);
+        perf_call(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, NULL);
         if (trigger->perf_fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_release);
         close(trigger->perf_fd);
     }
