@@ -10,6 +10,7 @@
 
 #define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
 
+#define BATCH 32u /* threads that are looked at without giving the lock back */
 #define LEAVES 4u /* frames that are read twice */
 
 static spp_frame *stack;
@@ -99,11 +100,12 @@ void spp_wall_body(void *unused) {
         spp_os_sleep_until(due);
         uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole ticks that passed while we could not run */
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-        for (uint32_t i = 0; i < used; i++) {
-            spp_thread *t = &spp_threads[i];
-            if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) continue;
-            spp_os_lock();
-            if (t->state == SPP_THREAD_ARMED && atomic_load(&spp_cap.active) == 1) look_at(t, (uint32_t)missed + 1);
+        for (uint32_t i = 0; i < used;) {
+            spp_os_lock(); /* for some at a time: 0.3 us each */
+            for (uint32_t end = i + BATCH < used ? i + BATCH : used; i < end; i++) {
+                spp_thread *t = &spp_threads[i];
+                if (t->state == SPP_THREAD_ARMED && atomic_load(&spp_cap.active) == 1) look_at(t, (uint32_t)missed + 1);
+            }
             spp_os_unlock();
         }
         due += missed * interval;

@@ -4,6 +4,7 @@ Truth: the thread's CPU clock in CPU mode, the monotonic clock in wall mode."""
 
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ import spprof
 
 OUT, MODE, CLOCK, INTERVAL = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
 now = time.thread_time_ns if MODE == "cpu" else time.monotonic_ns
+draw = random.Random(7).randrange  # turns of changing length are in step with no clock; only `loop` and `bursts` mean to be
 took = {}  # name -> ns; names of threads' own functions are unique
 
 
@@ -47,27 +49,29 @@ def turns(seconds=1.2):
 
 def functions():
     for _ in turns():
-        timed(six, 100)
-        timed(three, 100)
-        timed(one, 100)
+        n = draw(30, 170)
+        timed(six, n)
+        timed(three, n)
+        timed(one, n)
 
 
 def lines():
     a = b = c = 0
     for _ in turns():
+        n = draw(3000, 17000)
         t = [now()]
-        for _ in range(60): sum(range(10000))  # six tenths
+        for _ in range(60): sum(range(n))  # six tenths
         t.append(now())
-        for _ in range(30): sum(range(10000))  # three tenths
+        for _ in range(30): sum(range(n))  # three tenths
         t.append(now())
-        for _ in range(10): sum(range(10000))  # one tenth
+        for _ in range(10): sum(range(n))  # one tenth
         t.append(now())
         a, b, c = a + t[1] - t[0], b + t[2] - t[1], c + t[3] - t[2]
     took["six tenths"], took["three tenths"], took["one tenth"] = a, b, c
 
 
-def reading(zero, buffer):
-    for _ in range(40):
+def reading(zero, buffer, n):
+    for _ in range(n):
         zero.readinto(buffer)
 
 
@@ -82,7 +86,7 @@ def kernel():
     took["computing"] = 0
     with open("/dev/zero", "rb", buffering=0) as zero:
         for _ in turns():
-            timed(reading, zero, buffer)
+            timed(reading, zero, buffer, draw(10, 70))
             begin = now()
             computing(took["reading"])
             took["computing"] += now() - begin

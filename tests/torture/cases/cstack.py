@@ -28,7 +28,7 @@ class Again:
         self.depth = depth
 
     def __repr__(self):
-        return repr(Again(self.depth - 1)) if self.depth else str(work(50))  # -> __repr__
+        return repr(Again(self.depth - 1)) if self.depth else str(work(50))  # -> __repr__ __init__
 
 
 def nested_lists(n):
@@ -46,7 +46,7 @@ def exhausted(units):
     for _ in range(units):
         for deep in (
             lambda: through_c(10**6),
-            lambda: repr(Again(10**6)),  # -> __repr__
+            lambda: repr(Again(10**6)),  # -> __repr__ __init__
             lambda: json.dumps(nested_lists(10**5)),
         ):  # -> __repr__
             try:
