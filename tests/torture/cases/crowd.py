@@ -29,7 +29,7 @@ def main(units):
     for thread in threads:
         thread.start()
     with open(__file__) as file:  # the program still opens files
-        first = file.readline()
+        first = file.readline()  # -> *
     gate.set()
     for thread in threads:
         thread.join()
