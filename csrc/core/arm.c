@@ -144,17 +144,24 @@ static void see_those_known(bool first) {
 }
 
 void spp_watch_scan(bool first) {
-    uint32_t used = spp_threads_used;
+    uint32_t used = spp_threads_used, named;
     for (uint32_t i = 0; i < used; i++) spp_threads[i].seen = false;
     if (first) {
         early_n = 0;
         spp_map_free(&slot_of_tid);
     }
+    spp_os_lock();
+    named = early_n;
+    spp_os_unlock();
     if (spp_os_threads(see_thread, &first) != 0) see_those_known(first);
     for (uint32_t i = 0; i < used; i++) {
         if (spp_threads[i].state == SPP_THREAD_ARMED && !spp_threads[i].seen) end_thread(&spp_threads[i]);
     }
-    early_n = 0;
+    /* Those whose name came before this scan were in it, or are gone; a later one may still be to come. */
+    spp_os_lock();
+    early_n -= named;
+    memmove(early, early + named, early_n * sizeof *early);
+    spp_os_unlock();
 }
 
 /* Slots of ended threads serve again once their last samples were stored; called right after that. */

@@ -106,6 +106,7 @@ static void drain_body(void *unused) {
     uint64_t written = spp_os_now_ns(), cared = written, accounted = written, count = spp_os_thread_count();
     while (!atomic_load(&spp_now.stopping) && !atomic_load(&spp_now.terminating)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+        spp_os_work_begin();
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         pause_or_resume();
         if (spp_os_signal_taken()) spp_watch_rearm();
@@ -125,13 +126,16 @@ static void drain_body(void *unused) {
             write_account();
             accounted = now;
         }
+        spp_os_work_end();
     }
     if (spp_now.sampler != NULL) {
         atomic_store(&spp_now.stopping, 1);
         spp_os_worker_join(spp_now.sampler);
         spp_now.sampler = NULL;
     }
+    spp_os_work_begin();
     finish(atomic_load(&spp_now.terminating) ? "SIGTERM" : "stop");
+    spp_os_work_end();
     if (atomic_load(&spp_now.terminating)) spp_os_term_now();
 }
 

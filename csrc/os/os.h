@@ -53,6 +53,10 @@ int32_t spp_os_tid_of_pthread(uintptr_t pthread);
 
 void spp_os_lock(void);
 void spp_os_unlock(void);
+/* Around whatever the drain thread does beside waiting, before the lock: a fork waits for it, so that no child inherits a lock
+ * that it holds, of an allocator say that knows nothing of forks. */
+void spp_os_work_begin(void);
+void spp_os_work_end(void);
 int spp_os_lock_init(void (*child)(void));
 
 /* ---- background threads of our own: every signal blocked, named, counted apart */
