@@ -68,7 +68,7 @@ def main(units):
         thread.start()
         thread.join()
     threading.stack_size(old)
-    total = sum(through_c(60) + folded(40) + len(repr(Again(50))) for _ in range(units * 10))  # -> *
+    total = sum(through_c(60) + folded(40) + len(repr(Again(50))) for _ in range(units * 10))  # -> * __repr__ __init__
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(800)
     caught = exhausted(units)
