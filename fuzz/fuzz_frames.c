@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "core/frames.h"
+#include "invented.h"
 #include "os/os.h"
 #include "py/layout.h"
 
@@ -19,7 +20,6 @@ static uintptr_t tstate, codes, stack, chunk, old_chunk, unmapped;
 static uint32_t max;
 static spp_frame found[2][SPP_DEPTH_MAX + 1];
 
-static void set(uintptr_t at, uint64_t value) { memcpy((void *)at, &value, sizeof value); }
 static uint64_t get(uintptr_t at) {
     uint64_t value;
     memcpy(&value, (const void *)at, sizeof value);
@@ -38,12 +38,7 @@ static void set_up(void) {
     stack = codes + 16384;
     old_chunk = stack + 65536;
     chunk = old_chunk + 65536;
-    spp_py.code_type = unmapped + 8;
-    spp_py.frame_type = unmapped + 48;
-    spp_py.gen_type = unmapped + 16;
-    spp_py.coro_type = unmapped + 24;
-    spp_py.async_gen_type = unmapped + 32;
-    spp_py.none = unmapped + 40;
+    invent_types(unmapped);
 }
 
 /* What a write puts down: numbers, types, and addresses of every kind. */

@@ -16,7 +16,8 @@ def choose_clock(clock: str) -> str:
 
 def start(fd: int, clock: str, wall: bool, interval_ns: int, max_depth: int, header: bytes) -> None:
     """Writes the magic and the header block (JSON bytes, as docs/file-format.md) to fd, which the core duplicates, and starts sampling
-    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. Raises RuntimeError if active or the layout is unproven, OSError."""
+    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. Raises RuntimeError if active or the
+    layout is unproven, OSError."""
 
 def stop() -> Dict[str, Any]:
     """Disarms everything, writes what is left and the end block, and returns the final stats(). RuntimeError if not active."""

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "core/frames.h"
+#include "invented.h"
 #include "os/os.h"
 #include "py/layout.h"
 
@@ -17,7 +18,6 @@
 static uint8_t *memory, *pristine; /* tstate | codes | generators | C stack | old chunk | new chunk */
 static uintptr_t tstate, codes, generators, stack, old_chunk, chunk, unmapped;
 
-static void set(uintptr_t at, uint64_t value) { memcpy((void *)at, &value, sizeof value); }
 static void set_byte(uintptr_t at, uint8_t value) { *(uint8_t *)at = value; }
 
 static uintptr_t code(uint32_t i) { return codes + i % 16 * 1024; }
@@ -66,11 +66,7 @@ static void set_up(void) {
     stack = generators + 65536;
     old_chunk = stack + 65536;
     chunk = old_chunk + 65536;
-    spp_py.code_type = unmapped + 8;
-    spp_py.gen_type = unmapped + 16;
-    spp_py.coro_type = unmapped + 24;
-    spp_py.async_gen_type = unmapped + 32;
-    spp_py.none = unmapped + 40;
+    invent_types(unmapped);
     for (uint32_t i = 0; i < 16; i++) {
         set(code(i) + SPP_L_OB_TYPE, spp_py.code_type);
         set(code(i) + SPP_L_OB_SIZE, 60); /* units: 120 bytes */

@@ -281,8 +281,8 @@ static int perf_open_spare(int32_t tid, uint64_t period_ns, bool kernel, uintptr
     return fd;
 }
 
-/* Makes the event, which stays off as yet. `value`: what its ticks carry. */
-static int make_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, uintptr_t value) {
+static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
+    uintptr_t value = (uintptr_t)cookie;
     int fd = traps ? perf_open_spare(tid, period_ns, kernel, value) : -1;
     bool trap = fd >= 0;
     if (!trap) fd = perf_open_spare(tid, period_ns, kernel, 0);
@@ -295,12 +295,8 @@ static int make_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, b
     }
     if (!trap) atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
     trigger->perf_fd = fd;
-    return (int)perf_call(fd, PERF_EVENT_IOC_ID, &trigger->perf_id);
-}
-
-static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
-    if (make_perf(trigger, tid, period_ns, kernel, (uintptr_t)cookie) != 0) return -1;
-    return (int)perf_call(trigger->perf_fd, PERF_EVENT_IOC_ENABLE, NULL);
+    if (perf_call(fd, PERF_EVENT_IOC_ID, &trigger->perf_id) != 0) return -1;
+    return (int)perf_call(fd, PERF_EVENT_IOC_ENABLE, NULL);
 }
 
 static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value) {
