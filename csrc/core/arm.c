@@ -133,14 +133,15 @@ static void see_thread(void *arg, int32_t tid) {
 
 /* The system lists no threads (no /proc): the one that starts, and those that Python named. */
 static void see_those_known(bool first) {
-    uint32_t used = spp_threads_used;
     if (first) see_thread(&first, spp_os_tid());
     for (uint32_t i = 0; i < early_n; i++) see_thread(&first, early[i].tid);
-    for (uint32_t i = 0; i < used; i++) {
-        uint64_t cpu;
-        if (spp_threads[i].state == SPP_THREAD_ARMED && spp_os_thread_cpu_ns(spp_threads[i].tid, &cpu) == 0)
-            spp_threads[i].seen = true;
-    }
+}
+
+/* A list alone does not tell: Linux goes through threads by their number in line, so one whose predecessors die while it
+ * lists is passed over (measured: 1275 of 4.9 million living ones, among 256 that lived 10 ms each). */
+static bool is_gone(const spp_thread *t) {
+    uint64_t cpu;
+    return !t->seen && spp_os_thread_cpu_ns(t->tid, &cpu) != 0;
 }
 
 void spp_watch_scan(bool first) {
@@ -155,7 +156,7 @@ void spp_watch_scan(bool first) {
     spp_os_unlock();
     if (spp_os_threads(see_thread, &first) != 0) see_those_known(first);
     for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ARMED && !spp_threads[i].seen) end_thread(&spp_threads[i]);
+        if (spp_threads[i].state == SPP_THREAD_ARMED && is_gone(&spp_threads[i])) end_thread(&spp_threads[i]);
     }
     /* Those whose name came before this scan were in it, or are gone; a later one may still be to come. */
     spp_os_lock();

@@ -70,7 +70,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->watched_ticks = 0;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) thread->losses[i] = 0;
     thread->tstate = thread->stack_sp = thread->stack_end = 0;
-    thread->stood_cpu = UINT64_MAX;
+    thread->stands = false;
     thread->look_ns = thread->written_ns = thread->last_ns;
     thread->look_cpu = thread->cpu_start;
     thread->off_ns = 0;

@@ -57,7 +57,7 @@ typedef struct spp_thread {
     _Atomic uint64_t stood, repeated;               /* stacks walked from outside, ticks that repeated one */
     uint64_t look_ns, look_cpu;                     /* monotonic time and the thread's CPU clock at the last look */
     int64_t off_ns;                                 /* time off the CPU up to then that no sample stands for yet */
-    uint64_t stood_cpu;                             /* CPU clock at the last standing sample; UINT64_MAX: none */
+    bool stands;                                    /* the stack of the last walk stood at the last look */
     uint64_t written_ns;                            /* when that stack was last emitted */
     uint32_t repeats;                               /* ticks since then */
     uint32_t *stood_path, stood_depth, stood_marks; /* its frame ids, root first */

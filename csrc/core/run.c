@@ -94,7 +94,7 @@ static void pause_or_resume(void) {
             t->given_ns = t->look_cpu = cpu;
             t->look_ns = t->written_ns = spp_os_now_ns();
             t->off_ns = 0;
-            t->stood_cpu = UINT64_MAX;
+            t->stands = false;
             (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, spp_now.interval_ns, t);
         }
     }

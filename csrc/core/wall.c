@@ -50,7 +50,7 @@ static void walk_standing(spp_thread *t) {
     if (walk.marks & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->truncated, 1, memory_order_relaxed);
     t->repeats = 1; /* written when it has moved, or after a while */
     t->written_ns = t->look_ns;
-    t->stood_cpu = t->look_cpu;
+    t->stands = true;
 }
 
 /* Drain lock held. `ticks`: this one, and those that fell due while the sampler could not run. */
@@ -59,7 +59,7 @@ static void look_at(spp_thread *t, uint32_t ticks) {
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* gone; the watch will see */
     uint64_t passed = now - t->look_ns;
     int64_t off = (int64_t)passed - (int64_t)(cpu - t->look_cpu);
-    if (cpu == t->stood_cpu) { /* all the time since the last look */
+    if (t->stands && cpu == t->look_cpu) { /* all the time since the last look */
         t->off_ns += off;
         t->look_ns = now;
         t->repeats += ticks;
@@ -76,7 +76,7 @@ static void look_at(spp_thread *t, uint32_t ticks) {
     }
     t->look_ns = now;
     t->look_cpu = cpu;
-    t->stood_cpu = UINT64_MAX;
+    t->stands = false;
     if (t->off_ns < (int64_t)(spp_now.interval_ns / 2)) return;
     if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_standing(t);
 }

@@ -67,6 +67,16 @@ def test_short_threads_are_sampled_or_counted(run_python, tmp_path, units, n):
     assert 0.95 * used - 30e6 <= weight + counted <= 1.05 * used + 30e6 + n * 400_000
 
 
+def test_a_living_thread_is_found_once_while_others_are_born_and_die(run_python, tmp_path):
+    ran = run_python(TARGETS / "births.py", tmp_path / "out.spprof")
+    closes(ran)
+    # Found anew, a thread would have the name that the system gives it, not Python's; and would be there twice.
+    names = [thread.name for thread in ran.profile.threads]
+    assert len(names) == len(set(names))
+    assert {name for name in names if "-" not in name and "." not in name} == {"MainThread"}
+    assert {f"line-{i}" for i in range(150)} <= set(names)
+
+
 def test_a_thread_that_blocks_every_signal_is_counted(run_python, tmp_path):
     ran = run_python(TARGETS / "blocking_thread.py", tmp_path / "out.spprof")
     stats, took = closes(ran), ran.json["took"]
