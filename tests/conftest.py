@@ -32,18 +32,37 @@ class Ran:
         return spprof.Profile.load(self.path)
 
 
-@pytest.fixture
-def run_python(tmp_path):
-    """run_python(*args, ok=True): runs this interpreter; its profile is expected in tmp_path/out.spprof."""
+def runner(folder):
+    """run_python for a profile in this folder."""
 
     def run(*args, ok=True, timeout=240, cwd=None, env=None, **options):
         result = subprocess.run(
             [sys.executable, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
-            cwd=cwd or tmp_path, env={**os.environ, **(env or {})}, text=True, **options,
+            cwd=cwd or folder, env={**os.environ, **(env or {})}, text=True, **options,
         )  # fmt: skip
         if ok:
             assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
-        return Ran(result.returncode, result.stdout, result.stderr, tmp_path / "out.spprof")
+        return Ran(result.returncode, result.stdout, result.stderr, folder / "out.spprof")
+
+    return run
+
+
+@pytest.fixture
+def run_python(tmp_path):
+    """run_python(*args, ok=True): runs this interpreter; its profile is expected in tmp_path/out.spprof."""
+    return runner(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory):
+    """run_once(target, *args): tests/targets/TARGET.py, run once for all tests of a module that ask for the same."""
+    ran = {}
+
+    def run(target, *args):
+        if (target, *args) not in ran:
+            folder = tmp_path_factory.mktemp(target)
+            ran[(target, *args)] = runner(folder)(TARGETS / f"{target}.py", folder / "out.spprof", *args)
+        return ran[(target, *args)]
 
     return run
 

@@ -16,8 +16,8 @@ def closes(ran):
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_threads_of_every_origin_are_found(run_python, tmp_path, mode):
-    ran = run_python(TARGETS / "many_threads.py", tmp_path / "out.spprof", mode)
+def test_threads_of_every_origin_are_found(run_once, mode):
+    ran = run_once("many_threads", mode)
     said, profile = ran.json, ran.profile
     tids = {thread.id: thread.tid for thread in profile.threads}
     weights = dict.fromkeys(OWN, 0)
@@ -35,8 +35,8 @@ def test_threads_of_every_origin_are_found(run_python, tmp_path, mode):
         assert 0.8 <= weights[name] / (said["took"][name] * 1e9) < (1.02 if mode == "cpu" else 1e9), name
 
 
-def test_names_are_those_of_threading(run_python, tmp_path):
-    ran = run_python(TARGETS / "many_threads.py", tmp_path / "out.spprof", "cpu")
+def test_names_are_those_of_threading(run_once):
+    ran = run_once("many_threads", "cpu")
     names = {thread.tid: thread.name for thread in ran.profile.threads}
     tids = ran.json["tids"]
     assert names[ran.json["main"]] == "MainThread"
@@ -45,8 +45,8 @@ def test_names_are_those_of_threading(run_python, tmp_path):
     assert names[tids["by_executor"]] == "pool_0"
 
 
-def test_a_thread_without_python_is_seen_in_wall_mode(run_python, tmp_path):
-    ran = run_python(TARGETS / "many_threads.py", tmp_path / "out.spprof", "wall")
+def test_a_thread_without_python_is_seen_in_wall_mode(run_once):
+    ran = run_once("many_threads", "wall")
     known = {*ran.json["tids"].values(), ran.json["main"]}
     strangers = [thread for thread in ran.profile.threads if thread.tid not in known]
     assert len(strangers) == 1, "the thread that ran no Python, and none of the profiler's own"
@@ -77,8 +77,8 @@ def test_a_living_thread_is_found_once_while_others_are_born_and_die(run_python,
     assert {f"line-{i}" for i in range(150)} <= set(names)
 
 
-def test_a_thread_that_blocks_every_signal_is_counted(run_python, tmp_path):
-    ran = run_python(TARGETS / "blocking_thread.py", tmp_path / "out.spprof")
+def test_a_thread_that_blocks_every_signal_is_counted(run_once):
+    ran = run_once("blocking_thread")
     stats, took = closes(ran), ran.json["took"]
     # It blocks them from its first line on: its ticks were lost to that, or before it was found.
     lost = stats["losses"]["signals_blocked"] + stats["losses"]["before_found"]
@@ -90,9 +90,8 @@ def test_a_thread_that_blocks_every_signal_is_counted(run_python, tmp_path):
     assert by_name["deaf"].weight_ns < 0.05 * took["deaf"]
 
 
-def test_a_thread_that_blocks_every_signal_is_named_in_the_report(run_python, tmp_path):
-    run_python(TARGETS / "blocking_thread.py", tmp_path / "out.spprof")
-    report = run_python("-m", "spprof", "report", tmp_path / "out.spprof").out
+def test_a_thread_that_blocks_every_signal_is_named_in_the_report(run_once, run_python):
+    report = run_python("-m", "spprof", "report", run_once("blocking_thread").path).out
     from spprof import _core
 
     assert _core.LOSSES["signals_blocked"] in report
