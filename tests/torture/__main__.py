@@ -189,7 +189,7 @@ def show(line):
         flush=True,
     )
     for problem in line["problems"][:6]:
-        print(f"        {problem}", flush=True)
+        print(f"FAILED    {problem}", flush=True)
 
 
 def add_up(log):
