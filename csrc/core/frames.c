@@ -154,24 +154,23 @@ INLINE void enter_chunk(chunk *k, copies *c, uintptr_t at, uintptr_t top) {
     k->last = UINTPTR_MAX;
 }
 
-static SPP_COLD bool in_older_chunk(chunk *k, copies *c, uintptr_t frame) {
-    chunk older = *k;
+static SPP_COLD bool go_to_older_chunk(chunk *k, copies *c, uintptr_t frame) {
     for (int n = 0; n < CHUNKS_MAX; n++) {
-        uintptr_t previous = older.at != 0 ? word(c, older.at + SPP_L_CHUNK_PREVIOUS) : 0;
+        uintptr_t previous = k->at != 0 ? word(c, k->at + SPP_L_CHUNK_PREVIOUS) : 0;
         if (previous == 0) return false;
-        enter_chunk(&older, c, previous, 0);
-        if (frame >= older.low && frame < older.top) {
-            older.lowest = k->lowest;
-            *k = older;
-            return true;
-        }
+        enter_chunk(k, c, previous, 0);
+        if (frame >= k->low && frame < k->top) return true;
     }
     return false;
 }
 
 /* Moves k to the chunk that holds `frame`, this one or an older one. */
 INLINE bool in_chunks(chunk *k, copies *c, uintptr_t frame) {
-    return spp_usual(frame >= k->low && frame < k->top) || in_older_chunk(k, c, frame);
+    if (spp_usual(frame >= k->low && frame < k->top)) return true;
+    chunk older = *k; /* the address of k is given to nobody, so that it stays in registers */
+    if (!go_to_older_chunk(&older, c, frame)) return false;
+    *k = older;
+    return true;
 }
 
 /* Rule (e): 3.13+ links a frame before datastack_top moves past it, and unlinks it after top moved back. */
@@ -289,15 +288,21 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c) {
 
 #endif
 
-INLINE enum spp_loss walk_frames(spp_walk *w, copies *c) {
-    w->depth = 0;
-    w->marks = 0;
-    if (w->tstate == 0) return SPP_LOSS_NONE;
+INLINE enum spp_loss walk_frames(spp_walk *walk, copies *c) {
+    spp_walk w = *walk; /* in registers: what is written to `out` cannot change it */
+    enum spp_loss loss = SPP_LOSS_NONE;
+    w.depth = 0;
+    w.marks = 0;
+    if (w.tstate != 0) {
 #if SPP_L_CHAIN == 1
-    return walk_objects(w, c);
+        loss = walk_objects(&w, c);
 #else
-    return walk_chunks(w, c);
+        loss = walk_chunks(&w, c);
 #endif
+    }
+    walk->depth = w.depth;
+    walk->marks = w.marks;
+    return loss;
 }
 
 SPP_HOT enum spp_loss spp_frames_own(spp_walk *walk) { return walk_frames(walk, NULL); }
