@@ -75,6 +75,13 @@ static void introduce(spp_thread *t) {
     say_thread(t->id, t->tid, best);
 }
 
+int spp_watch_arm(spp_thread *t) {
+    t->stands = false; /* told by the trigger before */
+    if (spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t) != 0) return -1;
+    if (spp_now.wall) spp_os_trigger_watch(&t->trigger);
+    return 0;
+}
+
 static void arm_thread(int32_t tid, bool first) {
     spp_thread *t = free_slot();
     if (t == NULL || spp_capture_prepare(t, tid, spp_now.next_id, spp_now.clock) != 0) return;
@@ -86,10 +93,10 @@ static void arm_thread(int32_t tid, bool first) {
     introduce(t);
     spp_now.next_id++;
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
-    bool armed = spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0;
+    bool armed = spp_watch_arm(t) == 0;
     if (!armed) { /* out of descriptors, most likely: a timer needs none */
         t->clock = SPP_CLOCK_TIMER;
-        armed = spp_os_trigger_arm(&t->trigger, t->clock, tid, t->period_ns, t) == 0;
+        armed = spp_watch_arm(t) == 0;
     }
     if (!armed) {
         atomic_store_explicit(&t->state, SPP_THREAD_FREE, memory_order_release);
@@ -179,7 +186,7 @@ static void rearm(spp_thread *t) {
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
     spp_os_trigger_disarm(&t->trigger);
     while (atomic_load_explicit(&t->busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
-    (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+    (void)spp_watch_arm(t);
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
     spp_os_unlock();
 }
@@ -229,7 +236,7 @@ static void care_bare(spp_thread *t) {
     spp_os_lock();
     if (t->bare_ns == since) {
         t->bare_ns = 0;
-        (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+        (void)spp_watch_arm(t);
     }
     spp_os_unlock();
 }

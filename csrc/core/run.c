@@ -82,8 +82,8 @@ static void pause_or_resume(void) {
         uint64_t cpu;
         if (t->state != SPP_THREAD_ARMED) continue;
         if (paused) {
-            spp_os_trigger_disarm(&t->trigger);
             spp_os_lock();
+            spp_os_trigger_disarm(&t->trigger);
             spp_resolve_flush(t);
             spp_os_unlock();
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
@@ -94,8 +94,7 @@ static void pause_or_resume(void) {
             t->given_ns = t->look_cpu = cpu;
             t->look_ns = t->written_ns = spp_os_now_ns();
             t->off_ns = 0;
-            t->stands = false;
-            (void)spp_os_trigger_arm(&t->trigger, t->clock, t->tid, spp_now.interval_ns, t);
+            (void)spp_watch_arm(t);
         }
     }
     if (!paused) atomic_store(&spp_cap.active, 1);

@@ -28,8 +28,9 @@ extern spp_run spp_now;
 
 /* The watch (drain thread, or start and stop while no drain thread runs). */
 void spp_watch_scan(bool first);
-void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
-void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
+int spp_watch_arm(spp_thread *t); /* under the drain lock, or while no sampler looks */
+void spp_watch_rearm(void);       /* all threads, when ticks come by another signal */
+void spp_watch_care(void);        /* stack ends, blocked signals; now and then */
 void spp_watch_disarm_all(void);
 /* The sampler thread of wall mode. */
 void spp_wall_body(void *unused);

@@ -92,6 +92,8 @@ typedef struct {
     uint64_t perf_id; /* the kernel's number of that event */
     int has_timer;
     uintptr_t timer; /* timer_t */
+    /* Changes each time the thread begins to run (but not while it goes on), and costs no call; NULL: not known. */
+    const volatile uint32_t *runs;
 } spp_os_trigger;
 
 /* What the handler sees of the interrupted thread. */
@@ -116,6 +118,8 @@ bool spp_os_signal_taken(void);
 void spp_os_signal_remove(void);
 /* Arms the clock on any thread of the process. -1 with errno: the thread is gone, or limits. */
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie);
+/* Has `runs` of an armed trigger filled in, where the system can tell. */
+void spp_os_trigger_watch(spp_os_trigger *trigger);
 /* Handler, only on the trigger's own thread. The next ticks come every period_ns of CPU time from now on. */
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns);
 void spp_os_trigger_disarm(spp_os_trigger *trigger);

@@ -4,8 +4,10 @@
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -316,6 +318,7 @@ static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, u
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
+    trigger->runs = NULL;
     int failed = 0;
     if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
     if (clock == SPP_CLOCK_PERF_USER) failed |= arm_timer(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | REMAINDER_BIT);
@@ -329,6 +332,22 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
         return -1;
     }
     return 0;
+}
+
+/* The page that a perf event shows of itself is brought up to date when its thread is switched in (task_clock_event_add in
+ * Linux's kernel/events/core.c), and counts that. One page of what the user may lock. The mapping is not inherited by a fork
+ * (VM_DONTCOPY), and keeps the event alive until it goes. */
+void spp_os_trigger_watch(spp_os_trigger *trigger) {
+    if (trigger->perf_fd < 0) return;
+    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, trigger->perf_fd, 0);
+    if (page != MAP_FAILED) trigger->runs = &((const volatile struct perf_event_mmap_page *)page)->lock;
+}
+
+static void unwatch(spp_os_trigger *trigger) {
+    if (trigger->runs == NULL) return;
+    uintptr_t page = (uintptr_t)trigger->runs - offsetof(struct perf_event_mmap_page, lock);
+    munmap((void *)page, (size_t)sysconf(_SC_PAGESIZE));
+    trigger->runs = NULL;
 }
 
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
@@ -354,6 +373,7 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger) {
         if (trigger->perf_fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_release);
         close(trigger->perf_fd);
     }
+    unwatch(trigger);
     trigger->perf_fd = -1;
 }
 
@@ -362,6 +382,7 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     if (trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger)) close(trigger->perf_fd);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
+    trigger->runs = NULL;
 }
 
 /* ---- SIGTERM */
