@@ -1,25 +1,30 @@
-"""python -m tests.torture.suite: CPython's own tests, with and without spprof. What fails with it must fail without it.
+"""python -m tests.torture.suite: others' own tests, with and without spprof. What fails with it must fail without it.
 
   python -m tests.torture.suite --python 3.12 --mode cpu
   python -m tests.torture.suite --python 3.9,3.13 --only test_threading,test_signal
+  python -m tests.torture.suite --projects --python 3.12       large projects of PyPI instead of CPython's own
+  python -m tests.torture.suite --sum                          adds up the log of all runs so far
 
-Each module runs as `python -m test MODULE`, alone and then under `spprof run` at 1 kHz in each mode. Each run is a line of JSON
-in build/torture/suite.jsonl. Exits with 1 if a module failed only with spprof, or left no whole profile."""
+Each of CPython's test modules runs as `python -m test MODULE`, each project under pytest: alone, then under `spprof run` at
+1 kHz in each mode. Each run is a line of JSON in build/torture/suite.jsonl. Exits with 1 if anything failed only with
+spprof, or left no whole profile."""
 
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from .__main__ import ROOT, clean, interpreters
 
 LOG = ROOT / "build" / "torture" / "suite.jsonl"
-TIMEOUT = 240
+TIMEOUT = 1200
 # Broad: what calls, jumps, forks, waits, signals, traces, imports and frees. Without those that take minutes or need a network.
 MODULES = """
 test_abc test_array test_ast test_asyncgen test_atexit test_baseexception test_bisect test_builtin test_bytes test_call
@@ -34,66 +39,104 @@ test_tempfile test_thread test_threadedtempfile test_threading test_threading_lo
 test_traceback test_tuple test_types test_unittest test_userdict test_weakref test_weakset test_with test_yield_from
 test_zipfile test_zlib
 """.split()
+# Those that carry their tests in their wheels: what to install, what to test.
+PROJECTS = {
+    "networkx": (["networkx", "numpy"], ["networkx.algorithms", "networkx.classes"]),
+    "numpy": (["numpy", "hypothesis"], ["numpy.lib", "numpy.ma", "numpy.random"]),
+    "sympy": (["sympy"], ["sympy.core", "sympy.polys"]),
+}
+
+
+def prepare(python, project):
+    """The command that runs a project's tests."""
+    needed, packages = PROJECTS[project]
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pytest", *needed]
+    subprocess.run(install, check=True)
+    return ["-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "--pyargs", *packages]
 
 
 def run(command, folder):
-    """(exit status or a word, the end of what it printed)"""
+    """(exit status or a word, what it printed)"""
     process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env=clean({}), start_new_session=True)  # fmt: skip
     try:
         text = process.communicate(timeout=TIMEOUT)[0]
-        return process.returncode, text.decode(errors="replace")[-3000:]
+        return process.returncode, text.decode(errors="replace")
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        return "takes too long", process.communicate()[0].decode(errors="replace")[-3000:]
+        return "takes too long", process.communicate()[0].decode(errors="replace")
 
 
-def once(name, python, module, mode):
+def once(python, tests, mode):
+    """One run, alone if mode is None: exit status, names of tests that failed, and with spprof whether the profile is whole."""
     with tempfile.TemporaryDirectory(prefix="suite-") as folder:
-        test = ["-m", "test", "-q", module]
-        if mode is None:
-            began = time.monotonic()
-            status, text = run([python, *test], folder)
-            return {"status": status, "seconds": round(time.monotonic() - began, 2), "text": text}
         out = Path(folder) / "out.spprof"
+        profiled = [] if mode is None else ["-m", "spprof", "run", "--mode", mode, "-q", "-o", out]
         began = time.monotonic()
-        status, text = run([python, "-m", "spprof", "run", "--mode", mode, "-q", "-o", out, *test], folder)
-        seconds = round(time.monotonic() - began, 2)
-        report = [python, "-m", "spprof", "report", "--limit", "1", out]
-        told = subprocess.run(report, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean({}), cwd=folder)
-        whole = told.returncode == 0 and "Warning" not in told.stdout and "a bug" not in told.stdout
-        return {"status": status, "seconds": seconds, "text": text, "whole": whole, "report": told.stdout[-600:]}
+        status, text = run([python, *profiled, *tests], folder)
+        failed = sorted(set(re.findall(r"^(?:FAIL|ERROR|FAILED):? ([\w.]+\S*)", text, re.MULTILINE)))
+        line = {"status": status, "failed": failed, "seconds": round(time.monotonic() - began, 2), "text": text[-3000:]}
+        counted = re.findall(r"(\d+) passed", text)
+        if counted:
+            line["passed"] = int(counted[-1])
+        if mode is not None:
+            report = [python, "-m", "spprof", "report", "--limit", "1", out]
+            told = subprocess.run(report, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean({}), cwd=folder)
+            line["whole"] = told.returncode == 0 and "Warning" not in told.stdout and "a bug" not in told.stdout
+            line["report"] = told.stdout[-600:]
+        return line
+
+
+def add_up():
+    runs, seconds, wrong = Counter(), Counter(), Counter()
+    for text in LOG.read_text().splitlines() if LOG.exists() else []:
+        line = json.loads(text)
+        runs[line["python"]] += 1
+        seconds[line["python"]] += line["seconds"]
+        wrong[line["python"]] += not line["good"]
+    for name, n in runs.items():
+        print(f"{name:6} {n:6} runs {seconds[name] / 60:8.1f} min {wrong[name]:4} with a problem")
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.torture.suite", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--python", default="3.9,3.10,3.11,3.12,3.13", help="interpreters, as tools/matrix names them")
-    parser.add_argument("--only", help="modules")
+    parser.add_argument("--projects", action="store_true", help="test suites of PyPI's instead, installed if missing")
+    parser.add_argument("--only", help="modules, or projects")
     parser.add_argument("--mode", choices=["cpu", "wall"], help="one mode instead of both")
     parser.add_argument("--minutes", type=float, help="begin no module after so many minutes an interpreter")
+    parser.add_argument("--sum", action="store_true", help="only add up the log")
     asked = parser.parse_args()
+    if asked.sum:
+        return add_up()
     LOG.parent.mkdir(parents=True, exist_ok=True)
     wrong = 0
     for name, python in interpreters(asked.python).items():
         began = time.monotonic()
         passed = alike = 0
-        for module in asked.only.split(",") if asked.only else MODULES:
+        for module in asked.only.split(",") if asked.only else PROJECTS if asked.projects else MODULES:
             if asked.minutes and time.monotonic() - began > asked.minutes * 60:
                 print(f"{name}: out of time before {module}")
                 break
-            plain = once(name, python, module, None)
+            tests = prepare(python, module) if asked.projects else ["-m", "test", "-q", module]
+            plain = once(python, tests, None)
             for mode in [asked.mode] if asked.mode else ["cpu", "wall"]:
-                line = {"at": int(time.time()), "python": name, "module": module, "mode": mode, "plain": plain["status"],
-                        **once(name, python, module, mode)}  # fmt: skip
-                good = line["whole"] and (line["status"] == plain["status"] or line["status"] == 0)
+                line = once(python, tests, mode)
+                worse = set(line["failed"]) - set(plain["failed"])
+                good = line["whole"] and not worse and line["status"] in (plain["status"], 0)
                 passed += good and plain["status"] == 0
                 alike += good and plain["status"] != 0
                 wrong += not good
                 with LOG.open("a") as log:
-                    log.write(json.dumps(line) + "\n")
+                    known = {"at": int(time.time()), "python": name, "module": module, "mode": mode, "good": good}
+                    log.write(json.dumps({**known, "plain": plain["status"], **line}) + "\n")
+                if asked.projects:
+                    for how, one in ("alone", plain), (mode, line):
+                        tally = f"{one.get('passed')} passed, {len(one['failed'])} failed, {one['seconds']} s"
+                        print(f"{name} {module} {how}: {tally}", flush=True)
                 if not good:
-                    statuses = f"exit {line['status']}, alone {plain['status']}"
+                    statuses = f"exit {line['status']}, alone {plain['status']}; failed only with spprof: {sorted(worse)}"
                     print(f"WRONG  {name} {module} {mode}: {statuses}; {line['report'].strip()[-200:]}")
                     print(line["text"][-1500:], flush=True)
         print(f"{name}: {passed} runs passed with and without spprof, {alike} failed in both", flush=True)
