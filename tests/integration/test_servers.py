@@ -1,4 +1,4 @@
-"""A pre-fork server under load, its workers profiled: every answer is right, and each worker's file holds what it served."""
+"""Pre-fork servers under load, their workers profiled: every answer is right, and each worker's file holds what it served."""
 
 import http.client
 import os
@@ -12,8 +12,6 @@ import pytest
 
 from spprof import Profile
 
-pytest.importorskip("gunicorn", reason="gunicorn is not installed")
-
 APP = """
 import os
 def leaf(n):
@@ -25,6 +23,16 @@ def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
     return [body]
 """
+# Its workers are made by C, and so are their threads: the application starts a profile in each, as a user would.
+UWSGI_APP = """
+import sys
+import spprof, uwsgi
+def begin():
+    spprof.start(0.5, sys.argv[1], f"p.{os.getpid()}.spprof")
+uwsgi.post_fork_hook = begin
+uwsgi.atexit = spprof.stop
+"""
+STACK = ["app", "serve_page", "leaf", "<listcomp>"]
 REQUESTS, CLIENTS = 100, 6
 
 
@@ -43,17 +51,13 @@ def ask(port, number, answers):
         connection.close()
 
 
-@pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_gunicorn_and_its_workers(tmp_path, mode):
-    (tmp_path / "application.py").write_text(APP)
-    port = free_port()
-    command = [sys.executable, "-m", "spprof", "run", "--mode", mode, "--rate", "2000", "--subprocesses", "-o", "p.spprof",
-               "-m", "gunicorn", "--workers", "2", "--bind", f"127.0.0.1:{port}", "application:app"]  # fmt: skip
-    server = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, bufsize=1)
+def serve(command, folder, port, ready, signum):
+    """Runs a server, asks it from several threads once it said `ready` twice, ends it by the signal. Its pid, the workers'."""
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, bufsize=1)
     log, booted = [], 0
-    for line in server.stderr:  # until both workers are there
+    for line in server.stderr:
         log.append(line)
-        booted += "Booting worker" in line
+        booted += ready in line
         if booted == 2:
             break
     assert booted == 2, "".join(log)
@@ -65,26 +69,53 @@ def test_gunicorn_and_its_workers(tmp_path, mode):
         client.start()
     for client in clients:
         client.join()
-    server.send_signal(signal.SIGTERM)
+    server.send_signal(signum)
     code = server.wait(timeout=60)
     rest.join()
     assert code == 0, "".join(log)
-
     assert len(answers) == CLIENTS * REQUESTS
     pids = set()
     for status, path, (number, said, pid) in answers:
         assert (status, said.decode()) == (200, path)
         assert int(number) == sum(i * i for i in range(3000 + len(path)))
         pids.add(int(pid))
-    served = 0
-    for pid in pids:
-        profile = Profile.load(tmp_path / f"p.{pid}.spprof")
-        assert profile.end is not None and profile.warning is None
-        for frames, total in profile.aggregate().items():
-            names = [f.name for f in frames if os.path.basename(f.file) == "application.py"]
-            assert names == ["app", "serve_page", "leaf", "<listcomp>"][: len(names)] or names in (["<module>"], []), names
-            served += total.weight_ns if "serve_page" in names else 0
+    return server.pid, pids
+
+
+def served(profile, others):
+    """The time of a worker's profile that went to answers; its stacks are those of the application, or `others`."""
+    assert profile.end is not None and profile.warning is None
+    total = 0
+    for frames, sums in profile.aggregate().items():
+        names = [f.name for f in frames if os.path.basename(f.file) == "application.py"]
+        assert names == STACK[: len(names)] or names in others, names
+        total += sums.weight_ns if "serve_page" in names else 0
+    return total
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_gunicorn_and_its_workers(tmp_path, mode):
+    pytest.importorskip("gunicorn", reason="gunicorn is not installed")
+    (tmp_path / "application.py").write_text(APP)
+    port = free_port()
+    command = [sys.executable, "-m", "spprof", "run", "--mode", mode, "--rate", "2000", "--subprocesses", "-o", "p.spprof",
+               "-m", "gunicorn", "--workers", "2", "--bind", f"127.0.0.1:{port}", "application:app"]  # fmt: skip
+    pid, workers = serve(command, tmp_path, port, "Booting worker", signal.SIGTERM)
+    assert sum(served(Profile.load(tmp_path / f"p.{worker}.spprof"), [["<module>"]]) for worker in workers) > 0
     master = Profile.load(tmp_path / "p.spprof")
-    assert master.header["pid"] == server.pid
-    assert served > 0
+    assert master.header["pid"] == pid
     assert not any(f.name == "serve_page" for frames in master.aggregate() for f in frames)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="uWSGI has no wheels for 3.14 and later")
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_uwsgi_and_its_workers(tmp_path, mode):
+    pytest.importorskip("pyuwsgi", reason="pyuwsgi is not installed")
+    (tmp_path / "application.py").write_text(APP + UWSGI_APP)
+    port = free_port()
+    command = [sys.executable, "-c", "import pyuwsgi; pyuwsgi.run()", "--http-socket", f"127.0.0.1:{port}", "--master",
+               "--processes", "2", "--threads", "3", "--enable-threads", "--die-on-term", "--wsgi", "application:app",
+               "--pyargv", mode, "--disable-logging"]  # fmt: skip
+    pid, workers = serve(command, tmp_path, port, "spawned uWSGI worker", signal.SIGTERM)
+    assert pid not in workers
+    assert sum(served(Profile.load(tmp_path / f"p.{worker}.spprof"), [["begin"]]) for worker in workers) > 0

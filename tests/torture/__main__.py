@@ -3,7 +3,7 @@
   python -m tests.torture                          every case, both modes, each interpreter of tools/matrix, once
   python -m tests.torture --minutes 10             again and again, until each interpreter had ten minutes
   python -m tests.torture --only dying,forks --python 3.12 --units 20
-  python -m tests.torture --short --install        each case on some of the interpreters, as CI does
+  python -m tests.torture --short                  each case on some of the interpreters, as CI does
   python -m tests.torture --python 3.12-faults     a build of tools/matrix --faults
   python -m tests.torture --sum                    adds up the log of all runs so far
 
@@ -96,24 +96,6 @@ def run(python, case, out, mode, units, given):
     said = [line for line in lines if line.startswith("torture ")]
     printed = [line for line in lines if not line.startswith("torture ")]
     return status, printed, json.loads(said[-1][8:]) if said else None, errors
-
-
-def install(python):
-    """What cases need, as far as there are wheels for this interpreter."""
-    for package in (HERE / "requirements.txt").read_text().splitlines():
-        if not package.startswith("#"):
-            command = [
-                python,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--only-binary",
-                ":all:",
-                package,
-            ]
-            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def check(python, case, out, mode, said, given, loaded):
@@ -218,7 +200,6 @@ def main():
         action="store_true",
         help="each case on two or three interpreters, without a judgement of shares, which a loaded machine lowers",
     )
-    parser.add_argument("--install", action="store_true", help="install what cases need (tests/torture/requirements.txt)")
     parser.add_argument("--log", type=Path, default=LOG)
     parser.add_argument("--sum", action="store_true", help="only add up the log")
     asked = parser.parse_args()
@@ -234,8 +215,6 @@ def main():
     left_out = []
     for number, (name, python) in enumerate(interpreters(asked.python).items()):
         version = tuple(int(part.rstrip("td")) for part in name.split("-")[0].split("."))
-        if asked.install:
-            install(python)
         here = []
         for i, case in enumerate(cases):
             given = facts(case)
@@ -259,7 +238,7 @@ def main():
             if asked.minutes is None or time.monotonic() - began > asked.minutes * 60:
                 break
     for text in left_out:
-        print(f"not run: {text}; tests/torture/requirements.txt")
+        print(f"not run: {text}; tests/wheels.txt")
     print(f"torture: {ran} runs, {failed} with a problem; all runs so far:")
     add_up(asked.log)
     sys.exit(1 if failed else 0)
