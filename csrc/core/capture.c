@@ -78,7 +78,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->repeats = 0;
     thread->node_depth = 0;
     thread->nodes[0] = 0;
-    thread->file_us = thread->file_step = 0;
+    thread->file_us = thread->file_pace = 0;
     thread->file_carry_ns = 0;
     return 0;
 }

@@ -69,7 +69,7 @@ typedef struct spp_thread {
     uint32_t *nodes;
     uint32_t *node_frames;
     uint32_t node_depth;
-    uint64_t file_us, file_step;
+    uint64_t file_us, file_pace; /* docs/file-format.md: t and d */
     int64_t file_carry_ns;
     bool seen;            /* the watch: found in this scan */
     uint64_t watched_cpu; /* the watch: CPU clock at its last look */

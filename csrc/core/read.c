@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/store.h"
 #include "core/write.h"
 
 #define COLUMN_MAX (1u << 28) /* values a block's column may claim */
@@ -99,18 +100,38 @@ static int settle_definitions(spp_profile *p, const size_t *was, size_t strings_
     return 0;
 }
 
+/* The frame that `told` means below a frame (id + 1; 0: the root), or UINT64_MAX. As tell_frame in store.c. */
+static uint64_t frame_told(spp_profile *p, size_t before, uint64_t told) {
+    if (before >= p->followers_n) {
+        size_t n = before + before / 2 + 64;
+        uint32_t *more = realloc(p->followers, n * SPP_FOLLOWERS * sizeof *more);
+        if (more == NULL) return UINT64_MAX;
+        memset(more + p->followers_n * SPP_FOLLOWERS, 0, (n - p->followers_n) * SPP_FOLLOWERS * sizeof *more);
+        p->followers = more;
+        p->followers_n = n;
+    }
+    uint32_t *row = p->followers + before * SPP_FOLLOWERS;
+    uint64_t frame = told < SPP_FOLLOWERS ? (uint64_t)row[told] - 1 : told - SPP_FOLLOWERS; /* none becomes UINT64_MAX */
+    if (frame >= p->columns[SPP_COL_FRAME_CODE].n || frame >= UINT32_MAX) return UINT64_MAX;
+    memmove(row + 1, row, (told < SPP_FOLLOWERS ? told : SPP_FOLLOWERS - 1) * sizeof *row);
+    row[0] = (uint32_t)frame + 1;
+    return frame;
+}
+
 static int settle_nodes(spp_profile *p, size_t was) {
     spp_vec64 *parent = &p->columns[SPP_COL_NODE_PARENT], *frame = &p->columns[SPP_COL_NODE_FRAME];
     if (parent->n != frame->n) return -1;
     for (size_t id = was; id < parent->n; id++) {
         uint64_t back = parent->at[id];
-        if (back == 0 || back > id || frame->at[id] >= p->columns[SPP_COL_FRAME_CODE].n) return -1;
+        if (back == 0 || back > id) return -1;
         parent->at[id] = id - back;
+        frame->at[id] = frame_told(p, id == back ? 0 : (size_t)frame->at[id - back] + 1, frame->at[id]);
+        if (frame->at[id] == UINT64_MAX) return -1;
     }
     return 0;
 }
 
-/* For each thread: microseconds reached, and its last step. */
+/* For each thread: microseconds reached, and four times its usual step (docs/file-format.md: t and d). */
 static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
     if (thread >= p->clocks_n) {
         size_t n = (size_t)(thread + 1) * 2;
@@ -139,11 +160,11 @@ static int settle_samples(spp_profile *p, size_t was) {
         }
         uint64_t *clock = clock_of(p, c[SPP_COL_THREAD].at[i]);
         if (clock == NULL) return -1;
-        uint64_t step = clock[1] + (uint64_t)unzigzag(c[SPP_COL_TIME].at[i]);
+        uint64_t unforeseen = (uint64_t)unzigzag(c[SPP_COL_TIME].at[i]), step = (clock[1] >> 2) + unforeseen;
         uint64_t weight = step + (uint64_t)unzigzag(c[SPP_COL_WEIGHT].at[i]);
         if (step > US_MAX || clock[0] + step > US_MAX || weight > US_MAX) return -1;
         clock[0] += step;
-        clock[1] = step;
+        clock[1] += unforeseen;
         c[SPP_COL_TIME].at[i] = clock[0] * 1000;
         c[SPP_COL_WEIGHT].at[i] = weight * 1000;
         c[SPP_COL_COUNT].at[i] += 1;
@@ -151,7 +172,7 @@ static int settle_samples(spp_profile *p, size_t was) {
     return 0;
 }
 
-/* One S block. On failure everything is as before it. */
+/* One S block. On failure all columns are as before it, and reading ends. */
 static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
     size_t was[SPP_COLS], strings_was = p->strings.n;
     int failed = 0;
@@ -227,5 +248,6 @@ void spp_profile_free(spp_profile *p) {
     spp_bytes_free(&p->strings);
     free(p->threads);
     free(p->clocks);
+    free(p->followers);
     memset(p, 0, sizeof *p);
 }

@@ -44,9 +44,11 @@ typedef struct {
     spp_vec64 columns[SPP_COLS];
     spp_bytes strings;   /* all, one after the other; lengths in columns[SPP_COL_STRING_LEN] */
     const char *warning; /* why reading ended before the end, or NULL */
-    /* private: time of each thread */
+    /* private: time of each thread, frames that followed each frame in new nodes */
     uint64_t *clocks;
     size_t clocks_n;
+    uint32_t *followers;
+    size_t followers_n;
 } spp_profile;
 
 /* -1: not a .spprof file, or no memory (*why tells). Free it in either case. */

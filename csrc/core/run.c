@@ -13,7 +13,7 @@
 
 #define LOOK_NS 10000000u  /* the watch looks for new threads this often */
 #define WRITE_NS 85000000u /* a block is written this often: kill -9 costs less than 100 ms */
-#define CARE_NS 100000000u /* ... and cares for stack ends and blocked signals */
+#define ACCOUNT_NS 2000000000u
 
 spp_run spp_now;
 const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer"};
@@ -21,12 +21,17 @@ const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "time
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;
 
+/* Drain lock held. */
+static void empty_queues(void) {
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
+}
+
 /* Drain thread: empties the queues under the lock, then stores and writes without it. */
 static void drain(void) {
     spp_bytes threads = {0};
-    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
     spp_os_lock();
-    for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
+    empty_queues();
     spp_resolve_swap(&resolved);
     threads = spp_now.thread_text;
     memset(&spp_now.thread_text, 0, sizeof spp_now.thread_text);
@@ -102,7 +107,7 @@ static void pause_or_resume(void) {
 
 static void drain_body(void *unused) {
     (void)unused;
-    uint64_t written = spp_os_now_ns(), cared = written, accounted = written, count = spp_os_thread_count();
+    uint64_t written = spp_os_now_ns(), accounted = written, count = spp_os_thread_count();
     while (!atomic_load(&spp_now.stopping) && !atomic_load(&spp_now.terminating)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
         spp_os_work_begin();
@@ -111,17 +116,18 @@ static void drain_body(void *unused) {
         if (spp_os_signal_taken()) spp_watch_rearm();
         if (rung || threads != count || threads == 0) spp_watch_scan(false);
         count = threads;
-        if (rung || now - written >= WRITE_NS) {
-            drain();
-            written = now;
+        if (rung) { /* a queue is half full, say; a block is written when it is due, for small ones take more room */
+            spp_os_lock();
+            empty_queues();
+            spp_os_unlock();
         }
-        if (now - cared >= CARE_NS) {
+        if (now - written >= WRITE_NS) {
             spp_watch_scan(false);
             drain();
             spp_watch_care();
-            cared = now;
+            written = now;
         }
-        if (now - accounted >= 1000000000u) {
+        if (now - accounted >= ACCOUNT_NS) {
             write_account();
             accounted = now;
         }

@@ -1,5 +1,6 @@
 #include "core/store.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,10 @@ typedef struct {
 static node *table;
 static uint32_t mask, known, next_id;
 static uint64_t start_us;
+
+/* By frame id + 1, that of the root is 0: frames (id + 1; 0: none) that followed it in new nodes, the last one first. */
+static uint32_t (*followers)[SPP_FOLLOWERS];
+static uint32_t followers_n;
 
 static uint32_t home(uint32_t parent, uint32_t frame) {
     uint64_t x = ((uint64_t)parent << 32 | frame) * 0x9E3779B97F4A7C15u;
@@ -41,7 +46,37 @@ static int grow(void) {
 
 void spp_store_abandon(void) {
     table = NULL;
-    mask = known = 0;
+    followers = NULL;
+    mask = known = followers_n = 0;
+}
+
+/* Room for the followers of a frame. Without memory for more, none are told from then on: the reader does not mind. */
+static bool room_after(uint32_t before) {
+    if (followers_n == UINT32_MAX) return false;
+    if (before < followers_n) return true;
+    uint32_t n = before + before / 2 + 64;
+    void *more = realloc(followers, (size_t)n * sizeof *followers);
+    if (more == NULL) {
+        free(followers);
+        followers = NULL;
+        followers_n = UINT32_MAX;
+        return false;
+    }
+    followers = more;
+    memset(followers + followers_n, 0, (size_t)(n - followers_n) * sizeof *followers);
+    followers_n = n;
+    return true;
+}
+
+/* The number that tells which frame a new node has, below a frame (id + 1, or 0). */
+static uint64_t tell_frame(uint32_t before, uint32_t frame) {
+    if (!room_after(before)) return frame + SPP_FOLLOWERS;
+    uint32_t *row = followers[before], at = 0;
+    while (at < SPP_FOLLOWERS - 1 && row[at] != frame + 1) at++;
+    bool known_here = row[at] == frame + 1;
+    memmove(row + 1, row, at * sizeof *row);
+    row[0] = frame + 1;
+    return known_here ? at : frame + SPP_FOLLOWERS;
 }
 
 static void forget_nodes(void) {
@@ -51,14 +86,14 @@ static void forget_nodes(void) {
     for (uint32_t i = 0; i < used; i++) spp_threads[i].node_depth = 0;
 }
 
-static uint32_t child(uint32_t parent, uint32_t frame, spp_columns *columns) {
+static uint32_t child(uint32_t parent, uint32_t before, uint32_t frame, spp_columns *columns) {
     uint32_t at = home(parent, frame);
     for (; table[at].id; at = (at + 1) & mask) {
         if (table[at].parent == parent && table[at].frame == frame) return table[at].id;
     }
     uint32_t id = next_id++;
     spp_vec64_push(&columns->node_parent, id - parent);
-    spp_vec64_push(&columns->node_frame, frame);
+    spp_vec64_push(&columns->node_frame, tell_frame(before, frame));
     table[at] = (node){parent, frame, id};
     if (++known * 3ull > (mask + 1ull) * 2) (void)grow();
     return id;
@@ -70,7 +105,7 @@ static uint32_t intern(spp_thread *t, const uint64_t *frames, uint32_t depth, sp
     while (i < least && t->node_frames[i] == (uint32_t)frames[i]) i++;
     for (; i < depth; i++) {
         t->node_frames[i] = (uint32_t)frames[i];
-        t->nodes[i + 1] = child(t->nodes[i], (uint32_t)frames[i], columns);
+        t->nodes[i + 1] = child(t->nodes[i], i > 0 ? (uint32_t)frames[i - 1] + 1 : 0, (uint32_t)frames[i], columns);
     }
     t->node_depth = depth;
     return t->nodes[depth];
@@ -82,9 +117,10 @@ static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_co
     uint64_t us = time_ns / 1000;
     if (us < t->file_us) us = t->file_us;
     uint64_t step = us - t->file_us;
-    spp_vec64_push(&columns->time, spp_zigzag((int64_t)step - (int64_t)t->file_step));
+    int64_t unforeseen = (int64_t)step - (int64_t)(t->file_pace >> 2);
+    spp_vec64_push(&columns->time, spp_zigzag(unforeseen));
     t->file_us = us;
-    t->file_step = step;
+    t->file_pace += (uint64_t)unforeseen;
     /* What the reader's weights lack so far, this sample's prediction taken off. */
     t->file_carry_ns += (int64_t)weight_ns - (int64_t)step * 1000;
     int64_t correction = 0;
@@ -121,8 +157,8 @@ int spp_store_start(uint64_t start_ns) {
 
 void spp_store_stop(void) {
     free(table);
-    table = NULL;
-    mask = known = 0;
+    free(followers);
+    spp_store_abandon();
 }
 
 void spp_columns_clear(spp_columns *c) {

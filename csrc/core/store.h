@@ -11,6 +11,9 @@ typedef struct {
     spp_vec64 thread, time, weight, stack, count, flags;
 } spp_columns;
 
+/* Frames that a new node's parent's frame was last followed by: docs/file-format.md, column node_frame. */
+#define SPP_FOLLOWERS 16u
+
 int spp_store_start(uint64_t start_ns);
 void spp_store_stop(void);
 void spp_store_abandon(void); /* in a forked child: leaks what may be half done */

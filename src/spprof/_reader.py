@@ -17,6 +17,7 @@ _BLOCK = struct.Struct("<IIB")
 _MAX_VALUES = 1 << 28  # more in one column of one block is damage, not data: writers close a block every 100 ms
 _MAX_US = ((1 << 64) - 1) // 4000  # keeps nanoseconds within 64 bits
 _MAX_THREADS = 1 << 24
+_FOLLOWERS = 16
 
 
 class _Damage(Exception):
@@ -113,7 +114,8 @@ class _Tables:
             **{name: array("q") for name in ("time_ns", "weight_ns")},
             "flags": array("B"),
         }
-        self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and step, us
+        self.followers: Dict[int, List[int]] = {}  # frame, -1 for the root -> frames that followed it, the last one first
+        self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
 
     def add(self, payload: bytes) -> None:
         cursor = _Cursor(payload)
@@ -169,11 +171,23 @@ class _Tables:
 
     def _nodes(self, raw: List[array[int]], fresh: Dict[str, Any]) -> None:
         _same_length(*raw)
-        deltas, frames = raw
-        _check_below(frames, len(self.columns["frame_code"]) + len(fresh["frame_code"]), "frame")
+        deltas, told = raw
         parents = [node - delta for node, delta in enumerate(deltas, len(self.columns["node_parent"]))]
         if parents and (min(parents) < 0 or 0 in deltas):
             raise _Damage("a node's parent is out of range")
+        known, limit = self.columns["node_frame"], len(self.columns["frame_code"]) + len(fresh["frame_code"])
+        frames: List[int] = []
+        for parent, number in zip(parents, told):
+            before = -1 if parent == 0 else known[parent] if parent < len(known) else frames[parent - len(known)]
+            after = self.followers.setdefault(before, [])
+            if _FOLLOWERS <= number < limit + _FOLLOWERS:
+                after.insert(0, number - _FOLLOWERS)
+                del after[_FOLLOWERS:]
+            elif number < len(after):
+                after.insert(0, after.pop(number))
+            else:
+                raise _Damage("a frame id is out of range")
+            frames.append(after[0])
         fresh["node_parent"] = parents
         fresh["node_frame"] = frames
 
@@ -185,13 +199,14 @@ class _Tables:
         clocks: Dict[int, Tuple[int, int]] = {}
         time_ns, weight_ns = [], []
         for thread, time, weight in zip(threads, times, weights):
-            now, step = clocks.get(thread) or self.clocks.get(thread) or (0, 0)
-            step += _unzigzag(time)
+            now, pace = clocks.get(thread) or self.clocks.get(thread) or (0, 0)
+            unforeseen = _unzigzag(time)
+            step = (pace >> 2) + unforeseen
             weight_us = step + _unzigzag(weight)
             now += step
             if step < 0 or weight_us < 0 or max(now, weight_us) > _MAX_US:
                 raise _Damage("a time goes back, or a weight or time is impossible")
-            clocks[thread] = (now, step)
+            clocks[thread] = (now, pace + unforeseen)
             time_ns.append(now * 1000)
             weight_ns.append(weight_us * 1000)
         fresh.update(thread=threads, time_ns=time_ns, weight_ns=weight_ns, stack=stacks, flags=flags)

@@ -55,6 +55,7 @@ class Writer:
         self.data = MAGIC + block(b"H", json.dumps(self.header).encode())
         self.ids = {"string": {}, "code": {}, "frame": {}, "node": {(): 0}}
         self.clocks = {}
+        self.latest = {}
         self._clear()
 
     def _clear(self):
@@ -98,14 +99,17 @@ class Writer:
             parent, frame = self.node(path[:-1]), self._frame(*path[-1])
             node = self.ids["node"][path] = len(self.ids["node"])
             self.columns["node_parent"].append(node - parent)
-            self.columns["node_frame"].append(frame)
+            latest = self.latest.setdefault(self._frame(*path[-2]) if len(path) > 1 else None, [])
+            self.columns["node_frame"].append(latest.index(frame) if frame in latest else frame + 16)
+            latest[:] = [frame, *(one for one in latest if one != frame)][:16]
         return self.ids["node"][path]
 
     def sample(self, stack, time_us, weight_us, thread=0, count=1, flags=0):
-        now, step = self.clocks.get(thread, (self.header["start_ns"] // 1000, 0))
-        new_step = time_us - now
-        self.clocks[thread] = (time_us, new_step)
-        values = (thread, zigzag(new_step - step), zigzag(weight_us - new_step), self.node(stack), count - 1, flags)
+        t, d = self.clocks.get(thread, (self.header["start_ns"] // 1000, 0))
+        step = time_us - t
+        error = step - d // 4
+        self.clocks[thread] = (time_us, d + error)
+        values = (thread, zigzag(error), zigzag(weight_us - step), self.node(stack), count - 1, flags)
         for key, value in zip(COLUMNS[13:], values):
             self.columns[key].append(value)
 
