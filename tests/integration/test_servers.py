@@ -1,5 +1,6 @@
 """Pre-fork servers under load, their workers profiled: every answer is right, and each worker's file holds what it served."""
 
+import collections
 import http.client
 import os
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -17,16 +19,21 @@ import os
 def leaf(n):
     return sum([i * i for i in range(n)])
 def serve_page(path):
-    return b"%d %s %d" % (leaf(3000 + len(path)), path.encode(), os.getpid())
+    return b"%d %s %d" % (leaf(20000 + len(path)), path.encode(), os.getpid())
 def app(environ, start_response):
     body = serve_page(environ["PATH_INFO"])
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
     return [body]
 """
-# Its workers are made by C, and so are their threads: the application starts a profile in each, as a user would.
+# Its workers are made by C, and so are their threads: the application starts a profile in each, as a user would. The threads
+# block every signal, until the application lets those of ticks through (docs/troubleshooting.md).
 UWSGI_APP = """
-import sys
+import signal, sys
 import spprof, uwsgi
+def first(environ, start_response):
+    if sys.argv[2] == "through":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTRAP, signal.SIGURG])
+    return app(environ, start_response)
 def begin():
     spprof.start(0.5, sys.argv[1], f"p.{os.getpid()}.spprof")
 uwsgi.post_fork_hook = begin
@@ -51,8 +58,15 @@ def ask(port, number, answers):
         connection.close()
 
 
+def waits(pid):
+    """Whether every thread of a worker sleeps. uWSGI runs no exit hooks in a worker that is busy, if only with closing."""
+    stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return all("(spprof" in stat or stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
+
+
 def serve(command, folder, port, ready, signum):
-    """Runs a server, asks it from several threads once it said `ready` twice, ends it by the signal. Its pid, the workers'."""
+    """Runs a server, asks it from several threads once it said `ready` twice, ends it by the signal. Its pid, those of workers
+    that answered often."""
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, bufsize=1)
     log, booted = [], 0
     for line in server.stderr:
@@ -69,17 +83,20 @@ def serve(command, folder, port, ready, signum):
         client.start()
     for client in clients:
         client.join()
+    for pid in {int(answer[2][2]) for answer in answers}:
+        while not waits(pid):
+            pass
     server.send_signal(signum)
     code = server.wait(timeout=60)
     rest.join()
     assert code == 0, "".join(log)
     assert len(answers) == CLIENTS * REQUESTS
-    pids = set()
+    pids = collections.Counter()
     for status, path, (number, said, pid) in answers:
         assert (status, said.decode()) == (200, path)
-        assert int(number) == sum(i * i for i in range(3000 + len(path)))
-        pids.add(int(pid))
-    return server.pid, pids
+        assert int(number) == sum(i * i for i in range(20000 + len(path)))
+        pids[int(pid)] += 1
+    return server.pid, [pid for pid, n in pids.items() if n >= 20]  # about a millisecond of work each
 
 
 def served(profile, others):
@@ -87,7 +104,7 @@ def served(profile, others):
     assert profile.end is not None and profile.warning is None
     total = 0
     for frames, sums in profile.aggregate().items():
-        names = [f.name for f in frames if os.path.basename(f.file) == "application.py"]
+        names = [f.name for f in frames if os.path.basename(f.file) == "application.py" and f.name != "first"]
         assert names == STACK[: len(names)] or names in others, names
         total += sums.weight_ns if "serve_page" in names else 0
     return total
@@ -101,21 +118,32 @@ def test_gunicorn_and_its_workers(tmp_path, mode):
     command = [sys.executable, "-m", "spprof", "run", "--mode", mode, "--rate", "2000", "--subprocesses", "-o", "p.spprof",
                "-m", "gunicorn", "--workers", "2", "--bind", f"127.0.0.1:{port}", "application:app"]  # fmt: skip
     pid, workers = serve(command, tmp_path, port, "Booting worker", signal.SIGTERM)
-    assert sum(served(Profile.load(tmp_path / f"p.{worker}.spprof"), [["<module>"]]) for worker in workers) > 0
+    for worker in workers:
+        assert served(Profile.load(tmp_path / f"p.{worker}.spprof"), [["<module>"]]) > 0
     master = Profile.load(tmp_path / "p.spprof")
     assert master.header["pid"] == pid
     assert not any(f.name == "serve_page" for frames in master.aggregate() for f in frames)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="uWSGI has no wheels for 3.14 and later")
+@pytest.mark.parametrize("signals", ["blocked", "through"])
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_uwsgi_and_its_workers(tmp_path, mode):
+def test_uwsgi_and_its_workers(tmp_path, mode, signals):
     pytest.importorskip("pyuwsgi", reason="pyuwsgi is not installed")
     (tmp_path / "application.py").write_text(APP + UWSGI_APP)
     port = free_port()
     command = [sys.executable, "-c", "import pyuwsgi; pyuwsgi.run()", "--http-socket", f"127.0.0.1:{port}", "--master",
-               "--processes", "2", "--threads", "3", "--enable-threads", "--die-on-term", "--wsgi", "application:app",
-               "--pyargv", mode, "--disable-logging"]  # fmt: skip
+               "--processes", "2", "--threads", "3", "--enable-threads", "--die-on-term", "--wsgi", "application:first",
+               "--pyargv", f"{mode} {signals}", "--disable-logging"]  # fmt: skip
     pid, workers = serve(command, tmp_path, port, "spawned uWSGI worker", signal.SIGTERM)
     assert pid not in workers
-    assert sum(served(Profile.load(tmp_path / f"p.{worker}.spprof"), [["begin"]]) for worker in workers) > 0
+    for worker in workers:
+        profile = Profile.load(tmp_path / f"p.{worker}.spprof")
+        assert served(profile, [["begin"]]) > 0
+        assert {f"uWSGIWorker{n}Core{core}" for n in "12" for core in "12"} & {thread.name for thread in profile.threads}
+        threads = {s.thread_name for s in profile.samples() if s.flags == 0 and any(f.name == "leaf" for f in s.frames)}
+        blocked = profile.stats["losses"]["signals_blocked"]
+        if signals == "blocked":
+            assert len(threads) == 1 and blocked > 0
+        else:
+            assert len(threads) > 1 and blocked == 0
