@@ -76,9 +76,12 @@ static void introduce(spp_thread *t) {
 }
 
 int spp_watch_arm(spp_thread *t) {
+    spp_os_trigger_disarm(&t->trigger);
     t->stands = false; /* told by the trigger before */
+    if (spp_now.paused) return 0;
     if (spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t) != 0) return -1;
     if (spp_now.wall) spp_os_trigger_watch(&t->trigger);
+    t->first_run = t->trigger.runs != NULL ? *t->trigger.runs : 0;
     return 0;
 }
 
@@ -152,23 +155,24 @@ static bool is_gone(const spp_thread *t) {
 }
 
 void spp_watch_scan(bool first) {
-    uint32_t used = spp_threads_used, named;
+    uint32_t used = spp_threads_used, kept = 0;
     for (uint32_t i = 0; i < used; i++) spp_threads[i].seen = false;
     if (first) {
         early_n = 0;
         spp_map_free(&slot_of_tid);
     }
-    spp_os_lock();
-    named = early_n;
-    spp_os_unlock();
     if (spp_os_threads(see_thread, &first) != 0) see_those_known(first);
     for (uint32_t i = 0; i < used; i++) {
         if (spp_threads[i].state == SPP_THREAD_ARMED && is_gone(&spp_threads[i])) end_thread(&spp_threads[i]);
     }
-    /* Those whose name came before this scan were in it, or are gone; a later one may still be to come. */
+    /* Threads that were found have their names; one that is not gone may still be to come. */
     spp_os_lock();
-    early_n -= named;
-    memmove(early, early + named, early_n * sizeof *early);
+    for (uint32_t i = 0; i < early_n; i++) {
+        uint64_t cpu;
+        bool found = spp_map_get(&slot_of_tid, (uint64_t)early[i].tid, 0) != SPP_MAP_NONE;
+        if (!found && spp_os_thread_cpu_ns(early[i].tid, &cpu) == 0) early[kept++] = early[i];
+    }
+    early_n = kept;
     spp_os_unlock();
 }
 
@@ -201,7 +205,8 @@ static void care_silent(spp_thread *t) {
         return;
     }
     bool silent = ticks == t->watched_ticks && cpu - t->watched_cpu > 20 * spp_now.interval_ns + 50000000;
-    if (silent && !spp_os_trigger_alive(&t->trigger)) {
+    /* An event whose page is mapped goes on when the program closes its descriptor. */
+    if ((silent || t->trigger.runs != NULL) && !spp_os_trigger_alive(&t->trigger)) {
         rearm(t);
     } else if (silent && spp_os_thread_blocks(t->tid)) {
         uint64_t due = (cpu - t->cpu_start) / spp_now.interval_ns;
@@ -265,7 +270,7 @@ void spp_watch_care(void) {
             sps[n] = sp;
             who[n++] = t;
         }
-        care_silent(t);
+        if (!spp_now.paused) care_silent(t);
     }
     if (n > 0 && spp_os_region_ends(sps, ends, n) == 0) {
         for (size_t i = 0; i < n; i++) atomic_store(&who[i]->stack_end, ends[i]);
@@ -275,7 +280,7 @@ void spp_watch_care(void) {
 void spp_watch_disarm_all(void) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ARMED) care_silent(&spp_threads[i]);
+        if (spp_threads[i].state == SPP_THREAD_ARMED && !spp_now.paused) care_silent(&spp_threads[i]);
     }
     for (uint32_t i = 0; i < used; i++) {
         if (spp_threads[i].state == SPP_THREAD_ARMED) end_thread(&spp_threads[i]);

@@ -48,6 +48,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     }
     if (spp_queue_make(&thread->queue) != 0) return -1;
     thread->tid = tid;
+    thread->trigger = (spp_os_trigger){.perf_fd = -1};
     thread->id = id;
     thread->clock = clock;
     thread->epoch = 0;

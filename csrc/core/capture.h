@@ -58,7 +58,7 @@ typedef struct spp_thread {
     uint64_t look_ns, look_cpu;                     /* monotonic time and the thread's CPU clock at the last look */
     int64_t off_ns;                                 /* time off the CPU up to then that no sample stands for yet */
     bool stands;                                    /* the stack of the last walk stood at the last look */
-    uint32_t look_run;                              /* what the trigger's `runs` was then */
+    uint32_t look_run, first_run;                   /* what the trigger's `runs` was then, and when it was armed */
     uint64_t written_ns;                            /* when that stack was last emitted */
     uint32_t repeats;                               /* ticks since then */
     uint32_t *stood_path, stood_depth, stood_marks; /* its frame ids, root first */

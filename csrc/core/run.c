@@ -77,22 +77,22 @@ static void finish(const char *reason) {
 
 /* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
 static void pause_or_resume(void) {
-    static bool paused;
-    bool want = spp_now.pause_wanted;
-    if (want == paused) return;
-    paused = want;
+    bool pause = spp_now.pause_wanted;
+    if (pause == spp_now.paused) return;
+    if (pause) atomic_store(&spp_cap.active, 2);
+    spp_now.paused = pause;
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
         uint64_t cpu;
         if (t->state != SPP_THREAD_ARMED) continue;
-        if (paused) {
-            spp_os_lock();
+        spp_os_lock();
+        if (pause) {
             spp_os_trigger_disarm(&t->trigger);
             spp_resolve_flush(t);
-            spp_os_unlock();
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
             t->cpu_start = cpu - t->ticks * spp_now.interval_ns;
+            t->watched_cpu = cpu;
             t->period_ns = spp_now.interval_ns;
             t->group_cpu = cpu;
             t->group_ticks = 0;
@@ -101,8 +101,13 @@ static void pause_or_resume(void) {
             t->off_ns = 0;
             (void)spp_watch_arm(t);
         }
+        spp_os_unlock();
     }
-    if (!paused) atomic_store(&spp_cap.active, 1);
+    if (!pause) {
+        uint32_t was = 2;
+        atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
+        if (spp_now.pause_wanted) atomic_store(&spp_cap.active, 2); /* again, meanwhile */
+    }
 }
 
 static void drain_body(void *unused) {
@@ -250,8 +255,8 @@ void spp_run_stop(void) {
 
 void spp_run_pause(bool paused) {
     if (!atomic_load(&spp_now.active)) return;
-    if (paused) atomic_store(&spp_cap.active, 2);
     atomic_store(&spp_now.pause_wanted, paused);
+    if (paused) atomic_store(&spp_cap.active, 2); /* at once; the drain thread takes the triggers off */
     spp_os_bell_ring(&spp_cap.bell);
 }
 

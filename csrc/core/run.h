@@ -19,6 +19,7 @@ typedef struct {
     spp_os_worker *drain, *sampler;
     _Atomic int stopping, terminating;
     _Atomic bool pause_wanted;
+    bool paused;           /* no trigger is armed; by the drain thread, under its lock */
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
     uint64_t ended_taken, ended_repeated, ended_truncated, ended_losses[SPP_LOSS_COUNT], ended_cpu;
@@ -28,9 +29,10 @@ extern spp_run spp_now;
 
 /* The watch (drain thread, or start and stop while no drain thread runs). */
 void spp_watch_scan(bool first);
-int spp_watch_arm(spp_thread *t); /* under the drain lock, or while no sampler looks */
-void spp_watch_rearm(void);       /* all threads, when ticks come by another signal */
-void spp_watch_care(void);        /* stack ends, blocked signals; now and then */
+/* Drain lock held. Arms a prepared thread's trigger anew, or leaves that to the resuming. */
+int spp_watch_arm(spp_thread *t);
+void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
+void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
 void spp_watch_disarm_all(void);
 /* The sampler thread of wall mode. */
 void spp_wall_body(void *unused);

@@ -14,6 +14,7 @@
 #define LEAVES 4u /* frames that are read twice */
 
 static spp_frame *stack;
+static bool pages_move; /* this kernel's events count in their pages when their threads begin to run: seen in this run */
 
 /* Whether a thread's newest frames are what `walk` found. Its CPU clock alone does not tell that it stood: time stolen from
  * a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's kernel/sched/core.c). */
@@ -59,7 +60,8 @@ static void look_at(spp_thread *t, uint32_t ticks) {
     const volatile uint32_t *runs = t->trigger.runs;
     uint32_t run = runs != NULL ? *runs : 0;
     /* The cheap answer, for most threads of most programs at most ticks; asked anew before what it gave is written. */
-    bool slept_on = t->stands && runs != NULL && run == t->look_run && now - t->written_ns < REPEATS_NS;
+    if (runs != NULL && run != t->first_run) pages_move = true;
+    bool slept_on = pages_move && t->stands && runs != NULL && run == t->look_run && now - t->written_ns < REPEATS_NS;
     if (!slept_on && spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* gone; the watch will see */
     t->look_run = run;
     uint64_t passed = now - t->look_ns;
@@ -98,6 +100,7 @@ void spp_wall_body(void *unused) {
     (void)unused;
     uint64_t interval = spp_now.interval_ns, random = spp_os_now_ns() | 1u;
     uint64_t due = spp_os_now_ns();
+    pages_move = false;
     stack = calloc(spp_cap.max_depth, sizeof *stack);
     /* The step to the next tick is drawn for itself, from half an interval to one and a half. */
     while (stack != NULL && !atomic_load(&spp_now.stopping)) {

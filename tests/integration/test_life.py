@@ -347,6 +347,62 @@ print(json.dumps([a, b, p, q, spprof.stats()]))
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
 
 
+EVENTS = """
+import os
+def events():
+    "Perf events that this process has, and those whose pages are mapped."
+    kinds = []
+    for fd in os.listdir("/proc/self/fd"):
+        try: kinds.append(os.readlink("/proc/self/fd/" + fd))
+        except OSError: pass  # that of the listing
+    with open("/proc/self/maps") as maps:
+        return [kinds.count("anon_inode:[perf_event]"), sum("[perf_event]" in line for line in maps)]
+"""
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_every_thread_has_one_event_whatever_pauses(run_python, tmp_path, mode):
+    ran = run_python("-c", BURN + EVENTS + f"""
+import json, sys, threading, spprof
+try: spprof.start(1, {mode!r}, {str(tmp_path / "first.spprof")!r}, clock="perf")
+except spprof.Unsupported: sys.exit(77)
+def settle(*wanted):
+    for _ in range(5000):
+        if events() in wanted: break
+        burn(0.001)
+    return events()
+seen = [events()]
+spprof.pause()
+seen.append(settle([0, 0]))
+go = threading.Event()
+threads = [threading.Thread(target=go.wait) for _ in range(3)]
+for thread in threads: thread.start()
+burn(0.25)  # the profiler looks for threads every 85 ms
+seen.append(events())
+spprof.resume()
+seen.append(settle([4, 0], [4, 4]))
+burn(0.25)
+seen.append(events())
+spprof.pause()
+settle([0, 0])
+spprof.stop()
+seen.append(events())
+spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r}, clock="perf")
+burn(0.25)
+seen.append(events())
+go.set()
+for thread in threads: thread.join()
+spprof.stop()
+seen.append(events())
+print(json.dumps(seen))
+""", ok=False)  # fmt: skip
+    if ran.code == 77:
+        pytest.skip("the system refuses the clock perf")
+    pages = 1 if mode == "wall" else 0
+    assert ran.json == [[n, n * pages] for n in (1, 0, 0, 4, 4, 0, 4, 0)], ran.err
+    assert sum(ran.profile.column("weight_ns")) > 0.2e9, "the second run is not paused"
+
+
 # ---- code objects that die
 
 

@@ -286,3 +286,27 @@ print(json.dumps([problem, spprof.stats()]))
     )
     after = sum(total.samples for frames, total in ran.profile.aggregate().items() if any(f.name == "afterwards" for f in frames))
     assert after > 30, "no samples after the descriptors were closed"
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_ticks_of_a_closed_event_are_not_another_thread_s(run_python, tmp_path, mode):
+    """Where ticks come with a descriptor's number, that may be another thread's by now (no SIGTRAP: as before Linux 6.16)."""
+    ran = run_python("-c", WORK + f"""
+import json, os, signal, threading, spprof
+signal.signal(signal.SIGTRAP, lambda *_: None)
+def of_main(): work(0.4)
+def of_newborn(): work(0.4)
+spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
+work(0.1)
+os.closerange(3, 4096)
+newborn = threading.Thread(target=of_newborn, name="newborn")
+newborn.start()
+of_main()
+newborn.join()
+spprof.stop()
+print(json.dumps(spprof.stats()))
+""", cwd=tmp_path)  # fmt: skip
+    stats = ran.json
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    seen = {(s.thread_name, f.name) for s in ran.profile.samples() for f in s.frames if f.name in ("of_main", "of_newborn")}
+    assert seen == {("MainThread", "of_main"), ("newborn", "of_newborn")}

@@ -31,6 +31,7 @@
 #define REMAINDER_BIT ((uintptr_t)1)
 
 static _Atomic uintptr_t cookie_of_fd[MAX_FD];
+static _Atomic int32_t tid_of_fd[MAX_FD]; /* whose ticks they are */
 static spp_os_tick_fn on_tick;
 static bool (*is_ours)(const void *cookie);
 static struct sigaction old_action;
@@ -88,7 +89,10 @@ static SPP_HOT void handle(int signum, siginfo_t *info, void *uc) {
     uintptr_t value = 0;
     if (info->si_code == POLL_IN || info->si_code == POLL_HUP) {
         int fd = info->si_fd;
-        if (fd >= 0 && fd < MAX_FD) value = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
+        /* If the program closed the descriptor of this thread's event, another thread's may have its number by now. */
+        if (fd >= 0 && fd < MAX_FD && atomic_load_explicit(&tid_of_fd[fd], memory_order_relaxed) == spp_os_tid()) {
+            value = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
+        }
     } else if (info->si_code == SI_TIMER || info->si_code == SI_QUEUE) {
         value = (uintptr_t)info->si_value.sival_ptr;
     }
@@ -295,7 +299,10 @@ static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bo
         close(fd);
         return -1;
     }
-    if (!trap) atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
+    if (!trap) {
+        atomic_store_explicit(&tid_of_fd[fd], tid, memory_order_relaxed);
+        atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
+    }
     trigger->perf_fd = fd;
     if (perf_call(fd, PERF_EVENT_IOC_ID, &trigger->perf_id) != 0) return -1;
     return (int)perf_call(fd, PERF_EVENT_IOC_ENABLE, NULL);
@@ -334,13 +341,19 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
     return 0;
 }
 
+/* What the kernel lets a user lock for perf on one processor (perf_event_mlock_kb): with more, other tools find room. */
+#define WATCHED_MAX 128
+static int watched; /* under the drain lock */
+
 /* The page that a perf event shows of itself is brought up to date when its thread is switched in (task_clock_event_add in
  * Linux's kernel/events/core.c), and counts that. One page of what the user may lock. The mapping is not inherited by a fork
  * (VM_DONTCOPY), and keeps the event alive until it goes. */
 void spp_os_trigger_watch(spp_os_trigger *trigger) {
-    if (trigger->perf_fd < 0) return;
+    if (trigger->perf_fd < 0 || watched == WATCHED_MAX) return;
     void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, trigger->perf_fd, 0);
-    if (page != MAP_FAILED) trigger->runs = &((const volatile struct perf_event_mmap_page *)page)->lock;
+    if (page == MAP_FAILED) return;
+    trigger->runs = &((const volatile struct perf_event_mmap_page *)page)->lock;
+    watched++;
 }
 
 static void unwatch(spp_os_trigger *trigger) {
@@ -348,6 +361,7 @@ static void unwatch(spp_os_trigger *trigger) {
     uintptr_t page = (uintptr_t)trigger->runs - offsetof(struct perf_event_mmap_page, lock);
     munmap((void *)page, (size_t)sysconf(_SC_PAGESIZE));
     trigger->runs = NULL;
+    watched--;
 }
 
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
@@ -382,6 +396,7 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     if (trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger)) close(trigger->perf_fd);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
+    if (trigger->runs != NULL) watched--;
     trigger->runs = NULL;
 }
 
