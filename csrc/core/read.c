@@ -6,6 +6,7 @@
 
 #include "core/store.h"
 #include "core/write.h"
+#include "os/os.h"
 
 #define COLUMN_MAX (1u << 28) /* values a block's column may claim */
 #define THREAD_MAX (1u << 24)
@@ -100,21 +101,15 @@ static int settle_definitions(spp_profile *p, const size_t *was, size_t strings_
     return 0;
 }
 
+#define FOLLOWERS_SIZE (SPP_FOLLOWER_LISTS * SPP_FOLLOWERS * sizeof(uint32_t))
+
 /* The frame that `told` means below a frame (id + 1; 0: the root), or UINT64_MAX. As tell_frame in store.c. */
 static uint64_t frame_told(spp_profile *p, size_t before, uint64_t told) {
-    if (before >= p->followers_n) {
-        size_t n = before + before / 2 + 64;
-        uint32_t *more = realloc(p->followers, n * SPP_FOLLOWERS * sizeof *more);
-        if (more == NULL) return UINT64_MAX;
-        memset(more + p->followers_n * SPP_FOLLOWERS, 0, (n - p->followers_n) * SPP_FOLLOWERS * sizeof *more);
-        p->followers = more;
-        p->followers_n = n;
-    }
-    uint32_t *row = p->followers + before * SPP_FOLLOWERS;
-    uint64_t frame = told < SPP_FOLLOWERS ? (uint64_t)row[told] - 1 : told - SPP_FOLLOWERS; /* none becomes UINT64_MAX */
+    uint32_t *list = p->followers + before % SPP_FOLLOWER_LISTS * SPP_FOLLOWERS;
+    uint64_t frame = told < SPP_FOLLOWERS ? (uint64_t)list[told] - 1 : told - SPP_FOLLOWERS; /* none becomes UINT64_MAX */
     if (frame >= p->columns[SPP_COL_FRAME_CODE].n || frame >= UINT32_MAX) return UINT64_MAX;
-    memmove(row + 1, row, (told < SPP_FOLLOWERS ? told : SPP_FOLLOWERS - 1) * sizeof *row);
-    row[0] = (uint32_t)frame + 1;
+    memmove(list + 1, list, (told < SPP_FOLLOWERS ? told : SPP_FOLLOWERS - 1) * sizeof *list);
+    list[0] = (uint32_t)frame + 1;
     return frame;
 }
 
@@ -220,7 +215,8 @@ int spp_read(const uint8_t *file, size_t n, spp_profile *p, const char **why) {
     if (n < 8 || memcmp(file, SPP_FILE_MAGIC, 8) != 0) return -1;
     *why = "no memory";
     struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
-    if (inflater == NULL || spp_vec64_push(&p->columns[SPP_COL_NODE_PARENT], 0) != 0 ||
+    p->followers = spp_os_pages(FOLLOWERS_SIZE); /* touched as it is used */
+    if (inflater == NULL || p->followers == NULL || spp_vec64_push(&p->columns[SPP_COL_NODE_PARENT], 0) != 0 ||
         spp_vec64_push(&p->columns[SPP_COL_NODE_FRAME], 0) != 0) {
         libdeflate_free_decompressor(inflater);
         return -1;
@@ -248,6 +244,6 @@ void spp_profile_free(spp_profile *p) {
     spp_bytes_free(&p->strings);
     free(p->threads);
     free(p->clocks);
-    free(p->followers);
+    if (p->followers != NULL) spp_os_pages_free(p->followers, FOLLOWERS_SIZE);
     memset(p, 0, sizeof *p);
 }

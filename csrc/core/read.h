@@ -48,7 +48,6 @@ typedef struct {
     uint64_t *clocks;
     size_t clocks_n;
     uint32_t *followers;
-    size_t followers_n;
 } spp_profile;
 
 /* -1: not a .spprof file, or no memory (*why tells). Free it in either case. */

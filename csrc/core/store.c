@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/os.h"
+
 /* Nodes recognised at a time: 12 bytes each in a table of two to the twenty. When it is full all are forgotten and later
  * stacks get new ids, so memory is bounded however many distinct stacks a program has. */
 #define NODES_MAX 700000u
@@ -16,9 +18,9 @@ static node *table;
 static uint32_t mask, known, next_id;
 static uint64_t start_us;
 
-/* By frame id + 1, that of the root is 0: frames (id + 1; 0: none) that followed it in new nodes, the last one first. */
+/* Frames (id + 1; 0: none) that followed a frame in new nodes, the last one first. */
 static uint32_t (*followers)[SPP_FOLLOWERS];
-static uint32_t followers_n;
+#define FOLLOWERS_SIZE (SPP_FOLLOWER_LISTS * sizeof *followers) /* 4 MiB */
 
 static uint32_t home(uint32_t parent, uint32_t frame) {
     uint64_t x = ((uint64_t)parent << 32 | frame) * 0x9E3779B97F4A7C15u;
@@ -47,36 +49,17 @@ static int grow(void) {
 void spp_store_abandon(void) {
     table = NULL;
     followers = NULL;
-    mask = known = followers_n = 0;
+    mask = known = 0;
 }
 
-/* Room for the followers of a frame. Without memory for more, none are told from then on: the reader does not mind. */
-static bool room_after(uint32_t before) {
-    if (followers_n == UINT32_MAX) return false;
-    if (before < followers_n) return true;
-    uint32_t n = before + before / 2 + 64;
-    void *more = realloc(followers, (size_t)n * sizeof *followers);
-    if (more == NULL) {
-        free(followers);
-        followers = NULL;
-        followers_n = UINT32_MAX;
-        return false;
-    }
-    followers = more;
-    memset(followers + followers_n, 0, (size_t)(n - followers_n) * sizeof *followers);
-    followers_n = n;
-    return true;
-}
-
-/* The number that tells which frame a new node has, below a frame (id + 1, or 0). */
+/* The number that tells which frame a new node has, below a frame (id + 1; 0: the root). */
 static uint64_t tell_frame(uint32_t before, uint32_t frame) {
-    if (!room_after(before)) return frame + SPP_FOLLOWERS;
-    uint32_t *row = followers[before], at = 0;
-    while (at < SPP_FOLLOWERS - 1 && row[at] != frame + 1) at++;
-    bool known_here = row[at] == frame + 1;
-    memmove(row + 1, row, at * sizeof *row);
-    row[0] = frame + 1;
-    return known_here ? at : frame + SPP_FOLLOWERS;
+    uint32_t *list = followers[before % SPP_FOLLOWER_LISTS], at = 0;
+    while (at < SPP_FOLLOWERS - 1 && list[at] != frame + 1) at++;
+    bool listed = list[at] == frame + 1;
+    memmove(list + 1, list, at * sizeof *list);
+    list[0] = frame + 1;
+    return listed ? at : frame + SPP_FOLLOWERS;
 }
 
 static void forget_nodes(void) {
@@ -152,12 +135,13 @@ int spp_store_start(uint64_t start_ns) {
     spp_store_stop();
     start_us = start_ns / 1000;
     next_id = 1;
-    return grow();
+    followers = spp_os_pages(FOLLOWERS_SIZE); /* touched as it is used */
+    return followers == NULL ? -1 : grow();
 }
 
 void spp_store_stop(void) {
     free(table);
-    free(followers);
+    if (followers != NULL) spp_os_pages_free(followers, FOLLOWERS_SIZE);
     spp_store_abandon();
 }
 

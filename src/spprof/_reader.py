@@ -18,6 +18,7 @@ _MAX_VALUES = 1 << 28  # more in one column of one block is damage, not data: wr
 _MAX_US = ((1 << 64) - 1) // 4000  # keeps nanoseconds within 64 bits
 _MAX_THREADS = 1 << 24
 _FOLLOWERS = 16
+_LISTS = 65536
 
 
 class _Damage(Exception):
@@ -102,7 +103,7 @@ def _check_below(column: Any, limit: int, what: str) -> None:
 
 
 class _Tables:
-    """Everything read so far. A block is added whole or not at all."""
+    """Everything read so far. Of a block, all samples are added or none; after a damaged one nothing is read."""
 
     def __init__(self) -> None:
         self.strings: List[str] = []
@@ -114,7 +115,7 @@ class _Tables:
             **{name: array("q") for name in ("time_ns", "weight_ns")},
             "flags": array("B"),
         }
-        self.followers: Dict[int, List[int]] = {}  # frame, -1 for the root -> frames that followed it, the last one first
+        self.followers: Dict[int, List[int]] = {}  # frame + 1, 0 for the root, modulo _LISTS -> frames that followed it
         self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
 
     def add(self, payload: bytes) -> None:
@@ -179,7 +180,7 @@ class _Tables:
         frames: List[int] = []
         for parent, number in zip(parents, told):
             before = -1 if parent == 0 else known[parent] if parent < len(known) else frames[parent - len(known)]
-            after = self.followers.setdefault(before, [])
+            after = self.followers.setdefault((before + 1) % _LISTS, [])  # the last one first
             if _FOLLOWERS <= number < limit + _FOLLOWERS:
                 after.insert(0, number - _FOLLOWERS)
                 del after[_FOLLOWERS:]

@@ -99,7 +99,7 @@ class Writer:
             parent, frame = self.node(path[:-1]), self._frame(*path[-1])
             node = self.ids["node"][path] = len(self.ids["node"])
             self.columns["node_parent"].append(node - parent)
-            latest = self.latest.setdefault(self._frame(*path[-2]) if len(path) > 1 else None, [])
+            latest = self.latest.setdefault((self._frame(*path[-2]) + 1) % 65536 if len(path) > 1 else 0, [])
             self.columns["node_frame"].append(latest.index(frame) if frame in latest else frame + 16)
             latest[:] = [frame, *(one for one in latest if one != frame)][:16]
         return self.ids["node"][path]
