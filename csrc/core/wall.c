@@ -12,6 +12,9 @@
 
 #define BATCH 32u /* threads that are looked at without giving the lock back */
 #define LEAVES 4u /* frames that are read twice */
+/* A CPU clock may gain on the clock of the day (100 ppm on one virtual machine: nobody disciplines it), 0.4 s in an hour of
+ * computing. More than this is not taken off the next sleep; less may be a reading that was interrupted, made good by the next. */
+#define AHEAD_NS 10000000
 
 static spp_frame *stack;
 static bool pages_move; /* this kernel's events count in their pages when their threads begin to run: seen in this run */
@@ -77,6 +80,7 @@ static void look_at(spp_thread *t, uint32_t ticks) {
     /* What it stood after the last look belongs to the stack that stood then. Were it given to the next one that is met, it would
      * go to where this thread of ours, by running, puts off the one that it looks at. */
     t->off_ns += off;
+    if (t->off_ns < -AHEAD_NS) t->off_ns = -AHEAD_NS;
     spp_resolve_flush(t);
     if (ticks > 1 && off > 0 && passed > 0) {
         atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], (ticks - 1) * (uint64_t)off / passed, memory_order_relaxed);
