@@ -199,7 +199,7 @@ static void rearm(spp_thread *t) {
  * no tick comes. */
 static void care_silent(spp_thread *t) {
     uint64_t cpu, ticks = t->ticks;
-    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return;
+    if (spp_now.paused || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return;
     if (cpu < t->watched_cpu) { /* another thread got its id: found anew by the next scan */
         end_thread(t);
         return;
@@ -270,7 +270,7 @@ void spp_watch_care(void) {
             sps[n] = sp;
             who[n++] = t;
         }
-        if (!spp_now.paused) care_silent(t);
+        care_silent(t);
     }
     if (n > 0 && spp_os_region_ends(sps, ends, n) == 0) {
         for (size_t i = 0; i < n; i++) atomic_store(&who[i]->stack_end, ends[i]);
@@ -280,7 +280,7 @@ void spp_watch_care(void) {
 void spp_watch_disarm_all(void) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ARMED && !spp_now.paused) care_silent(&spp_threads[i]);
+        if (spp_threads[i].state == SPP_THREAD_ARMED) care_silent(&spp_threads[i]);
     }
     for (uint32_t i = 0; i < used; i++) {
         if (spp_threads[i].state == SPP_THREAD_ARMED) end_thread(&spp_threads[i]);

@@ -101,8 +101,6 @@ static int settle_definitions(spp_profile *p, const size_t *was, size_t strings_
     return 0;
 }
 
-#define FOLLOWERS_SIZE (SPP_FOLLOWER_LISTS * SPP_FOLLOWERS * sizeof(uint32_t))
-
 /* The frame that `told` means below a frame (id + 1; 0: the root), or UINT64_MAX. As tell_frame in store.c. */
 static uint64_t frame_told(spp_profile *p, size_t before, uint64_t told) {
     uint32_t *list = p->followers + before % SPP_FOLLOWER_LISTS * SPP_FOLLOWERS;
@@ -215,7 +213,7 @@ int spp_read(const uint8_t *file, size_t n, spp_profile *p, const char **why) {
     if (n < 8 || memcmp(file, SPP_FILE_MAGIC, 8) != 0) return -1;
     *why = "no memory";
     struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
-    p->followers = spp_os_pages(FOLLOWERS_SIZE); /* touched as it is used */
+    p->followers = spp_os_pages(SPP_FOLLOWERS_SIZE); /* touched as it is used */
     if (inflater == NULL || p->followers == NULL || spp_vec64_push(&p->columns[SPP_COL_NODE_PARENT], 0) != 0 ||
         spp_vec64_push(&p->columns[SPP_COL_NODE_FRAME], 0) != 0) {
         libdeflate_free_decompressor(inflater);
@@ -244,6 +242,6 @@ void spp_profile_free(spp_profile *p) {
     spp_bytes_free(&p->strings);
     free(p->threads);
     free(p->clocks);
-    if (p->followers != NULL) spp_os_pages_free(p->followers, FOLLOWERS_SIZE);
+    if (p->followers != NULL) spp_os_pages_free(p->followers, SPP_FOLLOWERS_SIZE);
     memset(p, 0, sizeof *p);
 }

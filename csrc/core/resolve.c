@@ -271,10 +271,14 @@ void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
     thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;
 }
 
-void spp_resolve_death(uintptr_t code) {
+void spp_resolve_queues(void) {
     uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-    atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel);
     for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
+}
+
+void spp_resolve_death(uintptr_t code) {
+    atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel);
+    spp_resolve_queues();
     uint32_t index = spp_map_remove(&live_of_address, code, 0);
     if (index != SPP_MAP_NONE) forget_live(index);
 }

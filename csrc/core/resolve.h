@@ -25,8 +25,9 @@ uint64_t spp_zigzag(int64_t x);
 
 int spp_resolve_start(void);
 void spp_resolve_stop(void);
-/* Everything in one thread's queue. */
+/* Everything in one thread's queue; in all queues. */
 void spp_resolve_queue(spp_thread *thread);
+void spp_resolve_queues(void);
 /* Keeps a stack walked from outside as the thread's standing stack. */
 void spp_resolve_stood(spp_thread *thread, const spp_walk *walk);
 /* The ticks of the standing stack so far, and the time off the CPU. */

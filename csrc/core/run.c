@@ -21,17 +21,11 @@ const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "time
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;
 
-/* Drain lock held. */
-static void empty_queues(void) {
-    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-    for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
-}
-
 /* Drain thread: empties the queues under the lock, then stores and writes without it. */
 static void drain(void) {
     spp_bytes threads = {0};
     spp_os_lock();
-    empty_queues();
+    spp_resolve_queues();
     spp_resolve_swap(&resolved);
     threads = spp_now.thread_text;
     memset(&spp_now.thread_text, 0, sizeof spp_now.thread_text);
@@ -119,18 +113,17 @@ static void drain_body(void *unused) {
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         pause_or_resume();
         if (spp_os_signal_taken()) spp_watch_rearm();
-        if (rung || threads != count || threads == 0) spp_watch_scan(false);
+        bool due = now - written >= WRITE_NS;
+        if (due || rung || threads != count || threads == 0) spp_watch_scan(false);
         count = threads;
-        if (rung) { /* a queue is half full, say; a block is written when it is due, for small ones take more room */
-            spp_os_lock();
-            empty_queues();
-            spp_os_unlock();
-        }
-        if (now - written >= WRITE_NS) {
-            spp_watch_scan(false);
+        if (due) {
             drain();
             spp_watch_care();
             written = now;
+        } else if (rung) { /* a queue is half full, say; small blocks take more room, so none is written yet */
+            spp_os_lock();
+            spp_resolve_queues();
+            spp_os_unlock();
         }
         if (now - accounted >= ACCOUNT_NS) {
             write_account();

@@ -20,7 +20,6 @@ static uint64_t start_us;
 
 /* Frames (id + 1; 0: none) that followed a frame in new nodes, the last one first. */
 static uint32_t (*followers)[SPP_FOLLOWERS];
-#define FOLLOWERS_SIZE (SPP_FOLLOWER_LISTS * sizeof *followers) /* 4 MiB */
 
 static uint32_t home(uint32_t parent, uint32_t frame) {
     uint64_t x = ((uint64_t)parent << 32 | frame) * 0x9E3779B97F4A7C15u;
@@ -135,13 +134,13 @@ int spp_store_start(uint64_t start_ns) {
     spp_store_stop();
     start_us = start_ns / 1000;
     next_id = 1;
-    followers = spp_os_pages(FOLLOWERS_SIZE); /* touched as it is used */
+    followers = spp_os_pages(SPP_FOLLOWERS_SIZE); /* touched as it is used */
     return followers == NULL ? -1 : grow();
 }
 
 void spp_store_stop(void) {
     free(table);
-    if (followers != NULL) spp_os_pages_free(followers, FOLLOWERS_SIZE);
+    if (followers != NULL) spp_os_pages_free(followers, SPP_FOLLOWERS_SIZE);
     spp_store_abandon();
 }
 

@@ -14,6 +14,7 @@ typedef struct {
 /* Frames that a new node's parent's frame was last followed by: docs/file-format.md, column node_frame. */
 #define SPP_FOLLOWERS 16u
 #define SPP_FOLLOWER_LISTS 65536u
+#define SPP_FOLLOWERS_SIZE (SPP_FOLLOWER_LISTS * SPP_FOLLOWERS * sizeof(uint32_t)) /* 4 MiB */
 
 int spp_store_start(uint64_t start_ns);
 void spp_store_stop(void);

@@ -116,7 +116,8 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
 bool spp_os_signal_taken(void);
 /* Puts the old disposition back if ours is still there; pending signals are swallowed first. */
 void spp_os_signal_remove(void);
-/* Arms the clock on any thread of the process. -1 with errno: the thread is gone, or limits. */
+/* Arms the clock on any thread of the process; the trigger is disarmed (at first: perf_fd -1, all else 0). -1 with errno: the
+ * thread is gone, or limits. */
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie);
 /* Has `runs` of an armed trigger filled in, where the system can tell. */
 void spp_os_trigger_watch(spp_os_trigger *trigger);

@@ -64,8 +64,8 @@ def waits(pid):
     return all("(spprof" in stat or stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
 
 
-def serve(command, folder, port, ready, signum):
-    """Runs a server, asks it from several threads once it said `ready` twice, ends it by the signal. Its pid, those of workers
+def serve(command, folder, port, ready):
+    """Runs a server, asks it from several threads once it said `ready` twice, ends it by SIGTERM. Its pid, those of workers
     that answered often."""
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, bufsize=1)
     log, booted = [], 0
@@ -86,7 +86,7 @@ def serve(command, folder, port, ready, signum):
     for pid in {int(answer[2][2]) for answer in answers}:
         while not waits(pid):
             pass
-    server.send_signal(signum)
+    server.send_signal(signal.SIGTERM)
     code = server.wait(timeout=60)
     rest.join()
     assert code == 0, "".join(log)
@@ -117,7 +117,7 @@ def test_gunicorn_and_its_workers(tmp_path, mode):
     port = free_port()
     command = [sys.executable, "-m", "spprof", "run", "--mode", mode, "--rate", "2000", "--subprocesses", "-o", "p.spprof",
                "-m", "gunicorn", "--workers", "2", "--bind", f"127.0.0.1:{port}", "application:app"]  # fmt: skip
-    pid, workers = serve(command, tmp_path, port, "Booting worker", signal.SIGTERM)
+    pid, workers = serve(command, tmp_path, port, "Booting worker")
     for worker in workers:
         assert served(Profile.load(tmp_path / f"p.{worker}.spprof"), [["<module>"]]) > 0
     master = Profile.load(tmp_path / "p.spprof")
@@ -135,7 +135,7 @@ def test_uwsgi_and_its_workers(tmp_path, mode, signals):
     command = [sys.executable, "-c", "import pyuwsgi; pyuwsgi.run()", "--http-socket", f"127.0.0.1:{port}", "--master",
                "--processes", "2", "--threads", "3", "--enable-threads", "--die-on-term", "--wsgi", "application:first",
                "--pyargv", f"{mode} {signals}", "--disable-logging"]  # fmt: skip
-    pid, workers = serve(command, tmp_path, port, "spawned uWSGI worker", signal.SIGTERM)
+    pid, workers = serve(command, tmp_path, port, "spawned uWSGI worker")
     assert pid not in workers
     for worker in workers:
         profile = Profile.load(tmp_path / f"p.{worker}.spprof")

@@ -18,10 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
-from .__main__ import ROOT, clean, interpreters
+from .__main__ import ROOT, add_up, clean, interpreters
 
 LOG = ROOT / "build" / "torture" / "suite.jsonl"
 TIMEOUT = 1200
@@ -87,17 +86,6 @@ def once(python, tests, mode):
         return line
 
 
-def add_up():
-    runs, seconds, wrong = Counter(), Counter(), Counter()
-    for text in LOG.read_text().splitlines() if LOG.exists() else []:
-        line = json.loads(text)
-        runs[line["python"]] += 1
-        seconds[line["python"]] += line["seconds"]
-        wrong[line["python"]] += not line.get("good", True)  # older lines do not tell
-    for name, n in runs.items():
-        print(f"{name:6} {n:6} runs {seconds[name] / 60:8.1f} min {wrong[name]:4} with a problem")
-
-
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.torture.suite", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -109,7 +97,7 @@ def main():
     parser.add_argument("--sum", action="store_true", help="only add up the log")
     asked = parser.parse_args()
     if asked.sum:
-        return add_up()
+        return add_up(LOG)
     LOG.parent.mkdir(parents=True, exist_ok=True)
     wrong = 0
     for name, python in interpreters(asked.python).items():
@@ -125,22 +113,27 @@ def main():
                 sys.exit(f"suite: {module} does not run here even alone: exit {plain['status']}\n{plain['text'][-2000:]}")
             for mode in [asked.mode] if asked.mode else ["cpu", "wall"]:
                 line = once(python, tests, mode)
-                worse = set(line["failed"]) - set(plain["failed"])
-                good = line["whole"] and not worse and line["status"] in (plain["status"], 0)
-                good = good and line.get("passed", 0) >= plain.get("passed", 0)
+                worse = sorted(set(line["failed"]) - set(plain["failed"]))
+                problems = [f"failed only with spprof: {one}" for one in worse]
+                if not line["whole"]:
+                    problems.append(f"the profile is not whole: {line['report'].strip()[-200:]}")
+                if line["status"] not in (plain["status"], 0):
+                    problems.append(f"exit {line['status']}, alone {plain['status']}")
+                if line.get("passed", 0) < plain.get("passed", 0):
+                    problems.append(f"{line.get('passed', 0)} tests passed, alone {plain['passed']}")
+                good = not problems
                 passed += good and plain["status"] == 0
                 alike += good and plain["status"] != 0
                 wrong += not good
                 with LOG.open("a") as log:
-                    known = {"at": int(time.time()), "python": name, "module": module, "mode": mode, "good": good}
+                    known = {"at": int(time.time()), "python": name, "module": module, "mode": mode, "problems": problems}
                     log.write(json.dumps({**known, "plain": plain["status"], **line}) + "\n")
                 if asked.projects:
                     for how, one in ("alone", plain), (mode, line):
                         tally = f"{one.get('passed')} passed, {len(one['failed'])} failed, {one['seconds']} s"
                         print(f"{name} {module} {how}: {tally}", flush=True)
                 if not good:
-                    statuses = f"exit {line['status']}, alone {plain['status']}; failed only with spprof: {sorted(worse)}"
-                    print(f"WRONG  {name} {module} {mode}: {statuses}; {line['report'].strip()[-200:]}")
+                    print(f"WRONG  {name} {module} {mode}: {'; '.join(problems)}")
                     print(line["text"][-1500:], flush=True)
         print(f"{name}: {passed} runs passed with and without spprof, {alike} failed in both", flush=True)
     print(f"suite: {wrong} runs with a problem")

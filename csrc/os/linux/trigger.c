@@ -323,9 +323,6 @@ static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, u
 }
 
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
-    trigger->perf_fd = -1;
-    trigger->has_timer = 0;
-    trigger->runs = NULL;
     int failed = 0;
     if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
     if (clock == SPP_CLOCK_PERF_USER) failed |= arm_timer(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | REMAINDER_BIT);
