@@ -33,12 +33,16 @@ bool spp_capture_valid(const void *cookie) {
 }
 
 int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock clock) {
-    size_t stack = spp_cap.max_depth * sizeof(spp_frame);
-    size_t ids = (spp_cap.max_depth + 2u) * sizeof(uint32_t);
-    /* One block: two stacks of the handler, four paths of ids. Kept when the slot is used again. */
-    if (thread->now == NULL) {
+    uint32_t depth = spp_cap.max_depth;
+    size_t stack = depth * sizeof(spp_frame), ids = (depth + 2u) * sizeof(uint32_t);
+    /* One block: two stacks of the handler, four paths of ids. Kept when the slot is used again for stacks no deeper. */
+    if (thread->block_depth < depth) {
         uint8_t *block = spp_os_pages(2 * stack + 4 * ids);
         if (block == NULL) return -1;
+        spp_os_pages_free(thread->block, thread->block_bytes);
+        thread->block = block;
+        thread->block_bytes = 2 * stack + 4 * ids;
+        thread->block_depth = depth;
         thread->now = (spp_frame *)(void *)block;
         thread->prev = (spp_frame *)(void *)(block + stack);
         thread->path = (uint32_t *)(void *)(block + 2 * stack);

@@ -47,6 +47,9 @@ typedef struct spp_thread {
     spp_known known[SPP_KNOWN_CODES];
 
     /* the watch */
+    void *block; /* all its stacks, and how deep ones they have room for */
+    size_t block_bytes;
+    uint32_t block_depth;
     int32_t tid;
     uint32_t id; /* its number in the file */
     spp_os_trigger trigger;

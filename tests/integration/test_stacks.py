@@ -101,3 +101,34 @@ def test_a_whole_deep_stack_is_kept_when_asked_for(drive):
         if frames[-1].name == "burn":
             depths.add(sum(frame.name == "down" for frame in frames))
     assert depths == {1501}
+
+
+def test_a_run_may_keep_deeper_stacks_than_the_one_before(run_python, tmp_path):
+    ran = run_python("-c", f"""
+import spprof, sys, time
+sys.setrecursionlimit(5000)
+def even(n, end):
+    return odd(n - 1, end) if n else burn(end)
+def odd(n, end):
+    return even(n - 1, end)
+def burn(end):
+    while time.process_time() < end:
+        shallow()
+def shallow():
+    sum(range(100))
+for max_depth in (8, 8, 4096):  # the second frees what the first used
+    spprof.start(0.2, output_path={str(tmp_path / "out.spprof")!r}, max_depth=max_depth)
+    even(2000, time.process_time() + 0.3)
+    spprof.stop()
+print("null")
+""")  # fmt: skip
+    ends = {("burn",), ("burn", "shallow")}
+    deepest = 0
+    for frames in ran.profile.aggregate():
+        names = [frame.name for frame in frames if frame.name in ("even", "odd", "burn", "shallow")]
+        turns = [name for name in names if name in ("even", "odd")]
+        assert turns == [("even", "odd")[i % 2] for i in range(len(turns))], names
+        deepest = max(deepest, len(turns))
+        if len(turns) == 2001:
+            assert tuple(names[2001:]) in ends, names[1990:]
+    assert deepest == 2001
