@@ -60,14 +60,15 @@ class Oracle:
         if not main and root.name not in self.roots and not apart:
             return f"a thread's root is {root.qualname} ({root.file}:{root.line})"
         for i, frame in enumerate(frames):
-            problem = self._place(frame, i == len(frames) - 1)
+            below = frames[i + 1].name if i + 1 < len(frames) else None
+            problem = self._place(frame, below is None or below in self.anywhere)
             if problem is None and i:
                 problem = self._edge(frames[i - 1], frame)
             if problem:
                 return problem
         return None
 
-    def _place(self, frame, leaf):
+    def _place(self, frame, may_begin):
         if self.faults and frame.name == UNREADABLE:
             return None
         if not frame.name or not frame.file or frame.line < 0:
@@ -82,8 +83,9 @@ class Oracle:
         names = [name for name in lines if name == frame.qualname or name.rpartition(".")[2] == frame.qualname]
         if not names:
             return f"{frame.file} has no function {frame.qualname}"
-        # About to execute its first instruction, a frame stands at its `def`, or nowhere yet; a tracer is called from there.
-        if (leaf or self.traced) and (
+        # About to execute its first instruction, a frame stands at its `def`, or nowhere yet; tracers and signal handlers are
+        # called from there.
+        if (may_begin or self.traced) and (
             frame.line == 0 or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")
         ):
             return None

@@ -28,7 +28,7 @@ def main(units):
     threads = [threading.Thread(target=waits, args=(gate, results, units * 10)) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
-    with open(__file__) as file:  # the program still opens files
+    with open(__file__) as file:  # -> * (the program still opens files; 3.10's `open` asks for the encoding)
         first = file.readline()  # -> *
     gate.set()
     for thread in threads:

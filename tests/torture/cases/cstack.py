@@ -60,9 +60,18 @@ def small(results, i):
     results.append(through_c(8) + work(i))
 
 
+def smallest_stack():
+    """Sets the smallest size that this interpreter allows; gives the one before."""
+    for size in range(32768, 1 << 20, 4096):
+        try:
+            return threading.stack_size(size)
+        except ValueError:  # 3.14d asks for 100 KiB
+            continue
+
+
 def main(units):
     results = []
-    old = threading.stack_size(65536)
+    old = smallest_stack()
     for i in range(units * 10):
         thread = threading.Thread(target=small, args=(results, i))
         thread.start()
