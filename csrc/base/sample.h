@@ -6,6 +6,7 @@
 #ifndef SPPROF_BASE_SAMPLE_H
 #define SPPROF_BASE_SAMPLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The deepest stack that can be configured; a walk never goes further, whatever it reads. */
@@ -14,12 +15,19 @@
 
 /* One frame as captured: raw, unresolved, in one word, since cache lines are what a handler pays for. The upper 44 bits are
  * the address of the code object over 8 (user addresses have 47 bits); see resolve.h for when it may be read. The lower 20
- * are the byte offset of the instruction over 2, or SPP_NO_OFFSET: none yet, or beyond 2 MiB of bytecode. */
+ * are the byte offset of the instruction over 2, or SPP_NO_OFFSET: none yet, or beyond 2 MB of bytecode. */
 typedef uint64_t spp_frame;
 #define SPP_NO_OFFSET 0xFFFFFu
+/* A native frame in the same word: no code object has so large an offset. Its upper bits are the address over 8, and the lowest
+ * three the rest of it. Address 0 stands for what could not be paired. */
+#define SPP_NATIVE_BITS 0xFFFF0u
+#define SPP_NATIVE_UNPAIRED ((spp_frame)SPP_NATIVE_BITS)
 
 static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) { return (spp_frame)code >> 3 << 20 | half_offset; }
 static inline uintptr_t spp_frame_code(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3); }
+static inline spp_frame spp_frame_native(uintptr_t pc) { return (spp_frame)pc >> 3 << 20 | SPP_NATIVE_BITS | (pc & 7); }
+static inline bool spp_frame_is_native(spp_frame frame) { return (frame & 0xFFFF8u) == SPP_NATIVE_BITS; }
+static inline uintptr_t spp_frame_pc(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3 | (frame & 7)); }
 /* In bytes, or SPP_OFFSET_NONE. */
 #define SPP_OFFSET_NONE UINT32_MAX
 static inline uint32_t spp_frame_offset(spp_frame frame) {
@@ -27,11 +35,16 @@ static inline uint32_t spp_frame_offset(spp_frame frame) {
     return half == SPP_NO_OFFSET ? SPP_OFFSET_NONE : half * 2;
 }
 
+/* What a code of the file is. */
+typedef enum { SPP_CODE_PYTHON, SPP_CODE_NATIVE } spp_code_kind;
+
 /* Marks on a sample. */
 enum {
     SPP_SAMPLE_TRUNCATED = 1, /* deeper than the configured depth: the root part is missing */
     SPP_SAMPLE_KERNEL = 2,    /* weight of time spent in the kernel (clock user+timer) */
     SPP_SAMPLE_STANDING = 4,  /* taken from outside, of a thread that stood still (wall mode) */
+    SPP_SAMPLE_GAP = 8,       /* native frames are missing: code without unwind information was crossed, or ended the walk */
+    SPP_SAMPLE_UNPAIRED = 16, /* native frames were left out: they did not fit the Python frames */
 };
 
 #endif

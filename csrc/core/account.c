@@ -7,7 +7,7 @@
 #include "core/write.h"
 
 typedef struct {
-    uint64_t taken, repeated, truncated, cpu, losses[SPP_LOSS_COUNT];
+    uint64_t taken, repeated, truncated, unpaired, gaps, losses[SPP_LOSS_COUNT];
     uint32_t threads;
 } sums;
 
@@ -17,6 +17,8 @@ static void add_thread(const spp_thread *t, sums *s) {
     s->taken += taken > unstored ? taken - unstored : 0;
     s->repeated += t->repeated;
     s->truncated += t->truncated;
+    s->unpaired += t->unpaired;
+    s->gaps += t->gaps;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] += t->losses[i];
 }
 
@@ -27,6 +29,8 @@ void spp_account_end(spp_thread *t) {
     spp_now.ended_taken += s.taken;
     spp_now.ended_repeated += s.repeated;
     spp_now.ended_truncated += s.truncated;
+    spp_now.ended_unpaired += s.unpaired;
+    spp_now.ended_gaps += s.gaps;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) spp_now.ended_losses[i] += s.losses[i];
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0 || cpu < t->cpu_start) {
         cpu = t->given_ns;
@@ -52,6 +56,8 @@ static void sum_up(sums *s) {
     s->taken = spp_now.ended_taken;
     s->repeated = spp_now.ended_repeated;
     s->truncated = spp_now.ended_truncated;
+    s->unpaired = spp_now.ended_unpaired;
+    s->gaps = spp_now.ended_gaps;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] = spp_now.ended_losses[i];
     uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
     for (uint32_t i = 0; i < used; i++) {
@@ -88,6 +94,10 @@ void spp_run_account(spp_bytes *to) {
     say(to, "\"%s\":%llu,", "validation_drops", invalid);
     say(to, "\"%s\":%llu,", "overruns", s.losses[SPP_LOSS_overrun]);
     say(to, "\"%s\":%llu,", "truncated", s.truncated);
+    if (spp_cap.native != SPP_NATIVE_OFF) {
+        say(to, "\"%s\":%llu,", "native_unpaired", s.unpaired);
+        say(to, "\"%s\":%llu,", "native_gaps", s.gaps);
+    }
     say(to, "\"%s\":%llu,", "threads", s.threads);
     say(to, "\"%s\":%llu,", "wall_ns", end - spp_now.start_ns);
     say(to, "\"%s\":%llu,", "cpu_ns", spp_now.cpu_ns ? spp_now.cpu_ns : spp_os_process_cpu_ns() - spp_now.start_process_cpu);

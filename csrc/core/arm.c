@@ -256,7 +256,7 @@ void spp_watch_rearm(void) {
 
 void spp_watch_care(void) {
     enum { BATCH = 64 };
-    uintptr_t sps[BATCH], ends[BATCH];
+    uintptr_t sps[BATCH], lows[BATCH], ends[BATCH];
     spp_thread *who[BATCH];
     size_t n = 0;
     uint32_t used = spp_threads_used;
@@ -272,8 +272,11 @@ void spp_watch_care(void) {
         }
         care_silent(t);
     }
-    if (n > 0 && spp_os_region_ends(sps, ends, n) == 0) {
-        for (size_t i = 0; i < n; i++) atomic_store(&who[i]->stack_end, ends[i]);
+    if (n > 0 && spp_os_regions(sps, lows, ends, n) == 0) {
+        for (size_t i = 0; i < n; i++) {
+            atomic_store(&who[i]->stack_low, lows[i]);
+            atomic_store(&who[i]->stack_end, ends[i]);
+        }
     }
 }
 

@@ -18,6 +18,9 @@ typedef struct {
     const void *header; /* a JSON object with at least one key; start_ns is added */
     size_t header_n;
     bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
+    int native;    /* spp_native_mode */
+    bool native_full;
+    uintptr_t evaluator; /* address of _PyEval_EvalFrameDefault */
 } spp_options;
 
 /* Where thread states come from (module/tstate.c). Both without the GIL. */

@@ -33,7 +33,7 @@ bool spp_capture_valid(const void *cookie) {
 }
 
 int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock clock) {
-    uint32_t depth = spp_cap.max_depth;
+    uint32_t depth = spp_cap.max_depth + (spp_cap.native != SPP_NATIVE_OFF ? SPP_NATIVE_MAX : 0);
     size_t stack = depth * sizeof(spp_frame), ids = (depth + 2u) * sizeof(uint32_t);
     /* One block: two stacks of the handler, four paths of ids. Kept when the slot is used again for stacks no deeper. */
     if (thread->block_depth < depth) {
@@ -51,6 +51,10 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
         thread->stood_path = (uint32_t *)(void *)(block + 2 * stack + 3 * ids);
     }
     if (spp_queue_make(&thread->queue) != 0) return -1;
+    if (spp_cap.native != SPP_NATIVE_OFF && thread->native == NULL) {
+        thread->native = spp_os_pages(sizeof *thread->native);
+        if (thread->native == NULL) return -1;
+    }
     thread->tid = tid;
     thread->trigger = (spp_os_trigger){.perf_fd = -1};
     thread->id = id;
@@ -69,12 +73,12 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->ahead_ns = 0;
     thread->random = (thread->last_ns ^ ((uint64_t)(uint32_t)tid << 32)) * 0x9E3779B97F4A7C15u | 1u;
     memset(thread->known, 0, sizeof thread->known);
-    thread->ticks = thread->taken = thread->truncated = 0;
+    thread->ticks = thread->taken = thread->truncated = thread->unpaired = thread->gaps = 0;
     thread->stood = thread->repeated = 0;
     thread->watched_cpu = thread->cpu_start;
     thread->watched_ticks = 0;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) thread->losses[i] = 0;
-    thread->tstate = thread->stack_sp = thread->stack_end = 0;
+    thread->tstate = thread->stack_sp = thread->stack_low = thread->stack_end = 0;
     thread->stands = false;
     thread->look_ns = thread->written_ns = thread->last_ns;
     thread->look_cpu = thread->cpu_start;
@@ -248,10 +252,20 @@ static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64
     if (spp_rare(walk.stack_end == 0)) {
         atomic_store_explicit(&t->stack_sp, context->sp, memory_order_relaxed);
     }
-    enum spp_loss loss = spp_frames_own(&walk);
+    enum spp_loss loss;
+    if (spp_rare(spp_cap.native != SPP_NATIVE_OFF)) {
+        uintptr_t low = atomic_load_explicit(&t->stack_low, memory_order_relaxed);
+        loss = spp_frames_native_own(t->native, &walk, context, low, spp_cap.native);
+    } else {
+        loss = spp_frames_own(&walk);
+    }
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     if (!push(t, &walk, now, weight, marks)) return SPP_LOSS_queue_full;
-    if (walk.marks & SPP_SAMPLE_TRUNCATED) BUMP(t->truncated, 1);
+    if (spp_rare(walk.marks != 0)) {
+        if (walk.marks & SPP_SAMPLE_TRUNCATED) BUMP(t->truncated, 1);
+        if (walk.marks & SPP_SAMPLE_UNPAIRED) BUMP(t->unpaired, 1);
+        if (walk.marks & SPP_SAMPLE_GAP) BUMP(t->gaps, 1);
+    }
     return SPP_LOSS_NONE;
 }
 

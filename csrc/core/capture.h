@@ -8,6 +8,7 @@
 #include "base/counters.h"
 #include "base/sample.h"
 #include "core/frames.h"
+#include "core/frames_native.h"
 #include "core/queue.h"
 #include "os/os.h"
 
@@ -32,7 +33,7 @@ typedef struct spp_thread {
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
     _Atomic uint64_t ticks, taken;
     _Atomic uintptr_t tstate;    /* as last seen by the handler */
-    _Atomic uintptr_t stack_end; /* filled in by the watch */
+    _Atomic uintptr_t stack_end; /* filled in by the watch; from stack_low to there all is mapped */
     uint32_t group_ticks;        /* ticks of this group so far, missed ones too */
     uint32_t in_user;            /* clock perf-user: looks in a row that met no system call ... */
 
@@ -40,14 +41,16 @@ typedef struct spp_thread {
     uint32_t patience;  /* ... and after how many the remainder goes to what runs */
     uint64_t group_cpu; /* CPU clock when this group began */
     uint64_t random;
-    _Atomic uint64_t truncated;
+    _Atomic uint64_t truncated, unpaired, gaps;
     _Atomic uint64_t losses[SPP_LOSS_COUNT]; /* by anyone: read-modify-write */
     _Atomic uintptr_t stack_sp;              /* where the stack was first seen */
+    _Atomic uintptr_t stack_low;
+    spp_native_room *native; /* NULL: no native frames */
 
     spp_known known[SPP_KNOWN_CODES];
 
     /* the watch */
-    void *block; /* all its stacks, and how deep ones they have room for */
+    void *block; /* of all its stacks, and for how deep ones it was made */
     size_t block_bytes;
     uint32_t block_depth;
     int32_t tid;
@@ -85,7 +88,9 @@ typedef struct spp_thread {
 typedef struct {
     _Atomic uint32_t active; /* 0: every tick is ignored; 1: sampling; 2: paused */
     _Atomic uint32_t epoch;  /* how many code objects died */
-    uint32_t max_depth;
+    uint32_t max_depth;      /* of Python frames */
+    spp_native_mode native;
+    bool native_full; /* CPython's own functions are kept too */
     uint64_t interval_ns;
     uint32_t group;                  /* ticks that share a period */
     uintptr_t (*thread_state)(void); /* of the calling thread; async-signal-safe */

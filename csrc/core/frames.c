@@ -116,7 +116,7 @@ INLINE enum spp_loss add_frame(spp_walk *w, copies *c, uintptr_t frame, bool sus
     if (spp_rare(!check_code(w, c, code, suspect, &bytes))) return SPP_LOSS_bad_code;
     uint32_t offset = instruction_offset(c, frame, code);
     if (spp_rare(offset != SPP_OFFSET_NONE && offset >= bytes)) return SPP_LOSS_bad_offset;
-    w->out[w->depth++] = spp_frame_make(code, offset / 2 < SPP_NO_OFFSET ? offset / 2 : SPP_NO_OFFSET);
+    w->out[w->depth++] = spp_frame_make(code, offset / 2 < SPP_NATIVE_BITS ? offset / 2 : SPP_NO_OFFSET);
     return SPP_LOSS_NONE;
 }
 
@@ -182,8 +182,16 @@ INLINE bool is_newest(spp_walk *w, copies *c, uintptr_t frame) {
     return cached != 0 && frame == cached + SPP_L_CHUNK_DATA;
 }
 
+/* While the stack's end is not known: near enough, and readable. */
+INLINE bool near_stack(spp_walk *w, copies *c, uintptr_t at, size_t n) { return at - w->sp < (64u << 20) && there(c, at, n); }
+
+/* 3.15: the entry frame below all others, in the thread state. */
+INLINE bool is_base(spp_walk *w, copies *c, uintptr_t frame) {
+    return SPP_L_TS_BASE_FRAME >= 0 && frame == word(c, w->tstate + (uintptr_t)SPP_L_TS_BASE_FRAME);
+}
+
 INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame) {
-    if (SPP_L_TS_BASE_FRAME >= 0 && frame == word(c, w->tstate + (uintptr_t)SPP_L_TS_BASE_FRAME)) return true;
+    if (is_base(w, c, frame)) return true;
     if (c != NULL) { /* a standing thread is consistent: what the frame says of itself is true */
         if (!there(c, frame, SPP_L_FRAME_SIZE)) return false;
         uint8_t owner = byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER);
@@ -191,8 +199,7 @@ INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame) {
     }
     if (frame < w->sp) return false;
     if (w->stack_end != 0) return frame < w->stack_end;
-    /* The stack's end is not known yet: near enough, and readable, and the caller checks what it says of itself. */
-    return frame - w->sp < (64u << 20) && there(c, frame, SPP_L_FRAME_SIZE);
+    return near_stack(w, c, frame, SPP_L_FRAME_SIZE); /* and the caller checks what it says of itself */
 }
 
 /* Rule (b): what an entry frame says of itself. */
@@ -246,7 +253,31 @@ INLINE bool reached_root(const chunk *k, copies *c) {
     return word(c, k->at + SPP_L_CHUNK_PREVIOUS) == 0 && k->lowest == k->low + 8u;
 }
 
-INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c) {
+INLINE void add_anchor(spp_walk *w, uintptr_t at) {
+    if (w->anchors_n < w->anchors_max) w->anchors[w->anchors_n++] = (spp_anchor){at, w->depth};
+}
+
+#if SPP_L_FRAME_IS_ENTRY >= 0
+/* 3.11: each evaluator has a cframe on the C stack, which names the newest of its frames; the oldest says that it is an entry.
+ * From those newest frames to the cframes, 0 where there is none. Only the newest cframe may be without frames: its evaluator
+ * has not made an entry of its frame yet. */
+INLINE void place_anchors(spp_walk *w, copies *c) {
+    uintptr_t at = word(c, w->tstate + SPP_L_TS_FRAME), low = w->sp;
+    for (uint32_t i = 0; i < w->anchors_n; i++) {
+        uintptr_t newest = w->anchors[i].at;
+        w->anchors[i].at = 0;
+        for (uint32_t tries = i == 0 ? 2 : 1; tries > 0 && w->anchors[i].at == 0; tries--) {
+            bool on_stack = at >= low && (at & 7) == 0 && (w->stack_end != 0 ? at < w->stack_end : near_stack(w, c, at, 24));
+            if (!on_stack) break;
+            if (word(c, at + SPP_L_CFRAME_CURRENT) == newest) w->anchors[i].at = at;
+            low = at + 1;
+            at = word(c, at + SPP_L_CFRAME_PREVIOUS);
+        }
+    }
+}
+#endif
+
+INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
     enum spp_loss loss = SPP_LOSS_NONE;
     uintptr_t frame = first_frame(w, c, &loss);
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
@@ -255,10 +286,13 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c) {
     if (newest != 0) enter_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
     bool trusted = false; /* this frame was reached from a Python frame that held */
     uint32_t steps = 0;
+#if SPP_L_FRAME_IS_ENTRY >= 0
+    uintptr_t newest_of_segment = 0;
+#endif
     while (frame != 0) {
         if (w->depth == w->max || steps++ == 4 * SPP_DEPTH_MAX) {
             w->marks |= SPP_SAMPLE_TRUNCATED;
-            return SPP_LOSS_NONE;
+            break;
         }
         if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
         bool python = true;
@@ -279,39 +313,60 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c) {
             loss = add_frame(w, c, frame, SPP_L_CHAIN == 2 && w->depth < 2);
             if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
         }
+#if SPP_L_FRAME_IS_ENTRY >= 0
+        if (newest_of_segment == 0) newest_of_segment = frame;
+        if (anchored && byte(c, frame + SPP_L_FRAME_IS_ENTRY)) {
+            add_anchor(w, newest_of_segment);
+            newest_of_segment = 0;
+        }
+#else
+        if (anchored && !python && !is_base(w, c, frame)) add_anchor(w, frame);
+#endif
         trusted = python;
         frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
     }
-    if (!reached_root(&k, c)) w->marks |= SPP_SAMPLE_TRUNCATED;
+    if (frame == 0 && !reached_root(&k, c)) w->marks |= SPP_SAMPLE_TRUNCATED;
+#if SPP_L_FRAME_IS_ENTRY >= 0
+    if (anchored) place_anchors(w, c);
+#endif
     return SPP_LOSS_NONE;
 }
 
 #endif
 
-INLINE enum spp_loss walk_frames(spp_walk *walk, copies *c) {
+INLINE enum spp_loss walk_frames(spp_walk *walk, copies *c, bool anchored) {
     spp_walk w = *walk; /* in registers: what is written to `out` cannot change it */
     enum spp_loss loss = SPP_LOSS_NONE;
     w.depth = 0;
     w.marks = 0;
+    w.anchors_n = 0;
     if (w.tstate != 0) {
 #if SPP_L_CHAIN == 1
+        (void)anchored;
         loss = walk_objects(&w, c);
 #else
-        loss = walk_chunks(&w, c);
+        loss = walk_chunks(&w, c, anchored);
 #endif
     }
     walk->depth = w.depth;
     walk->marks = w.marks;
+    walk->anchors_n = w.anchors_n;
     return loss;
 }
 
-SPP_HOT enum spp_loss spp_frames_own(spp_walk *walk) { return walk_frames(walk, NULL); }
+SPP_HOT enum spp_loss spp_frames_own(spp_walk *walk) { return walk_frames(walk, NULL, false); }
 
-enum spp_loss spp_frames_other(spp_walk *walk) {
+SPP_HOT enum spp_loss spp_frames_own_anchored(spp_walk *walk) { return walk_frames(walk, NULL, true); }
+
+static enum spp_loss walk_other(spp_walk *walk, bool anchored) {
     static _Thread_local copies c; /* the sampler thread's; 64 KiB is too much for its stack */
     memset(c.page, 0, sizeof c.page);
     c.next = 0;
     c.failed = false;
-    enum spp_loss loss = walk_frames(walk, &c);
+    enum spp_loss loss = walk_frames(walk, &c, anchored);
     return loss == SPP_LOSS_NONE && c.failed ? SPP_LOSS_bad_frame : loss;
 }
+
+enum spp_loss spp_frames_other(spp_walk *walk) { return walk_other(walk, false); }
+
+enum spp_loss spp_frames_other_anchored(spp_walk *walk) { return walk_other(walk, true); }

@@ -28,6 +28,12 @@ typedef struct {
     uint32_t bytes; /* of its instructions */
 } spp_known;
 
+/* Where Python frames meet native ones: an entry frame (3.11: the evaluator's cframe) lies in the C frame of its evaluator. */
+typedef struct {
+    uintptr_t at;
+    uint32_t depth; /* frames [depth of the anchor before, depth) are what that evaluator runs */
+} spp_anchor;
+
 typedef struct {
     uintptr_t tstate;
     uintptr_t sp;        /* lowest address of the C stack in use */
@@ -36,13 +42,19 @@ typedef struct {
     spp_known *known; /* SPP_KNOWN_CODES of them; NULL: check every time */
     spp_frame *out;
     uint32_t max;
+    spp_anchor *anchors; /* spp_frames_anchored: room for anchors_max */
+    uint32_t anchors_max;
     /* results */
     uint32_t depth;
     uint32_t marks; /* SPP_SAMPLE_TRUNCATED */
+    uint32_t anchors_n;
 } spp_walk;
 
 /* Fills out[0 .. depth). Returns SPP_LOSS_NONE or the check that failed. tstate 0: depth 0. */
 enum spp_loss spp_frames_own(spp_walk *walk);
 enum spp_loss spp_frames_other(spp_walk *walk);
+/* The same, and fills anchors[0 .. anchors_n). None before 3.11. */
+enum spp_loss spp_frames_own_anchored(spp_walk *walk);
+enum spp_loss spp_frames_other_anchored(spp_walk *walk);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sample.h"
 #include "core/store.h"
 #include "core/write.h"
 #include "os/os.h"
@@ -74,6 +75,10 @@ static int settle_definitions(spp_profile *p, const size_t *was, size_t strings_
         bytes += c[SPP_COL_STRING_LEN].at[i];
     }
     if (bytes != p->strings.n) return -1;
+    if (c[SPP_COL_CODE_KIND].n != c[SPP_COL_CODE_NAME].n) return -1;
+    for (size_t i = was[SPP_COL_CODE_KIND]; i < c[SPP_COL_CODE_KIND].n; i++) {
+        if (c[SPP_COL_CODE_KIND].at[i] > SPP_CODE_NATIVE) return -1;
+    }
     for (int k = SPP_COL_CODE_NAME; k <= SPP_COL_CODE_LINE; k++) {
         if (c[k].n != c[SPP_COL_CODE_NAME].n) return -1;
         for (size_t i = was[k]; i < c[k].n; i++) {
@@ -142,7 +147,7 @@ static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
 
 static int settle_samples(spp_profile *p, size_t was) {
     spp_vec64 *c = p->columns;
-    for (int k = SPP_COL_THREAD; k < SPP_COLS; k++) {
+    for (int k = SPP_COL_THREAD; k <= SPP_COL_FLAGS; k++) {
         if (c[k].n != c[SPP_COL_THREAD].n) return -1;
     }
     uint64_t nodes = c[SPP_COL_NODE_PARENT].n;
@@ -165,6 +170,12 @@ static int settle_samples(spp_profile *p, size_t was) {
     return 0;
 }
 
+static int add_zeros(spp_vec64 *column, size_t up_to) {
+    if (up_to < column->n || spp_vec64_room(column, up_to - column->n) != 0) return -1;
+    while (column->n < up_to) column->at[column->n++] = 0;
+    return 0;
+}
+
 /* One S block. On failure all columns are as before it, and reading ends. */
 static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
     size_t was[SPP_COLS], strings_was = p->strings.n;
@@ -172,7 +183,11 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
     spp_vec64 text = {0};
     for (int k = 0; k < SPP_COLS; k++) was[k] = p->columns[k].n;
     for (int k = 0; k < SPP_COLS && !failed; k++) {
-        failed = get_column(&in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
+        if (k == SPP_COL_CODE_KIND && in.at == in.end) {
+            failed = add_zeros(&p->columns[k], p->columns[SPP_COL_CODE_NAME].n);
+        } else {
+            failed = get_column(&in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
+        }
     }
     failed = failed || spp_bytes_room(&p->strings, text.n + 1) != 0;
     for (size_t i = 0; i < text.n && !failed; i++) {

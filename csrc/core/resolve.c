@@ -2,10 +2,12 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
+#include "core/native.h"
 #include "core/resolve_code.h"
 
 /* Distinct names or frames kept for recognition. Beyond it everything known is forgotten and gets new ids when it comes
@@ -34,6 +36,8 @@ static uint32_t strings_n, codes_n, frames_n;
 static spp_resolved out;
 static spp_code scratch;
 static uint32_t unreadable_code = SPP_MAP_NONE;
+static spp_map native_frames; /* by address */
+static uint64_t sampled_ns;   /* when the frames were sampled that are being resolved */
 
 /* ---- interning */
 
@@ -48,15 +52,16 @@ static uint32_t string_id(const spp_bytes *text) {
     return strings_n++;
 }
 
-static uint32_t code_id(const spp_code *code) {
+static uint32_t code_id(const spp_code *code, spp_code_kind kind) {
     uint64_t name = string_id(&code->name), qualname = string_id(&code->qualname), file = string_id(&code->file);
-    uint64_t a = name << 32 | qualname, b = file << 32 | (uint32_t)code->first_line;
+    uint64_t a = name << 32 | qualname, b = file << 32 | (uint32_t)code->first_line | (uint64_t)kind << 31;
     uint32_t id = spp_map_get(&codes, a, b);
     if (id != SPP_MAP_NONE) return id;
     spp_vec64_push(&out.code_name, name);
     spp_vec64_push(&out.code_qualname, qualname);
     spp_vec64_push(&out.code_file, file);
     spp_vec64_push(&out.code_line, code->first_line > 0 ? (uint64_t)code->first_line : 0);
+    spp_vec64_push(&out.code_kind, kind);
     spp_map_add(&codes, a, b, codes_n);
     return codes_n++;
 }
@@ -108,6 +113,7 @@ static void forget_everything(void) {
     spp_map_free(&strings);
     spp_map_free(&codes);
     spp_map_free(&frames);
+    spp_map_free(&native_frames);
 }
 
 static uint32_t new_live(void) {
@@ -142,7 +148,7 @@ static uint32_t adopt(uintptr_t address) {
     live_code *code = &live[index];
     memset(code, 0, sizeof *code);
     code->hidden = is_hidden(&scratch);
-    code->code_id = code->hidden ? 0 : code_id(&scratch);
+    code->code_id = code->hidden ? 0 : code_id(&scratch, SPP_CODE_PYTHON);
     code->first_line = scratch.first_line;
     code->lines = malloc(scratch.lines.n ? scratch.lines.n : 1);
     if (code->lines != NULL && scratch.lines.n != 0) {
@@ -185,12 +191,71 @@ static uint32_t unreadable_frame(void) {
         spp_bytes_append(&scratch.name, text, sizeof text - 1);
         spp_bytes_append(&scratch.qualname, text, sizeof text - 1);
         scratch.first_line = 0;
-        unreadable_code = code_id(&scratch);
+        unreadable_code = code_id(&scratch, SPP_CODE_PYTHON);
     }
     return frame_id(unreadable_code, 0, (spp_place){0, 0, -1, -1});
 }
 
-static uint32_t resolve_frame(uintptr_t address, uint32_t offset) {
+/* Without what compilers add to copies and parts of a function: f.isra.0, f.constprop.1, f.cold. */
+static void set_function(spp_bytes *to, const char *name) {
+    const char *dot = name[0] == '[' ? NULL : strchr(name, '.');
+    to->n = 0;
+    spp_bytes_append(to, name, dot != NULL && dot != name ? (size_t)(dot - name) : strlen(name));
+}
+
+/* CPython's own, which stand between a caller and what it calls: seed of the merge, "functions starting with Py or _Py". Without
+ * symbols they cannot be told from the rest of the interpreter. */
+static bool is_plumbing(const spp_native_place *place) {
+    if (!place->python || spp_cap.native_full) return false;
+    return place->function == NULL || strncmp(place->function, "Py", 2) == 0 || strncmp(place->function, "_Py", 3) == 0;
+}
+
+#define NOWHERE 1 /* an address that no object holds */
+
+static uint32_t name_native(uintptr_t pc) {
+    spp_native_place place = {.file = ""};
+    char text[64];
+    if (pc == 0) {
+        place.function = "[native unpaired]";
+    } else if (!spp_native_place_of(pc, &place)) {
+        place.function = "[unknown]"; /* code that some program made: a JIT's, a trampoline */
+    } else if (is_plumbing(&place)) {
+        return HIDDEN;
+    }
+    if (place.function == NULL) {
+        const char *name = strrchr(place.file, '/');
+        snprintf(text, sizeof text, "[%.32s+0x%llx]", name != NULL ? name + 1 : place.file, (unsigned long long)place.at);
+        place.function = text;
+        place.start = place.at;
+    }
+    set_function(&scratch.name, place.function);
+    set_function(&scratch.qualname, place.function);
+    scratch.file.n = 0;
+    spp_bytes_append(&scratch.file, place.file, strlen(place.file));
+    scratch.first_line = place.start <= INT32_MAX ? (int32_t)place.start : 0;
+    uint32_t code = code_id(&scratch, SPP_CODE_NATIVE);
+    int32_t at = place.at <= INT32_MAX ? (int32_t)place.at : 0;
+    return frame_id(code, scratch.first_line, (spp_place){at, at, -1, -1});
+}
+
+static uint32_t resolve_native(uintptr_t pc) {
+    if (spp_native_doubtful(pc, sampled_ns)) return name_native(NOWHERE);
+    uint32_t id = spp_map_get(&native_frames, pc, 0);
+    if (id != SPP_MAP_NONE) return id - 1;
+    id = name_native(pc);
+    (void)spp_map_add(&native_frames, pc, 0, id + 1); /* HIDDEN becomes 0; no memory: named again next time */
+    return id;
+}
+
+void spp_resolve_forget_native(void) {
+    atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* equal addresses are no equal frames any more */
+    spp_map_free(&native_frames);
+}
+
+static uint32_t resolve_frame(spp_frame frame) {
+    if (spp_frame_is_native(frame)) return resolve_native(spp_frame_pc(frame));
+    uintptr_t address = spp_frame_code(frame);
+    uint32_t offset = spp_frame_offset(frame);
     uint32_t index = spp_map_get(&live_of_address, address, 0);
     if (index == SPP_MAP_NONE) index = adopt(address);
     if (index == SPP_MAP_NONE) return unreadable_frame();
@@ -240,18 +305,19 @@ void spp_resolve_flush(spp_thread *t) {
     t->repeats = 0;
 }
 
-void spp_resolve_queue(spp_thread *thread) {
+static void resolve_until(spp_thread *thread, uint64_t end_ns) {
     spp_queue *queue = &thread->queue;
     if (queue->words == NULL) return;
     uint64_t ready = spp_queue_ready(queue);
     if (ready >= SPP_RECORD_WORDS) spp_resolve_flush(thread); /* it stood before it ran again and took these */
-    while (ready >= SPP_RECORD_WORDS) {
+    while (ready >= SPP_RECORD_WORDS && spp_queue_peek(queue, 0) < end_ns) {
         uint64_t word = spp_queue_peek(queue, 2);
         uint32_t depth = (uint32_t)(word & 0xFFFF), marks = (uint32_t)(word >> 16 & 0xFFFF);
         uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), count = (uint32_t)(word >> 48);
+        sampled_ns = spp_queue_peek(queue, 0);
         for (uint32_t i = 0; i < fresh; i++) {
             spp_frame frame = spp_queue_peek(queue, SPP_RECORD_WORDS + i);
-            thread->path[depth - fresh + i] = resolve_frame(spp_frame_code(frame), spp_frame_offset(frame));
+            thread->path[depth - fresh + i] = resolve_frame(frame);
         }
         if (emit(thread, thread->path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), marks, count) != 0) {
             lose(thread, count);
@@ -261,11 +327,14 @@ void spp_resolve_queue(spp_thread *thread) {
     }
 }
 
+void spp_resolve_queue(spp_thread *thread) { resolve_until(thread, UINT64_MAX); }
+
 void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
     spp_resolve_queue(thread); /* what the handler took before comes before */
+    sampled_ns = thread->look_ns;
     for (uint32_t i = 0; i < walk->depth; i++) {
         spp_frame frame = walk->out[walk->depth - 1 - i];
-        thread->stood_path[i] = resolve_frame(spp_frame_code(frame), spp_frame_offset(frame));
+        thread->stood_path[i] = resolve_frame(frame);
     }
     thread->stood_depth = walk->depth;
     thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;
@@ -274,6 +343,12 @@ void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
 void spp_resolve_queues(void) {
     uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
     for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
+}
+
+void spp_resolve_sure(void) {
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    uint64_t end_ns = atomic_load(&spp_native_sure_ns);
+    for (uint32_t i = 0; i < used; i++) resolve_until(&spp_threads[i], end_ns);
 }
 
 void spp_resolve_death(uintptr_t code) {
@@ -300,16 +375,16 @@ int spp_resolve_start(void) {
 void spp_resolve_stop(void) { forget_everything(); }
 
 void spp_resolved_clear(spp_resolved *r) {
-    spp_vec64 *all[] = {&r->string_len, &r->code_name,      &r->code_qualname, &r->code_file,     &r->code_line, &r->frame_code,
-                        &r->frame_line, &r->frame_end_line, &r->frame_col,     &r->frame_end_col, &r->samples};
+    spp_vec64 *all[] = {&r->string_len, &r->code_name,  &r->code_qualname,  &r->code_file, &r->code_line,     &r->code_kind,
+                        &r->frame_code, &r->frame_line, &r->frame_end_line, &r->frame_col, &r->frame_end_col, &r->samples};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->n = 0;
     r->string_bytes.n = 0;
     r->sample_count = 0;
 }
 
 void spp_resolved_free(spp_resolved *r) {
-    spp_vec64 *all[] = {&r->string_len, &r->code_name,      &r->code_qualname, &r->code_file,     &r->code_line, &r->frame_code,
-                        &r->frame_line, &r->frame_end_line, &r->frame_col,     &r->frame_end_col, &r->samples};
+    spp_vec64 *all[] = {&r->string_len, &r->code_name,  &r->code_qualname,  &r->code_file, &r->code_line,     &r->code_kind,
+                        &r->frame_code, &r->frame_line, &r->frame_end_line, &r->frame_col, &r->frame_end_col, &r->samples};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) spp_vec64_free(all[i]);
     spp_bytes_free(&r->string_bytes);
     r->sample_count = 0;

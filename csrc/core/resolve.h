@@ -13,7 +13,7 @@
 typedef struct {
     spp_vec64 string_len;
     spp_bytes string_bytes;
-    spp_vec64 code_name, code_qualname, code_file, code_line;
+    spp_vec64 code_name, code_qualname, code_file, code_line, code_kind;
     spp_vec64 frame_code, frame_line, frame_end_line, frame_col, frame_end_col; /* as in the file */
     /* samples: slot | marks << 16 | count << 32 (one word); time ns; weight ns; depth; then frame ids, root first */
     spp_vec64 samples;
@@ -25,13 +25,16 @@ uint64_t spp_zigzag(int64_t x);
 
 int spp_resolve_start(void);
 void spp_resolve_stop(void);
-/* Everything in one thread's queue; in all queues. */
+/* Everything in one thread's queue; in all queues; in all queues what has sure names (native.h), the rest a little later. */
 void spp_resolve_queue(spp_thread *thread);
 void spp_resolve_queues(void);
+void spp_resolve_sure(void);
 /* Keeps a stack walked from outside as the thread's standing stack. */
 void spp_resolve_stood(spp_thread *thread, const spp_walk *walk);
 /* The ticks of the standing stack so far, and the time off the CPU. */
 void spp_resolve_flush(spp_thread *thread);
+/* Objects came or went: addresses of native frames may mean something else from now on. */
+void spp_resolve_forget_native(void);
 /* A code object is about to die: drain all, forget it. */
 void spp_resolve_death(uintptr_t code);
 /* Exchanges what was collected for an empty one. */

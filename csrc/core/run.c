@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/native.h"
 #include "core/resolve.h"
 #include "core/run.h"
 #include "core/store.h"
@@ -25,7 +26,7 @@ static spp_columns columns;
 static void drain(void) {
     spp_bytes threads = {0};
     spp_os_lock();
-    spp_resolve_queues();
+    spp_resolve_sure();
     spp_resolve_swap(&resolved);
     threads = spp_now.thread_text;
     memset(&spp_now.thread_text, 0, sizeof spp_now.thread_text);
@@ -59,6 +60,7 @@ static void write_account(void) {
 static void finish(const char *reason) {
     char text[96];
     atomic_store(&spp_cap.active, 0);
+    spp_native_look();
     spp_watch_disarm_all();
     spp_now.stop_ns = spp_os_now_ns();
     spp_account_unseen();
@@ -113,6 +115,7 @@ static void drain_body(void *unused) {
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         pause_or_resume();
         if (spp_os_signal_taken()) spp_watch_rearm();
+        spp_native_look();
         bool due = now - written >= WRITE_NS;
         if (due || rung || threads != count || threads == 0) spp_watch_scan(false);
         count = threads;
@@ -122,7 +125,7 @@ static void drain_body(void *unused) {
             written = now;
         } else if (rung) { /* a queue is half full, say; small blocks take more room, so none is written yet */
             spp_os_lock();
-            spp_resolve_queues();
+            spp_resolve_sure();
             spp_os_unlock();
         }
         if (now - accounted >= ACCOUNT_NS) {
@@ -154,6 +157,7 @@ static void in_child(void) {
     }
     spp_write_abandon();
     spp_store_abandon();
+    spp_native_abandon();
     memset(&resolved, 0, sizeof resolved);
     memset(&columns, 0, sizeof columns);
     spp_now.drain = spp_now.sampler = NULL;
@@ -179,6 +183,8 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     spp_now.states = *states;
     uint64_t rate = 1000000000u / o->interval_ns;
     spp_cap.max_depth = o->max_depth;
+    spp_cap.native = (spp_native_mode)o->native;
+    spp_cap.native_full = o->native_full;
     spp_cap.interval_ns = o->interval_ns;
     /* Changing a period costs two settings of the hardware timer, 15 us on a virtual machine: at 10 kHz one tick in 64. */
     spp_cap.group = rate < 64 ? 1 : rate > 4096 ? 64 : (uint32_t)(rate / 64);
@@ -191,6 +197,7 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     spp_now.start_ns = spp_os_now_ns();
     spp_now.start_process_cpu = spp_os_process_cpu_ns();
     if (spp_resolve_start() != 0 || spp_store_start(spp_now.start_ns) != 0) return refuse(why, "no memory");
+    if (o->native != SPP_NATIVE_OFF && spp_native_start(o->evaluator) != 0) return refuse(why, "no memory");
     return 0;
 }
 
@@ -241,6 +248,7 @@ void spp_run_stop(void) {
     spp_write_stop();
     spp_store_stop();
     spp_resolve_stop();
+    spp_native_stop();
     spp_columns_free(&columns);
     spp_resolved_free(&resolved);
     atomic_store(&spp_now.active, false);

@@ -22,7 +22,7 @@ typedef struct {
     bool paused;           /* no trigger is armed; by the drain thread, under its lock */
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
-    uint64_t ended_taken, ended_repeated, ended_truncated, ended_losses[SPP_LOSS_COUNT], ended_cpu;
+    uint64_t ended_taken, ended_repeated, ended_truncated, ended_unpaired, ended_gaps, ended_losses[SPP_LOSS_COUNT], ended_cpu;
     uint64_t sampler_cpu; /* when it ended */
 } spp_run;
 extern spp_run spp_now;

@@ -13,11 +13,13 @@
 #define BATCH 32u /* threads that are looked at without giving the lock back */
 #define LEAVES 4u /* frames that are read twice */
 /* A CPU clock may gain on the clock of the day (100 ppm on one virtual machine: nobody disciplines it), 0.4 s in an hour of
- * computing. More than this is not taken off the next sleep; less may be a reading that was interrupted, made good by the next. */
+ * computing. More than this is not taken off the next sleep; less may be a reading that was interrupted, made good by the next.
+ */
 #define AHEAD_NS 10000000
 
 static spp_frame *stack;
-static bool pages_move; /* this kernel's events count in their pages when their threads begin to run: seen in this run */
+static spp_native_room *room; /* with native frames */
+static bool pages_move;       /* this kernel's events count in their pages when their threads begin to run: seen in this run */
 
 /* Whether a thread's newest frames are what `walk` found. Its CPU clock alone does not tell that it stood: time stolen from
  * a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's kernel/sched/core.c). */
@@ -25,11 +27,13 @@ static bool same_leaves(const spp_walk *walk) {
     spp_frame leaves[LEAVES] = {0};
     spp_walk again = {.tstate = walk->tstate, .out = leaves, .max = walk->max < LEAVES ? walk->max : LEAVES};
     (void)spp_frames_other(&again);
-    if (again.depth != (walk->depth < again.max ? walk->depth : again.max)) return false;
-    for (uint32_t i = 0; i < again.depth; i++) {
-        if (leaves[i] != walk->out[i]) return false;
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < walk->depth && same < again.max; i++) {
+        if (spp_frame_is_native(walk->out[i])) continue;
+        if (same == again.depth || leaves[same] != walk->out[i]) return false;
+        same++;
     }
-    return true;
+    return same == again.depth;
 }
 
 /* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
@@ -43,7 +47,17 @@ static void walk_standing(spp_thread *t) {
         return;
     }
     atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
-    enum spp_loss loss = spp_frames_other(&walk);
+    enum spp_loss loss;
+    uintptr_t pc;
+    if (room == NULL) {
+        loss = spp_frames_other(&walk);
+    } else if (spp_os_thread_where(t->tid, &pc, &walk.sp) == 0) {
+        walk.stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed);
+        loss = spp_frames_native_other(room, &walk, pc, spp_cap.native);
+    } else { /* it waits for a processor, and only the kernel knows its registers */
+        loss = spp_frames_other(&walk);
+        walk.marks |= SPP_SAMPLE_GAP;
+    }
     if (!same_leaves(&walk) || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != t->look_cpu) return;
     if (loss != SPP_LOSS_NONE) {
         atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
@@ -52,6 +66,8 @@ static void walk_standing(spp_thread *t) {
     spp_resolve_stood(t, &walk);
     atomic_fetch_add_explicit(&t->stood, 1, memory_order_relaxed);
     if (walk.marks & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->truncated, 1, memory_order_relaxed);
+    if (walk.marks & SPP_SAMPLE_UNPAIRED) atomic_fetch_add_explicit(&t->unpaired, 1, memory_order_relaxed);
+    if (walk.marks & SPP_SAMPLE_GAP) atomic_fetch_add_explicit(&t->gaps, 1, memory_order_relaxed);
     t->repeats = 1; /* written when it has moved, or after a while */
     t->written_ns = t->look_ns;
     t->stands = true;
@@ -105,7 +121,8 @@ void spp_wall_body(void *unused) {
     uint64_t interval = spp_now.interval_ns, random = spp_os_now_ns() | 1u;
     uint64_t due = spp_os_now_ns();
     pages_move = false;
-    stack = calloc(spp_cap.max_depth, sizeof *stack);
+    stack = calloc(spp_cap.max_depth + SPP_NATIVE_MAX, sizeof *stack);
+    room = spp_cap.native != SPP_NATIVE_OFF ? spp_os_pages(sizeof *room) : NULL;
     /* The step to the next tick is drawn for itself, from half an interval to one and a half. */
     while (stack != NULL && !atomic_load(&spp_now.stopping)) {
         due += interval / 2 + ((draw(&random) * interval) >> 32);
@@ -124,5 +141,7 @@ void spp_wall_body(void *unused) {
     }
     free(stack);
     stack = NULL;
+    spp_os_pages_free(room, sizeof *room);
+    room = NULL;
     spp_now.sampler_cpu = spp_os_own_cpu_ns();
 }

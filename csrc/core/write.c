@@ -116,6 +116,9 @@ void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
                                   &c->node_frame, &c->thread,         &c->time,      &c->weight,        &c->stack,
                                   &c->count,      &c->flags};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) put_column(columns[i]);
+    bool native = false;
+    for (size_t i = 0; i < d->code_kind.n; i++) native = native || d->code_kind.at[i] != SPP_CODE_PYTHON;
+    if (native) put_column(&d->code_kind);
     spp_write_block('S', payload.at, payload.n);
 }
 

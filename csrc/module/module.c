@@ -2,6 +2,7 @@
  * src/spprof/_core.pyi. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <frameobject.h>
@@ -95,17 +96,19 @@ static PyObject *choose_clock(PyObject *self, PyObject *args) {
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
     (void)self;
-    int fd, wall;
+    int fd, wall, native = SPP_NATIVE_OFF, full = 0;
     const char *name, *header, *why = NULL;
     unsigned long long interval_ns;
     unsigned int max_depth;
     Py_ssize_t header_n;
-    if (!PyArg_ParseTuple(args, "ispKIy#", &fd, &name, &wall, &interval_ns, &max_depth, &header, &header_n)) return NULL;
+    if (!PyArg_ParseTuple(args, "ispKIy#|ip", &fd, &name, &wall, &interval_ns, &max_depth, &header, &header_n, &native, &full)) {
+        return NULL;
+    }
     int clock = clock_of_name(name);
     if (layout_error != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", layout_error);
     if (spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "a run is active already");
     if (clock < 0 || interval_ns < 50000 || interval_ns > 1000000000 || max_depth < 1 || max_depth > SPP_DEPTH_MAX ||
-        header_n < 3 || header[header_n - 1] != '}') {
+        header_n < 3 || header[header_n - 1] != '}' || native < SPP_NATIVE_OFF || native > SPP_NATIVE_ALL) {
         return PyErr_Format(PyExc_ValueError, "start: bad clock, interval, depth or header");
     }
     spp_thread_states states;
@@ -113,7 +116,19 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     if (broken != NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
     int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (own_fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
-    spp_options options = {own_fd, (spp_clock)clock, wall != 0, interval_ns, max_depth, header, (size_t)header_n, hook_exec()};
+    spp_options options = {
+        .fd = own_fd,
+        .clock = (spp_clock)clock,
+        .wall = wall != 0,
+        .interval_ns = interval_ns,
+        .max_depth = max_depth,
+        .header = header,
+        .header_n = (size_t)header_n,
+        .may_trap = hook_exec(),
+        .native = native,
+        .native_full = full != 0,
+        .evaluator = (uintptr_t)dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"),
+    };
     hook_deaths();
     errno = 0;
     if (spp_run_start(&options, &states, &why) != 0) {
@@ -322,6 +337,7 @@ static PyObject *profile_dict(const spp_profile *p) {
         {"stack", SPP_COL_STACK, 4},
         {"count", SPP_COL_COUNT, 4},
         {"flags", SPP_COL_FLAGS, 1},
+        {"code_kind", SPP_COL_CODE_KIND, 1},
     };
     int64_t start = start_of(p);
     PyObject *dict = start < 0 ? NULL : PyDict_New();
@@ -402,7 +418,13 @@ static int exec_module(PyObject *module) {
     spp_py.has_cached_chunk = layout_error == NULL && spp_layout_has_cached_chunk();
     PyObject *error = layout_error ? PyUnicode_FromString(layout_error) : Py_NewRef(Py_None);
     PyObject *dict = PyModule_GetDict(module);
-    return put(dict, "layout_error", error) && put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
+#if defined(__x86_64__)
+    bool native = true;
+#else
+    bool native = false; /* the unwinder's rules are, the merge is not shown there yet */
+#endif
+    return put(dict, "layout_error", error) && put(dict, "NATIVE", PyBool_FromLong(native)) &&
+                   put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
                    put(dict, "CLOCKS", dict_of(spp_clock_names, clock_lines, SPP_CLOCK_COUNT))
                ? 0
                : -1;

@@ -39,14 +39,31 @@ uint64_t spp_os_thread_count(void);
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg);
 /* The path of an open file; false if it has none, or none that fits. */
 bool spp_os_path_of(int fd, char *to, size_t size);
+/* Where a thread stands that waits in the kernel. -1: it runs, or the system does not tell. */
+int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp);
 /* Whether the thread's signal mask blocks our signal. */
 bool spp_os_thread_blocks(int32_t tid);
 /* The OS name of a thread, NUL-terminated. */
 int spp_os_thread_name(int32_t tid, char *to, size_t size);
-/* For each of n addresses: the end of the mapped region that holds it, or 0. One pass over the process's map. */
-int spp_os_region_ends(const uintptr_t *addrs, uintptr_t *ends, size_t n);
+/* For each of n addresses: the bounds of the mapped region that holds it, or 0. One pass over the process's map. */
+int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, size_t n);
 /* The tid behind a pthread_t value, read without trusting it; -1 if it cannot be told. */
 int32_t spp_os_tid_of_pthread(uintptr_t pthread);
+
+/* ---- loaded objects: the program, its libraries, the vDSO */
+
+typedef struct {
+    char path[512];             /* of its file; that of the vDSO is no path */
+    uintptr_t base, low, high;  /* what is added to the file's addresses; its code lies in [low, high) */
+    uintptr_t index, index_end; /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
+    uint8_t build_id[32], build_id_n;
+} spp_os_object;
+/* Calls see(arg, object) for each. The loader's lock is held meanwhile: `see` copies, and no more. */
+void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg);
+/* A number that changes when objects come or go; its lower 32 bits count those that went. */
+uint64_t spp_os_objects_stamp(void);
+/* The bytes of a file, to be given back by spp_os_pages_free; NULL: it cannot be read. */
+void *spp_os_file(const char *path, size_t *n);
 
 /* ---- the drain lock: one for the process, held for microseconds, never in a handler, never over I/O. A fork takes it
  * first, and `child` runs in the new process with the lock made anew. */
@@ -100,7 +117,17 @@ typedef struct {
 typedef struct {
     uintptr_t pc, sp;
     bool at_syscall; /* interrupted inside a system call, or on its way in or out */
+    const void *machine;
 } spp_os_context;
+
+/* Handler. All its general registers, by DWARF number; SPP_OS_FP is that of the frame pointer. */
+#define SPP_OS_REGISTERS 32u
+#if defined(__aarch64__)
+#define SPP_OS_FP 29u
+#else
+#define SPP_OS_FP 6u
+#endif
+void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]);
 
 /* Called in the signal handler, on the thread that owns `cookie`'s trigger. */
 typedef void (*spp_os_tick_fn)(void *cookie, spp_tick kind, const spp_os_context *context);

@@ -33,6 +33,7 @@
 
 /* _PyCFrame and _PyStackChunk */
 #define SPP_L_CFRAME_CURRENT 0
+#define SPP_L_CFRAME_PREVIOUS 8
 #define SPP_L_CHUNK_PREVIOUS 0
 #define SPP_L_CHUNK_SIZE 8
 #define SPP_L_CHUNK_TOP 16

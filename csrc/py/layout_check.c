@@ -86,8 +86,10 @@ AT(SPP_L_INTERP_THREADS_HEAD, PyInterpreterState, threads.head);
 SAME(SPP_L_CHAIN, 2);
 AT(SPP_L_TS_FRAME, PyThreadState, cframe);
 AT(SPP_L_CFRAME_CURRENT, _PyCFrame, current_frame);
+AT(SPP_L_CFRAME_PREVIOUS, _PyCFrame, previous);
 #else
 NONE(SPP_L_CFRAME_CURRENT);
+NONE(SPP_L_CFRAME_PREVIOUS);
 #endif
 #if PY_VERSION_HEX >= 0x030D0000
 SAME(SPP_L_CHAIN, 3);

@@ -20,6 +20,7 @@ _HOMES = {
     "pause": "api",
     "resume": "api",
     "is_active": "api",
+    "native_unwinding_available": "api",
     "stats": "api",
     "Profiler": "profiler",
     "profile": "profiler",
@@ -40,7 +41,7 @@ _HOMES = {
 
 TYPE_CHECKING = False  # `typing` itself costs more to import than everything here
 if TYPE_CHECKING:
-    from .api import is_active, pause, resume, start, stats, stop
+    from .api import is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
     from .model import Frame, FunctionRow, Profile, Sample, Thread, Total
     from .profiler import Profiler, profile
@@ -62,6 +63,7 @@ __all__ = [
     "Unsupported",
     "__version__",
     "is_active",
+    "native_unwinding_available",
     "pause",
     "profile",
     "resume",

@@ -6,6 +6,8 @@ layout_error: Optional[str]
 """Why this interpreter's frames cannot be read (then `start` refuses), or None."""
 LOSSES: Dict[str, str]
 """Key of each reason for which a tick gives no sample -> its title for people."""
+NATIVE: bool
+"""Whether native frames can be sampled here."""
 CLOCKS: Dict[str, str]
 """Name of each clock -> one line about it: perf, perf-user, timer."""
 
@@ -14,9 +16,12 @@ def choose_clock(clock: str) -> str:
 
     Raises ValueError for a name that does not exist, OSError if the kernel refuses it."""
 
-def start(fd: int, clock: str, wall: bool, interval_ns: int, max_depth: int, header: bytes) -> None:
+def start(
+    fd: int, clock: str, wall: bool, interval_ns: int, max_depth: int, header: bytes, native: int = 0, full: bool = False
+) -> None:
     """Writes the magic and the header block (JSON bytes, as docs/file-format.md) to fd, which the core duplicates, and starts sampling
-    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. Raises RuntimeError if active or the
+    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. `native`: 0 no native frames, 1 those
+    below the last Python frame, 2 all; `full`: CPython's own functions too. Raises RuntimeError if active or the
     layout is unproven, OSError."""
 
 def stop() -> Dict[str, Any]:
@@ -41,7 +46,7 @@ def read(data: Any) -> Dict[str, Any]:
     header, account, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why reading ended early;
     strings: list of str; code_name, code_qualname, code_file, code_line: bytes of uint32; frame_code: uint32; frame_line, frame_end_line
     (0 none), frame_col, frame_end_col (-1 none): int32; node_parent, node_frame: uint32 (entry 0 is the root: 0, 0);
-    thread, stack, count (ticks, >= 1): uint32; time_ns, weight_ns: int64; flags: uint8. Native byte order, one entry each."""
+    thread, stack, count (ticks, >= 1): uint32; time_ns, weight_ns: int64; flags: uint8; code_kind (0 Python, 1 native): uint8. Native byte order, one entry each."""
 
 def handler_cycles() -> List[int]:
     """TSC cycles of recent handler runs (a ring; for bench/). Empty where there is no cycle counter."""

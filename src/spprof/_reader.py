@@ -114,6 +114,7 @@ class _Tables:
             **{name: array("I") for name in ("thread", "stack", "count")},
             **{name: array("q") for name in ("time_ns", "weight_ns")},
             "flags": array("B"),
+            "code_kind": array("B"),
         }
         self.followers: Dict[int, List[int]] = {}  # frame + 1, 0 for the root, modulo _LISTS -> frames that followed it
         self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
@@ -121,10 +122,11 @@ class _Tables:
     def add(self, payload: bytes) -> None:
         cursor = _Cursor(payload)
         raw = [cursor.column() for _ in range(19)]
+        kinds = cursor.column() if cursor.at < len(payload) else array("Q", bytes(8 * len(raw[2])))
         try:
             fresh: Dict[str, Any] = {}
             strings = self._strings(raw[0], raw[1])
-            self._codes(raw[2:6], len(self.strings) + len(strings), fresh)
+            self._codes([*raw[2:6], kinds], len(self.strings) + len(strings), fresh)
             self._frames(raw[6:11], fresh)
             self._nodes(raw[11:13], fresh)
             clocks = self._samples(raw[13:19], fresh)
@@ -153,7 +155,8 @@ class _Tables:
         for column in raw[:3]:
             _check_below(column, strings, "string")
         _check_below(raw[3], (1 << 31) - 1, "line")
-        fresh.update(zip(("code_name", "code_qualname", "code_file", "code_line"), raw))
+        _check_below(raw[4], 2, "kind")
+        fresh.update(zip(("code_name", "code_qualname", "code_file", "code_line", "code_kind"), raw))
 
     def _frames(self, raw: List[array[int]], fresh: Dict[str, Any]) -> None:
         _same_length(*raw)

@@ -11,7 +11,7 @@ from .errors import AlreadyActive, BadOption, CannotWrite, NotActive, Unsupporte
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Union
+    from typing import Any, Dict, Optional, Tuple, Union
 
     from .model import Profile
     from .threadnames import ThreadNames
@@ -59,6 +59,7 @@ def start(
     *,
     clock: str = "auto",
     max_depth: int = 512,
+    native: Union[bool, str] = False,
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -68,6 +69,8 @@ def start(
         Without it the profile goes to an unnamed temporary file.
     clock: what makes the ticks; 'auto' takes the most exact one that the system allows ('perf', 'perf-user', 'timer').
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are marked truncated.
+    native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
+        shows those too, 'leaf' only what lies below the last Python frame.
 
     Raises AlreadyActive, BadOption (a value out of range), CannotWrite (the output), Unsupported (interpreter or clock).
     After an error nothing has changed."""
@@ -76,12 +79,14 @@ def start(
         if _core.active():
             raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
         clock = _check(interval_ms, mode, clock, max_depth)
+        native_mode, full = _native(native)
         path = None if output_path is None else os.path.abspath(os.fspath(output_path))
         is_new = path is not None and not os.path.exists(path)
         fd = _open_output(path)
         interval_ns = round(interval_ms * 1e6)
         try:
-            _core.start(fd, clock, mode == "wall", interval_ns, max_depth, _header(mode, clock, interval_ns, max_depth))
+            header = _header(mode, clock, interval_ns, max_depth, native)
+            _core.start(fd, clock, mode == "wall", interval_ns, max_depth, header, native_mode, full)
         except Exception as error:
             os.close(fd)
             if path is not None and is_new:
@@ -149,6 +154,20 @@ def _require_active() -> None:
         raise NotActive("no profile is being taken: call spprof.start() first")
 
 
+def native_unwinding_available() -> bool:
+    """Whether `start(native=True)` works on this system."""
+    return _core.NATIVE
+
+
+def _native(native: Union[bool, str]) -> Tuple[int, bool]:
+    """The core's mode (0 off, 1 leaf, 2 all) and whether CPython's own functions are kept."""
+    if native in (False, True, "full", "leaf"):
+        if native and not native_unwinding_available():
+            raise Unsupported("native frames can be sampled on x86_64 only so far")
+        return (1 if native == "leaf" else 2 if native else 0), native == "full"
+    raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
+
+
 def _check(interval_ms: float, mode: str, clock: str, max_depth: int) -> str:
     """The real name of the clock, if everything is in order."""
     if _core.layout_error:
@@ -192,7 +211,7 @@ def _open_unnamed() -> int:
             raise CannotWrite(f"cannot make a temporary file: {error.strerror or error}") from error
 
 
-def _header(mode: str, clock: str, interval_ns: int, max_depth: int) -> bytes:
+def _header(mode: str, clock: str, interval_ns: int, max_depth: int, native: Union[bool, str]) -> bytes:
     import time
 
     from . import __version__
@@ -210,6 +229,7 @@ def _header(mode: str, clock: str, interval_ns: int, max_depth: int) -> bytes:
         "interval_ns": interval_ns,
         "start_unix_ns": time.time_ns(),
         "max_depth": max_depth,
+        "native": "yes" if native is True else native or "",
         "spprof": __version__,
     }
     return _json(header).encode("ascii")

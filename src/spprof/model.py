@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 from . import _trie
 from .errors import BadFile, BadOption
 
-TRUNCATED, KERNEL, STANDING = 1, 2, 4  # marks in Sample.flags
+TRUNCATED, KERNEL, STANDING, GAP, UNPAIRED = 1, 2, 4, 8, 16  # marks in Sample.flags
 
 # Where `spprof run` lives. Its frames, and all that called them, are the profiler's own and not shown.
 _LAUNCHER = "/spprof/cli/"
@@ -21,7 +21,9 @@ _CACHED_STACKS = 1 << 16
 
 class Frame(NamedTuple):
     """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, as
-    always before 3.11)."""
+    always before 3.11).
+
+    Of a native frame `file` is the library ('' if unknown), `line` and `end_line` are its address there."""
 
     name: str
     qualname: str
@@ -30,6 +32,12 @@ class Frame(NamedTuple):
     end_line: int
     col: int
     end_col: int
+    native: bool = False
+
+
+def native_name(qualname: str, file: str) -> str:
+    """How a native function is shown: `deflate [libz.so.1]`, where a Python function has `(file:line)`."""
+    return f"{qualname} [{os.path.basename(file)}]" if file else qualname
 
 
 class Sample(NamedTuple):
@@ -37,7 +45,7 @@ class Sample(NamedTuple):
 
     `timestamp_ns` is on the clock of `time.monotonic_ns()`; `weight_ns` is the measured time that the sample stands for;
     `count` is its ticks (more than 1 for a thread that stood still in wall mode); `flags` are marks: 1 truncated,
-    2 kernel time, 4 standing."""
+    2 kernel time, 4 standing, 8 native frames missing, 16 native frames left out."""
 
     thread: int
     thread_name: str
@@ -59,7 +67,7 @@ class Thread(NamedTuple):
 
 
 class FunctionRow(NamedTuple):
-    """Figures of one function, or of one line of it. `line` is the function's first line, or that line."""
+    """Figures of one function, or of one line of it. `line` is the function's first line, or that line; 0 for native ones."""
 
     name: str
     qualname: str
@@ -255,7 +263,7 @@ class Profile:
         for frame in range(len(columns["frame_code"])):
             code = columns["frame_code"][frame]
             line = columns["frame_line"][frame] if by == "line" else columns["code_line"][code]
-            key = (*self._code_text(code), line)
+            key = (*self._code_text(code), 0 if columns["code_kind"][code] else line)
             if key not in ids:
                 ids[key] = len(keys)
                 keys.append(key)
@@ -327,8 +335,13 @@ class Profile:
         frame = self._frames.get(id)
         if frame is None:
             columns = self._columns()
-            place = (columns[name][id] for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col"))
-            frame = self._frames[id] = Frame(*self._code_text(columns["frame_code"][id]), *place)
+            line, end_line, col, end_col = (
+                columns[name][id] for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col")
+            )
+            code = columns["frame_code"][id]
+            frame = self._frames[id] = Frame(
+                *self._code_text(code), line, end_line, col, end_col, bool(columns["code_kind"][code])
+            )
         return frame
 
     def first_line(self, id: int) -> int:
@@ -376,7 +389,7 @@ _TYPES: Dict[Any, str] = {
     "I": "code_name code_qualname code_file code_line frame_code node_parent node_frame thread stack count",
     "i": "frame_line frame_end_line frame_col frame_end_col",
     "q": "time_ns weight_ns",
-    "B": "flags",
+    "B": "flags code_kind",
 }
 
 

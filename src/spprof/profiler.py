@@ -32,8 +32,11 @@ class Profiler:
         *,
         clock: str = "auto",
         max_depth: int = 512,
+        native: Union[bool, str] = False,
     ) -> None:
-        self._start = functools.partial(api.start, interval_ms, mode, output_path, clock=clock, max_depth=max_depth)
+        self._start = functools.partial(
+            api.start, interval_ms, mode, output_path, clock=clock, max_depth=max_depth, native=native
+        )
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -89,6 +92,7 @@ def profile(
     output_path: Optional[Union[str, os.PathLike[str]]] = ...,
     clock: str = ...,
     max_depth: int = ...,
+    native: Union[bool, str] = ...,
 ) -> Callable[[Function], Function]: ...
 def profile(function: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
     """Decorator: profiles each call of a function, coroutine, generator or async generator.

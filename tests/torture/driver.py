@@ -39,7 +39,7 @@ def run():
     else:
         import spprof
 
-        spprof.start(INTERVAL_MS, MODE, OUT)
+        spprof.start(INTERVAL_MS, MODE, OUT, native="TORTURE_NATIVE" in os.environ)
         cpu, wall, own = time.process_time_ns(), time.monotonic_ns(), own_threads_cpu()
         result = case.main(UNITS)
         if getattr(case, "STOPS", True):

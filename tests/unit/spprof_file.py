@@ -47,7 +47,7 @@ def block(kind, payload):
 
 
 class Writer:
-    """Frames are (name, qualname, file, first line, line, end_line, col, end_col); stacks are lists of them from the root."""
+    """Frames are (name, qualname, file, first line, line, end_line, col, end_col, kind); stacks are lists of them, root first."""
 
     def __init__(self, **header):
         self.header = {"version": 1, "start_ns": 5_000_000, "mode": "cpu", "interval_ns": 1_000_000, "argv": ["x.py"]}
@@ -59,7 +59,7 @@ class Writer:
         self._clear()
 
     def _clear(self):
-        self.columns = {name: [] for name in COLUMNS}
+        self.columns = {name: [] for name in [*COLUMNS, "code_kind"]}
 
     def _string(self, text):
         if text not in self.ids["string"]:
@@ -73,14 +73,14 @@ class Writer:
         if code not in self.ids["code"]:
             name, qualname, file = map(self._string, code[:3])
             self.ids["code"][code] = len(self.ids["code"])
-            for key, value in zip(COLUMNS[2:6], (name, qualname, file, code[3])):
+            for key, value in zip([*COLUMNS[2:6], "code_kind"], (name, qualname, file, *code[3:])):
                 self.columns[key].append(value)
         return self.ids["code"][code]
 
-    def _frame(self, name, qualname, file, first, line, end_line=0, col=-1, end_col=-1):
-        frame = (name, qualname, file, first, line, end_line, col, end_col)
+    def _frame(self, name, qualname, file, first, line, end_line=0, col=-1, end_col=-1, kind=0):
+        frame = (name, qualname, file, first, line, end_line, col, end_col, kind)
         if frame not in self.ids["frame"]:
-            code = self._code(name, qualname, file, first)
+            code = self._code(name, qualname, file, first, kind)
             self.ids["frame"][frame] = len(self.ids["frame"])
             values = (
                 code,
@@ -115,7 +115,8 @@ class Writer:
 
     def flush(self):
         """Closes a block of samples."""
-        self.data += block(b"S", b"".join(column(self.columns[name]) for name in COLUMNS))
+        names = [*COLUMNS, "code_kind"] if any(self.columns["code_kind"]) else COLUMNS
+        self.data += block(b"S", b"".join(column(self.columns[name]) for name in names))
         self._clear()
 
     def json(self, kind, value):

@@ -46,6 +46,31 @@ def test_collapsed_counts_samples(data):
     }
 
 
+def native_profile():
+    writer = Writer()
+    python, library = ("f", "f", "/app/f.py", 1, 2), "/usr/lib/libz.so.1"
+    writer.sample([python, ("deflate", "deflate", library, 0x100, 0x123, 0, -1, -1, 1)], 6000, 1000)
+    writer.sample([python, ("deflate", "deflate", library, 0x100, 0x145, 0, -1, -1, 1)], 7000, 1000)
+    writer.sample([("[native unpaired]", "[native unpaired]", "", 0, 0, 0, -1, -1, 1), python], 8000, 1000, flags=16)
+    writer.flush()
+    return writer.data
+
+
+def test_native_frames_are_told_apart():
+    data = native_profile()
+    deflate, python = "deflate [libz.so.1]", "f (/app/f.py:2)"
+    merged = collapsed(data, merge_threads=True)
+    assert merged == {(python, deflate): 2, ("[native unpaired]", python): 1}
+    threads, file = speedscope(data)
+    stacks = [stack for stack, _ in next(iter(threads.values()))]
+    assert stacks == [[("f", 2), (deflate, 0)]] * 2 + [[("[native unpaired]", 0), ("f", 2)]]
+    assert {"name": deflate, "file": "/usr/lib/libz.so.1"} in file["shared"]["frames"]
+    profile = Profile(data)
+    assert [frame.native for frame in next(iter(profile)).frames] == [False, True]
+    rows = {(row.qualname, row.file, row.line, row.self_samples) for row in profile.functions()}
+    assert rows == {("deflate", "/usr/lib/libz.so.1", 0, 2), ("f", "/app/f.py", 1, 1), ("[native unpaired]", "", 0, 0)}
+
+
 def test_collapsed_options(data):
     weights = collapsed(data, weight="ns", merge_threads=True, lines=False)
     root, a, b = "<module> (/app/x;y.py)", "A.a (/app/x;y.py)", "b (/app/%\n.py)"

@@ -12,7 +12,7 @@ from spprof_file import MAGIC, Writer, block
 from spprof import _core, _reader
 
 READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core", "twin"])
-TYPES = {"time_ns": "q", "weight_ns": "q", "flags": "B"}
+TYPES = {"time_ns": "q", "weight_ns": "q", "flags": "B", "code_kind": "B"}
 TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
 SAMPLES = ("thread", "time_ns", "weight_ns", "stack", "count", "flags")
 
@@ -31,6 +31,7 @@ def test_columns(read, data):
     assert column(result, "count") == [1, 1, 1, 7, 1, 1, 1]
     assert column(result, "flags") == [0, 0, 2, 4, 0, 1, 0]
     assert column(result, "code_line") == [1, 10, 20]
+    assert column(result, "code_kind") == [0, 0, 0]
     assert column(result, "frame_line") == [3, 11, 20, 13]
     assert column(result, "frame_end_line") == [0, 12, 0, 0]
     assert column(result, "frame_col") == [-1, 4, -1, -1]
@@ -56,6 +57,24 @@ def test_negative_line_steps_surrogates_and_wide_values(read):
     assert column(result, "weight_ns") == [(1 << 40) * 1000, 0]
     assert column(result, "thread") == [0, 9]
     assert column(result, "count") == [1, 1 << 20]
+
+
+@READERS
+def test_kinds_of_codes(read):
+    writer = Writer()
+    writer.sample([("f", "f", "f.py", 1, 2)], 6000, 1)
+    writer.flush()
+    writer.sample([("g", "g", "f.py", 1, 2), ("h", "h", "lib.so", 0x100, 0x123, 0, -1, -1, 1)], 7000, 1)
+    writer.flush()
+    writer.sample([("i", "i", "f.py", 1, 2)], 8000, 1)
+    writer.flush()
+    result = read(writer.data)
+    assert result["warning"] is None and column(result, "code_kind") == [0, 0, 1, 0]
+    bad = Writer()
+    bad.sample([("h", "h", "lib.so", 1, 1, 0, -1, -1, 2)], 6000, 1)
+    bad.flush()
+    result = read(bad.data)
+    assert result["warning"] is not None and len(result["thread"]) == 0
 
 
 @READERS
@@ -135,10 +154,14 @@ def test_twins_agree_on_random_profiles():
         writer = Writer(start_ns=rng.randrange(1 << 62))
         now = dict.fromkeys(range(4), writer.header["start_ns"] // 1000)
         for _ in range(rng.randrange(1, 4)):
+            native = rng.random() < 0.5  # a block without native codes lacks their column
             for _ in range(rng.randrange(300)):
                 thread = rng.randrange(4)
                 now[thread] += rng.choice([0, 99, 100, 101, 5000])
-                stack = [(f"f{i}", f"q{i}", "f.py", i, i + rng.randrange(-3, 9)) for i in range(10, 10 + rng.randrange(9))]
+                stack = [
+                    (f"f{i}", f"q{i}", "f.py", i, i + rng.randrange(-3, 9), 0, -1, -1, int(native and i % 2))
+                    for i in range(10, 10 + rng.randrange(9))
+                ]
                 writer.sample(stack, now[thread], rng.randrange(1000), thread, rng.randrange(1, 99), rng.randrange(8))
             writer.flush()
         same(_core.read(writer.data), _reader.read(writer.data))

@@ -81,7 +81,8 @@ int spp_os_thread_name(int32_t tid, char *to, size_t size) {
     return 0;
 }
 
-int spp_os_region_ends(const uintptr_t *addrs, uintptr_t *ends, size_t n) {
+int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, size_t n) {
+    memset(lows, 0, n * sizeof *lows);
     memset(ends, 0, n * sizeof *ends);
     FILE *maps = fopen("/proc/self/maps", "re");
     if (maps == NULL) return -1;
@@ -90,7 +91,9 @@ int spp_os_region_ends(const uintptr_t *addrs, uintptr_t *ends, size_t n) {
         char *dash;
         uintptr_t lo = strtoull(line, &dash, 16), hi = strtoull(dash + 1, NULL, 16);
         for (size_t i = 0; i < n; i++) {
-            if (addrs[i] >= lo && addrs[i] < hi) ends[i] = hi;
+            if (addrs[i] < lo || addrs[i] >= hi) continue;
+            lows[i] = lo;
+            ends[i] = hi;
         }
         while (strchr(line, '\n') == NULL && fgets(line, sizeof line, maps) != NULL) {}
     }
@@ -115,6 +118,26 @@ int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
     }
     int32_t tid;
     return spp_os_read(&tid, pthread + (uintptr_t)offset, sizeof tid) == 0 ? tid : -1;
+}
+
+/* proc_pid_syscall(5): `running`, or the call's number, its arguments (unless that is -1), sp and pc. */
+int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
+    char path[48], text[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return -1;
+    text[n] = 0;
+    char *last = strrchr(text, ' ');
+    if (last == NULL) return -1;
+    *pc = strtoull(last, NULL, 16);
+    *last = 0;
+    last = strrchr(text, ' ');
+    if (last == NULL) return -1;
+    *sp = strtoull(last, NULL, 16);
+    return *pc != 0 && *sp != 0 ? 0 : -1;
 }
 
 struct spp_os_worker {

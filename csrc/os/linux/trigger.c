@@ -58,6 +58,14 @@ static void read_context(const ucontext_t *uc, spp_os_context *to) {
     bool on = (to->pc & 4095) < 4095 && pc[0] == 0x0f && pc[1] == 0x05;
     to->at_syscall = behind || on;
 }
+
+void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
+    /* DWARF's order: System V psABI for AMD64, figure 3.36. */
+    static const uint8_t order[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+                                    REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+    const ucontext_t *uc = context->machine;
+    for (size_t i = 0; i < sizeof order; i++) to[i] = (uintptr_t)uc->uc_mcontext.gregs[order[i]];
+}
 #elif defined(__aarch64__)
 static void read_context(const ucontext_t *uc, spp_os_context *to) {
     to->pc = (uintptr_t)uc->uc_mcontext.pc;
@@ -65,6 +73,12 @@ static void read_context(const ucontext_t *uc, spp_os_context *to) {
     const uint32_t svc = 0xd4000001u;
     const uint32_t *pc = (const uint32_t *)to->pc;
     to->at_syscall = ((to->pc & 4095) >= 4 && pc[-1] == svc) || pc[0] == svc;
+}
+
+void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
+    const ucontext_t *uc = context->machine;
+    for (size_t i = 0; i < 31; i++) to[i] = (uintptr_t)uc->uc_mcontext.regs[i];
+    to[31] = (uintptr_t)uc->uc_mcontext.sp;
 }
 #else
 #error "spprof knows the registers of x86_64 and aarch64 only"
@@ -76,7 +90,7 @@ static inline void deliver(uintptr_t value, const void *uc) {
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL && is_ours(cookie)) {
-        spp_os_context context;
+        spp_os_context context = {.machine = uc};
         read_context(uc, &context);
         on_tick(cookie, kind, &context);
     }

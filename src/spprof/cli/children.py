@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from typing import List, Optional
+from typing import List, Optional, Union
 
 from .. import api
 from ..errors import SpprofError
@@ -17,9 +17,9 @@ VARIABLE = "SPPROF_CHILDREN"
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
 
 
-def follow(stem: str, interval_ms: float, mode: str, clock: str, max_depth: int) -> None:
+def follow(stem: str, interval_ms: float, mode: str, clock: str, max_depth: int, native: Union[bool, str]) -> None:
     """In the program that is profiled: its children will be too, into STEM.PID.spprof."""
-    os.environ[VARIABLE] = ":".join([str(os.getpid()), repr(float(interval_ms)), mode, clock, str(max_depth), stem])
+    os.environ[VARIABLE] = ":".join([str(os.getpid()), repr(float(interval_ms)), mode, clock, str(max_depth), str(native), stem])
     old = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = FOLDER + os.pathsep + old if old else FOLDER
     os.register_at_fork(after_in_child=_forked)
@@ -39,13 +39,14 @@ def join() -> None:
 
 def _begin() -> None:
     # What goes wrong is said, and the child goes on.
-    said = os.environ.get(VARIABLE, "").split(":", 5)
-    if len(said) < 6 or api.is_active():
+    said = os.environ.get(VARIABLE, "").split(":", 6)
+    if len(said) < 7 or api.is_active():
         return
-    _, interval_ms, mode, clock, max_depth, stem = said
+    _, interval_ms, mode, clock, max_depth, native, stem = said
     path = _free(stem)
     try:
-        api.start(float(interval_ms), mode, path, clock=clock, max_depth=int(max_depth))
+        kind = {"True": True, "False": False}.get(native, native)
+        api.start(float(interval_ms), mode, path, clock=clock, max_depth=int(max_depth), native=kind)
     except (SpprofError, OSError, ValueError) as error:
         sys.stderr.write(f"spprof: process {os.getpid()} is not profiled: {error}\n")
 

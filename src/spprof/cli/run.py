@@ -26,6 +26,7 @@ examples:
   spprof run -c "import this"              as python -c
   spprof run --mode wall server.py         where does it wait?
   spprof run --rate 10000 script.py        10,000 samples a second
+  spprof run --native script.py            C, C++ and Rust functions too
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds
   spprof run --subprocesses server.py      child processes too, each into NAME.PID.spprof
@@ -51,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
     parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")
     parser.add_argument("--max-depth", type=int, default=512, metavar="N", help="frames kept of a stack (default 512)")
+    parser.add_argument("--native", action="store_true", help="native frames too, between and below the Python frames")
+    for kind, text in (("leaf", "only those below the last Python frame"), ("full", "CPython's own functions too")):
+        parser.add_argument(f"--native={kind}", dest="native", action="store_const", const=kind, help=text)
     parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default NAME.PID.spprof)")
     parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help="default: what FILE ends with, else spprof")
     parser.add_argument("--limit", type=int, default=15, metavar="N", help="functions in the summary (default 15)")
@@ -167,10 +171,10 @@ def main(options: argparse.Namespace) -> int:
     names = {"module": command[0], "code": "command"}
     ending = Ending(options, names.get(kind) or os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0])
     interval_ms = options.interval if options.interval is not None else 1000 / options.rate
-    api.start(interval_ms, options.mode, ending.stream, clock=options.clock, max_depth=options.max_depth)
+    api.start(interval_ms, options.mode, ending.stream, clock=options.clock, max_depth=options.max_depth, native=options.native)
     _arrange(ending)
     if ending.stem:
-        children.follow(ending.stem, interval_ms, options.mode, options.clock, options.max_depth)
+        children.follow(ending.stem, interval_ms, options.mode, options.clock, options.max_depth, options.native)
     try:
         target.run_program(kinds[kind], command[0])
     except SystemExit:

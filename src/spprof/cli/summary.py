@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import BadOption
-from ..model import FunctionRow, Profile
+from ..model import FunctionRow, Profile, native_name
 
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
 
@@ -67,8 +67,8 @@ def _table(profiles: Sequence[Profile], limit: int, thread: Optional[str], sort:
 
 
 def _place(row: FunctionRow) -> str:
-    if not row.file:
-        return row.qualname
+    if not row.line:
+        return native_name(row.qualname, row.file)
     file = row.file
     here = os.getcwd() + os.sep
     return f"{row.qualname} ({file[len(here) :] if file.startswith(here) else file}:{row.line})"
@@ -114,6 +114,9 @@ def _account(profiles: Sequence[Profile]) -> Iterator[str]:
     truncated = sum(stats.get("truncated", 0) for stats in accounts)
     if truncated:
         yield f"Truncated: {truncated:,} stacks deeper than {profiles[0].header.get('max_depth')} (--max-depth)."
+    unpaired = sum(stats.get("native_unpaired", 0) for stats in accounts)
+    if unpaired:
+        yield f"Native: {unpaired:,} stacks without native frames, which did not fit the Python frames."
     for stats in accounts:
         if stats.get("write_error"):
             yield f"Warning: the file is incomplete: {stats['write_error']}."

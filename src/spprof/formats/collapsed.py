@@ -1,6 +1,7 @@
 """Collapsed stacks: `thread;root (file:line);...;leaf (file:line) NUMBER`, one line a stack.
 
-The number counts samples, or nanoseconds with weight='ns'. `;`, `%` and whatever ends a line are written as in URLs (`%3B`),
+The number counts samples, or nanoseconds with weight='ns'. A native frame is
+`function [library]`. `;`, `%` and whatever ends a line are written as in URLs (`%3B`),
 and so is a `#` that would make a line a comment, so every line is data and nothing in a name can break a consumer.
 """
 
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, BinaryIO, Dict
+
+from ..model import native_name
 
 if TYPE_CHECKING:
     from ..model import Frame, Profile
@@ -22,8 +25,8 @@ def escape(text: str) -> str:
 
 
 def _frame_text(frame: Frame, lines: bool) -> str:
-    if not frame.file:
-        return escape(frame.qualname)
+    if frame.native or not frame.file:
+        return escape(native_name(frame.qualname, frame.file))
     return escape(f"{frame.qualname} ({frame.file}:{frame.line})" if lines else f"{frame.qualname} ({frame.file})")
 
 

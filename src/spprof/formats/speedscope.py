@@ -69,16 +69,17 @@ def _divide(
 
 def _render(profile: Profile, keys: Any, lines: bool) -> Tuple[List[Dict[str, Any]], Dict[int, bytes]]:
     """The shared frames, and the text of each stack. Frames that would look the same are one frame."""
-    from ..model import NO_FRAMES, TRUNCATION
+    from ..model import NO_FRAMES, TRUNCATION, native_name
 
     frames: List[Dict[str, Any]] = []
     ids: Dict[Tuple[str, str, int, int], int] = {}
 
     def intern(frame: Frame, line: int, col: int) -> bytes:
-        place = (frame.qualname, frame.file, line, col)
+        name = native_name(frame.qualname, frame.file) if frame.native else frame.qualname
+        place = (name, frame.file, line, col)
         if place not in ids:
             ids[place] = len(frames)
-            about: Dict[str, Any] = {"name": frame.qualname}
+            about: Dict[str, Any] = {"name": name}
             about.update({k: v for k, v in (("file", frame.file), ("line", line), ("col", col)) if v})
             frames.append(about)
         return b"%d" % ids[place]
@@ -91,7 +92,7 @@ def _render(profile: Profile, keys: Any, lines: bool) -> Tuple[List[Dict[str, An
             text = texts.get(id)
             if text is None:
                 frame = profile.frame(id)
-                place = (frame.line, frame.col + 1) if lines else (profile.first_line(id), 0)
+                place = (0, 0) if frame.native else (frame.line, frame.col + 1) if lines else (profile.first_line(id), 0)
                 text = texts[id] = intern(frame, *place)
             parts.append(text)
         stacks[key] = b"[" + b",".join(parts or [intern(NO_FRAMES, 0, 0)]) + b"]"

@@ -1,0 +1,294 @@
+#include "core/native.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/capture.h"
+#include "core/resolve.h"
+#include "core/symbols.h"
+#include "os/os.h"
+
+#define OBJECTS_MAX 4096u
+#define SECTION_MAX ((size_t)1 << 28)
+
+typedef struct {
+    spp_unwind_object rows; /* first: the view's list points here */
+    spp_os_object facts;
+    spp_symbols symbols;
+    bool kept; /* in the list that is being made */
+} object;
+
+typedef struct view {
+    spp_native_view shown;
+    object **objects; /* sorted by address */
+    uint32_t n;
+} view;
+
+_Atomic(const spp_native_view *) spp_native_now;
+
+static spp_unwind_rules rules;
+static view *current; /* changed under the drain lock, by the drain thread */
+_Atomic uint64_t spp_native_sure_ns = UINT64_MAX;
+static uint64_t current_stamp;
+/* Some objects came and went unseen, so those that are still there may have been away meanwhile. */
+static bool hidden_changes;
+static bool leaving; /* what was sampled before a change is being named */
+static uintptr_t evaluator_address;
+static uint32_t serial;
+
+/* ---- one object */
+
+/* A copy of memory that may go away meanwhile. */
+static uint8_t *copy_of(uintptr_t from, uintptr_t end) {
+    if (end <= from || end - from > SECTION_MAX) return NULL;
+    uint8_t *bytes = malloc(end - from);
+    if (bytes != NULL && spp_os_read(bytes, from, end - from) == 0) return bytes;
+    free(bytes);
+    return NULL;
+}
+
+/* The frames begin where the index says (LSB, .eh_frame_hdr: eh_frame_ptr, a 32-bit distance from itself with every linker), and
+ * lie in its segment. */
+static void read_rows(object *o) {
+    int32_t distance;
+    uintptr_t index = o->facts.index, end = o->facts.index_end;
+    if (index == 0 || spp_os_read(&distance, index + 4, sizeof distance) != 0) return;
+    uintptr_t frames = index + 4 + (uintptr_t)(intptr_t)distance, low = frames < index ? frames : index;
+    if (frames >= end) return;
+    uint8_t *bytes = copy_of(low, end);
+    if (bytes == NULL) return;
+    spp_unwind_section i = {bytes + (index - low), end - index, index}, f = {bytes + (frames - low), end - frames, frames};
+    spp_unwind_read(&o->rows, &rules, i, f);
+    free(bytes);
+}
+
+/* Where distributions put what they stripped: /usr/lib/debug/.build-id/ab/cdef.debug. */
+static void *debug_file(const spp_os_object *facts, size_t *n) {
+    char path[160];
+    int at = snprintf(path, sizeof path, "/usr/lib/debug/.build-id/");
+    if (facts->build_id_n < 2) return NULL;
+    for (int i = 0; i < facts->build_id_n; i++) {
+        at += snprintf(path + at, sizeof path - (size_t)at, i == 0 ? "%02x/" : "%02x", facts->build_id[i]);
+    }
+    snprintf(path + at, sizeof path - (size_t)at, ".debug");
+    return spp_os_file(path, n);
+}
+
+static void read_symbols(object *o) {
+    size_t n = 0;
+    void *file = strchr(o->facts.path, '/') != NULL ? spp_os_file(o->facts.path, &n) : NULL;
+    if (file == NULL) { /* the vDSO is a whole file in memory */
+        uintptr_t end = (o->facts.high + 4095) & ~(uintptr_t)4095;
+        uint8_t *image = copy_of(o->facts.base, end);
+        if (image != NULL) (void)spp_symbols_read(&o->symbols, image, end - o->facts.base);
+        free(image);
+        return;
+    }
+    if (!spp_symbols_whole(file, n)) {
+        size_t debug_n = 0;
+        void *debug = debug_file(&o->facts, &debug_n);
+        if (debug != NULL) (void)spp_symbols_read(&o->symbols, debug, debug_n);
+        spp_os_pages_free(debug, debug_n);
+    }
+    if (o->symbols.n == 0) (void)spp_symbols_read(&o->symbols, file, n);
+    spp_os_pages_free(file, n);
+}
+
+static object *make_object(const spp_os_object *facts) {
+    object *o = calloc(1, sizeof *o);
+    if (o == NULL) return NULL;
+    o->facts = *facts;
+    o->rows.low = facts->low;
+    o->rows.high = facts->high;
+    read_rows(o);
+    read_symbols(o);
+    return o;
+}
+
+static void free_object(object *o) {
+    spp_unwind_object_free(&o->rows);
+    spp_symbols_free(&o->symbols);
+    free(o);
+}
+
+/* ---- the view */
+
+typedef struct {
+    spp_os_object *at;
+    uint32_t n;
+} found;
+
+static void see_object(void *arg, const spp_os_object *o) {
+    found *f = arg;
+    if (f->n < OBJECTS_MAX) f->at[f->n++] = *o;
+}
+
+static int by_address(const void *a, const void *b) {
+    const spp_os_object *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+static bool same_object(const spp_os_object *a, const spp_os_object *b) {
+    return a->base == b->base && a->low == b->low && a->high == b->high && a->index == b->index &&
+           a->build_id_n == b->build_id_n && memcmp(a->build_id, b->build_id, a->build_id_n) == 0 &&
+           strcmp(a->path, b->path) == 0;
+}
+
+static object *object_at(const view *v, uintptr_t address) {
+    uint32_t low = 0, high = v != NULL ? v->n : 0;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (v->objects[middle]->facts.low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && address < v->objects[low - 1]->facts.high ? v->objects[low - 1] : NULL;
+}
+
+/* The evaluator's parts: compilers move what is rarely run to a place of its own, NAME.cold. */
+static void find_evaluator(const view *v, spp_range *parts) {
+    const object *o = object_at(v, evaluator_address);
+    const spp_symbol *whole = o != NULL ? spp_symbols_find(&o->symbols, evaluator_address - o->facts.base) : NULL;
+    parts[0] = (spp_range){evaluator_address, evaluator_address + 1};
+    if (whole == NULL) return;
+    const char *name = spp_symbols_name(&o->symbols, whole);
+    size_t length = strlen(name);
+    uint32_t n = 0;
+    for (size_t i = 0; i < o->symbols.n && n < SPP_EVALUATOR_PARTS; i++) {
+        const spp_symbol *s = &o->symbols.list[i];
+        const char *part = spp_symbols_name(&o->symbols, s);
+        if (strncmp(part, name, length) != 0 || (part[length] != 0 && part[length] != '.')) continue;
+        parts[n++] = (spp_range){o->facts.base + s->at, o->facts.base + s->at + s->size};
+    }
+}
+
+static view *make_view(found *f) {
+    view *v = calloc(1, sizeof *v);
+    if (v == NULL) return NULL;
+    v->objects = calloc(f->n + 1, sizeof(object *));
+    if (v->objects == NULL) {
+        free(v);
+        return NULL;
+    }
+    qsort(f->at, f->n, sizeof *f->at, by_address);
+    for (uint32_t i = 0; i < f->n; i++) {
+        object *known = object_at(current, f->at[i].low);
+        object *o = known != NULL && same_object(&known->facts, &f->at[i]) ? known : make_object(&f->at[i]);
+        if (o == NULL) continue;
+        o->kept = true;
+        v->objects[v->n++] = o;
+    }
+    if (++serial == 0) serial = 1;
+    v->shown.map = (spp_unwind_map){rules.at, (const spp_unwind_object *const *)(const void *)v->objects, v->n, serial};
+    find_evaluator(v, v->shown.evaluator);
+    return v;
+}
+
+/* Until no handler runs that may have seen what was shown before. */
+static void wait_for_handlers(void) {
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    for (uint32_t i = 0; i < used; i++) {
+        while (atomic_load(&spp_threads[i].busy) != 0) spp_os_sleep_until(spp_os_now_ns() + 50000);
+    }
+}
+
+/* Lets go of a view, and of its objects that are in no other. */
+static void free_view(view *v) {
+    if (v == NULL) return;
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (!v->objects[i]->kept) free_object(v->objects[i]);
+    }
+    free(v->objects);
+    free(v);
+}
+
+static int renew(void) {
+    found f = {.at = spp_os_pages(OBJECTS_MAX * sizeof *f.at)};
+    if (f.at == NULL) return -1;
+    uint64_t began, stamp;
+    do { /* what is found stands for the stamp */
+        f.n = 0;
+        began = spp_os_now_ns();
+        stamp = spp_os_objects_stamp();
+        spp_os_objects(see_object, &f);
+    } while (spp_os_objects_stamp() != stamp);
+    for (uint32_t i = 0; current != NULL && i < current->n; i++) current->objects[i]->kept = false;
+    view *v = make_view(&f), *old = current;
+    spp_os_pages_free(f.at, OBJECTS_MAX * sizeof *f.at);
+    if (v == NULL) return -1;
+    spp_os_lock();
+    uint32_t gone = 0;
+    for (uint32_t i = 0; old != NULL && i < old->n; i++) gone += !old->objects[i]->kept;
+    hidden_changes = old != NULL && (uint32_t)(stamp - current_stamp) != gone;
+    leaving = true;
+    spp_resolve_queues(); /* addresses that were taken by the old view get their names by it */
+    leaving = false;
+    current = v;
+    atomic_store(&spp_native_now, &v->shown);
+    spp_resolve_forget_native();
+    current_stamp = stamp;
+    atomic_store(&spp_native_sure_ns, began);
+    spp_os_unlock();
+    wait_for_handlers();
+    free_view(old);
+    return 0;
+}
+
+void spp_native_look(void) {
+    if (current == NULL) return;
+    uint64_t now = spp_os_now_ns();
+    if (spp_os_objects_stamp() != current_stamp)
+        (void)renew();
+    else
+        atomic_store(&spp_native_sure_ns, now);
+}
+
+int spp_native_start(uintptr_t evaluator) {
+    evaluator_address = evaluator;
+    if (spp_unwind_rules_make(&rules) != 0 || renew() != 0) {
+        spp_native_stop();
+        return -1;
+    }
+    return 0;
+}
+
+void spp_native_stop(void) {
+    atomic_store(&spp_native_now, NULL);
+    atomic_store(&spp_native_sure_ns, UINT64_MAX);
+    for (uint32_t i = 0; current != NULL && i < current->n; i++) current->objects[i]->kept = false;
+    free_view(current);
+    current = NULL;
+    spp_unwind_rules_free(&rules);
+}
+
+void spp_native_abandon(void) {
+    atomic_store(&spp_native_now, NULL);
+    atomic_store(&spp_native_sure_ns, UINT64_MAX);
+    current = NULL;
+    memset(&rules, 0, sizeof rules);
+}
+
+static bool is_python(const object *o) { return o->facts.low <= evaluator_address && evaluator_address < o->facts.high; }
+
+bool spp_native_doubtful(uintptr_t address, uint64_t ns) {
+    if (!leaving || ns <= atomic_load(&spp_native_sure_ns)) return false;
+    const object *o = object_at(current, address);
+    return o != NULL && (!o->kept || (hidden_changes && !is_python(o)));
+}
+
+bool spp_native_place_of(uintptr_t address, spp_native_place *place) {
+    const object *o = object_at(current, address);
+    if (o == NULL) return false;
+    uint64_t at = address - o->facts.base;
+    const spp_symbol *symbol = spp_symbols_find(&o->symbols, at);
+    *place = (spp_native_place){
+        .function = symbol != NULL ? spp_symbols_name(&o->symbols, symbol) : NULL,
+        .file = o->facts.path,
+        .start = symbol != NULL ? symbol->at : 0,
+        .at = at,
+        .python = is_python(o),
+    };
+    return true;
+}

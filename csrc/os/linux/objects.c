@@ -1,0 +1,95 @@
+/* The objects that the dynamic loader has mapped. */
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+typedef struct {
+    void (*see)(void *arg, const spp_os_object *object);
+    void *arg;
+} visit;
+
+static void note_build_id(spp_os_object *o, uintptr_t at, size_t n) {
+    while (n >= sizeof(ElfW(Nhdr))) {
+        ElfW(Nhdr) note;
+        memcpy(&note, (const void *)at, sizeof note);
+        size_t name = (note.n_namesz + (size_t)3) & ~(size_t)3, data = (note.n_descsz + (size_t)3) & ~(size_t)3;
+        size_t whole = sizeof note + name + data;
+        if (whole > n) return;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_descsz <= sizeof o->build_id) {
+            memcpy(o->build_id, (const uint8_t *)at + sizeof note + name, note.n_descsz);
+            o->build_id_n = (uint8_t)note.n_descsz;
+            return;
+        }
+        at += whole;
+        n -= whole;
+    }
+}
+
+/* The loader's lock is held: what it describes is mapped. */
+static int copy(struct dl_phdr_info *info, size_t size, void *arg) {
+    const visit *v = arg;
+    (void)size;
+    spp_os_object o = {.base = info->dlpi_addr, .low = UINTPTR_MAX};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        uintptr_t at = info->dlpi_addr + h->p_vaddr;
+        if (h->p_type == PT_LOAD && (h->p_flags & PF_X)) {
+            if (at < o.low) o.low = at;
+            if (at + h->p_memsz > o.high) o.high = at + h->p_memsz;
+        } else if (h->p_type == PT_GNU_EH_FRAME) {
+            o.index = at;
+        } else if (h->p_type == PT_NOTE && o.build_id_n == 0) {
+            note_build_id(&o, at, h->p_memsz);
+        }
+    }
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        uintptr_t at = info->dlpi_addr + h->p_vaddr;
+        if (h->p_type == PT_LOAD && o.index >= at && o.index < at + h->p_filesz) o.index_end = at + h->p_filesz;
+    }
+    if (o.index_end == 0) o.index = 0;
+    if (o.low >= o.high) return 0;
+    if (info->dlpi_name != NULL) strncpy(o.path, info->dlpi_name, sizeof o.path - 1);
+    if (o.path[0] == 0 && readlink("/proc/self/exe", o.path, sizeof o.path - 1) < 0) o.path[0] = 0; /* the program */
+    v->see(v->arg, &o);
+    return 0;
+}
+
+void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg) {
+    visit v = {see, arg};
+    dl_iterate_phdr(copy, &v);
+}
+
+static int stamp(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    *(uint64_t *)arg = (uint64_t)info->dlpi_adds << 32 | (uint32_t)info->dlpi_subs;
+    return 1;
+}
+
+uint64_t spp_os_objects_stamp(void) {
+    uint64_t value = 0;
+    dl_iterate_phdr(stamp, &value);
+    return value;
+}
+
+/* Read, not mapped: a file that becomes shorter while it is mapped ends the process. */
+void *spp_os_file(const char *path, size_t *n) {
+    struct stat is;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    uint8_t *bytes = NULL;
+    if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) bytes = spp_os_pages((size_t)is.st_size);
+    *n = bytes != NULL ? (size_t)is.st_size : 0;
+    for (size_t at = 0; at < *n;) {
+        ssize_t got = read(fd, bytes + at, *n - at);
+        if (got <= 0) break; /* what is missing stays zero */
+        at += (size_t)got;
+    }
+    close(fd);
+    return bytes;
+}

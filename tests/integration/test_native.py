@@ -1,0 +1,161 @@
+"""Native frames stand where they were called: programs whose order is known, on the interpreter that runs the tests."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spprof.model import GAP, STANDING, UNPAIRED
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE.parent / "native"
+TARGET = HERE.parent / "targets" / "native_calls.py"
+SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "20000"))
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="native frames are for x86_64 so far")
+
+NATIVE_CALLBACKS = ("plain", "alloca", "wide", "deep", "thread", "throwing", "qsort", "wait")
+CALLERS = {f"cb_{name}": "apply" for name in NATIVE_CALLBACKS if name != "thread"}
+CALLERS.update(apply=None, use_plain=("main", "nested"), nested="cb_qsort", main="<module>", cb_generator="inner_generator")
+CALLERS.update(cb_reduce="use_reduce", cb_key="use_sorted", cb_sub="sub", cb_sqlite="use_sqlite", start="use_xml")
+CALLERS.update(inner_generator="use_generator")
+APPLY = {f"apply_{name}" for name in NATIVE_CALLBACKS}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    made = tmp_path_factory.mktemp("native") / "frames.so"
+    sources = [SOURCES / "frames.c", SOURCES / "frames.cc"]
+    objects = [made.with_name(source.name + ".o") for source in sources]
+    for source, made_of in zip(sources, objects):
+        compiler = {".c": ["gcc", "-std=gnu11"], ".cc": ["g++"]}[source.suffix]
+        subprocess.run([*compiler, "-O2", "-fPIC", "-c", source, "-o", made_of], check=True)
+    subprocess.run(["g++", "-shared", "-o", made, *objects, "-lpthread"], check=True)
+    return made
+
+
+def wrong(frames):
+    """What is impossible in a stack (root first), or None."""
+    caller, between = None, []
+    for frame in frames:
+        if frame.native:
+            between.append(frame.name)
+            continue
+        applied = APPLY.intersection(between)
+        name = frame.name
+        if frame.file == str(TARGET):
+            expected = CALLERS.get(name, "main" if name.startswith("use_") else None)
+            if expected and caller not in ((expected,) if isinstance(expected, str) else expected):
+                return f"{name} called by {caller}"
+            if name.startswith("cb_") and name[3:] in NATIVE_CALLBACKS and applied != {f"apply_{name[3:]}"} - {"apply_thread"}:
+                return f"{name} called through {sorted(applied)}"
+            if not (name.startswith("cb_") and name[3:] in NATIVE_CALLBACKS) and applied:
+                return f"{name} called through {sorted(applied)}"
+        caller, between = name, []
+    applied = APPLY.intersection(between)
+    if applied and caller != "apply":
+        return f"{sorted(applied)} called by {caller}"
+    return None
+
+
+def check(ran, gaps=0.001):
+    profile, problems, n, short = ran.profile, {}, 0, 0  # short: missed the thread's entry point, or frames before
+    for sample in profile.samples():
+        n += 1
+        if sample.flags & UNPAIRED:
+            assert sample.frames[0].name == "[native unpaired]" and not any(frame.native for frame in sample.frames[1:])
+            continue
+        if sample.flags & STANDING and sample.flags & GAP and not any(frame.native for frame in sample.frames):
+            short += 1
+            continue  # it waited for a processor, and where it stood only the kernel knew
+        problem = wrong(sample.frames)
+        if problem:
+            problems[problem] = problems.get(problem, 0) + 1
+            problems["; ".join(("~" if f.native else "") + f.name for f in sample.frames)] = 1
+        short += bool(sample.flags & GAP)
+        assert sample.thread_name != "MainThread" or sample.flags & GAP or sample.frames[0].name == "_start", sample
+    assert not problems, f"{len(problems)} of {n}: " + "\n".join(list(problems)[:6])
+    limit = 0.01 if sys.version_info[:2] == (3, 12) else 0.002
+    assert ran.json["native_unpaired"] <= limit * n + 3, ran.json
+    # A stack that goes on standing is written again and again, but counted once.
+    assert ran.json["native_gaps"] <= short <= gaps * n + 3, (short, n)
+    assert ran.json["repeated"] or short == ran.json["native_gaps"]
+    return n
+
+
+@pytest.mark.parametrize("native", ["True", "full"])
+def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library, native):
+    ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, native, library, "cpu")
+    assert check(ran) > SAMPLES / 20
+    seen = {frame.name for frames in ran.profile.aggregate() for frame in frames if frame.native}
+    assert APPLY - {"apply_thread", "apply_wait"} <= seen and "apply_thread_body" in seen and "deflate" in seen, sorted(seen)
+    # CPython's own: in the program or its library. Its extension modules have such names too, and they are shown.
+    frames = {frame for frames in ran.profile.aggregate() for frame in frames if frame.native}
+    own = {f.name for f in frames if f.name.startswith(("Py", "_Py")) and "python3" in os.path.basename(f.file)}
+    own = {f.name for f in frames if f.name in own and not re.search(r"cpython-3\d+", f.file)}
+    assert ("_PyEval_EvalFrameDefault" in own) if native == "full" else not own, sorted(own)
+    libraries = {os.path.basename(f.file) for frames in ran.profile.aggregate() for f in frames if f.name == "apply_plain"}
+    assert libraries == {"frames.so"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's JIT has stood in its releases since 3.14")
+def test_code_of_the_jit_is_crossed(run_python, tmp_path, library):
+    ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu", env={"PYTHON_JIT": "1"})
+    check(ran, gaps=1.0)
+
+
+def test_standing_threads_show_where_they_wait(run_python, tmp_path, library):
+    ran = run_python(TARGET, tmp_path / "out.spprof", 0.3, 0.5, "True", library, "wall")
+    check(ran, gaps=1.0)
+    waits = [s.frames for s in ran.profile if s.flags & STANDING and any(f.name == "cb_wait" for f in s.frames)]
+    leaves = {os.path.basename(frames[-1].file) for frames in waits if frames[-1].native}
+    assert any(name.startswith("libc") for name in leaves), leaves
+
+
+def test_a_library_that_goes_leaves_its_name_to_nobody(run_python, tmp_path):
+    text = 'volatile long sink; __attribute__((visibility("default"))) void work_NAME(long n) { while (n--) sink += n * sink; }'
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.c").write_text(text.replace("NAME", name))
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", tmp_path / f"{name}.c"], check=True)
+    ran = run_python("-c", f"""
+import _ctypes, ctypes, spprof
+def work(name):
+    handle = _ctypes.dlopen(f"{tmp_path}/{{name}}.so", 2)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_long)(_ctypes.dlsym(handle, "work_" + name))
+    places.add(_ctypes.dlsym(handle, "work_" + name))
+    use_one(function) if name == "one" else use_two(function)
+    _ctypes.dlclose(handle)
+def use_one(function): function(10_000_000)
+def use_two(function): function(10_000_000)
+places = set()
+spprof.start(0.2, output_path={str(tmp_path / "out.spprof")!r}, native=True)
+for i in range(30):
+    work("one"); work("two")
+spprof.stop()
+print(len(places))
+""")  # fmt: skip
+    assert ran.json < 60, "no address was used twice: this tests nothing"
+    seen = {}
+    for sample in ran.profile:
+        python = [frame.name for frame in sample.frames if not frame.native]
+        for frame in sample.frames:
+            if frame.name.startswith("work_"):
+                assert python[-1] == frame.name.replace("work", "use"), sample
+                seen[frame.name] = seen.get(frame.name, 0) + 1
+    assert seen["work_one"] > 50 and seen["work_two"] > 50, seen
+
+
+def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_path, library):
+    ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "leaf", library, "cpu")
+    seen = set()
+    for frames in ran.profile.aggregate():
+        python = [i for i, frame in enumerate(frames) if not frame.native]
+        if python and frames[0].name != "[native unpaired]":
+            assert python == list(range(len(python))), [frame.name for frame in frames]
+            below = {frame.name for frame in frames if frame.native}
+            assert not APPLY & below or frames[len(python) - 1].name == "apply", [frame.name for frame in frames]
+        seen |= {frame.name for frame in frames if frame.native}
+    assert {"apply_plain", "deflate"} <= seen
