@@ -55,6 +55,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
         thread->native = spp_os_pages(sizeof *thread->native);
         if (thread->native == NULL) return -1;
     }
+    if (thread->native != NULL) thread->native->most = spp_native_most(spp_cap.interval_ns);
     thread->tid = tid;
     thread->trigger = (spp_os_trigger){.perf_fd = -1};
     thread->id = id;
@@ -255,6 +256,10 @@ static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64
     enum spp_loss loss;
     if (spp_rare(spp_cap.native != SPP_NATIVE_OFF)) {
         uintptr_t low = atomic_load_explicit(&t->stack_low, memory_order_relaxed);
+        if (spp_rare(context->sp < low)) { /* it has grown, or is another one: the watch looks anew */
+            atomic_store_explicit(&t->stack_sp, context->sp, memory_order_relaxed);
+            atomic_store_explicit(&t->stack_end, 0, memory_order_relaxed);
+        }
         loss = spp_frames_native_own(t->native, &walk, context, low, spp_cap.native);
     } else {
         loss = spp_frames_own(&walk);

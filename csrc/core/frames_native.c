@@ -3,11 +3,17 @@
 #include "base/hints.h"
 #include "py/layout.h"
 
+#define FRAMES_A_MS 5000u /* native frames that a walk may have for each millisecond between ticks: a third of that time, say */
 #define STACK_MOST ((uintptr_t)64 << 20) /* of a stack whose end is not known */
 
 /* From an entry frame to its evaluator's CFA: the same for all of a build. Learned from frames with unwind information, for
  * crossing code that has none (CPython's JIT). */
 static _Atomic uintptr_t to_cfa;
+
+uint32_t spp_native_most(uint64_t interval_ns) {
+    uint64_t most = interval_ns * FRAMES_A_MS / 1000000;
+    return most < 128 ? 128 : most > SPP_NATIVE_MAX ? SPP_NATIVE_MAX : (uint32_t)most;
+}
 
 /* Handler. Without a rule: on to the evaluator that the next anchor lies in. It pushed the frame pointer first. */
 static bool cross(const spp_walk *python, spp_unwind_walk *w, uint32_t *next, const spp_native_view *view) {
@@ -37,6 +43,7 @@ static uint32_t unwind_all(const spp_native_view *view, const spp_walk *python, 
         else
             w->end = SPP_UNWIND_STOPPED;
     }
+    if (w->end == SPP_UNWIND_TOO_DEEP) return marks | SPP_SAMPLE_TRUNCATED;
     return w->end == SPP_UNWIND_REACHED || w->end == SPP_UNWIND_STOPPED ? marks : SPP_SAMPLE_GAP;
 }
 
@@ -90,6 +97,8 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
         out[n++] = spp_frame_native(w->pcs[i]);
         if (spp_rare(cut && k == python->anchors_n)) break; /* what comes below belongs to frames that were not seen */
     }
+    *depth = n;
+    if (w->end == SPP_UNWIND_TOO_DEEP) return n > 0; /* the root part is missing, of both */
     if (mode == SPP_NATIVE_LEAF || cut) {
         while (p < python->depth) out[n++] = python->out[p++];
     }
@@ -117,7 +126,7 @@ static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_
     w->stop = mode == SPP_NATIVE_LEAF && walk->anchors_n > 0 ? walk->anchors[0].at : 0;
     w->pcs = room->pcs;
     w->cfas = room->cfas;
-    w->max = SPP_NATIVE_MAX;
+    w->max = room->most;
     uint32_t marks = unwind_all(view, walk, w);
     if (spp_usual(merge(view, walk, w, mode, out, &merged))) {
 #if SPP_L_CHAIN != 1

@@ -21,11 +21,15 @@ typedef enum {
 
 /* A thread's workroom. */
 typedef struct {
+    uint32_t most; /* native frames that a walk may have: spp_native_most() */
     spp_unwind_cache cache;
     uintptr_t pcs[SPP_NATIVE_MAX], cfas[SPP_NATIVE_MAX];
     spp_anchor anchors[SPP_NATIVE_MAX];
     spp_frame python[SPP_DEPTH_MAX];
 } spp_native_room;
+
+/* So many that a walk leaves the program most of the time between two ticks. */
+uint32_t spp_native_most(uint64_t interval_ns);
 
 /* As spp_frames_own; `walk->out` has room for walk->max Python frames and SPP_NATIVE_MAX more. `stack_low`: from there to
  * walk->stack_end all is mapped. */

@@ -223,7 +223,7 @@ static int renew(void) {
     for (uint32_t i = 0; old != NULL && i < old->n; i++) gone += !old->objects[i]->kept;
     hidden_changes = old != NULL && (uint32_t)(stamp - current_stamp) != gone;
     leaving = true;
-    spp_resolve_queues(); /* addresses that were taken by the old view get their names by it */
+    if (old != NULL) spp_resolve_queues(); /* addresses that were taken by the old view get their names by it */
     leaving = false;
     current = v;
     atomic_store(&spp_native_now, &v->shown);

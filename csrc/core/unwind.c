@@ -43,17 +43,20 @@ static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwi
     return &map->rules[number];
 }
 
-static inline bool peek(const spp_unwind_walk *w, uintptr_t sp, uintptr_t at, uintptr_t *value) {
+static inline bool peek(spp_unwind_walk *w, uintptr_t sp, uintptr_t at, uintptr_t *value) {
     if (spp_rare(at < sp - RED_ZONE || at > w->stack_end - sizeof *value || (at & (sizeof *value - 1)))) return false;
     if (spp_rare(w->memory == SPP_UNWIND_OTHER)) return spp_os_read(value, at, sizeof *value) == 0;
-    if (spp_rare(w->memory == SPP_UNWIND_PROBED) && !spp_os_readable(at)) return false;
+    if (spp_rare(w->memory == SPP_UNWIND_PROBED) && (at ^ w->probed) > 4095) {
+        if (!spp_os_readable(at)) return false;
+        w->probed = at & ~(uintptr_t)4095;
+    }
     *value = *(const volatile uintptr_t *)at;
     return true;
 }
 
-bool spp_unwind_peek(const spp_unwind_walk *w, uintptr_t at, uintptr_t *value) { return peek(w, w->sp, at, value); }
+bool spp_unwind_peek(spp_unwind_walk *w, uintptr_t at, uintptr_t *value) { return peek(w, w->sp, at, value); }
 
-static inline bool register_of(const spp_unwind_walk *w, const frame *f, uint8_t reg, bool first, uintptr_t *value) {
+static inline bool register_of(spp_unwind_walk *w, const frame *f, uint8_t reg, bool first, uintptr_t *value) {
     if (reg == REG_SP)
         *value = f->sp;
     else if (reg == REG_FP)
@@ -86,7 +89,7 @@ static bool in_trampoline(uintptr_t pc) {
 
 /* Without a rule: an interrupted function that made no frame yet (its return address is on top of the stack), else the frame
  * pointer. */
-static SPP_COLD bool step_without(const spp_unwind_map *map, const spp_unwind_walk *w, frame *f, uintptr_t *cfa) {
+static SPP_COLD bool step_without(const spp_unwind_map *map, spp_unwind_walk *w, frame *f, uintptr_t *cfa) {
     uintptr_t back, fp;
     bool known = object_of(map, f->pc) != NULL;
     if (!known && !w->guess && !(ON_X86 && !f->called && in_trampoline(f->pc))) return false;
@@ -104,7 +107,7 @@ static SPP_COLD bool step_without(const spp_unwind_map *map, const spp_unwind_wa
 
 /* The kernel's frame of a signal; `at` is where it keeps sp. struct sigcontext in Linux's arch/x86/include/uapi/asm/sigcontext.h:
  * ... bp bx dx ax cx sp ip. */
-static SPP_COLD bool step_signal(const spp_unwind_walk *w, frame *f, uintptr_t at, uintptr_t *cfa) {
+static SPP_COLD bool step_signal(spp_unwind_walk *w, frame *f, uintptr_t at, uintptr_t *cfa) {
     uintptr_t sp, fp, pc;
     if (!peek(w, f->sp, at, &sp) || !peek(w, f->sp, at - 40, &fp) || !peek(w, f->sp, at + 8, &pc)) return false;
     *cfa = sp;
@@ -114,7 +117,7 @@ static SPP_COLD bool step_signal(const spp_unwind_walk *w, frame *f, uintptr_t a
 }
 
 /* One step by a rule. False: astray, or without a rule (*end tells). */
-static inline bool step(const spp_unwind_map *map, const spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f, bool first,
+static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f, bool first,
                         uintptr_t *cfa, spp_unwind_end *end) {
     uintptr_t base = 0, back = 0, fp = f->fp;
     *end = SPP_UNWIND_NO_RULE;

@@ -31,7 +31,7 @@ typedef enum {
 
 typedef enum {
     SPP_UNWIND_OWN,    /* this thread's stack, mapped from sp to stack_end */
-    SPP_UNWIND_PROBED, /* this thread's, but not known to be mapped: each word is probed */
+    SPP_UNWIND_PROBED, /* this thread's, but not known to be mapped: each page is probed */
     SPP_UNWIND_OTHER,  /* of a thread that may go on or end: each word is copied, guarded. Not in a handler */
 } spp_unwind_memory;
 
@@ -43,6 +43,7 @@ typedef struct {
     const uintptr_t *registers; /* by DWARF number, of the frame with depth 0; NULL: only sp and fp are known */
     uintptr_t stack_end;
     spp_unwind_memory memory;
+    uintptr_t probed;        /* an address in the page that was probed last */
     bool guess;              /* frame pointers may be followed from code of no object */
     uintptr_t stop;          /* the walk ends with the frame that holds this address; 0: at the entry point */
     spp_unwind_cache *cache; /* NULL: none */
@@ -57,6 +58,6 @@ typedef struct {
 void spp_unwind(const spp_unwind_map *map, spp_unwind_walk *walk);
 
 /* A word of the stack; false if it does not lie there. */
-bool spp_unwind_peek(const spp_unwind_walk *walk, uintptr_t at, uintptr_t *value);
+bool spp_unwind_peek(spp_unwind_walk *walk, uintptr_t at, uintptr_t *value);
 
 #endif

@@ -123,6 +123,7 @@ void spp_wall_body(void *unused) {
     pages_move = false;
     stack = calloc(spp_cap.max_depth + SPP_NATIVE_MAX, sizeof *stack);
     room = spp_cap.native != SPP_NATIVE_OFF ? spp_os_pages(sizeof *room) : NULL;
+    if (room != NULL) room->most = spp_native_most(interval);
     /* The step to the next tick is drawn for itself, from half an interval to one and a half. */
     while (stack != NULL && !atomic_load(&spp_now.stopping)) {
         due += interval / 2 + ((draw(&random) * interval) >> 32);
