@@ -20,7 +20,6 @@ typedef struct {
     bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
     int native;    /* spp_native_mode */
     bool native_full;
-    uintptr_t evaluator; /* address of _PyEval_EvalFrameDefault */
 } spp_options;
 
 /* Where thread states come from (module/tstate.c). Both without the GIL. */
@@ -31,6 +30,9 @@ typedef struct {
     uint64_t *births; /* the interpreter's count of thread states ever made, or NULL */
 } spp_thread_states;
 
+/* Before spp_run_start, for native frames. Without the GIL: who holds the loader's lock may wait for it. `evaluator`: the address
+ * of _PyEval_EvalFrameDefault. -1 with *why. */
+int spp_run_native(uintptr_t evaluator, const char **why);
 /* Called with the GIL held or not, by one thread at a time. -1 with errno and *why. */
 int spp_run_start(const spp_options *options, const spp_thread_states *states, const char **why);
 void spp_run_stop(void);

@@ -256,7 +256,9 @@ static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64
     enum spp_loss loss;
     if (spp_rare(spp_cap.native != SPP_NATIVE_OFF)) {
         uintptr_t low = atomic_load_explicit(&t->stack_low, memory_order_relaxed);
-        if (spp_rare(context->sp < low)) { /* it has grown, or is another one: the watch looks anew */
+        if (spp_rare(walk.stack_end != 0 && (context->sp < low || context->sp >= walk.stack_end))) {
+            /* It has grown, or is another one: the watch looks anew, and this sample is probed. */
+            walk.stack_end = 0;
             atomic_store_explicit(&t->stack_sp, context->sp, memory_order_relaxed);
             atomic_store_explicit(&t->stack_end, 0, memory_order_relaxed);
         }

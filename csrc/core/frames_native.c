@@ -44,7 +44,7 @@ static uint32_t unwind_all(const spp_native_view *view, const spp_walk *python, 
             w->end = SPP_UNWIND_STOPPED;
     }
     if (w->end == SPP_UNWIND_TOO_DEEP) return marks | SPP_SAMPLE_TRUNCATED;
-    return w->end == SPP_UNWIND_REACHED || w->end == SPP_UNWIND_STOPPED ? marks : SPP_SAMPLE_GAP;
+    return (w->end == SPP_UNWIND_REACHED || w->end == SPP_UNWIND_STOPPED) && !w->guessed ? marks : SPP_SAMPLE_GAP;
 }
 
 #if SPP_L_CHAIN == 1
@@ -90,7 +90,7 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
     for (uint32_t i = 0; i < w->depth; low = w->cfas[i++]) {
         if (k < python->anchors_n && python->anchors[k].at < w->cfas[i]) {
             if (python->anchors[k].at < low) return false;
-            for (; p < python->anchors[k].depth; p++) out[n++] = python->out[p];
+            for (; p < python->anchors[k].depth && p < python->depth; p++) out[n++] = python->out[p];
             k++;
             if (mode == SPP_NATIVE_LEAF && p > 0) break;
         }
@@ -132,7 +132,7 @@ static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_
 #if SPP_L_CHAIN != 1
         if (marks == 0) learn(walk, w);
 #endif
-        walk->marks |= marks;
+        walk->marks |= marks | (walk->marks & SPP_SAMPLE_TRUNCATED ? SPP_SAMPLE_GAP : 0);
         walk->depth = merged;
     } else {
         for (uint32_t i = 0; i < walk->depth; i++) out[i] = room->python[i];
@@ -174,9 +174,8 @@ enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uin
     walk->anchors = room->anchors;
     walk->anchors_max = SPP_NATIVE_MAX;
     enum spp_loss loss = spp_frames_other_anchored(walk);
-    walk->out = out;
+    room->python_n = walk->depth;
     if (loss != SPP_LOSS_NONE) return loss;
-    walk->out = room->python;
     spp_unwind_walk w = {.pc = pc,
                          .sp = walk->sp,
                          .stack_end = walk->stack_end != 0 ? walk->stack_end : walk->sp + STACK_MOST,

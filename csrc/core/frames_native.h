@@ -25,7 +25,8 @@ typedef struct {
     spp_unwind_cache cache;
     uintptr_t pcs[SPP_NATIVE_MAX], cfas[SPP_NATIVE_MAX];
     spp_anchor anchors[SPP_NATIVE_MAX];
-    spp_frame python[SPP_DEPTH_MAX];
+    spp_frame python[SPP_DEPTH_MAX]; /* the Python frames alone */
+    uint32_t python_n;               /* spp_frames_native_other: how many */
 } spp_native_room;
 
 /* So many that a walk leaves the program most of the time between two ticks. */

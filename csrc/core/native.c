@@ -72,12 +72,12 @@ static void *debug_file(const spp_os_object *facts, size_t *n) {
         at += snprintf(path + at, sizeof path - (size_t)at, i == 0 ? "%02x/" : "%02x", facts->build_id[i]);
     }
     snprintf(path + at, sizeof path - (size_t)at, ".debug");
-    return spp_os_file(path, n);
+    return spp_os_symbol_file(path, n);
 }
 
 static void read_symbols(object *o) {
     size_t n = 0;
-    void *file = strchr(o->facts.path, '/') != NULL ? spp_os_file(o->facts.path, &n) : NULL;
+    void *file = strchr(o->facts.path, '/') != NULL ? spp_os_symbol_file(o->facts.path, &n) : NULL;
     if (file == NULL) { /* the vDSO is a whole file in memory */
         uintptr_t end = (o->facts.high + 4095) & ~(uintptr_t)4095;
         uint8_t *image = copy_of(o->facts.base, end);
@@ -228,6 +228,11 @@ static int renew(void) {
     current = v;
     atomic_store(&spp_native_now, &v->shown);
     spp_resolve_forget_native();
+    for (uint32_t i = 0; i < spp_threads_used; i++) { /* stacks that stand get their names anew */
+        if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
+        spp_resolve_flush(&spp_threads[i]);
+        spp_threads[i].stands = false;
+    }
     current_stamp = stamp;
     atomic_store(&spp_native_sure_ns, began);
     spp_os_unlock();

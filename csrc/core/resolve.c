@@ -198,9 +198,14 @@ static uint32_t unreadable_frame(void) {
 
 /* Without what compilers add to copies and parts of a function: f.isra.0, f.constprop.1, f.cold. */
 static void set_function(spp_bytes *to, const char *name) {
-    const char *dot = name[0] == '[' ? NULL : strchr(name, '.');
+    static const char *const added[] = {".isra.", ".constprop.", ".part.", ".cold", ".lto_priv.", ".llvm."};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        const char *at = strstr(name, added[i]);
+        if (at != NULL && at != name && (size_t)(at - name) < n) n = (size_t)(at - name);
+    }
     to->n = 0;
-    spp_bytes_append(to, name, dot != NULL && dot != name ? (size_t)(dot - name) : strlen(name));
+    spp_bytes_append(to, name, n);
 }
 
 /* CPython's own, which stand between a caller and what it calls: seed of the merge, "functions starting with Py or _Py". Without
@@ -362,7 +367,8 @@ void spp_resolve_swap(spp_resolved *with) {
     spp_resolved swap = out;
     out = *with;
     *with = swap;
-    if (strings.n > KNOWN_MAX || frames.n > KNOWN_MAX || codes.n > KNOWN_MAX) forget_everything();
+    bool full = strings.n > KNOWN_MAX || frames.n > KNOWN_MAX || codes.n > KNOWN_MAX || native_frames.n > KNOWN_MAX;
+    if (full) forget_everything();
 }
 
 int spp_resolve_start(void) {

@@ -60,7 +60,6 @@ static void write_account(void) {
 static void finish(const char *reason) {
     char text[96];
     atomic_store(&spp_cap.active, 0);
-    spp_native_look();
     spp_watch_disarm_all();
     spp_now.stop_ns = spp_os_now_ns();
     spp_account_unseen();
@@ -106,16 +105,23 @@ static void pause_or_resume(void) {
     }
 }
 
+static void look_for_objects(void) {
+    if (spp_cap.native == SPP_NATIVE_OFF) return;
+    spp_os_loader_begin();
+    spp_native_look();
+    spp_os_loader_end();
+}
+
 static void drain_body(void *unused) {
     (void)unused;
     uint64_t written = spp_os_now_ns(), accounted = written, count = spp_os_thread_count();
     while (!atomic_load(&spp_now.stopping) && !atomic_load(&spp_now.terminating)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+        look_for_objects();
         spp_os_work_begin();
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         pause_or_resume();
         if (spp_os_signal_taken()) spp_watch_rearm();
-        spp_native_look();
         bool due = now - written >= WRITE_NS;
         if (due || rung || threads != count || threads == 0) spp_watch_scan(false);
         count = threads;
@@ -139,6 +145,7 @@ static void drain_body(void *unused) {
         spp_os_worker_join(spp_now.sampler);
         spp_now.sampler = NULL;
     }
+    look_for_objects();
     spp_os_work_begin();
     finish(atomic_load(&spp_now.terminating) ? "SIGTERM" : "stop");
     spp_os_work_end();
@@ -169,15 +176,22 @@ static int refuse(const char **why, const char *reason) {
     return -1;
 }
 
-static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {
+static int set_up_once(const char **why) {
     static bool once;
-    if (!once) {
-        if (spp_os_memory_init() != 0) return refuse(why, "no way to probe memory safely works here");
-        if (spp_capture_init() != 0 || spp_os_lock_init(in_child) != 0) return refuse(why, "no memory");
-        once = true;
-    }
-    /* First, for it takes the program 50 ms of CPU time, which are not to be in the account. */
-    if (o->native != SPP_NATIVE_OFF && spp_native_start(o->evaluator) != 0) return refuse(why, "no memory");
+    if (once) return 0;
+    if (spp_os_memory_init() != 0) return refuse(why, "no way to probe memory safely works here");
+    if (spp_capture_init() != 0 || spp_os_lock_init(in_child) != 0) return refuse(why, "no memory");
+    once = true;
+    return 0;
+}
+
+int spp_run_native(uintptr_t evaluator, const char **why) {
+    if (set_up_once(why) != 0) return -1;
+    return spp_native_start(evaluator) == 0 ? 0 : refuse(why, "no memory");
+}
+
+static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {
+    if (set_up_once(why) != 0) return -1;
     memset(&spp_now.start_ns, 0, sizeof spp_now - offsetof(spp_run, start_ns));
     spp_now.clock = o->clock;
     spp_now.wall = o->wall;

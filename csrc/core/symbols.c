@@ -108,6 +108,8 @@ int spp_symbols_read(spp_symbols *s, const uint8_t *file, size_t n) {
         const char *version = memchr(text, '@', length); /* name@@VERSION */
         if (version != NULL) length = (size_t)(version - text);
         if (length == 0) continue;
+        /* Their size is not told, and what follows are no functions. */
+        if (number(symbol + 16, 8) == 0 && (strncmp(text, "_init", length) == 0 || strncmp(text, "_fini", length) == 0)) continue;
         if (add(s, address, number(symbol + 16, 8), text, length) != 0) break; /* no memory: what there is serves */
     }
     if (s->n > 0) qsort(s->list, s->n, sizeof *s->list, by_address);

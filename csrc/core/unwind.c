@@ -98,6 +98,9 @@ static SPP_COLD bool step_without(const spp_unwind_map *map, spp_unwind_walk *w,
         f->pc = back;
         return true;
     }
+    /* It may be any number: what lies between the stack and its end is not to be believed. */
+    if (w->memory == SPP_UNWIND_OWN) w->memory = SPP_UNWIND_PROBED;
+    w->guessed = true;
     if (f->fp < f->sp || !peek(w, f->sp, f->fp, &fp) || !peek(w, f->sp, f->fp + 8, &back)) return false;
     *cfa = f->fp + 16;
     f->pc = back;

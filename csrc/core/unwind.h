@@ -51,6 +51,7 @@ typedef struct {
     uint32_t max;
     /* results */
     uint32_t depth;
+    bool guessed; /* a frame pointer was followed without a rule that says so */
     spp_unwind_end end;
 } spp_unwind_walk;
 

@@ -81,7 +81,7 @@ static uint64_t get_encoded(input *in, uint8_t encoding, uintptr_t here) {
     case 0x0b: value = (uint64_t)(int32_t)get(in, 4); break;
     default: in->bad = true; return 0;
     }
-    if ((encoding & 0x70) == 0x10)
+    if ((encoding & 0xf0) == 0x10)
         value += here;
     else if (encoding & 0xf0)
         in->bad = true;
@@ -148,6 +148,8 @@ typedef struct {
     spp_unwind_rule rule;
     uint64_t cfa_reg;
 } state;
+
+static int64_t scaled(uint64_t factored, const cie *c) { return (int64_t)(factored * (uint64_t)c->data_step); }
 
 static int16_t saved_at(int64_t offset) { return offset > -30000 && offset < 30000 ? (int16_t)offset : SPP_UNWIND_LOST; }
 
@@ -216,9 +218,9 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
             moves = true;
             step = low;
             op = 0;
-            break;                                                                       /* advance_loc */
-        case 2: save(s, low, saved_at((int64_t)get_uleb(&in) * c->data_step)); continue; /* offset */
-        case 3: save(s, low, low == REG_FP ? c->initial.fp : c->initial.ra); continue;   /* restore */
+            break;                                                                     /* advance_loc */
+        case 2: save(s, low, saved_at(scaled(get_uleb(&in), c))); continue;            /* offset */
+        case 3: save(s, low, low == REG_FP ? c->initial.fp : c->initial.ra); continue; /* restore */
         default: break;
         }
         switch (moves ? 0 : op) {
@@ -238,7 +240,7 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
             break;
         case 0x05:
             reg = get_uleb(&in);
-            save(s, reg, saved_at((int64_t)get_uleb(&in) * c->data_step));
+            save(s, reg, saved_at(scaled(get_uleb(&in), c)));
             break; /* offset_extended */
         case 0x06:
             reg = get_uleb(&in);
@@ -272,9 +274,9 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
         case 0x0e: set_cfa(s, s->cfa_reg, (int64_t)get_uleb(&in), &in); break; /* def_cfa_offset */
         case 0x12:
             reg = get_uleb(&in);
-            set_cfa(s, reg, get_sleb(&in) * c->data_step, &in);
-            break;                                                                   /* def_cfa_sf */
-        case 0x13: set_cfa(s, s->cfa_reg, get_sleb(&in) * c->data_step, &in); break; /* def_cfa_offset_sf */
+            set_cfa(s, reg, scaled((uint64_t)get_sleb(&in), c), &in);
+            break;                                                                         /* def_cfa_sf */
+        case 0x13: set_cfa(s, s->cfa_reg, scaled((uint64_t)get_sleb(&in), c), &in); break; /* def_cfa_offset_sf */
         case 0x0f:
         case 0x10:
         case 0x16: /* def_cfa_expression, expression, val_expression */
@@ -291,7 +293,7 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
             break;
         case 0x11:
             reg = get_uleb(&in);
-            save(s, reg, saved_at(get_sleb(&in) * c->data_step));
+            save(s, reg, saved_at(scaled((uint64_t)get_sleb(&in), c)));
             break; /* offset_extended_sf */
         case 0x14:
             save(s, get_uleb(&in), SPP_UNWIND_LOST);

@@ -21,19 +21,18 @@ static spp_frame *stack;
 static spp_native_room *room; /* with native frames */
 static bool pages_move;       /* this kernel's events count in their pages when their threads begin to run: seen in this run */
 
-/* Whether a thread's newest frames are what `walk` found. Its CPU clock alone does not tell that it stood: time stolen from
- * a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's kernel/sched/core.c). */
-static bool same_leaves(const spp_walk *walk) {
+/* Whether a thread's newest Python frames are those that `walk` found. Its CPU clock alone does not tell that it stood: time
+ * stolen from a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's
+ * kernel/sched/core.c). */
+static bool same_leaves(const spp_walk *walk, const spp_frame *frames, uint32_t depth) {
     spp_frame leaves[LEAVES] = {0};
     spp_walk again = {.tstate = walk->tstate, .out = leaves, .max = walk->max < LEAVES ? walk->max : LEAVES};
     (void)spp_frames_other(&again);
-    uint32_t same = 0;
-    for (uint32_t i = 0; i < walk->depth && same < again.max; i++) {
-        if (spp_frame_is_native(walk->out[i])) continue;
-        if (same == again.depth || leaves[same] != walk->out[i]) return false;
-        same++;
+    if (again.depth != (depth < again.max ? depth : again.max)) return false;
+    for (uint32_t i = 0; i < again.depth; i++) {
+        if (leaves[i] != frames[i]) return false;
     }
-    return same == again.depth;
+    return true;
 }
 
 /* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
@@ -49,16 +48,19 @@ static void walk_standing(spp_thread *t) {
     atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
     enum spp_loss loss;
     uintptr_t pc;
+    bool native = false;
     if (room == NULL) {
         loss = spp_frames_other(&walk);
     } else if (spp_os_thread_where(t->tid, &pc, &walk.sp) == 0) {
         walk.stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed);
         loss = spp_frames_native_other(room, &walk, pc, spp_cap.native);
+        native = true;
     } else { /* it waits for a processor, and only the kernel knows its registers */
         loss = spp_frames_other(&walk);
         walk.marks |= SPP_SAMPLE_GAP;
     }
-    if (!same_leaves(&walk) || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != t->look_cpu) return;
+    bool same = native ? same_leaves(&walk, room->python, room->python_n) : same_leaves(&walk, walk.out, walk.depth);
+    if (!same || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != t->look_cpu) return;
     if (loss != SPP_LOSS_NONE) {
         atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
         return;

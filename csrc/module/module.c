@@ -127,8 +127,18 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
         .may_trap = hook_exec(),
         .native = native,
         .native_full = full != 0,
-        .evaluator = (uintptr_t)dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault"),
     };
+    if (native != SPP_NATIVE_OFF) {
+        int failed;
+        uintptr_t evaluator = (uintptr_t)dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+        Py_BEGIN_ALLOW_THREADS;
+        failed = spp_run_native(evaluator, &why);
+        Py_END_ALLOW_THREADS;
+        if (failed) {
+            close(own_fd);
+            return PyErr_Format(PyExc_RuntimeError, "%s", why);
+        }
+    }
     hook_deaths();
     errno = 0;
     if (spp_run_start(&options, &states, &why) != 0) {

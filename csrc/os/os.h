@@ -62,8 +62,9 @@ typedef struct {
 void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg);
 /* A number that changes when objects come or go; its lower 32 bits count those that went. */
 uint64_t spp_os_objects_stamp(void);
-/* The bytes of a file, to be given back by spp_os_pages_free; NULL: it cannot be read. */
-void *spp_os_file(const char *path, size_t *n);
+/* An ELF file's headers, symbol tables and their strings, each in its place; what lies between is zero, and takes no memory. To
+ * be given back by spp_os_pages_free; NULL: it cannot be read. */
+void *spp_os_symbol_file(const char *path, size_t *n);
 
 /* ---- the drain lock: one for the process, held for microseconds, never in a handler, never over I/O. A fork takes it
  * first, and `child` runs in the new process with the lock made anew. */
@@ -74,6 +75,10 @@ void spp_os_unlock(void);
  * that it holds, of an allocator say that knows nothing of forks. */
 void spp_os_work_begin(void);
 void spp_os_work_end(void);
+/* Around what may wait for the dynamic loader, and not within the above: a fork waits for it too, but 100 ms at the most. Whoever
+ * holds the loader's lock may itself wait for the thread that forks. */
+void spp_os_loader_begin(void);
+void spp_os_loader_end(void);
 int spp_os_lock_init(void (*child)(void));
 
 /* ---- background threads of our own: every signal blocked, named, counted apart */

@@ -188,7 +188,7 @@ static void test_names_of_functions(void) {
 
 static void test_damaged_symbol_files(void) {
     size_t n;
-    uint8_t *file = spp_os_file("/proc/self/exe", &n);
+    uint8_t *file = spp_os_symbol_file("/proc/self/exe", &n);
     CHECK(file != NULL);
     uint64_t random = 88172645463325252u;
     for (int round = 0; round < 300; round++) {

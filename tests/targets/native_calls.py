@@ -117,11 +117,12 @@ def use_wide(n):
 
 
 def use_deep(n):
-    return apply("deep", n)
+    for _ in range(20):
+        apply("deep", n)
 
 
 def use_thread(n):
-    return apply("thread", 20 * n)  # long enough to be found
+    return apply("thread", 100 * n)  # long enough to be found
 
 
 def use_throwing(n):
@@ -172,10 +173,13 @@ def use_zlib(n):
 
 def main():
     end = time.process_time() + float(seconds)
+    names = [name for name in sorted(globals()) if name.startswith("use_") and (name != "use_wait" or mode == "wall")]
+    turn = 0
     while time.process_time() < end:
-        for name in sorted(globals()):
-            if name.startswith("use_") and (name != "use_wait" or mode == "wall"):
+        for name in names:
+            if name != "use_thread" or turn % 8 == 0:
                 globals()[name](30)
+        turn += 1
 
 
 if __name__ == "__main__":

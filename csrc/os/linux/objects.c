@@ -13,15 +13,19 @@ typedef struct {
     void *arg;
 } visit;
 
-static void note_build_id(spp_os_object *o, uintptr_t at, size_t n) {
+static void note_build_id(spp_os_object *o, uintptr_t from, size_t n) {
+    uint8_t notes[512];
+    const uint8_t *at = notes;
+    n = n < sizeof notes ? n : sizeof notes;
+    if (spp_os_read(notes, from, n) != 0) return;
     while (n >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
-        memcpy(&note, (const void *)at, sizeof note);
+        memcpy(&note, at, sizeof note);
         size_t name = (note.n_namesz + (size_t)3) & ~(size_t)3, data = (note.n_descsz + (size_t)3) & ~(size_t)3;
         size_t whole = sizeof note + name + data;
         if (whole > n) return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_descsz <= sizeof o->build_id) {
-            memcpy(o->build_id, (const uint8_t *)at + sizeof note + name, note.n_descsz);
+            memcpy(o->build_id, at + sizeof note + name, note.n_descsz);
             o->build_id_n = (uint8_t)note.n_descsz;
             return;
         }
@@ -77,18 +81,46 @@ uint64_t spp_os_objects_stamp(void) {
     return value;
 }
 
-/* Read, not mapped: a file that becomes shorter while it is mapped ends the process. */
-void *spp_os_file(const char *path, size_t *n) {
+/* Read, not mapped: a file that becomes shorter while it is mapped ends the process. What is missing stays zero. */
+static void read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size) {
+    if (offset > n || size > n - offset) return;
+    while (size > 0) {
+        ssize_t got = pread(fd, bytes + offset, size, (off_t)offset);
+        if (got <= 0) return;
+        offset += (uint64_t)got;
+        size -= (uint64_t)got;
+    }
+}
+
+static void read_section(int fd, uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, uint32_t index) {
+    ElfW(Shdr) section;
+    uint64_t at = file->e_shoff + (uint64_t)index * sizeof section;
+    if (index >= file->e_shnum || at > n || n - at < sizeof section) return;
+    memcpy(&section, bytes + at, sizeof section);
+    if (section.sh_type != SHT_NOBITS) read_part(fd, bytes, n, section.sh_offset, section.sh_size);
+}
+
+void *spp_os_symbol_file(const char *path, size_t *n) {
     struct stat is;
+    ElfW(Ehdr) file;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return NULL;
     uint8_t *bytes = NULL;
     if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) bytes = spp_os_pages((size_t)is.st_size);
     *n = bytes != NULL ? (size_t)is.st_size : 0;
-    for (size_t at = 0; at < *n;) {
-        ssize_t got = read(fd, bytes + at, *n - at);
-        if (got <= 0) break; /* what is missing stays zero */
-        at += (size_t)got;
+    if (*n >= sizeof file) {
+        read_part(fd, bytes, *n, 0, sizeof file);
+        memcpy(&file, bytes, sizeof file);
+        read_part(fd, bytes, *n, file.e_shoff, (uint64_t)file.e_shnum * sizeof(ElfW(Shdr)));
+        for (uint32_t i = 0; i < file.e_shnum; i++) {
+            ElfW(Shdr) section;
+            uint64_t at = file.e_shoff + (uint64_t)i * sizeof section;
+            if (at > *n || *n - at < sizeof section) break;
+            memcpy(&section, bytes + at, sizeof section);
+            if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
+            read_section(fd, bytes, *n, &file, i);
+            read_section(fd, bytes, *n, &file, section.sh_link);
+        }
     }
     close(fd);
     return bytes;
