@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "frames.h"
 
@@ -70,15 +71,19 @@ typedef struct {
 
 KIND void *apply_thread_body(void *arg) {
     job *j = arg;
-    for (int i = 1; i < j->n; i++) {
+    struct timespec now, began;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    now = began;
+    for (int i = 1; (now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 < j->n; i++) {
         spin(300);
         j->sum += j->f(i);
+        clock_gettime(CLOCK_MONOTONIC, &now);
     }
     leave(j->f, 0, &j->sum);
     return NULL;
 }
 
-/* On a thread that Python knows nothing of. */
+/* For n milliseconds, on a thread that Python knows nothing of. */
 KIND int apply_thread(callback f, int n) {
     job j = {f, n, 0};
     pthread_t thread;

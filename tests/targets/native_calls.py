@@ -122,7 +122,7 @@ def use_deep(n):
 
 
 def use_thread(n):
-    return apply("thread", 100 * n)  # long enough to be found
+    return apply("thread", 4 * n)  # milliseconds: long enough to be found
 
 
 def use_throwing(n):
@@ -177,7 +177,7 @@ def main():
     turn = 0
     while time.process_time() < end:
         for name in names:
-            if name != "use_thread" or turn % 8 == 0:
+            if name != "use_thread" or turn % 40 == 0:
                 globals()[name](30)
         turn += 1
 
