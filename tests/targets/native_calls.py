@@ -5,6 +5,7 @@ Each callback `cb_X` is called by the native function `apply_X` (or by CPython's
 import ctypes
 import functools
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -173,7 +174,10 @@ def use_zlib(n):
 
 def main():
     end = time.process_time() + float(seconds)
-    names = [name for name in sorted(globals()) if name.startswith("use_") and (name != "use_wait" or mode == "wall")]
+    left_out = {"use_wait"} if mode == "cpu" else set()
+    if "SPPROF_SANITIZED" in os.environ:
+        left_out.add("use_throwing")  # AddressSanitizer wants the C++ library loaded before Python
+    names = [name for name in sorted(globals()) if name.startswith("use_") and name not in left_out]
     turn = 0
     while time.process_time() < end:
         for name in names:
