@@ -129,8 +129,8 @@ def work(name):
     places.add(_ctypes.dlsym(handle, "work_" + name))
     use_one(function) if name == "one" else use_two(function)
     _ctypes.dlclose(handle)
-def use_one(function): function(10_000_000)
-def use_two(function): function(10_000_000)
+def use_one(function): function(30_000_000)
+def use_two(function): function(30_000_000)
 places = set()
 spprof.start(0.2, output_path={str(tmp_path / "out.spprof")!r}, native=True)
 for i in range(30):
