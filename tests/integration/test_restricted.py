@@ -298,8 +298,8 @@ print(json.dumps([problem, spprof.stats()]))
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_ticks_of_a_closed_event_are_not_another_thread_s(run_python, tmp_path, mode):
-    """Where ticks come with a descriptor's number, that may be another thread's by now (no SIGTRAP: as before Linux 6.16). What was
-    closed is missed after 85 ms or two, later where others compute."""
+    """Where ticks come with a descriptor's number, that may be another thread's by now (no SIGTRAP: as before Linux 6.16). What
+    was closed is missed after 85 ms or two, later where others compute."""
     ran = run_python("-c", WORK + f"""
 import json, os, signal, threading, spprof
 signal.signal(signal.SIGTRAP, lambda *_: None)
