@@ -97,13 +97,10 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
         out[n++] = spp_frame_native(w->pcs[i]);
         if (spp_rare(cut && k == python->anchors_n)) break; /* what comes below belongs to frames that were not seen */
     }
+    bool too_deep = w->end == SPP_UNWIND_TOO_DEEP; /* the root part is missing, of both */
+    while (!too_deep && (mode == SPP_NATIVE_LEAF || cut) && p < python->depth) out[n++] = python->out[p++];
     *depth = n;
-    if (w->end == SPP_UNWIND_TOO_DEEP) return n > 0; /* the root part is missing, of both */
-    if (mode == SPP_NATIVE_LEAF || cut) {
-        while (p < python->depth) out[n++] = python->out[p++];
-    }
-    *depth = n;
-    return p == python->depth;
+    return too_deep ? n > 0 : p == python->depth;
 }
 
 /* Handler. Remembers how far an evaluator's CFA lies from its anchor, the first time that both are known. */
@@ -157,7 +154,7 @@ SPP_HOT enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *wal
     bool bounded = walk->stack_end != 0 && context->sp >= stack_low && context->sp < walk->stack_end;
     spp_unwind_walk w = {.pc = context->pc,
                          .sp = context->sp,
-                         .fp = registers[SPP_OS_FP],
+                         .fp = registers[SPP_REG_FP],
                          .registers = registers,
                          .stack_end = bounded ? walk->stack_end : context->sp + STACK_MOST,
                          .memory = bounded ? SPP_UNWIND_OWN : SPP_UNWIND_PROBED,

@@ -136,15 +136,7 @@ static bool same_object(const spp_os_object *a, const spp_os_object *b) {
 }
 
 static object *object_at(const view *v, uintptr_t address) {
-    uint32_t low = 0, high = v != NULL ? v->n : 0;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (v->objects[middle]->facts.low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < v->objects[low - 1]->facts.high ? v->objects[low - 1] : NULL;
+    return v != NULL ? (object *)(uintptr_t)spp_unwind_object_of(&v->shown.map, address) : NULL; /* its rows come first */
 }
 
 /* The evaluator's parts: compilers move what is rarely run to a place of its own, NAME.cold. */

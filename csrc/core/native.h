@@ -4,7 +4,6 @@
 
 #include <stdatomic.h>
 
-#include "base/vec.h"
 #include "core/unwind.h"
 
 typedef struct {

@@ -345,16 +345,14 @@ void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
     thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;
 }
 
-void spp_resolve_queues(void) {
+static void resolve_all(uint64_t end_ns) {
     uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-    for (uint32_t i = 0; i < used; i++) spp_resolve_queue(&spp_threads[i]);
-}
-
-void spp_resolve_sure(void) {
-    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-    uint64_t end_ns = atomic_load(&spp_native_sure_ns);
     for (uint32_t i = 0; i < used; i++) resolve_until(&spp_threads[i], end_ns);
 }
+
+void spp_resolve_queues(void) { resolve_all(UINT64_MAX); }
+
+void spp_resolve_sure(void) { resolve_all(atomic_load(&spp_native_sure_ns)); }
 
 void spp_resolve_death(uintptr_t code) {
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel);

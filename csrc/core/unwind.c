@@ -5,12 +5,7 @@
 #include "base/hints.h"
 #include "os/os.h"
 
-#if defined(__aarch64__)
-enum { REG_FP = 29, REG_SP = 31, REG_RA = 30 };
-#else
-enum { REG_FP = 6, REG_SP = 7, REG_RA = 16 };
-#endif
-#define ON_X86 (REG_FP == 6)
+#define ON_X86 (SPP_REG_FP == 6)
 #define RED_ZONE 128u /* x86_64: what lies below sp and is in use */
 
 /* Where the walk is, in registers. */
@@ -19,7 +14,7 @@ typedef struct {
     bool called;
 } frame;
 
-static const spp_unwind_object *object_of(const spp_unwind_map *map, uintptr_t pc) {
+const spp_unwind_object *spp_unwind_object_of(const spp_unwind_map *map, uintptr_t pc) {
     uint32_t low = 0, high = map->objects_n;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
@@ -37,7 +32,7 @@ static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwi
         slot = &cache->of_pc[(pc * 0x9E3779B97F4A7C15u) >> 54];
         if (spp_usual(*slot >> 16 == pc)) return &map->rules[*slot & 0xffff];
     }
-    const spp_unwind_object *object = object_of(map, pc);
+    const spp_unwind_object *object = spp_unwind_object_of(map, pc);
     uint32_t number = object != NULL ? spp_unwind_find(object, pc) : 0;
     if (slot != NULL) *slot = (uint64_t)pc << 16 | number;
     return &map->rules[number];
@@ -57,9 +52,9 @@ static inline bool peek(spp_unwind_walk *w, uintptr_t sp, uintptr_t at, uintptr_
 bool spp_unwind_peek(spp_unwind_walk *w, uintptr_t at, uintptr_t *value) { return peek(w, w->sp, at, value); }
 
 static inline bool register_of(spp_unwind_walk *w, const frame *f, uint8_t reg, bool first, uintptr_t *value) {
-    if (reg == REG_SP)
+    if (reg == SPP_REG_SP)
         *value = f->sp;
-    else if (reg == REG_FP)
+    else if (reg == SPP_REG_FP)
         *value = f->fp;
     else if (first && w->registers != NULL && reg < SPP_OS_REGISTERS)
         *value = w->registers[reg];
@@ -91,7 +86,7 @@ static bool in_trampoline(uintptr_t pc) {
  * pointer. */
 static SPP_COLD bool step_without(const spp_unwind_map *map, spp_unwind_walk *w, frame *f, uintptr_t *cfa) {
     uintptr_t back, fp;
-    bool known = object_of(map, f->pc) != NULL;
+    bool known = spp_unwind_object_of(map, f->pc) != NULL;
     if (!known && !w->guess && !(ON_X86 && !f->called && in_trampoline(f->pc))) return false;
     if (ON_X86 && !f->called && peek(w, f->sp, f->sp, &back) && behind_call(map, back)) {
         *cfa = f->sp + 8;
@@ -150,7 +145,7 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
     }
     if (spp_rare(rule->ra <= SPP_UNWIND_AT_FP)) {
         if (rule->ra != SPP_UNWIND_SAME || !first || w->registers == NULL || ON_X86) return false;
-        back = w->registers[REG_RA % SPP_OS_REGISTERS];
+        back = w->registers[SPP_REG_RA % SPP_OS_REGISTERS];
     } else if (!peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->ra, &back)) {
         *end = SPP_UNWIND_ASTRAY;
         return false;

@@ -55,6 +55,9 @@ typedef struct {
     spp_unwind_end end;
 } spp_unwind_walk;
 
+/* The object that holds an address, or NULL. */
+const spp_unwind_object *spp_unwind_object_of(const spp_unwind_map *map, uintptr_t pc);
+
 /* Adds frames from `depth` on. */
 void spp_unwind(const spp_unwind_map *map, spp_unwind_walk *walk);
 

@@ -3,13 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DWARF's numbers of the registers that matter (System V psABI for AMD64, figure 3.36; DWARF for the Arm 64-bit Architecture). */
-#if defined(__aarch64__)
-enum { REG_FP = 29, REG_SP = 31, REG_RA = 30 };
-#else
-enum { REG_FP = 6, REG_SP = 7, REG_RA = 16 };
-#endif
-
 #define RULE_SLOTS 131072u /* a power of two, twice SPP_UNWIND_RULES at least */
 #define REMEMBERED 8       /* depth of remember_state */
 
@@ -196,13 +189,13 @@ static void set_cfa_expression(state *s, input expression) {
 
 /* DW_CFA_expression for one register: saved where the frame pointer points to, or somewhere that is not understood. */
 static int16_t saved_by(input expression) {
-    if (get(&expression, 1) != 0x70 + REG_FP || get_sleb(&expression) != 0) return SPP_UNWIND_LOST;
+    if (get(&expression, 1) != 0x70 + SPP_REG_FP || get_sleb(&expression) != 0) return SPP_UNWIND_LOST;
     return expression.bad || expression.at != expression.end ? SPP_UNWIND_LOST : SPP_UNWIND_AT_FP;
 }
 
 static void save(state *s, uint64_t reg, int16_t where) {
-    if (reg == REG_FP) s->rule.fp = where;
-    if (reg == REG_RA) s->rule.ra = where;
+    if (reg == SPP_REG_FP) s->rule.fp = where;
+    if (reg == SPP_REG_RA) s->rule.ra = where;
 }
 
 /* Runs instructions from `in`; with `to`, appends a row where the state changes place. False: not understood. */
@@ -218,9 +211,9 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
             moves = true;
             step = low;
             op = 0;
-            break;                                                                     /* advance_loc */
-        case 2: save(s, low, saved_at(scaled(get_uleb(&in), c))); continue;            /* offset */
-        case 3: save(s, low, low == REG_FP ? c->initial.fp : c->initial.ra); continue; /* restore */
+            break;                                                                         /* advance_loc */
+        case 2: save(s, low, saved_at(scaled(get_uleb(&in), c))); continue;                /* offset */
+        case 3: save(s, low, low == SPP_REG_FP ? c->initial.fp : c->initial.ra); continue; /* restore */
         default: break;
         }
         switch (moves ? 0 : op) {
@@ -244,11 +237,11 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
             break; /* offset_extended */
         case 0x06:
             reg = get_uleb(&in);
-            save(s, reg, reg == REG_FP ? c->initial.fp : c->initial.ra);
+            save(s, reg, reg == SPP_REG_FP ? c->initial.fp : c->initial.ra);
             break; /* restore_extended */
         case 0x07: /* undefined: of the return address, the end of the stack */
             reg = get_uleb(&in);
-            save(s, reg, reg == REG_RA ? SPP_UNWIND_END : SPP_UNWIND_LOST);
+            save(s, reg, reg == SPP_REG_RA ? SPP_UNWIND_END : SPP_UNWIND_LOST);
             break;
         case 0x08: save(s, get_uleb(&in), SPP_UNWIND_SAME); break; /* same_value */
         case 0x09:
@@ -337,7 +330,7 @@ static bool read_cie(cie *c, const uint8_t *at, const uint8_t *end) {
     in.at = zero + 1;
     c->code_step = get_uleb(&in);
     c->data_step = get_sleb(&in);
-    if ((version == 1 ? get(&in, 1) : get_uleb(&in)) != REG_RA) return false;
+    if ((version == 1 ? get(&in, 1) : get_uleb(&in)) != SPP_REG_RA) return false;
     if (*letters == 'z') {
         uint64_t n = get_uleb(&in);
         input data = in;
@@ -353,7 +346,7 @@ static bool read_cie(cie *c, const uint8_t *at, const uint8_t *end) {
                 skip(&data, 1);
             else if (*letters == 'S')
                 c->signal = true;
-            else if (*letters != 'B' || REG_FP == 6)
+            else if (*letters != 'B' || SPP_REG_FP == 6)
                 return false; /* B: aarch64's second key signs return addresses */
         }
         if (data.bad) return false;
@@ -372,7 +365,7 @@ static bool read_cie(cie *c, const uint8_t *at, const uint8_t *end) {
 /* Of the frame that a kernel pushed for a signal, glibc and musl say where each register lies by an expression from sp; the CFA
  * is the interrupted stack pointer, which lies among them (struct ucontext). */
 static void as_signal_frame(spp_unwind_rule *rule) {
-    if (rule->kind != SPP_CFA_DEREF || rule->reg != REG_SP) return;
+    if (rule->kind != SPP_CFA_DEREF || rule->reg != SPP_REG_SP) return;
     rule->kind = SPP_CFA_SIGNAL;
 }
 

@@ -11,6 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* DWARF's numbers of the registers that matter (System V psABI for AMD64, figure 3.36; DWARF for the Arm 64-bit Architecture). */
+#if defined(__aarch64__)
+enum { SPP_REG_FP = 29, SPP_REG_SP = 31, SPP_REG_RA = 30 };
+#else
+enum { SPP_REG_FP = 6, SPP_REG_SP = 7, SPP_REG_RA = 16 };
+#endif
+
 /* How the canonical frame address (CFA: the stack pointer before the call) is found. */
 typedef enum {
     SPP_CFA_NONE,   /* not known: a gap between functions, or a rule beyond these */

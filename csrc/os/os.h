@@ -125,13 +125,8 @@ typedef struct {
     const void *machine;
 } spp_os_context;
 
-/* Handler. All its general registers, by DWARF number; SPP_OS_FP is that of the frame pointer. */
+/* Handler. All its general registers, by DWARF number. */
 #define SPP_OS_REGISTERS 32u
-#if defined(__aarch64__)
-#define SPP_OS_FP 29u
-#else
-#define SPP_OS_FP 6u
-#endif
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]);
 
 /* Called in the signal handler, on the thread that owns `cookie`'s trigger. */

@@ -54,7 +54,7 @@ static void tick(int signum, siginfo_t *info, void *machine) {
 #endif
     spp_unwind_walk w = {.pc = pc,
                          .sp = sp,
-                         .fp = registers[SPP_OS_FP],
+                         .fp = registers[SPP_REG_FP],
                          .registers = registers,
                          .stack_end = stack_end,
                          .guess = true,

@@ -92,12 +92,12 @@ static void read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_
     }
 }
 
-static void read_section(int fd, uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, uint32_t index) {
-    ElfW(Shdr) section;
-    uint64_t at = file->e_shoff + (uint64_t)index * sizeof section;
-    if (index >= file->e_shnum || at > n || n - at < sizeof section) return;
-    memcpy(&section, bytes + at, sizeof section);
-    if (section.sh_type != SHT_NOBITS) read_part(fd, bytes, n, section.sh_offset, section.sh_size);
+/* The header of a section, out of those that were read. */
+static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, uint32_t index, ElfW(Shdr) * section) {
+    uint64_t at = file->e_shoff + (uint64_t)index * sizeof *section;
+    if (index >= file->e_shnum || at > n || n - at < sizeof *section) return false;
+    memcpy(section, bytes + at, sizeof *section);
+    return true;
 }
 
 void *spp_os_symbol_file(const char *path, size_t *n) {
@@ -112,14 +112,12 @@ void *spp_os_symbol_file(const char *path, size_t *n) {
         read_part(fd, bytes, *n, 0, sizeof file);
         memcpy(&file, bytes, sizeof file);
         read_part(fd, bytes, *n, file.e_shoff, (uint64_t)file.e_shnum * sizeof(ElfW(Shdr)));
-        for (uint32_t i = 0; i < file.e_shnum; i++) {
-            ElfW(Shdr) section;
-            uint64_t at = file.e_shoff + (uint64_t)i * sizeof section;
-            if (at > *n || *n - at < sizeof section) break;
-            memcpy(&section, bytes + at, sizeof section);
-            if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
-            read_section(fd, bytes, *n, &file, i);
-            read_section(fd, bytes, *n, &file, section.sh_link);
+        ElfW(Shdr) table, strings;
+        for (uint32_t i = 0; section_at(bytes, *n, &file, i, &table); i++) {
+            if (table.sh_type != SHT_SYMTAB && table.sh_type != SHT_DYNSYM) continue;
+            read_part(fd, bytes, *n, table.sh_offset, table.sh_size);
+            if (!section_at(bytes, *n, &file, table.sh_link, &strings) || strings.sh_type == SHT_NOBITS) continue;
+            read_part(fd, bytes, *n, strings.sh_offset, strings.sh_size);
         }
     }
     close(fd);
