@@ -19,14 +19,16 @@
 typedef uint64_t spp_frame;
 #define SPP_NO_OFFSET 0xFFFFFu
 /* A native frame in the same word: no code object has so large an offset. Its upper bits are the address over 8, and the lowest
- * three the rest of it. Address 0 stands for what could not be paired. */
-#define SPP_NATIVE_BITS 0xFFFF0u
+ * three the rest of it; one bit tells CPython's evaluator, known by its place among the Python frames. Address 0 stands for what
+ * could not be paired. */
+#define SPP_NATIVE_BITS 0xFFFE0u
 #define SPP_NATIVE_UNPAIRED ((spp_frame)SPP_NATIVE_BITS)
+#define SPP_NATIVE_EVALUATOR ((spp_frame)8)
 
 static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) { return (spp_frame)code >> 3 << 20 | half_offset; }
 static inline uintptr_t spp_frame_code(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3); }
 static inline spp_frame spp_frame_native(uintptr_t pc) { return (spp_frame)pc >> 3 << 20 | SPP_NATIVE_BITS | (pc & 7); }
-static inline bool spp_frame_is_native(spp_frame frame) { return (frame & 0xFFFF8u) == SPP_NATIVE_BITS; }
+static inline bool spp_frame_is_native(spp_frame frame) { return (frame & 0xFFFF0u) == SPP_NATIVE_BITS; }
 static inline uintptr_t spp_frame_pc(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3 | (frame & 7)); }
 /* In bytes, or SPP_OFFSET_NONE. */
 #define SPP_OFFSET_NONE UINT32_MAX

@@ -47,6 +47,10 @@ static uint32_t unwind_all(const spp_native_view *view, const spp_walk *python, 
     return (w->end == SPP_UNWIND_REACHED || w->end == SPP_UNWIND_STOPPED) && !w->guessed ? marks : SPP_SAMPLE_GAP;
 }
 
+static inline spp_frame native_frame(uintptr_t pc, bool evaluates) {
+    return spp_frame_native(pc) | (evaluates ? SPP_NATIVE_EVALUATOR : 0);
+}
+
 #if SPP_L_CHAIN == 1
 
 static bool is_evaluator(const spp_native_view *view, uintptr_t pc) {
@@ -65,13 +69,14 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
     if (evaluators != python->depth && evaluators != python->depth + 1) return false;
     uint32_t skip = evaluators - python->depth;
     for (uint32_t i = 0; i < w->depth; i++) {
-        if (is_evaluator(view, w->pcs[i])) {
+        bool evaluates = is_evaluator(view, w->pcs[i]);
+        if (evaluates) {
             if (skip > 0)
                 skip--;
             else
                 out[n++] = python->out[p++];
         }
-        if (mode == SPP_NATIVE_ALL || p == 0) out[n++] = spp_frame_native(w->pcs[i]);
+        if (mode == SPP_NATIVE_ALL || p == 0) out[n++] = native_frame(w->pcs[i], evaluates);
     }
     while (mode == SPP_NATIVE_LEAF && p < python->depth) out[n++] = python->out[p++];
     *depth = n;
@@ -88,13 +93,14 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
     bool cut = (python->marks & SPP_SAMPLE_TRUNCATED) != 0;
     (void)view;
     for (uint32_t i = 0; i < w->depth; low = w->cfas[i++]) {
-        if (k < python->anchors_n && python->anchors[k].at < w->cfas[i]) {
+        bool evaluates = k < python->anchors_n && python->anchors[k].at < w->cfas[i];
+        if (evaluates) {
             if (python->anchors[k].at < low) return false;
             for (; p < python->anchors[k].depth && p < python->depth; p++) out[n++] = python->out[p];
             k++;
             if (mode == SPP_NATIVE_LEAF && p > 0) break;
         }
-        out[n++] = spp_frame_native(w->pcs[i]);
+        out[n++] = native_frame(w->pcs[i], evaluates);
         if (spp_rare(cut && k == python->anchors_n)) break; /* what comes below belongs to frames that were not seen */
     }
     bool too_deep = w->end == SPP_UNWIND_TOO_DEEP; /* the root part is missing, of both */

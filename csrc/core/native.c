@@ -283,7 +283,7 @@ bool spp_native_place_of(uintptr_t address, spp_native_place *place) {
     *place = (spp_native_place){
         .function = symbol != NULL ? spp_symbols_name(&o->symbols, symbol) : NULL,
         .file = o->facts.path,
-        .start = symbol != NULL ? symbol->at : 0,
+        .start = symbol != NULL ? symbol->at : spp_unwind_function_of(&o->rows, address) - o->facts.base,
         .at = at,
         .python = is_python(o),
     };

@@ -32,7 +32,7 @@ void spp_native_abandon(void);
 typedef struct {
     const char *function; /* NULL: no symbol */
     const char *file;     /* path of the object */
-    uint64_t start, at;   /* of the function (0 without) and of the address, in the file's own counting */
+    uint64_t start, at;   /* of the function and of the address, in the file's own counting */
     bool python;          /* the object is the interpreter */
 } spp_native_place;
 bool spp_native_place_of(uintptr_t address, spp_native_place *place);

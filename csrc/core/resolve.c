@@ -215,9 +215,10 @@ static bool is_plumbing(const spp_native_place *place) {
     return place->function == NULL || strncmp(place->function, "Py", 2) == 0 || strncmp(place->function, "_Py", 3) == 0;
 }
 
-#define NOWHERE 1 /* an address that no object holds */
+#define NOWHERE spp_frame_native(1) /* an address that no object holds */
 
-static uint32_t name_native(uintptr_t pc) {
+static uint32_t name_native(spp_frame frame) {
+    uintptr_t pc = spp_frame_pc(frame);
     spp_native_place place = {.file = ""};
     char text[64];
     if (pc == 0) {
@@ -227,11 +228,12 @@ static uint32_t name_native(uintptr_t pc) {
     } else if (is_plumbing(&place)) {
         return HIDDEN;
     }
+    /* Stripped, with a part of it split off: Debian's 3.14 and 3.15. */
+    if (place.function == NULL && (frame & SPP_NATIVE_EVALUATOR)) place.function = "_PyEval_EvalFrameDefault";
     if (place.function == NULL) {
         const char *name = strrchr(place.file, '/');
-        snprintf(text, sizeof text, "[%.32s+0x%llx]", name != NULL ? name + 1 : place.file, (unsigned long long)place.at);
+        snprintf(text, sizeof text, "[%.32s+0x%llx]", name != NULL ? name + 1 : place.file, (unsigned long long)place.start);
         place.function = text;
-        place.start = place.at;
     }
     set_function(&scratch.name, place.function);
     set_function(&scratch.qualname, place.function);
@@ -243,12 +245,12 @@ static uint32_t name_native(uintptr_t pc) {
     return frame_id(code, scratch.first_line, (spp_place){at, at, -1, -1});
 }
 
-static uint32_t resolve_native(uintptr_t pc) {
-    if (spp_native_doubtful(pc, sampled_ns)) return name_native(NOWHERE);
-    uint32_t id = spp_map_get(&native_frames, pc, 0);
+static uint32_t resolve_native(spp_frame frame) {
+    if (spp_native_doubtful(spp_frame_pc(frame), sampled_ns)) return name_native(NOWHERE);
+    uint32_t id = spp_map_get(&native_frames, frame, 0);
     if (id != SPP_MAP_NONE) return id - 1;
-    id = name_native(pc);
-    (void)spp_map_add(&native_frames, pc, 0, id + 1); /* HIDDEN becomes 0; no memory: named again next time */
+    id = name_native(frame);
+    (void)spp_map_add(&native_frames, frame, 0, id + 1); /* HIDDEN becomes 0; no memory: named again next time */
     return id;
 }
 
@@ -258,7 +260,7 @@ void spp_resolve_forget_native(void) {
 }
 
 static uint32_t resolve_frame(spp_frame frame) {
-    if (spp_frame_is_native(frame)) return resolve_native(spp_frame_pc(frame));
+    if (spp_frame_is_native(frame)) return resolve_native(frame);
     uintptr_t address = spp_frame_code(frame);
     uint32_t offset = spp_frame_offset(frame);
     uint32_t index = spp_map_get(&live_of_address, address, 0);

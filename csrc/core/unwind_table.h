@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/vec.h"
+
 /* DWARF's numbers of the registers that matter (System V psABI for AMD64, figure 3.36; DWARF for the Arm 64-bit Architecture). */
 #if defined(__aarch64__)
 enum { SPP_REG_FP = 29, SPP_REG_SP = 31, SPP_REG_RA = 30 };
@@ -55,6 +57,7 @@ typedef struct {
     uint32_t *places;
     uint16_t *rule_of;
     uint32_t n, room;
+    spp_bytes starts; /* uint32_t each, sorted: where functions begin, from `low` */
     uint32_t refused; /* functions that were not understood */
     bool out_of_memory;
 } spp_unwind_object;
@@ -71,6 +74,9 @@ void spp_unwind_rules_free(spp_unwind_rules *rules);
 /* Reads an object's rows; `low` and `high` are given. The sections may be copies. */
 void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames);
 void spp_unwind_object_free(spp_unwind_object *object);
+
+/* Where the function begins that holds an address; `low` if none is known. */
+uintptr_t spp_unwind_function_of(const spp_unwind_object *object, uintptr_t pc);
 
 /* Handler. The number of the rule at an address within the object. */
 uint32_t spp_unwind_find(const spp_unwind_object *object, uintptr_t pc);

@@ -186,6 +186,18 @@ static void test_names_of_functions(void) {
     CHECK(!spp_native_place_of((uintptr_t)&local, &nowhere));
 }
 
+/* Where functions begin, told by unwind information alone. */
+static void test_starts_of_functions(void) {
+    const spp_native_view *view = atomic_load(&spp_native_now);
+    const uintptr_t known[] = {(uintptr_t)recurse, (uintptr_t)compare, (uintptr_t)dlsym(RTLD_DEFAULT, "qsort_r")};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const spp_unwind_object *object = spp_unwind_object_of(&view->map, known[i]);
+        CHECK(object != NULL);
+        for (uintptr_t in = 0; in < 3; in++) CHECK(spp_unwind_function_of(object, known[i] + in) == known[i]);
+        CHECK(spp_unwind_function_of(object, known[i] - 1) < known[i]);
+    }
+}
+
 static void test_damaged_symbol_files(void) {
     size_t n;
     uint8_t *file = spp_os_symbol_file("/proc/self/exe", &n);
@@ -225,6 +237,7 @@ int main(void) {
     printf("not compared with libgcc here\n");
 #endif
     test_names_of_functions();
+    test_starts_of_functions();
     test_damaged_symbol_files();
     spp_native_stop();
     return check_done();
