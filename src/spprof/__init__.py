@@ -29,6 +29,7 @@ _HOMES = {
     "Frame": "model",
     "Thread": "model",
     "FunctionRow": "model",
+    "NativeCall": "model",
     "Total": "model",
     "SpprofError": "errors",
     "AlreadyActive": "errors",
@@ -43,7 +44,7 @@ TYPE_CHECKING = False  # `typing` itself costs more to import than everything he
 if TYPE_CHECKING:
     from .api import is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
-    from .model import Frame, FunctionRow, Profile, Sample, Thread, Total
+    from .model import Frame, FunctionRow, NativeCall, Profile, Sample, Thread, Total
     from .profiler import Profiler, profile
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "CannotWrite",
     "Frame",
     "FunctionRow",
+    "NativeCall",
     "NotActive",
     "Profile",
     "Profiler",

@@ -10,6 +10,7 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _trie
+from .demangle import demangle
 from .errors import BadFile, BadOption
 
 TRUNCATED, KERNEL, STANDING, GAP, UNPAIRED = 1, 2, 4, 8, 16  # marks in Sample.flags
@@ -90,6 +91,19 @@ NO_FRAMES = Frame("[no Python frames]", "[no Python frames]", "", 0, 0, -1, -1)
 TRUNCATION = Frame("[truncated]", "[truncated]", "", 0, 0, -1, -1)
 
 
+class NativeCall(NamedTuple):
+    """Native time below one Python line: its function, file and line, the native function that ran and its library, samples and
+    nanoseconds. `qualname` is `[no Python frames]` for native code that no Python code called."""
+
+    qualname: str
+    file: str
+    line: int
+    native: str
+    library: str
+    samples: int
+    weight_ns: int
+
+
 class _OpenFile:
     """A descriptor of our own, closed when the last profile that reads it goes."""
 
@@ -127,6 +141,7 @@ class Profile:
             self.path = os.path.abspath(os.fspath(source))
         self._loaded: Optional[Dict[str, Any]] = None
         self._sums: Optional[Dict[int, _trie.Sums]] = None
+        self._callers_of: Optional[List[int]] = None
         self._stacks: Dict[int, Tuple[Frame, ...]] = {}
         self._frames: Dict[int, Frame] = {}
 
@@ -250,12 +265,16 @@ class Profile:
         samples, weights = self.stack_sums(thread)
         return {self.stack(key): Total(samples[key], weights[key]) for key in samples}
 
-    def functions(self, by: str = "function", thread: Optional[str] = None) -> List[FunctionRow]:
+    def functions(self, by: str = "function", thread: Optional[str] = None, only: Optional[str] = None) -> List[FunctionRow]:
         """Self and total figures of each function (`by='line'`: of each line), by self weight, the largest first.
 
-        Recursion counts once in the totals. `thread`: a pattern, see `match_threads`. Raises BadOption for another `by`."""
+        Recursion counts once in the totals. `thread`: a pattern, see `match_threads`. `only='python'` gives the time of native
+        functions to the Python function that called them; `only='native'` leaves out what is Python, with its time.
+        Raises BadOption for another `by` or `only`."""
         if by not in ("function", "line"):
             raise BadOption(f"by={by!r}: functions can be listed by 'function' or by 'line'")
+        if only not in (None, "python", "native"):
+            raise BadOption(f"only={only!r}: functions can be listed with only='python', only='native' or all")
         columns = self._columns()
         keys: List[Tuple[str, str, str, int]] = []
         ids: Dict[Tuple[str, str, str, int], int] = {}
@@ -273,16 +292,57 @@ class Profile:
         labels = [nothing, *map(frame_labels.__getitem__, columns["node_frame"][1:])]
         for launcher in columns["launchers"]:
             labels[launcher] = nothing
+        if only == "python":
+            labels = [labels[node] for node in self._callers()]
         sums = self.stack_sums(thread)
         figures = _trie.self_and_total(columns["node_parent"], labels, sums)
         if nothing in figures:  # the root has no parent to count it
-            own = figures[nothing][:2]
-            figures[nothing] = (*own, *own)
+            own = figures.pop(nothing)[:2]
+            if any(own):
+                figures[nothing] = (*own, *own)
         truncated = [key for key in sums[0] if key < 0]
         if truncated:
             figures[cut] = (0, 0, sum(map(sums[0].__getitem__, truncated)), sum(map(sums[1].__getitem__, truncated)))
+        if only == "native":
+            native = {frame_labels[frame] for frame in range(len(frame_labels)) if self._is_native(frame)}
+            figures = {label: figures[label] for label in native.intersection(figures)}
         rows = [FunctionRow(*keys[label], *figure) for label, figure in figures.items()]
         return sorted(rows, key=lambda row: (-row.self_weight_ns, -row.total_weight_ns, row.file, row.line, row.qualname))
+
+    def native_calls(self, thread: Optional[str] = None) -> List[NativeCall]:
+        """Where Python code spends its time in native code: of each Python line the native functions that ran below it (the
+        leaves of stacks), by weight, the largest first. `thread`: a pattern, see `match_threads`. Empty without native frames."""
+        columns = self._columns()
+        callers, frames = self._callers(), columns["node_frame"]
+        samples, weights = self.stack_sums(thread)
+        figures: Dict[Tuple[Any, ...], List[int]] = {}
+        for key in samples:
+            node = key if key >= 0 else ~key
+            if not node or node in columns["launchers"] or not self._is_native(frames[node]):
+                continue
+            leaf, caller = self.frame(frames[node]), callers[node]
+            line = self.frame(frames[caller]) if caller and caller not in columns["launchers"] else NO_FRAMES
+            figure = figures.setdefault((line.qualname, line.file, line.line, leaf.qualname, leaf.file), [0, 0])
+            figure[0] += samples[key]
+            figure[1] += weights[key]
+        calls = [NativeCall(*key, *figure) for key, figure in figures.items()]
+        return sorted(calls, key=lambda call: (-call.weight_ns, call[:5]))
+
+    def _is_native(self, frame: int) -> bool:
+        columns = self._columns()
+        return bool(columns["code_kind"][columns["frame_code"][frame]])
+
+    def _callers(self) -> List[int]:
+        """Of each node itself if its frame is Python's, else the nearest above that is; 0 (the root) if none is."""
+        columns = self._columns()
+        if self._callers_of is None:
+            kinds, codes = columns["code_kind"], columns["frame_code"]
+            result = [0]
+            for node, frame in enumerate(columns["node_frame"]):
+                if node:
+                    result.append(result[columns["node_parent"][node]] if kinds[codes[frame]] else node)
+            self._callers_of = result
+        return self._callers_of
 
     # What formats read: columns, and stacks by key (see _trie).
 
@@ -352,11 +412,10 @@ class Profile:
     def _code_text(self, code: int) -> Tuple[str, str, str]:
         columns = self._columns()
         strings = columns["strings"]
-        return (
-            strings[columns["code_name"][code]],
-            strings[columns["code_qualname"][code]],
-            strings[columns["code_file"][code]],
-        )
+        name, qualname = strings[columns["code_name"][code]], strings[columns["code_qualname"][code]]
+        if columns["code_kind"][code]:
+            name = qualname = demangle(name)
+        return name, qualname, strings[columns["code_file"][code]]
 
     def _thread_ids(self) -> List[int]:
         columns = self._columns()

@@ -23,6 +23,7 @@ CALLERS.update(apply=None, use_plain=("main", "nested"), nested="cb_qsort", main
 CALLERS.update(cb_reduce="use_reduce", cb_key="use_sorted", cb_sub="sub", cb_sqlite="use_sqlite", start="use_xml")
 CALLERS.update(inner_generator="use_generator")
 APPLY = {f"apply_{name}" for name in NATIVE_CALLBACKS}
+ZLIB_LINE = 1 + TARGET.read_text().splitlines().index('    return zlib.compress(b"abcdefgh" * n * 50)')
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,12 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
         assert not own, sorted(own)
     libraries = {os.path.basename(f.file) for frames in ran.profile.aggregate() for f in frames if f.name == "apply_plain"}
     assert libraries == {"frames.so"}
+    if "apply_throwing" not in left_out:
+        assert "shapes::Thrower<int>::one(int (*)(int), int)" in seen
+    python = {f.qualname for f in ran.profile.functions(only="python")}
+    assert {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out} <= python and not python & seen
+    deflated = [call for call in ran.profile.native_calls() if "libz" in os.path.basename(call.library)]
+    assert deflated and {(call.file, call.line) for call in deflated} == {(str(TARGET), ZLIB_LINE)}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's JIT has stood in its releases since 3.14")

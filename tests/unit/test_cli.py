@@ -13,6 +13,7 @@ import zipfile
 
 import pytest
 
+import spprof
 from spprof import Profile
 
 SHOW = """
@@ -160,6 +161,22 @@ def test_summary_file_names_and_report(tmp_path):
     assert report.returncode == 0 and report.stdout.count(" (x.py:1)") == 1 and "... " in report.stdout
     missing = run(["-m", "spprof", "report", name, "--thread", "nobody"], tmp_path)
     assert missing.returncode == 2 and "MainThread" in missing.stderr
+    assert run(["-m", "spprof", "report", name, "--python-only"], tmp_path).stdout.startswith(done.stderr.split("\n")[0])
+    for option in "--native-only", "--native-calls":
+        refused = run(["-m", "spprof", "report", name, option], tmp_path)
+        assert refused.returncode == 2 and "--native" in refused.stderr and refused.stdout == ""
+
+
+@pytest.mark.skipif(not spprof.native_unwinding_available(), reason="native frames are not to be had here")
+def test_report_of_native_frames(tmp_path):
+    (tmp_path / "x.py").write_text("import zlib\nfor i in range(300):\n  zlib.compress(bytes(99999))\n")
+    assert run(["-m", "spprof", "run", "--native", "-q", "-o", "p.spprof", "x.py"], tmp_path).returncode == 0
+    report = {option: run(["-m", "spprof", "report", "p.spprof", "--limit", "200", *option.split()], tmp_path).stdout
+              for option in ("", "--python-only", "--native-only", "--native-calls")}  # fmt: skip
+    assert "[libz" in report[""] and "<module> (x.py:1)" in report[""]
+    assert "[libz" not in report["--python-only"] and "<module> (x.py:1)" in report["--python-only"]
+    assert "[libz" in report["--native-only"] and "x.py" not in report["--native-only"]
+    assert re.search(r"<module> \(x\.py:3\) > .*\[libz", report["--native-calls"])
 
 
 def test_waiting_is_pointed_out(tmp_path):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
+import subprocess
 
 import pytest
 from spprof_file import MAGIC, Writer, block
 
 import spprof
 from spprof import Frame, Profile
+from spprof.demangle import demangle
 
 
 def text(stack):
@@ -99,6 +102,70 @@ def test_totals_against_a_slow_count():
     rows = {row.qualname: list(row[4:]) for row in profile.functions()}
     rows["[truncated]"][:2] = expected["[truncated]"][:2]  # [truncated] [no Python frames]: self belongs to the leaf
     assert rows == expected
+
+
+def native_profile():
+    import random
+
+    rng = random.Random(2)
+    writer = Writer(native="yes")
+    python = [(f"f{n}",) * 2 + ("m.py", 10 * n + 1, 10 * n + 3) for n in range(4)]
+    launcher = ("run", "run", "/x/spprof/cli/run.py", 1, 2)
+    native = [(name, name, "/lib/libx.so", at, at + 5, 0, -1, -1, 1) for name, at in (("c", 64), ("_ZN1a1bEv", 128))]
+    for i in range(3000):
+        stack = rng.choices(python + native, k=rng.randrange(1, 8))
+        writer.sample([launcher, *stack] if rng.randrange(2) else stack, 6000 + i, rng.randrange(50), thread=rng.randrange(2))
+    writer.flush()
+    return Profile(writer.data)
+
+
+def test_native_functions_against_a_slow_count():
+    """Python only: a stack without its native frames. Native only: of all rows those of native functions."""
+    profile = native_profile()
+    for thread in None, "Thread #1":
+        expected, calls, native = {}, {}, set()
+        for sample in profile:
+            if thread and sample.thread_name != thread:
+                continue
+            native |= {frame.qualname for frame in sample.frames if frame.native}
+            left = [frame for frame in sample.frames if not frame.native]
+            names = [frame.qualname for frame in left] or ["[no Python frames]"]
+            for name in set(names):
+                row = expected.setdefault(name, [0, 0, 0, 0])
+                row[2] += sample.count
+                row[3] += sample.weight_ns
+            expected[names[-1]][0] += sample.count
+            expected[names[-1]][1] += sample.weight_ns
+            if sample.frames[-1].native:
+                caller = (left[-1].qualname, "m.py", left[-1].line) if left else ("[no Python frames]", "", 0)
+                call = calls.setdefault((*caller, sample.frames[-1].qualname, "/lib/libx.so"), [0, 0])
+                call[0] += sample.count
+                call[1] += sample.weight_ns
+        assert native == {"c", "a::b()"} and len(calls) == 10
+        assert {row.qualname: list(row[4:]) for row in profile.functions(thread=thread, only="python")} == expected
+        rows = [row for row in profile.functions(thread=thread) if row.file == "/lib/libx.so"]
+        assert profile.functions(thread=thread, only="native") == rows and {row.qualname for row in rows} == native
+        assert {call[:5]: list(call[5:]) for call in profile.native_calls(thread)} == calls
+        weights = [call.weight_ns for call in profile.native_calls(thread)]
+        assert weights == sorted(weights, reverse=True)
+    with pytest.raises(spprof.BadOption, match="only="):
+        profile.functions(only="c")
+
+
+def test_names_of_cpp_and_rust_functions():
+    """c++filt as the truth, which has a demangler of its own, on each function of the C++ runtime library."""
+    library = ctypes.util.find_library("stdc++")
+    found = subprocess.run(["g++", f"-print-file-name={library}"], capture_output=True, text=True, check=True).stdout.strip()
+    told = subprocess.run(["nm", "-D", "--defined-only", found], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[-1].split("@")[0] for line in told.splitlines() if " _Z" in line]
+    parts = ["_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..ops..drop..Drop$GT$", "_$u7b$$u7b$closure$u7d$$u7d$", "_", "_x"]
+    names.append("_ZN" + "".join(f"{len(part)}{part}" for part in parts) + "17h0123456789abcdefE")
+    lines = "\n".join(names) + "\n"
+    truth = subprocess.run(["c++filt", "-i"], input=lines, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(names) > 1000
+    assert truth[-1].startswith("<alloc::vec::Vec<T> as core::ops::drop::Drop>::{{closure}}::")
+    assert {name: demangle(name) for name in names} == dict(zip(names, truth))
+    assert [demangle(name) for name in ("main", "_Z", "_Zbad", "_Z\0", "")] == ["main", "_Z", "_Zbad", "_Z\0", ""]
 
 
 def test_frames_of_the_launcher_are_hidden():

@@ -11,10 +11,19 @@ from ..model import FunctionRow, Profile, native_name
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
 
 
-def summary(profiles: Sequence[Profile], limit: int = 15, thread: Optional[str] = None, sort: str = "self") -> str:
+def summary(
+    profiles: Sequence[Profile],
+    limit: int = 15,
+    thread: Optional[str] = None,
+    sort: str = "self",
+    shown: Optional[str] = None,
+) -> str:
     """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
 
-    Raises BadOption if no thread matches the pattern."""
+    `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`.
+    Raises BadOption if no thread matches the pattern, or if native functions are asked for and the profile has none."""
+    if shown in ("native", "calls") and not any(profile.header.get("native") for profile in profiles):
+        raise BadOption("the profile has no native frames; take one with `spprof run --native`")
     if thread is not None and not any(profile.match_threads(thread) for profile in profiles):
         names = ", ".join(sorted({each.name for profile in profiles for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {thread!r}; the profile has: {names}")
@@ -25,17 +34,20 @@ def summary(profiles: Sequence[Profile], limit: int = 15, thread: Optional[str] 
             lines.append(f"Warning: {where}{profile.warning}.")
         elif profile.end is None:
             lines.append(f"Warning: {where}the program died before the profile was closed; up to 100 ms are missing.")
-    lines += _table(profiles, limit, thread, sort)
+    if shown == "calls":
+        lines += _calls(profiles, limit, thread)
+    else:
+        lines += _table(profiles, limit, thread, sort, shown)
     lines += ["", *_waiting(profiles), *_account(profiles)]
     return "\n".join(lines) + "\n"
 
 
-def _rows(profiles: Sequence[Profile], thread: Optional[str]) -> List[FunctionRow]:
+def _rows(profiles: Sequence[Profile], thread: Optional[str], only: Optional[str]) -> List[FunctionRow]:
     if len(profiles) == 1:
-        return profiles[0].functions(thread=thread)
+        return profiles[0].functions(thread=thread, only=only)
     sums: Dict[Tuple[Any, ...], List[int]] = {}
     for profile in profiles:
-        for row in profile.functions(thread=thread):
+        for row in profile.functions(thread=thread, only=only):
             figures = sums.setdefault(row[:4], [0, 0, 0, 0])
             figures[:] = map(int.__add__, figures, row[4:])
     return sorted(
@@ -43,18 +55,48 @@ def _rows(profiles: Sequence[Profile], thread: Optional[str]) -> List[FunctionRo
     )
 
 
-def _table(profiles: Sequence[Profile], limit: int, thread: Optional[str], sort: str) -> Iterator[str]:
-    rows = _rows(profiles, thread)
-    if not rows:
-        yield "No samples were taken."
-        return
-    whole = sum(row.self_weight_ns for row in rows) or 1
-    if sort == "total":
-        rows.sort(key=lambda row: (-row.total_weight_ns, -row.self_weight_ns, row.file, row.line, row.qualname))
+def _whole(profiles: Sequence[Profile], thread: Optional[str]) -> Tuple[int, int]:
+    """Samples and nanoseconds of all that is asked for."""
+    sums = [profile.stack_sums(thread) for profile in profiles]
+    return sum(sum(samples.values()) for samples, _ in sums), sum(sum(weights.values()) for _, weights in sums)
+
+
+def _heading(profiles: Sequence[Profile], thread: Optional[str], native_ns: Optional[int]) -> str:
+    samples, whole = _whole(profiles, thread)
     kind = "CPU time" if profiles[0].mode == "cpu" else "wall time"
     where = f" in threads like {thread!r}" if thread else ""
     where += f" of {len(profiles)} processes" if len(profiles) > 1 else ""
-    yield f"{_duration(whole)} of {kind}{where}, {sum(row.self_samples for row in rows):,} samples. By {sort} time:"
+    part = "" if native_ns is None else f" {_duration(native_ns)} ({native_ns / (whole or 1):.1%}) in native functions."
+    return f"{_duration(whole)} of {kind}{where}, {samples:,} samples.{part}"
+
+
+def _calls(profiles: Sequence[Profile], limit: int, thread: Optional[str]) -> Iterator[str]:
+    sums: Dict[Tuple[Any, ...], int] = {}
+    for profile in profiles:
+        for call in profile.native_calls(thread):
+            sums[call[:5]] = sums.get(call[:5], 0) + call.weight_ns
+    whole = _whole(profiles, thread)[1] or 1
+    yield f"{_heading(profiles, thread, sum(sums.values()))} By calling Python line:"
+    yield ""
+    yield "    native            Python line > native function"
+    order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    for (qualname, file, line, native, library), ns in order[:limit]:
+        caller = f"{qualname} ({_short(file)}:{line})" if file else qualname
+        yield f"{_duration(ns):>10} {ns / whole:>6.1%}  {caller} > {native_name(native, library)}"
+    if len(order) > limit:
+        yield f"{'':20}... {len(order) - limit} more (--limit)"
+
+
+def _table(profiles: Sequence[Profile], limit: int, thread: Optional[str], sort: str, only: Optional[str]) -> Iterator[str]:
+    rows = _rows(profiles, thread, only)
+    if not rows:
+        yield "No samples were taken." if only is None else f"No samples of {only} functions were taken."
+        return
+    whole = _whole(profiles, thread)[1] or 1
+    if sort == "total":
+        rows.sort(key=lambda row: (-row.total_weight_ns, -row.self_weight_ns, row.file, row.line, row.qualname))
+    native = sum(row.self_weight_ns for row in rows) if only == "native" else None
+    yield f"{_heading(profiles, thread, native)} By {sort} time:"
     yield ""
     yield "      self             total           function"
     for row in rows[:limit]:
@@ -69,9 +111,12 @@ def _table(profiles: Sequence[Profile], limit: int, thread: Optional[str], sort:
 def _place(row: FunctionRow) -> str:
     if not row.line:
         return native_name(row.qualname, row.file)
-    file = row.file
+    return f"{row.qualname} ({_short(row.file)}:{row.line})"
+
+
+def _short(file: str) -> str:
     here = os.getcwd() + os.sep
-    return f"{row.qualname} ({file[len(here) :] if file.startswith(here) else file}:{row.line})"
+    return file[len(here) :] if file.startswith(here) else file
 
 
 def _duration(ns: int) -> str:
