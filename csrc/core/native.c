@@ -36,8 +36,17 @@ static bool hidden_changes;
 static bool leaving; /* what was sampled before a change is being named */
 static uintptr_t evaluator_address;
 static uint32_t serial;
+static spp_bytes news; /* of objects that were read: entries of an O block */
 
 /* ---- one object */
+
+static void tell(const spp_os_object *facts) {
+    char digits[2 * sizeof facts->build_id + 2];
+    int n = 0;
+    for (int i = 0; i < facts->build_id_n; i++) n += snprintf(digits + n, sizeof digits - (size_t)n, "%02x", facts->build_id[i]);
+    digits[n++] = ' ';
+    if (spp_bytes_append(&news, digits, (size_t)n) == 0) (void)spp_bytes_append(&news, facts->path, strlen(facts->path) + 1);
+}
 
 /* A copy of memory that may go away meanwhile. */
 static uint8_t *copy_of(uintptr_t from, uintptr_t end) {
@@ -103,6 +112,7 @@ static object *make_object(const spp_os_object *facts) {
     o->rows.high = facts->high;
     read_rows(o);
     read_symbols(o);
+    tell(facts);
     return o;
 }
 
@@ -258,9 +268,17 @@ void spp_native_stop(void) {
     free_view(current);
     current = NULL;
     spp_unwind_rules_free(&rules);
+    spp_bytes_free(&news);
+}
+
+spp_bytes spp_native_news(void) {
+    spp_bytes told = news;
+    news = (spp_bytes){0};
+    return told;
 }
 
 void spp_native_abandon(void) {
+    news = (spp_bytes){0};
     atomic_store(&spp_native_now, NULL);
     atomic_store(&spp_native_sure_ns, UINT64_MAX);
     current = NULL;

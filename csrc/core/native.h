@@ -23,6 +23,8 @@ extern _Atomic(const spp_native_view *) spp_native_now;
 int spp_native_start(uintptr_t evaluator);
 /* The drain thread, not under the drain lock. Notices objects that came or went. */
 void spp_native_look(void);
+/* The drain thread. What an O block says of objects that it has not said yet (docs/file-format.md); the caller frees it. */
+spp_bytes spp_native_news(void);
 /* No handler runs any more. */
 void spp_native_stop(void);
 /* A forked child: forgets all without freeing what others may have held. */

@@ -40,6 +40,9 @@ static void drain(void) {
         spp_bytes_free(&text);
     }
     spp_bytes_free(&threads);
+    spp_bytes objects = spp_native_news();
+    if (objects.n > 0) spp_write_block('O', objects.at, objects.n);
+    spp_bytes_free(&objects);
     /* Definitions without samples too: were they kept, they would come after what needs them. */
     if (resolved.sample_count + resolved.string_len.n + resolved.code_line.n + resolved.frame_code.n > 0) {
         spp_store_add(&resolved, &columns);

@@ -10,7 +10,7 @@ import struct
 import sys
 import zlib
 from array import array
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
@@ -85,7 +85,8 @@ def _unzigzag(value: int) -> int:
     return (value >> 1) ^ -(value & 1)
 
 
-def _text(raw: bytes) -> str:
+def text_of(raw: bytes) -> str:
+    """A string of the file; what is no UTF-8 (a path may be) is replaced."""
     try:
         return raw.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -146,7 +147,7 @@ class _Tables:
         data = bytes(text.tolist())
         strings, at = [], 0
         for length in lengths:
-            strings.append(_text(data[at : at + length]))
+            strings.append(text_of(data[at : at + length]))
             at += length
         return strings
 
@@ -250,6 +251,18 @@ def read(data: Any) -> Dict[str, Any]:
     header, account, end = (last[ord(kind)] for kind in "HAE")
     about = {"header": header, "account": account, "end": end, "threads": threads, "warning": warning}
     return {**about, "strings": tables.strings, **columns}
+
+
+def blocks(data: bytes, kinds: bytes = b"") -> Iterator[Tuple[int, bytes]]:
+    """Offset and payload of each block (of these kinds), up to the first that is damaged."""
+    at = len(MAGIC)
+    while at < len(data):
+        kind, payload, warning = _block(data, at)
+        if warning:
+            return
+        if not kinds or kind in kinds:
+            yield at, payload
+        at += _BLOCK.size + len(payload)
 
 
 def _block(data: bytes, at: int) -> Tuple[int, bytes, Optional[str]]:

@@ -37,6 +37,26 @@ def merged(parts: Iterable[Sums]) -> Sums:
     return samples, nanoseconds
 
 
+def expanded(
+    parents: Sequence[int], frames: Sequence[int], chains: Dict[int, List[int]]
+) -> Tuple[List[int], List[int], List[int]]:
+    """A trie with each frame of `chains` replaced by one or more, of which the first takes its place and each is called by the
+    one before: parent and frame of each node, and of each old node the new one. Nodes that become equal become one."""
+    new_parents, new_frames, moved = [0], [0], [0]
+    known: Dict[Tuple[int, int], int] = {}
+    for node in range(1, len(parents)):
+        at = moved[parents[node]]
+        for frame in chains.get(frames[node]) or [frames[node]]:
+            child = known.get((at, frame))
+            if child is None:
+                child = known[at, frame] = len(new_parents)
+                new_parents.append(at)
+                new_frames.append(frame)
+            at = child
+        moved.append(at)
+    return new_parents, new_frames, moved
+
+
 def self_and_total(parents: Sequence[int], labels: Sequence[int], sums: Sums) -> Dict[int, Tuple[int, int, int, int]]:
     """Label -> (self samples, self ns, total samples, total ns), where `labels[node]` says whose figures a node adds to.
 

@@ -10,6 +10,7 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _trie
+from ._reader import blocks
 from .demangle import demangle
 from .errors import BadFile, BadOption
 
@@ -24,7 +25,8 @@ class Frame(NamedTuple):
     """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, as
     always before 3.11).
 
-    Of a native frame `file` is the library ('' if unknown), `line` and `end_line` are its address there."""
+    Of a native frame `file` is the library ('' if unknown), `line` and `end_line` are its address there, and `source` and
+    `source_line` where it was written ('' and 0 if unknown, as always before `spprof symbolize`)."""
 
     name: str
     qualname: str
@@ -34,11 +36,15 @@ class Frame(NamedTuple):
     col: int
     end_col: int
     native: bool = False
+    source: str = ""
+    source_line: int = 0
 
 
-def native_name(qualname: str, file: str) -> str:
-    """How a native function is shown: `deflate [libz.so.1]`, where a Python function has `(file:line)`."""
-    return f"{qualname} [{os.path.basename(file)}]" if file else qualname
+def native_name(qualname: str, file: str, source: str = "", line: int = 0) -> str:
+    """How a native function is shown: `deflate [libz.so.1]`, where a Python function has `(file:line)`; with its line if known,
+    `deflate (deflate.c:1012) [libz.so.1]`."""
+    where = f" ({os.path.basename(source)}:{line})" if source and line else ""
+    return f"{qualname}{where} [{os.path.basename(file)}]" if file else qualname + where
 
 
 class Sample(NamedTuple):
@@ -263,7 +269,12 @@ class Profile:
     def aggregate(self, thread: Optional[str] = None) -> Dict[Tuple[Frame, ...], Total]:
         """Each distinct stack (frames from root to leaf) with its samples and weight, of the threads that match a pattern."""
         samples, weights = self.stack_sums(thread)
-        return {self.stack(key): Total(samples[key], weights[key]) for key in samples}
+        totals: Dict[Tuple[Frame, ...], Total] = {}
+        for key in samples:  # stacks that differ only in what is hidden look the same
+            stack = self.stack(key)
+            known = totals.get(stack, (0, 0))
+            totals[stack] = Total(known[0] + samples[key], known[1] + weights[key])
+        return totals
 
     def functions(self, by: str = "function", thread: Optional[str] = None, only: Optional[str] = None) -> List[FunctionRow]:
         """Self and total figures of each function (`by='line'`: of each line), by self weight, the largest first.
@@ -283,6 +294,8 @@ class Profile:
             code = columns["frame_code"][frame]
             line = columns["frame_line"][frame] if by == "line" else columns["code_line"][code]
             key = (*self._code_text(code), 0 if columns["code_kind"][code] else line)
+            if by == "line" and frame in columns["sources"]:
+                key = (*key[:2], *columns["sources"][frame])
             if key not in ids:
                 ids[key] = len(keys)
                 keys.append(key)
@@ -399,9 +412,9 @@ class Profile:
                 columns[name][id] for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col")
             )
             code = columns["frame_code"][id]
-            frame = self._frames[id] = Frame(
-                *self._code_text(code), line, end_line, col, end_col, bool(columns["code_kind"][code])
-            )
+            source = columns["sources"].get(id, ("", 0))
+            native = bool(columns["code_kind"][code])
+            frame = self._frames[id] = Frame(*self._code_text(code), line, end_line, col, end_col, native, *source)
         return frame
 
     def first_line(self, id: int) -> int:
@@ -430,7 +443,7 @@ class Profile:
     def _columns(self) -> Dict[str, Any]:
         if self._loaded is None:
             try:
-                self._loaded = _prepare(_read(self.raw()))
+                self._loaded = _prepare(self.raw())
             except (ValueError, KeyError, TypeError) as error:
                 raise BadFile(f"{self.path or 'the profile'}: {error}") from None
         return self._loaded
@@ -452,11 +465,18 @@ _TYPES: Dict[Any, str] = {
 }
 
 
-def _prepare(result: Dict[str, Any]) -> Dict[str, Any]:
-    """Bytes of `_core.read` -> memoryviews of numbers and parsed JSON, in place."""
+def read_columns(data: bytes) -> Dict[str, Any]:
+    """What `_core.read` gives, with memoryviews of numbers instead of bytes. Raises ValueError if it is no .spprof file."""
+    result = _read(data)
     for typecode, names in _TYPES.items():
         for name in names.split():
             result[name] = memoryview(result[name]).cast(typecode)
+    return result
+
+
+def _prepare(data: bytes) -> Dict[str, Any]:
+    """A file's bytes -> its columns and parsed JSON, with what `spprof symbolize` and `spprof run` ask for done to them."""
+    result = read_columns(data)
     if result["header"] is None:
         raise ValueError("a .spprof file without a header: it was cut short or is damaged")
     result["header"] = json.loads(result["header"])
@@ -469,6 +489,10 @@ def _prepare(result: Dict[str, Any]) -> Dict[str, Any]:
     result["end"] = json.loads(result["end"]) if result["end"] else None
     entries = [entry for block in result["threads"] for entry in json.loads(block)]
     result["threads"] = {entry["id"]: entry for entry in entries}
+    result["sources"] = {}
+    if result["header"].get("native"):
+        for _, payload in blocks(data, b"L"):
+            _inline(result, json.loads(payload)["frames"])
     result["keys"] = _keys(result)
     result["launchers"] = _launchers(result)
     launchers = result["launchers"]
@@ -476,6 +500,44 @@ def _prepare(result: Dict[str, Any]) -> Dict[str, Any]:
         parents = enumerate(result["node_parent"])
         result["node_parent"] = [0 if node in launchers or parent in launchers else parent for node, parent in parents]
     return result
+
+
+def _inline(result: Dict[str, Any], chains: Dict[str, List[Tuple[str, str, int]]]) -> None:
+    """Puts the functions that were inlined into a native frame below it, each as a frame of its own."""
+    lists = ("code_name", "code_qualname", "code_file", "code_line", "code_kind", "frame_code", "frame_line", "frame_end_line")
+    for name in (*lists, "frame_col", "frame_end_col"):
+        result[name] = list(result[name])
+    strings: List[str] = list(result["strings"])
+    result["strings"] = strings
+    ids: Dict[Any, int] = {}
+
+    def code_of(name: str, frame: int) -> int:
+        library = result["code_file"][result["frame_code"][frame]]
+        if (name, library) not in ids:
+            ids[name, library] = len(result["code_name"])
+            for column, value in zip(lists, (len(strings), len(strings), library, 0, 1)):
+                result[column].append(value)
+            strings.append(name)
+        return ids[name, library]
+
+    def frame_of(frame: int, function: str, source: str, line: int) -> int:
+        if not (isinstance(function, str) and isinstance(source, str) and isinstance(line, int)):
+            raise ValueError("the lines of native functions do not make sense")
+        key = code_of(function, frame), source, line
+        if key not in ids:
+            id = ids[key] = len(result["frame_code"])
+            result["sources"][id] = source, line
+            result["frame_code"].append(key[0])
+            for column in ("frame_line", "frame_end_line", "frame_col", "frame_end_col"):
+                result[column].append(result[column][frame])
+        return ids[key]
+
+    known = len(result["frame_code"])
+    if not isinstance(chains, dict):
+        raise ValueError("the lines of native functions do not make sense")
+    made = {int(frame): [frame_of(int(frame), *one) for one in chain] for frame, chain in chains.items() if int(frame) < known}
+    result["node_parent"], result["node_frame"], moved = _trie.expanded(result["node_parent"], result["node_frame"], made)
+    result["stack"] = [moved[node] for node in result["stack"]]
 
 
 def _keys(result: Dict[str, Any]) -> Sequence[int]:

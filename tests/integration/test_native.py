@@ -1,15 +1,20 @@
 """Native frames stand where they were called: programs whose order is known, on the interpreter that runs the tests."""
 
+import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from spprof.model import GAP, STANDING, UNPAIRED
+from spprof import Profile
+from spprof._reader import blocks
+from spprof.demangle import demangle
+from spprof.model import GAP, STANDING, UNPAIRED, read_columns
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "native"
@@ -26,16 +31,19 @@ APPLY = {f"apply_{name}" for name in NATIVE_CALLBACKS}
 ZLIB_LINE = 1 + TARGET.read_text().splitlines().index('    return zlib.compress(b"abcdefgh" * n * 50)')
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    made = tmp_path_factory.mktemp("native") / "frames.so"
+def compiled(made, *options):
     sources = [SOURCES / "frames.c", SOURCES / "frames.cc"]
     objects = [made.with_name(source.name + ".o") for source in sources]
     for source, made_of in zip(sources, objects):
         compiler = {".c": ["gcc", "-std=gnu11"], ".cc": ["g++"]}[source.suffix]
-        subprocess.run([*compiler, "-O2", "-fPIC", "-c", source, "-o", made_of], check=True)
-    subprocess.run(["g++", "-shared", "-o", made, *objects, "-lpthread"], check=True)
+        subprocess.run([*compiler, "-O2", *options, "-fPIC", "-c", source, "-o", made_of], check=True)
+    subprocess.run(["g++", *options, "-shared", "-o", made, *objects, "-lpthread"], check=True)
     return made
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("native") / "frames.so")
 
 
 def wrong(frames):
@@ -177,3 +185,66 @@ def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_p
             assert not APPLY & below or frames[len(python) - 1].name == "apply", [frame.name for frame in frames]
         seen |= {frame.name for frame in frames if frame.native}
     assert {"apply_plain", "deflate"} <= seen
+
+
+def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
+    """addr2line of binutils reads the same debug information by other code; a stripped library's is found by its build id."""
+    pytest.importorskip("symbolic")
+    library = compiled(tmp_path / "frames.so", "-g", "-Wl,--build-id")
+    whole = shutil.copy(library, tmp_path / "whole.so")
+    told = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", told)[1]
+    (tmp_path / "debug" / ".build-id" / build_id[:2]).mkdir(parents=True)
+    shutil.copy(library, tmp_path / "debug" / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug")
+    subprocess.run(["strip", library], check=True)
+    ran = run_python(TARGET, tmp_path / "out.spprof", 1.0, 0.2, "True", library, "cpu")
+    before = {f.line for stack in ran.profile.aggregate() for f in stack if f.file == str(library)}
+
+    def symbolize(*options, file="out.spprof"):
+        command = [sys.executable, "-m", "spprof", "symbolize", tmp_path / file, *options]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    done = symbolize("--debug-dir", tmp_path / "debug", "-o", tmp_path / "lines.spprof")
+    assert done.returncode == 0
+    data = (tmp_path / "lines.spprof").read_bytes()
+    raw = read_columns(data)
+    ((_, payload),) = blocks(data, b"L")
+    chains = {}
+    for frame, chain in json.loads(payload)["frames"].items():
+        if raw["strings"][raw["code_file"][raw["frame_code"][int(frame)]]] == str(library):
+            chains[raw["frame_line"][int(frame)]] = chain
+    assert len(chains) > 10 and any(len(chain) > 1 for chain in chains.values())
+    assert re.search(rf"^{len(chains)} of {len(before)} addresses of {library}$", done.stderr, re.M), done.stderr
+    for address in before:
+        command = ["addr2line", "-f", "-i", "-C", "-e", whole, hex(address)]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        chain = chains.get(address)
+        if chain is None:  # a stub of the linker's
+            assert re.fullmatch(r".*:[?0]", lines[-1]), (hex(address), lines)
+            continue
+        truth = [(name, *re.match(r"(.*):(\d+)", place).groups()) for name, place in zip(lines[::2], lines[1::2])][::-1]
+        assert [(demangle(name).split("(")[0], file, str(line)) for name, file, line in chain] == \
+               [(re.sub(r"\(.*|\.cold$|\.constprop.*", "", name), file, line) for name, file, line in truth]  # fmt: skip
+
+    # In place, without the debug file: what was known of this library goes.
+    shutil.copy(tmp_path / "lines.spprof", tmp_path / "again.spprof")
+    assert symbolize(file="again.spprof").returncode in (0, 1)
+    frames = {frame for stack in Profile.load(tmp_path / "again.spprof").aggregate() for frame in stack}
+    assert not any(frame.source for frame in frames if frame.file == str(library))
+    collapsed = [sys.executable, "-m", "spprof", "convert", tmp_path / "lines.spprof", "-f", "collapsed", "-o", "-"]
+    text = subprocess.run(collapsed, capture_output=True, text=True, check=True).stdout
+    assert re.search(r";apply_plain \(frames\.c:\d+\) \[frames\.so\];", text)
+
+    # Another library in its place: no line is better than a wrong one.
+    shutil.copy(compiled(tmp_path / "other.so", "-g", "-O1", "-Wl,--build-id"), library)
+    other = symbolize("-o", tmp_path / "other.spprof")
+    assert f"0 of {len(before)} addresses of {library}: the file has changed since it was profiled" in other.stderr
+
+
+def test_what_symbolize_refuses(run_python, tmp_path):
+    pytest.importorskip("symbolic")
+    (tmp_path / "x.spprof").write_bytes(b"\x89SPPROF\n")
+    for file, words in ("x.spprof", "--native"), ("none.spprof", "none.spprof"):
+        command = [sys.executable, "-m", "spprof", "symbolize", tmp_path / file]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import json
 import os
 import subprocess
 
@@ -10,8 +11,9 @@ import pytest
 from spprof_file import MAGIC, Writer, block
 
 import spprof
-from spprof import Frame, Profile
+from spprof import Frame, Profile, _trie
 from spprof.demangle import demangle
+from spprof.model import read_columns
 
 
 def text(stack):
@@ -111,7 +113,7 @@ def native_profile():
     writer = Writer(native="yes")
     python = [(f"f{n}",) * 2 + ("m.py", 10 * n + 1, 10 * n + 3) for n in range(4)]
     launcher = ("run", "run", "/x/spprof/cli/run.py", 1, 2)
-    native = [(name, name, "/lib/libx.so", at, at + 5, 0, -1, -1, 1) for name, at in (("c", 64), ("_ZN1a1bEv", 128))]
+    native = [(name, name, "/lib/libx.so", at, at + 5, 0, -1, -1, 1) for name, at in (("c", 64), ("_ZN1a1bEv", 128), ("d", 256))]
     for i in range(3000):
         stack = rng.choices(python + native, k=rng.randrange(1, 8))
         writer.sample([launcher, *stack] if rng.randrange(2) else stack, 6000 + i, rng.randrange(50), thread=rng.randrange(2))
@@ -141,7 +143,7 @@ def test_native_functions_against_a_slow_count():
                 call = calls.setdefault((*caller, sample.frames[-1].qualname, "/lib/libx.so"), [0, 0])
                 call[0] += sample.count
                 call[1] += sample.weight_ns
-        assert native == {"c", "a::b()"} and len(calls) == 10
+        assert native == {"c", "a::b()", "d"} and len(calls) == 15
         assert {row.qualname: list(row[4:]) for row in profile.functions(thread=thread, only="python")} == expected
         rows = [row for row in profile.functions(thread=thread) if row.file == "/lib/libx.so"]
         assert profile.functions(thread=thread, only="native") == rows and {row.qualname for row in rows} == native
@@ -150,6 +152,50 @@ def test_native_functions_against_a_slow_count():
         assert weights == sorted(weights, reverse=True)
     with pytest.raises(spprof.BadOption, match="only="):
         profile.functions(only="c")
+
+
+def test_stacks_that_look_the_same_are_added_up():
+    writer = Writer()
+    launcher, f = ("run", "run", "/x/spprof/cli/run.py", 1, 2), ("f", "f", "m.py", 1, 2)
+    for time, stack in enumerate(([launcher, f], [f], [launcher], [], [launcher, f])):
+        writer.sample(stack, 6000 + time, 10**time)
+    writer.flush()
+    totals = {text(stack): tuple(total) for stack, total in Profile(writer.data).aggregate().items()}
+    assert totals == {"f:2": (3, 10_011_000), "[no Python frames]:0": (2, 1_100_000)}
+
+
+def test_inlined_functions_stand_below_the_frame_that_they_are_inlined_into():
+    """The L block of docs/file-format.md, against stacks rewritten one by one."""
+    plain = native_profile()
+    raw = read_columns(plain.raw())
+    twice = [("c", "c.c", 7), ("inner", "c.h", 3)]
+    names = {"c": twice, "_ZN1a1bEv": [("c", "c.c", 7)], "d": twice}
+    code_names = [raw["strings"][raw["code_name"][code]] for code in raw["frame_code"]]
+    chains = {frame: names[name] for frame, name in enumerate(code_names) if name in names}
+    assert len(chains) == 3
+    chains[9999] = [("of a frame that is not there", "", 0)]
+    names["a::b()"] = names.pop("_ZN1a1bEv")
+    written = Profile(plain.raw() + block(b"L", b'{"frames":{}}') + block(b"L", json.dumps({"frames": chains}).encode()))
+    parents, frames, moved = _trie.expanded(raw["node_parent"], raw["node_frame"], {chain: [7, 8] for chain in chains})
+    assert len(set(zip(parents, frames))) == len(parents) < 2 * len(moved)  # nodes that became equal became one
+    expected = {}
+    for stack, total in plain.aggregate().items():
+        told = []
+        for frame in stack:
+            told += names[frame.name] if frame.native else [(frame.name, "", 0)]
+        old = expected.get(tuple(told), (0, 0))
+        expected[tuple(told)] = (old[0] + total[0], old[1] + total[1])
+    stacks = {}
+    for stack, total in written.aggregate().items():
+        stacks[tuple((frame.name, frame.source, frame.source_line) for frame in stack)] = tuple(total)
+    assert stacks == expected and len(stacks) < len(plain.aggregate())
+    assert {frame.file for stack in written.aggregate() for frame in stack if frame.native} == {"/lib/libx.so"}
+    lines = {(row.qualname, row.file, row.line) for row in written.functions(by="line") if row.qualname in ("c", "inner")}
+    assert lines == {("c", "c.c", 7), ("inner", "c.h", 3)}
+    written.save("/dev/null", "collapsed")
+    for damaged in b"[]", b"{", b'{"frames":{"0":[[1]]}}', b'{"frames":7}', b'{"frames":{"0":[[1,2,3]]}}':
+        with pytest.raises(spprof.BadFile):
+            len(Profile(plain.raw() + block(b"L", damaged)))
 
 
 def test_names_of_cpp_and_rust_functions():

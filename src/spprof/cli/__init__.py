@@ -11,7 +11,7 @@ from typing import List, Optional
 from .. import __version__
 from ..errors import SpprofError
 
-VERBS = ("run", "report", "convert")
+VERBS = ("run", "report", "convert", "symbolize")
 
 EXAMPLES = """\
 examples:

@@ -1,7 +1,8 @@
 """Collapsed stacks: `thread;root (file:line);...;leaf (file:line) NUMBER`, one line a stack.
 
 The number counts samples, or nanoseconds with weight='ns'. A native frame is
-`function [library]`. `;`, `%` and whatever ends a line are written as in URLs (`%3B`),
+`function [library]`, or `function (source:line) [library]` where that is known.
+`;`, `%` and whatever ends a line are written as in URLs (`%3B`),
 and so is a `#` that would make a line a comment, so every line is data and nothing in a name can break a consumer.
 """
 
@@ -26,7 +27,7 @@ def escape(text: str) -> str:
 
 def _frame_text(frame: Frame, lines: bool) -> str:
     if frame.native or not frame.file:
-        return escape(native_name(frame.qualname, frame.file))
+        return escape(native_name(frame.qualname, frame.file, *(frame[8:10] if lines else ())))
     return escape(f"{frame.qualname} ({frame.file}:{frame.line})" if lines else f"{frame.qualname} ({frame.file})")
 
 

@@ -76,11 +76,12 @@ def _render(profile: Profile, keys: Any, lines: bool) -> Tuple[List[Dict[str, An
 
     def intern(frame: Frame, line: int, col: int) -> bytes:
         name = native_name(frame.qualname, frame.file) if frame.native else frame.qualname
-        place = (name, frame.file, line, col)
+        file = frame.source or frame.file
+        place = (name, file, line, col)
         if place not in ids:
             ids[place] = len(frames)
             about: Dict[str, Any] = {"name": name}
-            about.update({k: v for k, v in (("file", frame.file), ("line", line), ("col", col)) if v})
+            about.update({k: v for k, v in (("file", file), ("line", line), ("col", col)) if v})
             frames.append(about)
         return b"%d" % ids[place]
 
@@ -92,7 +93,10 @@ def _render(profile: Profile, keys: Any, lines: bool) -> Tuple[List[Dict[str, An
             text = texts.get(id)
             if text is None:
                 frame = profile.frame(id)
-                place = (0, 0) if frame.native else (frame.line, frame.col + 1) if lines else (profile.first_line(id), 0)
+                if frame.native:
+                    place = (frame.source_line if lines else 0, 0)
+                else:
+                    place = (frame.line, frame.col + 1) if lines else (profile.first_line(id), 0)
                 text = texts[id] = intern(frame, *place)
             parts.append(text)
         stacks[key] = b"[" + b",".join(parts or [intern(NO_FRAMES, 0, 0)]) + b"]"
