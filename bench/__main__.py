@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from . import cost, handler, impossible, memory, peers, startup, threads
+from . import cost, handler, impossible, memory, native, peers, startup, threads
 from .goals import Options, Row, Subject
 from .pythons import ROOT, choose
 
@@ -29,6 +29,9 @@ SUBJECTS: Dict[str, Subject] = {
     "cost1k": cost.cost1k,
     "handler": handler.handler,
     "startup": startup.startup,
+    "native": native.native,
+    "native1k": native.native1k,
+    "tables": native.tables,
     "wall100": threads.wall100,
     "cpu100": threads.cpu100,
     "bytes": memory.bytes_a_sample,

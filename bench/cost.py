@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from . import child, empty, figures
 from .goals import Options, Row
@@ -10,7 +10,9 @@ from .goals import Options, Row
 BUSY = child.TARGETS / "busy.py"
 
 
-def _rounds(options: Options, rate: int, seconds: float, rounds: int, silent: bool = False) -> List[Dict[str, Any]]:
+def rounds_of(
+    options: Options, rate: int, seconds: float, rounds: int, silent: bool = False, more: Tuple[str, ...] = ()
+) -> List[Dict[str, Any]]:
     """Interleaved rounds of the program alone, with the empty handler, profiled, and profiled with the summary printed;
     if `silent`, also with the clock's timer interrupt alone, which sends no signal."""
     python = options.python
@@ -19,8 +21,8 @@ def _rounds(options: Options, rate: int, seconds: float, rounds: int, silent: bo
     with tempfile.TemporaryDirectory(dir=child.WORK) as folder:
         file = Path(folder) / "busy.spprof"
 
-        def profiled(*more: str) -> child.Run:
-            command = python.spprof("run", *more, "--rate", str(rate), "-o", str(file), str(BUSY), units)
+        def profiled(*how: str) -> child.Run:
+            command = python.spprof("run", *how, *more, "--rate", str(rate), "-o", str(file), str(BUSY), units)
             run = child.run(command)
             span = [str(run.says[key]) for key in ("began_ns", "ended_ns", "tid")]
             run.says["file"] = child.ask([python.path, child.TARGETS / "reading.py", file, *span])
@@ -65,7 +67,7 @@ def _times_empty(rounds: List[Dict[str, Any]], name: str = "profiled") -> float:
 def cost10k(options: Options) -> List[Row]:
     """10 kHz, CPU mode, one busy thread at depth 20."""
     seconds, rounds = (2.0, 5) if options.quick else (8.0, options.rounds or 15)
-    done = _rounds(options, 10_000, seconds, rounds)
+    done = rounds_of(options, 10_000, seconds, rounds)
     share = figures.median(
         [one["profiled"]["file"]["in_span"] / (one["profiled"]["thread_cpu_ns"] * 1e-9 * one["rate"]) for one in done]
     )
@@ -100,7 +102,7 @@ def cost10k(options: Options) -> List[Row]:
 def cost1k(options: Options) -> List[Row]:
     """1 kHz, CPU mode, one busy thread, runs of at least 10 s."""
     seconds, rounds = (3.0, 4) if options.quick else (11.0, options.rounds or 21)
-    done = _rounds(options, 1_000, seconds, rounds, silent=True)
+    done = rounds_of(options, 1_000, seconds, rounds, silent=True)
     rows = []
     for name, title, goal in (
         ("profiled", "1 kHz, runs of 10 s: tree CPU / unprofiled, upper end of the 95 % interval <= 1.01", True),
