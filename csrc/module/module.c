@@ -67,6 +67,15 @@ static bool hook_exec(void) {
     return hooked;
 }
 
+/* The interpreter is gone, and the program had cleared its exit handlers, the profiler's with them: the file is finished all the
+ * same. No GIL, no Python. */
+static void finish_late(void) { spp_run_stop(); }
+
+static void hook_end(void) {
+    static bool hooked;
+    if (!hooked) hooked = Py_AtExit(finish_late) == 0; /* not if all 32 places are taken */
+}
+
 /* ---- clocks */
 
 static int clock_of_name(const char *name) {
@@ -128,6 +137,7 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
         .native = native,
         .native_full = full != 0,
     };
+    hook_end();
     if (native != SPP_NATIVE_OFF) {
         int failed;
         uintptr_t evaluator = (uintptr_t)dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");

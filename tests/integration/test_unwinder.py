@@ -1,0 +1,54 @@
+"""The unwinder beside libunwind, at the same instants, on the stacks of numpy, lxml, sqlite and zlib."""
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "1000"))
+pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="native frames are for x86_64 so far"),
+    pytest.mark.skipif("SPPROF_SANITIZED" in os.environ, reason="the sanitizers' own frames are not what is compared"),
+    *(
+        pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed (tests/wheels.txt)")
+        for name in ("numpy", "lxml")
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory):
+    """tests/native/oracle.c with the core and libunwind, which nothing else here needs."""
+    made = tmp_path_factory.mktemp("oracle") / "oracle.so"
+    asked = ["gcc", "-E", "-include", "libunwind.h", "-xc", os.devnull]
+    if shutil.which("gcc") is None or subprocess.run(asked, capture_output=True).returncode:
+        pytest.skip("libunwind's headers are not installed (Debian: libunwind-dev)")
+    parts = ("arm/cpu_features", "crc32", "deflate_compress", "deflate_decompress", "utils", "x86/cpu_features")
+    sources = [ROOT / "tests" / "native" / "oracle.c", *(ROOT / "vendor" / "libdeflate" / "lib" / f"{part}.c" for part in parts)]
+    sources += [path for part in ("base", "core", "os/linux", "os/posix") for path in (ROOT / "csrc" / part).glob("*.c")]
+    command = ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-w", "-fPIC", "-shared", '-DSPP_LAYOUT="layout_312.h"']
+    command += ["-I", ROOT / "csrc", "-I", ROOT / "vendor" / "libdeflate", *sources, "-o", made, "-lunwind", "-lpthread", "-lrt"]
+    subprocess.run(command, check=True)
+    return made
+
+
+def test_agrees_with_libunwind_frame_by_frame(oracle):
+    """Code without unwind information (assembly of OpenBLAS and of the vDSO) has no witness: at most 3 % here."""
+    target = ROOT / "tests" / "targets" / "oracle.py"
+    command = [sys.executable, target, oracle, str(SAMPLES), "1000"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280 + SAMPLES / 50)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    print(told)
+    assert told["samples"] >= SAMPLES
+    assert told["samples"] == sum(told[kind] for kind in ("equal", "untold", "early", "ours", "other"))
+    assert told["reached"] >= 0.999 * told["samples"], told
+    assert told["early"] + told["ours"] + told["other"] <= 0.001 * told["samples"], told
+    assert told["untold"] <= 0.03 * told["samples"], told
