@@ -1,4 +1,5 @@
-/* libFuzzer target: the symbol tables of an ELF file. Input: the file; what says that it is one is put in its place. */
+/* libFuzzer target: the symbol tables of an ELF file, or the text of a perf-PID.map. Input: the file; what says that it is one is
+ * put in its place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     }
     (void)spp_symbols_whole(file, n);
     spp_symbols symbols = {0};
-    (void)spp_symbols_read(&symbols, file, n);
+    if (n > 0 && data[0] % 16 == 8)
+        (void)spp_symbols_read_map(&symbols, (const char *)file + 1, n - 1);
+    else
+        (void)spp_symbols_read(&symbols, file, n);
     free(file); /* what was read is kept without it */
     for (size_t i = 0; i < symbols.n; i++) {
         const spp_symbol *s = &symbols.list[i], *found = spp_symbols_find(&symbols, s->at);

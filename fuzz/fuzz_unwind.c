@@ -1,6 +1,6 @@
 /* libFuzzer target: unwind tables from bytes, then a walk over a stack of bytes by them.
- * Input: a byte with the number of functions (0: the index is in the input too), two bytes each where they are described, 256 bytes
- * of stack, .eh_frame. */
+ * Input: a byte with the number of functions (0: the index is in the input too), two bytes each where they are described, 256
+ * bytes of stack, .eh_frame. */
 #include <stdlib.h>
 #include <string.h>
 

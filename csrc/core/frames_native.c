@@ -9,19 +9,21 @@
 /* From an entry frame to its evaluator's CFA: the same for all of a build. Learned from frames with unwind information, for
  * crossing code that has none (CPython's JIT). */
 static _Atomic uintptr_t to_cfa;
+static _Atomic int32_t cfa_to_fp; /* and from the CFA to where the evaluator keeps its caller's frame pointer */
 
 uint32_t spp_native_most(uint64_t interval_ns) {
     uint64_t most = interval_ns * FRAMES_A_MS / 1000000;
     return most < 128 ? 128 : most > SPP_NATIVE_MAX ? SPP_NATIVE_MAX : (uint32_t)most;
 }
 
-/* Handler. Without a rule: on to the evaluator that the next anchor lies in. It pushed the frame pointer first. */
+/* Handler. Without a rule: on to the evaluator that the next anchor lies in. */
 static bool cross(const spp_walk *python, spp_unwind_walk *w, uint32_t *next, const spp_native_view *view) {
-    uintptr_t distance = atomic_load_explicit(&to_cfa, memory_order_relaxed), pc, fp;
+    uintptr_t distance = atomic_load_explicit(&to_cfa, memory_order_acquire), pc, fp;
     while (*next < python->anchors_n && python->anchors[*next].at < w->sp) ++*next;
     if (*next == python->anchors_n || distance == 0 || w->depth == w->max) return false;
     uintptr_t cfa = python->anchors[(*next)++].at + distance;
-    if (cfa > w->stack_end || !spp_unwind_peek(w, cfa - 8, &pc) || !spp_unwind_peek(w, cfa - 16, &fp)) return false;
+    uintptr_t saved = cfa + (uintptr_t)(intptr_t)atomic_load_explicit(&cfa_to_fp, memory_order_relaxed);
+    if (cfa > w->stack_end || !spp_unwind_peek(w, cfa - 8, &pc) || !spp_unwind_peek(w, saved, &fp)) return false;
     w->pcs[w->depth] = view->evaluator[0].low;
     w->cfas[w->depth++] = cfa;
     w->pc = pc;
@@ -110,11 +112,15 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
 }
 
 /* Handler. Remembers how far an evaluator's CFA lies from its anchor, the first time that both are known. */
-static void learn(const spp_walk *python, const spp_unwind_walk *w) {
-    if (spp_usual(atomic_load_explicit(&to_cfa, memory_order_relaxed) != 0) || python->anchors_n == 0) return;
+static void learn(const spp_native_view *view, const spp_walk *python, const spp_unwind_walk *w) {
+    if (spp_usual(atomic_load_explicit(&to_cfa, memory_order_acquire) != 0) || python->anchors_n == 0) return;
     for (uint32_t i = 0; i < w->depth; i++) {
         if (python->anchors[0].at >= w->cfas[i]) continue;
-        atomic_store_explicit(&to_cfa, w->cfas[i] - python->anchors[0].at, memory_order_relaxed);
+        const spp_unwind_object *object = spp_unwind_object_of(&view->map, w->pcs[i]);
+        int16_t saved = object != NULL ? view->map.rules[spp_unwind_find(object, w->pcs[i])].fp : SPP_UNWIND_LOST;
+        if (saved <= SPP_UNWIND_AT_FP) return;
+        atomic_store_explicit(&cfa_to_fp, saved, memory_order_relaxed);
+        atomic_store_explicit(&to_cfa, w->cfas[i] - python->anchors[0].at, memory_order_release);
         return;
     }
 }
@@ -125,7 +131,7 @@ static void learn(const spp_walk *python, const spp_unwind_walk *w) {
 static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_walk *w, const spp_native_view *view,
                               spp_native_mode mode, spp_frame *out) {
     uint32_t merged;
-    w->guess = atomic_load_explicit(&to_cfa, memory_order_relaxed) == 0 || walk->anchors_n == 0;
+    w->guess = atomic_load_explicit(&to_cfa, memory_order_acquire) == 0 || walk->anchors_n == 0;
     w->stop = mode == SPP_NATIVE_LEAF && walk->anchors_n > 0 ? walk->anchors[0].at : 0;
     w->pcs = room->pcs;
     w->cfas = room->cfas;
@@ -133,7 +139,7 @@ static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_
     uint32_t marks = unwind_all(view, walk, w);
     if (spp_usual(merge(view, walk, w, mode, out, &merged))) {
 #if SPP_L_CHAIN != 1
-        if (marks == 0) learn(walk, w);
+        if (marks == 0) learn(view, walk, w);
 #endif
         walk->marks |= marks | (walk->marks & SPP_SAMPLE_TRUNCATED ? SPP_SAMPLE_GAP : 0);
         walk->depth = merged;

@@ -36,7 +36,9 @@ static bool hidden_changes;
 static bool leaving; /* what was sampled before a change is being named */
 static uintptr_t evaluator_address;
 static uint32_t serial;
-static spp_bytes news; /* of objects that were read: entries of an O block */
+static spp_symbols jit;                /* under the drain lock: code that is in no object */
+static uint64_t jit_known, jit_looked; /* bytes of its map that were read, and when */
+static spp_bytes news;                 /* of objects that were read: entries of an O block */
 
 /* ---- one object */
 
@@ -206,6 +208,16 @@ static void free_view(view *v) {
     free(v);
 }
 
+/* Under the drain lock. Addresses get their names anew, those of stacks that stand too. */
+static void names_changed(void) {
+    spp_resolve_forget_native();
+    for (uint32_t i = 0; i < spp_threads_used; i++) {
+        if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
+        spp_resolve_flush(&spp_threads[i]);
+        spp_threads[i].stands = false;
+    }
+}
+
 static int renew(void) {
     found f = {.at = spp_os_pages(OBJECTS_MAX * sizeof *f.at)};
     if (f.at == NULL) return -1;
@@ -229,12 +241,7 @@ static int renew(void) {
     leaving = false;
     current = v;
     atomic_store(&spp_native_now, &v->shown);
-    spp_resolve_forget_native();
-    for (uint32_t i = 0; i < spp_threads_used; i++) { /* stacks that stand get their names anew */
-        if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
-        spp_resolve_flush(&spp_threads[i]);
-        spp_threads[i].stands = false;
-    }
+    names_changed();
     current_stamp = stamp;
     atomic_store(&spp_native_sure_ns, began);
     spp_os_unlock();
@@ -243,9 +250,28 @@ static int renew(void) {
     return 0;
 }
 
+/* A large one a second apart, since what has grown is read as a whole. */
+static void look_at_jit(uint64_t now) {
+    if (jit_known > 200000 && now - jit_looked < 1000000000u) return;
+    jit_looked = now;
+    size_t n;
+    char *text = spp_os_jit_map(&jit_known, &n);
+    if (text == NULL) return;
+    spp_symbols read = {0};
+    (void)spp_symbols_read_map(&read, text, n); /* no memory: what there is serves */
+    spp_os_pages_free(text, n);
+    spp_os_lock();
+    spp_symbols old = jit;
+    jit = read;
+    names_changed(); /* what had no name may have one now */
+    spp_os_unlock();
+    spp_symbols_free(&old);
+}
+
 void spp_native_look(void) {
     if (current == NULL) return;
     uint64_t now = spp_os_now_ns();
+    look_at_jit(now);
     if (spp_os_objects_stamp() != current_stamp)
         (void)renew();
     else
@@ -254,6 +280,7 @@ void spp_native_look(void) {
 
 int spp_native_start(uintptr_t evaluator) {
     evaluator_address = evaluator;
+    look_at_jit(spp_os_now_ns());
     if (spp_unwind_rules_make(&rules) != 0 || renew() != 0) {
         spp_native_stop();
         return -1;
@@ -269,6 +296,8 @@ void spp_native_stop(void) {
     current = NULL;
     spp_unwind_rules_free(&rules);
     spp_bytes_free(&news);
+    spp_symbols_free(&jit);
+    jit_known = jit_looked = 0;
 }
 
 spp_bytes spp_native_news(void) {
@@ -279,6 +308,8 @@ spp_bytes spp_native_news(void) {
 
 void spp_native_abandon(void) {
     news = (spp_bytes){0};
+    jit = (spp_symbols){0};
+    jit_known = jit_looked = 0;
     atomic_store(&spp_native_now, NULL);
     atomic_store(&spp_native_sure_ns, UINT64_MAX);
     current = NULL;
@@ -295,7 +326,14 @@ bool spp_native_doubtful(uintptr_t address, uint64_t ns) {
 
 bool spp_native_place_of(uintptr_t address, spp_native_place *place) {
     const object *o = object_at(current, address);
-    if (o == NULL) return false;
+    if (o == NULL) {
+        const spp_symbol *made = spp_symbols_find(&jit, address);
+        if (made == NULL) return false;
+        const char *name = spp_symbols_name(&jit, made);
+        bool trampoline = strncmp(name, "py::", 4) == 0; /* of CPython's: one for each Python function (-X perf) */
+        *place = (spp_native_place){name, "", made->at, address, trampoline};
+        return true;
+    }
     uint64_t at = address - o->facts.base;
     const spp_symbol *symbol = spp_symbols_find(&o->symbols, at);
     *place = (spp_native_place){

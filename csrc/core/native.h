@@ -35,7 +35,7 @@ typedef struct {
     const char *function; /* NULL: no symbol */
     const char *file;     /* path of the object */
     uint64_t start, at;   /* of the function and of the address, in the file's own counting */
-    bool python;          /* the object is the interpreter */
+    bool python;          /* the object is the interpreter, or made by it */
 } spp_native_place;
 bool spp_native_place_of(uintptr_t address, spp_native_place *place);
 /* Monotonic ns: what was sampled before has the objects that are known. UINT64_MAX without native frames. */

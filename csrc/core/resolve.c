@@ -212,7 +212,11 @@ static void set_function(spp_bytes *to, const char *name) {
  * symbols they cannot be told from the rest of the interpreter. */
 static bool is_plumbing(const spp_native_place *place) {
     if (!place->python || spp_cap.native_full) return false;
-    return place->function == NULL || strncmp(place->function, "Py", 2) == 0 || strncmp(place->function, "_Py", 3) == 0;
+    static const char *const begins[] = {"Py", "_Py", "py::", "py_trampoline_"};
+    for (size_t i = 0; place->function != NULL && i < sizeof begins / sizeof *begins; i++) {
+        if (strncmp(place->function, begins[i], strlen(begins[i])) == 0) return true;
+    }
+    return place->function == NULL;
 }
 
 #define NOWHERE spp_frame_native(1) /* an address that no object holds */

@@ -117,6 +117,42 @@ int spp_symbols_read(spp_symbols *s, const uint8_t *file, size_t n) {
     return 0;
 }
 
+/* Hexadecimal digits and a space; false if there is no such thing. */
+static bool take_hex(const char **at, const char *end, uint64_t *value) {
+    const char *from = *at;
+    for (*value = 0; *at < end && **at != ' '; ++*at) {
+        char c = **at;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0 || *at - from == 16) return false;
+        *value = *value << 4 | (uint64_t)digit;
+    }
+    return *at > from && *at < end && *(*at)++ == ' ';
+}
+
+int spp_symbols_read_map(spp_symbols *s, const char *text, size_t n) {
+    const char *line = text, *end = text + n;
+    for (const char *stop; (stop = memchr(line, '\n', (size_t)(end - line))) != NULL; line = stop + 1) {
+        const char *at = line;
+        uint64_t start, size;
+        if (!take_hex(&at, stop, &start) || !take_hex(&at, stop, &size) || at == stop || size == 0) continue;
+        size_t length = (size_t)(stop - at);
+        const char *zero = memchr(at, 0, length);
+        if (zero != NULL) length = (size_t)(zero - at);
+        if (length > 0 && add(s, start, size, at, length < NAME_MAX_BYTES ? length : NAME_MAX_BYTES) != 0) return -1;
+    }
+    if (s->n > 0) qsort(s->list, s->n, sizeof *s->list, by_address); /* of the same start those that came later are behind */
+    size_t kept = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        if (kept > 0 && s->list[kept - 1].at == s->list[i].at) kept--;
+        s->list[kept++] = s->list[i];
+    }
+    s->n = kept;
+    return 0;
+}
+
 void spp_symbols_free(spp_symbols *s) {
     free(s->list);
     spp_bytes_free(&s->names);

@@ -23,6 +23,10 @@ typedef struct {
 /* Reads functions from an ELF file (System V gABI, "Object Files", 64-bit little-endian): .symtab, or .dynsym without it.
  * -1: it has neither, or is no such file. */
 int spp_symbols_read(spp_symbols *symbols, const uint8_t *file, size_t n);
+/* Reads code made at run time from the text of a perf-PID.map: lines of `start size name`, the numbers in hexadecimal digits; of
+ * the same start the last one holds (Linux, tools/perf/Documentation/jit-interface.txt). A line cut short at the end is left out.
+ * -1: no memory. */
+int spp_symbols_read_map(spp_symbols *symbols, const char *text, size_t n);
 /* Whether a file has .symtab. */
 bool spp_symbols_whole(const uint8_t *file, size_t n);
 void spp_symbols_free(spp_symbols *symbols);

@@ -26,6 +26,18 @@ const spp_unwind_object *spp_unwind_object_of(const spp_unwind_map *map, uintptr
     return low > 0 && pc < map->objects[low - 1]->high ? map->objects[low - 1] : NULL;
 }
 
+/* CPython's trampolines, one for each Python function under -X perf, copied to memory of their own: endbr64 perhaps, sub $8,
+ * %rsp; call *%rcx; add $8, %rsp; ret (3.12, 3.13), or push %rbp; mov %rsp, %rbp; call *%rcx; pop %rbp; ret (its
+ * Python/asm_trampoline.S). `pc` is the last byte of the call. x86_64. */
+static SPP_COLD uint32_t rule_of_trampoline(uintptr_t pc) {
+    static const uint8_t moved[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3};
+    static const uint8_t framed[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3};
+    uintptr_t from = pc - 5;
+    if (!ON_X86 || !spp_os_readable(from) || !spp_os_readable(pc + 5)) return 0;
+    if (memcmp((const void *)from, moved, sizeof moved) == 0) return SPP_UNWIND_MOVED;
+    return memcmp((const void *)from, framed, sizeof framed) == 0 ? SPP_UNWIND_FRAMED : 0;
+}
+
 static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwind_cache *cache, uintptr_t pc) {
     uint64_t *slot = NULL;
     if (spp_usual(cache != NULL)) {
@@ -33,7 +45,7 @@ static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwi
         if (spp_usual(*slot >> 16 == pc)) return &map->rules[*slot & 0xffff];
     }
     const spp_unwind_object *object = spp_unwind_object_of(map, pc);
-    uint32_t number = object != NULL ? spp_unwind_find(object, pc) : 0;
+    uint32_t number = spp_usual(object != NULL) ? spp_unwind_find(object, pc) : rule_of_trampoline(pc);
     if (slot != NULL) *slot = (uint64_t)pc << 16 | number;
     return &map->rules[number];
 }

@@ -408,12 +408,16 @@ static bool add_function(output *to, cie *c, const uint8_t *at, spp_unwind_secti
 
 int spp_unwind_rules_make(spp_unwind_rules *rules) {
     static const spp_unwind_rule none = {0};
+    static const spp_unwind_rule moved = {.kind = SPP_CFA_REG, .reg = SPP_REG_SP, .off = 16, .ra = -8, .fp = SPP_UNWIND_SAME};
+    static const spp_unwind_rule framed = {.kind = SPP_CFA_REG, .reg = SPP_REG_FP, .off = 16, .ra = -8, .fp = -16};
     rules->n = 0;
     rules->at = calloc(SPP_UNWIND_RULES, sizeof *rules->at);
     rules->slots = calloc(RULE_SLOTS, sizeof *rules->slots);
     if (rules->at == NULL || rules->slots == NULL) return -1;
-    (void)number_of(rules, &none);
-    return 0;
+    return number_of(rules, &none) == 0 && number_of(rules, &moved) == SPP_UNWIND_MOVED &&
+                   number_of(rules, &framed) == SPP_UNWIND_FRAMED
+               ? 0
+               : -1;
 }
 
 void spp_unwind_rules_free(spp_unwind_rules *rules) {

@@ -50,6 +50,8 @@ typedef struct {
     uint32_t *slots; /* open-addressed: rule number + 1 */
 } spp_unwind_rules;
 #define SPP_UNWIND_RULES 65535u
+/* Their numbers: of a function that moved sp by a word, and of one with a frame pointer. For code that is in no object. */
+enum { SPP_UNWIND_MOVED = 1, SPP_UNWIND_FRAMED = 2 };
 
 /* The rows of one loaded object, sorted by place (from `low`), where a rule begins to hold: six bytes a row. Rule 0 is none. */
 typedef struct {

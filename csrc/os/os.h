@@ -66,6 +66,10 @@ uint64_t spp_os_objects_stamp(void);
  * be given back by spp_os_pages_free; NULL: it cannot be read. */
 void *spp_os_symbol_file(const char *path, size_t *n);
 
+/* The text of /tmp/perf-PID.map, in which JIT compilers name what they made, if it is this user's and has grown since *known
+ * bytes (updated); else NULL. To be given back by spp_os_pages_free. */
+char *spp_os_jit_map(uint64_t *known, size_t *n);
+
 /* ---- the drain lock: one for the process, held for microseconds, never in a handler, never over I/O. A fork takes it
  * first, and `child` runs in the new process with the lock made anew. */
 

@@ -200,6 +200,26 @@ static void test_starts_of_functions(void) {
 }
 #endif
 
+/* What JIT compilers write in a perf-PID.map. */
+static void test_names_of_made_code(void) {
+    static const char text[] = "7f0000001000 10 old\n7f0000002000 20 b c :1\n7f0000001000 10 new\n\nzz 1 bad\n7f0000003000 8\n"
+                               "7f0000004000 0 empty\n7F0000005000 8 UPPER\n12345678901234567 1 long\n7f0000006000 8 cut";
+    spp_symbols symbols = {0};
+    CHECK(spp_symbols_read_map(&symbols, text, sizeof text - 1) == 0);
+    CHECK(symbols.n == 3);
+    const struct {
+        uint64_t at;
+        const char *name;
+    } known[] = {{0x7f0000001000, "new"}, {0x7f000000100f, "new"}, {0x7f0000001010, NULL},    {0x7f000000201f, "b c :1"},
+                 {0x7f0000002020, NULL},  {0x7f0000004000, NULL},  {0x7f0000005007, "UPPER"}, {0x7f0000006000, NULL}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const spp_symbol *found = spp_symbols_find(&symbols, known[i].at);
+        CHECK((found == NULL) == (known[i].name == NULL));
+        CHECK(found == NULL || strcmp(spp_symbols_name(&symbols, found), known[i].name) == 0);
+    }
+    spp_symbols_free(&symbols);
+}
+
 static void test_damaged_symbol_files(void) {
     size_t n;
     uint8_t *file = spp_os_symbol_file("/proc/self/exe", &n);
@@ -242,6 +262,7 @@ int main(void) {
 #ifdef __GLIBC__
     test_starts_of_functions();
 #endif
+    test_names_of_made_code();
     test_damaged_symbol_files();
     spp_native_stop();
     return check_done();

@@ -121,8 +121,9 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
     assert libraries == {"frames.so"}
     if "apply_throwing" not in left_out:
         assert "shapes::Thrower<int>::one(int (*)(int), int)" in seen
-    python = {f.qualname for f in ran.profile.functions(only="python")}
-    assert {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out} <= python and not python & seen
+    rows = ran.profile.functions(only="python")
+    assert {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out} <= {row.qualname for row in rows}
+    assert not {row.file for row in rows} & {frame.file for frame in frames if frame.file}
     deflated = [call for call in ran.profile.native_calls() if "libz" in os.path.basename(call.library)]
     assert deflated and {(call.file, call.line) for call in deflated} == {(str(TARGET), ZLIB_LINE)}
 
@@ -131,6 +132,37 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
 def test_code_of_the_jit_is_crossed(run_python, tmp_path, library):
     ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu", env={"PYTHON_JIT": "1"})
     check(ran, gaps=1.0)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython's trampolines came with 3.12")
+def test_trampolines_of_cpython_are_crossed(run_python, tmp_path, library):
+    """-X perf: each Python function is called by code of its own, without unwind information, named in a perf-PID.map."""
+    ran = run_python("-X", "perf", TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu")
+    os.unlink(f"/tmp/perf-{ran.profile.header['pid']}.map")
+    check(ran, gaps=0.01)  # a trampoline that is interrupted itself
+    names = {frame.name for stack in ran.profile.aggregate() for frame in stack if frame.native}
+    assert APPLY - {"apply_thread", "apply_wait", "apply_throwing"} <= names
+    assert not [name for name in names if name.startswith(("py::", "py_trampoline_"))], sorted(names)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_code_made_at_run_time_has_the_name_that_its_maker_gave_it(run_python, tmp_path, when):
+    ran = run_python(HERE.parent / "targets" / "jitted.py", tmp_path / "out.spprof", 1.0, 0.2, when)
+    callers, seen = {}, 0
+    for stack, total in ran.profile.aggregate().items():
+        names = [frame.name for frame in stack]
+        if "called_by_jitted" in names:
+            made = [
+                name
+                for name in names[names.index("use_jitted") : names.index("called_by_jitted")]
+                if "jitted" in name or name == "[unknown]"
+            ]
+            callers[tuple(made)] = callers.get(tuple(made), 0) + total.samples
+            seen += total.samples
+    named = callers.pop(("use_jitted", "jitted [optimized] :3"))
+    early = callers.pop(("use_jitted", "[unknown]"), 0)
+    assert sum(callers.values()) <= 0.01 * seen, callers
+    assert named > early and (when == "after" or early == 0)
 
 
 def test_standing_threads_show_where_they_wait(run_python, tmp_path, library):

@@ -2,6 +2,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,6 +99,26 @@ static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, 
     if (index >= file->e_shnum || at > n || n - at < sizeof *section) return false;
     memcpy(section, bytes + at, sizeof *section);
     return true;
+}
+
+#define JIT_MAP_MAX ((off_t)256 << 20)
+
+char *spp_os_jit_map(uint64_t *known, size_t *n) {
+    char path[64];
+    struct stat is;
+    snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
+    if (lstat(path, &is) != 0 || (uint64_t)is.st_size == *known) return NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return NULL;
+    uint8_t *bytes = NULL;
+    if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_uid == geteuid() && is.st_size > 0 && is.st_size <= JIT_MAP_MAX) {
+        bytes = spp_os_pages((size_t)is.st_size);
+    }
+    *known = (uint64_t)is.st_size;
+    *n = (size_t)is.st_size;
+    if (bytes != NULL) read_part(fd, bytes, *n, 0, *n);
+    close(fd);
+    return (char *)bytes;
 }
 
 void *spp_os_symbol_file(const char *path, size_t *n) {
