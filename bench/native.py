@@ -1,6 +1,5 @@
 """What native frames cost: in the handler, in all, and to prepare."""
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -65,20 +64,9 @@ def tables(options: Options) -> List[Row]:
 
 
 def _library() -> Optional[Path]:
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-    if compiler is None:
+    if shutil.which(os.environ.get("CC", "gcc")) is None:
         return None
-    parts = ("arm/cpu_features", "crc32", "deflate_compress", "deflate_decompress", "utils", "x86/cpu_features")
-    sources = [
-        SOURCE,
-        *sorted(path for part in ("base", "core", "os/linux", "os/posix") for path in (ROOT / "csrc" / part).glob("*.c")),
-    ]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
-    made = child.WORK / f"tables-{digest}.so"
-    if not made.exists():
-        child.WORK.mkdir(parents=True, exist_ok=True)
-        deflate = [ROOT / "vendor" / "libdeflate" / "lib" / f"{part}.c" for part in parts]
-        command = [compiler, "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-w", "-fPIC", "-shared", '-DSPP_LAYOUT="layout_312.h"']
-        command += ["-I" + str(ROOT / "csrc"), "-I" + str(ROOT / "vendor" / "libdeflate"), *map(str, [*sources, *deflate])]
-        subprocess.run([*command, "-o", str(made), "-lpthread", "-lrt"], check=True)
+    child.WORK.mkdir(parents=True, exist_ok=True)
+    made = child.WORK / "tables.so"
+    subprocess.run([ROOT / "tools" / "core-library", made, SOURCE], check=True)
     return made

@@ -384,8 +384,8 @@ static bool add_function(output *to, cie *c, const uint8_t *at, spp_unwind_secti
     if (n == 0) return true;
     uint64_t place = low - o->low;
     if (place < *end_place) return false; /* functions overlap: the index is not sorted */
-    uint32_t start = (uint32_t)place;
-    if (spp_bytes_append(&o->starts, &start, sizeof start) != 0) o->out_of_memory = true;
+    const uint32_t function[] = {(uint32_t)place, (uint32_t)(place + n)};
+    if (spp_bytes_append(&o->functions, function, sizeof function) != 0) o->out_of_memory = true;
     spp_unwind_rule none = {0};
     if (place > *end_place) add_row(to, *end_place, &none);
     state s = {.rule = c->initial, .cfa_reg = c->cfa_reg};
@@ -457,21 +457,21 @@ void spp_unwind_read(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_s
 void spp_unwind_object_free(spp_unwind_object *o) {
     free(o->places);
     free(o->rule_of);
-    spp_bytes_free(&o->starts);
+    spp_bytes_free(&o->functions);
     memset(o, 0, sizeof *o);
 }
 
 uintptr_t spp_unwind_function_of(const spp_unwind_object *o, uintptr_t pc) {
-    const uint32_t *starts = (const uint32_t *)(const void *)o->starts.at;
-    size_t low = 0, high = o->starts.n / sizeof *starts;
+    const uint32_t(*functions)[2] = (const uint32_t(*)[2])(const void *)o->functions.at;
+    size_t low = 0, high = o->functions.n / sizeof *functions;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (starts[middle] <= pc - o->low)
+        if (functions[middle][0] <= pc - o->low)
             low = middle + 1;
         else
             high = middle;
     }
-    return o->low + (low > 0 ? starts[low - 1] : 0);
+    return low > 0 && pc - o->low < functions[low - 1][1] ? o->low + functions[low - 1][0] : pc;
 }
 
 uint32_t spp_unwind_find(const spp_unwind_object *o, uintptr_t pc) {

@@ -59,8 +59,8 @@ typedef struct {
     uint32_t *places;
     uint16_t *rule_of;
     uint32_t n, room;
-    spp_bytes starts; /* uint32_t each, sorted: where functions begin, from `low` */
-    uint32_t refused; /* functions that were not understood */
+    spp_bytes functions; /* two uint32_t each, sorted: where it begins and ends, from `low` */
+    uint32_t refused;    /* functions that were not understood */
     bool out_of_memory;
 } spp_unwind_object;
 
@@ -77,7 +77,7 @@ void spp_unwind_rules_free(spp_unwind_rules *rules);
 void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames);
 void spp_unwind_object_free(spp_unwind_object *object);
 
-/* Where the function begins that holds an address; `low` if none is known. */
+/* Where the function begins that holds an address; the address itself if none is known. */
 uintptr_t spp_unwind_function_of(const spp_unwind_object *object, uintptr_t pc);
 
 /* Handler. The number of the rule at an address within the object. */

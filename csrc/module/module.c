@@ -69,11 +69,15 @@ static bool hook_exec(void) {
 
 /* The interpreter is gone, and the program had cleared its exit handlers, the profiler's with them: the file is finished all the
  * same. No GIL, no Python. */
-static void finish_late(void) { spp_run_stop(); }
+static bool end_hooked;
+
+static void finish_late(void) {
+    end_hooked = false; /* another runtime may follow in an embedding program */
+    spp_run_stop();
+}
 
 static void hook_end(void) {
-    static bool hooked;
-    if (!hooked) hooked = Py_AtExit(finish_late) == 0; /* not if all 32 places are taken */
+    if (!end_hooked) end_hooked = Py_AtExit(finish_late) == 0; /* not if all 32 places are taken */
 }
 
 /* ---- clocks */

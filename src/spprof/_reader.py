@@ -254,15 +254,16 @@ def read(data: Any) -> Dict[str, Any]:
 
 
 def blocks(data: bytes, kinds: bytes = b"") -> Iterator[Tuple[int, bytes]]:
-    """Offset and payload of each block (of these kinds), up to the first that is damaged."""
+    """Offset and payload of each block (of these kinds; others are passed over unread), up to the first that is damaged."""
     at = len(MAGIC)
-    while at < len(data):
-        kind, payload, warning = _block(data, at)
-        if warning:
-            return
+    while len(data) - at >= _BLOCK.size:
+        length, _, kind = _BLOCK.unpack_from(data, at)
         if not kinds or kind in kinds:
+            _, payload, warning = _block(data, at)
+            if warning:
+                return
             yield at, payload
-        at += _BLOCK.size + len(payload)
+        at += _BLOCK.size + length
 
 
 def _block(data: bytes, at: int) -> Tuple[int, bytes, Optional[str]]:

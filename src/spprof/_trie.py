@@ -6,6 +6,7 @@ a truncated stack is never taken for a whole one.
 
 from __future__ import annotations
 
+from array import array
 from typing import Dict, Iterable, List, Sequence, Tuple
 
 Sums = Tuple[Dict[int, int], Dict[int, int]]  # key -> samples, key -> nanoseconds
@@ -39,17 +40,18 @@ def merged(parts: Iterable[Sums]) -> Sums:
 
 def expanded(
     parents: Sequence[int], frames: Sequence[int], chains: Dict[int, List[int]]
-) -> Tuple[List[int], List[int], List[int]]:
+) -> Tuple[Sequence[int], Sequence[int], Sequence[int]]:
     """A trie with each frame of `chains` replaced by one or more, of which the first takes its place and each is called by the
     one before: parent and frame of each node, and of each old node the new one. Nodes that become equal become one."""
-    new_parents, new_frames, moved = [0], [0], [0]
-    known: Dict[Tuple[int, int], int] = {}
+    new_parents, new_frames, moved = array("I", [0]), array("I", [0]), array("I", [0])
+    known: Dict[int, int] = {}  # parent << 32 | frame -> node
     for node in range(1, len(parents)):
         at = moved[parents[node]]
         for frame in chains.get(frames[node]) or [frames[node]]:
-            child = known.get((at, frame))
+            key = at << 32 | frame
+            child = known.get(key)
             if child is None:
-                child = known[at, frame] = len(new_parents)
+                child = known[key] = len(new_parents)
                 new_parents.append(at)
                 new_frames.append(frame)
             at = child

@@ -10,7 +10,6 @@ import os
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _trie
-from ._reader import blocks
 from .demangle import demangle
 from .errors import BadFile, BadOption
 
@@ -25,7 +24,8 @@ class Frame(NamedTuple):
     """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, as
     always before 3.11).
 
-    Of a native frame `file` is the library ('' if unknown), `line` and `end_line` are its address there, and `source` and
+    Of a native frame `file` is the library ('' if unknown), `line` and `end_line` are its address there (of frames with one
+    source line: that of one of them), and `source` and
     `source_line` where it was written ('' and 0 if unknown, as always before `spprof symbolize`)."""
 
     name: str
@@ -74,7 +74,8 @@ class Thread(NamedTuple):
 
 
 class FunctionRow(NamedTuple):
-    """Figures of one function, or of one line of it. `line` is the function's first line, or that line; 0 for native ones."""
+    """Figures of one function, or of one line of it. `line` is the function's first line, or that line. Native functions have
+    their library as `file` and 0 as `line`; by line, where `spprof symbolize` found it, their source and its line."""
 
     name: str
     qualname: str
@@ -491,8 +492,11 @@ def _prepare(data: bytes) -> Dict[str, Any]:
     result["threads"] = {entry["id"]: entry for entry in entries}
     result["sources"] = {}
     if result["header"].get("native"):
-        for _, payload in blocks(data, b"L"):
-            _inline(result, json.loads(payload)["frames"])
+        from ._reader import blocks  # here: `spprof run` shares its process with the program
+
+        told = [payload for _, payload in blocks(data, b"L")]
+        if told:
+            _inline(result, json.loads(told[-1])["frames"])
     result["keys"] = _keys(result)
     result["launchers"] = _launchers(result)
     launchers = result["launchers"]

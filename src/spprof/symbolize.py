@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import struct
-import tempfile
 import zlib
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -21,6 +21,7 @@ from .model import read_columns
 DEBUG_DIRECTORIES = ("/usr/lib/debug",)
 # What compilers add to copies and parts of a function, as in csrc/core/resolve.c.
 _ADDED = re.compile(r"(?<=.)\.(?:isra\.|constprop\.|part\.|cold|lto_priv\.|llvm\.)")
+_PYTHON = re.compile(r"(lib)?python\d")  # the interpreter itself: its own functions are hidden, as in the run
 Chain = List[Tuple[str, str, int]]  # function, source file, line: the function that the code is in, then those inlined into it
 
 
@@ -42,30 +43,49 @@ def symbolize(
     """Adds lines and inlined functions to a profile's native frames; writes `output`, or `path` itself anew.
 
     Debug information is taken from `DIRECTORY/.build-id/ab/cdef.debug` of each directory, else from the library, and only if its
-    build id is that of the library when it was profiled. `progress` is called after each library.
-    Raises BadOption if the profile has no native frames, Unsupported without `symbolic`, BadFile, CannotWrite."""
+    build id is that of the library when it was profiled. What an earlier call found stays, unless it is found anew; if nothing is
+    found, nothing is written. `progress` is called after each library.
+    Raises BadOption if the profile has no native frames or is still being taken, Unsupported without `symbolic`, BadFile,
+    CannotWrite."""
     try:
         with open(path, "rb") as file:
             data = file.read()
         columns = read_columns(data)
-    except (OSError, ValueError) as error:
+        header = json.loads(columns["header"] or b"{}")
+        kind, pid = header.get("native"), header.get("pid")
+        chains = {
+            int(frame): chain for _, payload in blocks(data, b"L") for frame, chain in json.loads(payload)["frames"].items()
+        }
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise BadFile(f"{path}: {error}") from None
     wanted = _addresses(columns)
     if not wanted:
         raise BadOption(f"{path}: the profile has no native frames; take one with `spprof run --native`")
+    in_place = output is None or (os.path.exists(output) and os.path.samefile(path, output))
+    if in_place and columns["end"] is None and isinstance(pid, int) and _lives(pid):
+        raise BadOption(f"{path}: the profile is still being taken; wait for its end, or give another file to write (-o)")
     ids = build_ids(data)
-    chains: Dict[int, Chain] = {}
     told = []
-    full = json.loads(columns["header"] or b"{}").get("native") == "full"
     for library, frames in sorted(wanted.items()):
-        found, problem = _look_up(library, ids.get(library, set()), frames, tuple(debug_directories), full)
+        found, problem = _look_up(library, ids.get(library, set()), frames, tuple(debug_directories), kind != "full")
         for frame, chain in found.items():  # a symbol table has better names than the first of many aliases
             name = columns["strings"][columns["code_name"][columns["frame_code"][frame]]]
             chains[frame] = chain if name.startswith("[") else [(name, *chain[0][1:]), *chain[1:]]
         told.append(Library(library, len(frames), len(found), problem))
         progress(told[-1])
-    _write(data, chains, output or path)
+    if any(library.found for library in told):
+        _write(data, chains, output or path)
     return told
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _addresses(columns: Dict[str, Any]) -> Dict[str, List[Tuple[int, int]]]:
@@ -89,7 +109,7 @@ def build_ids(data: bytes) -> Dict[str, Set[str]]:
 
 
 def _look_up(
-    library: str, build_ids: Set[str], frames: List[Tuple[int, int]], directories: Tuple[str, ...], full: bool
+    library: str, build_ids: Set[str], frames: List[Tuple[int, int]], directories: Tuple[str, ...], hide: bool
 ) -> Tuple[Dict[int, Chain], str]:
     try:
         from symbolic import Archive, SymbolicError
@@ -114,18 +134,21 @@ def _look_up(
             problem = f"{file}: {error}"
             continue
         found = {}
+        hidden = ("Py", "_Py") if hide and _PYTHON.match(os.path.basename(library)) else ()
         for frame, address in frames:
-            chain = _chain(cache.lookup(address - low), full)
+            chain = _chain(cache.lookup(address - low), hidden) if address >= low else []
             if chain:
                 found[frame] = chain
         return found, ""
     return {}, problem
 
 
-def _chain(locations: Any, full: bool) -> Chain:
-    """From the function to the innermost that was inlined; CPython's own are hidden there too, unless `full`."""
-    chain = [(_ADDED.split(each.symbol)[0], each.full_path or "", each.line) for each in reversed(locations) if each.line]
-    return [each for k, each in enumerate(chain) if k == 0 or full or not each[0].startswith(("Py", "_Py"))]
+def _chain(locations: Any, hidden: Tuple[str, ...]) -> Chain:
+    """From the function to the innermost that was inlined and has a line; what begins with `hidden` is left out there too."""
+    chain = [(_ADDED.split(each.symbol)[0], each.full_path or "", each.line) for each in reversed(locations)]
+    if not any(line for _, _, line in chain):
+        return []
+    return [each for k, each in enumerate(chain) if k == 0 or (each[2] and not each[0].startswith(hidden))]
 
 
 def _lowest_address(path: str) -> int:
@@ -153,24 +176,25 @@ def _write(data: bytes, chains: Dict[int, Chain], output: str) -> None:
             kept.append(whole)
     crc = zlib.crc32(payload, zlib.crc32(b"L"))
     kept += [struct.pack("<II", len(payload), crc) + b"L" + payload, data[end:]]
+    output = os.path.realpath(output)
     try:
-        fd, made = tempfile.mkstemp(prefix=".spprof-", dir=os.path.dirname(os.path.abspath(output)))
-        try:
-            with os.fdopen(fd, "wb") as file:
+        if os.path.exists(output) and not os.path.isfile(output):  # a pipe, a device
+            with open(output, "wb") as file:
                 file.writelines(kept)
-            os.chmod(made, os.stat(output).st_mode & 0o777 if os.path.exists(output) else 0o666 & ~_umask())
+            return
+        made = f"{output}.{os.getpid()}.new"
+        file = open(made, "xb")
+        try:
+            with file:
+                file.writelines(kept)
+            if os.path.exists(output):
+                shutil.copymode(output, made)
             os.replace(made, output)
         except BaseException:
             os.unlink(made)
             raise
     except OSError as error:
         raise CannotWrite(f"cannot write {output}: {error.strerror}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _whole_blocks(data: bytes) -> Iterator[Tuple[int, bytes]]:

@@ -241,10 +241,10 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
     data = (tmp_path / "lines.spprof").read_bytes()
     raw = read_columns(data)
     ((_, payload),) = blocks(data, b"L")
-    chains = {}
+    chains, ours = {}, {}
     for frame, chain in json.loads(payload)["frames"].items():
         if raw["strings"][raw["code_file"][raw["frame_code"][int(frame)]]] == str(library):
-            chains[raw["frame_line"][int(frame)]] = chain
+            ours[frame] = chains[raw["frame_line"][int(frame)]] = chain
     assert len(chains) > 10 and any(len(chain) > 1 for chain in chains.values())
     assert re.search(rf"^{len(chains)} of {len(before)} addresses of {library}$", done.stderr, re.M), done.stderr
     for address in before:
@@ -258,11 +258,13 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
         assert [(demangle(name).split("(")[0], file, str(line)) for name, file, line in chain] == \
                [(re.sub(r"\(.*|\.cold$|\.constprop.*", "", name), file, line) for name, file, line in truth]  # fmt: skip
 
-    # In place, without the debug file: what was known of this library goes.
+    # In place, without the debug file: what was found before stays. Through a link, and the link stays too.
     shutil.copy(tmp_path / "lines.spprof", tmp_path / "again.spprof")
-    assert symbolize(file="again.spprof").returncode in (0, 1)
-    frames = {frame for stack in Profile.load(tmp_path / "again.spprof").aggregate() for frame in stack}
-    assert not any(frame.source for frame in frames if frame.file == str(library))
+    (tmp_path / "link.spprof").symlink_to("again.spprof")
+    assert symbolize(file="link.spprof").returncode in (0, 1) and (tmp_path / "link.spprof").is_symlink()
+    ((_, payload),) = blocks((tmp_path / "again.spprof").read_bytes(), b"L")
+    found = json.loads(payload)["frames"]
+    assert {id: chain for id, chain in found.items() if id in ours} == ours and len(ours) == len(chains)
     collapsed = [sys.executable, "-m", "spprof", "convert", tmp_path / "lines.spprof", "-f", "collapsed", "-o", "-"]
     text = subprocess.run(collapsed, capture_output=True, text=True, check=True).stdout
     assert re.search(r";apply_plain \(frames\.c:\d+\) \[frames\.so\];", text)
@@ -276,6 +278,18 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
 def test_what_symbolize_refuses(run_python, tmp_path):
     pytest.importorskip("symbolic")
     (tmp_path / "x.spprof").write_bytes(b"\x89SPPROF\n")
+    program = "import spprof, time, zlib; spprof.start(0.1, output_path='live.spprof', native=True);"
+    program += "[zlib.compress(bytes(99999)) for _ in range(300)]; time.sleep(0.5); print(flush=True); input()"
+    live = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert live.stdout.readline()
+        refused = subprocess.run(
+            [sys.executable, "-m", "spprof", "symbolize", tmp_path / "live.spprof"], capture_output=True, text=True
+        )
+        assert refused.returncode == 2 and "still being taken" in refused.stderr
+    finally:
+        live.communicate(b"\n")
+    assert Profile.load(tmp_path / "live.spprof").end is not None
     for file, words in ("x.spprof", "--native"), ("none.spprof", "none.spprof"):
         command = [sys.executable, "-m", "spprof", "symbolize", tmp_path / file]
         done = subprocess.run(command, capture_output=True, text=True)

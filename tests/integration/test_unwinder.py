@@ -30,12 +30,7 @@ def oracle(tmp_path_factory):
     asked = ["gcc", "-E", "-include", "libunwind.h", "-xc", os.devnull]
     if shutil.which("gcc") is None or subprocess.run(asked, capture_output=True).returncode:
         pytest.skip("libunwind's headers are not installed (Debian: libunwind-dev)")
-    parts = ("arm/cpu_features", "crc32", "deflate_compress", "deflate_decompress", "utils", "x86/cpu_features")
-    sources = [ROOT / "tests" / "native" / "oracle.c", *(ROOT / "vendor" / "libdeflate" / "lib" / f"{part}.c" for part in parts)]
-    sources += [path for part in ("base", "core", "os/linux", "os/posix") for path in (ROOT / "csrc" / part).glob("*.c")]
-    command = ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-w", "-fPIC", "-shared", '-DSPP_LAYOUT="layout_312.h"']
-    command += ["-I", ROOT / "csrc", "-I", ROOT / "vendor" / "libdeflate", *sources, "-o", made, "-lunwind", "-lpthread", "-lrt"]
-    subprocess.run(command, check=True)
+    subprocess.run([ROOT / "tools" / "core-library", made, "tests/native/oracle.c", "-lunwind"], check=True)
     return made
 
 
@@ -43,7 +38,7 @@ def test_agrees_with_libunwind_frame_by_frame(oracle):
     """Code without unwind information (assembly of OpenBLAS and of the vDSO) has no witness: at most 3 % here."""
     target = ROOT / "tests" / "targets" / "oracle.py"
     command = [sys.executable, target, oracle, str(SAMPLES), "1000"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=280 + SAMPLES / 50)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240 + SAMPLES / 50)
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
     print(told)

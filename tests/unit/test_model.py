@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -12,6 +13,7 @@ from spprof_file import MAGIC, Writer, block
 
 import spprof
 from spprof import Frame, Profile, _trie
+from spprof.demangle import _runtime as runtime
 from spprof.demangle import demangle
 from spprof.model import read_columns
 
@@ -175,7 +177,10 @@ def test_inlined_functions_stand_below_the_frame_that_they_are_inlined_into():
     assert len(chains) == 3
     chains[9999] = [("of a frame that is not there", "", 0)]
     names["a::b()"] = names.pop("_ZN1a1bEv")
-    written = Profile(plain.raw() + block(b"L", b'{"frames":{}}') + block(b"L", json.dumps({"frames": chains}).encode()))
+    other = {frame: [("an earlier try", "e.c", 1), ("of another", "e.c", 2)] for frame in chains}  # the last block wins
+    written = Profile(
+        plain.raw() + block(b"L", json.dumps({"frames": other}).encode()) + block(b"L", json.dumps({"frames": chains}).encode())
+    )
     parents, frames, moved = _trie.expanded(raw["node_parent"], raw["node_frame"], {chain: [7, 8] for chain in chains})
     assert len(set(zip(parents, frames))) == len(parents) < 2 * len(moved)  # nodes that became equal became one
     expected = {}
@@ -198,8 +203,27 @@ def test_inlined_functions_stand_below_the_frame_that_they_are_inlined_into():
             len(Profile(plain.raw() + block(b"L", damaged)))
 
 
+def test_names_of_known_functions():
+    """Examples of the Itanium C++ ABI, and of rustc's."""
+    known = {
+        "_ZN6shapes7ThrowerIiE3oneEPFiiEi": "shapes::Thrower<int>::one(int (*)(int), int)",
+        "_Z1fv": "f()",
+        "_ZNK1A1bEv": "A::b() const",
+        "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE": "core::fmt::Write::write_fmt",
+        "_ZN3foo28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE": "foo::{{closure}}",
+    }
+    if runtime() is None:
+        pytest.skip("no C++ runtime library is installed here: names stay as they are")
+    assert {name: demangle(name) for name in known} == known
+
+
+@pytest.mark.skipif(
+    any(shutil.which(tool) is None for tool in ("g++", "nm", "c++filt")) or ctypes.util.find_library("stdc++") is None,
+    reason="needs g++, binutils and libstdc++",
+)
 def test_names_of_cpp_and_rust_functions():
-    """c++filt as the truth, which has a demangler of its own, on each function of the C++ runtime library."""
+    """c++filt of binutils on each function of the C++ runtime library: that names come through whole (its C++ demangler has the
+    same origin as the library's), and what Rust's mean."""
     library = ctypes.util.find_library("stdc++")
     found = subprocess.run(["g++", f"-print-file-name={library}"], capture_output=True, text=True, check=True).stdout.strip()
     told = subprocess.run(["nm", "-D", "--defined-only", found], capture_output=True, text=True, check=True).stdout
