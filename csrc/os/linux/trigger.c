@@ -48,6 +48,20 @@ int spp_linux_signal(void) { return chosen_signal; }
 bool spp_linux_traps(void) { return traps; }
 
 #if defined(__x86_64__)
+/* Whether pc is on a call of the kernel: one that begins anew when the handler returns, or (rarely) one that was to begin. */
+static inline bool on_call(const ucontext_t *uc) {
+    const uint8_t *pc = (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+    return ((uintptr_t)pc & 4095) < 4095 && pc[0] == 0x0f && pc[1] == 0x05;
+}
+
+/* Whether that call was in the kernel already: `syscall` leaves the address behind it in rcx. */
+static bool began_before(const ucontext_t *uc) { return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP] + 2; }
+
+static void interrupt_call(ucontext_t *uc) {
+    uc->uc_mcontext.gregs[REG_RIP] += 2;
+    uc->uc_mcontext.gregs[REG_RAX] = -EINTR;
+}
+
 static void read_context(const ucontext_t *uc, spp_os_context *to) {
     to->pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
     to->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
@@ -55,8 +69,7 @@ static void read_context(const ucontext_t *uc, spp_os_context *to) {
      * can be read, except that pc - 2 may lie on an execute-only or unmapped page before. */
     const uint8_t *pc = (const uint8_t *)to->pc;
     bool behind = (to->pc & 4095) >= 2 && pc[-2] == 0x0f && pc[-1] == 0x05;
-    bool on = (to->pc & 4095) < 4095 && pc[0] == 0x0f && pc[1] == 0x05;
-    to->at_syscall = behind || on;
+    to->at_syscall = behind || on_call(uc);
 }
 
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
@@ -67,12 +80,22 @@ void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTE
     for (size_t i = 0; i < sizeof order; i++) to[i] = (uintptr_t)uc->uc_mcontext.gregs[order[i]];
 }
 #elif defined(__aarch64__)
+#define SVC 0xd4000001u
+
+static inline bool on_call(const ucontext_t *uc) { return *(const uint32_t *)(uintptr_t)uc->uc_mcontext.pc == SVC; }
+
+static bool began_before(const ucontext_t *uc) { return uc == NULL; } /* not told */
+
+static void interrupt_call(ucontext_t *uc) {
+    uc->uc_mcontext.pc += 4;
+    uc->uc_mcontext.regs[0] = (unsigned long long)-EINTR;
+}
+
 static void read_context(const ucontext_t *uc, spp_os_context *to) {
     to->pc = (uintptr_t)uc->uc_mcontext.pc;
     to->sp = (uintptr_t)uc->uc_mcontext.sp;
-    const uint32_t svc = 0xd4000001u;
     const uint32_t *pc = (const uint32_t *)to->pc;
-    to->at_syscall = ((to->pc & 4095) >= 4 && pc[-1] == svc) || pc[0] == svc;
+    to->at_syscall = ((to->pc & 4095) >= 4 && pc[-1] == SVC) || on_call(uc);
 }
 
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
@@ -84,9 +107,35 @@ void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTE
 #error "spprof knows the registers of x86_64 and aarch64 only"
 #endif
 
+/* Handler. A signal of the program's has ended a call, and a tick waited for the same return from the kernel: the kernel takes
+ * SIGTRAP first (kernel/signal.c, get_signal), and begins the call anew because our handler says SA_RESTART. The program's
+ * handler then runs, but a call that it was to interrupt goes on waiting, for ever perhaps: Ctrl-C in a blocked read would not be
+ * heard. So the call ends with EINTR, as without us, if a signal is about to be handled that does not say SA_RESTART. One sent to
+ * the process may be gone by now: as our handler blocks it, the kernel turns to another thread (retarget_shared_pending). No tick
+ * that traps ends a call, so then too another signal did, of the main thread's most likely, whom the kernel asks first. */
+static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
+    uint64_t pending = 0, blocked;
+    bool some = false;
+    if (syscall(SYS_rt_sigpending, &pending, sizeof pending) != 0) return;
+    memcpy(&blocked, &uc->uc_sigmask, sizeof blocked);
+    pending &= ~blocked;
+    for (int signum = 1; signum <= 64; signum++) {
+        struct sigaction action;
+        if (!(pending >> (signum - 1) & 1) || sigaction(signum, NULL, &action) != 0) continue;
+        if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) continue;
+        some = true;
+        if (!(action.sa_flags & SA_RESTART)) {
+            interrupt_call(uc);
+            return;
+        }
+    }
+    if (trapped && !some && began_before(uc) && spp_os_tid() == getpid()) interrupt_call(uc);
+}
+
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
-static inline void deliver(uintptr_t value, const void *uc) {
+static inline void deliver(uintptr_t value, void *uc, bool trapped) {
     int saved = errno;
+    if (spp_rare(on_call(uc))) give_way(uc, trapped);
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL && is_ours(cookie)) {
@@ -110,7 +159,7 @@ static SPP_HOT void handle(int signum, siginfo_t *info, void *uc) {
     } else if (info->si_code == SI_TIMER || info->si_code == SI_QUEUE) {
         value = (uintptr_t)info->si_value.sival_ptr;
     }
-    deliver(value, uc);
+    deliver(value, uc, false);
 }
 
 /* A SIGTRAP that is none of ours does what it would have done: it ends the process, as soon as this handler returns. */
@@ -136,7 +185,7 @@ static SPP_HOT void handle_trap(int signum, siginfo_t *info, void *uc) {
     }
     uint64_t data;
     memcpy(&data, (const char *)info + PERF_DATA_AT, sizeof data);
-    deliver((uintptr_t)data, uc);
+    deliver((uintptr_t)data, uc, true);
 }
 
 /* perf_event_attr as of Linux 5.13, whatever headers this is compiled with. */
