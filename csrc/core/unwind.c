@@ -32,10 +32,10 @@ const spp_unwind_object *spp_unwind_object_of(const spp_unwind_map *map, uintptr
 static SPP_COLD uint32_t rule_of_trampoline(uintptr_t pc) {
     static const uint8_t moved[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3};
     static const uint8_t framed[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3};
-    uintptr_t from = pc - 5;
-    if (!ON_X86 || !spp_os_readable(from) || !spp_os_readable(pc + 5)) return 0;
-    if (memcmp((const void *)from, moved, sizeof moved) == 0) return SPP_UNWIND_MOVED;
-    return memcmp((const void *)from, framed, sizeof framed) == 0 ? SPP_UNWIND_FRAMED : 0;
+    uint8_t code[sizeof moved]; /* a copy: the address may be anything */
+    if (!ON_X86 || spp_os_read(code, pc - 5, sizeof code) != 0) return 0;
+    if (memcmp(code, moved, sizeof moved) == 0) return SPP_UNWIND_MOVED;
+    return memcmp(code, framed, sizeof framed) == 0 ? SPP_UNWIND_FRAMED : 0;
 }
 
 static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwind_cache *cache, uintptr_t pc) {

@@ -24,7 +24,8 @@ int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns);
 int spp_os_memory_init(void);
 /* Handler. Whether the 8 bytes at addr (rounded down to 8) can be read. About 0.1 us. */
 bool spp_os_readable(uintptr_t addr);
-/* Copies n bytes from addr, or fails without a fault. Not for handlers. About 0.25 us. */
+/* Copies n bytes from addr, or fails without a fault. In a handler only where it is rare: a call of the kernel, which may change
+ * errno. About 0.25 us. */
 int spp_os_read(void *to, uintptr_t addr, size_t n);
 /* Anonymous zeroed pages; NULL on failure. */
 void *spp_os_pages(size_t bytes);
