@@ -12,7 +12,7 @@ import re
 import shutil
 import struct
 import zlib
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ._reader import MAGIC, blocks, text_of
 from .errors import BadFile, BadOption, CannotWrite, Unsupported
@@ -170,10 +170,10 @@ def _write(data: bytes, chains: Dict[int, Chain], output: str) -> None:
     """The profile with its L block made anew; what may follow a damaged block stays where it was."""
     payload = json.dumps({"frames": chains}, separators=(",", ":")).encode()
     kept, end = [MAGIC], len(MAGIC)
-    for at, whole in _whole_blocks(data):
-        end = at + len(whole)
-        if whole[8:9] != b"L":
-            kept.append(whole)
+    for at, block in blocks(data):
+        end = at + 9 + len(block)
+        if data[at + 8 : at + 9] != b"L":
+            kept.append(data[at:end])
     crc = zlib.crc32(payload, zlib.crc32(b"L"))
     kept += [struct.pack("<II", len(payload), crc) + b"L" + payload, data[end:]]
     output = os.path.realpath(output)
@@ -195,8 +195,3 @@ def _write(data: bytes, chains: Dict[int, Chain], output: str) -> None:
             raise
     except OSError as error:
         raise CannotWrite(f"cannot write {output}: {error.strerror}") from None
-
-
-def _whole_blocks(data: bytes) -> Iterator[Tuple[int, bytes]]:
-    for at, payload in blocks(data):
-        yield at, data[at : at + 9 + len(payload)]

@@ -107,6 +107,11 @@ void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTE
 #error "spprof knows the registers of x86_64 and aarch64 only"
 #endif
 
+/* Whether no handler is set. Any thread, handlers too. */
+static bool is_free(const struct sigaction *action) {
+    return !(action->sa_flags & SA_SIGINFO) && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN);
+}
+
 /* Handler. A signal of the program's has ended a call, and a tick waited for the same return from the kernel: the kernel takes
  * SIGTRAP first (kernel/signal.c, get_signal), and begins the call anew because our handler says SA_RESTART. The program's
  * handler then runs, but a call that it was to interrupt goes on waiting, for ever perhaps: Ctrl-C in a blocked read would not be
@@ -122,7 +127,7 @@ static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
     for (int signum = 1; signum <= 64; signum++) {
         struct sigaction action;
         if (!(pending >> (signum - 1) & 1) || sigaction(signum, NULL, &action) != 0) continue;
-        if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) continue;
+        if (is_free(&action)) continue;
         some = true;
         if (!(action.sa_flags & SA_RESTART)) {
             interrupt_call(uc);
@@ -253,10 +258,6 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
         timer_delete(timer);
     }
     return 0;
-}
-
-static bool is_free(const struct sigaction *action) {
-    return !(action->sa_flags & SA_SIGINFO) && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN);
 }
 
 static bool take_signal(int signum, void (*handler)(int, siginfo_t *, void *), struct sigaction *old) {
