@@ -63,6 +63,17 @@ class Sample(NamedTuple):
     flags: int
 
 
+class Marker(NamedTuple):
+    """Something that happened in a thread, beside the samples. `name` is `gc` for a run of the garbage collector, whose `data` are
+    `generation`, `collected` and `uncollectable`. `time_ns` (its beginning) is on the clock of the samples."""
+
+    name: str
+    thread: int
+    time_ns: int
+    duration_ns: int
+    data: Dict[str, Any]
+
+
 class Thread(NamedTuple):
     """A thread of the profile: `id` counts from 0 in order of appearance, `tid` is the system's id (0: unknown)."""
 
@@ -203,6 +214,18 @@ class Profile:
         """Why reading ended before the end of the file, or None."""
         warning: Optional[str] = self._columns()["warning"]
         return warning
+
+    @property
+    def markers(self) -> List[Marker]:
+        """What happened beside the samples, in order of time: runs of the garbage collector."""
+        markers: List[Marker] = self._columns()["markers"]
+        return markers
+
+    @property
+    def label_sets(self) -> List[Dict[str, str]]:
+        """The distinct sets of labels; a sample's column `label` is an index into this list. The first is the empty set."""
+        sets: List[Dict[str, str]] = self._columns()["label_sets"]
+        return sets
 
     @property
     def mode(self) -> str:
@@ -361,7 +384,7 @@ class Profile:
     # What formats read: columns, and stacks by key (see _trie).
 
     def column(self, name: str) -> Sequence[int]:
-        """One column of samples: thread, time_ns, weight_ns, count or flags."""
+        """One column of samples: thread, time_ns, weight_ns, count, flags or label (see `label_sets`)."""
         column: Sequence[int] = self._columns()[name]
         return column
 
@@ -490,6 +513,8 @@ def _prepare(data: bytes) -> Dict[str, Any]:
     result["end"] = json.loads(result["end"]) if result["end"] else None
     entries = [entry for block in result["threads"] for entry in json.loads(block)]
     result["threads"] = {entry["id"]: entry for entry in entries}
+    result["markers"], result["label_sets"] = [], [{}]
+    result["label"] = memoryview(bytes(4 * len(result["stack"]))).cast("I")
     result["sources"] = {}
     if result["header"].get("native"):
         from ._reader import blocks  # here: `spprof run` shares its process with the program
