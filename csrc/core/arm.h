@@ -30,6 +30,8 @@ typedef struct {
     uint64_t *births; /* the interpreter's count of thread states ever made, or NULL */
 } spp_thread_states;
 
+/* What any use needs, once a process. -1 with *why. */
+int spp_run_prepare(const char **why);
 /* Before spp_run_start, for native frames. Without the GIL: who holds the loader's lock may wait for it. `evaluator`: the address
  * of _PyEval_EvalFrameDefault. -1 with *why. */
 int spp_run_native(uintptr_t evaluator, const char **why);
@@ -37,6 +39,8 @@ int spp_run_native(uintptr_t evaluator, const char **why);
 int spp_run_start(const spp_options *options, const spp_thread_states *states, const char **why);
 void spp_run_stop(void);
 void spp_run_pause(bool paused);
+/* A garbage collection of the calling thread has ended: counts are generation, objects collected, objects uncollectable. */
+void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]);
 bool spp_run_active(void);
 bool spp_run_paused(void);
 

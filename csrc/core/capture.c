@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hints.h"
+#include "core/labels.h"
 
 spp_capture spp_cap;
 spp_thread *spp_threads;
@@ -218,14 +219,18 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
 
 /* Handler. Writes the record; false if the queue is full. */
 static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t marks) {
-    uint32_t depth = w->depth, fresh = depth - common_root(t, depth);
-    uint32_t words = SPP_RECORD_WORDS + fresh;
+    uint32_t depth = w->depth, fresh = depth - common_root(t, depth), head = SPP_RECORD_WORDS;
+    uint64_t label = spp_rare(atomic_load_explicit(&spp_labels.used, memory_order_relaxed)) ? spp_label_own(w->tstate) : 0;
+    if (spp_rare(label != 0)) head++;
+    uint32_t words = head + fresh;
     if (!spp_queue_room(&t->queue, words)) return false;
     spp_queue_put(&t->queue, 0, now);
     spp_queue_put(&t->queue, 1, weight);
-    spp_queue_put(&t->queue, 2, depth | (uint64_t)(marks | w->marks) << 16 | (uint64_t)fresh << 32 | (uint64_t)1 << 48);
+    spp_queue_put(&t->queue, 2,
+                  depth | (uint64_t)(marks | w->marks) << 16 | (uint64_t)fresh << 32 | (uint64_t)(head - SPP_RECORD_WORDS) << 48);
+    if (spp_rare(label != 0)) spp_queue_put(&t->queue, SPP_RECORD_WORDS, label);
     for (uint32_t i = 0; i < fresh; i++) {
-        spp_queue_put(&t->queue, SPP_RECORD_WORDS + i, t->now[fresh - 1 - i]);
+        spp_queue_put(&t->queue, head + i, t->now[fresh - 1 - i]);
     }
     spp_queue_publish(&t->queue, words);
     spp_frame *swap = t->now;

@@ -68,6 +68,7 @@ typedef struct spp_thread {
     uint64_t written_ns;                            /* when that stack was last emitted */
     uint32_t repeats;                               /* ticks since then */
     uint32_t *stood_path, stood_depth, stood_marks; /* its frame ids, root first */
+    uint32_t stood_label;                           /* as in resolve.h */
 
     /* under the drain lock: frames of the handler's last sample, root first, as frame ids */
     uint32_t *path;
@@ -111,9 +112,9 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
 /* Handler: spp_os_tick_fn. */
 void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context);
 
-/* A queue record: word 0 monotonic ns; word 1 weight ns; word 2 depth | marks << 16 | fresh << 32 | count << 48, then one
- * word for each of the `fresh` leaf-most frames, root-most of them first; the other depth - fresh frames, at the root, are
- * those of the previous record. */
+/* A queue record: word 0 monotonic ns; word 1 weight ns; word 2 depth | marks << 16 | fresh << 32 | labelled << 48; if labelled
+ * is 1, the number of its labels (labels.h); then one word for each of the `fresh` leaf-most frames, root-most of them first; the
+ * other depth - fresh frames, at the root, are those of the previous record. */
 #define SPP_RECORD_WORDS 3u
 
 /* TSC cycles of recent handler runs, for bench/. */

@@ -150,10 +150,11 @@ static int settle_samples(spp_profile *p, size_t was) {
     for (int k = SPP_COL_THREAD; k <= SPP_COL_FLAGS; k++) {
         if (c[k].n != c[SPP_COL_THREAD].n) return -1;
     }
-    uint64_t nodes = c[SPP_COL_NODE_PARENT].n;
+    if (c[SPP_COL_LABEL].n != c[SPP_COL_THREAD].n) return -1;
+    uint64_t nodes = c[SPP_COL_NODE_PARENT].n, strings = c[SPP_COL_STRING_LEN].n;
     for (size_t i = was; i < c[SPP_COL_THREAD].n; i++) {
         if (c[SPP_COL_THREAD].at[i] >= THREAD_MAX || c[SPP_COL_STACK].at[i] >= nodes || c[SPP_COL_COUNT].at[i] >= UINT32_MAX ||
-            c[SPP_COL_FLAGS].at[i] > 255) {
+            c[SPP_COL_FLAGS].at[i] > 255 || c[SPP_COL_LABEL].at[i] > strings) {
             return -1;
         }
         uint64_t *clock = clock_of(p, c[SPP_COL_THREAD].at[i]);
@@ -183,8 +184,8 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
     spp_vec64 text = {0};
     for (int k = 0; k < SPP_COLS; k++) was[k] = p->columns[k].n;
     for (int k = 0; k < SPP_COLS && !failed; k++) {
-        if (k == SPP_COL_CODE_KIND && in.at == in.end) {
-            failed = add_zeros(&p->columns[k], p->columns[SPP_COL_CODE_NAME].n);
+        if (k >= SPP_COL_CODE_KIND && in.at == in.end) {
+            failed = add_zeros(&p->columns[k], p->columns[k == SPP_COL_LABEL ? SPP_COL_THREAD : SPP_COL_CODE_NAME].n);
         } else {
             failed = get_column(&in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
         }

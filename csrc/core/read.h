@@ -34,7 +34,8 @@ enum {
     SPP_COL_STACK,
     SPP_COL_COUNT, /* ticks, at least 1 */
     SPP_COL_FLAGS,
-    SPP_COL_CODE_KIND, /* missing where all are Python's */
+    SPP_COL_CODE_KIND, /* both missing where all would be 0 */
+    SPP_COL_LABEL,
     SPP_COLS
 };
 

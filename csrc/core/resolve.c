@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "core/labels.h"
 #include "core/native.h"
 #include "core/resolve_code.h"
 
@@ -285,8 +286,15 @@ static uint32_t resolve_frame(spp_frame frame) {
 
 /* ---- samples */
 
+/* The label of a sample, of the number that it was taken with. */
+static uint32_t label_of(uint64_t number) {
+    spp_bytes text = {0};
+    text.at = (uint8_t *)(uintptr_t)spp_label_text(number, &text.n);
+    return number != 0 && text.at != NULL ? string_id(&text) + 1 : 0;
+}
+
 static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight_ns, uint32_t marks,
-                uint32_t count) {
+                uint32_t count, uint32_t label) {
     if (spp_vec64_room(&out.samples, depth + 4) != 0) return -1;
     uint64_t *to = out.samples.at + out.samples.n;
     to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)marks << 16 | (uint64_t)count << 32;
@@ -296,7 +304,7 @@ static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_
     for (uint32_t i = 0; i < depth; i++) {
         if (ids[i] != HIDDEN) to[4 + n++] = ids[i];
     }
-    to[3] = n;
+    to[3] = n | (uint64_t)label << 32;
     out.samples.n += n + 4;
     out.sample_count++;
     return 0;
@@ -310,7 +318,8 @@ static void lose(spp_thread *thread, uint32_t count) {
 void spp_resolve_flush(spp_thread *t) {
     if (t->repeats == 0) return;
     uint64_t weight = t->off_ns > 0 ? (uint64_t)t->off_ns : 0;
-    if (emit(t, t->stood_path, t->stood_depth, t->look_ns, weight, t->stood_marks, t->repeats) != 0) lose(t, t->repeats);
+    if (emit(t, t->stood_path, t->stood_depth, t->look_ns, weight, t->stood_marks, t->repeats, t->stood_label) != 0)
+        lose(t, t->repeats);
     t->off_ns -= (int64_t)weight;
     t->written_ns = t->look_ns;
     t->repeats = 0;
@@ -324,23 +333,24 @@ static void resolve_until(spp_thread *thread, uint64_t end_ns) {
     while (ready >= SPP_RECORD_WORDS && spp_queue_peek(queue, 0) < end_ns) {
         uint64_t word = spp_queue_peek(queue, 2);
         uint32_t depth = (uint32_t)(word & 0xFFFF), marks = (uint32_t)(word >> 16 & 0xFFFF);
-        uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), count = (uint32_t)(word >> 48);
+        uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), labelled = (uint32_t)(word >> 48);
+        uint32_t head = SPP_RECORD_WORDS + labelled, label = labelled ? label_of(spp_queue_peek(queue, SPP_RECORD_WORDS)) : 0;
         sampled_ns = spp_queue_peek(queue, 0);
         for (uint32_t i = 0; i < fresh; i++) {
-            spp_frame frame = spp_queue_peek(queue, SPP_RECORD_WORDS + i);
+            spp_frame frame = spp_queue_peek(queue, head + i);
             thread->path[depth - fresh + i] = resolve_frame(frame);
         }
-        if (emit(thread, thread->path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), marks, count) != 0) {
-            lose(thread, count);
+        if (emit(thread, thread->path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), marks, 1, label) != 0) {
+            lose(thread, 1);
         }
-        spp_queue_take(queue, SPP_RECORD_WORDS + fresh);
-        ready -= SPP_RECORD_WORDS + fresh;
+        spp_queue_take(queue, head + fresh);
+        ready -= head + fresh;
     }
 }
 
 void spp_resolve_queue(spp_thread *thread) { resolve_until(thread, UINT64_MAX); }
 
-void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
+void spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label) {
     spp_resolve_queue(thread); /* what the handler took before comes before */
     sampled_ns = thread->look_ns;
     for (uint32_t i = 0; i < walk->depth; i++) {
@@ -349,6 +359,7 @@ void spp_resolve_stood(spp_thread *thread, const spp_walk *walk) {
     }
     thread->stood_depth = walk->depth;
     thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;
+    thread->stood_label = label_of(label);
 }
 
 static void resolve_all(uint64_t end_ns) {
@@ -358,13 +369,28 @@ static void resolve_all(uint64_t end_ns) {
 
 void spp_resolve_queues(void) { resolve_all(UINT64_MAX); }
 
-void spp_resolve_sure(void) { resolve_all(atomic_load(&spp_native_sure_ns)); }
+void spp_resolve_sure(void) {
+    uint64_t now = spp_os_now_ns(), sure = atomic_load(&spp_native_sure_ns);
+    resolve_all(sure);
+    spp_label_forget(sure < now ? sure : now);
+}
 
 void spp_resolve_death(uintptr_t code) {
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel);
     spp_resolve_queues();
     uint32_t index = spp_map_remove(&live_of_address, code, 0);
     if (index != SPP_MAP_NONE) forget_live(index);
+}
+
+void spp_resolve_collection(int32_t tid, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]) {
+    uint64_t thread = 0;
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    for (uint32_t i = 0; i < used && thread == 0; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ARMED && spp_threads[i].tid == tid) thread = spp_threads[i].id + 1ull;
+    }
+    uint64_t words[SPP_COLLECTION_WORDS] = {thread, began_ns, took_ns, counts[0], counts[1], counts[2]};
+    if (spp_vec64_room(&out.collections, SPP_COLLECTION_WORDS) != 0) return; /* no memory: no sample is lost */
+    for (size_t i = 0; i < SPP_COLLECTION_WORDS; i++) spp_vec64_push(&out.collections, words[i]);
 }
 
 void spp_resolve_swap(spp_resolved *with) {
@@ -377,6 +403,7 @@ void spp_resolve_swap(spp_resolved *with) {
 
 int spp_resolve_start(void) {
     forget_everything();
+    spp_label_forget(UINT64_MAX);
     strings_n = codes_n = frames_n = 0;
     spp_resolved_free(&out);
     return 0;
@@ -385,16 +412,18 @@ int spp_resolve_start(void) {
 void spp_resolve_stop(void) { forget_everything(); }
 
 void spp_resolved_clear(spp_resolved *r) {
-    spp_vec64 *all[] = {&r->string_len, &r->code_name,  &r->code_qualname,  &r->code_file, &r->code_line,     &r->code_kind,
-                        &r->frame_code, &r->frame_line, &r->frame_end_line, &r->frame_col, &r->frame_end_col, &r->samples};
+    spp_vec64 *all[] = {&r->string_len,    &r->code_name,  &r->code_qualname, &r->code_file,      &r->code_line,
+                        &r->code_kind,     &r->frame_code, &r->frame_line,    &r->frame_end_line, &r->frame_col,
+                        &r->frame_end_col, &r->samples,    &r->collections};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->n = 0;
     r->string_bytes.n = 0;
     r->sample_count = 0;
 }
 
 void spp_resolved_free(spp_resolved *r) {
-    spp_vec64 *all[] = {&r->string_len, &r->code_name,  &r->code_qualname,  &r->code_file, &r->code_line,     &r->code_kind,
-                        &r->frame_code, &r->frame_line, &r->frame_end_line, &r->frame_col, &r->frame_end_col, &r->samples};
+    spp_vec64 *all[] = {&r->string_len,    &r->code_name,  &r->code_qualname, &r->code_file,      &r->code_line,
+                        &r->code_kind,     &r->frame_code, &r->frame_line,    &r->frame_end_line, &r->frame_col,
+                        &r->frame_end_col, &r->samples,    &r->collections};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) spp_vec64_free(all[i]);
     spp_bytes_free(&r->string_bytes);
     r->sample_count = 0;

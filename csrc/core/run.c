@@ -48,8 +48,9 @@ static void drain(void) {
         spp_store_add(&resolved, &columns);
         spp_write_samples(&resolved, &columns);
         spp_columns_clear(&columns);
-        spp_resolved_clear(&resolved);
     }
+    if (resolved.collections.n > 0) spp_write_collections(&resolved);
+    spp_resolved_clear(&resolved);
 }
 
 static void write_account(void) {
@@ -179,7 +180,7 @@ static int refuse(const char **why, const char *reason) {
     return -1;
 }
 
-static int set_up_once(const char **why) {
+int spp_run_prepare(const char **why) {
     static bool once;
     if (once) return 0;
     if (spp_os_memory_init() != 0) return refuse(why, "no way to probe memory safely works here");
@@ -189,12 +190,12 @@ static int set_up_once(const char **why) {
 }
 
 int spp_run_native(uintptr_t evaluator, const char **why) {
-    if (set_up_once(why) != 0) return -1;
+    if (spp_run_prepare(why) != 0) return -1;
     return spp_native_start(evaluator) == 0 ? 0 : refuse(why, "no memory");
 }
 
 static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {
-    if (set_up_once(why) != 0) return -1;
+    if (spp_run_prepare(why) != 0) return -1;
     memset(&spp_now.start_ns, 0, sizeof spp_now - offsetof(spp_run, start_ns));
     spp_now.clock = o->clock;
     spp_now.wall = o->wall;
@@ -282,6 +283,13 @@ void spp_run_pause(bool paused) {
     atomic_store(&spp_now.pause_wanted, paused);
     if (paused) atomic_store(&spp_cap.active, 2); /* at once; the drain thread takes the triggers off */
     spp_os_bell_ring(&spp_cap.bell);
+}
+
+void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
+    uint64_t took = spp_os_now_ns() - began_ns;
+    spp_os_lock();
+    if (atomic_load(&spp_now.active)) spp_resolve_collection(spp_os_tid(), began_ns, took, counts);
+    spp_os_unlock();
 }
 
 bool spp_run_active(void) { return atomic_load(&spp_now.active); }

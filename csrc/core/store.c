@@ -126,6 +126,7 @@ void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {
         spp_vec64_push(&columns->stack, node_id);
         spp_vec64_push(&columns->count, (at[0] >> 32) - 1);
         spp_vec64_push(&columns->flags, at[0] >> 16 & 0xFF);
+        spp_vec64_push(&columns->label, at[3] >> 32);
         at += depth + 4;
     }
 }
@@ -145,11 +146,13 @@ void spp_store_stop(void) {
 }
 
 void spp_columns_clear(spp_columns *c) {
-    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight, &c->stack, &c->count, &c->flags};
+    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight,
+                        &c->stack,       &c->count,      &c->flags,  &c->label};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->n = 0;
 }
 
 void spp_columns_free(spp_columns *c) {
-    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight, &c->stack, &c->count, &c->flags};
+    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight,
+                        &c->stack,       &c->count,      &c->flags,  &c->label};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) spp_vec64_free(all[i]);
 }

@@ -8,7 +8,7 @@
 /* The columns of an S block that are one number an entry (docs/file-format.md), in the order of the file. */
 typedef struct {
     spp_vec64 node_parent, node_frame;
-    spp_vec64 thread, time, weight, stack, count, flags;
+    spp_vec64 thread, time, weight, stack, count, flags, label;
 } spp_columns;
 
 /* Frames that a new node's parent's frame was last followed by: docs/file-format.md, column node_frame. */

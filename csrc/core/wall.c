@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/labels.h"
 #include "core/resolve.h"
 #include "core/run.h"
 
@@ -59,13 +60,14 @@ static void walk_standing(spp_thread *t) {
         loss = spp_frames_other(&walk);
         walk.marks |= SPP_SAMPLE_GAP;
     }
+    uint64_t label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_other(walk.tstate) : 0;
     bool same = native ? same_leaves(&walk, room->python, room->python_n) : same_leaves(&walk, walk.out, walk.depth);
     if (!same || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != t->look_cpu) return;
     if (loss != SPP_LOSS_NONE) {
         atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
         return;
     }
-    spp_resolve_stood(t, &walk);
+    spp_resolve_stood(t, &walk, label);
     atomic_fetch_add_explicit(&t->stood, 1, memory_order_relaxed);
     if (walk.marks & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->truncated, 1, memory_order_relaxed);
     if (walk.marks & SPP_SAMPLE_UNPAIRED) atomic_fetch_add_explicit(&t->unpaired, 1, memory_order_relaxed);

@@ -104,6 +104,13 @@ static void put_column(const spp_vec64 *column) {
     }
 }
 
+static bool has_any(const spp_vec64 *column) {
+    for (size_t i = 0; i < column->n; i++) {
+        if (column->at[i] != 0) return true;
+    }
+    return false;
+}
+
 void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
     payload.n = 0;
     put_column(&d->string_len);
@@ -116,10 +123,22 @@ void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
                                   &c->node_frame, &c->thread,         &c->time,      &c->weight,        &c->stack,
                                   &c->count,      &c->flags};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) put_column(columns[i]);
-    bool native = false;
-    for (size_t i = 0; i < d->code_kind.n; i++) native = native || d->code_kind.at[i] != SPP_CODE_PYTHON;
-    if (native) put_column(&d->code_kind);
+    bool labelled = has_any(&c->label);
+    if (labelled || has_any(&d->code_kind)) put_column(&d->code_kind);
+    if (labelled) put_column(&c->label);
     spp_write_block('S', payload.at, payload.n);
+}
+
+void spp_write_collections(const spp_resolved *d) {
+    spp_vec64 column = {0};
+    payload.n = 0;
+    for (size_t k = 0; k < SPP_COLLECTION_WORDS; k++) {
+        column.n = 0;
+        for (size_t i = k; i < d->collections.n; i += SPP_COLLECTION_WORDS) spp_vec64_push(&column, d->collections.at[i]);
+        put_column(&column);
+    }
+    spp_vec64_free(&column);
+    spp_write_block('G', payload.at, payload.n);
 }
 
 int spp_write_start(int fd, const void *header, size_t n) {

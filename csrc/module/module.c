@@ -12,9 +12,10 @@
 
 #include "core/arm.h"
 #include "core/capture.h"
-#include "core/read.h"
 #include "core/resolve.h"
 #include "core/resolve_code.h"
+#include "module/labels.h"
+#include "module/profile.h"
 #include "module/tstate.h"
 #include "py/layout_proof.h"
 
@@ -263,135 +264,28 @@ static PyObject *handler_cycles(PyObject *self, PyObject *none) {
     return list;
 }
 
-/* ---- reading */
+/* ---- garbage collections */
 
-/* A column as bytes of `size`-byte integers, `add` added to each. */
-static PyObject *column(const spp_vec64 *from, size_t size, int64_t add) {
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(from->n * size));
-    if (bytes == NULL) return NULL;
-    char *to = PyBytes_AS_STRING(bytes);
-    for (size_t i = 0; i < from->n; i++) {
-        uint64_t value = from->at[i] + (uint64_t)add;
-        memcpy(to + i * size, &value, size); /* little-endian machines only, as are all that spprof runs on */
-    }
-    return bytes;
-}
-
-static PyObject *span_bytes(spp_span span) {
-    if (span.at == NULL) Py_RETURN_NONE;
-    return PyBytes_FromStringAndSize((const char *)span.at, (Py_ssize_t)span.n);
-}
-
-static PyObject *strings_of(const spp_profile *p) {
-    const spp_vec64 *lengths = &p->columns[SPP_COL_STRING_LEN];
-    PyObject *list = PyList_New((Py_ssize_t)lengths->n);
-    const char *at = (const char *)p->strings.at;
-    for (size_t i = 0; list != NULL && i < lengths->n; i++) {
-        PyObject *text = PyUnicode_DecodeUTF8(lengths->at[i] ? at : "", (Py_ssize_t)lengths->at[i], "surrogatepass");
-        if (text == NULL) { /* not UTF-8 at all: a damaged file that its checksum did not tell */
-            PyErr_Clear();
-            text = PyUnicode_DecodeUTF8(at, (Py_ssize_t)lengths->at[i], "replace");
-        }
-        if (text == NULL) {
-            Py_CLEAR(list);
-        } else {
-            PyList_SET_ITEM(list, (Py_ssize_t)i, text);
-            at += lengths->at[i];
-        }
-    }
-    return list;
-}
-
-static PyObject *threads_of(const spp_profile *p) {
-    PyObject *list = PyList_New((Py_ssize_t)p->threads_n);
-    for (size_t i = 0; list != NULL && i < p->threads_n; i++) {
-        PyObject *text = span_bytes(p->threads[i]);
-        if (text == NULL) {
-            Py_CLEAR(list);
-        } else {
-            PyList_SET_ITEM(list, (Py_ssize_t)i, text);
-        }
-    }
-    return list;
-}
-
-/* The header's start_ns, microseconds only, or 0; -1 with an exception. */
-static int64_t start_of(const spp_profile *p) {
-    if (p->header.at == NULL) return 0;
-    PyObject *json = PyImport_ImportModule("json");
-    PyObject *dict = json ? PyObject_CallMethod(json, "loads", "y#", (const char *)p->header.at, (Py_ssize_t)p->header.n) : NULL;
-    Py_XDECREF(json);
-    if (dict == NULL) return -1;
-    PyObject *start = PyDict_Check(dict) ? PyDict_GetItemString(dict, "start_ns") : NULL;
-    long long ns = start && PyLong_Check(start) ? PyLong_AsLongLong(start) : 0;
-    Py_DECREF(dict);
-    if (ns < 0) {
-        PyErr_Format(PyExc_ValueError, "the header's start_ns does not make sense");
-        return -1;
-    }
-    return ns / 1000 * 1000;
-}
-
-/* Puts a new reference into the dictionary; false on failure. */
-static bool put(PyObject *dict, const char *key, PyObject *value) {
-    bool good = value != NULL && PyDict_SetItemString(dict, key, value) == 0;
-    Py_XDECREF(value);
-    return good;
-}
-
-static PyObject *profile_dict(const spp_profile *p) {
-    static const struct {
-        const char *key;
-        int column;
-        size_t size;
-    } keys[] = {
-        {"code_name", SPP_COL_CODE_NAME, 4},
-        {"code_qualname", SPP_COL_CODE_QUALNAME, 4},
-        {"code_file", SPP_COL_CODE_FILE, 4},
-        {"code_line", SPP_COL_CODE_LINE, 4},
-        {"frame_code", SPP_COL_FRAME_CODE, 4},
-        {"frame_line", SPP_COL_FRAME_LINE, 4},
-        {"frame_col", SPP_COL_FRAME_COL, 4},
-        {"frame_end_line", SPP_COL_FRAME_END_LINE, 4},
-        {"frame_end_col", SPP_COL_FRAME_END_COL, 4},
-        {"node_parent", SPP_COL_NODE_PARENT, 4},
-        {"node_frame", SPP_COL_NODE_FRAME, 4},
-        {"thread", SPP_COL_THREAD, 4},
-        {"weight_ns", SPP_COL_WEIGHT, 8},
-        {"stack", SPP_COL_STACK, 4},
-        {"count", SPP_COL_COUNT, 4},
-        {"flags", SPP_COL_FLAGS, 1},
-        {"code_kind", SPP_COL_CODE_KIND, 1},
-    };
-    int64_t start = start_of(p);
-    PyObject *dict = start < 0 ? NULL : PyDict_New();
-    if (dict == NULL) return NULL;
-    bool good = put(dict, "header", span_bytes(p->header)) && put(dict, "account", span_bytes(p->account)) &&
-                put(dict, "end", span_bytes(p->end)) && put(dict, "threads", threads_of(p)) &&
-                put(dict, "strings", strings_of(p)) &&
-                put(dict, "warning", p->warning ? PyUnicode_FromString(p->warning) : Py_NewRef(Py_None)) &&
-                put(dict, "time_ns", column(&p->columns[SPP_COL_TIME], 8, start));
-    for (size_t i = 0; good && i < sizeof keys / sizeof *keys; i++) {
-        good = put(dict, keys[i].key, column(&p->columns[keys[i].column], keys[i].size, 0));
-    }
-    if (!good) Py_CLEAR(dict);
-    return dict;
-}
-
-static PyObject *read_profile(PyObject *self, PyObject *data) {
+/* GIL held. A callback of `gc.callbacks`: one collection at a time in the interpreter that has it. */
+static PyObject *collection(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer view;
-    spp_profile profile;
-    const char *why;
-    int failed;
-    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    failed = spp_read(view.buf, (size_t)view.len, &profile, &why);
-    Py_END_ALLOW_THREADS;
-    PyObject *dict = failed ? PyErr_Format(PyExc_ValueError, "%s", why) : profile_dict(&profile);
-    spp_profile_free(&profile);
-    PyBuffer_Release(&view);
-    return dict;
+    static uint64_t began;
+    static const char *const names[3] = {"generation", "collected", "uncollectable"};
+    const char *phase;
+    PyObject *about;
+    uint64_t counts[3];
+    if (!PyArg_ParseTuple(args, "sO!", &phase, &PyDict_Type, &about)) return NULL;
+    if (strcmp(phase, "start") == 0) {
+        began = spp_os_now_ns();
+        Py_RETURN_NONE;
+    }
+    for (int i = 0; i < 3; i++) {
+        PyObject *count = PyDict_GetItemString(about, names[i]);
+        counts[i] = count != NULL && PyLong_Check(count) ? PyLong_AsUnsignedLongLongMask(count) : 0;
+    }
+    if (began != 0 && spp_run_active()) spp_run_collection(began, counts);
+    began = 0;
+    Py_RETURN_NONE;
 }
 
 /* ---- the module */
@@ -407,14 +301,15 @@ static PyMethodDef methods[] = {
     {"stats", run_stats, METH_NOARGS, "The account of ticks so far."},
     {"name_threads", name_threads, METH_O, "Names threads by their OS ids."},
     {"handler_cycles", handler_cycles, METH_NOARGS, "Cycles of recent handler runs."},
-    {"read", read_profile, METH_O, "Reads a .spprof file."},
+    {"read", spp_profile_read, METH_O, "Reads a .spprof file."},
+    {"collection", collection, METH_VARARGS, "A callback for gc.callbacks."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyObject *dict_of(const char *const *keys, const char *const *values, size_t n) {
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict != NULL && i < n; i++) {
-        if (!put(dict, keys[i], PyUnicode_FromString(values[i]))) Py_CLEAR(dict);
+        if (!spp_put(dict, keys[i], PyUnicode_FromString(values[i]))) Py_CLEAR(dict);
     }
     return dict;
 }
@@ -438,6 +333,7 @@ static int exec_module(PyObject *module) {
         "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",
     };
     learn_types();
+    if (PyModule_AddFunctions(module, spp_label_methods) != 0) return -1;
     layout_error = spp_layout_prove();
     spp_py.has_cached_chunk = layout_error == NULL && spp_layout_has_cached_chunk();
     PyObject *error = layout_error ? PyUnicode_FromString(layout_error) : Py_NewRef(Py_None);
@@ -447,9 +343,9 @@ static int exec_module(PyObject *module) {
 #else
     bool native = false; /* the unwinder's rules are, the merge is not shown there yet */
 #endif
-    return put(dict, "layout_error", error) && put(dict, "NATIVE", PyBool_FromLong(native)) &&
-                   put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
-                   put(dict, "CLOCKS", dict_of(spp_clock_names, clock_lines, SPP_CLOCK_COUNT))
+    return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(native)) &&
+                   spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
+                   spp_put(dict, "CLOCKS", dict_of(spp_clock_names, clock_lines, SPP_CLOCK_COUNT))
                ? 0
                : -1;
 }

@@ -22,6 +22,8 @@ _HOMES = {
     "is_active": "api",
     "native_unwinding_available": "api",
     "stats": "api",
+    "label": "labels",
+    "current_labels": "labels",
     "Profiler": "profiler",
     "profile": "profiler",
     "Profile": "model",
@@ -30,6 +32,7 @@ _HOMES = {
     "Thread": "model",
     "FunctionRow": "model",
     "NativeCall": "model",
+    "Marker": "model",
     "Total": "model",
     "SpprofError": "errors",
     "AlreadyActive": "errors",
@@ -44,7 +47,8 @@ TYPE_CHECKING = False  # `typing` itself costs more to import than everything he
 if TYPE_CHECKING:
     from .api import is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
-    from .model import Frame, FunctionRow, NativeCall, Profile, Sample, Thread, Total
+    from .labels import current_labels, label
+    from .model import Frame, FunctionRow, Marker, NativeCall, Profile, Sample, Thread, Total
     from .profiler import Profiler, profile
 
 __all__ = [
@@ -54,6 +58,7 @@ __all__ = [
     "CannotWrite",
     "Frame",
     "FunctionRow",
+    "Marker",
     "NativeCall",
     "NotActive",
     "Profile",
@@ -65,6 +70,8 @@ __all__ = [
     "Unsupported",
     "__version__",
     "is_active",
+    "label",
+    "current_labels",
     "native_unwinding_available",
     "pause",
     "profile",

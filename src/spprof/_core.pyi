@@ -1,6 +1,6 @@
 """The C core. Everything here is private; `spprof` is the public interface."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 layout_error: Optional[str]
 """Why this interpreter's frames cannot be read (then `start` refuses), or None."""
@@ -46,7 +46,28 @@ def read(data: Any) -> Dict[str, Any]:
     header, account, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why reading ended early;
     strings: list of str; code_name, code_qualname, code_file, code_line: bytes of uint32; frame_code: uint32; frame_line, frame_end_line
     (0 none), frame_col, frame_end_col (-1 none): int32; node_parent, node_frame: uint32 (entry 0 is the root: 0, 0);
-    thread, stack, count (ticks, >= 1): uint32; time_ns, weight_ns: int64; flags: uint8; code_kind (0 Python, 1 native): uint8. Native byte order, one entry each."""
+    thread, stack, count (ticks, >= 1): uint32; time_ns, weight_ns: int64; flags: uint8; code_kind (0 Python, 1 native): uint8; label (string id of a JSON object, + 1; 0 none): uint32. Native byte order, one entry each."""
+
+def collection(phase: str, info: Dict[str, int]) -> None:
+    """A callback for `gc.callbacks`: notes each garbage collection while a profile is taken."""
+
+class LabelSet:
+    """A set of labels, and the same as a JSON object; its memory is given back when no sample needs it any more."""
+
+    labels: Dict[str, str]
+    def __init__(self, labels: Dict[str, str], text: bytes) -> None: ...
+
+def label_rules(variable: Any) -> Type[LabelSet]:
+    """The ContextVar that holds the current set of labels; gives the type of sets. RuntimeError in a second interpreter."""
+
+def label_node(array: bool) -> None:
+    """Learns a type of CPython's from the context's uppermost node. RuntimeError if there is none."""
+
+def label_found(set: Optional[LabelSet]) -> bool:
+    """Whether the core finds this set, or none, in the current context."""
+
+def label_use(used: bool) -> None:
+    """Whether samples carry labels from now on."""
 
 def handler_cycles() -> List[int]:
     """TSC cycles of recent handler runs (a ring; for bench/). Empty where there is no cycle counter."""

@@ -116,6 +116,7 @@ class _Tables:
             **{name: array("q") for name in ("time_ns", "weight_ns")},
             "flags": array("B"),
             "code_kind": array("B"),
+            "label": array("I"),
         }
         self.followers: Dict[int, List[int]] = {}  # frame + 1, 0 for the root, modulo _LISTS -> frames that followed it
         self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
@@ -124,6 +125,7 @@ class _Tables:
         cursor = _Cursor(payload)
         raw = [cursor.column() for _ in range(19)]
         kinds = cursor.column() if cursor.at < len(payload) else array("Q", bytes(8 * len(raw[2])))
+        labels = cursor.column() if cursor.at < len(payload) else array("Q", bytes(8 * len(raw[13])))
         try:
             fresh: Dict[str, Any] = {}
             strings = self._strings(raw[0], raw[1])
@@ -131,6 +133,9 @@ class _Tables:
             self._frames(raw[6:11], fresh)
             self._nodes(raw[11:13], fresh)
             clocks = self._samples(raw[13:19], fresh)
+            _same_length(raw[13], labels)
+            _check_below(labels, len(self.strings) + len(strings) + 1, "label")
+            fresh["label"] = labels
             typed = {name: array(self.columns[name].typecode, values) for name, values in fresh.items()}
         except OverflowError as error:
             raise _Damage(str(error)) from None
@@ -264,6 +269,18 @@ def blocks(data: bytes, kinds: bytes = b"") -> Iterator[Tuple[int, bytes]]:
                 return
             yield at, payload
         at += _BLOCK.size + length
+
+
+def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
+    """Garbage collections: thread id (-1: unknown), beginning (ns), duration (ns), generation, collected, uncollectable."""
+    for _, payload in blocks(data, b"G"):
+        cursor = _Cursor(payload)
+        try:
+            columns = [cursor.column() for _ in range(6)]
+        except _Damage:
+            return
+        for thread, *rest in zip(*columns):
+            yield thread - 1, *rest  # type: ignore[misc]
 
 
 def _block(data: bytes, at: int) -> Tuple[int, bytes, Optional[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import sys
 
@@ -98,6 +99,7 @@ def start(
 
         _session = _Session(fd, path, ThreadNames())
         _session.names.follow()
+        gc.callbacks.append(_core.collection)
         _hook_once()
 
 
@@ -110,6 +112,7 @@ def stop() -> Profile:
         if session is None or not _core.active():
             raise NotActive("no profile is being taken: call spprof.start() first")
         session.names.leave()
+        _leave_gc()
         try:
             _core.stop()
         finally:
@@ -270,6 +273,11 @@ def _at_exit() -> None:
             pass
 
 
+def _leave_gc() -> None:
+    if _core.collection in gc.callbacks:  # the program may have cleared the list
+        gc.callbacks.remove(_core.collection)
+
+
 def _forget() -> None:
     """In a forked child: the profile is the parent's."""
     global _session, _lock
@@ -277,4 +285,5 @@ def _forget() -> None:
     session, _session = _session, None
     if session is not None:
         session.names.leave(in_child=True)
+        _leave_gc()
         session.close()

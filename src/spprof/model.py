@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _trie
@@ -52,7 +53,7 @@ class Sample(NamedTuple):
 
     `timestamp_ns` is on the clock of `time.monotonic_ns()`; `weight_ns` is the measured time that the sample stands for;
     `count` is its ticks (more than 1 for a thread that stood still in wall mode); `flags` are marks: 1 truncated,
-    2 kernel time, 4 standing, 8 native frames missing, 16 native frames left out."""
+    2 kernel time, 4 standing, 8 native frames missing, 16 native frames left out; `labels` are those of `spprof.label`."""
 
     thread: int
     thread_name: str
@@ -61,6 +62,7 @@ class Sample(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     frames: Tuple[Frame, ...]
     flags: int
+    labels: Dict[str, str]
 
 
 class Marker(NamedTuple):
@@ -218,7 +220,14 @@ class Profile:
     @property
     def markers(self) -> List[Marker]:
         """What happened beside the samples, in order of time: runs of the garbage collector."""
-        markers: List[Marker] = self._columns()["markers"]
+        columns = self._columns()
+        if "markers" not in columns:
+            from ._reader import collections
+
+            names = ("generation", "collected", "uncollectable")
+            found = [Marker("gc", *run[:3], dict(zip(names, run[3:]))) for run in collections(self.raw())]
+            columns["markers"] = sorted(found, key=lambda marker: marker.time_ns)
+        markers: List[Marker] = columns["markers"]
         return markers
 
     @property
@@ -286,9 +295,10 @@ class Profile:
         """Samples in the order of the file: for each thread in order of time."""
         columns = self._columns()
         names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
-        order = ("thread", "time_ns", "weight_ns", "count", "flags")
-        for key, thread, time, weight, count, flags in zip(self.stack_keys(), *(columns[name] for name in order)):
-            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags)
+        sets = self.label_sets
+        order = ("thread", "time_ns", "weight_ns", "count", "flags", "label")
+        for key, thread, time, weight, count, flags, label in zip(self.stack_keys(), *(columns[name] for name in order)):
+            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, sets[label])
 
     def aggregate(self, thread: Optional[str] = None) -> Dict[Tuple[Frame, ...], Total]:
         """Each distinct stack (frames from root to leaf) with its samples and weight, of the threads that match a pattern."""
@@ -482,7 +492,7 @@ def _read(data: bytes) -> Dict[str, Any]:
 
 
 _TYPES: Dict[Any, str] = {
-    "I": "code_name code_qualname code_file code_line frame_code node_parent node_frame thread stack count",
+    "I": "code_name code_qualname code_file code_line frame_code node_parent node_frame thread stack count label",
     "i": "frame_line frame_end_line frame_col frame_end_col",
     "q": "time_ns weight_ns",
     "B": "flags code_kind",
@@ -513,8 +523,7 @@ def _prepare(data: bytes) -> Dict[str, Any]:
     result["end"] = json.loads(result["end"]) if result["end"] else None
     entries = [entry for block in result["threads"] for entry in json.loads(block)]
     result["threads"] = {entry["id"]: entry for entry in entries}
-    result["markers"], result["label_sets"] = [], [{}]
-    result["label"] = memoryview(bytes(4 * len(result["stack"]))).cast("I")
+    result["label"], result["label_sets"] = _labels(result)
     result["sources"] = {}
     if result["header"].get("native"):
         from ._reader import blocks  # here: `spprof run` shares its process with the program
@@ -567,6 +576,23 @@ def _inline(result: Dict[str, Any], chains: Dict[str, List[Tuple[str, str, int]]
     made = {int(frame): [frame_of(int(frame), *one) for one in chain] for frame, chain in chains.items() if int(frame) < known}
     result["node_parent"], result["node_frame"], moved = _trie.expanded(result["node_parent"], result["node_frame"], made)
     result["stack"] = [moved[node] for node in result["stack"]]
+
+
+def _labels(result: Dict[str, Any]) -> Tuple[Sequence[int], List[Dict[str, str]]]:
+    """Of each sample its set of labels, as an index into the list of sets. The file names a set by its text."""
+    column: Sequence[int] = result["label"]
+    sets: List[Dict[str, str]] = [{}]
+    texts = sorted(set(column) - {0})
+    if not texts:
+        return column, sets
+    index = {0: 0}
+    for text in texts:
+        labels = json.loads(result["strings"][text - 1])
+        index[text] = len(sets)
+        if not isinstance(labels, dict):
+            raise ValueError("a set of labels does not make sense")
+        sets.append({str(name): str(value) for name, value in labels.items()})
+    return array("I", map(index.__getitem__, column)), sets
 
 
 def _keys(result: Dict[str, Any]) -> Sequence[int]:

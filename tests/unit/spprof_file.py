@@ -59,7 +59,7 @@ class Writer:
         self._clear()
 
     def _clear(self):
-        self.columns = {name: [] for name in [*COLUMNS, "code_kind"]}
+        self.columns = {name: [] for name in [*COLUMNS, "code_kind", "label"]}
 
     def _string(self, text):
         if text not in self.ids["string"]:
@@ -104,7 +104,7 @@ class Writer:
             latest[:] = [frame, *(one for one in latest if one != frame)][:16]
         return self.ids["node"][path]
 
-    def sample(self, stack, time_us, weight_us, thread=0, count=1, flags=0):
+    def sample(self, stack, time_us, weight_us, thread=0, count=1, flags=0, label=None):
         t, d = self.clocks.get(thread, (self.header["start_ns"] // 1000, 0))
         step = time_us - t
         error = step - d // 4
@@ -112,12 +112,21 @@ class Writer:
         values = (thread, zigzag(error), zigzag(weight_us - step), self.node(stack), count - 1, flags)
         for key, value in zip(COLUMNS[13:], values):
             self.columns[key].append(value)
+        self.columns["label"].append(0 if label is None else self._string(label) + 1)
 
     def flush(self):
         """Closes a block of samples."""
-        names = [*COLUMNS, "code_kind"] if any(self.columns["code_kind"]) else COLUMNS
+        names = COLUMNS
+        if any(self.columns["label"]):
+            names = [*COLUMNS, "code_kind", "label"]
+        elif any(self.columns["code_kind"]):
+            names = [*COLUMNS, "code_kind"]
         self.data += block(b"S", b"".join(column(self.columns[name]) for name in names))
         self._clear()
+
+    def collections(self, *runs):
+        """Each of them: thread + 1, beginning ns, duration ns, generation, collected, uncollectable."""
+        self.data += block(b"G", b"".join(map(column, zip(*runs))))
 
     def json(self, kind, value):
         self.data += block(kind, json.dumps(value).encode())

@@ -27,7 +27,7 @@ def test_samples(path):
     assert len(profile) == 7
     samples = list(profile)
     first = Frame("<module>", "<module>", "/app/x;y.py", 3, 0, -1, -1)
-    assert samples[0] == (0, "Main", 5_100_000, 100_000, 1, (first,), 0)
+    assert samples[0] == (0, "Main", 5_100_000, 100_000, 1, (first,), 0, {})
     assert samples[1].frames[-1] == Frame("a", "A.a", "/app/x;y.py", 11, 12, 4, 9)
     assert text(samples[2].frames) == "<module>:3 A.a:11 b:20 A.a:11"
     assert samples[3][:2] == (1, "#wor;ker") and samples[3].count == 7 and samples[3].flags == 4
@@ -41,6 +41,31 @@ def test_what_it_says_about_itself(path):
     assert (profile.mode, profile.clock, profile.interval_ns, profile.dropped_count) == ("cpu", "perf", 1_000_000, 4)
     assert profile.stats["taken"] == 7 and profile.header["argv"] == ["x.py"] and profile.end["reason"] == "stop"
     assert profile.warning is None
+
+
+def test_labels_and_collections(path):
+    writer = Writer()
+    f = ("f", "f", "f.py", 1, 2)
+    writer.sample([f], 6000, 1)
+    writer.flush()
+    for time, label in (7000, '{"b": "2"}'), (8000, '{"a": "1", "b": "2"}'), (9000, None), (9001, '{"b": "2"}'):
+        writer.sample([f], time, 1, label=label)
+    writer.flush()
+    writer.collections((1, 7500, 20, 0, 5, 0), (0, 7400, 1 << 33, 2, 1 << 20, 3))
+    profile = Profile(writer.data)
+    assert [sample.labels for sample in profile] == [{}, {"b": "2"}, {"a": "1", "b": "2"}, {}, {"b": "2"}]
+    assert profile.label_sets[0] == {} and len(profile.label_sets) == 3 and list(profile.column("label"))[0::3] == [0, 0]
+    assert profile.markers == [
+        ("gc", -1, 7400, 1 << 33, {"generation": 2, "collected": 1 << 20, "uncollectable": 3}),
+        ("gc", 0, 7500, 20, {"generation": 0, "collected": 5, "uncollectable": 0}),
+    ]
+    assert Profile.load(path).markers == [] and Profile.load(path).label_sets == [{}]
+    for bad in ("[]", "x"):
+        writer = Writer()
+        writer.sample([f], 6000, 1, label=bad)
+        writer.flush()
+        with pytest.raises(spprof.BadFile):
+            Profile(writer.data).label_sets
 
 
 def test_aggregate(path):

@@ -14,7 +14,7 @@ from spprof import _core, _reader
 READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core", "twin"])
 TYPES = {"time_ns": "q", "weight_ns": "q", "flags": "B", "code_kind": "B"}
 TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
-SAMPLES = ("thread", "time_ns", "weight_ns", "stack", "count", "flags")
+SAMPLES = ("thread", "time_ns", "weight_ns", "stack", "count", "flags", "label")
 
 
 def column(result, name):
@@ -75,6 +75,22 @@ def test_kinds_of_codes(read):
     bad.flush()
     result = read(bad.data)
     assert result["warning"] is not None and len(result["thread"]) == 0
+
+
+@READERS
+def test_labels(read):
+    writer = Writer()
+    writer.sample([("f", "f", "f.py", 1, 2)], 6000, 1)
+    writer.sample([("f", "f", "f.py", 1, 2)], 6001, 1, label="{}")
+    writer.flush()
+    result = read(writer.data)
+    assert result["warning"] is None and column(result, "label") == [0, result["strings"].index("{}") + 1]
+    writer.columns["label"] = [4]  # of three strings
+    writer.sample([("f", "f", "f.py", 1, 2)], 6002, 1)
+    writer.columns["label"].pop()
+    writer.flush()
+    result = read(writer.data)
+    assert result["warning"] is not None and len(column(result, "label")) == 2
 
 
 @READERS
@@ -154,7 +170,8 @@ def test_twins_agree_on_random_profiles():
         writer = Writer(start_ns=rng.randrange(1 << 62))
         now = dict.fromkeys(range(4), writer.header["start_ns"] // 1000)
         for _ in range(rng.randrange(1, 4)):
-            native = rng.random() < 0.5  # a block without native codes lacks their column
+            native = rng.random() < 0.5  # a block without native codes lacks their column, one without labels theirs
+            labels = rng.choice([[None], [None, "{}", '{"a": "b"}']])
             for _ in range(rng.randrange(300)):
                 thread = rng.randrange(4)
                 now[thread] += rng.choice([0, 99, 100, 101, 5000])
@@ -162,7 +179,7 @@ def test_twins_agree_on_random_profiles():
                     (f"f{i}", f"q{i}", "f.py", i, i + rng.randrange(-3, 9), 0, -1, -1, int(native and i % 2))
                     for i in range(10, 10 + rng.randrange(9))
                 ]
-                writer.sample(stack, now[thread], rng.randrange(1000), thread, rng.randrange(1, 99), rng.randrange(8))
+                writer.sample(stack, now[thread], rng.randrange(1000), thread, rng.randrange(1, 99), rng.randrange(8), rng.choice(labels))
             writer.flush()
         same(_core.read(writer.data), _reader.read(writer.data))
 

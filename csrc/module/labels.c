@@ -1,0 +1,124 @@
+#include "module/labels.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "core/arm.h"
+#include "core/labels.h"
+#include "os/os.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+#include <structmember.h>
+#define SPP_T_OBJECT T_OBJECT_EX
+#define SPP_READONLY READONLY
+#else
+#define SPP_T_OBJECT Py_T_OBJECT_EX
+#define SPP_READONLY Py_READONLY
+#endif
+
+#if PY_VERSION_HEX < 0x030A0000
+#define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
+#endif
+
+/* A set of labels: what `spprof.label` keeps in its ContextVar. */
+typedef struct {
+    PyObject_HEAD uint64_t number;
+    PyObject *labels; /* a dict */
+} label_set;
+
+/* LabelSet(labels, text): the labels, and the same as JSON. */
+static PyObject *label_set_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    PyObject *labels;
+    const char *text;
+    Py_ssize_t n;
+    if (keywords != NULL && PyDict_GET_SIZE(keywords) != 0) return PyErr_Format(PyExc_TypeError, "LabelSet takes no keywords");
+    if (!PyArg_ParseTuple(args, "O!y#", &PyDict_Type, &labels, &text, &n)) return NULL;
+    label_set *set = (label_set *)type->tp_alloc(type, 0);
+    if (set == NULL) return NULL;
+    set->labels = Py_NewRef(labels);
+    spp_os_lock();
+    set->number = spp_label_add(text, (size_t)n);
+    spp_os_unlock();
+    if (set->number == 0) {
+        Py_DECREF(set);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)set;
+}
+
+static void label_set_dealloc(PyObject *self) {
+    label_set *set = (label_set *)self;
+    spp_os_lock();
+    spp_label_drop(set->number, spp_run_active());
+    spp_os_unlock();
+    Py_XDECREF(set->labels);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMemberDef label_set_members[] = {
+    {"labels", SPP_T_OBJECT, offsetof(label_set, labels), SPP_READONLY, "The labels, a dict of str to str."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyTypeObject label_set_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "spprof._core.LabelSet",
+    .tp_basicsize = sizeof(label_set),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_doc = "A set of labels.",
+    .tp_new = label_set_new,
+    .tp_dealloc = label_set_dealloc,
+    .tp_members = label_set_members,
+};
+
+/* label_rules(variable): the rules by which the sets are found; gives the type of sets. In one interpreter only. */
+static PyObject *label_rules(PyObject *self, PyObject *variable) {
+    (void)self;
+    Py_hash_t hash = PyObject_Hash(variable);
+    if (hash == -1 && PyErr_Occurred()) return NULL;
+    if (spp_labels.variable != 0 && spp_labels.variable != (uintptr_t)variable) {
+        return PyErr_Format(PyExc_RuntimeError, "labels belong to the interpreter that used them first");
+    }
+    const char *why;
+    if (spp_run_prepare(&why) != 0) return PyErr_Format(PyExc_RuntimeError, "%s", why);
+    uint32_t folded = (uint32_t)hash ^ (uint32_t)((uint64_t)hash >> 32);
+    if (PyType_Ready(&label_set_type) != 0) return NULL;
+    Py_INCREF(variable); /* for ever: samples name it by its address */
+    spp_labels.context = offsetof(PyThreadState, context);
+    spp_labels.variable = (uintptr_t)variable;
+    spp_labels.hash = folded == UINT32_MAX ? UINT32_MAX - 1 : folded;
+    spp_labels.set_type = (uintptr_t)&label_set_type;
+    spp_labels.number = offsetof(label_set, number);
+    return Py_NewRef((PyObject *)&label_set_type);
+}
+
+/* label_node(array): the type of the node at the top of the current context is that of an array node, or of a bitmap node. */
+static PyObject *label_node(PyObject *self, PyObject *array) {
+    (void)self;
+    PyObject *node = (PyObject *)spp_label_root((uintptr_t)PyThreadState_Get());
+    if (node == NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's contexts are kept in another way");
+    *(PyObject_IsTrue(array) ? &spp_labels.array_type : &spp_labels.bitmap_type) = (uintptr_t)Py_TYPE(node);
+    Py_RETURN_NONE;
+}
+
+/* label_found(set): whether both ways find this set, or for None no set, in the current context. */
+static PyObject *label_found(PyObject *self, PyObject *set) {
+    (void)self;
+    uintptr_t state = (uintptr_t)PyThreadState_Get();
+    uint64_t number = Py_TYPE(set) == &label_set_type ? ((label_set *)set)->number : 0;
+    return PyBool_FromLong(spp_label_own(state) == number && spp_label_other(state) == number);
+}
+
+/* label_use(used): samples carry labels from now on, or no longer. */
+static PyObject *label_use(PyObject *self, PyObject *used) {
+    (void)self;
+    atomic_store(&spp_labels.used, PyObject_IsTrue(used) == 1);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef spp_label_methods[] = {
+    {"label_rules", label_rules, METH_O, "The ContextVar that holds the current labels."},
+    {"label_node", label_node, METH_O, "Learns a type of CPython's."},
+    {"label_found", label_found, METH_O, "Whether the core finds these labels."},
+    {"label_use", label_use, METH_O, "Samples carry labels, or not."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,116 @@
+"""Labels: each function of the target runs under labels that its source tells, so every sample of it must carry just those."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+TRUTH = {
+    "red": {"task": "red"},
+    "blue": {"task": "blue", "ünïcode": '"\\\n\udcff'},
+    "plain": {},
+    "threaded": {"a": "outer", "b": "1"},
+    "deep": {"a": "inner", "b": "1", "c": "None"},
+    "napping": {"a": "outer", "b": "1"},
+    "stepped": {"generator": "driver"},
+}
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_a_sample_has_the_labels_of_its_context(run_once, mode):
+    ran = run_once("labels", mode)
+    seen = dict.fromkeys(TRUTH, 0)
+    for sample in ran.profile:
+        for frame in sample.frames:
+            if frame.name in TRUTH:
+                assert sample.labels == TRUTH[frame.name], sample
+                seen[frame.name] += sample.count
+    if mode == "cpu":
+        assert seen.pop("napping") < 50, "of 1,000 ticks: it slept"
+    assert all(n > 100 for n in seen.values()), seen
+    assert ran.json["current"] == {}
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_labels_of_requests_that_are_gone(run_once, mode):
+    ran = run_once("labels", mode)
+    seen = set()
+    for sample in ran.profile:
+        if "request" in sample.labels:
+            number = int(sample.labels["request"])
+            began, ended = ran.json["spans"][number]
+            assert began // 1000 - 1 <= sample.timestamp_ns // 1000 <= ended // 1000 + 1, sample  # the file's times are microseconds
+            seen.add(number)
+        else:
+            assert all(frame.name != "handle" for frame in sample.frames)
+    assert len(seen) > 250
+
+
+def test_garbage_collections_are_markers(run_once):
+    ran = run_once("labels", "cpu")
+    truth = ran.json["collections"]
+    assert [generation for _, _, generation, _ in truth] == [2, 0, 1, 2]
+    threads = {thread.id: thread.tid for thread in ran.profile.threads}
+    markers = [marker for marker in ran.profile.markers if truth[0][0] - 10**7 < marker.time_ns <= truth[-1][1]]
+    assert len(markers) == len(truth)
+    for marker, (began, ended, generation, collected) in zip(markers, truth):
+        assert marker.name == "gc" and threads[marker.thread] == ran.json["tid"]
+        assert marker.data == {"generation": generation, "collected": collected, "uncollectable": 0}
+        # Its own callback came before the other, at the beginning as at the end.
+        assert marker.time_ns <= began and began <= marker.time_ns + marker.duration_ns <= ended
+    assert ran.json["hooked"] == [True, False]
+
+
+def test_what_labels_refuse_to_do(run_python, tmp_path):
+    text = """
+        import gc, sys, warnings
+        import spprof
+        with spprof.label(a=1):                        # no profile is being taken: nothing happens
+            assert spprof.current_labels() == {"a": "1"}
+        again = spprof.label(b=2)
+        with again, again:
+            assert spprof.current_labels() == {"b": "2"}
+        assert spprof.current_labels() == {}
+        spprof.start(output_path="out.spprof")
+        gc.callbacks.clear()                           # the program's right
+        with spprof.label(c="x" * 100000):
+            sum(range(5000000))
+        assert max(len(s.labels.get("c", "")) for s in spprof.stop()) == 100000
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            sys.exit()
+        code = '''if True:
+            import warnings
+            import spprof
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                with spprof.label(a=1):
+                    assert spprof.current_labels() == {}
+            assert ["labels belong" in str(one.message) for one in told] == [True], told
+        '''
+        id = interpreters.create()
+        interpreters.run_string(id, code)
+    """
+    ran = run_python("-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(text), cwd=tmp_path)
+    assert ran.out == ""
+
+
+def test_labels_after_a_fork():
+    text = """
+        import os, spprof
+        spprof.start()
+        with spprof.label(a=1):
+            pid = os.fork()
+            if pid == 0:
+                with spprof.label(b=2), spprof.Profiler(interval_ms=0.1) as profiler:
+                    sum(range(3000000))
+                sets = {tuple(sorted(s.labels.items())) for s in profiler.profile if s.frames[-1].name == "<module>"}
+                os._exit(0 if (("a", "1"), ("b", "2")) in sets else 3)
+            status = os.waitpid(pid, 0)[1]
+        spprof.stop()
+        assert status == 0, status
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(text)], stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
