@@ -280,7 +280,7 @@ def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
         except _Damage:
             return
         for thread, *rest in zip(*columns):
-            yield thread - 1, *rest  # type: ignore[misc]
+            yield thread - 1, *rest
 
 
 def _block(data: bytes, at: int) -> Tuple[int, bytes, Optional[str]]:

@@ -24,13 +24,13 @@ class label:
         with spprof.label(request="17", route="/pay"):
             ...
 
-    Inner blocks add to outer ones, and win where a name is the same. What the block starts has its labels as far as `contextvars` hand
-    them on: asyncio tasks and `asyncio.to_thread` do, new threads do not (but see `sys.flags.thread_inherit_context`, 3.14).
+    Inner blocks add to outer ones, and win where a name is the same. What the block starts has its labels as far as `contextvars`
+    hand them on: asyncio tasks and `asyncio.to_thread` do, new threads do not (but see `sys.flags.thread_inherit_context`, 3.14).
     Values are made strings. Labels cost about a microsecond a block, and half of one a sample; without a profile being taken they
     do nothing. A block may be entered again, but not by two tasks or threads at a time: make one each.
 
-    Where the core cannot find labels (a second interpreter of the process, a CPython that keeps contexts in another way) the first
-    use warns, and samples have none."""
+    Where the core cannot find labels (a second interpreter of the process, a CPython that keeps contexts in another way) the
+    first use warns, and samples have none."""
 
     def __init__(self, **labels: object) -> None:
         self._labels = {name: str(value) for name, value in labels.items()}
@@ -77,7 +77,9 @@ def _proven(set_type: Type[LabelSet]) -> bool:
     a_set = set_type({}, b"{}")
     Context().run(_learn, a_set, 1)
     Context().run(_learn, a_set, 64)
-    return all(Context().run(_found, set_type, n) for n in (0, 1, 15, 31, 64, 700)) and copy_context().run(_core.label_found, None)
+    return all(Context().run(_found, set_type, n) for n in (0, 1, 15, 31, 64, 700)) and copy_context().run(
+        _core.label_found, None
+    )
 
 
 def _fill(n: int) -> None:

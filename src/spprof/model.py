@@ -66,8 +66,8 @@ class Sample(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """Something that happened in a thread, beside the samples. `name` is `gc` for a run of the garbage collector, whose `data` are
-    `generation`, `collected` and `uncollectable`. `time_ns` (its beginning) is on the clock of the samples."""
+    """Something that happened in a thread, beside the samples. `name` is `gc` for a run of the garbage collector, whose `data`
+    are `generation`, `collected` and `uncollectable`. `time_ns` (its beginning) is on the clock of the samples."""
 
     name: str
     thread: int
@@ -225,7 +225,10 @@ class Profile:
             from ._reader import collections
 
             names = ("generation", "collected", "uncollectable")
-            found = [Marker("gc", *run[:3], dict(zip(names, run[3:]))) for run in collections(self.raw())]
+            found = [
+                Marker("gc", thread, time_ns, duration_ns, dict(zip(names, counts)))
+                for thread, time_ns, duration_ns, *counts in collections(self.raw())
+            ]
             columns["markers"] = sorted(found, key=lambda marker: marker.time_ns)
         markers: List[Marker] = columns["markers"]
         return markers

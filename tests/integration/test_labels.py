@@ -40,7 +40,9 @@ def test_labels_of_requests_that_are_gone(run_once, mode):
         if "request" in sample.labels:
             number = int(sample.labels["request"])
             began, ended = ran.json["spans"][number]
-            assert began // 1000 - 1 <= sample.timestamp_ns // 1000 <= ended // 1000 + 1, sample  # the file's times are microseconds
+            assert began // 1000 - 1 <= sample.timestamp_ns // 1000 <= ended // 1000 + 1, (
+                sample
+            )  # the file's times are microseconds
             seen.add(number)
         else:
             assert all(frame.name != "handle" for frame in sample.frames)

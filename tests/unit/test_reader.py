@@ -179,7 +179,9 @@ def test_twins_agree_on_random_profiles():
                     (f"f{i}", f"q{i}", "f.py", i, i + rng.randrange(-3, 9), 0, -1, -1, int(native and i % 2))
                     for i in range(10, 10 + rng.randrange(9))
                 ]
-                writer.sample(stack, now[thread], rng.randrange(1000), thread, rng.randrange(1, 99), rng.randrange(8), rng.choice(labels))
+                writer.sample(
+                    stack, now[thread], rng.randrange(1000), thread, rng.randrange(1, 99), rng.randrange(8), rng.choice(labels)
+                )
             writer.flush()
         same(_core.read(writer.data), _reader.read(writer.data))
 
