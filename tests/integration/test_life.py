@@ -663,4 +663,4 @@ print(json.dumps([len(waited), spprof.stats()["taken"]]))
 def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp_path, mode):
     """A tick that waited for the return from the same call had it begin anew: 15 to 50 of 100 were not heard."""
     waited, taken = run_python("-c", INTERRUPTED, tmp_path / "out.spprof", mode).json
-    assert waited <= 2 and taken > 100
+    assert waited <= 2 and taken > 30
