@@ -4,7 +4,7 @@
   python -m tests.torture --minutes 10             again and again, until each interpreter had ten minutes
   python -m tests.torture --only dying,forks --python 3.12 --units 20
   python -m tests.torture --short                  each case on some of the interpreters, as CI does
-  python -m tests.torture --python 3.12-faults     a build of tools/matrix --faults
+  python -m tests.torture --python 3.12-faults     a build of tools/matrix --faults, or 3.12-asan of --sanitize
   python -m tests.torture --sum                    adds up the log of all runs so far
 
 Each run is compared with the same program unprofiled: exit status, result and what it printed. Its profile must be whole,
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -57,8 +58,13 @@ def facts(case):
 RIG_FACTS = {"LEAST", "NOT_ON", "SINCE", "STATUS", "UNITS", "MAY_LACK_END", "NEEDS", "ENV"}
 
 
-def clean(more):
-    return {**{k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}, **more}
+def environment(python, more):
+    """For this interpreter, which may be a special build of tools/matrix."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    if "-asan/" in str(python):
+        matrix = SourceFileLoader("matrix", str(ROOT / "tools" / "matrix"))
+        kept.update(matrix.load_module().sanitizer_environment())
+    return {**kept, **more}
 
 
 def lacks(python, packages):
@@ -81,7 +87,7 @@ def run(python, case, out, mode, units, given):
     ]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=case.parent,
-        env=clean(given.get("ENV", {})), start_new_session=True,
+        env=environment(python, given.get("ENV", {})), start_new_session=True,
     )  # fmt: skip
     try:
         text, errors = process.communicate(timeout=TIMEOUT)
@@ -106,7 +112,7 @@ def check(python, case, out, mode, said, given, loaded):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=clean({"TORTURE_FAULTS": "1"} if "faults" in str(python) else {}),
+        env=environment(python, {"TORTURE_FAULTS": "1"} if "faults" in str(python) else {}),
     )
     if done.returncode != 0:
         return [f"the profile cannot be judged: {done.stderr[-600:]}"], {}
