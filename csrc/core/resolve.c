@@ -151,7 +151,7 @@ static uint32_t adopt(uintptr_t address) {
     code->hidden = is_hidden(&scratch);
     code->code_id = code->hidden ? 0 : code_id(&scratch, SPP_CODE_PYTHON);
     code->first_line = scratch.first_line;
-    code->lines = malloc(scratch.lines.n ? scratch.lines.n : 1);
+    code->lines = scratch.lines_known ? malloc(scratch.lines.n + 1) : NULL; /* NULL: its frames have no line */
     if (code->lines != NULL && scratch.lines.n != 0) {
         memcpy(code->lines, scratch.lines.at, scratch.lines.n);
         code->lines_n = (uint32_t)scratch.lines.n;
@@ -279,7 +279,9 @@ static uint32_t resolve_frame(spp_frame frame) {
             if ((uint32_t)(code->frames[at] >> 32) == offset + 1) return (uint32_t)code->frames[at];
         }
     }
-    uint32_t id = frame_id(code->code_id, code->first_line, spp_code_place(code->lines, code->lines_n, code->first_line, offset));
+    spp_place place = {0, 0, -1, -1};
+    if (code->lines != NULL) place = spp_code_place(code->lines, code->lines_n, code->first_line, offset);
+    uint32_t id = frame_id(code->code_id, code->first_line, place);
     if (offset != SPP_OFFSET_NONE) remember_frame(code, offset, id);
     return id;
 }

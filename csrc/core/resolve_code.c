@@ -113,7 +113,7 @@ int spp_code_read(uintptr_t address, spp_code *code) {
     read_name(copy, SPP_L_CODE_QUALNAME >= 0 ? SPP_L_CODE_QUALNAME : SPP_L_CODE_NAME, &code->qualname);
     read_name(copy, SPP_L_CODE_FILENAME, &code->file);
     memcpy(&code->first_line, copy + SPP_L_CODE_FIRSTLINENO, sizeof code->first_line);
-    (void)read_bytes(word_at(copy, SPP_L_CODE_LINETABLE), &code->lines);
+    code->lines_known = read_bytes(word_at(copy, SPP_L_CODE_LINETABLE), &code->lines) == 0;
     return 0;
 }
 

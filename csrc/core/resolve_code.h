@@ -3,12 +3,15 @@
 #ifndef SPPROF_CORE_RESOLVE_CODE_H
 #define SPPROF_CORE_RESOLVE_CODE_H
 
+#include <stdbool.h>
+
 #include "base/vec.h"
 #include "core/resolve_lines.h"
 
 typedef struct {
     spp_bytes name, qualname, file; /* UTF-8, surrogates encoded as three bytes each */
     spp_bytes lines;                /* line table */
+    bool lines_known;               /* an empty table is one too: all on the first line (3.9) */
     int32_t first_line;
 } spp_code;
 

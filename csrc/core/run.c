@@ -189,9 +189,24 @@ int spp_run_prepare(const char **why) {
     return 0;
 }
 
+typedef struct {
+    uintptr_t evaluator;
+    int failed;
+} tables_job;
+
+static void make_tables(void *job) {
+    tables_job *j = job;
+    j->failed = spp_native_start(j->evaluator);
+}
+
 int spp_run_native(uintptr_t evaluator, const char **why) {
+    tables_job job = {evaluator, -1};
     if (spp_run_prepare(why) != 0) return -1;
-    return spp_native_start(evaluator) == 0 ? 0 : refuse(why, "no memory");
+    /* Some 50 ms of reading, which is the profiler's CPU time and not the program's. */
+    spp_os_worker *worker = spp_os_worker_start("spprof-tables", false, make_tables, &job);
+    if (worker == NULL) return refuse(why, "a thread cannot be started");
+    spp_os_worker_join(worker);
+    return job.failed == 0 ? 0 : refuse(why, "no memory");
 }
 
 static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {

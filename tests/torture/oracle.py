@@ -52,6 +52,8 @@ class Oracle:
         root = frames[0]
         if root.name == NO_PYTHON:
             return None
+        if self.faults and UNREADABLE in (root.name, root.file):
+            return None
         at_exit = root.name in self.roots or root.name == "_at_exit"  # atexit's callbacks have no caller
         # A subinterpreter's stack ends where that interpreter was entered, a greenlet's where it began.
         apart = getattr(self.case, "APART", False)
@@ -69,7 +71,7 @@ class Oracle:
         return None
 
     def _place(self, frame, may_begin):
-        if self.faults and frame.name == UNREADABLE:
+        if self.faults and (UNREADABLE in (frame.name, frame.qualname, frame.file) or frame.line == 0):
             return None
         if not frame.name or not frame.file or frame.line < 0:
             return f"a frame without a name: {frame}"
@@ -94,7 +96,7 @@ class Oracle:
         return None
 
     def _edge(self, a, b):
-        if b.name in self.anywhere or (self.faults and UNREADABLE in (a.name, b.name)) or not self._is_case(a.file):
+        if b.name in self.anywhere or (self.faults and (a.line == 0 or UNREADABLE in (a.name, a.file, b.name, b.file))) or not self._is_case(a.file):
             return None
         key = a.file, a.line, b.name, b.file
         if key not in self.edges:
