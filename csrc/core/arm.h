@@ -39,6 +39,10 @@ int spp_run_native(uintptr_t evaluator, const char **why);
 int spp_run_start(const spp_options *options, const spp_thread_states *states, const char **why);
 void spp_run_stop(void);
 void spp_run_pause(bool paused);
+/* Native functions sampled so far: where each begins in memory, and its code id in the file. The caller frees it. */
+spp_vec64 spp_run_native_functions(void);
+/* What is written as block N when the run stops. */
+void spp_run_native_names(const char *text, size_t n);
 /* A garbage collection of the calling thread has ended: counts are generation, objects collected, objects uncollectable. */
 void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]);
 bool spp_run_active(void);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hints.h"
+#include "base/peek.h"
 #include "os/os.h"
 #include "py/layout.h"
 
@@ -45,18 +46,18 @@ static const uint8_t *copied(copies *c, uintptr_t addr, size_t align) {
 }
 
 /* `c` NULL: in place. All fields read are aligned to their size, so none crosses a page. */
-#define READER(name, type)                                  \
-    INLINE type name(copies *c, uintptr_t addr) {           \
-        if (c == NULL) return *(const volatile type *)addr; \
-        type value = 0;                                     \
-        const uint8_t *at = copied(c, addr, sizeof value);  \
-        if (at != NULL) memcpy(&value, at, sizeof value);   \
-        return value;                                       \
+#define READER(name, type, peek)                           \
+    INLINE type name(copies *c, uintptr_t addr) {          \
+        if (c == NULL) return peek(addr);                  \
+        type value = 0;                                    \
+        const uint8_t *at = copied(c, addr, sizeof value); \
+        if (at != NULL) memcpy(&value, at, sizeof value);  \
+        return value;                                      \
     }
-READER(word, uint64_t)
-READER(half, int32_t)
+READER(word, uint64_t, spp_peek64)
+READER(half, int32_t, spp_peek32)
 #if SPP_L_CHAIN != 1
-READER(byte, uint8_t)
+READER(byte, uint8_t, spp_peek8)
 #endif
 
 /* Whether [addr, addr + n) can be read, n <= 4096: its first and last word decide. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/peek.h"
 #include "os/os.h"
 #include "py/layout.h"
 
@@ -23,7 +24,7 @@ typedef bool reader(uint64_t *to, uintptr_t from);
 /* Handler. What is read belongs to the interrupted thread and is whole, but proof against what a compiler may have put off. */
 static bool read_own(uint64_t *to, uintptr_t from) {
     if ((from & 7) || !spp_os_readable(from)) return false;
-    *to = *(const volatile uint64_t *)from;
+    *to = spp_peek64(from);
     return true;
 }
 

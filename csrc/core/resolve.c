@@ -38,6 +38,7 @@ static spp_resolved out;
 static spp_code scratch;
 static uint32_t unreadable_code = SPP_MAP_NONE;
 static spp_map native_frames; /* by address */
+static spp_map native_codes;  /* by the address at which the function begins */
 static uint64_t sampled_ns;   /* when the frames were sampled that are being resolved */
 
 /* ---- interning */
@@ -115,6 +116,7 @@ static void forget_everything(void) {
     spp_map_free(&codes);
     spp_map_free(&frames);
     spp_map_free(&native_frames);
+    spp_map_free(&native_codes);
 }
 
 static uint32_t new_live(void) {
@@ -246,6 +248,10 @@ static uint32_t name_native(spp_frame frame) {
     spp_bytes_append(&scratch.file, place.file, strlen(place.file));
     scratch.first_line = place.start <= INT32_MAX ? (int32_t)place.start : 0;
     uint32_t code = code_id(&scratch, SPP_CODE_NATIVE);
+    uintptr_t begins = pc - (uintptr_t)(place.at - place.start);
+    if (place.file[0] != 0 && spp_map_get(&native_codes, begins, 0) == SPP_MAP_NONE) {
+        (void)spp_map_add(&native_codes, begins, 0, code);
+    }
     int32_t at = place.at <= INT32_MAX ? (int32_t)place.at : 0;
     return frame_id(code, scratch.first_line, (spp_place){at, at, -1, -1});
 }
@@ -262,6 +268,16 @@ static uint32_t resolve_native(spp_frame frame) {
 void spp_resolve_forget_native(void) {
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* equal addresses are no equal frames any more */
     spp_map_free(&native_frames);
+    spp_map_free(&native_codes);
+}
+
+void spp_resolve_native_codes(spp_vec64 *to) {
+    for (size_t i = 0; native_codes.slots != NULL && i <= native_codes.mask; i++) {
+        const spp_map_slot *slot = &native_codes.slots[i];
+        if (!slot->used || spp_vec64_room(to, 2) != 0) continue;
+        spp_vec64_push(to, slot->a);
+        spp_vec64_push(to, slot->value);
+    }
 }
 
 static uint32_t resolve_frame(spp_frame frame) {

@@ -69,6 +69,8 @@ static void finish(const char *reason) {
     spp_account_unseen();
     spp_now.cpu_ns = spp_os_process_cpu_ns() - spp_now.start_process_cpu;
     drain();
+    if (spp_now.names.n > 0) spp_write_block('N', spp_now.names.at, spp_now.names.n);
+    spp_bytes_free(&spp_now.names);
     write_account();
     int n = snprintf(text, sizeof text, "{\"stop_ns\":%llu,\"reason\":\"%s\"}", (unsigned long long)spp_now.stop_ns, reason);
     spp_write_block('E', text, (size_t)n);
@@ -304,6 +306,25 @@ void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
     uint64_t took = spp_os_now_ns() - began_ns;
     spp_os_lock();
     if (atomic_load(&spp_now.active)) spp_resolve_collection(spp_os_tid(), began_ns, took, counts);
+    spp_os_unlock();
+}
+
+spp_vec64 spp_run_native_functions(void) {
+    spp_vec64 found = {0};
+    spp_os_lock();
+    if (atomic_load(&spp_now.active) && spp_cap.native != SPP_NATIVE_OFF) {
+        spp_resolve_sure();
+        spp_resolve_native_codes(&found);
+    }
+    spp_os_unlock();
+    return found;
+}
+
+void spp_run_native_names(const char *text, size_t n) {
+    if (!atomic_load(&spp_now.active)) return;
+    spp_os_lock();
+    spp_now.names.n = 0;
+    (void)spp_bytes_append(&spp_now.names, text, n); /* no memory: the functions keep their own names */
     spp_os_unlock();
 }
 

@@ -20,6 +20,7 @@ typedef struct {
     _Atomic int stopping, terminating;
     _Atomic bool pause_wanted;
     bool paused;           /* no trigger is armed; by the drain thread, under its lock */
+    spp_bytes names;       /* block N, given before the stop */
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
     uint64_t ended_taken, ended_repeated, ended_truncated, ended_unpaired, ended_gaps, ended_losses[SPP_LOSS_COUNT], ended_cpu;

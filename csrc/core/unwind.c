@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hints.h"
+#include "base/peek.h"
 #include "os/os.h"
 
 #define ON_X86 (SPP_REG_FP == 6)
@@ -57,7 +58,7 @@ static inline bool peek(spp_unwind_walk *w, uintptr_t sp, uintptr_t at, uintptr_
         if (!spp_os_readable(at)) return false;
         w->probed = at & ~(uintptr_t)4095;
     }
-    *value = *(const volatile uintptr_t *)at;
+    *value = spp_peek64(at);
     return true;
 }
 

@@ -194,6 +194,42 @@ static PyObject *run_stop(PyObject *self, PyObject *none) {
     return account();
 }
 
+/* ---- names of C functions */
+
+static PyObject *native_functions(PyObject *self, PyObject *none) {
+    (void)self, (void)none;
+    spp_vec64 found = spp_run_native_functions();
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; i + 1 < found.n && dict != NULL; i += 2) {
+        PyObject *address = PyLong_FromUnsignedLongLong(found.at[i]), *code = PyLong_FromUnsignedLongLong(found.at[i + 1]);
+        if (address == NULL || code == NULL || PyDict_SetItem(dict, address, code) != 0) Py_CLEAR(dict);
+        Py_XDECREF(address);
+        Py_XDECREF(code);
+    }
+    spp_vec64_free(&found);
+    return dict;
+}
+
+static PyObject *function_address(PyObject *self, PyObject *object) {
+    (void)self;
+    const PyTypeObject *type = Py_TYPE(object);
+    uintptr_t address = 0;
+    if (type == &PyCFunction_Type)
+        address = (uintptr_t)((PyCFunctionObject *)object)->m_ml->ml_meth;
+    else if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type)
+        address = (uintptr_t)((PyMethodDescrObject *)object)->d_method->ml_meth;
+    else if (type == &PyWrapperDescr_Type)
+        address = (uintptr_t)((PyWrapperDescrObject *)object)->d_wrapped;
+    return PyLong_FromUnsignedLongLong(address);
+}
+
+static PyObject *name_native(PyObject *self, PyObject *text) {
+    (void)self;
+    if (!PyBytes_Check(text)) return PyErr_Format(PyExc_TypeError, "name_native takes bytes");
+    spp_run_native_names(PyBytes_AS_STRING(text), (size_t)PyBytes_GET_SIZE(text));
+    Py_RETURN_NONE;
+}
+
 static PyObject *run_pause(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
@@ -300,6 +336,9 @@ static PyMethodDef methods[] = {
     {"paused", run_paused, METH_NOARGS, "Paused?"},
     {"stats", run_stats, METH_NOARGS, "The account of ticks so far."},
     {"name_threads", name_threads, METH_O, "Names threads by their OS ids."},
+    {"native_functions", native_functions, METH_NOARGS, "Native functions sampled so far."},
+    {"function_address", function_address, METH_O, "Where the C function behind a callable begins."},
+    {"name_native", name_native, METH_O, "Names of native functions in Python."},
     {"handler_cycles", handler_cycles, METH_NOARGS, "Cycles of recent handler runs."},
     {"read", spp_profile_read, METH_O, "Reads a .spprof file."},
     {"collection", collection, METH_VARARGS, "A callback for gc.callbacks."},

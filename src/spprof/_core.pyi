@@ -48,6 +48,15 @@ def read(data: Any) -> Dict[str, Any]:
     (0 none), frame_col, frame_end_col (-1 none): int32; node_parent, node_frame: uint32 (entry 0 is the root: 0, 0);
     thread, stack, count (ticks, >= 1): uint32; time_ns, weight_ns: int64; flags: uint8; code_kind (0 Python, 1 native): uint8; label (string id of a JSON object, + 1; 0 none): uint32. Native byte order, one entry each."""
 
+def native_functions() -> Dict[int, int]:
+    """Native functions sampled so far: address in memory at which each begins -> its code id in the file. {} without native frames."""
+
+def function_address(callable: Any) -> int:
+    """The address of the C function behind a built-in function, a method descriptor or a slot wrapper; 0 of anything else."""
+
+def name_native(text: bytes) -> None:
+    """The block N that is written at the stop (docs/file-format.md)."""
+
 def collection(phase: str, info: Dict[str, int]) -> None:
     """A callback for `gc.callbacks`: notes each garbage collection while a profile is taken."""
 

@@ -24,11 +24,12 @@ DEEPEST = 4096  # SPP_DEPTH_MAX of the core
 class _Session:
     """The profile being taken: where it is written and who names the threads."""
 
-    def __init__(self, fd: int, path: Optional[str], names: ThreadNames) -> None:
+    def __init__(self, fd: int, path: Optional[str], names: ThreadNames, native: bool) -> None:
         self.fd = fd
         self.is_file = os.fstat(fd)
         self.path = path
         self.names = names
+        self.native = native
 
     def is_open(self) -> bool:
         """Whether the descriptor is still that of the profile: a program may close all that it finds, as daemons do."""
@@ -97,7 +98,7 @@ def start(
             raise
         from .threadnames import ThreadNames
 
-        _session = _Session(fd, path, ThreadNames())
+        _session = _Session(fd, path, ThreadNames(), native_mode != 0)
         _session.names.follow()
         gc.callbacks.append(_core.collection)
         _hook_once()
@@ -113,6 +114,10 @@ def stop() -> Profile:
             raise NotActive("no profile is being taken: call spprof.start() first")
         session.names.leave()
         _leave_gc()
+        if session.native:
+            from .callables import named
+
+            _core.name_native(named())
         try:
             _core.stop()
         finally:

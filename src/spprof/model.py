@@ -25,9 +25,9 @@ class Frame(NamedTuple):
     """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, as
     always before 3.11).
 
-    Of a native frame `file` is the library ('' if unknown), `line` and `end_line` are its address there (of frames with one
-    source line: that of one of them), and `source` and
-    `source_line` where it was written ('' and 0 if unknown, as always before `spprof symbolize`)."""
+    Of a native frame `name` is the C function's and `qualname` what Python calls it, where that is known (`zlib.compress`), else the
+    same; `file` is the library ('' if unknown), `line` and `end_line` are its address there (of frames with one source line: that
+    of one of them), and `source` and `source_line` where it was written ('' and 0 if unknown, as always before `spprof symbolize`)."""
 
     name: str
     qualname: str
@@ -464,7 +464,7 @@ class Profile:
         strings = columns["strings"]
         name, qualname = strings[columns["code_name"][code]], strings[columns["code_qualname"][code]]
         if columns["code_kind"][code]:
-            name = qualname = demangle(name)
+            name, qualname = demangle(name), demangle(qualname)
         return name, qualname, strings[columns["code_file"][code]]
 
     def _thread_ids(self) -> List[int]:
@@ -531,6 +531,8 @@ def _prepare(data: bytes) -> Dict[str, Any]:
     if result["header"].get("native"):
         from ._reader import blocks  # here: `spprof run` shares its process with the program
 
+        for _, payload in blocks(data, b"N"):
+            _name(result, json.loads(payload)["names"])
         told = [payload for _, payload in blocks(data, b"L")]
         if told:
             _inline(result, json.loads(told[-1])["frames"])
@@ -543,6 +545,17 @@ def _prepare(data: bytes) -> Dict[str, Any]:
     return result
 
 
+def _name(result: Dict[str, Any], names: Dict[str, str]) -> None:
+    """Gives native functions their names in Python."""
+    if not isinstance(names, dict):
+        raise ValueError("the names of native functions do not make sense")
+    result["strings"], result["code_qualname"] = list(result["strings"]), list(result["code_qualname"])
+    for code, name in names.items():
+        if int(code) < len(result["code_qualname"]) and result["code_kind"][int(code)] and isinstance(name, str):
+            result["code_qualname"][int(code)] = len(result["strings"])
+            result["strings"].append(name)
+
+
 def _inline(result: Dict[str, Any], chains: Dict[str, List[Tuple[str, str, int]]]) -> None:
     """Puts the functions that were inlined into a native frame below it, each as a frame of its own."""
     lists = ("code_name", "code_qualname", "code_file", "code_line", "code_kind", "frame_code", "frame_line", "frame_end_line")
@@ -552,19 +565,22 @@ def _inline(result: Dict[str, Any], chains: Dict[str, List[Tuple[str, str, int]]
     result["strings"] = strings
     ids: Dict[Any, int] = {}
 
-    def code_of(name: str, frame: int) -> int:
-        library = result["code_file"][result["frame_code"][frame]]
-        if (name, library) not in ids:
-            ids[name, library] = len(result["code_name"])
-            for column, value in zip(lists, (len(strings), len(strings), library, 0, 1)):
+    def code_of(name: str, frame: int, outermost: bool) -> int:
+        code = result["frame_code"][frame]
+        library, qualname = result["code_file"][code], result["code_qualname"][code]
+        in_python = outermost and qualname != result["code_name"][code]  # what Python calls it stays
+        key = name, library, qualname if in_python else -1
+        if key not in ids:
+            ids[key] = len(result["code_name"])
+            for column, value in zip(lists, (len(strings), qualname if in_python else len(strings), library, 0, 1)):
                 result[column].append(value)
             strings.append(name)
-        return ids[name, library]
+        return ids[key]
 
-    def frame_of(frame: int, function: str, source: str, line: int) -> int:
+    def frame_of(frame: int, outermost: bool, function: str, source: str, line: int) -> int:
         if not (isinstance(function, str) and isinstance(source, str) and isinstance(line, int)):
             raise ValueError("the lines of native functions do not make sense")
-        key = code_of(function, frame), source, line
+        key = code_of(function, frame, outermost), source, line
         if key not in ids:
             id = ids[key] = len(result["frame_code"])
             result["sources"][id] = source, line
@@ -576,7 +592,11 @@ def _inline(result: Dict[str, Any], chains: Dict[str, List[Tuple[str, str, int]]
     known = len(result["frame_code"])
     if not isinstance(chains, dict):
         raise ValueError("the lines of native functions do not make sense")
-    made = {int(frame): [frame_of(int(frame), *one) for one in chain] for frame, chain in chains.items() if int(frame) < known}
+    made = {
+        int(frame): [frame_of(int(frame), at == 0, *one) for at, one in enumerate(chain)]
+        for frame, chain in chains.items()
+        if int(frame) < known
+    }
     result["node_parent"], result["node_frame"], moved = _trie.expanded(result["node_parent"], result["node_frame"], made)
     result["stack"] = [moved[node] for node in result["stack"]]
 

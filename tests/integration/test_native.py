@@ -206,6 +206,31 @@ print(len(places))
     assert seen["work_one"] > 50 and seen["work_two"] > 50, seen
 
 
+def test_c_functions_have_the_names_that_python_knows_them_by(run_python, tmp_path):
+    text = """
+import hashlib, sys, spprof
+def digest(data): return hashlib.sha256(data)
+def compare(a, b): return a < b
+spprof.start(0.2, output_path=sys.argv[1], native=True)
+data, numbers = b"x" * 20_000_000, list(range(8_000_000))
+for _ in range(5):
+    digest(data), compare(numbers, list(numbers))
+spprof.stop()
+"""
+    ran = run_python("-c", text, tmp_path / "out.spprof")
+    below = {name: [0, 0] for name in ("digest", "compare")}
+    for sample in ran.profile:
+        names = [frame.name for frame in sample.frames]
+        for name in below.keys() & set(names):
+            native = sample.frames[names.index(name) + 1 :]
+            below[name][0] += 1
+            below[name][1] += any(frame.qualname == "_hashlib.openssl_sha256" for frame in native)
+            # `list.__lt__` and its five sisters are one C function, which has no one name.
+            assert not any(frame.qualname.startswith("list.__") for frame in native)
+    assert below["digest"][0] > 50 and below["digest"][1] > 0.95 * below["digest"][0], below
+    assert below["compare"][0] > 20 and below["compare"][1] == 0, below
+
+
 def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_path, library):
     ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "leaf", library, "cpu")
     seen = set()

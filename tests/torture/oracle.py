@@ -96,7 +96,11 @@ class Oracle:
         return None
 
     def _edge(self, a, b):
-        if b.name in self.anywhere or (self.faults and (a.line == 0 or UNREADABLE in (a.name, a.file, b.name, b.file))) or not self._is_case(a.file):
+        if (
+            b.name in self.anywhere
+            or (self.faults and (a.line == 0 or UNREADABLE in (a.name, a.file, b.name, b.file)))
+            or not self._is_case(a.file)
+        ):
             return None
         key = a.file, a.line, b.name, b.file
         if key not in self.edges:

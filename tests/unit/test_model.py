@@ -17,6 +17,8 @@ from spprof.demangle import _runtime as runtime
 from spprof.demangle import demangle
 from spprof.model import read_columns
 
+MAIN_FRAME = ("<module>", "<module>", "/app/x.py", 1, 3)
+
 
 def text(stack):
     return " ".join(f"{frame.qualname}:{frame.line}" for frame in stack)
@@ -66,6 +68,34 @@ def test_labels_and_collections(path):
         writer.flush()
         with pytest.raises(spprof.BadFile):
             len(Profile(writer.data))
+
+
+def test_names_that_python_knows(monkeypatch):
+    import zlib
+
+    from spprof import _core, callables
+
+    known = {str.join: 1, list.__lt__: 2, len: 3, zlib.compress: 4, int.from_bytes: 5, type.__call__: 6}
+    assert _core.function_address(list.__lt__) == _core.function_address(list.__gt__) != 0
+    assert _core.function_address(test_samples) == _core.function_address(3) == 0
+    monkeypatch.setattr(_core, "native_functions", lambda: {_core.function_address(one): id for one, id in known.items()})
+    names = json.loads(callables.named())["names"]
+    assert names == {"1": "str.join", "3": "len", "4": "zlib.compress", "5": "int.from_bytes", "6": "type.__call__"}
+    monkeypatch.setattr(_core, "native_functions", dict)
+    assert callables.named() == b""
+
+    writer = Writer(native="yes")
+    writer.sample([MAIN_FRAME, ("_Zf", "_Zf", "z.so", 16, 20, 20, -1, -1, 1)], 6000, 1)
+    writer.flush()
+    writer.json(b"N", {"names": {"0": "no native one", "1": "zlib.compress", "9": "none at all"}})
+    writer.json(b"L", {"frames": {"1": [["outer", "z.c", 3], ["inlined", "z.h", 4]]}})
+    (sample,) = Profile(writer.data)
+    assert [(frame.name, frame.qualname) for frame in sample.frames] == [
+        ("<module>", "<module>"), ("outer", "zlib.compress"), ("inlined", "inlined")
+    ]  # fmt: skip
+    for bad in ({"names": []}, {"names": {"x": "y"}}, []):
+        with pytest.raises(spprof.BadFile):
+            len(Profile(Writer(native="yes").data + block(b"N", json.dumps(bad).encode())))
 
 
 def test_aggregate(path):
