@@ -1,8 +1,8 @@
 """Names of functions written in C: which native function is `zlib.compress`, which is `numpy.ndarray.sum`.
 
 Python objects tell: each built-in function, method descriptor and slot wrapper holds the address of its C function, and a profile
-with native frames knows the address at which each sampled native function begins. Where the two meet there is a name, for stripped
-libraries too.
+with native frames knows the address at which each sampled native function begins. Where the two meet there is a name, for
+stripped libraries too.
 """
 
 from __future__ import annotations
