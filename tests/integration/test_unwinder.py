@@ -35,7 +35,8 @@ def oracle(tmp_path_factory):
 
 
 def test_agrees_with_libunwind_frame_by_frame(oracle):
-    """Code without unwind information (assembly of OpenBLAS and of the vDSO) has no witness: at most 3 % here."""
+    """Code without unwind information (assembly of OpenBLAS and of the vDSO) has no witness but the callers that libunwind found
+    of it in other samples: at most 3 % here."""
     target = ROOT / "tests" / "targets" / "oracle.py"
     command = [sys.executable, target, oracle, str(SAMPLES), "1000"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240 + SAMPLES / 50)
@@ -43,7 +44,8 @@ def test_agrees_with_libunwind_frame_by_frame(oracle):
     told = json.loads(ran.stdout)
     print(told)
     assert told["samples"] >= SAMPLES
-    assert told["samples"] == sum(told[kind] for kind in ("equal", "untold", "early", "ours", "other"))
-    assert told["reached"] >= 0.999 * told["samples"], told
+    assert told["samples"] == sum(told[kind] for kind in ("equal", "untold", "blind", "early", "ours", "other"))
+    assert told["reached"] >= 0.999 * (told["samples"] - told["blind"]), told
     assert told["early"] + told["ours"] + told["other"] <= 0.001 * told["samples"], told
-    assert told["untold"] <= 0.03 * told["samples"], told
+    assert told["untold"] + told["blind"] <= 0.03 * told["samples"], told
+    assert told["witnessed"] >= 0.9 * told["untold"] - 5, told

@@ -15,10 +15,13 @@
 enum { DEPTH = 1000, KEPT = 64 };
 
 /* Of all samples: `equal` agree in every frame; `untold`: they agree up to a frame of which libunwind has no unwind information,
- * from where on it guesses or ends; `early`: libunwind ended before the entry point all the same; `ours`: we did. Any other has
- * other frames. `reached`: ours came to the thread's entry point. */
+ * from where on it guesses or ends; `blind`: both ended at a frame of which neither has any; `early`: libunwind
+ * ended before the entry point all the same; `ours`: we did. Any other has
+ * other frames. `reached`: ours came to the thread's entry point.
+ * `witnessed`: those of `untold` in which the callers of the frame without information, or of its caller, are a chain down to the
+ * entry point that libunwind itself found in another sample. */
 typedef struct {
-    uint64_t samples, equal, untold, early, ours, other, reached;
+    uint64_t samples, equal, untold, blind, early, ours, other, reached, witnessed;
 } oracle_counts;
 typedef struct {
     uintptr_t ours, theirs, leaf; /* where they part (0: ended), and the innermost frame */
@@ -31,6 +34,32 @@ static uint32_t differences_n;
 static spp_unwind_cache cache;
 static uintptr_t own[DEPTH], cfas[DEPTH], others[DEPTH];
 static pthread_t watched;
+
+/* Chains of callers, each by a hash of its addresses from the entry point on: those that both unwinders found, and those of
+ * samples in which libunwind lost its way. */
+enum { CHAINS = 1 << 20, UNTOLD = 1 << 16, TRIED = 3 };
+static uint64_t chains[CHAINS], untold[UNTOLD][TRIED], chain_of[DEPTH + 1];
+static uint32_t untold_n;
+
+static void hash_chains(const uintptr_t *pcs, uint32_t n) {
+    chain_of[n] = 1;
+    for (uint32_t i = n; i-- > 0;) {
+        uint64_t x = (chain_of[i + 1] ^ pcs[i]) * 0x9E3779B97F4A7C15u;
+        chain_of[i] = x ^ x >> 29;
+    }
+}
+
+static bool known_chain(uint64_t chain, bool add) {
+    for (uint64_t i = chain, tries = 0; tries < 64; i++, tries++) {
+        uint64_t *slot = &chains[i % CHAINS];
+        if (*slot == chain) return true;
+        if (*slot == 0) {
+            if (add) *slot = chain;
+            return false;
+        }
+    }
+    return false;
+}
 static uintptr_t stack_end;
 
 static void handler(int signal, siginfo_t *info, void *raw) {
@@ -69,13 +98,24 @@ static void handler(int signal, siginfo_t *info, void *raw) {
     while (alike < n && alike < w.depth && (own[alike] == others[alike] || own[alike] + 1 == others[alike])) alike++;
     counts.samples++;
     counts.reached += w.end == SPP_UNWIND_REACHED;
-    if (alike == n && alike == w.depth) {
-        counts.equal++;
+    if (alike == n && alike == w.depth && told < n && w.end != SPP_UNWIND_REACHED) {
+        counts.blind++;
         return;
     }
-    if (alike > told)
+    if (alike == n && alike == w.depth) {
+        counts.equal++;
+        hash_chains(own, w.depth);
+        for (uint32_t i = w.depth; i-- > 1;) (void)known_chain(chain_of[i], true); /* the leaf is nobody's caller */
+        return;
+    }
+    if (alike > told) {
         counts.untold++;
-    else if (alike == n)
+        hash_chains(own, w.depth);
+        for (uint32_t i = 0; i < TRIED && untold_n < UNTOLD; i++) {
+            untold[untold_n][i] = told + 1 + i < w.depth ? chain_of[told + 1 + i] : 0;
+        }
+        if (untold_n < UNTOLD) untold_n++;
+    } else if (alike == n)
         counts.early++;
     else if (alike == w.depth)
         counts.ours++;
@@ -106,4 +146,9 @@ void oracle_stop(void) {
     struct itimerval none = {{0, 0}, {0, 0}};
     setitimer(ITIMER_PROF, &none, NULL);
     signal(SIGPROF, SIG_IGN);
+    for (uint32_t n = 0; n < untold_n; n++) {
+        bool known = false;
+        for (uint32_t i = 0; i < TRIED; i++) known = known || (untold[n][i] != 0 && known_chain(untold[n][i], false));
+        counts.witnessed += known;
+    }
 }

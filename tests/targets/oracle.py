@@ -12,7 +12,7 @@ import numpy
 from lxml import etree
 
 library, wanted, interval_us = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-FIELDS = ("samples", "equal", "untold", "early", "ours", "other", "reached")
+FIELDS = ("samples", "equal", "untold", "blind", "early", "ours", "other", "reached", "witnessed")
 
 
 class Counts(ctypes.Structure):
