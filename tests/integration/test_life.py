@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import re
 import select
 import signal
@@ -351,6 +352,7 @@ print(json.dumps([a, b, p, q, spprof.stats()]))
 
 EVENTS = """
 import os
+import platform
 def events():
     "Perf events that this process has, and those whose pages are mapped."
     kinds = []
@@ -657,6 +659,27 @@ for _ in range(100):
 spprof.stop()
 print(json.dumps([len(waited), spprof.stats()["taken"]]))
 """
+
+
+def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
+    text = '''if True:
+        import ctypes, os, signal, sys, spprof
+        libc = ctypes.CDLL(None)
+        spprof.start()
+        pid = libc.fork() if sys.argv[1] == "fork" else libc.syscall(SYS_FORK)  # the second runs no handlers of forks
+        if pid == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(7)
+        status = os.waitpid(pid, 0)[1]
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM, status
+        assert spprof.is_active()
+        sum(range(1000000))
+        spprof.stop()
+        assert spprof.stats()["taken"] > 0
+    '''.replace("SYS_FORK", {"x86_64": "57"}.get(platform.machine(), "220, signal.SIGCHLD, 0, 0, 0, 0"))  # aarch64 has clone only
+    for way in "fork", "call":
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", text, way], stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 0, (way, done.stderr.decode())
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])

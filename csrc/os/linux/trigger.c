@@ -466,10 +466,17 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
 static spp_os_bell *term_bell;
 static _Atomic int *term_asked;
 static _Atomic int term_caught;
+static pid_t term_owner;
 
+/* A child is between its fork and the restoring of its handler, or shares our memory until it calls exec: it is to end, and the
+ * run is not its own. (A pool that ended its workers as soon as they were made waited for one for ever.) */
 static void on_term(int signum) {
-    (void)signum;
     int saved = errno;
+    if (getpid() != term_owner) {
+        signal(signum, SIG_DFL);
+        kill(getpid(), signum);
+        return;
+    }
     atomic_store(term_asked, 1);
     spp_os_bell_ring(term_bell);
     errno = saved;
@@ -480,6 +487,7 @@ void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) {
     if (sigaction(SIGTERM, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) return;
     term_bell = bell;
     term_asked = asked;
+    term_owner = getpid();
     memset(&action, 0, sizeof action);
     action.sa_handler = on_term;
     action.sa_flags = SA_RESTART;
