@@ -43,7 +43,8 @@ void spp_run_pause(bool paused);
 spp_vec64 spp_run_native_functions(void);
 /* What is written as block N when the run stops. */
 void spp_run_native_names(const char *text, size_t n);
-/* A garbage collection of the calling thread has ended: counts are generation, objects collected, objects uncollectable. */
+/* Unless paused. A garbage collection of the calling thread has ended: counts are generation, objects collected, objects
+ * uncollectable. */
 void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]);
 bool spp_run_active(void);
 bool spp_run_paused(void);

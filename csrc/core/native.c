@@ -208,9 +208,19 @@ static void free_view(view *v) {
     free(v);
 }
 
-/* Under the drain lock. Addresses get their names anew, those of stacks that stand too. */
-static void names_changed(void) {
-    spp_resolve_forget_native();
+static const view *before; /* while a new one takes its place */
+
+static bool stays(uintptr_t address) {
+    const object *o = object_at(before, address);
+    return o != NULL && o->kept;
+}
+
+/* Under the drain lock. Addresses get their names anew, those of stacks that stand too. `old`: what was shown before, NULL: the
+ * same. */
+static void names_changed(const view *old) {
+    before = old;
+    spp_resolve_forget_native(old != NULL ? stays : NULL);
+    before = NULL;
     for (uint32_t i = 0; i < spp_threads_used; i++) {
         if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
         spp_resolve_flush(&spp_threads[i]);
@@ -241,7 +251,7 @@ static int renew(void) {
     leaving = false;
     current = v;
     atomic_store(&spp_native_now, &v->shown);
-    names_changed();
+    names_changed(old);
     current_stamp = stamp;
     atomic_store(&spp_native_sure_ns, began);
     spp_os_unlock();
@@ -263,7 +273,7 @@ static void look_at_jit(uint64_t now) {
     spp_os_lock();
     spp_symbols old = jit;
     jit = read;
-    names_changed(); /* what had no name may have one now */
+    names_changed(NULL); /* what had no name may have one now */
     spp_os_unlock();
     spp_symbols_free(&old);
 }

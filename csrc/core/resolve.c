@@ -265,10 +265,17 @@ static uint32_t resolve_native(spp_frame frame) {
     return id;
 }
 
-void spp_resolve_forget_native(void) {
+void spp_resolve_forget_native(bool (*stays)(uintptr_t address)) {
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* equal addresses are no equal frames any more */
     spp_map_free(&native_frames);
+    if (stays == NULL) return;
+    spp_map kept = {0};
+    for (size_t i = 0; native_codes.slots != NULL && i <= native_codes.mask; i++) {
+        const spp_map_slot *slot = &native_codes.slots[i];
+        if (slot->used && stays(slot->a)) (void)spp_map_add(&kept, slot->a, 0, slot->value);
+    }
     spp_map_free(&native_codes);
+    native_codes = kept;
 }
 
 void spp_resolve_native_codes(spp_vec64 *to) {

@@ -38,10 +38,10 @@ void spp_resolve_sure(void);
 void spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label);
 /* The ticks of the standing stack so far, and the time off the CPU. */
 void spp_resolve_flush(spp_thread *thread);
-/* The native functions that have been named since objects came or went: where each begins, and its code id. */
+/* The native functions that have been named and whose objects are still there: where each begins, and its code id. */
 void spp_resolve_native_codes(spp_vec64 *to);
-/* Objects came or went: addresses of native frames may mean something else from now on. */
-void spp_resolve_forget_native(void);
+/* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all). */
+void spp_resolve_forget_native(bool (*stays)(uintptr_t address));
 /* A code object is about to die: drain all, forget it. */
 void spp_resolve_death(uintptr_t code);
 /* A run of the garbage collector in thread `tid`. */

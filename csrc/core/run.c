@@ -69,8 +69,12 @@ static void finish(const char *reason) {
     spp_account_unseen();
     spp_now.cpu_ns = spp_os_process_cpu_ns() - spp_now.start_process_cpu;
     drain();
-    if (spp_now.names.n > 0) spp_write_block('N', spp_now.names.at, spp_now.names.n);
-    spp_bytes_free(&spp_now.names);
+    spp_os_lock();
+    spp_bytes names = spp_now.names;
+    memset(&spp_now.names, 0, sizeof spp_now.names);
+    spp_os_unlock();
+    if (names.n > 0) spp_write_block('N', names.at, names.n);
+    spp_bytes_free(&names);
     write_account();
     int n = snprintf(text, sizeof text, "{\"stop_ns\":%llu,\"reason\":\"%s\"}", (unsigned long long)spp_now.stop_ns, reason);
     spp_write_block('E', text, (size_t)n);
@@ -233,7 +237,10 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     }
     spp_now.start_ns = spp_os_now_ns();
     spp_now.start_process_cpu = spp_os_process_cpu_ns();
-    if (spp_resolve_start() != 0 || spp_store_start(spp_now.start_ns) != 0) return refuse(why, "no memory");
+    spp_os_lock(); /* code objects and sets of labels die meanwhile */
+    int failed = spp_resolve_start();
+    spp_os_unlock();
+    if (failed != 0 || spp_store_start(spp_now.start_ns) != 0) return refuse(why, "no memory");
     return 0;
 }
 
@@ -288,7 +295,9 @@ void spp_run_stop(void) {
     spp_os_signal_remove();
     spp_write_stop();
     spp_store_stop();
+    spp_os_lock(); /* code objects die meanwhile */
     spp_resolve_stop();
+    spp_os_unlock();
     spp_native_stop();
     spp_columns_free(&columns);
     spp_resolved_free(&resolved);
@@ -305,7 +314,7 @@ void spp_run_pause(bool paused) {
 void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
     uint64_t took = spp_os_now_ns() - began_ns;
     spp_os_lock();
-    if (atomic_load(&spp_now.active)) spp_resolve_collection(spp_os_tid(), began_ns, took, counts);
+    if (atomic_load(&spp_cap.active) == 1) spp_resolve_collection(spp_os_tid(), began_ns, took, counts);
     spp_os_unlock();
 }
 

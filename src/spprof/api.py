@@ -114,13 +114,13 @@ def stop() -> Profile:
             raise NotActive("no profile is being taken: call spprof.start() first")
         session.names.leave()
         _leave_gc()
-        if session.native:
-            from .callables import named
-
-            _core.name_native(named())
         try:
+            if session.native:
+                from .callables import named
+
+                _core.name_native(named())
+        finally:  # whatever the program's types may raise
             _core.stop()
-        finally:
             _session = None
         from .model import Profile
 
@@ -249,6 +249,8 @@ def _json(value: Any) -> str:
         return "{" + ", ".join(f"{_json(key)}: {_json(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_json, value)) + "]"
+    if isinstance(value, str) and value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
     return str(value) if isinstance(value, int) else '"' + "".join(map(_json_character, value)) + '"'
 
 

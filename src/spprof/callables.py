@@ -15,7 +15,7 @@ from .api import _json
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, Optional, Set
+    from typing import Any, Dict, Iterator, List, Optional, Set
 
 _METHODS = (types.MethodDescriptorType, types.ClassMethodDescriptorType, types.WrapperDescriptorType)
 _NAMED = (*_METHODS, types.BuiltinFunctionType)
@@ -43,18 +43,19 @@ def _functions() -> Iterator[Any]:
     for module in list(sys.modules.values()):
         if type(module) is types.ModuleType:
             for value in list(vars(module).values()):
-                if type(value) is types.BuiltinFunctionType:
-                    yield value
-    todo, seen = [object], {object}
+                if type(value) is types.BuiltinFunctionType and type(value.__self__) in (types.ModuleType, type(None)):
+                    yield value  # not the bound method of some object, as `random.random` is
+    todo: List[Any] = [object]
+    seen = {id(object)}
     while todo:
         cls = todo.pop()
         for value in list(type.__dict__["__dict__"].__get__(cls).values()):
-            if isinstance(value, (staticmethod, classmethod)):
+            if type(value) in (staticmethod, classmethod):
                 value = value.__func__
             if type(value) in _NAMED:
                 yield value
-        fresh = [one for one in type.__subclasses__(cls) if one not in seen]
-        seen.update(fresh)
+        fresh = [one for one in type.__subclasses__(cls) if id(one) not in seen]
+        seen.update(map(id, fresh))
         todo += fresh
 
 

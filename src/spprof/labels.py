@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import os
 from contextvars import Context, ContextVar, copy_context
 
 from . import _core
@@ -14,8 +16,10 @@ if TYPE_CHECKING:
     from ._core import LabelSet
 
 _current: ContextVar[LabelSet] = ContextVar("spprof.label")
+_reset = _current.reset  # generators may be closed when the module's names are gone
 _set_type: Optional[Type[LabelSet]] = None  # None: not tried yet, or labels do not work here
 _tried = False
+_lock = _thread.allocate_lock()  # nobody may leave a block without labels because another thread is trying
 
 
 class label:
@@ -26,8 +30,8 @@ class label:
 
     Inner blocks add to outer ones, and win where a name is the same. What the block starts has its labels as far as `contextvars`
     hand them on: asyncio tasks and `asyncio.to_thread` do, new threads do not (but see `sys.flags.thread_inherit_context`, 3.14).
-    Values are made strings. Labels cost about a microsecond a block, and half of one a sample; without a profile being taken they
-    do nothing. A block may be entered again, but not by two tasks or threads at a time: make one each.
+    Values are made strings. A block costs some 3 us, whether a profile is being taken or not, and less than one a sample. A block
+    may be entered again, but not by two tasks or threads at a time: make one each.
 
     Where the core cannot find labels (a second interpreter of the process, a CPython that keeps contexts in another way) the
     first use warns, and samples have none."""
@@ -38,7 +42,9 @@ class label:
 
     def __enter__(self) -> None:
         if not _tried:
-            _try()
+            with _lock:
+                if not _tried:
+                    _try()
         if _set_type is not None:
             outer = _current.get(None)
             labels = {**outer.labels, **self._labels} if outer else self._labels
@@ -47,7 +53,10 @@ class label:
 
     def __exit__(self, *error: object) -> None:
         if self._tokens:
-            _current.reset(self._tokens.pop())  # type: ignore[arg-type]
+            try:
+                _reset(self._tokens.pop())  # type: ignore[arg-type]
+            except ValueError:  # a generator that is closed in another context, where these labels are not
+                pass
 
 
 def current_labels() -> Dict[str, str]:
@@ -58,7 +67,6 @@ def current_labels() -> Dict[str, str]:
 
 def _try() -> None:
     global _set_type, _tried
-    _tried = True
     try:
         set_type = _core.label_rules(_current)
         if not _proven(set_type):
@@ -69,6 +77,16 @@ def _try() -> None:
         import warnings
 
         warnings.warn(f"spprof.label has no effect: {error}", RuntimeWarning, stacklevel=3)
+    finally:
+        _tried = True
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = _thread.allocate_lock()  # another thread of the parent may have held it
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _proven(set_type: Type[LabelSet]) -> bool:

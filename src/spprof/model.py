@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _trie
 from .demangle import demangle
@@ -25,9 +25,10 @@ class Frame(NamedTuple):
     """One Python activation. Lines count from 1 (0: unknown), columns are UTF-8 byte offsets from 0 (-1: unknown, as
     always before 3.11).
 
-    Of a native frame `name` is the C function's and `qualname` what Python calls it, where that is known (`zlib.compress`), else the
-    same; `file` is the library ('' if unknown), `line` and `end_line` are its address there (of frames with one source line: that
-    of one of them), and `source` and `source_line` where it was written ('' and 0 if unknown, as always before `spprof symbolize`)."""
+    Of a native frame `name` is the C function's and `qualname` what Python calls it, where that is known (`zlib.compress`), else
+    the same; `file` is the library ('' if unknown), `line` and `end_line` are its address there (of frames with one source line:
+    that of one of them), and `source` and `source_line` where it was written ('' and 0 if unknown, as always before
+    `spprof symbolize`)."""
 
     name: str
     qualname: str
@@ -140,8 +141,8 @@ class _OpenFile:
             chunks.append(chunk)
             at += len(chunk)
 
-    def __del__(self) -> None:
-        os.close(self.fd)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at exit `os` may be gone
+        close(self.fd)
 
 
 class Profile:
@@ -481,7 +482,7 @@ class Profile:
         if self._loaded is None:
             try:
                 self._loaded = _prepare(self.raw())
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise BadFile(f"{self.path or 'the profile'}: {error}") from None
         return self._loaded
 
@@ -551,7 +552,7 @@ def _name(result: Dict[str, Any], names: Dict[str, str]) -> None:
         raise ValueError("the names of native functions do not make sense")
     result["strings"], result["code_qualname"] = list(result["strings"]), list(result["code_qualname"])
     for code, name in names.items():
-        if int(code) < len(result["code_qualname"]) and result["code_kind"][int(code)] and isinstance(name, str):
+        if 0 <= int(code) < len(result["code_qualname"]) and result["code_kind"][int(code)] and isinstance(name, str):
             result["code_qualname"][int(code)] = len(result["strings"])
             result["strings"].append(name)
 
@@ -608,13 +609,16 @@ def _labels(result: Dict[str, Any]) -> Tuple[Sequence[int], List[Dict[str, str]]
     texts = sorted(set(column) - {0})
     if not texts:
         return column, sets
-    index = {0: 0}
+    index, known = {0: 0}, {"{}": 0}
     for text in texts:
-        labels = json.loads(result["strings"][text - 1])
-        index[text] = len(sets)
-        if not isinstance(labels, dict):
-            raise ValueError("a set of labels does not make sense")
-        sets.append({str(name): str(value) for name, value in labels.items()})
+        content = result["strings"][text - 1]
+        if content not in known:
+            labels = json.loads(content)
+            if not isinstance(labels, dict):
+                raise ValueError("a set of labels does not make sense")
+            known[content] = len(sets)
+            sets.append({str(name): str(value) for name, value in labels.items()})
+        index[text] = known[content]
     return array("I", map(index.__getitem__, column)), sets
 
 

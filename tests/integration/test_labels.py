@@ -80,9 +80,9 @@ def test_what_labels_refuse_to_do(run_python, tmp_path):
             sum(range(5000000))
         assert max(len(s.labels.get("c", "")) for s in spprof.stop()) == 100000
         try:
-            import _xxsubinterpreters as interpreters
+            import _interpreters as interpreters
         except ImportError:
-            sys.exit()
+            import _xxsubinterpreters as interpreters
         code = '''if True:
             import warnings
             import spprof
@@ -93,10 +93,67 @@ def test_what_labels_refuse_to_do(run_python, tmp_path):
             assert ["labels belong" in str(one.message) for one in told] == [True], told
         '''
         id = interpreters.create()
-        interpreters.run_string(id, code)
+        assert interpreters.run_string(id, code) is None
     """
     ran = run_python("-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(text), cwd=tmp_path)
     assert ran.out == ""
+
+
+def test_blocks_that_are_left_elsewhere_and_first_uses_at_once(run_python, tmp_path):
+    text = """
+        import asyncio, contextvars, threading, spprof
+        async def numbers():
+            with spprof.label(a=1):
+                yield 1
+        async def main():
+            async for _ in numbers():
+                break
+        async def both():
+            await main()                               # its loop closes the generator in a task of its own
+            assert spprof.current_labels() == {"a": "1"}
+        barrier = threading.Barrier(16)
+        seen = []
+        def first():
+            barrier.wait()
+            with spprof.label(thread="x"):
+                seen.append(spprof.current_labels())
+        threads = [threading.Thread(target=first) for _ in range(16)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert seen == [{"thread": "x"}] * 16, seen
+        asyncio.run(both())
+        def steps():
+            with spprof.label(b=2):
+                yield
+        generator = steps()
+        contextvars.copy_context().run(next, generator)
+        generator.close()
+        assert spprof.current_labels() == {}
+    """
+    assert run_python("-X", "dev", "-c", textwrap.dedent(text), cwd=tmp_path).err == ""
+
+
+@pytest.mark.parametrize("races", ["sets that die", "code that dies"])
+def test_what_dies_while_a_run_begins_and_ends(run_python, tmp_path, races):
+    text = """
+        import sys, threading, time, spprof
+        ends = time.monotonic() + 3
+        def sets():
+            while time.monotonic() < ends:
+                with spprof.label(n=1):
+                    pass
+        def code():
+            while time.monotonic() < ends:
+                exec("def f(): return 1\\nf()", {})
+        threads = [threading.Thread(target=sets if sys.argv[1] == "sets that die" else code) for _ in range(3)]
+        for thread in threads: thread.start()
+        while time.monotonic() < ends:
+            spprof.start(0.2)
+            sum(range(1000))
+            spprof.stop()
+        for thread in threads: thread.join()
+    """
+    assert run_python("-c", textwrap.dedent(text), races, cwd=tmp_path).err == ""
 
 
 def test_labels_after_a_fork():

@@ -662,7 +662,7 @@ print(json.dumps([len(waited), spprof.stats()["taken"]]))
 
 
 def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
-    text = '''if True:
+    text = """if True:
         import ctypes, os, signal, sys, spprof
         libc = ctypes.CDLL(None)
         spprof.start()
@@ -676,7 +676,7 @@ def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
         sum(range(1000000))
         spprof.stop()
         assert spprof.stats()["taken"] > 0
-    '''.replace("SYS_FORK", {"x86_64": "57"}.get(platform.machine(), "220, signal.SIGCHLD, 0, 0, 0, 0"))  # aarch64 has clone only
+    """.replace("SYS_FORK", {"x86_64": "57"}.get(platform.machine(), "220, signal.SIGCHLD, 0, 0, 0, 0"))  # aarch64 has clone only
     for way in "fork", "call":
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", text, way], stderr=subprocess.PIPE, timeout=60)
         assert done.returncode == 0, (way, done.stderr.decode())

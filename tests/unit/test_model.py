@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import json
 import os
+import random
 import shutil
 import subprocess
 
@@ -62,7 +63,12 @@ def test_labels_and_collections(path):
         ("gc", 0, 7500, 20, {"generation": 0, "collected": 5, "uncollectable": 0}),
     ]
     assert Profile.load(path).markers == [] and Profile.load(path).label_sets == [{}]
-    for bad in ("[]", "x"):
+    writer = Writer()
+    for time, label in (6000, "{}"), (6001, None), (6002, "{}"):
+        writer.sample([f], time, 1, label=label)
+    writer.flush()
+    assert Profile(writer.data).label_sets == [{}] and list(Profile(writer.data).column("label")) == [0, 0, 0]
+    for bad in ("[]", "x", "[" * 200_000):
         writer = Writer()
         writer.sample([f], 6000, 1, label=bad)
         writer.flush()
@@ -84,10 +90,23 @@ def test_names_that_python_knows(monkeypatch):
     monkeypatch.setattr(_core, "native_functions", dict)
     assert callables.named() == b""
 
+    class Meta(type):
+        def __eq__(cls, other):
+            raise RuntimeError("the program's own")
+
+    class Lazy:
+        @property
+        def __class__(self):
+            raise RuntimeError("the program's own")
+
+    held = Meta("Held", (), {"lazy": Lazy()})
+    monkeypatch.setattr(_core, "native_functions", lambda: {_core.function_address(random.random): 7})
+    assert json.loads(callables.named())["names"] == {"7": "_random.Random.random"}, held
+
     writer = Writer(native="yes")
     writer.sample([MAIN_FRAME, ("_Zf", "_Zf", "z.so", 16, 20, 20, -1, -1, 1)], 6000, 1)
     writer.flush()
-    writer.json(b"N", {"names": {"0": "no native one", "1": "zlib.compress", "9": "none at all"}})
+    writer.json(b"N", {"names": {"0": "no native one", "1": "zlib.compress", "9": "none at all", "-1": "nor this"}})
     writer.json(b"L", {"frames": {"1": [["outer", "z.c", 3], ["inlined", "z.h", 4]]}})
     (sample,) = Profile(writer.data)
     assert [(frame.name, frame.qualname) for frame in sample.frames] == [
