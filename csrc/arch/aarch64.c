@@ -26,8 +26,8 @@ static bool is_of_plt(uint32_t code) {
 }
 
 /* CPython's trampolines, one for each Python function under -X perf, copied to memory of their own: stp x29, x30, [sp, #-16]!;
- * mov x29, sp; blr x3; ldp x29, x30, [sp], #16; ret (its Python/asm_trampoline.S). Entries of a procedure linkage table, the first
- * of which pushes two registers for the dynamic loader. And what a signal's handler returns to (Linux's
+ * mov x29, sp; blr x3; ldp x29, x30, [sp], #16; ret (its Python/asm_trampoline.S). Entries of a procedure linkage table, the
+ * first of which pushes two registers for the dynamic loader. And what a signal's handler returns to (Linux's
  * arch/arm64/kernel/vdso/sigreturn.S says that unwinders know it by its code). */
 SPP_COLD uint32_t spp_arch_code_at(uintptr_t pc) {
     uint32_t before[BEFORE] = {0}, next[AFTER] = {0};

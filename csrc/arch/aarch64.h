@@ -7,8 +7,8 @@
 /* DWARF's numbers of the registers that matter: x29, sp, and x30, the link register. */
 enum { SPP_REG_FP = 29, SPP_REG_SP = 31, SPP_REG_RA = 30 };
 
-/* Of a program's addresses; more only where a program asks for them (Linux's Documentation/arch/arm64/memory.rst). Beside x86_64's
- * 47 this matters: libraries and the heap lie in the upper half. */
+/* Of a program's addresses; more only where a program asks for them (Linux's Documentation/arch/arm64/memory.rst). Beside
+ * x86_64's 47 this matters: libraries and the heap lie in the upper half. */
 #define SPP_ADDRESS_BITS 48
 #define SPP_RED_ZONE 0u       /* AAPCS64 has none */
 #define SPP_CALL_PUSHES 0u    /* the return address is in the link register; a function saves it, or does not */
@@ -17,7 +17,8 @@ enum { SPP_REG_FP = 29, SPP_REG_SP = 31, SPP_REG_RA = 30 };
 
 /* The kernel's frame of a signal (struct rt_sigframe in Linux's arch/arm64/kernel/signal.c: siginfo of 128 bytes, ucontext, whose
  * registers lie behind a signal set of 1024 bits; struct sigcontext: fault address, x0 to x30, sp, pc): sp lies at this distance
- * from its beginning, and the others from there. What old kernels' unwind information says of it is another thing, and not enough. */
+ * from its beginning, and the others from there. What old kernels' unwind information says of it is another thing, and not
+ * enough. */
 #define SPP_SIGNAL_SP (128 + 176 + 8 + 31 * 8)
 enum { SPP_SIGNAL_FP = -16, SPP_SIGNAL_PC = 8, SPP_SIGNAL_RA = -8 };
 

@@ -29,9 +29,13 @@ typedef uint64_t spp_frame;
 #define SPP_NATIVE_UNPAIRED ((spp_frame)SPP_NATIVE_BITS)
 #define SPP_NATIVE_EVALUATOR ((spp_frame)8)
 
-static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) { return (spp_frame)code >> 3 << SPP_OFFSET_BITS | half_offset; }
+static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) {
+    return (spp_frame)code >> 3 << SPP_OFFSET_BITS | half_offset;
+}
 static inline uintptr_t spp_frame_code(spp_frame frame) { return (uintptr_t)(frame >> SPP_OFFSET_BITS << 3); }
-static inline spp_frame spp_frame_native(uintptr_t pc) { return (spp_frame)pc >> 3 << SPP_OFFSET_BITS | SPP_NATIVE_BITS | (pc & 7); }
+static inline spp_frame spp_frame_native(uintptr_t pc) {
+    return (spp_frame)pc >> 3 << SPP_OFFSET_BITS | SPP_NATIVE_BITS | (pc & 7);
+}
 static inline bool spp_frame_is_native(spp_frame frame) { return (frame & SPP_NO_OFFSET & ~15u) == SPP_NATIVE_BITS; }
 static inline uintptr_t spp_frame_pc(spp_frame frame) { return (uintptr_t)(frame >> SPP_OFFSET_BITS << 3 | (frame & 7)); }
 /* In bytes, or SPP_OFFSET_NONE. */

@@ -79,8 +79,8 @@ static bool frameless(const spp_unwind_map *map, spp_unwind_walk *w, const frame
     return f->fp < f->sp || !peek(w, f->sp, f->fp + 8, &saved) || spp_arch_unsigned(saved) != f->ra;
 }
 
-/* Without a rule: an interrupted function that made no frame yet, else the frame pointer. Where a call pushes nothing, that lies at
- * the lower end of the caller's frame, and sp is not known then. */
+/* Without a rule: an interrupted function that made no frame yet, else the frame pointer. Where a call pushes nothing, that lies
+ * at the lower end of the caller's frame, and sp is not known then. */
 static SPP_COLD bool step_without(const spp_unwind_map *map, spp_unwind_walk *w, frame *f, uintptr_t *cfa) {
     uintptr_t back, fp;
     bool known = spp_unwind_object_of(map, f->pc) != NULL;

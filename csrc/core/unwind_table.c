@@ -303,7 +303,7 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
         case 0x15:
             save(s, get_uleb(&in), SPP_UNWIND_LOST);
             (void)get_sleb(&in);
-            break;        /* val_offset_sf */
+            break; /* val_offset_sf */
         case 0x2c:
         case 0x2d: break; /* AARCH64_negate_ra_state(_with_pc): the walker takes the signature off any return address */
         case 0x2e: (void)get_uleb(&in); break; /* GNU_args_size */

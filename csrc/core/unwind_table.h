@@ -24,7 +24,7 @@ typedef enum {
 } spp_cfa;
 
 /* Of a register, instead of where it lies: */
-#define SPP_UNWIND_SAME INT16_MIN        /* in the register itself: the return address of an interrupted function that saved none */
+#define SPP_UNWIND_SAME INT16_MIN /* in the register itself: the return address of an interrupted function that saved none */
 #define SPP_UNWIND_LOST (INT16_MIN + 1)  /* not known from here on */
 #define SPP_UNWIND_END (INT16_MIN + 2)   /* (return address) there is no caller */
 #define SPP_UNWIND_AT_FP (INT16_MIN + 3) /* where the frame pointer points to: a frame whose stack was realigned */

@@ -24,7 +24,9 @@ static inline bool on_call(const ucontext_t *uc) {
 }
 
 /* Whether that call was in the kernel already: `syscall` leaves the address behind it in rcx. */
-static inline bool began_before(const ucontext_t *uc) { return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP] + 2; }
+static inline bool began_before(const ucontext_t *uc) {
+    return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP] + 2;
+}
 
 static inline void interrupt_call(ucontext_t *uc) {
     uc->uc_mcontext.gregs[REG_RIP] += 2;
