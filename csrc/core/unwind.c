@@ -32,8 +32,9 @@ static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwi
         if (spp_usual(*slot >> 16 == pc)) return &map->rules[*slot & 0xffff];
     }
     const spp_unwind_object *object = spp_unwind_object_of(map, pc);
-    uint32_t number = spp_usual(object != NULL) ? spp_unwind_find(object, pc) : spp_arch_code_at(pc);
-    if (SPP_CODE_IN_OBJECTS && spp_rare(number == 0) && object != NULL) number = spp_arch_code_at(pc);
+    uint32_t number = 0;
+    if (spp_usual(object != NULL)) number = spp_unwind_find(object, pc);
+    if (spp_rare(number == 0) && (SPP_CODE_IN_OBJECTS || object == NULL)) number = spp_arch_code_at(pc);
     if (slot != NULL) *slot = (uint64_t)pc << 16 | number;
     return &map->rules[number];
 }
@@ -146,7 +147,7 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
         break;
     case SPP_CFA_PLT: *cfa = f->sp + ((f->pc & 15) >= rule->add ? 16 : 8); break;
     case SPP_CFA_SIGNAL:
-        if (f->sp_low || !step_signal(w, f, f->sp + (uintptr_t)(intptr_t)rule->off, cfa)) return false;
+        if ((SPP_CALL_PUSHES == 0 && f->sp_low) || !step_signal(w, f, f->sp + (uintptr_t)(intptr_t)rule->off, cfa)) return false;
         goto check;
     default:
         if (!step_without(map, w, f, cfa)) return false;
@@ -158,7 +159,7 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
         return false;
     }
     if (spp_rare(rule->ra <= SPP_UNWIND_AT_FP)) {
-        if (rule->ra != SPP_UNWIND_SAME || f->ra == 0) return false;
+        if (SPP_CALL_PUSHES != 0 || rule->ra != SPP_UNWIND_SAME || f->ra == 0) return false;
         back = f->ra;
     } else if (!peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->ra, &back)) {
         *end = SPP_UNWIND_ASTRAY;

@@ -13,6 +13,7 @@
 #include <ucontext.h>
 #include <unwind.h>
 
+#include "base/sample.h"
 #include "check.h"
 #include "core/native.h"
 #include "core/symbols.h"
@@ -304,6 +305,19 @@ static void test_code_that_tells_itself(void) {
     CHECK_EQUAL(spp_arch_code_at(UINTPTR_MAX), SPP_CODE_UNKNOWN);
 }
 
+/* The highest address that a program may have, in the word of a frame. */
+static void test_words_hold_every_address(void) {
+    const uintptr_t highest = ((uintptr_t)1 << SPP_ADDRESS_BITS) - 8;
+    CHECK_EQUAL(spp_frame_code(spp_frame_make(highest, 5)), highest);
+    CHECK_EQUAL(spp_frame_offset(spp_frame_make(highest, 5)), 10);
+    CHECK_EQUAL(spp_frame_offset(spp_frame_make(highest, SPP_NO_OFFSET)), SPP_OFFSET_NONE);
+    CHECK(!spp_frame_is_native(spp_frame_make(highest, SPP_NATIVE_BITS - 1)));
+    for (uintptr_t pc = highest; pc < highest + 8; pc++) {
+        CHECK(spp_frame_is_native(spp_frame_native(pc)) && spp_frame_is_native(spp_frame_native(pc) | SPP_NATIVE_EVALUATOR));
+        CHECK_EQUAL(spp_frame_pc(spp_frame_native(pc) | SPP_NATIVE_EVALUATOR), pc);
+    }
+}
+
 /* ---- symbols */
 
 static void test_names_of_functions(void) {
@@ -399,6 +413,7 @@ int main(void) {
     printf("not compared with libgcc here\n");
 #endif
     test_code_that_tells_itself();
+    test_words_hold_every_address();
     test_names_of_functions();
 #ifdef __GLIBC__
     test_starts_of_functions();

@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "native"
 TARGET = HERE.parent / "targets" / "native_calls.py"
 SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "20000"))
-pytestmark = pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="native frames are for these so far")
+pytestmark = pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the unwinder knows these two")
 
 NATIVE_CALLBACKS = ("plain", "alloca", "wide", "deep", "thread", "throwing", "qsort", "wait")
 CALLERS = {f"cb_{name}": "apply" for name in NATIVE_CALLBACKS if name != "thread"}
