@@ -9,27 +9,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/arch.h"
+
 /* The deepest stack that can be configured; a walk never goes further, whatever it reads. */
 #define SPP_DEPTH_MAX 4096
 #define SPP_DEPTH_DEFAULT 512
 
-/* One frame as captured: raw, unresolved, in one word, since cache lines are what a handler pays for. The upper 44 bits are
- * the address of the code object over 8 (user addresses have 47 bits); see resolve.h for when it may be read. The lower 20
- * are the byte offset of the instruction over 2, or SPP_NO_OFFSET: none yet, or beyond 2 MB of bytecode. */
+/* One frame as captured: raw, unresolved, in one word, since cache lines are what a handler pays for. The upper bits are the
+ * address of the code object over 8 (44 on x86_64, where a program's addresses have 47 bits); see resolve.h for when it may be
+ * read. The lower ones (20 there) are the byte offset of the instruction over 2, or SPP_NO_OFFSET: none yet, or beyond so much
+ * bytecode (2 MB; aarch64: 1 MB). */
 typedef uint64_t spp_frame;
-#define SPP_NO_OFFSET 0xFFFFFu
+#define SPP_OFFSET_BITS (64 - (SPP_ADDRESS_BITS - 3))
+#define SPP_NO_OFFSET ((1u << SPP_OFFSET_BITS) - 1)
 /* A native frame in the same word: no code object has so large an offset. Its upper bits are the address over 8, and the lowest
  * three the rest of it; one bit tells CPython's evaluator, known by its place among the Python frames. Address 0 stands for what
  * could not be paired. */
-#define SPP_NATIVE_BITS 0xFFFE0u
+#define SPP_NATIVE_BITS (SPP_NO_OFFSET & ~31u)
 #define SPP_NATIVE_UNPAIRED ((spp_frame)SPP_NATIVE_BITS)
 #define SPP_NATIVE_EVALUATOR ((spp_frame)8)
 
-static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) { return (spp_frame)code >> 3 << 20 | half_offset; }
-static inline uintptr_t spp_frame_code(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3); }
-static inline spp_frame spp_frame_native(uintptr_t pc) { return (spp_frame)pc >> 3 << 20 | SPP_NATIVE_BITS | (pc & 7); }
-static inline bool spp_frame_is_native(spp_frame frame) { return (frame & 0xFFFF0u) == SPP_NATIVE_BITS; }
-static inline uintptr_t spp_frame_pc(spp_frame frame) { return (uintptr_t)(frame >> 20 << 3 | (frame & 7)); }
+static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) {
+    return (spp_frame)code >> 3 << SPP_OFFSET_BITS | half_offset;
+}
+static inline uintptr_t spp_frame_code(spp_frame frame) { return (uintptr_t)(frame >> SPP_OFFSET_BITS << 3); }
+static inline spp_frame spp_frame_native(uintptr_t pc) {
+    return (spp_frame)pc >> 3 << SPP_OFFSET_BITS | SPP_NATIVE_BITS | (pc & 7);
+}
+static inline bool spp_frame_is_native(spp_frame frame) { return (frame & SPP_NO_OFFSET & ~15u) == SPP_NATIVE_BITS; }
+static inline uintptr_t spp_frame_pc(spp_frame frame) { return (uintptr_t)(frame >> SPP_OFFSET_BITS << 3 | (frame & 7)); }
 /* In bytes, or SPP_OFFSET_NONE. */
 #define SPP_OFFSET_NONE UINT32_MAX
 static inline uint32_t spp_frame_offset(spp_frame frame) {

@@ -93,17 +93,17 @@ static void arm_thread(int32_t tid, bool first) {
         t->losses[SPP_LOSS_before_found] = t->cpu_start / spp_now.interval_ns;
     }
     spp_os_lock();
-    introduce(t);
-    spp_now.next_id++;
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
     bool armed = spp_watch_arm(t) == 0;
     if (!armed) { /* out of descriptors, most likely: a timer needs none */
         t->clock = SPP_CLOCK_TIMER;
         armed = spp_watch_arm(t) == 0;
     }
-    if (!armed) {
+    if (armed) {
+        introduce(t);
+        spp_now.next_id++;
+    } else { /* out of timers too: tried anew by each scan, and said only when there is one */
         atomic_store_explicit(&t->state, SPP_THREAD_FREE, memory_order_release);
-        (void)spp_map_remove(&slot_of_tid, (uint64_t)tid, 0);
     }
     spp_os_unlock();
 }

@@ -248,7 +248,7 @@ static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64
         t->prev_depth = 0;
     }
     spp_walk walk = {.tstate = spp_cap.thread_state(),
-                     .sp = context->sp - 128, /* the red zone of x86_64 */
+                     .sp = context->sp - SPP_RED_ZONE,
                      .stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed),
                      .epoch = epoch,
                      .known = t->known,

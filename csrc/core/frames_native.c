@@ -9,7 +9,8 @@
 /* From an entry frame to its evaluator's CFA: the same for all of a build. Learned from frames with unwind information, for
  * crossing code that has none (CPython's JIT). */
 static _Atomic uintptr_t to_cfa;
-static _Atomic int32_t cfa_to_fp; /* and from the CFA to where the evaluator keeps its caller's frame pointer */
+/* And from the CFA to where the evaluator keeps its caller's frame pointer, and its return address. */
+static _Atomic int32_t cfa_to_fp, cfa_to_ra;
 
 uint32_t spp_native_most(uint64_t interval_ns) {
     uint64_t most = interval_ns * FRAMES_A_MS / 1000000;
@@ -23,10 +24,11 @@ static bool cross(const spp_walk *python, spp_unwind_walk *w, uint32_t *next, co
     if (*next == python->anchors_n || distance == 0 || w->depth == w->max) return false;
     uintptr_t cfa = python->anchors[(*next)++].at + distance;
     uintptr_t saved = cfa + (uintptr_t)(intptr_t)atomic_load_explicit(&cfa_to_fp, memory_order_relaxed);
-    if (cfa > w->stack_end || !spp_unwind_peek(w, cfa - 8, &pc) || !spp_unwind_peek(w, saved, &fp)) return false;
+    uintptr_t back = cfa + (uintptr_t)(intptr_t)atomic_load_explicit(&cfa_to_ra, memory_order_relaxed);
+    if (cfa > w->stack_end || !spp_unwind_peek(w, back, &pc) || !spp_unwind_peek(w, saved, &fp)) return false;
     w->pcs[w->depth] = view->evaluator[0].low;
     w->cfas[w->depth++] = cfa;
-    w->pc = pc;
+    w->pc = spp_arch_unsigned(pc);
     w->sp = cfa;
     w->fp = fp;
     w->called = true;
@@ -117,9 +119,11 @@ static void learn(const spp_native_view *view, const spp_walk *python, const spp
     for (uint32_t i = 0; i < w->depth; i++) {
         if (python->anchors[0].at >= w->cfas[i]) continue;
         const spp_unwind_object *object = spp_unwind_object_of(&view->map, w->pcs[i]);
-        int16_t saved = object != NULL ? view->map.rules[spp_unwind_find(object, w->pcs[i])].fp : SPP_UNWIND_LOST;
-        if (saved <= SPP_UNWIND_AT_FP) return;
-        atomic_store_explicit(&cfa_to_fp, saved, memory_order_relaxed);
+        if (object == NULL) return;
+        const spp_unwind_rule *rule = &view->map.rules[spp_unwind_find(object, w->pcs[i])];
+        if (rule->fp <= SPP_UNWIND_AT_FP || rule->ra <= SPP_UNWIND_AT_FP) return;
+        atomic_store_explicit(&cfa_to_fp, rule->fp, memory_order_relaxed);
+        atomic_store_explicit(&cfa_to_ra, rule->ra, memory_order_relaxed);
         atomic_store_explicit(&to_cfa, w->cfas[i] - python->anchors[0].at, memory_order_release);
         return;
     }

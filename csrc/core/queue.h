@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/arch.h"
+
 #define SPP_QUEUE_WORDS 16384u /* 128 KiB a thread, touched as it is used */
 
 typedef struct {
@@ -34,23 +36,13 @@ static inline void spp_queue_put(spp_queue *queue, uint32_t at, uint64_t word) {
     queue->words[(atomic_load_explicit(&queue->head, memory_order_relaxed) + at) & SPP_QUEUE_MASK] = word;
 }
 
-/* Asks for a cache line to be written to soon. gcc makes a read of it unless told of a processor from 2014 on; older ones
- * take the instruction for nothing. */
-static inline void spp_queue_own(const void *line) {
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-}
-
 /* Producer. The next record's first lines were last read by the consumer, on another processor: they are fetched for
  * writing now, so that the next tick does not wait for them. */
 static inline void spp_queue_publish(spp_queue *queue, uint32_t n) {
     uint64_t head = atomic_load_explicit(&queue->head, memory_order_relaxed) + n;
     atomic_store_explicit(&queue->head, head, memory_order_release);
-    spp_queue_own(&queue->words[head & SPP_QUEUE_MASK]);
-    spp_queue_own(&queue->words[(head + 8) & SPP_QUEUE_MASK]);
+    spp_arch_own_line(&queue->words[head & SPP_QUEUE_MASK]);
+    spp_arch_own_line(&queue->words[(head + 8) & SPP_QUEUE_MASK]);
 }
 
 /* Producer. More than half full? */

@@ -6,13 +6,12 @@
 #include "base/peek.h"
 #include "os/os.h"
 
-#define ON_X86 (SPP_REG_FP == 6)
-#define RED_ZONE 128u /* x86_64: what lies below sp and is in use */
-
 /* Where the walk is, in registers. */
 typedef struct {
     uintptr_t pc, sp, fp;
+    uintptr_t ra; /* the return address, while it may be in its register alone; 0: not known, or there is no such register */
     bool called;
+    bool sp_low; /* sp is not known: it lies at `sp` or above */
 } frame;
 
 const spp_unwind_object *spp_unwind_object_of(const spp_unwind_map *map, uintptr_t pc) {
@@ -27,18 +26,6 @@ const spp_unwind_object *spp_unwind_object_of(const spp_unwind_map *map, uintptr
     return low > 0 && pc < map->objects[low - 1]->high ? map->objects[low - 1] : NULL;
 }
 
-/* CPython's trampolines, one for each Python function under -X perf, copied to memory of their own: endbr64 perhaps, sub $8,
- * %rsp; call *%rcx; add $8, %rsp; ret (3.12, 3.13), or push %rbp; mov %rsp, %rbp; call *%rcx; pop %rbp; ret (its
- * Python/asm_trampoline.S). `pc` is the last byte of the call. x86_64. */
-static SPP_COLD uint32_t rule_of_trampoline(uintptr_t pc) {
-    static const uint8_t moved[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3};
-    static const uint8_t framed[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3};
-    uint8_t code[sizeof moved]; /* a copy: the address may be anything */
-    if (!ON_X86 || spp_os_read(code, pc - 5, sizeof code) != 0) return 0;
-    if (memcmp(code, moved, sizeof moved) == 0) return SPP_UNWIND_MOVED;
-    return memcmp(code, framed, sizeof framed) == 0 ? SPP_UNWIND_FRAMED : 0;
-}
-
 static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwind_cache *cache, uintptr_t pc) {
     uint64_t *slot = NULL;
     if (spp_usual(cache != NULL)) {
@@ -46,13 +33,15 @@ static inline const spp_unwind_rule *rule_at(const spp_unwind_map *map, spp_unwi
         if (spp_usual(*slot >> 16 == pc)) return &map->rules[*slot & 0xffff];
     }
     const spp_unwind_object *object = spp_unwind_object_of(map, pc);
-    uint32_t number = spp_usual(object != NULL) ? spp_unwind_find(object, pc) : rule_of_trampoline(pc);
+    uint32_t number = 0;
+    if (spp_usual(object != NULL)) number = spp_unwind_find(object, pc);
+    if (spp_rare(number == 0) && (SPP_CODE_IN_OBJECTS || object == NULL)) number = spp_arch_code_at(pc);
     if (slot != NULL) *slot = (uint64_t)pc << 16 | number;
     return &map->rules[number];
 }
 
 static inline bool peek(spp_unwind_walk *w, uintptr_t sp, uintptr_t at, uintptr_t *value) {
-    if (spp_rare(at < sp - RED_ZONE || at > w->stack_end - sizeof *value || (at & (sizeof *value - 1)))) return false;
+    if (spp_rare(at < sp - SPP_RED_ZONE || at > w->stack_end - sizeof *value || (at & (sizeof *value - 1)))) return false;
     if (spp_rare(w->memory == SPP_UNWIND_OTHER)) return spp_os_read(value, at, sizeof *value) == 0;
     if (spp_rare(w->memory == SPP_UNWIND_PROBED) && (at ^ w->probed) > 4095) {
         if (!spp_os_readable(at)) return false;
@@ -76,34 +65,32 @@ static inline bool register_of(spp_unwind_walk *w, const frame *f, uint8_t reg, 
     return true;
 }
 
-/* Whether a call may end where `back` points to: the instruction before it is one. x86_64. */
+/* Whether a call may end where `back` points to: the instruction before it is one. */
 static bool behind_call(const spp_unwind_map *map, uintptr_t back) {
     if (rule_at(map, NULL, back - 1)->kind == SPP_CFA_NONE || !spp_os_readable(back - 8)) return false;
-    const uint8_t *p = (const uint8_t *)back;
-    return p[-5] == 0xe8 || p[-2] == 0xff || p[-3] == 0xff || p[-4] == 0xff || p[-6] == 0xff || p[-7] == 0xff;
+    return spp_arch_behind_call(back);
 }
 
-/* Whether pc is in a trampoline of libffi: endbr64, then a load of r10 or r11 and a jump; the stack is as the caller left it.
- * Each begins at a multiple of 16 and may be 32 bytes long (libffi's src/x86/unix64.S and ffi64.c). x86_64. */
-static bool in_trampoline(uintptr_t pc) {
-    static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-    for (uintptr_t at = pc & ~(uintptr_t)15; at + 32 > pc; at -= 16) {
-        const uint8_t *p = (const uint8_t *)at;
-        if (!spp_os_readable(at)) return false;
-        if (memcmp(p, endbr64, sizeof endbr64) == 0) return p[4] == 0x4c || p[4] == 0x49;
-    }
-    return false;
+/* The return address of an interrupted function, if it made no frame yet: on top of the stack, or in its register (and not yet
+ * where the frame pointer points to). */
+static bool frameless(const spp_unwind_map *map, spp_unwind_walk *w, const frame *f, uintptr_t *back) {
+    uintptr_t saved;
+    if (SPP_CALL_PUSHES != 0) return peek(w, f->sp, f->sp, back) && behind_call(map, *back);
+    *back = f->ra;
+    if (f->ra == 0 || !behind_call(map, f->ra)) return false;
+    return f->fp < f->sp || !peek(w, f->sp, f->fp + 8, &saved) || spp_arch_unsigned(saved) != f->ra;
 }
 
-/* Without a rule: an interrupted function that made no frame yet (its return address is on top of the stack), else the frame
- * pointer. */
+/* Without a rule: an interrupted function that made no frame yet, else the frame pointer. Where a call pushes nothing, that lies
+ * at the lower end of the caller's frame, and sp is not known then. */
 static SPP_COLD bool step_without(const spp_unwind_map *map, spp_unwind_walk *w, frame *f, uintptr_t *cfa) {
     uintptr_t back, fp;
     bool known = spp_unwind_object_of(map, f->pc) != NULL;
-    if (!known && !w->guess && !(ON_X86 && !f->called && in_trampoline(f->pc))) return false;
-    if (ON_X86 && !f->called && peek(w, f->sp, f->sp, &back) && behind_call(map, back)) {
-        *cfa = f->sp + 8;
+    if (!known && !w->guess && !(!f->called && spp_arch_in_trampoline(f->pc))) return false;
+    if (!f->called && frameless(map, w, f, &back)) {
+        *cfa = f->sp + SPP_CALL_PUSHES;
         f->pc = back;
+        f->ra = 0;
         return true;
     }
     /* It may be any number: what lies between the stack and its end is not to be believed. */
@@ -111,20 +98,33 @@ static SPP_COLD bool step_without(const spp_unwind_map *map, spp_unwind_walk *w,
     w->guessed = true;
     if (f->fp < f->sp || !peek(w, f->sp, f->fp, &fp) || !peek(w, f->sp, f->fp + 8, &back)) return false;
     *cfa = f->fp + 16;
-    f->pc = back;
+    f->pc = spp_arch_unsigned(back);
     f->fp = fp;
+    f->ra = 0;
+    f->sp_low = SPP_CALL_PUSHES == 0;
     return true;
 }
 
-/* The kernel's frame of a signal; `at` is where it keeps sp. struct sigcontext in Linux's arch/x86/include/uapi/asm/sigcontext.h:
- * ... bp bx dx ax cx sp ip. */
+/* The kernel's frame of a signal; `at` is where it keeps sp. */
 static SPP_COLD bool step_signal(spp_unwind_walk *w, frame *f, uintptr_t at, uintptr_t *cfa) {
-    uintptr_t sp, fp, pc;
-    if (!peek(w, f->sp, at, &sp) || !peek(w, f->sp, at - 40, &fp) || !peek(w, f->sp, at + 8, &pc)) return false;
+    uintptr_t sp, fp, pc, ra = 0;
+    if (!peek(w, f->sp, at, &sp) || !peek(w, f->sp, at + (uintptr_t)SPP_SIGNAL_FP, &fp) ||
+        !peek(w, f->sp, at + (uintptr_t)SPP_SIGNAL_PC, &pc)) {
+        return false;
+    }
+    if (SPP_SIGNAL_RA != 0 && !peek(w, f->sp, at + (uintptr_t)SPP_SIGNAL_RA, &ra)) return false;
     *cfa = sp;
     f->fp = fp;
     f->pc = pc;
+    f->ra = spp_arch_unsigned(ra);
+    f->called = f->sp_low = false;
     return true;
+}
+
+/* The CFA of a caller whose sp is not known, from its frame pointer, which points to where it saved its caller's. */
+static inline bool cfa_by_fp(const spp_unwind_rule *rule, const frame *f, uintptr_t *cfa) {
+    *cfa = f->fp - (uintptr_t)(intptr_t)rule->fp;
+    return f->called && rule->fp > SPP_UNWIND_AT_FP;
 }
 
 /* One step by a rule. False: astray, or without a rule (*end tells). */
@@ -134,6 +134,10 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
     *end = SPP_UNWIND_NO_RULE;
     switch (rule->kind) {
     case SPP_CFA_REG:
+        if (SPP_CALL_PUSHES == 0 && spp_rare(f->sp_low) && rule->reg == SPP_REG_SP) {
+            if (!cfa_by_fp(rule, f, cfa)) return false;
+            break;
+        }
         if (!register_of(w, f, rule->reg, first, &base)) return false;
         *cfa = base + (uintptr_t)(intptr_t)rule->off;
         break;
@@ -144,8 +148,7 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
         break;
     case SPP_CFA_PLT: *cfa = f->sp + ((f->pc & 15) >= rule->add ? 16 : 8); break;
     case SPP_CFA_SIGNAL:
-        if (!step_signal(w, f, f->sp + (uintptr_t)(intptr_t)rule->off, cfa)) return false;
-        f->called = false;
+        if ((SPP_CALL_PUSHES == 0 && f->sp_low) || !step_signal(w, f, f->sp + (uintptr_t)(intptr_t)rule->off, cfa)) return false;
         goto check;
     default:
         if (!step_without(map, w, f, cfa)) return false;
@@ -157,8 +160,8 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
         return false;
     }
     if (spp_rare(rule->ra <= SPP_UNWIND_AT_FP)) {
-        if (rule->ra != SPP_UNWIND_SAME || !first || w->registers == NULL || ON_X86) return false;
-        back = w->registers[SPP_REG_RA % SPP_OS_REGISTERS];
+        if (SPP_CALL_PUSHES != 0 || rule->ra != SPP_UNWIND_SAME || f->ra == 0) return false;
+        back = f->ra;
     } else if (!peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->ra, &back)) {
         *end = SPP_UNWIND_ASTRAY;
         return false;
@@ -170,16 +173,20 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
     } else if (rule->fp == SPP_UNWIND_LOST) {
         fp = 0;
     }
-    f->pc = back;
+    f->pc = spp_arch_unsigned(back);
     f->fp = fp;
+    f->ra = 0;
     f->called = true;
+    f->sp_low = false;
 check:
     *end = SPP_UNWIND_ASTRAY;
-    return *cfa > f->sp && *cfa <= w->stack_end && (*cfa & 7) == 0;
+    /* Where a call pushes nothing an interrupted function may have an empty frame. */
+    return (*cfa > f->sp || (SPP_CALL_PUSHES == 0 && *cfa == f->sp)) && *cfa <= w->stack_end && (*cfa & 7) == 0;
 }
 
 SPP_HOT void spp_unwind(const spp_unwind_map *map, spp_unwind_walk *w) {
-    frame f = {w->pc, w->sp, w->fp, w->called};
+    frame f = {w->pc, w->sp, w->fp, 0, w->called, false};
+    if (SPP_CALL_PUSHES == 0 && w->depth == 0 && w->registers != NULL) f.ra = spp_arch_unsigned(w->registers[SPP_REG_RA]);
     spp_unwind_cache *cache = w->cache;
     if (cache != NULL && spp_rare(cache->serial != map->serial)) {
         memset(cache->of_pc, 0, sizeof cache->of_pc);

@@ -83,6 +83,14 @@ static uint64_t get_encoded(input *in, uint8_t encoding, uintptr_t here) {
 
 /* ---- rows */
 
+/* Of code that tells itself (arch.h). */
+static const spp_unwind_rule code_rules[SPP_CODES] = {
+    [SPP_CODE_MOVED] = {.kind = SPP_CFA_REG, .reg = SPP_REG_SP, .off = 16, .ra = -8, .fp = SPP_UNWIND_SAME},
+    [SPP_CODE_FRAMED] = {.kind = SPP_CFA_REG, .reg = SPP_REG_FP, .off = 16, .ra = -8, .fp = -16},
+    [SPP_CODE_BARE] = {.kind = SPP_CFA_REG, .reg = SPP_REG_SP, .ra = SPP_UNWIND_SAME, .fp = SPP_UNWIND_SAME},
+    [SPP_CODE_SIGNAL] = {.kind = SPP_CFA_SIGNAL, .reg = SPP_REG_SP, .off = SPP_SIGNAL_SP},
+};
+
 static uint32_t number_of(spp_unwind_rules *rules, const spp_unwind_rule *rule) {
     uint64_t words[2] = {0, 0};
     memcpy(words, rule, sizeof *rule);
@@ -295,8 +303,9 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
         case 0x15:
             save(s, get_uleb(&in), SPP_UNWIND_LOST);
             (void)get_sleb(&in);
-            break;        /* val_offset_sf */
-        case 0x2d: break; /* AARCH64_negate_ra_state: the walker takes the signature off any return address */
+            break; /* val_offset_sf */
+        case 0x2c:
+        case 0x2d: break; /* AARCH64_negate_ra_state(_with_pc): the walker takes the signature off any return address */
         case 0x2e: (void)get_uleb(&in); break; /* GNU_args_size */
         default: return false;
         }
@@ -346,8 +355,8 @@ static bool read_cie(cie *c, const uint8_t *at, const uint8_t *end) {
                 skip(&data, 1);
             else if (*letters == 'S')
                 c->signal = true;
-            else if (*letters != 'B' || SPP_REG_FP == 6)
-                return false; /* B: aarch64's second key signs return addresses */
+            else if (*letters != 'B' || !SPP_TWO_RETURN_KEYS)
+                return false;
         }
         if (data.bad) return false;
     } else if (*letters != 0) {
@@ -365,8 +374,10 @@ static bool read_cie(cie *c, const uint8_t *at, const uint8_t *end) {
 /* Of the frame that a kernel pushed for a signal, glibc and musl say where each register lies by an expression from sp; the CFA
  * is the interrupted stack pointer, which lies among them (struct ucontext). */
 static void as_signal_frame(spp_unwind_rule *rule) {
-    if (rule->kind != SPP_CFA_DEREF || rule->reg != SPP_REG_SP) return;
-    rule->kind = SPP_CFA_SIGNAL;
+    if (SPP_SIGNAL_SP != 0)
+        *rule = code_rules[SPP_CODE_SIGNAL];
+    else if (rule->kind == SPP_CFA_DEREF && rule->reg == SPP_REG_SP)
+        rule->kind = SPP_CFA_SIGNAL;
 }
 
 /* One function. `at`: its frame description entry. */
@@ -407,17 +418,14 @@ static bool add_function(output *to, cie *c, const uint8_t *at, spp_unwind_secti
 }
 
 int spp_unwind_rules_make(spp_unwind_rules *rules) {
-    static const spp_unwind_rule none = {0};
-    static const spp_unwind_rule moved = {.kind = SPP_CFA_REG, .reg = SPP_REG_SP, .off = 16, .ra = -8, .fp = SPP_UNWIND_SAME};
-    static const spp_unwind_rule framed = {.kind = SPP_CFA_REG, .reg = SPP_REG_FP, .off = 16, .ra = -8, .fp = -16};
     rules->n = 0;
     rules->at = calloc(SPP_UNWIND_RULES, sizeof *rules->at);
     rules->slots = calloc(RULE_SLOTS, sizeof *rules->slots);
     if (rules->at == NULL || rules->slots == NULL) return -1;
-    return number_of(rules, &none) == 0 && number_of(rules, &moved) == SPP_UNWIND_MOVED &&
-                   number_of(rules, &framed) == SPP_UNWIND_FRAMED
-               ? 0
-               : -1;
+    for (uint32_t i = 0; i < SPP_CODES; i++) {
+        if (number_of(rules, &code_rules[i]) != i) return -1;
+    }
+    return 0;
 }
 
 void spp_unwind_rules_free(spp_unwind_rules *rules) {

@@ -11,14 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/arch.h"
 #include "base/vec.h"
-
-/* DWARF's numbers of the registers that matter (System V psABI for AMD64, figure 3.36; DWARF for the Arm 64-bit Architecture). */
-#if defined(__aarch64__)
-enum { SPP_REG_FP = 29, SPP_REG_SP = 31, SPP_REG_RA = 30 };
-#else
-enum { SPP_REG_FP = 6, SPP_REG_SP = 7, SPP_REG_RA = 16 };
-#endif
 
 /* How the canonical frame address (CFA: the stack pointer before the call) is found. */
 typedef enum {
@@ -30,7 +24,7 @@ typedef enum {
 } spp_cfa;
 
 /* Of a register, instead of where it lies: */
-#define SPP_UNWIND_SAME INT16_MIN        /* in the register itself */
+#define SPP_UNWIND_SAME INT16_MIN /* in the register itself: the return address of an interrupted function that saved none */
 #define SPP_UNWIND_LOST (INT16_MIN + 1)  /* not known from here on */
 #define SPP_UNWIND_END (INT16_MIN + 2)   /* (return address) there is no caller */
 #define SPP_UNWIND_AT_FP (INT16_MIN + 3) /* where the frame pointer points to: a frame whose stack was realigned */
@@ -50,8 +44,7 @@ typedef struct {
     uint32_t *slots; /* open-addressed: rule number + 1 */
 } spp_unwind_rules;
 #define SPP_UNWIND_RULES 65535u
-/* Their numbers: of a function that moved sp by a word, and of one with a frame pointer. For code that is in no object. */
-enum { SPP_UNWIND_MOVED = 1, SPP_UNWIND_FRAMED = 2 };
+/* The first ones are for code that tells itself: they have the numbers of SPP_CODE_UNKNOWN (none) and so on. */
 
 /* The rows of one loaded object, sorted by place (from `low`), where a rule begins to hold: six bytes a row. Rule 0 is none. */
 typedef struct {

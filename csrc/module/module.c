@@ -377,12 +377,7 @@ static int exec_module(PyObject *module) {
     spp_py.has_cached_chunk = layout_error == NULL && spp_layout_has_cached_chunk();
     PyObject *error = layout_error ? PyUnicode_FromString(layout_error) : Py_NewRef(Py_None);
     PyObject *dict = PyModule_GetDict(module);
-#if defined(__x86_64__)
-    bool native = true;
-#else
-    bool native = false; /* the unwinder's rules are, the merge is not shown there yet */
-#endif
-    return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(native)) &&
+    return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(true)) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
                    spp_put(dict, "CLOCKS", dict_of(spp_clock_names, clock_lines, SPP_CLOCK_COUNT))
                ? 0

@@ -14,7 +14,7 @@
 uint64_t spp_os_now_ns(void);         /* monotonic */
 uint64_t spp_os_own_cpu_ns(void);     /* CPU time of the calling thread */
 uint64_t spp_os_process_cpu_ns(void); /* CPU time of all threads, dead ones too */
-uint64_t spp_os_cycles(void);         /* cycle counter; 0 where there is none */
+uint64_t spp_os_cycles(void);         /* time stamp counter; aarch64: of constant frequency. 0 where there is none */
 /* CPU time of any thread of this process; -1 if it is gone. */
 int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns);
 

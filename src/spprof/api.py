@@ -171,7 +171,7 @@ def _native(native: Union[bool, str]) -> Tuple[int, bool]:
     """The core's mode (0 off, 1 leaf, 2 all) and whether CPython's own functions are kept."""
     if native in (False, True, "full", "leaf"):
         if native and not native_unwinding_available():
-            raise Unsupported("native frames can be sampled on x86_64 only so far")
+            raise Unsupported("native frames cannot be sampled on this system")
         return (1 if native == "leaf" else 2 if native else 0), native == "full"
     raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
 

@@ -13,6 +13,7 @@
 #include <ucontext.h>
 #include <unwind.h>
 
+#include "base/sample.h"
 #include "check.h"
 #include "core/native.h"
 #include "core/symbols.h"
@@ -30,7 +31,8 @@
 static spp_unwind_cache cache;
 static uintptr_t stack_end, pcs[MOST], cfas[MOST], oracle[MOST];
 static int oracle_n;
-static _Atomic int samples, agreed, short_oracle, ends[SPP_UNWIND_TOO_DEEP + 1];
+static _Atomic int samples, agreed, short_oracle, in_signals, ends[SPP_UNWIND_TOO_DEEP + 1];
+static volatile bool in_signal;
 
 static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *unused) {
     (void)unused;
@@ -40,29 +42,39 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *unused) {
     return _URC_NO_REASON;
 }
 
-static void tick(int signum, siginfo_t *info, void *machine) {
-    spp_os_context context = {.machine = machine};
-    uintptr_t registers[SPP_OS_REGISTERS];
-    int saved = errno;
-    (void)signum, (void)info;
-    spp_os_registers(&context, registers);
-    ucontext_t *uc = machine;
-#if defined(__x86_64__)
-    uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], sp = registers[7];
-#else
-    uintptr_t pc = (uintptr_t)uc->uc_mcontext.pc, sp = registers[31];
-#endif
+/* Walks from these registers. */
+static spp_unwind_walk walk(uintptr_t pc, const uintptr_t *registers, uintptr_t *to_pcs, uintptr_t *to_cfas) {
     spp_unwind_walk w = {.pc = pc,
-                         .sp = sp,
+                         .sp = registers[SPP_REG_SP],
                          .fp = registers[SPP_REG_FP],
                          .registers = registers,
                          .stack_end = stack_end,
                          .guess = true,
                          .cache = &cache,
-                         .pcs = pcs,
-                         .cfas = cfas,
+                         .pcs = to_pcs,
+                         .cfas = to_cfas,
                          .max = MOST};
     spp_unwind(&atomic_load(&spp_native_now)->map, &w);
+    return w;
+}
+
+static uintptr_t read_registers(void *machine, uintptr_t registers[SPP_OS_REGISTERS]) {
+    spp_os_context context = {.machine = machine};
+    const ucontext_t *uc = machine;
+    spp_os_registers(&context, registers);
+#if defined(__x86_64__)
+    return (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+#else
+    return (uintptr_t)uc->uc_mcontext.pc;
+#endif
+}
+
+static void tick(int signum, siginfo_t *info, void *machine) {
+    uintptr_t registers[SPP_OS_REGISTERS], pc = read_registers(machine, registers);
+    int saved = errno;
+    (void)signum, (void)info;
+    if (spp_arch_code_at(pc) == SPP_CODE_SIGNAL) return; /* on its way out of a handler: aarch64's libgcc 12 crashes there */
+    spp_unwind_walk w = walk(pc, registers, pcs, cfas);
     samples++;
     ends[w.end]++;
     oracle_n = 0;
@@ -72,10 +84,12 @@ static void tick(int signum, siginfo_t *info, void *machine) {
     int same = 0;
     while (same < (int)w.depth && from + same < oracle_n && oracle[from + same] == pcs[same]) same++;
     /* libgcc gives one frame more where the entry point has no caller: address 0, less one. */
-    if (same == (int)w.depth && w.end == SPP_UNWIND_REACHED)
+    if (same == (int)w.depth && w.end == SPP_UNWIND_REACHED) {
         agreed++;
-    else if (from + same == oracle_n)
+        in_signals += in_signal;
+    } else if (from + same == oracle_n) {
         short_oracle++;
+    }
     errno = saved;
 }
 
@@ -127,6 +141,87 @@ static __attribute__((noinline)) void recurse(int n) {
 }
 
 #if ORACLE
+
+/* ---- code without unwind information */
+
+/* It makes a frame of its own, and calls. */
+void spp_test_bare(void (*call)(void));
+#if defined(__x86_64__)
+__asm__(".text\n.globl spp_test_bare\n.type spp_test_bare, @function\nspp_test_bare:\n"
+        "push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\ncall *%rdi\nleave\nret\n.size spp_test_bare, . - spp_test_bare");
+static const uint8_t stub[] = {0xf3, 0x0f, 0x1e, 0xfa, 0x4c, 0x8d, 0x1d, 0, 0, 0, 0, 0xff}; /* as libffi's, see arch/x86_64.c */
+#else
+__asm__(".text\n.globl spp_test_bare\n.type spp_test_bare, @function\nspp_test_bare:\n"
+        "stp x29, x30, [sp, #-48]!\nmov x29, sp\nblr x0\nldp x29, x30, [sp], #48\nret\n.size spp_test_bare, . - spp_test_bare");
+/* Of a procedure linkage table: adrp x16; ldr x17, [x16]; add x16, x16; br x17 */
+static const uint32_t stub[] = {0xf00000f0, 0xf9400211, 0x91000210, 0xd61f0220, 0xf00000f0, 0xf9400611};
+#endif
+
+static uintptr_t caller_cfa, handler_fp; /* of calls_bare, and of its caller */
+static bool crossed;
+
+static const char *name_at(uintptr_t pc) {
+    spp_native_place place;
+    return spp_native_place_of(pc, &place) && place.function != NULL ? place.function : "";
+}
+
+/* Where calls_bare's caller goes on: as if it had just called `pc`, whose first instruction was not run yet. */
+static bool same_from(uintptr_t pc, uint32_t at, const spp_unwind_walk *w) {
+    uintptr_t registers[SPP_OS_REGISTERS] = {0}, to_pcs[MOST], to_cfas[MOST], sp = w->cfas[at - 1];
+    registers[SPP_REG_SP] = sp - SPP_CALL_PUSHES;
+    registers[SPP_REG_FP] = handler_fp;
+    if (SPP_CALL_PUSHES == 0) registers[SPP_REG_RA % SPP_OS_REGISTERS] = w->pcs[at] + 1;
+    spp_unwind_walk again = walk(pc, registers, to_pcs, to_cfas);
+    if (again.end != SPP_UNWIND_REACHED || again.depth != w->depth - at + 1 || to_pcs[0] != pc || to_cfas[0] != sp) return false;
+    return memcmp(to_pcs + 1, w->pcs + at, (again.depth - 1) * sizeof *to_pcs) == 0 &&
+           memcmp(to_cfas + 1, w->cfas + at, (again.depth - 1) * sizeof *to_cfas) == 0;
+}
+
+static void cross(int signum, siginfo_t *info, void *machine) {
+    uintptr_t registers[SPP_OS_REGISTERS], pc = read_registers(machine, registers);
+    (void)signum, (void)info;
+    spp_unwind_walk w = walk(pc, registers, pcs, cfas);
+    uint32_t at = 0;
+    while (at < w.depth && strcmp(name_at(pcs[at]), "spp_test_bare") != 0) at++;
+    CHECK(w.end == SPP_UNWIND_REACHED && w.guessed && at > 0 && at + 2 < w.depth);
+    CHECK(strcmp(name_at(pcs[at - 1]), "is_called") == 0 && strcmp(name_at(pcs[at + 1]), "calls_bare") == 0);
+    CHECK(cfas[at + 1] == caller_cfa && strcmp(name_at(pcs[at + 2]), "calls_in_signal") == 0);
+    uint32_t beyond = at + 3;
+    while (beyond < w.depth && strcmp(name_at(pcs[beyond]), "run") != 0) beyond++;
+    CHECK(beyond > at + 4 && beyond < w.depth); /* the kernel's frame, and raise, lie between */
+    CHECK(same_from((uintptr_t)spp_test_bare, at + 2, &w));
+    CHECK(same_from((uintptr_t)stub, at + 2, &w));
+    crossed = true;
+}
+
+static __attribute__((noinline)) void is_called(void) {
+    raise(SIGUSR2);
+    sink++;
+}
+
+static __attribute__((noinline)) void calls_bare(void) {
+    volatile char room[200];
+    room[0] = 1;
+    caller_cfa = (uintptr_t)__builtin_dwarf_cfa();
+    spp_test_bare(is_called);
+    sink += (uint64_t)room[0];
+}
+
+/* Handlers that are interrupted themselves: the frame of a signal lies between. */
+static void calls_in_signal(int signum) {
+    (void)signum;
+    handler_fp = (uintptr_t)__builtin_frame_address(0);
+    calls_bare();
+    sink++; /* so that this is no jump */
+}
+
+static void on_signal(int signum) {
+    (void)signum;
+    in_signal = true;
+    spin();
+    in_signal = false;
+}
+
 static void *run(void *unused) {
     pthread_attr_t attr;
     void *low = NULL;
@@ -143,10 +238,16 @@ static void *run(void *unused) {
     pthread_sigmask(SIG_UNBLOCK, &ticks, NULL);
     oracle_n = 0;
     _Unwind_Backtrace(note, NULL); /* it allocates the first time */
-    CHECK(sigaction(SIGPROF, &action, NULL) == 0);
+    CHECK(sigaction(SIGPROF, &action, NULL) == 0 && signal(SIGUSR1, on_signal) != SIG_ERR);
+    action.sa_sigaction = cross;
+    CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
     setitimer(ITIMER_PROF, &every, NULL);
-    for (depth_left = 0; samples < 400; depth_left++) recurse(depth_left % 20);
+    for (depth_left = 0; samples < 400; depth_left++) {
+        recurse(depth_left % 20);
+        for (int i = 0; i < 20; i++) raise(SIGUSR1);
+    }
     setitimer(ITIMER_PROF, &never, NULL);
+    CHECK(signal(SIGUSR1, calls_in_signal) != SIG_ERR && raise(SIGUSR1) == 0 && crossed);
     return NULL;
 }
 
@@ -157,12 +258,65 @@ static void test_agrees_with_libgcc(void) {
     sigaddset(&ticks, SIGPROF);
     pthread_sigmask(SIG_BLOCK, &ticks, NULL);
     CHECK(pthread_create(&thread, NULL, run, NULL) == 0 && pthread_join(thread, NULL) == 0);
-    printf("%d samples: %d agree, libgcc stops early in %d; ends: reached %d, no rule %d, astray %d\n", samples, agreed,
-           short_oracle, ends[SPP_UNWIND_REACHED], ends[SPP_UNWIND_NO_RULE], ends[SPP_UNWIND_ASTRAY]);
-    CHECK(agreed + short_oracle == samples && agreed > samples / 2);
+    printf("%d samples: %d agree (%d in a signal's handler), libgcc stops early in %d; ends: reached %d, no rule %d, astray %d\n",
+           samples, agreed, in_signals, short_oracle, ends[SPP_UNWIND_REACHED], ends[SPP_UNWIND_NO_RULE],
+           ends[SPP_UNWIND_ASTRAY]);
+    CHECK(agreed + short_oracle == samples && agreed > samples / 2 && in_signals > 0);
 }
 
 #endif
+
+/* ---- machine code that tells itself */
+
+typedef struct {
+    uint32_t at, is; /* which instruction, or byte */
+} told;
+
+static void test_code_that_tells_itself(void) {
+#if defined(__x86_64__)
+    /* CPython's trampolines; the last byte of the call is asked for. */
+    static const uint8_t code[] = {0x48, 0x83, 0xec, 8,    0xff, 0xd1, 0x48, 0x83, 0xc4, 8,    0xc3, 0xcc, 0xcc,
+                                   0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc};
+    static const told known[] = {{5, SPP_CODE_MOVED}, {18, SPP_CODE_FRAMED}, {4, SPP_CODE_UNKNOWN}, {6, SPP_CODE_UNKNOWN}};
+    static const uint8_t calls[] = {0xe8, 0, 0, 0, 0, 0xff, 0xd0, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90};
+    CHECK(spp_arch_behind_call((uintptr_t)calls + 5) && spp_arch_behind_call((uintptr_t)calls + 7));
+    CHECK(!spp_arch_behind_call((uintptr_t)calls + 15));
+#else
+    static const uint32_t code[] = {
+        0xa9bf7bf0, 0xd00000f0, 0xf947fe11, 0x913fe210, 0xd61f0220, 0xd503201f, 0xd503201f, 0xd503201f, /* the first of a PLT */
+        0xf00000f0, 0xf9400211, 0x91000210, 0xd61f0220,                                                 /* one that follows */
+        0xd503245f, 0xf00000f0, 0xf9400611, 0x91002210, 0xd503219f, 0xd61f0220,             /* signed, with a landing pad */
+        0xd503201f, 0xd2801168, 0xd4000001,                                                 /* return from a signal */
+        0xd503233f, 0xa9bf7bfd, 0x910003fd, 0xd63f0060, 0xa8c17bfd, 0xd50323bf, 0xd65f03c0, /* CPython's trampoline */
+        0x94000010, 0xd63f0100, 0xd73f0881, 0xd63f08ff, 0xd65f03c0, 0x14000010,             /* bl, blr, blraa, blraaz; ret, b */
+        0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f};
+    static const told known[] = {{0, SPP_CODE_UNKNOWN},  {1, SPP_CODE_MOVED},    {4, SPP_CODE_MOVED},    {8, SPP_CODE_BARE},
+                                 {11, SPP_CODE_BARE},    {12, SPP_CODE_BARE},    {17, SPP_CODE_BARE},    {18, SPP_CODE_UNKNOWN},
+                                 {19, SPP_CODE_SIGNAL},  {20, SPP_CODE_SIGNAL},  {24, SPP_CODE_UNKNOWN}, {25, SPP_CODE_FRAMED},
+                                 {26, SPP_CODE_UNKNOWN}, {28, SPP_CODE_UNKNOWN}, {29, SPP_CODE_UNKNOWN}};
+    for (uint32_t i = 28; i < 34; i++) CHECK_EQUAL(spp_arch_behind_call((uintptr_t)&code[i + 1]), i < 32);
+    CHECK(!spp_arch_behind_call((uintptr_t)&code[29] + 1));
+    CHECK_EQUAL(spp_arch_code_at((uintptr_t)&code[25] - 1), SPP_CODE_FRAMED); /* as a walk asks: within the call */
+#endif
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        CHECK_EQUAL(spp_arch_code_at((uintptr_t)&code[known[i].at]), known[i].is);
+    }
+    CHECK_EQUAL(spp_arch_code_at(8), SPP_CODE_UNKNOWN); /* nothing is there */
+    CHECK_EQUAL(spp_arch_code_at(UINTPTR_MAX), SPP_CODE_UNKNOWN);
+}
+
+/* The highest address that a program may have, in the word of a frame. */
+static void test_words_hold_every_address(void) {
+    const uintptr_t highest = ((uintptr_t)1 << SPP_ADDRESS_BITS) - 8;
+    CHECK_EQUAL(spp_frame_code(spp_frame_make(highest, 5)), highest);
+    CHECK_EQUAL(spp_frame_offset(spp_frame_make(highest, 5)), 10);
+    CHECK_EQUAL(spp_frame_offset(spp_frame_make(highest, SPP_NO_OFFSET)), SPP_OFFSET_NONE);
+    CHECK(!spp_frame_is_native(spp_frame_make(highest, SPP_NATIVE_BITS - 1)));
+    for (uintptr_t pc = highest; pc < highest + 8; pc++) {
+        CHECK(spp_frame_is_native(spp_frame_native(pc)) && spp_frame_is_native(spp_frame_native(pc) | SPP_NATIVE_EVALUATOR));
+        CHECK_EQUAL(spp_frame_pc(spp_frame_native(pc) | SPP_NATIVE_EVALUATOR), pc);
+    }
+}
 
 /* ---- symbols */
 
@@ -258,6 +412,8 @@ int main(void) {
     recurse(3);
     printf("not compared with libgcc here\n");
 #endif
+    test_code_that_tells_itself();
+    test_words_hold_every_address();
     test_names_of_functions();
 #ifdef __GLIBC__
     test_starts_of_functions();

@@ -319,3 +319,25 @@ print(json.dumps(spprof.stats()))
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     seen = {(s.thread_name, f.name) for s in ran.profile.samples() for f in s.frames if f.name in ("of_main", "of_newborn")}
     assert seen == {("MainThread", "of_main"), ("newborn", "of_newborn")}
+
+
+def test_threads_beyond_the_limit_of_timers_are_named_once(run_python, tmp_path):
+    """Timers count as pending signals of the user (getrlimit(2), RLIMIT_SIGPENDING). A thread that gets none is tried again and
+    again, and is in the profile when it has one."""
+    ran = run_python("-c", f"""
+import json, re, resource, threading, time
+import spprof
+used = int(re.search(r"SigQ:\\s+(\\d+)", open("/proc/self/status").read())[1])
+resource.setrlimit(resource.RLIMIT_SIGPENDING, (used + 10, used + 10))
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="timer")
+def spins():
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end: pass
+threads = [threading.Thread(target=spins) for _ in range(40)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+spprof.stop()
+print(json.dumps(spprof.stats()))
+""")  # fmt: skip
+    tids = [thread.tid for thread in ran.profile.threads]
+    assert len(tids) == len(set(tids)) > 1

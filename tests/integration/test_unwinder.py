@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "1000"))
 pytestmark = [
-    pytest.mark.skipif(platform.machine() != "x86_64", reason="native frames are for x86_64 so far"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="its oracle reads x86_64's registers"),
     pytest.mark.skipif("SPPROF_SANITIZED" in os.environ, reason="the sanitizers' own frames are not what is compared"),
     *(
         pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed (tests/wheels.txt)")

@@ -1,13 +1,10 @@
 /* Clocks of Linux. The monotonic clock comes from the vDSO (15 ns); CPU clocks are system calls (0.11 to 0.18 us). */
 #include <time.h>
 
+#include "arch/arch.h"
 #include "base/hints.h"
 #include "os/linux/linux.h"
 #include "os/os.h"
-
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 static uint64_t clock_ns(clockid_t id) {
     struct timespec t;
@@ -19,13 +16,7 @@ SPP_HOT uint64_t spp_os_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 uint64_t spp_os_own_cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 uint64_t spp_os_process_cpu_ns(void) { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 
-uint64_t spp_os_cycles(void) {
-#if defined(__x86_64__)
-    return __rdtsc();
-#else
-    return 0;
-#endif
-}
+uint64_t spp_os_cycles(void) { return spp_arch_cycles(); }
 
 /* The kernel's encoding of "scheduler clock of thread tid" (include/linux/posix-timers_types.h: per-thread bit 2,
  * CPUCLOCK_SCHED 2, the id inverted above them). */

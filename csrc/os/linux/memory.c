@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "os/linux/machine.h"
 #include "os/os.h"
 
 /* rt_sigprocmask with an impossible `how` copies the new mask from user memory, then fails: EFAULT if the memory is not
@@ -15,25 +16,7 @@
  * and touches errno. */
 #define IMPOSSIBLE_HOW (~0L)
 
-#if defined(__x86_64__)
-static long raw_probe(uintptr_t addr) {
-    long result;
-    register long size __asm__("r10") = 8;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "0"((long)SYS_rt_sigprocmask), "D"(IMPOSSIBLE_HOW), "S"(addr), "d"(0L), "r"(size)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-#else
-static long raw_probe(uintptr_t addr) {
-    int saved = errno;
-    long result = syscall(SYS_rt_sigprocmask, IMPOSSIBLE_HOW, addr, 0L, 8L);
-    if (result != 0) result = -errno;
-    errno = saved;
-    return result;
-}
-#endif
+static long raw_probe(uintptr_t addr) { return raw_call(SYS_rt_sigprocmask, IMPOSSIBLE_HOW, addr, 0, 8); }
 
 /* A build that is made to fail (tools/matrix --faults K): every K-th guarded read and probe says that there is nothing. */
 #ifdef SPP_FAULT_EVERY

@@ -17,6 +17,7 @@
 
 #include "base/hints.h"
 #include "os/linux/linux.h"
+#include "os/linux/machine.h"
 #include "os/os.h"
 
 #ifndef sigev_notify_thread_id /* glibc has the field without its name */
@@ -47,65 +48,7 @@ static bool trap_taken; /* its handler is ours since the first run, and stays: s
 int spp_linux_signal(void) { return chosen_signal; }
 bool spp_linux_traps(void) { return traps; }
 
-#if defined(__x86_64__)
-/* Whether pc is on a call of the kernel: one that begins anew when the handler returns, or (rarely) one that was to begin. */
-static inline bool on_call(const ucontext_t *uc) {
-    const uint8_t *pc = (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-    return ((uintptr_t)pc & 4095) < 4095 && pc[0] == 0x0f && pc[1] == 0x05;
-}
-
-/* Whether that call was in the kernel already: `syscall` leaves the address behind it in rcx. */
-static bool began_before(const ucontext_t *uc) { return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP] + 2; }
-
-static void interrupt_call(ucontext_t *uc) {
-    uc->uc_mcontext.gregs[REG_RIP] += 2;
-    uc->uc_mcontext.gregs[REG_RAX] = -EINTR;
-}
-
-static void read_context(const ucontext_t *uc, spp_os_context *to) {
-    to->pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-    to->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
-    /* `syscall` is 0f 05; a restarted call has pc on it, a finished one behind it. The bytes are code that runs, so they
-     * can be read, except that pc - 2 may lie on an execute-only or unmapped page before. */
-    const uint8_t *pc = (const uint8_t *)to->pc;
-    bool behind = (to->pc & 4095) >= 2 && pc[-2] == 0x0f && pc[-1] == 0x05;
-    to->at_syscall = behind || on_call(uc);
-}
-
-void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
-    /* DWARF's order: System V psABI for AMD64, figure 3.36. */
-    static const uint8_t order[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
-                                    REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
-    const ucontext_t *uc = context->machine;
-    for (size_t i = 0; i < sizeof order; i++) to[i] = (uintptr_t)uc->uc_mcontext.gregs[order[i]];
-}
-#elif defined(__aarch64__)
-#define SVC 0xd4000001u
-
-static inline bool on_call(const ucontext_t *uc) { return *(const uint32_t *)(uintptr_t)uc->uc_mcontext.pc == SVC; }
-
-static bool began_before(const ucontext_t *uc) { return uc == NULL; } /* not told */
-
-static void interrupt_call(ucontext_t *uc) {
-    uc->uc_mcontext.pc += 4;
-    uc->uc_mcontext.regs[0] = (unsigned long long)-EINTR;
-}
-
-static void read_context(const ucontext_t *uc, spp_os_context *to) {
-    to->pc = (uintptr_t)uc->uc_mcontext.pc;
-    to->sp = (uintptr_t)uc->uc_mcontext.sp;
-    const uint32_t *pc = (const uint32_t *)to->pc;
-    to->at_syscall = ((to->pc & 4095) >= 4 && pc[-1] == SVC) || on_call(uc);
-}
-
-void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
-    const ucontext_t *uc = context->machine;
-    for (size_t i = 0; i < 31; i++) to[i] = (uintptr_t)uc->uc_mcontext.regs[i];
-    to[31] = (uintptr_t)uc->uc_mcontext.sp;
-}
-#else
-#error "spprof knows the registers of x86_64 and aarch64 only"
-#endif
+void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) { read_registers(context->machine, to); }
 
 /* Whether no handler is set. Any thread, handlers too. */
 static bool is_free(const struct sigaction *action) {
