@@ -14,7 +14,7 @@ from ..errors import CannotWrite
 from ..intervals import LEVEL, Estimate
 from ..model import Profile
 from .export import escape, estimate
-from .text import Paint, duration, percent, place, put, time_kind
+from .text import Paint, duration, percent, place, printable, put, time_kind
 
 FAILED = 3  # exit code of --fail-if
 
@@ -134,7 +134,7 @@ def _of(number: int) -> str:
 
 def _head(comparison: Comparison) -> Iterator[str]:
     for name, side, wholes in zip("AB", comparison.sides, comparison.wholes):
-        files = ", ".join(os.path.basename(profile.path or "?") for profile in side)
+        files = ", ".join(printable(os.path.basename(profile.path or "?")) for profile in side)
         seconds = "; ".join(duration(whole.weight_ns) for whole in wholes)
         ticks = sum(whole.ticks for whole in wholes)
         yield f"{name}: {files} ({_of(len(side))}, {seconds} of {time_kind(side)}, {ticks:,} samples)"
