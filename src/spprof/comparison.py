@@ -15,6 +15,7 @@ from .intervals import LEVEL, Estimate, Whole
 from .model import Profile
 
 MEASURES = ("share", "time")
+MIN_SHARE = 0.005  # of A and B together: below it a change is not looked for, since each comparison makes all others less sure
 
 Runs = Tuple[List[float], List[float]]  # a figure of each run of A, and of each of B
 
@@ -42,7 +43,8 @@ class Row(NamedTuple):
 
 
 class Comparison:
-    """The runs `a` beside the runs `b`, of the threads that match a pattern. `notes`: what a reader has to know.
+    """The runs `a` beside the runs `b`, of the threads that match a pattern. `notes`: what a reader has to know. `min_share`: the
+    share of A and B together from which on functions are compared.
 
     Raises BadOption if they cannot be compared: CPU time beside wall time, no samples, one run beside several."""
 
@@ -53,8 +55,9 @@ class Comparison:
         by: str = "function",
         thread: Optional[str] = None,
         python_only: bool = False,
+        min_share: float = MIN_SHARE,
     ) -> None:
-        self.by, self.thread = by, thread
+        self.by, self.thread, self.min_share = by, thread, min_share
         self.sides = (list(a), list(b))
         self._check()
         native = {bool(profile.header.get("native")) for profile in self._all()}
@@ -121,10 +124,16 @@ class Comparison:
         return Change(intervals.mean(a), intervals.mean(b), difference, not difference.low <= 0 <= difference.high)
 
     def changes(self, kind: str = "own", measure: str = "share") -> List[Tuple[Row, Change]]:
-        """The rows that have any of the figure `kind` ('own' or 'total'), the largest change first."""
-        rows = [row for row in self.rows if any(map(any, getattr(row, kind)))]
+        """The rows whose figure `kind` ('own' or 'total') is large enough to be compared, the largest change first."""
+        rows = [row for row in self.rows if self.compared(getattr(row, kind))]
         found = [(row, self.change(getattr(row, kind), measure, len(rows))) for row in rows]
         return sorted(found, key=lambda each: (-abs(each[1].difference.value), each[0].function))
+
+    def compared(self, runs: Runs) -> bool:
+        """Whether the share is at least `min_share`, on average of A and B (which tells nothing of their difference)."""
+        shares = [[part / whole.weight_ns for part, whole in zip(*side)] for side in zip(runs, self.wholes)]
+        share = sum(sum(side) / len(side) for side in shares) / 2
+        return share > 0 and share >= self.min_share
 
     def change(self, runs: Runs, measure: str = "share", compared: int = 1) -> Change:
         """The change of nanoseconds `runs`, one of `compared` that are looked at together."""

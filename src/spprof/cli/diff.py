@@ -9,11 +9,12 @@ import re
 import sys
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..comparison import MEASURES, Change, Comparison, Row
+from ..comparison import MEASURES, MIN_SHARE, Change, Comparison, Row, Runs
 from ..errors import CannotWrite
 from ..intervals import LEVEL, Estimate
 from ..model import Profile
 from .export import escape, estimate
+from .report import percentage
 from .text import Paint, duration, percent, place, printable, put, time_kind
 
 FAILED = 3  # exit code of --fail-if
@@ -60,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="a function's own time (default), or with calls")
     parser.add_argument("--compare", choices=MEASURES, default="share",
                         help="shares of all time (default), or seconds a run: for the same work, done several times")  # fmt: skip
+    parser.add_argument("--min-share", type=percentage, default=100 * MIN_SHARE, metavar="PERCENT",
+                        help="leave out what is less of A and B together; the fewer are compared, the surer (default 0.5)")  # fmt: skip
     parser.add_argument("--limit", type=int, metavar="N", help="rows to print (default 15; json: all)")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--python-only", action="store_true", help="native functions' time to the Python functions that called them")
@@ -73,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Compares; 3 if a rule of --fail-if failed."""
     a, b = ([_load(file) for file in side] for side in _sides(options))
-    comparison = Comparison(a, b, options.by, options.thread, options.python_only)
+    comparison = Comparison(a, b, options.by, options.thread, options.python_only, options.min_share / 100)
     failed = [f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)]
     if options.output:
         _write(options.output, comparison)
@@ -169,6 +172,9 @@ def _foot(comparison: Comparison, options: argparse.Namespace, found: Sequence[T
     hidden = sum(change.significant is True for _, change in found[shown:])
     if len(found) > shown:
         yield f"... {len(found) - shown} more (--limit)" + (f", {hidden} of them marked" if hidden else "")
+    left = sum(any(map(any, getattr(row, _kind(options)))) for row in comparison.rows) - len(found)
+    if left:
+        yield f"{left} of less than {options.min_share:g} % of the time in A and B together are left out (--min-share)."
     how = "from how much runs vary" if comparison.repeated else "of sampling alone; how much runs vary takes several: A1 A2 A3 -- B1 B2 B3"
     if options.compare == "time" and not comparison.repeated:
         yield f"No change of time is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
@@ -220,7 +226,7 @@ def _json(comparison: Comparison, options: argparse.Namespace, failed: List[str]
     from .. import __version__
 
     found = comparison.changes(_kind(options), options.compare)
-    compared = {kind: sum(any(map(any, getattr(row, kind))) for row in comparison.rows) for kind in ("own", "total")}
+    compared = {kind: sum(comparison.compared(getattr(row, kind)) for row in comparison.rows) for kind in ("own", "total")}
     document: Dict[str, Any] = {
         "spprof": __version__,
         "kind": "diff",
@@ -230,6 +236,7 @@ def _json(comparison: Comparison, options: argparse.Namespace, failed: List[str]
         "compare": options.compare,
         "thread": comparison.thread,
         "only": comparison.only,
+        "min_share": comparison.min_share,
         "level": LEVEL,
         "compared": len(found),
         "notes": comparison.notes,
@@ -256,7 +263,7 @@ def _json(comparison: Comparison, options: argparse.Namespace, failed: List[str]
                 "native": row.function.native,
                 **{
                     name: {
-                        measure: _change(comparison.change(getattr(row, kind), measure, compared[kind]), unit)
+                        measure: _change(_judged(comparison, getattr(row, kind), measure, compared[kind]), unit)
                         for measure, unit in (("share", "share"), ("time", "seconds"))
                     }
                     for name, kind in (("self", "own"), ("total", "total"))
@@ -266,6 +273,11 @@ def _json(comparison: Comparison, options: argparse.Namespace, failed: List[str]
         ],
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def _judged(comparison: Comparison, runs: Runs, measure: str, compared: int) -> Change:
+    change = comparison.change(runs, measure, compared)
+    return change if comparison.compared(runs) else change._replace(significant=None)
 
 
 def _change(change: Change, unit: str) -> Dict[str, Any]:

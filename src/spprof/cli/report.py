@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="a table (default), the tree of calls, or the table for GitHub or for programs")  # fmt: skip
     parser.add_argument("--by", choices=BY, default="function", help="what a row is (default function)")
     parser.add_argument("--limit", type=int, metavar="N", help="rows to print (default 15; json: all; tree: see --min-share)")
-    parser.add_argument("--min-share", type=_percentage, default=1.0, metavar="PERCENT",
+    parser.add_argument("--min-share", type=percentage, default=1.0, metavar="PERCENT",
                         help="calls of less of all time are left out of the tree (default 1)")  # fmt: skip
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the rows (default self)")
@@ -48,11 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="native time by the Python line that called it")  # fmt: skip
 
 
-def _percentage(text: str) -> float:
-    percentage = float(text)
-    if not 0 <= percentage <= 100:
+def percentage(text: str) -> float:
+    """An option that is a percentage."""
+    value = float(text)
+    if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text} is no percentage: 0 to 100")
-    return percentage
+    return value
 
 
 def main(options: argparse.Namespace) -> int:

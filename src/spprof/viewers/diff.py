@@ -75,12 +75,12 @@ def _calls(comparison: Comparison) -> List[List[Any]]:
         shares = [weight / whole.weight_ns for weight, whole in zip(node.weights, wholes)]
         return max(sum(shares[:first]) / first, sum(shares[first:]) / (len(shares) - first)) >= _LEAST
 
-    calls = list(root.walk(wide))
+    calls = [(depth, node, ([*map(float, node.weights[:first])], [*map(float, node.weights[first:])])) for depth, node in root.walk(wide)]
+    compared = sum(comparison.compared(runs) for _, _, runs in calls)
     result = []
-    for depth, node in calls:
-        weights = [float(weight) for weight in node.weights]
-        change = comparison.change((weights[:first], weights[first:]), "share", len(calls))
-        result.append([depth, _name(comparison, node.name), _change(change)])
+    for depth, node, runs in calls:
+        change = _change(comparison.change(runs, "share", compared))
+        result.append([depth, _name(comparison, node.name), [*change[:3], change[3] and comparison.compared(runs)]])
     return result
 
 
