@@ -38,12 +38,12 @@ def _flat(shown: Table, limit: int) -> Iterator[str]:
     yield shown.heading()
     yield ""
     alone = shown.by == "thread"
-    yield "      time                   thread" if alone else f"      self                   total                 {shown.by}"
+    yield "      time               thread" if alone else f"      self                   total               {shown.by}"
     for row in shown.rows[:limit]:
         figures = [row.total_weight_ns] if alone else [row.self_weight_ns, row.total_weight_ns]
         yield f"{' '.join(f'{duration(ns):>10} {percent(shown.whole.share(ns))}' for ns in figures)}  {row.text}"
     if len(shown.rows) > limit:
-        yield f"{'':{24 if alone else 48}}... {len(shown.rows) - limit} more (--limit)"
+        yield f"{'':{25 if alone else 49}}... {len(shown.rows) - limit} more (--limit)"
 
 
 def _calls(profiles: Sequence[Profile], limit: int, thread: Optional[str]) -> List[str]:
@@ -54,11 +54,11 @@ def _calls(profiles: Sequence[Profile], limit: int, thread: Optional[str]) -> Li
             sums[call[:5]] = sums.get(call[:5], 0) + call.weight_ns
     whole = intervals.together(profile.whole(thread) for profile in profiles)
     lines = [f"{heading(profiles, thread, whole, sum(sums.values()))} By calling Python line:", ""]
-    lines.append("    native                  Python line > native function")
+    lines.append("    native               Python line > native function")
     order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     for (qualname, file, line, native, library), ns in order[:limit]:
         called = printable(native_name(native, library))
         lines.append(f"{duration(ns):>10} {percent(whole.share(ns))}  {place(qualname, file, line)} > {called}")
     if len(order) > limit:
-        lines.append(f"{'':24}... {len(order) - limit} more (--limit)")
+        lines.append(f"{'':25}... {len(order) - limit} more (--limit)")
     return lines

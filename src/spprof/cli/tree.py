@@ -11,7 +11,7 @@ from .account import account, warnings
 from .tables import check, heading
 from .text import Paint, duration, fit, heat, percent, place, width_of
 
-_FIGURES = 24  # columns before the names
+_FIGURES = 25  # columns before the names
 
 
 def tree(
