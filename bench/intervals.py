@@ -11,7 +11,11 @@ TARGET = child.TARGETS / "coverage.py"
 
 def within(held: int, of: int, level: float = 0.95) -> bool:
     """Whether so few can be chance where `level` is true: the lower tail of the binomial is at least 0.001."""
-    tail = sum(math.comb(of, k) * level**k * (1 - level) ** (of - k) for k in range(held + 1))
+    ways = math.lgamma(of + 1)
+    tail = 0.0
+    for k in range(held + 1):
+        choose = ways - math.lgamma(k + 1) - math.lgamma(of - k + 1)
+        tail += math.exp(choose + k * math.log(level) + (of - k) * math.log(1 - level))
     return tail >= 0.001
 
 

@@ -60,7 +60,7 @@ class Aligner:
         """Frame id -> its function."""
         move = _moved(self._own, _programs(profile))
         if move:
-            note = f"no file has the same path in all: {move[0] or '/'} is taken for {move[1] or '/'}"
+            note = f"no file of the program has the same path in all: {move[0] or '/'} is taken for {move[1] or '/'}"
             if note not in self.notes:
                 self.notes.append(note)
         return _Namer(self, profile, move)
@@ -69,6 +69,7 @@ class Aligner:
 class _Namer:
     def __init__(self, aligner: Aligner, profile: Profile, move: Optional[Tuple[str, str]]) -> None:
         self.aligner, self.profile, self.move = aligner, profile, move
+        self.own: Dict[Function, Tuple[str, int]] = {}
 
     def __call__(self, id: int) -> Function:
         frame, first = self.profile.frame(id), self.profile.first_line(id)
@@ -84,9 +85,12 @@ class _Namer:
         name = frame.qualname if self.aligner._qualified or frame.native else frame.name
         function = Function(name, file, line, frame.native)
         place = (frame.file, line or (0 if frame.native else first))
-        known = self.aligner.shown.get(function)
-        if known is None or (known[0] == place[0] and place[1] < known[1]):
-            self.aligner.shown[function] = place
+        # Of the first profile that has it; there the first, for several functions may have one name.
+        known = self.own.get(function)
+        if known is None and function in self.aligner.shown:
+            return function
+        if known is None or place < known:
+            self.own[function] = self.aligner.shown[function] = place
         return function
 
 
