@@ -31,7 +31,11 @@ def _simulated(options: Options) -> List[Row]:
         rows.append(_row(goal, held, of, f", {100 * width:.1f} points wide", None))
     for name, told in found["diffs"].items():
         same = "points" not in name
-        goal = f"simulated, equal programs, {name}: at least 95 % of diffs mark nothing" if same else f"simulated, {name} of 4.5: found"
+        goal = (
+            f"simulated, equal programs, {name}: at least 95 % of diffs mark nothing"
+            if same
+            else f"simulated, {name} of 4.5: found"
+        )
         held = found["of"] - told["counted"] if same else told["counted"]
         alone = found["of"] - told["alone"] if same else told["alone"]
         rows.append(_row(goal, held, found["of"], f"; {alone / found['of']:.3f} if each function is judged alone", None, same))
@@ -42,6 +46,7 @@ def _real(options: Options, mode: str) -> List[Row]:
     found: Dict[str, Any] = child.ask([options.python.path, TARGET, "real", "24" if options.quick else "240", mode])
     held, of = found["held"], found["of"]
     about = f", {100 * found['width']:.1f} points wide, {found['samples']:.0f} effective samples"
+    nothing = {what: of[what] - held[what] for what in ("pairs", "triples")}
     spread = max(found["spread"].values())
     return [
         _row(f"real runs, {mode} at 1 kHz: hold the share by the run's own clocks", held["own"], of["own"], about, found),
@@ -50,8 +55,8 @@ def _real(options: Options, mode: str) -> List[Row]:
             held["program"], of["program"], "", None, False,
         ),
         _row(f"real runs, {mode}, 3 at a time: hold the mean of all runs", held["three"], of["three"], ""),
-        _row(f"real runs, {mode}: diffs of one run and the next mark nothing", of["pairs"] - held["pairs"], of["pairs"], "", None, False),
-        _row(f"real runs, {mode}: diffs of 3 and the next 3 mark nothing", of["triples"] - held["triples"], of["triples"], ""),
+        _row(f"real runs, {mode}: diffs of one run and the next mark nothing", nothing["pairs"], of["pairs"], "", None, False),
+        _row(f"real runs, {mode}: diffs of 3 and the next 3 mark nothing", nothing["triples"], of["triples"], ""),
     ]  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Samples taken of simulated programs as spprof takes them, and whether the intervals of spprof hold what is known to be true.
 
-A program is a list of (state, ns) on the thread's clock. A tick's sample has the state of that instant and weighs the time since the
-sample before, so lost ticks fall to the next one; periods are drawn within 20 % of the interval for a group of ticks at a time."""
+A program is a list of (state, ns) on the thread's clock. A tick's sample has the state of that instant and weighs the time since
+the sample before, so lost ticks fall to the next one; periods are drawn within 20 % of the interval for a group of ticks at a
+time."""
 
 import random
 from collections import Counter
@@ -102,9 +103,12 @@ def scenarios(seed, runs, whole_ns=1000 * MS):
         "calls whose ticks are merged": (lambda: taken(turns(rng, whole_ns, waits), merged=("wait",)), False),
         "long phases": (lambda: taken(phases(rng, 10 * whole_ns)), False),
         "in step: a loop of 2 ms at 1 kHz": (lambda: taken(loop(rng, whole_ns)), False),
-        "waits (wall), a tick an observation": (lambda: taken(turns(rng, whole_ns, waits, MS, 100 * MS), standing=("wait",)), False),
-        "waits (wall), a wait an observation": (lambda: taken(turns(rng, whole_ns, waits, MS, 100 * MS), standing=("wait",)), True),
+        "waits (wall), a tick an observation": (lambda: taken(standing(), standing=("wait",)), False),
+        "waits (wall), a wait an observation": (lambda: taken(standing(), standing=("wait",)), True),
     }
+
+    def standing():
+        return turns(rng, whole_ns, waits, MS, 100 * MS)
 
     def taken(program, **how):
         return truth_of(program), sampled(rng, program, **how)
@@ -122,7 +126,8 @@ def scenarios(seed, runs, whole_ns=1000 * MS):
 def equal_programs(seed, diffs, functions=1000, samples=5000, runs=1, changed=0.0):
     """Two programs that are the same, `functions` of them with shares as 1/rank, `runs` a side: in how many comparisons any
     function is told to differ, with all comparisons counted and (as it must not be done) each alone. With several runs, each
-    run's shares differ from the program's by 10 %. With `changed` the third function has that share more in B, and only it counts."""
+    run's shares differ from the program's by 10 %. With `changed` the third function has that share more in B, and only it
+    counts."""
     rng = random.Random(seed)
     shares = [1 / rank for rank in range(1, functions + 1)]
     shares = [share / sum(shares) for share in shares]

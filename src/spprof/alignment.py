@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from itertools import takewhile
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from .model import NO_FRAMES, TRUNCATION, Profile
@@ -106,7 +107,7 @@ def _programs(profile: Profile) -> Set[str]:
 
 
 def _moved(reference: Set[str], own: Set[str]) -> Optional[Tuple[str, str]]:
-    """(folder, folder of the reference) such that the most files below both agree; None if nothing was moved or nothing agrees."""
+    """(folder, folder of the reference) such that the most files below both agree; None if nothing was moved or agrees."""
     if reference & own:
         return None
     names: Dict[str, List[str]] = {}
@@ -115,7 +116,8 @@ def _moved(reference: Set[str], own: Set[str]) -> Optional[Tuple[str, str]]:
     votes: Counter[Tuple[str, str]] = Counter()
     for file in own:
         for other in names.get(file.rpartition("/")[2], ()):
-            tail = os.path.commonprefix([file.split("/")[::-1], other.split("/")[::-1]])
+            both = zip(reversed(file.split("/")), reversed(other.split("/")))
+            tail = [one for one, _ in takewhile(lambda names: names[0] == names[1], both)]
             if len(tail) == 1 and tail[0] in _EVERYWHERE:
                 continue
             length = len("/".join(tail)) + 1

@@ -6,7 +6,7 @@ A side is one run or several. What may be believed of a change is said in interv
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import intervals
 from .alignment import Aligner, Function
@@ -118,8 +118,8 @@ class Comparison:
         """Seconds of a run; of B less `factor` times A. One run's clock has no error."""
         a, b = ([factor * one.weight_ns / 1e9 for one in self.wholes[0]], [one.weight_ns / 1e9 for one in self.wholes[1]])
         if not self.repeated:
-            exact = [Estimate(value, value, value) for value in (a[0], b[0], b[0] - a[0])]
-            return Change(*exact, significant=None)
+            before, after, between = (Estimate(value, value, value) for value in (a[0], b[0], b[0] - a[0]))
+            return Change(before, after, between, None)
         difference = intervals.welch(a, b)
         return Change(intervals.mean(a), intervals.mean(b), difference, not difference.low <= 0 <= difference.high)
 
@@ -158,9 +158,9 @@ class Comparison:
         return means[0], means[1], intervals.welch(values[0], values[1], level, (least[0], least[1]))
 
     def grown(self, pattern: Optional[str], percent: float) -> List[str]:
-        """What surely grew by more than `percent`, in words: the time of a run, or (with a shell pattern) that of each function of
-        such a name with what it calls. Surely: the interval of B - A x (1 + percent / 100) lies above 0. Of one run each only the
-        error of sampling is known, and how much runs vary is not.
+        """What surely grew by more than `percent`, in words: the time of a run, or (with a shell pattern) that of each function
+        of such a name with what it calls. Surely: the interval of B - A x (1 + percent / 100) lies above 0. Of one run each only
+        the error of sampling is known, and how much runs vary is not.
 
         Raises BadOption if no function has such a name."""
         factor = 1 + percent / 100
@@ -186,14 +186,14 @@ def _growth(scaled: Estimate, after: Estimate, factor: float) -> str:
 
 
 def _notes(sides: Sequence[Sequence[Profile]]) -> List[str]:
+    differences: List[Tuple[str, str, Callable[[Profile], str]]] = [
+        ("Python", "the interpreter is part of the change", lambda p: str(p.header.get("python", "?")).rpartition(".")[0]),
+        ("rates", "shares are of time, so they compare", lambda p: f"{1e9 / p.interval_ns:,.0f} Hz" if p.interval_ns else "?"),
+        ("clocks", "they differ in what they see of the kernel's time", lambda p: p.clock or "?"),
+    ]
     notes = []
-    for what, of in (
-        ("Python", lambda p: str(p.header.get("python", "?")).rpartition(".")[0]),
-        ("rates", lambda p: f"{1e9 / p.interval_ns:,.0f} Hz" if p.interval_ns else "?"),
-        ("clocks", lambda p: p.clock or "?"),
-    ):
+    for what, meaning, of in differences:
         told = [", ".join(sorted({of(profile) for profile in side})) for side in sides]
         if told[0] != told[1]:
-            meant = {"rates": "; shares are of time, so they compare", "clocks": "; they differ in what they see of the kernel's time"}
-            notes.append(f"different {what}: A {told[0]}, B {told[1]}{meant.get(what, '; the interpreter is part of the change')}")
+            notes.append(f"different {what}: A {told[0]}, B {told[1]}; {meaning}")
     return notes

@@ -7,8 +7,8 @@ every call and return) in 95 % of runs. docs/intervals.md says what was measured
   and 1 too. Samples have weights, so their number is the effective one, (sum w)^2 / (sum w^2) (Kish 1965, Survey Sampling).
 - The difference of two runs: from the two intervals (Newcombe 1998, Statistics in Medicine 17, 873-890, method 10).
 - Several runs a side: from the variation between runs alone, which holds more than sampling (Welch 1947, Biometrika 34, 28-35).
-- Many functions at once: `level` is to be `at_once(0.95, number)` (Bonferroni), so that in 95 of 100 comparisons of equal programs
-  not one of all of them is told to differ.
+- Many functions at once: `level` is to be `at_once(0.95, number)` (Bonferroni), so that in 95 of 100 comparisons of equal
+  programs not one of all of them is told to differ.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def t_of(level: float, freedom: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _t_of(level: float, freedom: float) -> float:
-    # With t = sqrt(freedom) / tan(angle), the probability of a larger |t| is the integral of sin^(freedom - 1) from 0 to the angle,
-    # as a part of that to pi / 2 (Abramowitz and Stegun 1964, 26.7.1 and 6.2.1).
+    # With t = sqrt(freedom) / tan(angle), the probability of a larger |t| is the integral of sin^(freedom - 1) from 0 to the
+    # angle, as a part of that to pi / 2 (Abramowitz and Stegun 1964, 26.7.1 and 6.2.1).
     whole = sqrt(pi) / 2 * exp(lgamma(freedom / 2) - lgamma((freedom + 1) / 2))
     low, high = 0.0, pi / 2
     for _ in range(50):
@@ -152,5 +152,5 @@ def _t_of(level: float, freedom: float) -> float:
 def _integral(end: float, power: float, steps: int = 100) -> float:
     """Of sin^power from 0, by Simpson's rule."""
     step = end / (2 * steps)
-    heights = [sin(i * step) ** power for i in range(2 * steps + 1)]
+    heights: list[float] = [sin(i * step) ** power for i in range(2 * steps + 1)]
     return step / 3 * (heights[0] + 4 * sum(heights[1::2]) + 2 * sum(heights[2:-1:2]) + heights[-1])

@@ -64,8 +64,8 @@ class Sample(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """Something that happened in a thread, beside the samples. `name` is `gc` for a run of the garbage collector, whose `data` are
-    `generation`, `collected` and `uncollectable`. `time_ns` (its beginning) is on the clock of the samples."""
+    """Something that happened in a thread, beside the samples. `name` is `gc` for a run of the garbage collector, whose `data`
+    are `generation`, `collected` and `uncollectable`. `time_ns` (its beginning) is on the clock of the samples."""
 
     name: str
     thread: int
@@ -313,15 +313,15 @@ class Profile:
             raise BadOption(f"only={only!r}: functions can be listed with only='python', only='native' or all")
         columns = self._columns()
 
-        def key_of(frame: int) -> Tuple[str, str, str, int]:
+        def key_of(frame: int) -> Tuple[Any, ...]:
             code = columns["frame_code"][frame]
             line = columns["frame_line"][frame] if by == "line" else columns["code_line"][code]
-            key = (*self._code_text(code), 0 if columns["code_kind"][code] else line)
+            key: Tuple[Any, ...] = (*self._code_text(code), 0 if columns["code_kind"][code] else line)
             if by == "line" and frame in columns["sources"]:
                 key = (*key[:2], *columns["sources"][frame])
             return key
 
-        rows = [FunctionRow(*key, *figures) for key, figures in self.figures(key_of, thread, only).items()]
+        rows = [FunctionRow._make((*key, *figures)) for key, figures in self.figures(key_of, thread, only).items()]
         return sorted(rows, key=lambda row: (-row.self_weight_ns, -row.total_weight_ns, row.file, row.line, row.qualname))
 
     def figures(
@@ -374,8 +374,8 @@ class Profile:
         return known
 
     def interval(self, part_ns: int, thread: Optional[str] = None) -> Tuple[float, float]:
-        """How sure a share is: the 95 % interval (low, high), between 0 and 1, of the share that `part_ns` of the profile's weight
-        is, or of the weight of the threads that match a pattern (docs/intervals.md). (0, 1) of a profile without samples.
+        """How sure a share is: the 95 % interval (low, high), between 0 and 1, of the share that `part_ns` is of the profile's
+        weight, or of the weight of the threads that match a pattern (docs/intervals.md). (0, 1) of a profile without samples.
 
             row = profile.functions()[0]
             low, high = profile.interval(row.self_weight_ns)"""

@@ -56,14 +56,14 @@ def test_figures_by_hand():
     """600 of 1000 ms beside 300 of 1500 ms, intervals by Wilson's and Newcombe's formulas; main is all of both."""
     comparison = Comparison([simple(600, 400)], [simple(300, 1200)])
     a, b, difference, significant = changes(comparison)["parse"]
-    assert a == pytest.approx((0.6, 0.569309, 0.629925), abs=1e-6) and b == pytest.approx((0.2, 0.180514, 0.221017), abs=1e-6)
-    low = -0.4 - ((0.2 - 0.180514) ** 2 + (0.629925 - 0.6) ** 2) ** 0.5
-    high = -0.4 + ((0.221017 - 0.2) ** 2 + (0.6 - 0.569309) ** 2) ** 0.5
+    assert a == pytest.approx((0.6, 0.569309, 0.629925), abs=1e-6) and b == pytest.approx((0.2, 0.180535, 0.220997), abs=1e-6)
+    low = -0.4 - ((0.2 - 0.180535) ** 2 + (0.629925 - 0.6) ** 2) ** 0.5
+    high = -0.4 + ((0.220997 - 0.2) ** 2 + (0.6 - 0.569309) ** 2) ** 0.5
     assert difference == pytest.approx((-0.4, low, high), abs=1e-6) and significant
     assert changes(comparison)["load"].difference.value == pytest.approx(0.4)
     assert not changes(comparison, "total")["main"].significant
     seconds = changes(comparison, measure="time")["parse"]
-    assert (seconds.a.value, seconds.b.value, seconds.significant) == (0.6, 0.3, None)
+    assert (seconds.a.value, seconds.b.value) == pytest.approx((0.6, 0.3)) and seconds.significant is None
     total = comparison.total()
     assert (total.a.value, total.b.value, total.difference.value, total.significant) == (1.0, 1.5, 0.5, None)
 
@@ -76,6 +76,7 @@ def test_a_change_within_chance_is_not_marked():
 
 def test_the_more_are_compared_the_more_is_asked():
     """One function grows from 100 to 145 of 2000: more than chance alone, not so among 80 that could have grown by chance."""
+
     def many(grown, others):
         stacks = [([function(f"f{n}")], (2000 - grown) // others) for n in range(others)]
         return profile([*stacks, ([function("grown")], grown)])
@@ -102,7 +103,9 @@ def test_repeated_runs_by_hand():
     assert not changes(Comparison(a, b))["parse"].significant
     assert changes(Comparison(a[:1], b[:1]))["parse"].significant
     total = Comparison([simple(n, n) for n in (100, 101, 102)], [simple(n, n) for n in (110, 111, 112)]).total()
-    assert total.difference == pytest.approx((0.02, 0.02 - 2.776445 * 0.002 * (2 / 3) ** 0.5, 0.02 + 2.776445 * 0.002 * (2 / 3) ** 0.5))
+    assert total.difference == pytest.approx(
+        (0.02, 0.02 - 2.776445 * 0.002 * (2 / 3) ** 0.5, 0.02 + 2.776445 * 0.002 * (2 / 3) ** 0.5)
+    )
     assert total.significant
 
 
@@ -118,10 +121,12 @@ def test_functions_are_aligned_though_their_lines_moved():
 
 def test_files_that_are_elsewhere():
     """Another checkout, another Python: packages and the standard library by their own paths, the program by its folder."""
+
     def taken(app, lib, so):
         return profile(
             [([function("main", f"{app}/main.py"), function("f", f"{app}/sub/{name}.py")], 100) for name in ("a", "b", app[-1])]
-            + [([function("loads", f"{lib}/json/__init__.py")], 100), ([function("get", f"{lib}/site-packages/requests/api.py")], 100)]
+            + [([function("loads", f"{lib}/json/__init__.py")], 100)]
+            + [([function("get", f"{lib}/site-packages/requests/api.py")], 100)]
             + [([native("deflate", so)], 100)],
             native="yes",
         )  # fmt: skip
@@ -139,7 +144,8 @@ def test_files_that_are_elsewhere():
     assert rows["main", "/builds/two/main.py"] == ([300e6], [300e6]) and len(rows) == 8
     # The same checkout: files of like names in different folders are different.
     same = Comparison(
-        [profile([([function("f", "/app/a/util.py")], 9), ([MAIN], 1)])], [profile([([function("f", "/app/b/util.py")], 9), ([MAIN], 1)])]
+        [profile([([function("f", "/app/a/util.py")], 9), ([MAIN], 1)])],
+        [profile([([function("f", "/app/b/util.py")], 9), ([MAIN], 1)])],
     )
     assert len(same.rows) == 3 and same.notes == []
 
@@ -212,20 +218,23 @@ def test_tables(files, capsys):
     told = capsys.readouterr()
     lines = told.out.splitlines()
     assert lines[0] == "A: a1.spprof, a2.spprof, a3.spprof (3 runs, 2.10 s; 2.12 s; 2.08 s of CPU time, 6,300 samples)"
-    assert re.fullmatch(r"Time of a run: 2\.10 s ±\S+ ms -> 2\.30 s ±\S+ ms, \+9\.5% \(\+\d\.\d% \.\. \+1\d\.\d%\): surely changed\.", lines[2])
-    assert re.search(r"^ 47\.6% ±\d\.\d +52\.2% ±\d\.\d +\+4\.6 ±\d\.\d +\* +1\.00 s +1\.20 s  parse \(/app/x\.py:10\)$", told.out, re.M)
+    change = r"2\.10 s ±\S+ ms -> 2\.30 s ±\S+ ms, \+9\.5% \(\+\d\.\d% \.\. \+1\d\.\d%\)"
+    assert re.fullmatch(rf"Time of a run: {change}: surely changed\.", lines[2])
+    row = r"^ 47\.6% ±\d\.\d +52\.2% ±\d\.\d +\+4\.6 ±\d\.\d +\* +1\.00 s +1\.20 s  parse \(/app/x\.py:10\)$"
+    assert re.search(row, told.out, re.M)
     assert re.search(r"^ +\d\.\d% ±.* <b>\|`\\n\\ud800éxx", told.out, re.M) and told.err == ""
     assert "all 4 compared counted" in lines[-1] and "from how much runs vary" in lines[-1]
     assert main(["diff", files[0], files[3], "--limit", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "Time of a run: 2.10 s -> 2.30 s, +9.5%. How much runs vary is not known of one run each."
-    assert lines[-2].startswith("... 2 more (--limit), 1 of them marked") or lines[-2].startswith("... 2 more (--limit)")
+    assert lines[-2] == "... 2 more (--limit), 1 of them marked"
     assert main(["diff", "--compare", "time", files[0], files[3]]) == 0
     text = capsys.readouterr().out
     assert "+0.20 s" in text and "No change of time is marked" in text and " * " not in text
     assert main(["diff", "--markdown", "--sort", "total", *files[:3], "--", *files[3:]]) == 0
     text = capsys.readouterr().out
-    assert re.search(r"^\| 47\.6% ±\d\.\d \| 52\.2% ±\d\.\d \| \*\*\+4\.6 ±\d\.\d\*\* \\\* \| 1\.00 s \| 1\.20 s \| parse ", text, re.M)
+    row = r"^\| 47\.6% ±\d\.\d \| 52\.2% ±\d\.\d \| \*\*\+4\.6 ±\d\.\d\*\* \\\* \| 1\.00 s \| 1\.20 s \| parse "
+    assert re.search(row, text, re.M)
     assert r"\<b\>\|\`\\n" in text
 
 
@@ -272,10 +281,8 @@ def test_fail_if(tmp_path, monkeypatch, capsys, rules, code, words):
     assert main(["diff", *options, "a0", "a1", "a2", "--", "b0", "b1", "b2"]) == code
     told = capsys.readouterr().err
     assert words in told and (code != 0 or told == "")
-    # Faster is never a failure.
-    assert main(["diff", *[word for word in options if "prase" not in word][: 2 * (code != 2)], "b0", "b1", "b2", "--", "a0", "a1", "a2"]) == (
-        0
-    )
+    if code == 3:  # faster is never a failure
+        assert main(["diff", *options, "b0", "b1", "b2", "--", "a0", "a1", "a2"]) == 0
 
 
 def test_growth_must_be_sure(tmp_path, monkeypatch, capsys):

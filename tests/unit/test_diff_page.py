@@ -22,7 +22,7 @@ if not there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
     pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
 pytestmark = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
 
-EVIL = '</script><script>alert(1)</script><img src=x onerror=alert(2)>"\'&\n\u2028\ud800é{{data}}'
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\n\u2028\ud800é{{data}}"
 
 
 def profile(shares):

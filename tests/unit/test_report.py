@@ -161,7 +161,8 @@ def test_json_is_as_described(report, path):
 def test_markdown(report):
     lines = report("--format", "markdown", "--limit", "3").splitlines()
     at = lines.index("| self | share | total | share | function |")
-    assert re.fullmatch(r"\| 3\.50 ms \| 72\.7% ±\d+\.\d \| 4\.51 ms \| 93\.7% ±\d+\.\d \| b \(/app/%\\\\n\.py:20\) \|", lines[at + 2])
+    row = r"\| 3\.50 ms \| 72\.7% ±\d+\.\d \| 4\.51 ms \| 93\.7% ±\d+\.\d \| b \(/app/%\\\\n\.py:20\) \|"
+    assert re.fullmatch(row, lines[at + 2])
     assert lines[at + 4].endswith(r"| \<module\> (/app/x;y.py:1) |")
     assert lines[at + 6] == "2 more (`--limit`)"
 

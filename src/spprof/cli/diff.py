@@ -28,8 +28,8 @@ examples:
   spprof diff --fail-if '+5%' A1 A2 A3 -- B1 B2 B3             for CI: exit code 3 if it got slower by more than 5 %
   spprof diff --fail-if 'Parser.*:+10%' --json A B
 
-Functions are aligned by name and file, not by line. A change is marked (*) only where it is more than chance, all functions that are
-compared counted (docs/diff.md). One run a side tells the error of sampling; only repeated runs tell how much runs vary.
+Functions are aligned by name and file, not by line. A change is marked (*) only where it is more than chance, all functions that
+are compared counted (docs/diff.md). One run a side tells the error of sampling; only repeated runs tell how much runs vary.
 
 --fail-if RULE (may be given again) is one of
   +N%        the time of a run grew by more than N percent
@@ -58,15 +58,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `diff`."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="A B, or A1 A2 ... -- B1 B2 ...")
     parser.add_argument("--by", choices=("function", "line"), default="function", help="what is compared (default function)")
-    parser.add_argument("--sort", choices=("self", "total"), default="self", help="a function's own time (default), or with calls")
+    parser.add_argument(
+        "--sort", choices=("self", "total"), default="self", help="a function's own time (default), or with calls"
+    )
     parser.add_argument("--compare", choices=MEASURES, default="share",
                         help="shares of all time (default), or seconds a run: for the same work, done several times")  # fmt: skip
     parser.add_argument("--min-share", type=percentage, default=100 * MIN_SHARE, metavar="PERCENT",
-                        help="leave out what is less of A and B together; the fewer are compared, the surer (default 0.5)")  # fmt: skip
+                        help="leave out what is less of A and B together: the fewer are compared, the surer (0.5)")  # fmt: skip
     parser.add_argument("--limit", type=int, metavar="N", help="rows to print (default 15; json: all)")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
-    parser.add_argument("--python-only", action="store_true", help="native functions' time to the Python functions that called them")
-    parser.add_argument("--fail-if", metavar="RULE", type=_rule, action="append", default=[], help="'+5%%' or 'NAME:+5%%': see below")
+    parser.add_argument(
+        "--python-only", action="store_true", help="native functions' time to the Python functions that called them"
+    )
+    parser.add_argument(
+        "--fail-if", metavar="RULE", type=_rule, action="append", default=[], help="'+5%%' or 'NAME:+5%%': see below"
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--json", action="store_true", help="print one JSON object (docs/diff.schema.json)")
     kind.add_argument("--markdown", action="store_true", help="print a table for GitHub")
@@ -77,7 +83,9 @@ def main(options: argparse.Namespace) -> int:
     """Compares; 3 if a rule of --fail-if failed."""
     a, b = ([_load(file) for file in side] for side in _sides(options))
     comparison = Comparison(a, b, options.by, options.thread, options.python_only, options.min_share / 100)
-    failed = [f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)]
+    failed = [
+        f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)
+    ]
     if options.output:
         _write(options.output, comparison)
     if options.json:
@@ -175,7 +183,11 @@ def _foot(comparison: Comparison, options: argparse.Namespace, found: Sequence[T
     left = sum(any(map(any, getattr(row, _kind(options)))) for row in comparison.rows) - len(found)
     if left:
         yield f"{left} of less than {options.min_share:g} % of the time in A and B together are left out (--min-share)."
-    how = "from how much runs vary" if comparison.repeated else "of sampling alone; how much runs vary takes several: A1 A2 A3 -- B1 B2 B3"
+    how = (
+        "from how much runs vary"
+        if comparison.repeated
+        else "of sampling alone; how much runs vary takes several: A1 A2 A3 -- B1 B2 B3"
+    )
     if options.compare == "time" and not comparison.repeated:
         yield f"No change of time is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
     else:
@@ -188,7 +200,8 @@ def _text(comparison: Comparison, options: argparse.Namespace) -> Iterator[str]:
     limit = 15 if options.limit is None else max(0, options.limit)
     paint = Paint(sys.stdout)
     yield ""
-    yield f"{options.sort + ' share of A':>16} {'of B':>9}   {'change of ' + options.compare:>18}   {'time of A':>9} {'of B':>10}  {options.by}"
+    shares_of = f"{options.sort + ', A':>7}      {'B':>6}      "
+    yield f"{shares_of} {'change of ' + options.compare:>18}   {'time of A':>10} {'of B':>10}  {options.by}"
     for row, change in found[:limit]:
         shares = change if options.compare == "share" else comparison.change(getattr(row, _kind(options)))
         times = change if options.compare == "time" else comparison.change(getattr(row, _kind(options)), "time")
@@ -282,6 +295,6 @@ def _judged(comparison: Comparison, runs: Runs, measure: str, compared: int) -> 
 
 def _change(change: Change, unit: str) -> Dict[str, Any]:
     return {
-        **{name: estimate(value, unit) for name, value in zip(("a", "b", "difference"), change)},
+        **{name: estimate(value, unit) for name, value in zip(("a", "b", "difference"), change[:3])},
         "significant": change.significant,
     }

@@ -69,7 +69,9 @@ def _text(profiles: List[Profile], options: argparse.Namespace) -> str:
         raise BadOption("--native-calls is a table of its own: use it without --format")
     if options.format == "tree":
         if options.shown == "native" or options.by not in ("function", "line"):
-            raise BadOption("a tree is of functions or lines, all or Python's only: use --by function, --by line or --python-only")
+            raise BadOption(
+                "a tree is of functions or lines, all or Python's only: use --by function, --by line or --python-only"
+            )
         from .tree import tree
 
         return tree(profiles, sys.stdout, options.thread, options.by, options.shown == "python", options.min_share)

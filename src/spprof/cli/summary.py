@@ -22,12 +22,12 @@ def summary(
     """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
 
     `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`. `by`: what a row is,
-    one of `tables.BY`. Raises BadOption if no thread matches the pattern, or if native functions are asked for and the profile has
+    one of `tables.BY`. Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are
     none."""
     if shown == "calls":
         lines = _calls(profiles, limit, thread)
     else:
-        lines = _flat(table(profiles, by, thread, sort, shown), limit)
+        lines = list(_flat(table(profiles, by, thread, sort, shown), limit))
     return "\n".join([*warnings(profiles), *lines, "", *account(profiles)]) + "\n"
 
 

@@ -44,7 +44,11 @@ class Table(NamedTuple):
 
 
 def table(
-    profiles: Sequence[Profile], by: str = "function", thread: Optional[str] = None, sort: str = "self", only: Optional[str] = None
+    profiles: Sequence[Profile],
+    by: str = "function",
+    thread: Optional[str] = None,
+    sort: str = "self",
+    only: Optional[str] = None,
 ) -> Table:
     """Adds up the profiles. Raises BadOption if no thread matches the pattern, or if native functions are asked for and the
     profiles have none."""
@@ -67,7 +71,9 @@ def _order(sort: str, item: Tuple[Tuple[Any, ...], List[int]]) -> Tuple[Any, ...
     return (total, own, key[2:], key) if sort == "total" else (own, total, key[2:], key)
 
 
-def _figures(profile: Profile, by: str, thread: Optional[str], only: Optional[str]) -> Iterable[Tuple[Tuple[Any, ...], Sequence[int]]]:
+def _figures(
+    profile: Profile, by: str, thread: Optional[str], only: Optional[str]
+) -> Iterable[Tuple[Tuple[Any, ...], Sequence[int]]]:
     if by in ("function", "line"):
         return [(row[:4], row[4:]) for row in profile.functions(by, thread, only)]
     if by == "file":

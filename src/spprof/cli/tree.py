@@ -14,9 +14,7 @@ from .text import Paint, duration, fit, heat, percent, place, width_of
 _FIGURES = 25  # columns before the names
 
 
-def tree(
-    profiles: Sequence[Profile], stream: TextIO, thread: Optional[str], by: str, python_only: bool, min_share: float
-) -> str:
+def tree(profiles: Sequence[Profile], stream: TextIO, thread: Optional[str], by: str, python_only: bool, min_share: float) -> str:
     """The text. `by`: 'function' or 'line'; calls whose share of all is under `min_share` percent are left out."""
     check(profiles, thread, native=False)
     whole = intervals.together(profile.whole(thread) for profile in profiles)
@@ -34,7 +32,11 @@ def _namer(profile: Profile, by: str) -> Callable[[int], Any]:
     def name(id: int) -> Any:
         frame = profile.frame(id)
         if frame.native:
-            return (frame.name, frame.qualname, *((frame.source, frame.source_line) if by == "line" and frame.source else (frame.file, 0)))
+            return (
+                frame.name,
+                frame.qualname,
+                *((frame.source, frame.source_line) if by == "line" and frame.source else (frame.file, 0)),
+            )
         return (*frame[:3], frame.line if by == "line" else profile.first_line(id))
 
     return name
@@ -50,5 +52,3 @@ def _lines(root: Node, whole: intervals.Whole, stream: TextIO, min_share: float)
         indent = "  " * depth if 2 * depth <= deepest else f"[{depth}]".rjust(deepest) + " "
         name = fit(place(*node.name[1:]), max(8, width - _FIGURES - len(indent)))
         yield paint(f"{duration(weight):>10} {percent(share)}  ", heat(share.value)) + indent + name
-
-

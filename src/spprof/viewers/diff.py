@@ -75,7 +75,10 @@ def _calls(comparison: Comparison) -> List[List[Any]]:
         shares = [weight / whole.weight_ns for weight, whole in zip(node.weights, wholes)]
         return max(sum(shares[:first]) / first, sum(shares[first:]) / (len(shares) - first)) >= _LEAST
 
-    calls = [(depth, node, ([*map(float, node.weights[:first])], [*map(float, node.weights[first:])])) for depth, node in root.walk(wide)]
+    calls = [
+        (depth, node, ([*map(float, node.weights[:first])], [*map(float, node.weights[first:])]))
+        for depth, node in root.walk(wide)
+    ]
     compared = sum(comparison.compared(runs) for _, _, runs in calls)
     result = []
     for depth, node, runs in calls:
