@@ -218,7 +218,7 @@ def test_tables(files, capsys):
     told = capsys.readouterr()
     lines = told.out.splitlines()
     assert lines[0] == "A: a1.spprof, a2.spprof, a3.spprof (3 runs, 2.10 s; 2.12 s; 2.08 s of CPU time, 6,300 samples)"
-    change = r"2\.10 s ±\S+ ms -> 2\.30 s ±\S+ ms, \+9\.5% \(\+\d\.\d% \.\. \+1\d\.\d%\)"
+    change = r"2\.100 ±0\.\d{3} s -> 2\.300 ±0\.\d{3} s, \+9\.5% \(\+\d\.\d% \.\. \+1\d\.\d%\)"
     assert re.fullmatch(rf"Time of a run: {change}: surely changed\.", lines[2])
     row = r"^ 47\.6% ±\d\.\d +52\.2% ±\d\.\d +\+4\.6 ±\d\.\d +\* +1\.00 s +1\.20 s  parse \(/app/x\.py:10\)$"
     assert re.search(row, told.out, re.M)
@@ -230,7 +230,7 @@ def test_tables(files, capsys):
     assert lines[-2] == "... 2 more (--limit), 1 of them marked"
     assert main(["diff", "--compare", "time", files[0], files[3]]) == 0
     text = capsys.readouterr().out
-    assert "+0.20 s" in text and "No change of time is marked" in text and " * " not in text
+    assert "+0.200 ±0.0" in text and "No change of time is marked" in text and " * " not in text
     assert main(["diff", "--markdown", "--sort", "total", *files[:3], "--", *files[3:]]) == 0
     text = capsys.readouterr().out
     row = r"^\| 47\.6% ±\d\.\d \| 52\.2% ±\d\.\d \| \*\*\+4\.6 ±\d\.\d\*\* \\\* \| 1\.00 s \| 1\.20 s \| parse "

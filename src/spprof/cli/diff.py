@@ -161,19 +161,26 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _seconds(value: Estimate) -> str:
-    reach = (value.high - value.low) / 2
-    return duration(value.value * 1e9) + (f" ±{duration(reach * 1e9)}" if reach else "")
+    reach = _reach(value)
+    return _spread(value.value, reach) if reach else duration(value.value * 1e9)
 
 
-def _reach(difference: Estimate) -> float:
-    return max(difference.high - difference.value, difference.value - difference.low)
+def _spread(seconds: float, reach: float, sign: str = "") -> str:
+    """`0.772 ±0.048 s`: both in one unit."""
+    if max(abs(seconds), reach) >= 0.1:
+        return f"{seconds:{sign}.3f} ±{reach:.3f} s"
+    return f"{1000 * seconds:{sign}.2f} ±{1000 * reach:.2f} ms"
+
+
+def _reach(of: Estimate) -> float:
+    return max(of.high - of.value, of.value - of.low)
 
 
 def _difference(change: Change, measure: str) -> str:
     value, reach = change.difference.value, _reach(change.difference)
     if measure == "share":
         return f"{100 * value:>+6.1f} ±{100 * reach:<4.1f}"
-    return f"{'+' if value > 0 else ''}{duration(value * 1e9)} ±{duration(reach * 1e9)}"
+    return _spread(value, reach, "+")
 
 
 def _foot(comparison: Comparison, options: argparse.Namespace, found: Sequence[Tuple[Row, Change]], shown: int) -> Iterator[str]:
