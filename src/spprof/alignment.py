@@ -85,7 +85,7 @@ class _Namer:
             file = os.path.basename(file)  # of the same library, which another machine has elsewhere
         name = frame.qualname if self.aligner._qualified or frame.native else frame.name
         function = Function(name, file, line, frame.native)
-        place = (frame.file, line or (0 if frame.native else first))
+        place = (frame.source, line) if frame.native and line else (frame.file, line or (0 if frame.native else first))
         # Of the first profile that has it; there the first, for several functions may have one name.
         known = self.own.get(function)
         if known is None and function in self.aligner.shown:

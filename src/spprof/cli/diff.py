@@ -15,7 +15,7 @@ from ..intervals import LEVEL, Estimate
 from ..model import Profile
 from .export import escape, estimate
 from .report import percentage
-from .text import Paint, duration, percent, place, printable, put, time_kind
+from .text import Paint, duration, files_of, percent, place, put, time_kind
 
 FAILED = 3  # exit code of --fail-if
 
@@ -145,10 +145,9 @@ def _of(number: int) -> str:
 
 def _head(comparison: Comparison) -> Iterator[str]:
     for name, side, wholes in zip("AB", comparison.sides, comparison.wholes):
-        files = ", ".join(printable(os.path.basename(profile.path or "?")) for profile in side)
         seconds = "; ".join(duration(whole.weight_ns) for whole in wholes)
         ticks = sum(whole.ticks for whole in wholes)
-        yield f"{name}: {files} ({_of(len(side))}, {seconds} of {time_kind(side)}, {ticks:,} samples)"
+        yield f"{name}: {files_of(side)} ({_of(len(side))}, {seconds} of {time_kind(side)}, {ticks:,} samples)"
     a, b, difference, significant = comparison.total()
     line = f"Time of a run: {_seconds(a)} -> {_seconds(b)}, {difference.value / a.value:+.1%}"
     if significant is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Sequence, TextIO
 
 from ..intervals import Estimate
@@ -51,6 +50,12 @@ def fit(text: str, width: int) -> str:
     return text[: max(0, width - 3 - end)] + "..." + (text[-end:] if end > 0 else "")
 
 
+def files_of(profiles: Sequence[Profile]) -> str:
+    """The names of a side's files; of many the first and the last."""
+    names = [printable(os.path.basename(profile.path or "?")) for profile in profiles]
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
+
+
 def put(stream: TextIO, text: str) -> None:
     """Writes, also to a stream whose encoding lacks some of it."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -63,7 +68,11 @@ def put(stream: TextIO, text: str) -> None:
 
 def width_of(stream: TextIO) -> int:
     """Columns of the terminal; very many where the stream is none."""
-    return shutil.get_terminal_size().columns if stream.isatty() else 1 << 30
+    if not stream.isatty():
+        return 1 << 30
+    import shutil  # here: `spprof run` shares its process with the program
+
+    return shutil.get_terminal_size().columns
 
 
 class Paint:

@@ -11,7 +11,7 @@ import os
 from typing import Any, Dict, List
 
 from ..calltree import Node, call_tree
-from ..cli.text import place, printable
+from ..cli.text import files_of, place
 from ..comparison import Change, Comparison
 from ..model import NO_FRAMES, TRUNCATION
 
@@ -23,7 +23,7 @@ def html(comparison: Comparison) -> str:
     """The page."""
     from .. import __version__
 
-    names = [", ".join(printable(os.path.basename(profile.path or "?")) for profile in side) for side in comparison.sides]
+    names = [files_of(side) for side in comparison.sides]
     data: Dict[str, Any] = {
         "spprof": __version__,
         "names": names,
