@@ -188,6 +188,7 @@ def test_empty_and_wrong(tmp_path, report, path):
     report("--format", "json", "--native-only", code=2)
     report("--by", "thread", "--python-only", code=2)
     report("--format", "markdown", "--native-calls", code=2)
+    report("--by", "line", "--native-calls", code=2)
     with pytest.raises(SystemExit):
         main(["report", str(path), "--min-share", "101"])
     with pytest.raises(BadOption):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..comparison import MEASURES, MIN_SHARE, Change, Comparison, Row, Runs
+from ..comparison import MEASURES, MIN_SHARE, Change, Comparison, Row
 from ..errors import CannotWrite
-from ..intervals import LEVEL, Estimate
+from ..intervals import Estimate
 from ..model import Profile
-from .export import escape, estimate
+from .export import diff_as_json, escape
 from .report import percentage
 from .text import Paint, duration, files_of, percent, place, put, time_kind
 
@@ -89,7 +88,8 @@ def main(options: argparse.Namespace) -> int:
     if options.output:
         _write(options.output, comparison)
     if options.json:
-        put(sys.stdout, _json(comparison, options, failed))
+        limit = None if options.limit is None else max(0, options.limit)
+        put(sys.stdout, diff_as_json(comparison, options.sort, options.compare, limit, failed))
     elif options.markdown:
         put(sys.stdout, "\n".join(_markdown(comparison, options)) + "\n")
     elif not options.output:
@@ -206,7 +206,7 @@ def _text(comparison: Comparison, options: argparse.Namespace) -> Iterator[str]:
     limit = 15 if options.limit is None else max(0, options.limit)
     paint = Paint(sys.stdout)
     yield ""
-    shares_of = f"{options.sort + ', A':>7}      {'B':>6}      "
+    shares_of = f" {options.sort + ', A':<12}{'B':>6}      "
     yield f"{shares_of} {'change of ' + options.compare:>18}   {'time of A':>10} {'of B':>10}  {options.by}"
     for row, change in found[:limit]:
         shares = change if options.compare == "share" else comparison.change(getattr(row, _kind(options)))
@@ -238,69 +238,3 @@ def _markdown(comparison: Comparison, options: argparse.Namespace) -> Iterator[s
     yield ""
     for line in _foot(comparison, options, found, limit):
         yield escape(line) + "  "
-
-
-def _json(comparison: Comparison, options: argparse.Namespace, failed: List[str]) -> str:
-    """docs/diff.schema.json describes it."""
-    from .. import __version__
-
-    found = comparison.changes(_kind(options), options.compare)
-    compared = {kind: sum(comparison.compared(getattr(row, kind)) for row in comparison.rows) for kind in ("own", "total")}
-    document: Dict[str, Any] = {
-        "spprof": __version__,
-        "kind": "diff",
-        "mode": comparison.sides[0][0].mode,
-        "by": comparison.by,
-        "sort": options.sort,
-        "compare": options.compare,
-        "thread": comparison.thread,
-        "only": comparison.only,
-        "min_share": comparison.min_share,
-        "level": LEVEL,
-        "compared": len(found),
-        "notes": comparison.notes,
-        "failed": failed,
-        **{
-            name: [
-                {
-                    "path": profile.path,
-                    **{key: profile.header.get(key) for key in ("pid", "python", "argv")},
-                    "weight_ns": whole.weight_ns,
-                    "samples": whole.ticks,
-                    "effective_samples": whole.samples,
-                }
-                for profile, whole in zip(side, wholes)
-            ]
-            for name, side, wholes in zip("ab", comparison.sides, comparison.wholes)
-        },
-        "time": _change(comparison.total(), "seconds"),
-        "rows": [
-            {
-                "qualname": row.function.qualname,
-                "file": row.file,
-                "line": row.line,
-                "native": row.function.native,
-                **{
-                    name: {
-                        measure: _change(_judged(comparison, getattr(row, kind), measure, compared[kind]), unit)
-                        for measure, unit in (("share", "share"), ("time", "seconds"))
-                    }
-                    for name, kind in (("self", "own"), ("total", "total"))
-                },
-            }
-            for row, _ in found[: options.limit]
-        ],
-    }
-    return json.dumps(document, indent=1) + "\n"
-
-
-def _judged(comparison: Comparison, runs: Runs, measure: str, compared: int) -> Change:
-    change = comparison.change(runs, measure, compared)
-    return change if comparison.compared(runs) else change._replace(significant=None)
-
-
-def _change(change: Change, unit: str) -> Dict[str, Any]:
-    return {
-        **{name: estimate(value, unit) for name, value in zip(("a", "b", "difference"), change[:3])},
-        "significant": change.significant,
-    }

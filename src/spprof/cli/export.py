@@ -1,11 +1,12 @@
-"""`spprof report --format json` and `--format markdown`."""
+"""`spprof report --format json` and `--format markdown`; `spprof diff --json`."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
+from ..comparison import Change, Comparison, Runs
 from ..intervals import LEVEL, Estimate, Whole
 from .account import account, warnings
 from .tables import Table
@@ -55,10 +56,10 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
 
 
 def _figure(whole: Whole, samples: int, weight_ns: int) -> Dict[str, Any]:
-    return {"samples": samples, "weight_ns": weight_ns, **estimate(whole.share(weight_ns), "share")}
+    return {"samples": samples, "weight_ns": weight_ns, **_estimate(whole.share(weight_ns), "share")}
 
 
-def estimate(value: Estimate, name: str) -> Dict[str, float]:
+def _estimate(value: Estimate, name: str) -> Dict[str, float]:
     """A figure with its interval."""
     return {name: value.value, "low": value.low, "high": value.high}
 
@@ -90,3 +91,69 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     yield ""
     for line in account(shown.profiles):
         yield f"- {escape(line)}"
+
+
+def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optional[int], failed: List[str]) -> str:
+    """One object; docs/diff.schema.json describes it."""
+    from .. import __version__
+
+    found = comparison.changes("own" if sort == "self" else "total", compare)
+    compared = {kind: sum(comparison.compared(getattr(row, kind)) for row in comparison.rows) for kind in ("own", "total")}
+    document: Dict[str, Any] = {
+        "spprof": __version__,
+        "kind": "diff",
+        "mode": comparison.sides[0][0].mode,
+        "by": comparison.by,
+        "sort": sort,
+        "compare": compare,
+        "thread": comparison.thread,
+        "only": comparison.only,
+        "min_share": comparison.min_share,
+        "level": LEVEL,
+        "compared": len(found),
+        "notes": comparison.notes,
+        "failed": failed,
+        **{
+            name: [
+                {
+                    "path": profile.path,
+                    **{key: profile.header.get(key) for key in ("pid", "python", "argv")},
+                    "weight_ns": whole.weight_ns,
+                    "samples": whole.ticks,
+                    "effective_samples": whole.samples,
+                }
+                for profile, whole in zip(side, wholes)
+            ]
+            for name, side, wholes in zip("ab", comparison.sides, comparison.wholes)
+        },
+        "time": _change(comparison.total(), "seconds"),
+        "rows": [
+            {
+                "qualname": row.function.qualname,
+                "file": row.file,
+                "line": row.line,
+                "native": row.function.native,
+                **{
+                    name: {
+                        measure: _change(_judged(comparison, getattr(row, kind), measure, compared[kind]), unit)
+                        for measure, unit in (("share", "share"), ("time", "seconds"))
+                    }
+                    for name, kind in (("self", "own"), ("total", "total"))
+                },
+            }
+            for row, _ in found[:limit]
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _judged(comparison: Comparison, runs: Runs, measure: str, compared: int) -> Change:
+    change = comparison.change(runs, measure, compared)
+    return change if comparison.compared(runs) else change._replace(significant=None)
+
+
+def _change(change: Change, unit: str) -> Dict[str, Any]:
+    return {
+        **{name: _estimate(value, unit) for name, value in zip(("a", "b", "difference"), change[:3])},
+        "significant": change.significant,
+    }

@@ -65,8 +65,8 @@ def main(options: argparse.Namespace) -> int:
 
 def _text(profiles: List[Profile], options: argparse.Namespace) -> str:
     limit = 15 if options.limit is None else max(0, options.limit)
-    if options.format != "flat" and options.shown == "calls":
-        raise BadOption("--native-calls is a table of its own: use it without --format")
+    if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
+        raise BadOption("--native-calls is a table of its own: use it without --format and --by")
     if options.format == "tree":
         if options.shown == "native" or options.by not in ("function", "line"):
             raise BadOption(
@@ -80,4 +80,8 @@ def _text(profiles: List[Profile], options: argparse.Namespace) -> str:
     from . import export
 
     shown = table(profiles, options.by, options.thread, options.sort, options.shown)
-    return export.as_json(shown, options.limit and limit) if options.format == "json" else export.as_markdown(shown, limit)
+    return (
+        export.as_json(shown, None if options.limit is None else limit)
+        if options.format == "json"
+        else export.as_markdown(shown, limit)
+    )
