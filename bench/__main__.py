@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from . import cost, handler, impossible, memory, native, peers, startup, threads
+from . import cost, handler, impossible, intervals, memory, native, peers, startup, threads
 from .goals import Options, Row, Subject
 from .pythons import ROOT, choose
 
@@ -36,6 +36,7 @@ SUBJECTS: Dict[str, Subject] = {
     "cpu100": threads.cpu100,
     "bytes": memory.bytes_a_sample,
     "peers": peers.peers,
+    "intervals": intervals.intervals,
     "impossible": impossible.impossible,
     "memory": memory.growth,
 }

@@ -10,7 +10,7 @@ import os
 from array import array
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _trie
+from . import _trie, intervals
 from .demangle import demangle
 from .errors import BadFile, BadOption
 
@@ -163,6 +163,7 @@ class Profile:
         self._loaded: Optional[Dict[str, Any]] = None
         self._sums: Optional[Dict[int, _trie.Sums]] = None
         self._callers_of: Optional[List[int]] = None
+        self._wholes: Dict[Optional[str], intervals.Whole] = {}
         self._stacks: Dict[int, Tuple[Frame, ...]] = {}
         self._frames: Dict[int, Frame] = {}
 
@@ -325,15 +326,30 @@ class Profile:
         if only not in (None, "python", "native"):
             raise BadOption(f"only={only!r}: functions can be listed with only='python', only='native' or all")
         columns = self._columns()
-        keys: List[Tuple[str, str, str, int]] = []
-        ids: Dict[Tuple[str, str, str, int], int] = {}
-        frame_labels = []
-        for frame in range(len(columns["frame_code"])):
+
+        def key_of(frame: int) -> Tuple[Any, ...]:
             code = columns["frame_code"][frame]
             line = columns["frame_line"][frame] if by == "line" else columns["code_line"][code]
-            key = (*self._code_text(code), 0 if columns["code_kind"][code] else line)
+            key: Tuple[Any, ...] = (*self._code_text(code), 0 if columns["code_kind"][code] else line)
             if by == "line" and frame in columns["sources"]:
                 key = (*key[:2], *columns["sources"][frame])
+            return key
+
+        rows = [FunctionRow._make((*key, *figures)) for key, figures in self.figures(key_of, thread, only).items()]
+        return sorted(rows, key=lambda row: (-row.self_weight_ns, -row.total_weight_ns, row.file, row.line, row.qualname))
+
+    def figures(
+        self, key_of: Callable[[int], Any], thread: Optional[str] = None, only: Optional[str] = None
+    ) -> Dict[Any, Tuple[int, int, int, int]]:
+        """Self samples, self ns, total samples and total ns of whatever `key_of` makes of a frame's id; for what has no frame, of
+        `NO_FRAMES[:4]` and `TRUNCATION[:4]`. A key that occurs several times in a stack counts once in the totals. `thread` and
+        `only` are as in `functions`."""
+        columns = self._columns()
+        keys: List[Any] = []
+        ids: Dict[Any, int] = {}
+        frame_labels = []
+        for frame in range(len(columns["frame_code"])):
+            key = key_of(frame)
             if key not in ids:
                 ids[key] = len(keys)
                 keys.append(key)
@@ -357,8 +373,27 @@ class Profile:
         if only == "native":
             native = {frame_labels[frame] for frame in range(len(frame_labels)) if self._is_native(frame)}
             figures = {label: figures[label] for label in native.intersection(figures)}
-        rows = [FunctionRow(*keys[label], *figure) for label, figure in figures.items()]
-        return sorted(rows, key=lambda row: (-row.self_weight_ns, -row.total_weight_ns, row.file, row.line, row.qualname))
+        return {keys[label]: figure for label, figure in figures.items()}
+
+    def whole(self, thread: Optional[str] = None) -> intervals.Whole:
+        """All samples, or those of the threads that match a pattern: what shares are of, and what their intervals come from."""
+        known = self._wholes.get(thread)
+        if known is None:
+            weights, counts = self.column("weight_ns"), self.column("count")
+            if thread is not None:
+                matching = set(self.match_threads(thread))
+                chosen = [i for i, id in enumerate(self.column("thread")) if id in matching]
+                weights, counts = [weights[i] for i in chosen], [counts[i] for i in chosen]
+            known = self._wholes[thread] = intervals.whole(weights, counts)
+        return known
+
+    def interval(self, part_ns: int, thread: Optional[str] = None) -> Tuple[float, float]:
+        """How sure a share is: the 95 % interval (low, high), between 0 and 1, of the share that `part_ns` is of the profile's
+        weight, or of the weight of the threads that match a pattern (docs/intervals.md). (0, 1) of a profile without samples.
+
+            row = profile.functions()[0]
+            low, high = profile.interval(row.self_weight_ns)"""
+        return self.whole(thread).share(part_ns)[1:]
 
     def native_calls(self, thread: Optional[str] = None) -> List[NativeCall]:
         """Where Python code spends its time in native code: of each Python line the native functions that ran below it (the
@@ -459,6 +494,11 @@ class Profile:
         """The first line of the function of a frame."""
         columns = self._columns()
         return int(columns["code_line"][columns["frame_code"][id]])
+
+    def files(self) -> List[str]:
+        """The files of all functions, and the libraries of native ones."""
+        columns = self._columns()
+        return sorted({columns["strings"][file] for file in columns["code_file"]})
 
     def _code_text(self, code: int) -> Tuple[str, str, str]:
         columns = self._columns()

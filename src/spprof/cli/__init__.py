@@ -11,13 +11,14 @@ from typing import List, Optional
 from .. import __version__
 from ..errors import SpprofError
 
-VERBS = ("run", "report", "convert", "symbolize")
+VERBS = ("run", "report", "diff", "convert", "symbolize")
 
 EXAMPLES = """\
 examples:
   spprof run script.py                     profile a program; prints a summary, writes script.PID.spprof
   spprof run --mode wall -m http.server    also while it waits
   spprof report script.1234.spprof         print the summary again
+  spprof diff before.spprof after.spprof   did it get faster, and where?
   spprof convert script.1234.spprof -o script.speedscope.json
 """
 
@@ -50,8 +51,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Runs the command (default: sys.argv) and returns the exit code: 0, 1, or 2 for what the user can put right."""
+    """Runs the command (default: sys.argv) and returns the exit code: 0, 1, 2 for what the user can put right, or 3 if
+    `diff --fail-if` says so."""
     options = _parser().parse_args(argv)
+    options.argv = sys.argv[1:] if argv is None else argv
     try:
         return int(options.main(options))
     except argparse.ArgumentTypeError as error:

@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import List
 
+from ..errors import BadOption
 from ..model import Profile
 from .summary import summary
+from .tables import BY, table
+from .text import put
 
 HELP = "print the summary of a profile"
 EXAMPLES = """\
 examples:
   spprof report script.1234.spprof
+  spprof report p.spprof --by line         also: file, thread
+  spprof report p.spprof --format tree     who calls whom; --min-share 5 for less of it
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
   spprof report script.*.spprof            a program and its child processes as one
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
   spprof report p.spprof --native-calls    native time by the Python line that called it
+  spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
+
+A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samples allows to say (docs/intervals.md).
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="a .spprof file; several are added up")
-    parser.add_argument("--limit", type=int, default=15, metavar="N", help="functions to print (default 15)")
+    parser.add_argument("-f", "--format", choices=("flat", "tree", "markdown", "json"), default="flat",
+                        help="a table (default), the tree of calls, or the table for GitHub or for programs")  # fmt: skip
+    parser.add_argument("--by", choices=BY, default="function", help="what a row is (default function)")
+    parser.add_argument("--limit", type=int, metavar="N", help="rows to print (default 15; json: all; tree: see --min-share)")
+    parser.add_argument("--min-share", type=percentage, default=1.0, metavar="PERCENT",
+                        help="calls of less of all time are left out of the tree (default 1)")  # fmt: skip
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
-    parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the functions (default self)")
+    parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the rows (default self)")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--python-only", dest="shown", action="store_const", const="python",
                        help="without native functions: their time counts for the Python functions that called them")  # fmt: skip
@@ -34,8 +48,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="native time by the Python line that called it")  # fmt: skip
 
 
+def percentage(text: str) -> float:
+    """An option that is a percentage."""
+    value = float(text)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is no percentage: 0 to 100")
+    return value
+
+
 def main(options: argparse.Namespace) -> int:
-    """Prints the summary."""
+    """Prints the report."""
     profiles = [Profile.load(file) for file in options.files]
-    sys.stdout.write(summary(profiles, options.limit, options.thread, options.sort, options.shown))
+    put(sys.stdout, _text(profiles, options))
     return 0
+
+
+def _text(profiles: List[Profile], options: argparse.Namespace) -> str:
+    limit = 15 if options.limit is None else max(0, options.limit)
+    if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
+        raise BadOption("--native-calls is a table of its own: use it without --format and --by")
+    if options.format == "tree":
+        if options.shown == "native" or options.by not in ("function", "line"):
+            raise BadOption(
+                "a tree is of functions or lines, all or Python's only: use --by function, --by line or --python-only"
+            )
+        from .tree import tree
+
+        return tree(profiles, sys.stdout, options.thread, options.by, options.shown == "python", options.min_share)
+    if options.format == "flat":
+        return summary(profiles, limit, options.thread, options.sort, options.shown, options.by)
+    from . import export
+
+    shown = table(profiles, options.by, options.thread, options.sort, options.shown)
+    return (
+        export.as_json(shown, None if options.limit is None else limit)
+        if options.format == "json"
+        else export.as_markdown(shown, limit)
+    )

@@ -17,6 +17,7 @@ from ..errors import SpprofError
 from ..model import Profile
 from . import children, target
 from .summary import summary
+from .text import put
 
 HELP = "run a program and profile it"
 EXAMPLES = """\
@@ -151,7 +152,7 @@ class Ending:
 def _say(text: str) -> None:
     """To stderr, which the program may have closed, replaced or left as None."""
     try:
-        sys.stderr.write(text)
+        put(sys.stderr, text)
         sys.stderr.flush()
     except (AttributeError, OSError, ValueError):
         pass

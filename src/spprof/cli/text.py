@@ -1,0 +1,96 @@
+"""How figures and names are written in a terminal."""
+
+from __future__ import annotations
+
+import os
+from typing import Sequence, TextIO
+
+from ..intervals import Estimate
+from ..model import Profile, native_name
+
+_LONGEST = 300  # characters of a name
+
+
+def duration(ns: float) -> str:
+    """`3.50 s`, `1.93 ms`."""
+    if abs(ns) >= 100_000_000:
+        return f"{ns / 1e9:.2f} s"
+    return f"{ns / 1e6:.2f} ms"
+
+
+def percent(share: Estimate) -> str:
+    """A share with its error bar, 12 wide: ` 42.1% ±1.3 `. The larger side of the interval is told."""
+    reach = max(share.high - share.value, share.value - share.low)
+    return f"{share.value:>6.1%} ±{100 * reach:<4.1f}"
+
+
+def place(qualname: str, file: str, line: int) -> str:
+    """A function as people look for it: `parse (app.py:10)`, `deflate [libz.so.1]`."""
+    return fit(printable(f"{qualname} ({short(file)}:{line})" if line else native_name(qualname, file)), _LONGEST)
+
+
+def short(file: str) -> str:
+    """A path below the current directory from there."""
+    here = os.getcwd() + os.sep
+    return file[len(here) :] if file.startswith(here) else file
+
+
+def printable(text: str) -> str:
+    """Text that cannot break a line or command a terminal: what has no shape is spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def fit(text: str, width: int) -> str:
+    """Text in at most so many characters: its beginning and its end."""
+    if len(text) <= width:
+        return text
+    end = (width - 3) // 2
+    return text[: max(0, width - 3 - end)] + "..." + (text[-end:] if end > 0 else "")
+
+
+def files_of(profiles: Sequence[Profile]) -> str:
+    """The names of a side's files; of many the first and the last."""
+    names = [printable(os.path.basename(profile.path or "?")) for profile in profiles]
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
+
+
+def put(stream: TextIO, text: str) -> None:
+    """Writes, also to a stream whose encoding lacks some of it."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.replace("±", "+-").encode(encoding, "backslashreplace").decode(encoding)
+    stream.write(text)
+
+
+def width_of(stream: TextIO) -> int:
+    """Columns of the terminal; very many where the stream is none."""
+    if not stream.isatty():
+        return 1 << 30
+    import shutil  # here: `spprof run` shares its process with the program
+
+    return shutil.get_terminal_size().columns
+
+
+class Paint:
+    """Colours, only for a terminal that is not told otherwise (https://no-color.org)."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.on = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def __call__(self, text: str, colour: str) -> str:
+        codes = {"hot": "31", "warm": "33", "faint": "2", "good": "32"}
+        return f"\x1b[{codes[colour]}m{text}\x1b[0m" if self.on and colour else text
+
+
+def heat(share: float) -> str:
+    """The colour of a share."""
+    return "hot" if share >= 0.2 else "warm" if share >= 0.05 else "faint" if share < 0.01 else ""
+
+
+def time_kind(profiles: Sequence[Profile]) -> str:
+    """What kind of time the samples are of."""
+    return "CPU time" if profiles[0].mode == "cpu" else "wall time"
