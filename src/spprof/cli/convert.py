@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a .spprof file")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
     parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help=f"{titles} (default: what OUT ends with)")
-    parser.add_argument("--weight", choices=("samples", "ns"), default="samples", help="what collapsed counts")
+    parser.add_argument("--weight", choices=("samples", "ns"), help="what the numbers count (default: what is usual for the format)")
     parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")

@@ -16,27 +16,43 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """`extension` is how file names of this format end; `title` says what opens it."""
+    """`extension` is how file names of this format end; `title` says what opens it; `refuses` are options that it cannot follow,
+    and why."""
 
     module: str
     extension: str
     title: str
+    refuses: Dict[str, str] = {}
 
+
+_COPY = "it is a copy of the file; choose another format"
+_BOTH = "it holds both samples and time"
 
 FORMATS: Dict[str, Format] = {
-    "spprof": Format("raw", ".spprof", "spprof's own file, complete"),
+    "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(("weight", "lines", "merge_threads", "thread"), _COPY)),
     "speedscope": Format("speedscope", ".speedscope.json", "for https://speedscope.app"),
     "collapsed": Format("collapsed", ".collapsed", "stacks on one line each, for flamegraph.pl, inferno and others"),
+    "pprof": Format("pprof", ".pb.gz", "for go tool pprof and what reads its files"),
+    "gecko": Format("gecko", ".gecko.json", "for https://profiler.firefox.com"),
+    "pstats": Format("pstats", ".pstats", "for Python's pstats and what reads cProfile's files", {"weight": _BOTH}),
+    "chrome": Format(
+        "chrome",
+        ".chrome.json",
+        "a timeline for chrome://tracing, Perfetto's viewer and speedscope",
+        {"weight": "a timeline shows time", "merge_threads": "threads run at the same time and need a line each"},
+    ),
+    "callgrind": Format("callgrind", ".callgrind", "for KCachegrind, QCachegrind and callgrind_annotate"),
+    "jsonl": Format("jsonl", ".jsonl", "one JSON object a line, for jq, DuckDB and programs", {"weight": _BOTH}),
 }
 
 
 class Options(NamedTuple):
-    """What can be asked of a format; each takes what makes sense for it.
+    """What can be asked of a format (docs/formats.md tells what it means for each).
 
-    weight: 'samples' or 'ns', the number of a collapsed stack; lines: tell the lines of a function apart;
-    merge_threads: all threads as one; thread: only threads that match this pattern."""
+    weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
+    apart; merge_threads: all threads as one; thread: only threads that match this pattern."""
 
-    weight: str = "samples"
+    weight: Optional[str] = None
     lines: bool = True
     merge_threads: bool = False
     thread: Optional[str] = None
@@ -51,8 +67,12 @@ def write(profile: Profile, out: BinaryIO, format: str, options: Options) -> Non
     """Writes the profile to a binary stream. Raises BadOption."""
     if format not in FORMATS:
         raise BadOption(f"format {format!r} does not exist: choose one of {', '.join(FORMATS)}")
-    if options.weight not in ("samples", "ns"):
+    if options.weight not in (None, "samples", "ns"):
         raise BadOption(f"weight {options.weight!r} does not exist: choose 'samples' or 'ns'")
+    for name, reason in FORMATS[format].refuses.items():
+        if getattr(options, name) != getattr(Options(), name):
+            flag = "--no-lines" if name == "lines" else "--" + name.replace("_", "-")
+            raise BadOption(f"{flag} does not fit the format {format}: {reason}")
     import_module("." + FORMATS[format].module, __name__).write(profile, out, options)
 
 

@@ -1,0 +1,78 @@
+"""Frames as formats show them: each distinct one once, and stacks of their numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, List, NamedTuple
+
+from ..model import NO_FRAMES, TRUNCATION, native_name
+
+if TYPE_CHECKING:
+    from ..model import Frame, Profile
+
+
+class Look(NamedTuple):
+    """What a format shows of a frame.
+
+    `system_name` is the name without its class; `file` is the source ('' if unknown); `line` and `column` count from 1, 0 if unknown
+    or not told apart; `library` is the object of a native function and `address` the instruction in it, if asked for."""
+
+    name: str
+    system_name: str
+    file: str
+    line: int
+    column: int
+    first_line: int
+    native: bool
+    library: str
+    address: int
+
+    @property
+    def title(self) -> str:
+        """The name, and of a native function its library."""
+        return native_name(self.name, self.library) if self.native else self.name
+
+
+def clean(text: str) -> str:
+    """Text that is valid Unicode: a lone surrogate, which not every reader takes, as `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class Frames:
+    """The table of looks, which grows as frames are asked for."""
+
+    def __init__(self, profile: Profile, lines: bool = True, addresses: bool = False) -> None:
+        self.looks: List[Look] = []
+        self._profile, self._lines, self._addresses = profile, lines, addresses
+        self._ids: Dict[Look, int] = {}
+        self._of_frame: Dict[int, int] = {}
+
+    def mark(self, frame: Frame) -> int:
+        """The number of a frame that is none of the program's: `NO_FRAMES` or `TRUNCATION`."""
+        return self._intern(Look(frame.qualname, frame.name, "", 0, 0, 0, False, "", 0))
+
+    def number(self, id: int) -> int:
+        """The number of a frame of the profile: an index into `looks`."""
+        number = self._of_frame.get(id)
+        if number is None:
+            number = self._of_frame[id] = self._intern(self._look(id))
+        return number
+
+    def stack(self, key: int) -> List[int]:
+        """The numbers of a stack's frames from root to leaf, with the marks of `Profile.stack`."""
+        stack = list(map(self.number, self._profile.stack_frames(key))) or [self.mark(NO_FRAMES)]
+        return stack if key >= 0 else [self.mark(TRUNCATION), *stack]
+
+    def _look(self, id: int) -> Look:
+        frame = self._profile.frame(id)
+        if frame.native:
+            address = frame.line if self._addresses and self._lines else 0
+            line = frame.source_line if self._lines else 0
+            return Look(frame.qualname, frame.name, frame.source, line, 0, 0, True, frame.file, address)
+        line, column = (frame.line, frame.col + 1) if self._lines else (0, 0)
+        return Look(frame.qualname, frame.name, frame.file, line, column, self._profile.first_line(id), False, "", 0)
+
+    def _intern(self, look: Look) -> int:
+        number = self._ids.setdefault(look, len(self.looks))
+        if number == len(self.looks):
+            self.looks.append(look)
+        return number
