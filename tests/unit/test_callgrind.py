@@ -4,7 +4,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import LIBRARY, NAMES, named, render, required
+from conftest import LIBRARY, any_name, named, render, required
 from spprof_file import Writer
 
 from spprof import Profile
@@ -99,7 +99,7 @@ def test_libraries_are_objects(annotate, native):
     assert ("", "???:deflate", LIBRARY, 3_000_000, 2) in rows
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
+@any_name
 def test_any_name(annotate, name):
     rows, text = annotate(named(name), "--inclusive=yes")
     assert "15,000 (100.0%) 2 (100.0%)  PROGRAM TOTALS" in text

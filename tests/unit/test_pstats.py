@@ -4,7 +4,7 @@ import io
 import pstats
 
 import pytest
-from conftest import LIBRARY, NAMES, named, render
+from conftest import LIBRARY, any_name, named, render
 
 from spprof import Profile
 
@@ -71,7 +71,7 @@ def test_native_functions_of_one_library_are_one(opened, native):
     assert set(stats[deflate][4]) == {("/app/f.py", 1, "f")}
 
 
-@pytest.mark.parametrize("name", NAMES, ids=ascii)
+@any_name
 def test_any_name(opened, name):
     stats = opened(named(name))
     stats.print_stats().print_callers().print_callees()

@@ -68,37 +68,40 @@ def _calls(profile: Profile, track: Track, tree: Tree, tails: List[bytes], where
     start_us, tolerance = int(profile.header.get("start_ns") or 0) // 1000, max(1, profile.interval_ns // 1000)
     keys, times, weights = (track.pick(column) for column in (profile.stack_keys(), *map(profile.column, ("time_ns", "weight_ns"))))
     parents, frames, nodes = tree.parents, tree.frames, tree.nodes
-    began = array("q", bytes(8 * len(parents)))  # of each node that is open: a parent's number is less than its child's
+    began = array("q", bytes(8 * len(parents)))  # of each node that is open
     event = b'{"ph":"X",' + where + b',"ts":%d,"dur":%d%b'
     events: List[bytes] = []
-    add = events.append
     last, now = -1, 0
+
+    def move(new: int) -> None:
+        """Ends the calls that are not on the way to `new`, and begins those that are. A parent's number is less than its child's."""
+        nonlocal last
+        ended = []
+        while last != new:
+            if last > new:
+                ended.append(event % (began[last], now - began[last], tails[frames[last]]))
+                last = parents[last]
+            else:
+                began[new] = now
+                new = parents[new]
+        events.extend(reversed(ended))  # of two with equal times, readers take the first for the outer one
 
     for key, time, weight in zip(keys, times, weights):
         if not weight:
             continue  # it has no place on a line of time
         begin = (time - weight) // 1000 - start_us
         if begin - now > tolerance or last < 0:
-            while last >= 0:
-                add(event % (began[last], now - began[last], tails[frames[last]]))
-                last = parents[last]
+            move(-1)
             now = max(now, begin)
-        node = new = nodes[key]
-        while last != new:
-            if last > new:
-                add(event % (began[last], now - began[last], tails[frames[last]]))
-                last = parents[last]
-            else:
-                began[new] = now
-                new = parents[new]
-        last = node
+        node = nodes[key]
+        if node != last:
+            move(node)
+            last = node
         now += weight // 1000
         if len(events) >= CHUNK:
             out.write(b",\n" + b",\n".join(events))
             events.clear()
-    while last >= 0:
-        add(event % (began[last], now - began[last], tails[frames[last]]))
-        last = parents[last]
+    move(-1)
     if events:
         out.write(b",\n" + b",\n".join(events))
 
