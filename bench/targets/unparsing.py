@@ -1,5 +1,5 @@
-"""unparsing.py SAMPLES: the standard library's sources parsed, written anew and compared, in four threads, until so many samples
-were taken: deep stacks of many shapes, in pure Python."""
+"""unparsing.py SECONDS: the standard library's sources parsed, written anew and compared, in four threads, for so much CPU time:
+deep stacks of many shapes, in pure Python."""
 
 import ast
 import difflib
@@ -8,34 +8,33 @@ import io
 import os
 import sys
 import threading
+import time
 import tokenize
-
-import spprof
 
 
 def words(source):
     return [token.string for token in tokenize.generate_tokens(io.StringIO(source).readline)]
 
 
-def work(paths, samples):
+def work(paths, seconds):
     while True:
         for path in paths:
             with open(path, encoding="utf-8") as file:
                 source = file.read()
             written = ast.unparse(ast.parse(source))
             difflib.unified_diff(words(source), words(written))
-            if spprof.stats()["taken"] >= samples:
+            if time.process_time() >= seconds:
                 return
 
 
-def main(samples):
+def main(seconds):
     paths = sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "**", "[a-z]*.py")))
     paths = [path for path in paths if "test" not in path]
-    threads = [threading.Thread(target=work, args=(paths[i::4], samples), name=f"worker {i}") for i in range(4)]
+    threads = [threading.Thread(target=work, args=(paths[i::4], seconds), name=f"worker {i}") for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-main(int(sys.argv[1]))
+main(float(sys.argv[1]))
