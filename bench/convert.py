@@ -1,4 +1,4 @@
-"""What it takes to convert a large profile to each format: time and memory of a process of its own, from import to the last byte."""
+"""What it takes to convert a large profile to each format: time and memory of a process of its own, from import to last byte."""
 
 import os
 import subprocess
@@ -24,7 +24,9 @@ def convert(options: Options) -> List[Row]:
     with tempfile.TemporaryDirectory(dir=child.WORK) as folder:
         file, out = Path(folder) / "p.spprof", Path(folder) / "out"
         # 20 kHz for 51 s of CPU time: a million samples and a few more, as some ticks are lost
-        child.run(options.python.spprof("run", "-q", "--rate", "20000", "-o", str(file), str(UNPARSING), "3" if options.quick else "51"))
+        child.run(
+            options.python.spprof("run", "-q", "--rate", "20000", "-o", str(file), str(UNPARSING), "3" if options.quick else "51")
+        )
         rounds = 1 if options.quick else options.rounds or 5
         rows = []
         for name in FORMATS:
@@ -38,7 +40,8 @@ def _row(name: str, says: List[Dict[str, Any]], quick: bool) -> Row:
     took = figures.median([one["seconds"] for one in says])
     rss, facts = max(one["rss"] for one in says) / 2**20, says[0]
     cpu = figures.median([one["cpu_seconds"] for one in says]).value
-    measured = f"{took.text('{:.2f}')} s ({cpu:.2f} s of CPU time), {rss:.0f} MB; {facts['samples']:,} samples, {facts['stacks']:,} stacks, {facts['bytes']:,} B"
+    about = f"{facts['samples']:,} samples, {facts['stacks']:,} stacks, {facts['bytes']:,} B"
+    measured = f"{took.text('{:.2f}')} s ({cpu:.2f} s of CPU time), {rss:.0f} MB; {about}"
     met = None if quick else took.value < SECONDS and rss < MEGABYTES and facts["samples"] >= 1_000_000
     return Row(f"{name}: under {SECONDS:g} s and under {MEGABYTES} MB", measured, met, {"runs": says, "figure": took.json()})
 

@@ -175,10 +175,12 @@ class Profile:
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
-        """Writes the profile to `path` as `format` (a key of `spprof.formats.FORMATS`: docs/formats.md; by default told from the name).
+        """Writes the profile to `path` as `format` ('spprof', 'speedscope', 'pprof', ...: docs/formats.md; by default told from the
+        name).
 
         `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`).
-        Raises BadOption for a format that does not exist, or an option that it cannot follow, OSError if the file cannot be written."""
+        Raises BadOption for a format that does not exist or an option that it cannot follow, OSError if the file cannot be
+        written."""
         from . import formats
 
         formats.save(self, os.fspath(path), format, formats.Options(**options))
@@ -428,8 +430,8 @@ class Profile:
         return result
 
     def stack_tree(self) -> Tuple[Sequence[int], Sequence[int], Container[int]]:
-        """Parent and frame id of each node of the tree that the keys of stacks point into (0: its root, which has no frame); and the
-        nodes of `spprof run` itself, which are as the root."""
+        """Parent and frame id of each node of the tree that the keys of stacks point into (0: its root, which has no frame); and
+        the nodes of `spprof run` itself, which are as the root."""
         columns = self._columns()
         return columns["node_parent"], columns["node_frame"], columns["launchers"]
 

@@ -95,7 +95,21 @@ def native():
     return Profile(writer.data)
 
 
-NAMES = ["", "a\nb", "a\r\nb", "a b 3", "(1) x", "#c", "100%", '"<script>\\', "\x85", "\u2028", "\u00e9\U0001f600", "\udcff", "x" * 10_000]
+NAMES = [
+    "",
+    "a\nb",
+    "a\r\nb",
+    "a b 3",
+    "(1) x",
+    "#c",
+    "100%",
+    '"<script>\\',
+    "\x85",
+    "\u2028",
+    "\u00e9\U0001f600",
+    "\udcff",
+    "x" * 10_000,
+]
 
 any_name = pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:9]))
 

@@ -54,7 +54,10 @@ def test_own_costs(annotate, data):
 def test_inclusive_costs_callers_and_callees(annotate, data):
     rows, _ = annotate(Profile(data), "--inclusive=yes", "--tree=both")
     at = rows.index(("*", A, "python", 4_210_000, 4))  # 0.2 + 1 + 3 + 0.01: recursion counts once
-    assert set(rows[at - 2 : at]) == {("<", f"{MAIN} (3x)", "python", 1_210_000, 3), ("<", "???:[truncated] (1x)", "???", 3_000_000, 1)}
+    assert set(rows[at - 2 : at]) == {
+        ("<", f"{MAIN} (3x)", "python", 1_210_000, 3),
+        ("<", "???:[truncated] (1x)", "???", 3_000_000, 1),
+    }
     assert rows[at + 1] == (">", f"{B} (3x)", "python", 4_010_000, 3)
     whole = {row[1]: row[3:] for row in rows if row[0] == "*"}
     assert whole == {

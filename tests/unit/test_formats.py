@@ -172,7 +172,7 @@ def test_speedscope_counts_ticks(data):
 
 @pytest.mark.parametrize("format", formats.FORMATS)
 def test_each_option_means_something_or_is_refused(format, tmp_path):
-    """With an option the output differs, or it is as without because the format knows no such thing, or it is refused with a reason."""
+    """The output differs, or is as without because the format knows no such thing, or the option is refused with a reason."""
     writer = Writer()
     f, g = ("f", "f", "/a.py", 1, 2), ("f", "f", "/a.py", 1, 3)
     for thread in range(2):

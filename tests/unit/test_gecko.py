@@ -11,7 +11,7 @@ from spprof_file import Writer
 
 from spprof import Profile, __version__
 
-CLI = Path(__file__).resolve().parent.parent / "browser" / "node_modules" / "@firefox-devtools" / "profiler-cli" / "dist" / "profiler-cli.js"
+CLI = Path(__file__).resolve().parents[1] / "browser/node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
 
 
 @pytest.fixture

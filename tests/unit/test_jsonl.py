@@ -111,8 +111,9 @@ def test_duckdb_reads_it(marked, tmp_path):
     assert duckdb.sql(QUERY.format(path=path)).fetchall() == [
         ("b", 8, 3_500_000), ("A.a", 3, 1_210_000), ("<module>", 1, 100_000), ("[no Python frames]", 1, 1_000),
     ]  # fmt: skip
-    labels = "SELECT labels.request, sum(weight_ns)::BIGINT FROM read_json('{}', format='newline_delimited') GROUP BY 1 ORDER BY 2"
-    assert duckdb.sql(labels.format(path)).fetchall() == [(None, 101_000), ("/b", 510_000), ("/a", 4_200_000)]
+    table = f"FROM read_json('{path}', format='newline_delimited')"
+    found = duckdb.sql(f"SELECT labels.request, sum(weight_ns)::BIGINT {table} GROUP BY 1 ORDER BY 2").fetchall()
+    assert found == [(None, 101_000), ("/b", 510_000), ("/a", 4_200_000)]
 
 
 def test_duckdb_takes_any_name(tmp_path):
@@ -129,6 +130,6 @@ def test_duckdb_takes_any_name(tmp_path):
 
 def test_jq_reads_it(data):
     jq = shutil.which("jq") or pytest.skip("jq is needed")
-    program = "select(.type == \"sample\" and (.marks // [] | index(\"standing\"))) | [.count, .weight_ns]"
+    program = 'select(.type == "sample" and (.marks // [] | index("standing"))) | [.count, .weight_ns]'
     done = subprocess.run([jq, "-c", program], input=render(Profile(data), "jsonl"), capture_output=True, timeout=60, check=True)
     assert done.stdout == b"[7,500000]\n"

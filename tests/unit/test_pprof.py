@@ -75,7 +75,8 @@ def test_lines_places_and_comments(pprof, data):
     assert "PeriodType: cpu nanoseconds\nPeriod: 1000000\nDuration: 5ms" in raw
     assert "samples/count cpu/nanoseconds[dflt]" in raw
     assert re.search(r"M=1 A.a /app/x;y.py:11(:5)? s=10\(a\)", raw) and re.search(r"M=1 A.a /app/x;y.py:13(:0)? s=10\(a\)", raw)
-    assert re.search(r"^ +7 +500000: \d+ \n +thread:\[#wor;ker\]\n +thread_id:\[71\]", raw, re.M)  # a standing thread: all its ticks
+    # a standing thread: all its ticks
+    assert re.search(r"^ +7 +500000: \d+ \n +thread:\[#wor;ker\]\n +thread_id:\[71\]", raw, re.M)
     merged = pprof(Profile(data), "-raw", merge_threads=True, lines=False)
     assert "thread" not in merged and len(re.findall("M=1 A.a", merged)) == 1
     assert "thread:[Main]" not in pprof(Profile(data), "-raw", thread="#*")
@@ -108,7 +109,7 @@ def test_the_web_page(pprof, data, tmp_path):
     pprof(Profile(data), "-raw")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = "127.0.0.1:%d" % free.getsockname()[1]
+        address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [required("go"), "tool", "pprof", "-no_browser", f"-http={address}", str(tmp_path / "p.pb.gz")]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT, start_new_session=True)
     try:

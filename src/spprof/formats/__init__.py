@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO, Dict, NamedTuple, Optional
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, Dict, Mapping, NamedTuple, Optional
 
 from ..errors import BadOption, CannotWrite
 
@@ -22,7 +23,7 @@ class Format(NamedTuple):
     module: str
     extension: str
     title: str
-    refuses: Dict[str, str] = {}
+    refuses: Mapping[str, str] = MappingProxyType({})
 
 
 class Options(NamedTuple):

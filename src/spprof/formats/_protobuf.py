@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Iterable
 
 _VARINT, _BYTES = 0, 2  # wire types
 
 
+@lru_cache(1 << 16)  # a profile has the same numbers again and again
 def varint(value: int) -> bytes:
     """A number from -2**63 to 2**64 - 1; negative ones as their two's complement of 64 bits."""
     if 0 <= value < 0x80:

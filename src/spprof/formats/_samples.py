@@ -70,9 +70,7 @@ def tracks(profile: Profile, options: Options) -> List[Track]:
         appends = {thread: order.append for thread, order in orders.items()}
         for i, thread in enumerate(threads):
             appends[thread](i)
-    return [
-        Track(id, profile.thread_name(id), None if present == {id} else orders[id]) for id in matching if id in orders
-    ]
+    return [Track(id, profile.thread_name(id), None if present == {id} else orders[id]) for id in matching if id in orders]
 
 
 def distinct_keys(profile: Profile, chosen: Sequence[Track]) -> List[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Dict, Iterable, Iterator, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 from ..model import NO_FRAMES, TRUNCATION
 from ._frames import Frames
@@ -21,7 +21,8 @@ class Tree:
         self.parents, self.frames = array("i"), array("I")
         self.nodes: Dict[int, int] = {}
         parents, frame_ids, launchers = profile.stack_tree()
-        whole, cut = array("i", [-1]) * len(parents), {}  # the profile's node -> the node here; of truncated stacks in `cut`
+        whole = array("i", [-1]) * len(parents)  # the profile's node -> the node here
+        cut: Dict[int, int] = {}  # the same in truncated stacks
         roots: Dict[Frame, int] = {}
 
         def root(mark: Frame) -> int:
@@ -29,21 +30,22 @@ class Tree:
                 roots[mark] = self._add(-1, frames.mark(mark))
             return roots[mark]
 
-        number = frames.number
         for key in keys:
-            node = key if key >= 0 else ~key
-            known = whole if key >= 0 else cut
-            top = -1 if key >= 0 else root(TRUNCATION)
+            node, top = (key, -1) if key >= 0 else (~key, root(TRUNCATION))
             if not node or node in launchers:
                 self.nodes[key] = root(NO_FRAMES) if key >= 0 else self._add(top, frames.mark(NO_FRAMES))
                 continue
-            path = []
+            path: List[int] = []
             while node and (whole[node] if key >= 0 else cut.get(node, -1)) < 0:
                 path.append(node)
                 node = parents[node]
-            at = known[node] if node else top
+            at = top if not node else whole[node] if key >= 0 else cut[node]
             for node in reversed(path):
-                at = known[node] = self._add(at, number(frame_ids[node]))
+                at = self._add(at, frames.number(frame_ids[node]))
+                if key >= 0:
+                    whole[node] = at
+                else:
+                    cut[node] = at
             self.nodes[key] = at
 
     def _add(self, parent: int, number: int) -> int:
@@ -74,7 +76,7 @@ class Tree:
         for node in range(len(parents) - 1, -1, -1):
             sibling[node], first[parents[node]] = first[parents[node]], node
         open_labels = array("I", bytes(4 * (max(labels, default=0) + 1)))
-        path = []
+        path: List[int] = []
         node = first[-1]
         while node >= 0 or path:
             if node < 0:  # all below is done

@@ -1,4 +1,5 @@
-"""Chrome's trace events as JSON (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): a timeline of each thread.
+"""Chrome's trace events as JSON: a timeline of each thread
+(https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
 
 Each call is one complete event ("X"), for every reader knows those; the format's own samples are read by few. A call
 lasts as long as samples that follow each other show it. Runs of the garbage collector are asynchronous events ("b", "e").
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     """Writes microseconds since the start of the profile.
 
-    The length of all calls at the root of a thread is exactly the weight of its samples. So that small gaps, in which the thread may
-    have been off the processor, do not cut calls, time is drawn up to one interval early until a gap is longer."""
+    The length of all calls at the root of a thread is exactly the weight of its samples. So that small gaps, in which the thread
+    may have been off the processor, do not cut calls, time is drawn up to one interval early until a gap is longer."""
     from .. import __version__
 
     chosen = tracks(profile, options)
@@ -66,7 +67,9 @@ def _title(look: Look) -> str:
 
 def _calls(profile: Profile, track: Track, tree: Tree, tails: List[bytes], where: bytes, out: BinaryIO) -> None:
     start_us, tolerance = int(profile.header.get("start_ns") or 0) // 1000, max(1, profile.interval_ns // 1000)
-    keys, times, weights = (track.pick(column) for column in (profile.stack_keys(), *map(profile.column, ("time_ns", "weight_ns"))))
+    keys, times, weights = (
+        track.pick(column) for column in (profile.stack_keys(), *map(profile.column, ("time_ns", "weight_ns")))
+    )
     parents, frames, nodes = tree.parents, tree.frames, tree.nodes
     began = array("q", bytes(8 * len(parents)))  # of each node that is open
     event = b'{"ph":"X",' + where + b',"ts":%d,"dur":%d%b'
@@ -74,11 +77,11 @@ def _calls(profile: Profile, track: Track, tree: Tree, tails: List[bytes], where
     last, now = -1, 0
 
     def move(new: int) -> None:
-        """Ends the calls that are not on the way to `new`, and begins those that are. A parent's number is less than its child's."""
+        """Ends the calls that are not on the way to `new`, and begins those that are."""
         nonlocal last
         ended = []
         while last != new:
-            if last > new:
+            if last > new:  # a parent's number is less than its child's
                 ended.append(event % (began[last], now - began[last], tails[frames[last]]))
                 last = parents[last]
             else:

@@ -46,7 +46,8 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     cut, nothing = (ranks[text] for text in texts[:2])
     of_frame = {id: ranks[text] for id, text in zip(ids, texts[2:])}
     stacks = {
-        key: (cut if key < 0 else b"") + (b"".join(map(of_frame.__getitem__, profile.stack_frames(key))) or nothing) for key in keys
+        key: (cut if key < 0 else b"") + (b"".join(map(of_frame.__getitem__, profile.stack_frames(key))) or nothing)
+        for key in keys
     }
     totals: Dict[bytes, int] = {}
     for thread in chosen:

@@ -26,7 +26,9 @@ _GC_SCHEMA = {
     "name": "gc",
     "display": ["marker-chart", "marker-table", "timeline-overview"],
     "tableLabel": "generation {marker.data.generation}, {marker.data.collected} collected",
-    "fields": [{"key": key, "label": key.capitalize(), "format": "integer"} for key in ("generation", "collected", "uncollectable")],
+    "fields": [
+        {"key": key, "label": key.capitalize(), "format": "integer"} for key in ("generation", "collected", "uncollectable")
+    ],
 }
 
 

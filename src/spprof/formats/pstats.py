@@ -1,8 +1,8 @@
 """cProfile's file, for `pstats` (https://docs.python.org/3/library/profile.html): a marshalled dictionary
 `(file, line, function): (cc, nc, tt, ct, callers)`.
 
-Samples are no calls. What pstats calls calls (`cc`, `nc`) are samples that have the function on the stack; `tt` and `ct` are the seconds of
-its self and total weight. A caller's entry has the same of the stacks in which it calls the function directly.
+Samples are no calls. What pstats calls calls (`cc`, `nc`) are samples that have the function on the stack; `tt` and `ct` are the
+seconds of its self and total weight. A caller's entry has the same of the stacks in which it calls the function directly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     edges = array("I", (calls.setdefault(call, len(calls)) for call in zip(callers, functions)))
     totals = tree.totals(sums)
     keys = list(ids)
-    stats: Dict[Key, Tuple[Any, ...]] = {key: (*value, {}) for key, value in zip(keys, _figures(tree, functions, totals, len(keys)))}
+    stats: Dict[Key, Tuple[Any, ...]] = {
+        key: (*value, {}) for key, value in zip(keys, _figures(tree, functions, totals, len(keys)))
+    }
     for (caller, function), value in zip(calls, _figures(tree, edges, totals, len(calls))):
         if caller >= 0:
             stats[keys[function]][4][keys[caller]] = value
