@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, TypeVar
 
 from ..model import NO_FRAMES, TRUNCATION, native_name
 
 if TYPE_CHECKING:
     from ..model import Frame, Profile
+
+T = TypeVar("T")
 
 
 class Look(NamedTuple):
@@ -32,6 +34,17 @@ class Look(NamedTuple):
         return native_name(self.name, self.library) if self.native else self.name
 
 
+class Once(Dict[int, T]):
+    """A dictionary that works out what it lacks."""
+
+    def __init__(self, work_out: Callable[[int], T]) -> None:
+        self._work_out = work_out
+
+    def __missing__(self, key: int) -> T:
+        value = self[key] = self._work_out(key)
+        return value
+
+
 def clean(text: str) -> str:
     """Text that is valid Unicode: a lone surrogate, which not every reader takes, as `\\udcff`."""
     return text.encode("utf-8", "backslashreplace").decode()
@@ -44,22 +57,15 @@ class Frames:
         self.looks: List[Look] = []
         self._profile, self._lines, self._addresses = profile, lines, addresses
         self._ids: Dict[Look, int] = {}
-        self._of_frame: Dict[int, int] = {}
+        self.numbers = Once(lambda id: self._intern(self._look(id)))  # of frames of the profile: indices into `looks`
 
     def mark(self, frame: Frame) -> int:
         """The number of a frame that is none of the program's: `NO_FRAMES` or `TRUNCATION`."""
         return self._intern(Look(frame.qualname, frame.name, "", 0, 0, 0, False, "", 0))
 
-    def number(self, id: int) -> int:
-        """The number of a frame of the profile: an index into `looks`."""
-        number = self._of_frame.get(id)
-        if number is None:
-            number = self._of_frame[id] = self._intern(self._look(id))
-        return number
-
     def stack(self, key: int) -> List[int]:
         """The numbers of a stack's frames from root to leaf, with the marks of `Profile.stack`."""
-        stack = list(map(self.number, self._profile.stack_frames(key))) or [self.mark(NO_FRAMES)]
+        stack = list(map(self.numbers.__getitem__, self._profile.stack_frames(key))) or [self.mark(NO_FRAMES)]
         return stack if key >= 0 else [self.mark(TRUNCATION), *stack]
 
     def _look(self, id: int) -> Look:

@@ -41,7 +41,7 @@ class Tree:
                 node = parents[node]
             at = top if not node else whole[node] if key >= 0 else cut[node]
             for node in reversed(path):
-                at = self._add(at, frames.number(frame_ids[node]))
+                at = self._add(at, frames.numbers[frame_ids[node]])
                 if key >= 0:
                     whole[node] = at
                 else:

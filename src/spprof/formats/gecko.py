@@ -11,7 +11,7 @@ from array import array
 from operator import sub
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, List, Optional, Sequence
 
-from ._frames import Frames, Look, clean
+from ._frames import Frames, Look, Once, clean
 from ._samples import CHUNK, Track, distinct_keys, distinct_tids, tracks
 from ._tree import Tree
 
@@ -30,17 +30,6 @@ _GC_SCHEMA = {
         {"key": key, "label": key.capitalize(), "format": "integer"} for key in ("generation", "collected", "uncollectable")
     ],
 }
-
-
-class _Texts(Dict[int, bytes]):
-    """Numbers and their texts; each is rendered once, for the same ones come again and again."""
-
-    def __init__(self, render: Callable[[int], bytes]) -> None:
-        self.render = render
-
-    def __missing__(self, value: int) -> bytes:
-        text = self[value] = self.render(value)
-        return text
 
 
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
@@ -82,7 +71,7 @@ def _samples(profile: Profile, track: Track, keys: Dict[int, bytes], options: Op
     ticks = options.weight == "samples"
     weights = track.pick(profile.column("count" if ticks else "weight_ns"))
     start = int(profile.header.get("start_ns") or 0)
-    milliseconds = _Texts(_milliseconds)
+    milliseconds = Once(_milliseconds)
     first = [times[0] - start] if len(times) else []
     steps = array("q", map(sub, times[1:], times[:-1]))
     out.write(b'"stack":[')
@@ -93,9 +82,9 @@ def _samples(profile: Profile, track: Track, keys: Dict[int, bytes], options: Op
     _join(steps, milliseconds.__getitem__, out)
     if profile.mode == "cpu":  # what Firefox draws as the thread's use of the processor
         out.write(b'],"threadCPUDelta":[')
-        _join(track.pick(profile.column("weight_ns")), _Texts(lambda ns: b"%d" % (ns // 1000)).__getitem__, out)
+        _join(track.pick(profile.column("weight_ns")), Once(lambda ns: b"%d" % (ns // 1000)).__getitem__, out)
     out.write(b'],"weight":[')
-    _join(weights, (_Texts(b"%d".__mod__) if ticks else milliseconds).__getitem__, out)
+    _join(weights, (Once(b"%d".__mod__) if ticks else milliseconds).__getitem__, out)
     about = {"weightType": "samples" if ticks else "tracing-ms", "length": len(times)}
     out.write(b"]," + json.dumps(about)[1:-1].encode())
 
