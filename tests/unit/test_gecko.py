@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -25,19 +27,28 @@ def firefox(tmp_path_factory):
     environment = {**os.environ, "PROFILER_CLI_SESSION_DIR": str(folder)}
     environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is not for node
 
+    def tool(*words):
+        return subprocess.run([node, str(CLI), *words], capture_output=True, text=True, timeout=60, env=environment)
+
     def call(*words):
-        done = subprocess.run([node, str(CLI), *words], capture_output=True, text=True, timeout=60, env=environment)
+        done = tool(*words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def load(profile, **options):
         path = folder / "p.gecko.json"
         path.write_bytes(render(profile, "gecko", **options))
-        call("load", str(path))
+        # The tool gives its daemon half a second to start, which a busy machine may not keep.
+        for _ in range(10):
+            done = tool("load", str(path))
+            if done.returncode == 0 or "did not become ready" not in done.stderr:
+                break
+            os.kill(int(re.search(r"running as pid (\d+)", done.stderr)[1]), signal.SIGTERM)
+        assert done.returncode == 0, done.stdout + done.stderr
         return lambda *words: json.loads(call(*words, "--json"))
 
     yield load
-    subprocess.run([node, str(CLI), "stop", "--all"], capture_output=True, timeout=60, env=environment)
+    tool("stop", "--all")
 
 
 def functions(ask, thread):

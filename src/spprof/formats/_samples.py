@@ -81,7 +81,9 @@ def distinct_keys(profile: Profile, chosen: Sequence[Track]) -> List[int]:
 def distinct_tids(profile: Profile) -> Dict[int, int]:
     """Of each thread the system's id, or, where that is unknown or was another thread's before, a number that no thread has."""
     tids: Dict[int, int] = {}
+    taken = {0}
     for thread in profile.match_threads(None):
         tid = profile.thread_tid(thread)
-        tids[thread] = tid if tid and tid not in tids.values() else _NO_TID + thread
+        tids[thread] = _NO_TID + thread if tid in taken else tid
+        taken.add(tid)
     return tids

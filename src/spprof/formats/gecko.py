@@ -51,10 +51,11 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     libraries = shared.pop("libs")
     head = json.dumps({"meta": _meta(profile), "libs": libraries, "pages": [], "shared": shared}, separators=(",", ":"))
     out.write(head[:-1].encode() + b',"threads":[')
+    tids = distinct_tids(profile)
     keys = {key: b"%d" % node for key, node in tree.nodes.items()}
     for number, (track, marks) in enumerate(zip(chosen, markers)):
         out.write(b",\n" if number else b"\n")
-        about = json.dumps({**_thread(profile, track), "markers": marks}, separators=(",", ":"))
+        about = json.dumps({**_thread(profile, track, tids), "markers": marks}, separators=(",", ":"))
         out.write(about[:-1].encode() + b',"samples":{')
         _samples(profile, track, keys, options, out)
         out.write(b"}}")
@@ -179,12 +180,12 @@ def _libraries(profile: Profile, paths: Iterable[str]) -> List[Dict[str, Any]]:
     return result
 
 
-def _thread(profile: Profile, track: Track) -> Dict[str, Any]:
+def _thread(profile: Profile, track: Track, tids: Dict[int, int]) -> Dict[str, Any]:
     header, end = profile.header, profile.end or {}
     start = int(header.get("start_ns") or 0)
     stop = end.get("stop_ns")
     pid = header.get("pid") or 0
-    tid = pid if track.thread is None else distinct_tids(profile)[track.thread]
+    tid = pid if track.thread is None else tids[track.thread]
     return {
         "processType": "default",
         "processStartupTime": 0,
