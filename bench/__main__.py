@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from . import cost, handler, impossible, intervals, memory, native, peers, startup, threads
+from . import convert, cost, handler, impossible, intervals, memory, native, peers, startup, threads
 from .goals import Options, Row, Subject
 from .pythons import ROOT, choose
 
@@ -35,6 +35,7 @@ SUBJECTS: Dict[str, Subject] = {
     "wall100": threads.wall100,
     "cpu100": threads.cpu100,
     "bytes": memory.bytes_a_sample,
+    "convert": convert.convert,
     "peers": peers.peers,
     "intervals": intervals.intervals,
     "impossible": impossible.impossible,

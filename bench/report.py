@@ -9,7 +9,7 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin (python3 -m bench.report) -->", "<!-- results: end -->"
 ORDER = (
-    "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "peers",
+    "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "convert", "peers",
     "native", "native1k", "tables", "intervals",
 )  # fmt: skip
 

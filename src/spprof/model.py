@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Container, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _trie, intervals
 from .demangle import demangle
@@ -177,10 +177,11 @@ class Profile:
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
-        """Writes the profile to `path` as `format` ('spprof', 'speedscope', 'collapsed'; by default told from the name).
+        """Writes the profile to `path` as `format` ('spprof', 'speedscope', ...: docs/formats.md; by default told from the name).
 
-        `options`: weight ('samples' or 'ns', for collapsed), lines, merge_threads (bool), thread (a pattern as in `functions`).
-        Raises BadOption for a format that does not exist, OSError if the file cannot be written."""
+        `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`).
+        Raises BadOption for a format that does not exist or an option that it cannot follow, OSError if the file cannot be
+        written."""
         from . import formats
 
         formats.save(self, os.fspath(path), format, formats.Options(**options))
@@ -462,6 +463,12 @@ class Profile:
             node = parents[node]
         result.reverse()
         return result
+
+    def stack_tree(self) -> Tuple[Sequence[int], Sequence[int], Container[int]]:
+        """Parent and frame id of each node of the tree that the keys of stacks point into (0: its root, which has no frame); and
+        the nodes of `spprof run` itself, which are as the root."""
+        columns = self._columns()
+        return columns["node_parent"], columns["node_frame"], columns["launchers"]
 
     def stack(self, key: int) -> Tuple[Frame, ...]:
         """The frames of a stack from root to leaf. A truncated one begins with `[truncated]`; an empty one is

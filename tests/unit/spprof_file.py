@@ -129,4 +129,7 @@ class Writer:
         self.data += block(b"G", b"".join(map(column, zip(*runs))))
 
     def json(self, kind, value):
-        self.data += block(kind, json.dumps(value).encode())
+        self.block(kind, json.dumps(value).encode())
+
+    def block(self, kind, payload):
+        self.data += block(kind, payload)

@@ -249,3 +249,9 @@ def test_broken_pipe(tmp_path, data):
     command = f"{sys.executable} -m spprof convert p.spprof -f speedscope -o - | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stderr == "" and done.stdout in ("0\n", "1\n")
+
+
+def test_what_a_format_cannot_do_is_refused_before_the_program_runs(tmp_path):
+    done = run(["-m", "spprof", "run", "-f", "chrome", "--merge-threads", "-c", "print('ran')"], tmp_path)
+    assert (done.returncode, done.stdout, os.listdir(tmp_path)) == (2, "", [])
+    assert "--merge-threads does not fit the format chrome: threads run at the same time" in done.stderr

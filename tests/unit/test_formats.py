@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 from spprof_file import Writer
 
-from spprof import Profile, formats
+from spprof import Profile, errors, formats
 
 
 def render(data, format, **options):
@@ -163,3 +163,39 @@ def test_speedscope_joins_more_than_one_chunk():
     threads, _ = speedscope(writer.data)
     (samples,) = threads.values()
     assert [stack[0][1] for stack, _ in samples[65_530:65_540]] == [1, 2] * 5
+
+
+def test_speedscope_counts_ticks(data):
+    file = json.loads(render(data, "speedscope", weight="samples"))
+    assert [(profile["unit"], profile["weights"]) for profile in file["profiles"]] == [("none", [1] * 5), ("none", [7, 1])]
+
+
+@pytest.mark.parametrize("format", formats.FORMATS)
+def test_each_option_means_something_or_is_refused(format, tmp_path):
+    """The output differs, or is as without because the format knows no such thing, or the option is refused with a reason."""
+    writer = Writer()
+    f, g = ("f", "f", "/a.py", 1, 2), ("f", "f", "/a.py", 1, 3)
+    for thread in range(2):
+        for step, frame in enumerate((f, g)):
+            writer.sample([frame], 7000 + 2000 * step + thread, 1000, thread=thread, count=step + 2)
+    writer.flush()
+    writer.json(b"T", [{"id": id, "tid": 5 + id, "name": f"t{id}"} for id in range(2)])
+    plain = render(writer.data, format)
+    cases = {"weight": "samples", "lines": False, "merge_threads": True, "thread": "t0"}
+    cases["weight"] = "ns" if format == "collapsed" else "samples"
+    unknown = {"pstats": {"lines", "merge_threads"}}.get(format, set())
+    for option, value in cases.items():
+        refused = formats.FORMATS[format].refuses
+        if option in refused:
+            target = tmp_path / "kept"
+            target.write_bytes(b"kept")
+            with pytest.raises(errors.BadOption, match=f"does not fit the format {format}: "):
+                Profile(writer.data).save(target, format, **{option: value})
+            assert target.read_bytes() == b"kept"
+        else:
+            assert (render(writer.data, format, **{option: value}) == plain) == (option in unknown), option
+
+
+def test_every_extension_tells_its_format():
+    for name, format in formats.FORMATS.items():
+        assert formats.format_of("p" + format.extension) == name

@@ -20,7 +20,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 there = SPEEDSCOPE.exists() and CHROMIUM and shutil.which("node")
 if not there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
     pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
-pytestmark = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
+needs_browser = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
 
 
 def frame(name, line):
@@ -44,10 +44,11 @@ def saved(tmp_path):
     return path
 
 
-def test_the_real_viewer_shows_threads_and_rows(saved, tmp_path):
+def seen_in_speedscope(file, name, tmp_path):
+    """Opens a file's bytes in the real viewer; gives what open.mjs saw."""
     loader = tmp_path / "load.js"
-    data = base64.b64encode(saved.read_bytes()).decode()
-    loader.write_text(f"speedscope.loadFileFromBase64({json.dumps(saved.name)}, {json.dumps(data)})")
+    data = base64.b64encode(file).decode()
+    loader.write_text(f"speedscope.loadFileFromBase64({json.dumps(name)}, {json.dumps(data)})")
     environment = {**os.environ, "CHROMIUM": CHROMIUM}
     environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for Python, not for node and Chromium
     done = subprocess.run(
@@ -55,7 +56,12 @@ def test_the_real_viewer_shows_threads_and_rows(saved, tmp_path):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
-    seen = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@needs_browser
+def test_the_real_viewer_shows_threads_and_rows(saved, tmp_path):
+    seen = seen_in_speedscope(saved.read_bytes(), saved.name, tmp_path)
     assert seen["errors"] == []
     assert seen["total"] == 2
     assert [name.split(" (")[0] for name in seen["list"]] == ["MainThread", "worker"]
@@ -68,6 +74,7 @@ def test_the_real_viewer_shows_threads_and_rows(saved, tmp_path):
     assert worker == [["3.00ms (100%)", "3.00ms (100%)", '<script>"evil";\\name']]
 
 
+@needs_browser
 def test_the_schema_holds(saved):
     import fastjsonschema
 

@@ -14,16 +14,21 @@ examples:
   spprof convert p.spprof -o p.speedscope.json
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
   spprof convert p.spprof -f collapsed --weight ns --merge-threads -o p.collapsed
-"""
+  spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
+
+formats:
+""" + "".join(f"  {name:12}{format.extension:18}{format.title}\n" for name, format in formats.FORMATS.items())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `convert`."""
-    titles = "; ".join(f"{name}: {format.title}" for name, format in formats.FORMATS.items())
     parser.add_argument("file", metavar="FILE", help="a .spprof file")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
-    parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help=f"{titles} (default: what OUT ends with)")
-    parser.add_argument("--weight", choices=("samples", "ns"), default="samples", help="what collapsed counts")
+    told = "one of those below (default: what OUT ends with)"
+    parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=told)
+    parser.add_argument(
+        "--weight", choices=("samples", "ns"), help="what the numbers count (default: what is usual for the format)"
+    )
     parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")

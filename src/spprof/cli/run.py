@@ -78,6 +78,9 @@ class Ending:
         self.interrupted = False
         given: Optional[str] = options.output
         self.format = options.format or (given and formats.format_of(given)) or "spprof"
+        self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread)
+        if self.format != "spprof":
+            formats.check(self.format, self.conversion)  # now, and not when the program is done
         self.output = given or f"{name}.{self.pid}{formats.FORMATS[self.format].extension}"
         self.output = os.path.abspath(self.output)  # the program may change the directory
         self.stem = children.stem_of(given, name) if options.subprocesses else None
@@ -102,8 +105,7 @@ class Ending:
         try:
             profile = api.stop() if api.is_active() else Profile.load(self.stream)  # the program may have stopped it
             if self.format != "spprof":
-                options = formats.Options(merge_threads=self.options.merge_threads, thread=self.options.thread)
-                formats.save(profile, self.output, self.format, options)
+                formats.save(profile, self.output, self.format, self.conversion)
             if not self.options.quiet:
                 self._print(profile)
             if self.format != "spprof":

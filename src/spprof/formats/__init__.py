@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO, Dict, NamedTuple, Optional
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, Dict, Mapping, NamedTuple, Optional
 
 from ..errors import BadOption, CannotWrite
 
@@ -16,30 +17,46 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """`extension` is how file names of this format end; `title` says what opens it."""
+    """`extension` is how file names of this format end; `title` says what opens it; `refuses` are options that it cannot follow,
+    and why."""
 
     module: str
     extension: str
     title: str
-
-
-FORMATS: Dict[str, Format] = {
-    "spprof": Format("raw", ".spprof", "spprof's own file, complete"),
-    "speedscope": Format("speedscope", ".speedscope.json", "for https://speedscope.app"),
-    "collapsed": Format("collapsed", ".collapsed", "stacks on one line each, for flamegraph.pl, inferno and others"),
-}
+    refuses: Mapping[str, str] = MappingProxyType({})
 
 
 class Options(NamedTuple):
-    """What can be asked of a format; each takes what makes sense for it.
+    """What can be asked of a format (docs/formats.md tells what it means for each).
 
-    weight: 'samples' or 'ns', the number of a collapsed stack; lines: tell the lines of a function apart;
-    merge_threads: all threads as one; thread: only threads that match this pattern."""
+    weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
+    apart; merge_threads: all threads as one; thread: only threads that match this pattern."""
 
-    weight: str = "samples"
+    weight: Optional[str] = None
     lines: bool = True
     merge_threads: bool = False
     thread: Optional[str] = None
+
+
+_COPY = "it is a copy of the file; choose another format"
+_BOTH = "it holds both samples and time"
+
+FORMATS: Dict[str, Format] = {
+    "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options._fields, _COPY)),
+    "speedscope": Format("speedscope", ".speedscope.json", "for https://speedscope.app"),
+    "collapsed": Format("collapsed", ".collapsed", "stacks on one line each, for flamegraph.pl, inferno and others"),
+    "pprof": Format("pprof", ".pb.gz", "for go tool pprof and what reads its files"),
+    "gecko": Format("gecko", ".gecko.json", "for https://profiler.firefox.com"),
+    "pstats": Format("pstats", ".pstats", "for Python's pstats and what reads cProfile's files", {"weight": _BOTH}),
+    "chrome": Format(
+        "chrome",
+        ".trace.json",  # speedscope takes .chrome.json for another format of Chrome's
+        "a timeline for chrome://tracing, Perfetto's viewer and speedscope",
+        {"weight": "a timeline shows time", "merge_threads": "threads run at the same time and need a line each"},
+    ),
+    "callgrind": Format("callgrind", ".callgrind", "for KCachegrind, QCachegrind and callgrind_annotate"),
+    "jsonl": Format("jsonl", ".jsonl", "one JSON object a line, for jq, DuckDB and programs", {"weight": _BOTH}),
+}
 
 
 def format_of(path: str) -> Optional[str]:
@@ -47,12 +64,21 @@ def format_of(path: str) -> Optional[str]:
     return next((name for name, format in FORMATS.items() if path.endswith(format.extension)), None)
 
 
-def write(profile: Profile, out: BinaryIO, format: str, options: Options) -> None:
-    """Writes the profile to a binary stream. Raises BadOption."""
+def check(format: str, options: Options) -> None:
+    """Raises BadOption if there is no such format, or if it cannot do what is asked of it."""
     if format not in FORMATS:
         raise BadOption(f"format {format!r} does not exist: choose one of {', '.join(FORMATS)}")
-    if options.weight not in ("samples", "ns"):
+    if options.weight not in (None, "samples", "ns"):
         raise BadOption(f"weight {options.weight!r} does not exist: choose 'samples' or 'ns'")
+    for name, reason in FORMATS[format].refuses.items():
+        if getattr(options, name) != Options._field_defaults[name]:
+            flag = "no-lines" if name == "lines" else name.replace("_", "-")
+            raise BadOption(f"--{flag} does not fit the format {format}: {reason}")
+
+
+def write(profile: Profile, out: BinaryIO, format: str, options: Options) -> None:
+    """Writes the profile to a binary stream. Raises BadOption."""
+    check(format, options)
     import_module("." + FORMATS[format].module, __name__).write(profile, out, options)
 
 
@@ -63,7 +89,9 @@ def save(profile: Profile, path: str, format: Optional[str], options: Options) -
         if format is None:
             endings = ", ".join(known.extension for known in FORMATS.values())
             raise BadOption(f"{path}: no format was given and the name ends with none of {endings}")
-    len(profile)  # read before the output is opened: it may be the same file, and a bad input must not empty it
+    # Both before the output is opened: it may be the same file, and neither a bad input nor a bad option may empty it.
+    len(profile)
+    check(format, options)
     if format == "spprof" and profile.path and os.path.exists(path) and os.path.samefile(profile.path, path):
         return
     try:

@@ -9,9 +9,11 @@ and so is a `#` that would make a line a comment, so every line is data and noth
 from __future__ import annotations
 
 import re
+import sys
+from array import array
 from typing import TYPE_CHECKING, BinaryIO, Dict
 
-from ..model import native_name
+from ..model import NO_FRAMES, TRUNCATION, native_name
 
 if TYPE_CHECKING:
     from ..model import Frame, Profile
@@ -32,19 +34,32 @@ def _frame_text(frame: Frame, lines: bool) -> str:
 
 
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
-    """Writes one line a distinct stack, sorted. Threads come first in each stack by name, unless they are merged."""
-    totals: Dict[str, int] = {}
-    texts: Dict[Frame, str] = {}
-    for thread in profile.match_threads(options.thread):
-        first = [] if options.merge_threads else [escape(profile.thread_name(thread))]
+    """Writes one line a distinct stack, sorted by frames. Threads come first in each stack by name, unless they are merged."""
+    chosen = profile.match_threads(options.thread)
+    keys = {key for thread in chosen for key in profile.sums_of(thread)[0]}
+    ids = sorted({id for key in keys for id in profile.stack_frames(key)})
+    texts = [_frame_text(frame, options.lines) for frame in (TRUNCATION, NO_FRAMES, *map(profile.frame, ids))]
+    texts += [] if options.merge_threads else [escape(profile.thread_name(thread)) for thread in chosen]
+    # A stack is the ranks of its texts as bytes, a tenth of its line: there may be 100,000 long ones.
+    shown = sorted(set(texts))
+    ranks = {text: number.to_bytes(4, "big") for number, text in enumerate(shown)}
+    cut, nothing = (ranks[text] for text in texts[:2])
+    of_frame = {id: ranks[text] for id, text in zip(ids, texts[2:])}
+    stacks = {
+        key: (cut if key < 0 else b"") + (b"".join(map(of_frame.__getitem__, profile.stack_frames(key))) or nothing)
+        for key in keys
+    }
+    totals: Dict[bytes, int] = {}
+    for thread in chosen:
+        first = b"" if options.merge_threads else ranks[escape(profile.thread_name(thread))]
         for key, value in profile.sums_of(thread)[options.weight == "ns"].items():
-            stack = profile.stack(key)
-            for frame in stack:
-                if frame not in texts:
-                    texts[frame] = _frame_text(frame, options.lines)
-            line = ";".join([*first, *map(texts.__getitem__, stack)])
-            totals[line] = totals.get(line, 0) + value
-    for line in sorted(totals):
-        if totals[line]:
-            data = f"{line} {totals[line]}\n".encode("utf-8", "backslashreplace")
-            out.write(b"%23" + data[1:] if data.startswith(b"#") else data)
+            stack = first + stacks[key]
+            totals[stack] = totals.get(stack, 0) + value
+    words = [text.encode("utf-8", "backslashreplace") for text in shown]
+    for stack in sorted(totals):
+        if totals[stack]:
+            numbers = array("I", stack)
+            if sys.byteorder == "little":
+                numbers.byteswap()
+            line = b"%b %d\n" % (b";".join(map(words.__getitem__, numbers)), totals[stack])
+            out.write(b"%23" + line[1:] if line.startswith(b"#") else line)

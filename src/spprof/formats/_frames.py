@@ -1,0 +1,84 @@
+"""Frames as formats show them: each distinct one once, and stacks of their numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, TypeVar
+
+from ..model import NO_FRAMES, TRUNCATION, native_name
+
+if TYPE_CHECKING:
+    from ..model import Frame, Profile
+
+T = TypeVar("T")
+
+
+class Look(NamedTuple):
+    """What a format shows of a frame.
+
+    `system_name` is the name without its class; `file` is the source ('' if unknown); `line` and `column` count from 1, 0 if
+    unknown or not told apart; `library` is the object of a native function and `address` the instruction in it, if asked for."""
+
+    name: str
+    system_name: str
+    file: str
+    line: int
+    column: int
+    first_line: int
+    native: bool
+    library: str
+    address: int
+
+    @property
+    def title(self) -> str:
+        """The name, and of a native function its library."""
+        return native_name(self.name, self.library) if self.native else self.name
+
+
+class Once(Dict[int, T]):
+    """A dictionary that works out what it lacks."""
+
+    def __init__(self, work_out: Callable[[int], T]) -> None:
+        self._work_out = work_out
+
+    def __missing__(self, key: int) -> T:
+        value = self[key] = self._work_out(key)
+        return value
+
+
+def clean(text: str) -> str:
+    """Text that is valid Unicode: a lone surrogate, which not every reader takes, as `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class Frames:
+    """The table of looks, which grows as frames are asked for."""
+
+    def __init__(self, profile: Profile, lines: bool = True, addresses: bool = False) -> None:
+        self.looks: List[Look] = []
+        self._profile, self._lines, self._addresses = profile, lines, addresses
+        self._ids: Dict[Look, int] = {}
+        self.numbers = Once(lambda id: self._intern(self._look(id)))  # of frames of the profile: indices into `looks`
+
+    def mark(self, frame: Frame) -> int:
+        """The number of a frame that is none of the program's: `NO_FRAMES` or `TRUNCATION`."""
+        return self._intern(Look(frame.qualname, frame.name, "", 0, 0, 0, False, "", 0))
+
+    def stack(self, key: int) -> List[int]:
+        """The numbers of a stack's frames from root to leaf, with the marks of `Profile.stack`."""
+        stack = list(map(self.numbers.__getitem__, self._profile.stack_frames(key))) or [self.mark(NO_FRAMES)]
+        return stack if key >= 0 else [self.mark(TRUNCATION), *stack]
+
+    def _look(self, id: int) -> Look:
+        frame = self._profile.frame(id)
+        if frame.native:
+            address = frame.line if self._addresses and self._lines else 0
+            line = frame.source_line if self._lines else 0
+            return Look(frame.qualname, frame.name, frame.source, line, 0, 0, True, frame.file, address)
+        line, column = (frame.line, frame.col + 1) if self._lines else (0, 0)
+        return Look(frame.qualname, frame.name, frame.file, line, column, self._profile.first_line(id), False, "", 0)
+
+    def _intern(self, look: Look) -> int:
+        number = self._ids.setdefault(look, len(self.looks))
+        if number == len(self.looks):
+            self.looks.append(look)
+        return number

@@ -1,0 +1,89 @@
+"""Samples as formats need them: summed by stack, or as tracks in order of time."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
+
+from .. import _trie
+
+if TYPE_CHECKING:
+    from ..model import Profile
+    from . import Options
+
+CHUNK = 1 << 16  # samples rendered at a time: bounds the memory, not the speed
+_NO_TID = 1 << 22  # Linux gives no thread a greater id (PID_MAX_LIMIT in include/linux/threads.h)
+
+
+class Group(NamedTuple):
+    """The stacks of one thread (None: of all) under one set of labels (an index into `Profile.label_sets`)."""
+
+    thread: Optional[int]
+    label: int
+    sums: _trie.Sums
+
+
+class Track(NamedTuple):
+    """The samples of one thread (None: of all that were asked for) in order of time; `order` are their places in the columns of
+    the profile, None if it is all of them."""
+
+    thread: Optional[int]
+    name: str
+    order: Optional[Sequence[int]]
+
+    def pick(self, column: Sequence[int]) -> Sequence[int]:
+        """The track's part of a column of samples."""
+        if self.order is None:
+            return column
+        # q holds every column's numbers, in an eighth of a list's memory
+        return array("q", map(column.__getitem__, self.order))
+
+
+def groups(profile: Profile, options: Options) -> List[Group]:
+    """Sums by thread and labels, in this order; by labels alone if threads are merged."""
+    matching, sets = profile.match_threads(options.thread), len(profile.label_sets)
+    if sets == 1:
+        each = {(thread, 0): profile.sums_of(thread) for thread in matching}
+    else:
+        told = [thread * sets + label for thread, label in zip(profile.column("thread"), profile.column("label"))]
+        columns = (profile.stack_keys(), profile.column("count"), profile.column("weight_ns"))
+        wanted = set(matching)
+        parts = _trie.sums_by_thread(told, *columns)
+        each = {divmod(id, sets): parts[id] for id in sorted(parts) if id // sets in wanted}
+    if not options.merge_threads:
+        return [Group(thread, label, sums) for (thread, label), sums in each.items() if sums[0]]
+    labels = sorted({label for _, label in each})
+    merged = {label: _trie.merged(sums for (_, each_label), sums in each.items() if each_label == label) for label in labels}
+    return [Group(None, label, sums) for label, sums in merged.items() if sums[0]]
+
+
+def tracks(profile: Profile, options: Options) -> List[Track]:
+    """A track for each thread that has samples or markers, by id; one of all with `merge_threads`."""
+    threads, matching = profile.column("thread"), profile.match_threads(options.thread)
+    present = set(threads)
+    if options.merge_threads:
+        times, wanted = profile.column("time_ns"), set(matching)
+        order = sorted((i for i, thread in enumerate(threads) if thread in wanted), key=times.__getitem__)
+        return [Track(None, "all threads" if options.thread is None else options.thread, array("I", order))]
+    orders: Dict[int, array[int]] = {thread: array("I") for thread in {*present, *(mark.thread for mark in profile.markers)}}
+    if len(present) > 1:  # one pass for all: programs may have hundreds of threads
+        appends = {thread: order.append for thread, order in orders.items()}
+        for i, thread in enumerate(threads):
+            appends[thread](i)
+    return [Track(id, profile.thread_name(id), None if present == {id} else orders[id]) for id in matching if id in orders]
+
+
+def distinct_keys(profile: Profile, chosen: Sequence[Track]) -> List[int]:
+    """The keys of the tracks' stacks, each once."""
+    return sorted(set().union(*(track.pick(profile.stack_keys()) for track in chosen)))
+
+
+def distinct_tids(profile: Profile) -> Dict[int, int]:
+    """Of each thread the system's id, or, where that is unknown or was another thread's before, a number that no thread has."""
+    tids: Dict[int, int] = {}
+    taken = {0}
+    for thread in profile.match_threads(None):
+        tid = profile.thread_tid(thread)
+        tids[thread] = _NO_TID + thread if tid in taken else tid
+        taken.add(tid)
+    return tids

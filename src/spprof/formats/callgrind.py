@@ -1,0 +1,131 @@
+"""Callgrind's file (https://valgrind.org/docs/manual/cl-format.html), for KCachegrind, QCachegrind and callgrind_annotate.
+
+Costs are nanoseconds and samples: of each line its own, and of each line that calls a function those of the call. Readers take
+the sum of the calls to a function for its inclusive cost. So a stack adds to one call of each function, to the outermost one; a
+call back into a function that is already running adds nothing. Then inclusive costs are right under recursion too. The
+outermost functions are called by their thread, which is a function here, `[thread NAME]`.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List, Tuple
+
+from ._frames import Frames, Look, clean
+from ._samples import groups
+from ._tree import Tree
+
+if TYPE_CHECKING:
+    from ..model import Profile
+    from . import Options
+
+Function = Tuple[str, str, str]  # object, file, name: so readers tell functions apart
+Cost = List[int]  # nanoseconds, samples
+_UNKNOWN = "???"  # as Callgrind writes it
+_CONTROL = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
+
+
+def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+    """Writes each function with its lines and its calls. Readers sort by the first event: nanoseconds, or samples if `weight`
+    says so."""
+    costs = _Costs(profile, options)
+    order = slice(None, None, -1 if options.weight == "samples" else 1)
+    names: Dict[Tuple[str, str], int] = {}
+
+    def name(position: str, kind: str, text: str) -> str:
+        """The line of a name: in full the first time, then by its number."""
+        id = names.get((kind, text))
+        if id is None:
+            id = names[kind, text] = len(names) + 1
+            return f"{position}=({id}) {text}"
+        return f"{position}=({id})"
+
+    def numbers(cost: Cost) -> str:
+        return " ".join(map(str, cost[order]))
+
+    clock = "CPU" if profile.mode == "cpu" else "wall"
+    lines = ["# callgrind format", "version: 1", *_about(profile), "positions: line"]
+    lines += [f"event: ns : {clock} time in nanoseconds", "event: samples : samples"]
+    lines += ["events: " + " ".join(["ns", "samples"][order]), "summary: " + numbers(costs.whole)]
+    for function, id in costs.functions.items():
+        library, file, title = function
+        lines += ["", name("ob", "ob", library), name("fl", "fl", file), name("fn", "fn", title)]
+        lines += [f"{line} {numbers(cost)}" for line, cost in sorted(costs.own[id].items())]
+        for (line, callee), cost in sorted(costs.calls[id].items()):
+            library, file, title = costs.listed[callee]
+            lines += [name("cob", "ob", library), name("cfi", "fl", file), name("cfn", "fn", title)]
+            lines += [f"calls={cost[1]} {costs.first_lines[callee]}", f"{line} {numbers(cost)}"]
+        out.write("\n".join(lines).encode() + b"\n")
+        lines = []
+    out.write("\n".join(lines).encode())
+
+
+def _about(profile: Profile) -> Iterator[str]:
+    from .. import __version__
+
+    yield f"creator: spprof {__version__}"
+    yield f"pid: {profile.header.get('pid') or 0}"
+    yield "cmd: " + _line(" ".join(map(str, profile.header.get("argv") or [])))
+
+
+def _line(text: str) -> str:
+    """Text that stays on its line and is not empty, as an empty name is one that was told before."""
+    return _CONTROL.sub(lambda match: ascii(match.group())[1:-1], clean(text)) or "[no name]"
+
+
+class _Costs:
+    """What is written: by function number the own costs of its lines, and those of its calls by line and called function."""
+
+    def __init__(self, profile: Profile, options: Options) -> None:
+        self.functions: Dict[Function, int] = {}
+        self.listed: List[Function] = []
+        self.first_lines: List[int] = []
+        self.own: List[Dict[int, Cost]] = []
+        self.calls: List[Dict[Tuple[int, int], Cost]] = []
+        self.whole = [0, 0]
+        parts = groups(profile, options)
+        sums = profile.stack_sums(options.thread)
+        frames = Frames(profile, options.lines)
+        tree = Tree(profile, frames, sums[0])
+        number = [self._function(look) for look in frames.looks]
+        line = [look.line or (0 if look.native else look.first_line) for look in frames.looks]
+        labels = array("I", map(number.__getitem__, tree.frames))
+        own_samples, own_ns, samples, ns = tree.totals(sums)
+        for node, frame in enumerate(tree.frames):
+            if own_samples[node]:
+                _add(self.own[number[frame]], line[frame], own_ns[node], own_samples[node])
+        for node in tree.outermost(labels):
+            if tree.parents[node] >= 0:
+                caller = tree.frames[tree.parents[node]]
+                _add(self.calls[number[caller]], (line[caller], labels[node]), ns[node], samples[node])
+        roots = array("i")
+        for node, parent in enumerate(tree.parents):
+            roots.append(node if parent < 0 else roots[parent])
+        for part in parts:
+            title = "[all threads]" if part.thread is None else f"[thread {profile.thread_name(part.thread)}]"
+            thread = self._add_function((_UNKNOWN, _UNKNOWN, _line(title)), 0)
+            for key, count in part.sums[0].items():
+                weight = part.sums[1][key]
+                _add(self.calls[thread], (0, labels[roots[tree.nodes[key]]]), weight, count)
+                self.whole[0] += weight
+                self.whole[1] += count
+
+    def _function(self, look: Look) -> int:
+        library = look.library if look.native else "python" if look.file else ""
+        return self._add_function((_line(library or _UNKNOWN), _line(look.file or _UNKNOWN), _line(look.name)), look.first_line)
+
+    def _add_function(self, function: Function, first_line: int) -> int:
+        id = self.functions.setdefault(function, len(self.functions))
+        if id == len(self.listed):
+            self.listed.append(function)
+            self.first_lines.append(first_line)
+            self.own.append({})
+            self.calls.append({})
+        return id
+
+
+def _add(costs: Dict, key: object, ns: int, samples: int) -> None:  # type: ignore[type-arg]
+    cost = costs.setdefault(key, [0, 0])
+    cost[0] += ns
+    cost[1] += samples

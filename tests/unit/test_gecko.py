@@ -1,0 +1,116 @@
+"""Firefox profiler files, loaded and queried by Firefox's own `profiler-cli` (npm, `make browser`)."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import LIBRARY, NAMES, render, required
+from spprof_file import Writer
+
+from spprof import Profile, __version__
+
+CLI = Path(__file__).resolve().parents[1] / "browser/node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
+
+
+@pytest.fixture
+def firefox(tmp_path_factory):
+    """Loads a profile into a session of the tool; gives a function that asks it. The sessions end with the test."""
+    node = required("node")
+    if not CLI.exists():
+        told = "`make browser` is needed"
+        pytest.fail(told) if os.environ.get("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
+    folder = tmp_path_factory.mktemp("ff")  # short: a socket's path may have 108 bytes
+    environment = {**os.environ, "PROFILER_CLI_SESSION_DIR": str(folder)}
+    environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is not for node
+
+    def tool(*words):
+        return subprocess.run([node, str(CLI), *words], capture_output=True, text=True, timeout=60, env=environment)
+
+    def call(*words):
+        done = tool(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def load(profile, **options):
+        path = folder / "p.gecko.json"
+        path.write_bytes(render(profile, "gecko", **options))
+        # The tool gives its daemon half a second to start, which a busy machine may not keep.
+        for _ in range(10):
+            done = tool("load", str(path))
+            if done.returncode == 0 or "did not become ready" not in done.stderr:
+                break
+            os.kill(int(re.search(r"running as pid (\d+)", done.stderr)[1]), signal.SIGTERM)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return lambda *words: json.loads(call(*words, "--json"))
+
+    yield load
+    tool("stop", "--all")
+
+
+def functions(ask, thread):
+    rows = ask("thread", "functions", "--thread", thread, "--include-idle", "--limit", "0")["functions"]
+    return {row["nameWithLibrary"]: (pytest.approx(row["selfSamples"]), pytest.approx(row["totalSamples"])) for row in rows}
+
+
+def test_threads_functions_and_gc_runs(firefox, marked):
+    ask = firefox(marked)
+    about = ask("profile", "meta")
+    assert (about["importedFrom"], about["product"], about["interval"]) == (f"spprof {__version__}", "x.py", 1)
+    threads = [(each["name"], each["tid"], each["pid"], each["markerCount"]) for each in ask("thread", "list")["threads"]]
+    assert sorted(threads) == [("#wor;ker", 71, "0", 1), ("Main", 70, "0", 1)]
+    assert functions(ask, "t-0") == {  # milliseconds, self and total
+        "<module>": (0.1, 1.31),
+        "A.a": (1.21, 4.21),
+        "b": (3, 4.01),
+        "[truncated]": (0, 3),
+    }
+    assert functions(ask, "t-1") == {"b": (0.5, 0.5), "[no Python frames]": (0.001, 0.001)}
+    categories = ask("thread", "samples", "--thread", "t-1", "--include-idle")["categoryBreakdown"]["categories"]
+    assert {each["name"]: each["samples"] for each in categories} == {"Python": pytest.approx(0.5), "Other": pytest.approx(0.001)}
+    for thread, start, duration, data in (("t-0", 0.15, 0.0305, (2, 7, 0)), ("t-1", 3.8, 0.05, (0, 1, 3))):
+        # The tool counts from the first sample, at 0.1 ms.
+        (mark,) = ask("thread", "markers", "--thread", thread, "--list")["flatMarkers"]
+        assert (mark["name"], mark["category"]) == ("gc", "GC")
+        more = ask("marker", "info", mark["handle"])
+        assert (more["start"], more["duration"]) == (pytest.approx(start), pytest.approx(duration)), more
+        assert {field["key"]: field["value"] for field in more["fields"]} == dict(
+            zip(("generation", "collected", "uncollectable"), data)
+        )
+
+
+def test_options(firefox, data):
+    ask = firefox(Profile(data), weight="samples", merge_threads=True)
+    (thread,) = ask("thread", "list")["threads"]
+    assert thread["name"] == "all threads"
+    assert functions(ask, "t-0")["b"] == (8, 10)  # a standing thread's 7 ticks are one sample of weight 7
+    file = json.loads(render(Profile(data), "gecko", thread="#*", lines=False))
+    assert [thread["name"] for thread in file["threads"]] == ["#wor;ker"]
+    assert file["threads"][0]["samples"]["weight"] == [0.5, 0.001]
+    assert file["shared"]["frameTable"]["line"] == [None, None]
+
+
+def test_native_functions(firefox, native):
+    ask = firefox(native)
+    rows = functions(ask, "t-0")
+    assert rows["libz.so.1!deflate"] == (3, 3) and rows["f"] == (4, 7)
+    categories = ask("thread", "samples", "--include-idle")["categoryBreakdown"]["categories"]
+    assert {each["name"]: each["samples"] for each in categories} == {"Native": pytest.approx(3), "Python": pytest.approx(4)}
+    (library,) = json.loads(render(native, "gecko"))["libs"]
+    assert (library["path"], library["codeId"]) == (LIBRARY, "00ff17")
+
+
+def test_any_name_and_no_samples(firefox):
+    writer = Writer()
+    for step, name in enumerate(NAMES):
+        writer.sample([(name, name, f"{name}?", 1, 7)], 6000 + step, 1)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 4, "name": '<script>"\udcff'}])
+    ask = firefox(Profile(writer.data))
+    shown = {name.encode("utf-8", "backslashreplace").decode() for name in NAMES}
+    assert len(functions(ask, "t-0")) == len(shown)
+    assert ask("thread", "list")["threads"][0]["name"] == '<script>"\\udcff'
+    assert json.loads(render(Profile(Writer().data), "gecko"))["threads"] == []
