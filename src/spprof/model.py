@@ -247,6 +247,11 @@ class Profile:
         return str(self.header.get("mode", ""))
 
     @property
+    def unit(self) -> str:
+        """What weights count: 'nanoseconds', or what another profiler's file counts ('samples', 'bytes', ...; see `readers`)."""
+        return str(self.header.get("unit", "nanoseconds"))
+
+    @property
     def clock(self) -> str:
         """The clock that ticked: perf, perf-user or timer."""
         return str(self.stats.get("clock") or self.header.get("clock", ""))

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 class Format(NamedTuple):
     """`extension` is how file names of this format end; `title` says what opens it; `refuses` are options that it cannot follow,
-    and why."""
+    and why; `needs` is a module that the extra of the format's name brings."""
 
     module: str
     extension: str
     title: str
     refuses: Mapping[str, str] = MappingProxyType({})
+    needs: str = ""
 
 
 class Options(NamedTuple):
@@ -40,6 +41,8 @@ class Options(NamedTuple):
 
 _COPY = "it is a copy of the file; choose another format"
 _BOTH = "it holds both samples and time"
+_TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
+_PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
 FORMATS: Dict[str, Format] = {
     "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options._fields, _COPY)),
@@ -56,6 +59,9 @@ FORMATS: Dict[str, Format] = {
     ),
     "callgrind": Format("callgrind", ".callgrind", "for KCachegrind, QCachegrind and callgrind_annotate"),
     "jsonl": Format("jsonl", ".jsonl", "one JSON object a line, for jq, DuckDB and programs", {"weight": _BOTH}),
+    "perfetto": Format("perfetto", ".perfetto-trace", "for https://ui.perfetto.dev", {"weight": "it holds time"}),
+    "parquet": Format("parquet", ".parquet", "a table of samples for DuckDB and others (extra: parquet)", _TABLE, "pyarrow"),
+    "otlp": Format("otlp", ".otlp", "an OpenTelemetry profiles request, for a collector (extra: otlp)", {}, _PROFILES),
 }
 
 
@@ -74,6 +80,12 @@ def check(format: str, options: Options) -> None:
         if getattr(options, name) != Options._field_defaults[name]:
             flag = "no-lines" if name == "lines" else name.replace("_", "-")
             raise BadOption(f"--{flag} does not fit the format {format}: {reason}")
+    needed = FORMATS[format].needs
+    if needed:
+        try:
+            import_module(needed)
+        except ImportError:
+            raise BadOption(f"the format {format} needs {needed.split('.')[0]}: pip install 'spprof[{format}]'") from None
 
 
 def write(profile: Profile, out: BinaryIO, format: str, options: Options) -> None:
