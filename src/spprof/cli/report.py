@@ -15,6 +15,7 @@ examples:
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
   spprof report script.*.spprof            a program and its child processes as one
+  spprof report cpu.pprof                  another profiler's file: collapsed, speedscope or pprof
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
   spprof report p.spprof --native-calls    native time by the Python line that called it
 """
@@ -22,7 +23,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="a .spprof file; several are added up")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a .spprof file, or a collapsed, speedscope or pprof file of any profiler; several are added up")
     parser.add_argument("--limit", type=int, default=15, metavar="N", help="functions to print (default 15)")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the functions (default self)")

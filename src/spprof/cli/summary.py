@@ -27,6 +27,8 @@ def summary(
     if thread is not None and not any(profile.match_threads(thread) for profile in profiles):
         names = ", ".join(sorted({each.name for profile in profiles for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {thread!r}; the profile has: {names}")
+    if len({profile.unit for profile in profiles}) > 1:
+        raise BadOption(f"the files count {' and '.join(sorted({profile.unit for profile in profiles}))}, which cannot be added up")
     lines: List[str] = []
     for profile in profiles:
         where = f"process {profile.header.get('pid')}: " if len(profiles) > 1 else ""
@@ -63,10 +65,13 @@ def _whole(profiles: Sequence[Profile], thread: Optional[str]) -> Tuple[int, int
 
 def _heading(profiles: Sequence[Profile], thread: Optional[str], native_ns: Optional[int]) -> str:
     samples, whole = _whole(profiles, thread)
-    kind = "CPU time" if profiles[0].mode == "cpu" else "wall time"
+    kind = {"cpu": "CPU time", "wall": "wall time"}.get(profiles[0].mode, "time")
     where = f" in threads like {thread!r}" if thread else ""
     where += f" of {len(profiles)} processes" if len(profiles) > 1 else ""
-    part = "" if native_ns is None else f" {_duration(native_ns)} ({native_ns / (whole or 1):.1%}) in native functions."
+    unit = profiles[0].unit
+    part = "" if native_ns is None else f" {_amount(native_ns, unit)} ({native_ns / (whole or 1):.1%}) in native functions."
+    if unit != "nanoseconds":
+        return f"{whole:,} {unit}{where}.{part}"
     return f"{_duration(whole)} of {kind}{where}, {samples:,} samples.{part}"
 
 
@@ -82,7 +87,7 @@ def _calls(profiles: Sequence[Profile], limit: int, thread: Optional[str]) -> It
     order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     for (qualname, file, line, native, library), ns in order[:limit]:
         caller = f"{qualname} ({_short(file)}:{line})" if file else qualname
-        yield f"{_duration(ns):>10} {ns / whole:>6.1%}  {caller} > {native_name(native, library)}"
+        yield f"{_amount(ns, profiles[0].unit):>10} {ns / whole:>6.1%}  {caller} > {native_name(native, library)}"
     if len(order) > limit:
         yield f"{'':20}... {len(order) - limit} more (--limit)"
 
@@ -96,19 +101,23 @@ def _table(profiles: Sequence[Profile], limit: int, thread: Optional[str], sort:
     if sort == "total":
         rows.sort(key=lambda row: (-row.total_weight_ns, -row.self_weight_ns, row.file, row.line, row.qualname))
     native = sum(row.self_weight_ns for row in rows) if only == "native" else None
-    yield f"{_heading(profiles, thread, native)} By {sort} time:"
+    unit, foreign = profiles[0].unit, "source" in profiles[0].header
+    yield f"{_heading(profiles, thread, native)} By {sort} {'time' if unit == 'nanoseconds' else unit}:"
     yield ""
     yield "      self             total           function"
     for row in rows[:limit]:
         yield (
-            f"{_duration(row.self_weight_ns):>10} {row.self_weight_ns / whole:>6.1%} "
-            f"{_duration(row.total_weight_ns):>10} {row.total_weight_ns / whole:>6.1%}  {_place(row)}"
+            f"{_amount(row.self_weight_ns, unit):>10} {row.self_weight_ns / whole:>6.1%} "
+            f"{_amount(row.total_weight_ns, unit):>10} {row.total_weight_ns / whole:>6.1%}  {_place(row, foreign)}"
         )
     if len(rows) > limit:
         yield f"{'':38}... {len(rows) - limit} more (--limit)"
 
 
-def _place(row: FunctionRow) -> str:
+def _place(row: FunctionRow, foreign: bool) -> str:
+    """`foreign`: of another profiler's file, most of which do not tell where a function begins."""
+    if foreign and row.file and not row.line:
+        return f"{row.qualname} ({_short(row.file)})"
     if not row.line:
         return native_name(row.qualname, row.file)
     return f"{row.qualname} ({_short(row.file)}:{row.line})"
@@ -117,6 +126,10 @@ def _place(row: FunctionRow) -> str:
 def _short(file: str) -> str:
     here = os.getcwd() + os.sep
     return file[len(here) :] if file.startswith(here) else file
+
+
+def _amount(weight: int, unit: str) -> str:
+    return _duration(weight) if unit == "nanoseconds" else f"{weight:,}"
 
 
 def _duration(ns: int) -> str:
@@ -137,6 +150,10 @@ def _waiting(profiles: Sequence[Profile]) -> Iterator[str]:
 
 
 def _account(profiles: Sequence[Profile]) -> Iterator[str]:
+    sources = sorted({str(profile.header["source"]) for profile in profiles if "source" in profile.header})
+    if sources:
+        yield f"Read from another profiler's file ({', '.join(sources)}): there is no account of ticks."
+        return
     interval = profiles[0].interval_ns
     asked = 1e9 / interval if interval else 0
     weight = sum(sum(profile.column("weight_ns")) for profile in profiles)
