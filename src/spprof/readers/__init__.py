@@ -24,8 +24,9 @@ def read(data: bytes) -> Dict[str, Any]:
     try:
         columns: Dict[str, Any] = import_module("." + name, __name__).read(data)
     except ValueError as error:
-        kinds = "a .spprof, collapsed, speedscope or pprof file" if name == "collapsed" else f"a {name} file"
-        raise ValueError(f"not {kinds}, or a damaged one: {error}") from None
+        if name == "collapsed":  # what is left when it is nothing else
+            raise ValueError(f"not a .spprof file, nor a speedscope or pprof file or collapsed stacks: {error}") from None
+        raise ValueError(f"not a {name} file, or a damaged one: {error}") from None
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"a {name} file that does not make sense: {type(error).__name__} {error}") from None
     return columns

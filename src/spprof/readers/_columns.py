@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import Any, Dict, Iterable, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..model import NO_FRAMES, TRUNCATED, TRUNCATION
 
@@ -56,11 +56,11 @@ class Columns:
         """A frame of a library; `address` as the library counts them."""
         return self._frame((name, library, _fit(address), 0, -1, True, source, _fit(line)))
 
-    def titled(self, title: str) -> int:
-        """A native frame from what `native_name` makes of one."""
+    def titled(self, title: str) -> Optional[int]:
+        """A native frame from what `native_name` makes of one; None if the title is none."""
         match = _NATIVE.fullmatch(title)
         if not match:
-            return self.frame(title)
+            return None
         name, source, line, library = match.groups()
         return self.native(name, library, 0, source or "", int(line or 0))
 

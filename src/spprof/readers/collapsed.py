@@ -65,7 +65,8 @@ def _thread(columns: Columns, text: str) -> int:
 
 
 def _frame(columns: Columns, text: str) -> int:
-    if text.endswith("]"):
-        return columns.titled(text)
+    native = columns.titled(text)
+    if native is not None:
+        return native
     match = _PLACED.fullmatch(text)
     return columns.frame(match[1], match[2], int(match[3] or 0)) if match else columns.frame(text)

@@ -64,14 +64,17 @@ class _Scale:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
             raise ValueError(f"{value!r} is no weight, or time goes back")
         self.exact += value * self.factor
+        if not self.exact < 1 << 62:
+            raise ValueError(f"{value!r} is an impossible weight")
         before, self.given = self.given, round(self.exact)
         return self.given - before
 
 
 def _frame(columns: Columns, frame: Dict[str, Any], ours: bool) -> int:
     name, file, line, col = frame["name"], frame.get("file"), frame.get("line"), frame.get("col")
-    if ours and name.endswith("]"):
-        return columns.titled(name)
+    native = columns.titled(name) if ours else None
+    if native is not None:
+        return native
     if not all(value is None or isinstance(value, int) for value in (line, col)):
         raise ValueError("a frame's line or column is no number")
     return columns.frame(name, file or "", line or 0, col=(col or 0) - 1)
