@@ -168,8 +168,8 @@ class Profile:
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike[str]]) -> Profile:
-        """Reads a .spprof file now, or one of another profiler: see `spprof.readers`. A damaged .spprof file is read up to its last
-        good block: see `warning`.
+        """Reads a .spprof file now, or one of another profiler (see `spprof.readers`). A damaged .spprof file is read up to
+        its last good block: see `warning`.
 
         Raises BadFile if it is none of these, OSError if it cannot be read."""
         profile = cls(path)

@@ -21,7 +21,11 @@ sys.path.append(str(HERE.parent / "unit"))
 from spprof_file import Writer  # noqa: E402
 
 COLLECTOR = HERE.parent.parent / "build" / "collector" / "collector"
-MAIN, A, B = ("<module>", "<module>", "/app/x.py", 1, 3), ("a", "A.a", "/app/x.py", 10, 11, 12, 4, 9), ("b", "b", "/app/y.py", 20, 21)
+MAIN, A, B = (
+    ("<module>", "<module>", "/app/x.py", 1, 3),
+    ("a", "A.a", "/app/x.py", 10, 11, 12, 4, 9),
+    ("b", "b", "/app/y.py", 20, 21),
+)
 DEFLATE = ("deflate", "deflate", "/usr/lib/libz.so.1", 0x100, 0x123, 0, -1, -1, 1)
 
 pytestmark = pytest.mark.skipif(not COLLECTOR.exists(), reason="no collector was built: `make collector` does, with Go")

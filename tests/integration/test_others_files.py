@@ -43,8 +43,11 @@ def test_py_spys_raw_file(tmp_path, options):
     leaves = Counter()
     for line in file.read_text().splitlines():
         stack, number = line.rsplit(" ", 1)
-        leaves[stack.split(";")[-1]] += int(number)
-    told = {f"{row.qualname} ({row.file}:{row.line})": row.self_samples for row in profile.functions(by="line") if row.self_samples}
+        leaf = stack.split(";")[-1]  # py-spy counts also moments without a frame
+        leaves[leaf if leaf.endswith(")") else "[no Python frames] (:0)"] += int(number)
+    told = {
+        f"{row.qualname} ({row.file}:{row.line})": row.self_samples for row in profile.functions(by="line") if row.self_samples
+    }
     assert told == dict(leaves)
     figures = {row.qualname: row for row in profile.functions()}
     whole = sum(leaves.values())
@@ -52,7 +55,7 @@ def test_py_spys_raw_file(tmp_path, options):
     assert figures["main"].total_samples + figures["worker"].total_samples > 0.9 * whole
     assert figures["through"].total_samples <= figures["worker"].total_samples
     names = {thread.name for thread in profile.threads}
-    assert names >= {"MainThread", "wörker"} if options else names == {"all threads"}
+    assert len(names) > 1 and "wörker" in names if options else names == {"all threads"}
     assert all(thread.tid > 0 for thread in profile.threads) == bool(options)
 
 
@@ -65,7 +68,7 @@ def test_py_spys_speedscope_file(tmp_path):
         truth[int(tid), name or f"Thread {tid}"] = (len(one["samples"]), round(sum(one["weights"]) * 1e9))
     told = {(thread.tid, thread.name): (thread.samples, thread.weight_ns) for thread in profile.threads}
     assert told == {key: (samples, pytest.approx(weight, abs=1000)) for key, (samples, weight) in truth.items()}
-    assert {"MainThread", "wörker"} <= {name for _, name in told}  # py-spy gives the first samples of a thread no name
+    assert len(told) > 1 and "wörker" in {name for _, name in told}  # py-spy does not always know a thread's name
     figures = {row.qualname: row for row in profile.functions(thread="wörker")}
     (worker,) = (thread for thread in profile.threads if thread.name == "wörker")
     assert figures["worker"].total_weight_ns == worker.weight_ns
@@ -87,7 +90,7 @@ def test_gos_cpu_profile_as_go_tool_pprof_shows_it(tmp_path):
         told[0][row.qualname] += row.self_weight_ns
         told[1][row.qualname] += row.total_weight_ns
     assert {name: (told[0][name], told[1][name]) for name in told[1]} == truth
-    assert truth["main.hot"][0] > 0.5 * sum(flat for flat, _ in truth.values())
+    assert truth["main.hot"][1] > 0.9 * sum(flat for flat, _ in truth.values())
     assert 0 < truth["main.doubled"][1] < truth["main.main"][1]  # inlined, and so found
     assert (profile.unit, profile.mode, profile.interval_ns) == ("nanoseconds", "cpu", 10_000_000)
     assert any(frame.file.endswith("profiled.go") and frame.line for frame in next(iter(profile)).frames)

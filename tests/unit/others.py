@@ -9,7 +9,7 @@ import pytest
 
 
 def needed(module: str):
-    """The module; without it the tests of the calling file are skipped, or fail where SPPROF_REQUIRE_CONSUMERS=1 (`make test` in CI)."""
+    """The module; without it the tests of the calling file are skipped, or fail where SPPROF_REQUIRE_CONSUMERS=1 (in CI)."""
     if os.environ.get("SPPROF_REQUIRE_CONSUMERS"):
         return import_module(module)
     return pytest.importorskip(module, reason=f"{module} is needed: pip install '.[consumers]'")

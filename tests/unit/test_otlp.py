@@ -30,7 +30,9 @@ class Request:
         self.samples = []
         for sample in self.profile.samples:
             attributes = self.attributes(sample.attribute_indices)
-            frames = [self.frame(tables.location_table[index]) for index in tables.stack_table[sample.stack_index].location_indices]
+            frames = [
+                self.frame(tables.location_table[index]) for index in tables.stack_table[sample.stack_index].location_indices
+            ]
             self.samples.append(
                 (attributes.pop("thread.id", 0), attributes, frames[::-1], list(sample.values), list(sample.timestamps_unix_nano))
             )
@@ -47,14 +49,19 @@ class Request:
         (line,) = location.lines
         function = self.dictionary.function_table[line.function_index]
         library = self.strings[self.dictionary.mapping_table[location.mapping_index].filename_strindex]
-        return (self.strings[function.name_strindex], self.strings[function.filename_strindex], function.start_line, line.line, library)
+        return (
+            self.strings[function.name_strindex],
+            self.strings[function.filename_strindex],
+            function.start_line,
+            line.line,
+            library,
+        )
 
     def type(self, value):
         return self.strings[value.type_strindex], self.strings[value.unit_strindex]
 
 
 START = 1_700_000_000_000_000_000
-
 
 
 @pytest.fixture
@@ -71,7 +78,8 @@ def test_samples_with_one_identity_are_one_with_all_their_values_and_times(profi
         assert attributes == {"thread.name": {70: "Main", 71: "#wor;ker"}[tid]}
         told += [(tid, time - START + 5_000_000, value, [frame[0] for frame in frames]) for time, value in zip(times, values)]
     expected = [
-        (70 + sample.thread, sample.timestamp_ns, sample.weight_ns, [frame.qualname for frame in sample.frames]) for sample in profile
+        (70 + sample.thread, sample.timestamp_ns, sample.weight_ns, [frame.qualname for frame in sample.frames])
+        for sample in profile
     ]
     assert sorted(told) == sorted(expected)
     assert request.samples[2][2] == [
@@ -87,7 +95,11 @@ def test_samples_with_one_identity_are_one_with_all_their_values_and_times(profi
 def test_units_period_and_duration(profile):
     request = Request(profile)
     assert request.type(request.profile.sample_type) == request.type(request.profile.period_type) == ("cpu", "nanoseconds")
-    assert (request.profile.period, request.profile.time_unix_nano, request.profile.duration_nano) == (1_000_000, START, 5_000_000)
+    assert (request.profile.period, request.profile.time_unix_nano, request.profile.duration_nano) == (
+        1_000_000,
+        START,
+        5_000_000,
+    )
     assert len(request.profile.profile_id) == 16
     counts = Request(profile, weight="samples")
     assert counts.type(counts.profile.sample_type) == ("samples", "count")

@@ -19,10 +19,10 @@ needed("pyarrow")
 SELF = "SELECT function, file, first_line, sum(count), sum(weight_ns) FROM profile GROUP BY ALL"
 # A function that is in a stack several times (recursion) gets the sample's weight once.
 TOTAL = """
-    SELECT frame.function, frame.file, frame.first_line, sum(count), sum(weight_ns)
+    SELECT frame.function, frame.file, frame.line, sum(count), sum(weight_ns)
     FROM (
         SELECT count, weight_ns,
-               unnest(list_distinct([{'function': f.function, 'file': f.file, 'first_line': f.first_line} FOR f IN stack])) AS frame
+               unnest(list_distinct([{'function': f.function, 'file': f.file, 'line': f.first_line} FOR f IN stack])) AS frame
         FROM profile
     ) GROUP BY ALL"""
 
@@ -68,7 +68,8 @@ def test_rows_are_samples(tmp_path):
     profile = many_stacks()
     asked = table(profile, tmp_path / "p.parquet")
     rows = asked.execute(
-        "SELECT tid - 70, time_ns, weight_ns, count, flags, [f.function FOR f IN stack], [f.line FOR f IN stack], line, native FROM profile"
+        "SELECT tid - 70, time_ns, weight_ns, count, flags, [f.function FOR f IN stack], [f.line FOR f IN stack], line, native "
+        "FROM profile"
     ).fetchall()
     expected = [
         (s.thread, s.timestamp_ns, s.weight_ns, s.count, s.flags, [f.qualname for f in s.frames],
@@ -122,7 +123,9 @@ def test_hard_names(tmp_path):
 
 def test_an_empty_profile_and_one_thread(data, tmp_path):
     assert table(Profile(Writer().data), tmp_path / "e.parquet").execute("SELECT count(*) FROM profile").fetchone() == (0,)
-    assert table(Profile(data), tmp_path / "t.parquet", thread="Main").execute("SELECT DISTINCT tid FROM profile").fetchall() == [(70,)]
+    assert table(Profile(data), tmp_path / "t.parquet", thread="Main").execute("SELECT DISTINCT tid FROM profile").fetchall() == [
+        (70,)
+    ]
 
 
 def test_what_a_table_cannot_follow_is_refused(data, monkeypatch):

@@ -58,13 +58,19 @@ def test_every_sample_has_its_time_weight_thread_and_stack(data):
     profile = Profile(data)
     trace = trace_of(profile)
     told = [
-        (sample.task_context.tid, time, sample.primary_weight, [frame[0] for frame in stack]) for time, sample, stack in trace.samples
+        (sample.task_context.tid, time, sample.primary_weight, [frame[0] for frame in stack])
+        for time, sample, stack in trace.samples
     ]
     expected = [
-        (70 + sample.thread, sample.timestamp_ns, sample.weight_ns, [frame.qualname for frame in sample.frames]) for sample in profile
+        (70 + sample.thread, sample.timestamp_ns, sample.weight_ns, [frame.qualname for frame in sample.frames])
+        for sample in profile
     ]
     assert sorted(told) == sorted(expected)
-    root, a, b = ("<module>", "/app/x;y.py", "/app/x;y.py", 3, 0), ("A.a", *["/app/x;y.py"] * 2, 11, 0), ("b", *["/app/%\n.py"] * 2, 20, 0)
+    root, a, b = (
+        ("<module>", "/app/x;y.py", "/app/x;y.py", 3, 0),
+        ("A.a", *["/app/x;y.py"] * 2, 11, 0),
+        ("b", *["/app/%\n.py"] * 2, 20, 0),
+    )
     assert [stack for _, _, stack in trace.samples[:3]] == [[root], [root, a], [root, a, b, a]]
     kernel = [time for time, sample, _ in trace.samples if sample.execution_context.mode == schema.StackSample.MODE_KERNEL]
     assert kernel == [6_300_000]
@@ -128,7 +134,12 @@ def test_large_weights_and_times(weight_us):
 def test_hard_names_native_frames_and_threads_without_ids():
     writer = Writer()
     for number, name in enumerate(("<script>'\"", "x" * 10_000, "\udcff", "ä\n")):
-        writer.sample([(name, name, "f.py", 1, 2), ("deflate", "deflate", "/lib/libz.so.1", 0x100, 0x123, 0, -1, -1, 1)], 6000, 5, thread=number)
+        writer.sample(
+            [(name, name, "f.py", 1, 2), ("deflate", "deflate", "/lib/libz.so.1", 0x100, 0x123, 0, -1, -1, 1)],
+            6000,
+            5,
+            thread=number,
+        )
     writer.flush()
     writer.json(b"T", [{"id": 0, "tid": 9, "name": "a"}, {"id": 1, "tid": 9, "name": "b"}])
     trace = trace_of(Profile(writer.data))

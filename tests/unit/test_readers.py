@@ -23,7 +23,9 @@ def aggregate(profile):
     for thread in profile.threads:
         samples, weights = profile.sums_of(thread.id)
         for key, count in samples.items():
-            stack = tuple((frame.qualname, frame.file, frame.line * (not frame.native), frame.native) for frame in profile.stack(key))
+            stack = tuple(
+                (frame.qualname, frame.file, frame.line * (not frame.native), frame.native) for frame in profile.stack(key)
+            )
             known = result.get((thread.name, stack), (0, 0))
             result[thread.name, stack] = known[0] + count, known[1] + weights[key]
     return result
@@ -106,12 +108,13 @@ def test_collapsed_with_and_without_threads():
         ("all threads", (("main", "", 0, False), ("foo", "", 0, False), ("bar", "", 0, False))): (3, 3),
         ("all threads", (("main", "", 0, False),)): (1, 1),
     }
+    assert aggregate(Profile(b" 3\na (x.py:3) 4\n"))["all threads", (("[no Python frames]", "", 0, False),)] == (3, 3)
     named = Profile("python;a (x.py:3);inflate [libz.so.1] 4\nwörker;[unknown] 1".encode())
     assert aggregate(named) == {
         ("python", (("a", "x.py", 3, False), ("inflate", "libz.so.1", 0, True))): (4, 4),
         ("wörker", (("[unknown]", "", 0, False),)): (1, 1),
     }
-    py_spy = Profile("thread (4711): M;a (x.py:3) 4\nthread (0x12);b (x.py:4) 1".encode())
+    py_spy = Profile(b"thread (4711): M;a (x.py:3) 4\nthread (0x12);b (x.py:4) 1")
     assert [(thread.name, thread.tid, thread.samples) for thread in py_spy.threads] == [("M", 4711, 4), ("Thread 18", 18, 1)]
 
 
@@ -121,12 +124,27 @@ def speedscope(*profiles, frames=("main", "foo"), **more):
 
 
 def sampled(unit="seconds", weights=(0.1, 0.2), samples=((0,), (0, 1)), **more):
-    return {"type": "sampled", "name": "t", "unit": unit, "startValue": 0, "endValue": 1, "samples": samples, "weights": weights, **more}
+    return {
+        "type": "sampled",
+        "name": "t",
+        "unit": unit,
+        "startValue": 0,
+        "endValue": 1,
+        "samples": samples,
+        "weights": weights,
+        **more,
+    }
 
 
 @pytest.mark.parametrize(
-    ("unit", "ours", "factor"), [("seconds", "nanoseconds", 10**9), ("milliseconds", "nanoseconds", 10**6), ("none", "samples", 1),
-                                 ("microseconds", "nanoseconds", 1000), ("bytes", "bytes", 1)]  # fmt: skip
+    ("unit", "ours", "factor"),
+    [
+        ("seconds", "nanoseconds", 10**9),
+        ("milliseconds", "nanoseconds", 10**6),
+        ("none", "samples", 1),
+        ("microseconds", "nanoseconds", 1000),
+        ("bytes", "bytes", 1),
+    ],
 )
 def test_speedscope_units(unit, ours, factor):
     profile = Profile(speedscope(sampled(unit, (3, 5))))
@@ -141,7 +159,9 @@ def test_speedscope_fractions_add_up():
 def test_speedscope_events_become_stretches():
     events = [("O", 0, 10), ("O", 1, 12), ("C", 1, 15), ("C", 0, 16), ("O", 1, 20), ("C", 1, 21)]
     events = [{"type": type, "frame": frame, "at": at} for type, frame, at in events]
-    profile = Profile(speedscope({"type": "evented", "name": "t", "unit": "nanoseconds", "startValue": 10, "endValue": 21, "events": events}))
+    profile = Profile(
+        speedscope({"type": "evented", "name": "t", "unit": "nanoseconds", "startValue": 10, "endValue": 21, "events": events})
+    )
     told = [([frame.name for frame in sample.frames], sample.timestamp_ns, sample.weight_ns) for sample in profile]
     assert told == [(["main"], 2, 2), (["main", "foo"], 5, 3), (["main"], 6, 1), (["foo"], 11, 1)]
 

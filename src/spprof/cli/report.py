@@ -23,7 +23,8 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="a .spprof file, or a collapsed, speedscope or pprof file of any profiler; several are added up")
+    kinds = "a .spprof file, or any profiler's collapsed, speedscope or pprof file; several are added up"
+    parser.add_argument("files", metavar="FILE", nargs="+", help=kinds)
     parser.add_argument("--limit", type=int, default=15, metavar="N", help="functions to print (default 15)")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the functions (default self)")

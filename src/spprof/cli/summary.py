@@ -27,8 +27,9 @@ def summary(
     if thread is not None and not any(profile.match_threads(thread) for profile in profiles):
         names = ", ".join(sorted({each.name for profile in profiles for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {thread!r}; the profile has: {names}")
-    if len({profile.unit for profile in profiles}) > 1:
-        raise BadOption(f"the files count {' and '.join(sorted({profile.unit for profile in profiles}))}, which cannot be added up")
+    units = sorted({profile.unit for profile in profiles})
+    if len(units) > 1:
+        raise BadOption(f"the files count {' and '.join(units)}, which cannot be added up")
     lines: List[str] = []
     for profile in profiles:
         where = f"process {profile.header.get('pid')}: " if len(profiles) > 1 else ""

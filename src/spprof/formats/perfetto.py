@@ -1,5 +1,5 @@
-"""Perfetto's trace (https://github.com/google/perfetto/blob/main/protos/perfetto/trace/trace_packet.proto): the numbers in comments
-are fields of the messages named beside them.
+"""Perfetto's trace (https://github.com/google/perfetto/blob/main/protos/perfetto/trace/trace_packet.proto): the numbers in
+comments are fields of the messages named beside them.
 
 One sequence of packets: clocks and defaults, the process and its threads as tracks, each frame and stack once (interned), then a
 StackSample (stack_sample.proto) with its weight for each sample, and a slice for each run of the garbage collector.
@@ -129,8 +129,8 @@ def _interned(profile: Profile, options: Options, callstacks: Dict[int, int]) ->
 
 
 def _samples(profile: Profile, part: Track, task: bytes, callstacks: Dict[int, int]) -> Iterator[bytes]:
-    """The samples of a track. Two samples of one stack differ in time and weight alone: these are written with as many bytes as the
-    largest of the track needs, so that all else of the packet, with its lengths, is made once for each stack."""
+    """The samples of a track. Two samples of one stack differ in time and weight alone: these are written with as many bytes as
+    the largest of the track needs, so that all else of the packet, with its lengths, is made once for each stack."""
     keys, flags = part.pick(profile.stack_keys()), part.pick(profile.column("flags"))
     times, weights = part.pick(profile.column("time_ns")), part.pick(profile.column("weight_ns"))
     time_high, weight_high = (_Padded(max(column, default=0) >> 28) for column in (times, weights))
@@ -144,7 +144,9 @@ def _samples(profile: Profile, part: Track, task: bytes, callstacks: Dict[int, i
                 context = number(3, _KERNEL if flag & KERNEL else _USER)
                 sample = data(3, context) + task + number(6, callstacks[key])  # execution_context, task_context, callstack_iid
                 sample += text(7, "truncated") if key < 0 else b""  # unwind_error
-                sample = varint(135 << 3 | 2) + varint(len(sample) + 5 + weight_high.size) + sample + b"\x58"  # primary_weight is next
+                sample = (
+                    varint(135 << 3 | 2) + varint(len(sample) + 5 + weight_high.size) + sample + b"\x58"
+                )  # primary_weight is next
                 rest = len(sample) + 4 + weight_high.size + 5 + time_high.size + len(_TAIL)
                 heads[kind] = b"\x0a" + varint(rest) + _TAIL + sample
             chunk += (heads[kind], _PAIRS[weight & _MASK], _PAIRS[weight >> 14 & _MASK], weight_high[weight >> 28])

@@ -1,7 +1,8 @@
 """Files of other profilers: collapsed stacks, speedscope's and pprof's, also gzipped. Which it is, is told from the content.
 
-A reader is a module with `read(data)`, which gives the columns that `Profile` works on (`Columns.result`); every view and format
-then works with no special case. Only the unit may differ (`Profile.unit`): collapsed stacks count samples, and no time is made up.
+A reader is a module with `read(data)`, which gives the columns that `Profile` works on (`Columns.result`); every view and
+format then works with no special case. Only the unit may differ (`Profile.unit`): collapsed stacks count samples, and no time
+is made up.
 """
 
 from __future__ import annotations

@@ -75,7 +75,9 @@ class Columns:
             if code not in self._codes:
                 self._codes[code] = len(self._codes)
                 text = self._string(name)
-                self._append(code_name=text, code_qualname=text, code_file=self._string(file), code_line=first_line, code_kind=native)
+                self._append(
+                    code_name=text, code_qualname=text, code_file=self._string(file), code_line=first_line, code_kind=native
+                )
             self._append(frame_code=self._codes[code], frame_line=line, frame_end_line=0, frame_col=col, frame_end_col=-1)
             if source:
                 self.sources[id] = source, source_line
@@ -117,7 +119,9 @@ class Columns:
             raise ValueError("a sample's number is negative or impossible")
         node, flags = stack
         self.elapse(thread, weight)
-        self._append(thread=thread, time_ns=self._clocks[thread], weight_ns=weight, stack=node, count=count, flags=flags, label=label)
+        self._append(
+            thread=thread, time_ns=self._clocks[thread], weight_ns=weight, stack=node, count=count, flags=flags, label=label
+        )
 
     def elapse(self, thread: int, weight: int) -> None:
         """Time of a thread without a sample."""

@@ -1,7 +1,7 @@
-"""Collapsed stacks, `root;...;leaf NUMBER`, as flamegraph.pl takes them: of py-spy (`-f raw`), perf's stackcollapse scripts, inferno, ...
+"""Collapsed stacks, `root;...;leaf NUMBER`, as flamegraph.pl takes them: of py-spy (`-f raw`), perf's stackcollapse scripts, ...
 
-`name (file:line)` and `name [library]` are taken apart, and what our own writer escapes (`%3B`) is itself again. The number counts
-samples, as nearly always; files do not say. Where the first frame of every stack tells a thread, that is one.
+`name (file:line)` and `name [library]` are taken apart, and what our own writer escapes (`%3B`) is itself again. The number
+counts samples, as nearly always; files do not say. Where the first frame of every stack tells a thread, that is one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from ._columns import Columns
 
-_LINE = re.compile(r"(.*\S) +(\d{1,18})")
+_LINE = re.compile(r"(.*?) +(\d{1,18})")
 _ESCAPED = re.compile("(?:%(?:[01][0-9A-F]|23|25|3B|7F|C2%85|E2%80%A[89]))+")
 _PLACED = re.compile(r"(.+?) \((.+?)(?::(\d{1,9}))?\)", re.DOTALL)
 _PY_SPY = re.compile(r"thread \((0x[0-9A-Fa-f]{1,16}|\d{1,18})\)(?:: (.*))?")
@@ -28,7 +28,7 @@ def read(data: bytes) -> Dict[str, Any]:
             match = _LINE.fullmatch(line)
             if not match:
                 raise ValueError(f"line {number} is not 'stack NUMBER'")
-            lines.append((match[1].split(";"), int(match[2])))
+            lines.append((match[1].split(";") if match[1] else [], int(match[2])))  # py-spy writes empty stacks too
     threads = _tells_threads(lines)
     ids: Dict[str, int] = {}
     for texts, count in lines:
@@ -41,9 +41,9 @@ def read(data: bytes) -> Dict[str, Any]:
 
 
 def _tells_threads(lines: List[Tuple[List[str], int]]) -> bool:
-    """Whether each stack begins with a thread: py-spy's with its id; ours (and perf's, of the kind) with a name where all that follows
-    it at once has a place."""
-    firsts = {texts[0] for texts, _ in lines}
+    """Whether each stack begins with a thread: py-spy's with its id, ours (and others') with a name that has no place, where all
+    that follow it have one."""
+    firsts = {texts[0] if texts else "" for texts, _ in lines}
     if all(map(_PY_SPY.fullmatch, firsts)):
         return True
     seconds = {texts[1] if len(texts) > 1 else "" for texts, _ in lines}

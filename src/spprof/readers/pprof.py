@@ -212,7 +212,9 @@ class _File:
             location = self.locations[id]
             frames = self.frames[id] = [self._frame(location, *line) for line in reversed(location.lines)]
             if not frames:
-                frames.append(self.columns.native(f"{location.address:#x}", self.mappings.get(location.mapping, ""), location.address))
+                frames.append(
+                    self.columns.native(f"{location.address:#x}", self.mappings.get(location.mapping, ""), location.address)
+                )
         return frames
 
     def _frame(self, location: _Location, id: int, line: int, column: int) -> int:
