@@ -147,7 +147,6 @@ def test_an_empty_profile():
 
 
 def test_without_the_extra_it_says_what_to_install(data, monkeypatch):
-    monkeypatch.setitem(sys.modules, "opentelemetry.proto.profiles.v1development", None)
-    monkeypatch.delitem(sys.modules, "opentelemetry.proto.profiles.v1development.profiles_pb2", raising=False)
+    monkeypatch.setitem(sys.modules, formats.FORMATS["otlp"].needs, None)
     with pytest.raises(BadOption, match=r"pip install 'spprof\[otlp\]'"):
         Request(Profile(data))

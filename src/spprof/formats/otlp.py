@@ -13,6 +13,9 @@ import os
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Hashable, List, Optional, Sequence, Tuple
 
+from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
+from opentelemetry.proto.profiles.v1development import profiles_pb2
+
 from ..errors import BadOption
 from ._frames import Frames, Look, clean
 from ._samples import tracks
@@ -23,20 +26,8 @@ if TYPE_CHECKING:
 
 
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
-    """Writes the request, with weights (nanoseconds), or ticks if `weight='samples'`. Raises BadOption without the extra."""
+    """Writes the request, with weights (nanoseconds), or ticks if `weight='samples'`."""
     out.write(_Request(profile, options).message.SerializeToString())
-
-
-def _definitions() -> Any:
-    try:
-        from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
-        from opentelemetry.proto.profiles.v1development import profiles_pb2
-    except ImportError:
-        raise BadOption("the format otlp needs opentelemetry-proto: pip install 'spprof[otlp]'") from None
-    fields = profiles_pb2.Sample.DESCRIPTOR.fields_by_name
-    if not ("values" in fields and "stack_index" in fields and "timestamps_unix_nano" in fields):
-        raise BadOption("the installed opentelemetry-proto has another draft of profiles: pip install 'spprof[otlp]'")
-    return profiles_service_pb2
 
 
 class _Table:
@@ -59,7 +50,9 @@ class _Table:
 class _Request:
     def __init__(self, profile: Profile, options: Options) -> None:
         self.profile, self.options = profile, options
-        self.message = _definitions().ExportProfilesServiceRequest()
+        if "values" not in profiles_pb2.Sample.DESCRIPTOR.fields_by_name:
+            raise BadOption("the installed opentelemetry-proto has another draft of profiles: pip install 'spprof[otlp]'")
+        self.message = profiles_service_pb2.ExportProfilesServiceRequest()
         dictionary = self.message.dictionary
         self.strings: Dict[str, int] = {"": 0}
         self.mappings, self.functions = _Table(dictionary.mapping_table), _Table(dictionary.function_table)
@@ -105,10 +98,11 @@ class _Request:
         message = scope.profiles.add(time_unix_nano=start, period=self.profile.interval_ns)
         message.profile_id = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).digest()
         message.duration_nano = max(0, int(end.get("stop_ns") or 0) - int(header.get("start_ns") or 0))
-        message.period_type.type_strindex = self.string(self.profile.mode)
+        kind = self.profile.mode or self.profile.unit
+        message.period_type.type_strindex = self.string(kind)
         message.period_type.unit_strindex = self.string(self.profile.unit)
         counted = self.options.weight == "samples"
-        message.sample_type.type_strindex = self.string("samples" if counted else self.profile.mode)
+        message.sample_type.type_strindex = self.string("samples" if counted else kind)
         message.sample_type.unit_strindex = self.string("count" if counted else self.profile.unit)
         self._samples(message.samples, self.profile.column("count" if counted else "weight_ns"))
 

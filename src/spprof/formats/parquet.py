@@ -10,7 +10,9 @@ import json
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Sequence
 
-from ..errors import BadOption
+import pyarrow as pa
+from pyarrow import compute, parquet
+
 from ._frames import Frames, clean
 from ._samples import CHUNK, tracks
 
@@ -24,13 +26,8 @@ _SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight_ns")
 
 
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
-    """Writes the table, thread after thread, each in order of time. Raises BadOption without the extra."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise BadOption("the format parquet needs pyarrow: pip install 'spprof[parquet]'") from None
-    table = _Table(profile, pyarrow)
+    """Writes the table, thread after thread, each in order of time."""
+    table = _Table(profile)
     settings = {"compression": "zstd", "compression_level": 1, "write_statistics": list(_SKIPPED_BY)}
     with parquet.ParquetWriter(out, table.schema, **settings) as writer:
         for part in tracks(profile, options):
@@ -45,10 +42,8 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
 class _Table:
     """The columns. Texts are dictionaries; a stack is made once and taken by number for each row that has it."""
 
-    def __init__(self, profile: Profile, pa: Any) -> None:
-        import pyarrow.compute
-
-        self.profile, self.pa, self.compute = profile, pa, pyarrow.compute
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         text = pa.dictionary(pa.int32(), pa.string())
         frame = [("function", text), ("file", text), ("first_line", pa.int32()), ("line", pa.int32())]
         fields = [
@@ -77,11 +72,11 @@ class _Table:
 
     def _texts(self, values: Sequence[str]) -> Any:
         """A dictionary array."""
-        return self.pa.array([clean(value) for value in values], self.pa.string()).dictionary_encode()
+        return pa.array([clean(value) for value in values], pa.string()).dictionary_encode()
 
     def _stacks(self) -> None:
         """`stacks`: the list of frames of each stack; `leaves`: the last frame of each; `ids`: stack key -> its place in both."""
-        pa, frames = self.pa, Frames(self.profile)
+        frames = Frames(self.profile)
         self.ids: Dict[int, int] = {}
         numbers: List[int] = []
         ends = [0]
@@ -105,7 +100,7 @@ class _Table:
 
     def batch(self, thread: int, rows: int, columns: Dict[str, Any]) -> Any:
         """Some samples of one thread."""
-        pa, profile, header = self.pa, self.profile, self.profile.header
+        profile, header = self.profile, self.profile.header
         ids = self._numbers(map(self.ids.__getitem__, columns["key"])).cast(pa.int32())
         time_ns = self._numbers(columns["time_ns"])
         start = header.get("start_unix_ns")
@@ -119,7 +114,7 @@ class _Table:
             "thread": profile.thread_name(thread),
         }
         values = {name: self._repeated(name, value, rows) for name, value in same.items()}
-        values["time"] = self.compute.add(time_ns, pa.scalar(since, pa.int64())).cast(self.schema.field("time").type)
+        values["time"] = compute.add(time_ns, pa.scalar(since, pa.int64())).cast(self.schema.field("time").type)
         values["time_ns"] = time_ns
         for name in ("weight_ns", "count", "flags"):
             values[name] = self._numbers(columns[name]).cast(self.schema.field(name).type)
@@ -131,9 +126,9 @@ class _Table:
     def _numbers(self, values: Any) -> Any:
         """An int64 array, by way of its memory: ten times as fast as number by number."""
         numbers = array("q", values)
-        return self.pa.Array.from_buffers(self.pa.int64(), len(numbers), [None, self.pa.py_buffer(numbers)])
+        return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
     def _repeated(self, name: str, value: Any, rows: int) -> Any:
         if isinstance(value, str):
-            return self.pa.DictionaryArray.from_arrays(self.pa.repeat(self.pa.scalar(0, self.pa.int32()), rows), [clean(value)])
-        return self.pa.repeat(self.pa.scalar(value, self.schema.field(name).type), rows)
+            return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), [clean(value)])
+        return pa.repeat(pa.scalar(value, self.schema.field(name).type), rows)
