@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from . import Options
 
 
+# The fields of a sample in the draft that collectors v0.150 take. They were renumbered before (opentelemetry-proto 1.43) with no
+# other sign, and may be again; a collector would then take one for another.
+_SAMPLE = {"stack_index": 1, "attribute_indices": 2, "link_index": 3, "values": 4, "timestamps_unix_nano": 5}
+
+
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
-    """Writes the request, with weights (nanoseconds), or ticks if `weight='samples'`."""
+    """Writes the request, with weights (nanoseconds), or ticks if `weight='samples'`. Raises BadOption if the extra is of
+    another draft."""
     out.write(_Request(profile, options).message.SerializeToString())
 
 
@@ -50,8 +56,11 @@ class _Table:
 class _Request:
     def __init__(self, profile: Profile, options: Options) -> None:
         self.profile, self.options = profile, options
-        if "values" not in profiles_pb2.Sample.DESCRIPTOR.fields_by_name:
-            raise BadOption("the installed opentelemetry-proto has another draft of profiles: pip install 'spprof[otlp]'")
+        if {field.name: field.number for field in profiles_pb2.Sample.DESCRIPTOR.fields} != _SAMPLE:
+            raise BadOption(
+                "the installed opentelemetry-proto has another draft of profiles than collectors v0.150:"
+                " pip install 'spprof[otlp]' on Python 3.10 or newer"
+            )
         self.message = profiles_service_pb2.ExportProfilesServiceRequest()
         dictionary = self.message.dictionary
         self.strings: Dict[str, int] = {"": 0}
