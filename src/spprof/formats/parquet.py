@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Sequence
 
 import pyarrow as pa
 from pyarrow import compute, parquet
@@ -78,12 +78,11 @@ class _Table:
         """`stacks`: the list of frames of each stack; `leaves`: the last frame of each; `ids`: stack key -> its place in both."""
         frames = Frames(self.profile)
         self.ids: Dict[int, int] = {}
-        numbers: List[int] = []
-        ends = [0]
+        numbers, ends = array("i"), array("i", [0])
         for key in self.profile.stack_keys():
             if key not in self.ids:
                 self.ids[key] = len(self.ids)
-                numbers += frames.stack(key)
+                numbers.extend(frames.stack(key))
                 ends.append(len(numbers))
         looks = frames.looks
         columns = [
@@ -93,9 +92,11 @@ class _Table:
             pa.array([look.line for look in looks], pa.int32()),
         ]
         table = pa.StructArray.from_arrays(columns, fields=list(self.schema.field("stack").type.value_type))
-        order = pa.array(numbers, pa.int32())
-        self.stacks = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), table.take(order))
-        last = order.take(pa.array([end - 1 for end in ends[1:]], pa.int32()))
+        order, offsets = (
+            pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(values)]) for values in (numbers, ends)
+        )
+        self.stacks = pa.ListArray.from_arrays(offsets, table.take(order))
+        last = order.take(compute.subtract(offsets[1:], 1))
         self.leaves, self.native = table.take(last), pa.array([look.native for look in looks], pa.bool_()).take(last)
 
     def batch(self, thread: int, rows: int, columns: Dict[str, Any]) -> Any:

@@ -44,12 +44,13 @@ def _packet(*fields: bytes) -> bytes:
 
 
 def _packets(profile: Profile, options: Options) -> Iterator[bytes]:
-    start = int(profile.header.get("start_ns") or 0)
-    clocks = data(1, number(1, _MONOTONIC) + number(2, start))
-    clocks += data(1, number(1, _REALTIME) + number(2, int(profile.header.get("start_unix_ns") or 0)))
+    header = profile.header
+    clocks = data(1, number(1, _MONOTONIC) + number(2, int(header.get("start_ns") or 0)))
+    if header.get("start_unix_ns"):
+        clocks += data(1, number(1, _REALTIME) + number(2, int(header["start_unix_ns"])))
     yield _packet(_CLEARED, data(6, clocks + number(2, _MONOTONIC)), data(59, _defaults(profile)))
 
-    pid = int(profile.header.get("pid") or _NO_PID)
+    pid = int(header.get("pid") or _NO_PID)
     # Tracks are called by their threads' system ids, but two threads with one id, one after the other, are two.
     tids = distinct_tids(profile)
     parts = tracks(profile, options)
