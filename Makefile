@@ -7,7 +7,7 @@ DEMO := examples/out/demo
 DEMO_RATE ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ctest matrix torture bench browser lint format asan wheel venv format clean
+.PHONY: help demo test ctest matrix torture bench browser collector lint format asan wheel venv format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ demo: .venv/made ## build, profile a real program, show its hottest functions, l
 
 test: .venv/made ## set up and run all tests: unit, integration, C
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test \
-	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test,symbols]"
+	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test,symbols,consumers]"
 	$(BIN)/python -m pytest tests/unit tests/integration
 	tools/ctest
 
@@ -50,6 +50,11 @@ bench: .venv/made ## the figures of docs/benchmarks.md, measured here
 
 browser: ## what the tests in a real browser need: speedscope and a driver for Chromium, from npm
 	cd tests/browser && npm ci --silent --no-audit --no-fund
+
+collector: .venv/made ## a real OpenTelemetry collector, built with Go (two minutes), receives our OTLP profiles
+	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test ".[test,otlp]"
+	tests/collector/build
+	$(BIN)/python -m pytest tests/collector
 
 lint: ## style and static checks: clang-format, cppcheck, ruff, mypy
 	tools/lint

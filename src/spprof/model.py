@@ -19,6 +19,7 @@ TRUNCATED, KERNEL, STANDING, GAP, UNPAIRED = 1, 2, 4, 8, 16  # marks in Sample.f
 # Where `spprof run` lives. Its frames, and all that called them, are the profiler's own and not shown.
 _LAUNCHER = "/spprof/cli/"
 _CACHED_STACKS = 1 << 16
+_MAGIC = b"\x89SPPROF"
 
 
 class Frame(NamedTuple):
@@ -169,9 +170,10 @@ class Profile:
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike[str]]) -> Profile:
-        """Reads a .spprof file now. A damaged one is read up to its last good block: see `warning`.
+        """Reads a .spprof file now, or one of another profiler (see `spprof.readers`). A damaged .spprof file is read up to
+        its last good block: see `warning`.
 
-        Raises BadFile if it is not a .spprof file, OSError if it cannot be read."""
+        Raises BadFile if it is none of these, OSError if it cannot be read."""
         profile = cls(path)
         profile._columns()
         return profile
@@ -246,6 +248,11 @@ class Profile:
     def mode(self) -> str:
         """'cpu' or 'wall'."""
         return str(self.header.get("mode", ""))
+
+    @property
+    def unit(self) -> str:
+        """What weights count: 'nanoseconds', or what another profiler's file counts ('samples', 'bytes', ...; see `readers`)."""
+        return str(self.header.get("unit", "nanoseconds"))
 
     @property
     def clock(self) -> str:
@@ -528,7 +535,7 @@ class Profile:
     def _columns(self) -> Dict[str, Any]:
         if self._loaded is None:
             try:
-                self._loaded = _prepare(self.raw())
+                self._loaded = _load(self.raw())
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise BadFile(f"{self.path or 'the profile'}: {error}") from None
         return self._loaded
@@ -584,6 +591,17 @@ def _prepare(data: bytes) -> Dict[str, Any]:
         told = [payload for _, payload in blocks(data, b"L")]
         if told:
             _inline(result, json.loads(told[-1])["frames"])
+    return result
+
+
+def _load(data: bytes) -> Dict[str, Any]:
+    """A file's bytes, ours or another profiler's -> what a `Profile` works on."""
+    if data.startswith(_MAGIC):
+        result = _prepare(data)
+    else:
+        from .readers import read
+
+        result = read(data)
     result["keys"] = _keys(result)
     result["launchers"] = _launchers(result)
     launchers = result["launchers"]

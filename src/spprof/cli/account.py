@@ -22,6 +22,10 @@ def warnings(profiles: Sequence[Profile]) -> Iterator[str]:
 
 def account(profiles: Sequence[Profile]) -> Iterator[str]:
     """How much waiting there was, the clock, and what became of all ticks."""
+    sources = sorted({str(profile.header["source"]) for profile in profiles if "source" in profile.header})
+    if sources:
+        yield f"Read from another profiler's file ({', '.join(sources)}): there is no account of ticks."
+        return
     yield from _waiting(profiles)
     yield from _ticks(profiles)
 

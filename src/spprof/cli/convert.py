@@ -13,6 +13,7 @@ EXAMPLES = """\
 examples:
   spprof convert p.spprof -o p.speedscope.json
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
+  spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: collapsed, speedscope or pprof
   spprof convert p.spprof -f collapsed --weight ns --merge-threads -o p.collapsed
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
 
@@ -22,7 +23,7 @@ formats:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `convert`."""
-    parser.add_argument("file", metavar="FILE", help="a .spprof file")
+    parser.add_argument("file", metavar="FILE", help="a .spprof file, or any profiler's collapsed, speedscope or pprof file")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
     told = "one of those below (default: what OUT ends with)"
     parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=told)

@@ -10,7 +10,7 @@ from ..comparison import Change, Comparison, Runs
 from ..intervals import LEVEL, Estimate, Whole
 from .account import account, warnings
 from .tables import Table
-from .text import duration, percent
+from .text import amount, percent
 
 _MEANS = re.compile(r"([\\`*_\[\]<>|~&$])")  # something in GitHub's Markdown, within a table
 
@@ -84,7 +84,7 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|:--|"
     for row in shown.rows[:limit]:
         figures = [row.total_weight_ns] if alone else [row.self_weight_ns, row.total_weight_ns]
-        cells = [cell for ns in figures for cell in (duration(ns), percent(shown.whole.share(ns)).strip())]
+        cells = [cell for ns in figures for cell in (amount(ns, shown.unit), percent(shown.whole.share(ns)).strip())]
         yield f"| {' | '.join(cells)} | {escape(row.text)} |"
     if len(shown.rows) > limit:
         yield f"\n{len(shown.rows) - limit} more (`--limit`)"

@@ -21,6 +21,7 @@ examples:
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
   spprof report script.*.spprof            a program and its child processes as one
+  spprof report cpu.pprof                  another profiler's file: collapsed, speedscope or pprof
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
   spprof report p.spprof --native-calls    native time by the Python line that called it
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
@@ -31,7 +32,8 @@ A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samp
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="a .spprof file; several are added up")
+    kinds = "a .spprof file, or any profiler's collapsed, speedscope or pprof file; several are added up"
+    parser.add_argument("files", metavar="FILE", nargs="+", help=kinds)
     parser.add_argument("-f", "--format", choices=("flat", "tree", "markdown", "json"), default="flat",
                         help="a table (default), the tree of calls, or the table for GitHub or for programs")  # fmt: skip
     parser.add_argument("--by", choices=BY, default="function", help="what a row is (default function)")

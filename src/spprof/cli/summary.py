@@ -8,7 +8,7 @@ from .. import intervals
 from ..model import Profile, native_name
 from .account import account, warnings
 from .tables import Table, check, heading, table
-from .text import duration, percent, place, printable
+from .text import amount, percent, place, printable
 
 
 def summary(
@@ -41,7 +41,7 @@ def _flat(shown: Table, limit: int) -> Iterator[str]:
     yield "      time               thread" if alone else f"      self                   total               {shown.by}"
     for row in shown.rows[:limit]:
         figures = [row.total_weight_ns] if alone else [row.self_weight_ns, row.total_weight_ns]
-        yield f"{' '.join(f'{duration(ns):>10} {percent(shown.whole.share(ns))}' for ns in figures)}  {row.text}"
+        yield f"{' '.join(f'{amount(ns, shown.unit):>10} {percent(shown.whole.share(ns))}' for ns in figures)}  {row.text}"
     if len(shown.rows) > limit:
         yield f"{'':{25 if alone else 49}}... {len(shown.rows) - limit} more (--limit)"
 
@@ -58,7 +58,7 @@ def _calls(profiles: Sequence[Profile], limit: int, thread: Optional[str]) -> Li
     order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     for (qualname, file, line, native, library), ns in order[:limit]:
         called = printable(native_name(native, library))
-        lines.append(f"{duration(ns):>10} {percent(whole.share(ns))}  {place(qualname, file, line)} > {called}")
+        lines.append(f"{amount(ns, profiles[0].unit):>10} {percent(whole.share(ns))}  {place(qualname, file, line)} > {called}")
     if len(order) > limit:
         lines.append(f"{'':25}... {len(order) - limit} more (--limit)")
     return lines

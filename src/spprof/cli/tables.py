@@ -8,7 +8,7 @@ from .. import intervals
 from ..errors import BadOption
 from ..intervals import Whole
 from ..model import Profile
-from .text import duration, fit, place, printable, short, time_kind
+from .text import amount, fit, place, printable, short, time_kind
 
 BY = ("function", "line", "file", "thread")
 
@@ -36,10 +36,16 @@ class Table(NamedTuple):
     whole: Whole
     rows: List[Row]
 
+    @property
+    def unit(self) -> str:
+        """What weights count: see `Profile.unit`."""
+        return self.profiles[0].unit
+
     def heading(self) -> str:
         """`8.31 s of CPU time, 8,310 samples. By self time:`"""
         native = sum(row.self_weight_ns for row in self.rows) if self.only == "native" else None
-        what = "thread" if self.by == "thread" else f"{self.sort} time" + (f" of each {self.by}" if self.by != "function" else "")
+        kind = "time" if self.unit == "nanoseconds" else self.unit
+        what = "thread" if self.by == "thread" else f"{self.sort} {kind}" + (f" of each {self.by}" if self.by != "function" else "")
         return f"{heading(self.profiles, self.thread, self.whole, native)} By {what}:"
 
 
@@ -60,9 +66,10 @@ def table(
         for key, figures in _figures(profile, by, thread, only):
             known = sums.setdefault(key, [0, 0, 0, 0])
             known[:] = map(int.__add__, known, figures)
+    foreign = "source" in profiles[0].header
     ordered = sorted(sums.items(), key=lambda item: _order(sort, item))
     whole = intervals.together(profile.whole(thread) for profile in profiles)
-    return Table(profiles, thread, by, sort, only, whole, [Row(*_named(by, key), *figures) for key, figures in ordered])
+    return Table(profiles, thread, by, sort, only, whole, [Row(*_named(by, key, foreign), *figures) for key, figures in ordered])
 
 
 def _order(sort: str, item: Tuple[Tuple[Any, ...], List[int]]) -> Tuple[Any, ...]:
@@ -85,16 +92,23 @@ def _figures(
     return [((each.name, each.tid, pid, each.id), (each.samples, each.weight_ns) * 2) for each in threads]
 
 
-def _named(by: str, key: Tuple[Any, ...]) -> Tuple[Dict[str, Any], str]:
+def _named(by: str, key: Tuple[Any, ...], foreign: bool) -> Tuple[Dict[str, Any], str]:
     if by == "file":
         return {"file": key[0]}, fit(printable(short(key[0])), 300) or "[unknown]"
     if by == "thread":
         return {"thread": key[0], "tid": key[1], "pid": key[2]}, f"{fit(printable(key[0]), 300)} ({key[1]})"
-    return dict(zip(("name", "qualname", "file", "line"), key)), place(*key[1:])
+    if foreign and key[2] and not key[3]:  # most profilers do not tell where a function begins
+        text = fit(printable(f"{key[1]} ({short(key[2])})"), 300)
+    else:
+        text = place(*key[1:])
+    return dict(zip(("name", "qualname", "file", "line"), key)), text
 
 
 def check(profiles: Sequence[Profile], thread: Optional[str], native: bool) -> None:
-    """Whether there is what is asked for."""
+    """Whether there is what is asked for, and can be added up."""
+    units = sorted({profile.unit for profile in profiles})
+    if len(units) > 1:
+        raise BadOption(f"the files count {' and '.join(units)}, which cannot be added up")
     if native and not any(profile.header.get("native") for profile in profiles):
         raise BadOption("the profile has no native frames; take one with `spprof run --native`")
     if thread is not None and not any(profile.match_threads(thread) for profile in profiles):
@@ -106,5 +120,8 @@ def heading(profiles: Sequence[Profile], thread: Optional[str], whole: Whole, na
     """How much time of what kind, in how many samples."""
     where = f" in threads like {thread!r}" if thread else ""
     where += f" of {len(profiles)} processes" if len(profiles) > 1 else ""
-    part = "" if native_ns is None else f" {duration(native_ns)} ({native_ns / (whole.weight_ns or 1):.1%}) in native functions."
-    return f"{duration(whole.weight_ns)} of {time_kind(profiles)}{where}, {whole.ticks:,} samples.{part}"
+    unit = profiles[0].unit
+    part = "" if native_ns is None else f" {amount(native_ns, unit)} ({native_ns / (whole.weight_ns or 1):.1%}) in native functions."
+    if unit != "nanoseconds":
+        return f"{whole.weight_ns:,} {unit}{where}.{part}"
+    return f"{amount(whole.weight_ns, unit)} of {time_kind(profiles)}{where}, {whole.ticks:,} samples.{part}"

@@ -18,6 +18,11 @@ def duration(ns: float) -> str:
     return f"{ns / 1e6:.2f} ms"
 
 
+def amount(weight: float, unit: str) -> str:
+    """A weight in what it counts: see `Profile.unit`."""
+    return duration(weight) if unit == "nanoseconds" else f"{weight:,.0f}"
+
+
 def percent(share: Estimate) -> str:
     """A share with its error bar, 12 wide: ` 42.1% ±1.3 `. The larger side of the interval is told."""
     reach = max(share.high - share.value, share.value - share.low)
@@ -93,4 +98,4 @@ def heat(share: float) -> str:
 
 def time_kind(profiles: Sequence[Profile]) -> str:
     """What kind of time the samples are of."""
-    return "CPU time" if profiles[0].mode == "cpu" else "wall time"
+    return {"cpu": "CPU time", "wall": "wall time"}.get(profiles[0].mode, "time")

@@ -9,7 +9,7 @@ from ..calltree import Node, call_tree
 from ..model import Profile
 from .account import account, warnings
 from .tables import check, heading
-from .text import Paint, duration, fit, heat, percent, place, width_of
+from .text import Paint, amount, fit, heat, percent, place, width_of
 
 _FIGURES = 25  # columns before the names
 
@@ -24,7 +24,7 @@ def tree(profiles: Sequence[Profile], stream: TextIO, thread: Optional[str], by:
         lines += ["No samples were taken."]
     else:
         lines += [f"{heading(profiles, thread, whole)} Calls of at least {min_share:g} % of it (--min-share):", ""]
-        lines += [f"      {'total':{_FIGURES - 6}}{by}", *_lines(root, whole, stream, min_share)]
+        lines += [f"      {'total':{_FIGURES - 6}}{by}", *_lines(root, whole, stream, min_share, profiles[0].unit)]
     return "\n".join([*lines, "", *account(profiles)]) + "\n"
 
 
@@ -42,7 +42,7 @@ def _namer(profile: Profile, by: str) -> Callable[[int], Any]:
     return name
 
 
-def _lines(root: Node, whole: intervals.Whole, stream: TextIO, min_share: float) -> Iterator[str]:
+def _lines(root: Node, whole: intervals.Whole, stream: TextIO, min_share: float, unit: str) -> Iterator[str]:
     paint, width = Paint(stream), width_of(stream)
     least = min_share / 100 * whole.weight_ns
     deepest = max(0, (width - _FIGURES) // 2)  # half the room at least is for names
@@ -51,4 +51,4 @@ def _lines(root: Node, whole: intervals.Whole, stream: TextIO, min_share: float)
         share = whole.share(weight)
         indent = "  " * depth if 2 * depth <= deepest else f"[{depth}]".rjust(deepest) + " "
         name = fit(place(*node.name[1:]), max(8, width - _FIGURES - len(indent)))
-        yield paint(f"{duration(weight):>10} {percent(share)}  ", heat(share.value)) + indent + name
+        yield paint(f"{amount(weight, unit):>10} {percent(share)}  ", heat(share.value)) + indent + name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Dict, Mapping, NamedTuple, Optional
 
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
 class Format(NamedTuple):
     """`extension` is how file names of this format end; `title` says what opens it; `refuses` are options that it cannot follow,
-    and why."""
+    and why; `needs` is a module that the extra of the format's name brings."""
 
     module: str
     extension: str
     title: str
     refuses: Mapping[str, str] = MappingProxyType({})
+    needs: str = ""
 
 
 class Options(NamedTuple):
@@ -40,6 +42,9 @@ class Options(NamedTuple):
 
 _COPY = "it is a copy of the file; choose another format"
 _BOTH = "it holds both samples and time"
+_TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
+_TIME_ONLY = ("gecko", "pstats", "chrome", "callgrind")
+_PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
 FORMATS: Dict[str, Format] = {
     "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options._fields, _COPY)),
@@ -56,6 +61,9 @@ FORMATS: Dict[str, Format] = {
     ),
     "callgrind": Format("callgrind", ".callgrind", "for KCachegrind, QCachegrind and callgrind_annotate"),
     "jsonl": Format("jsonl", ".jsonl", "one JSON object a line, for jq, DuckDB and programs", {"weight": _BOTH}),
+    "perfetto": Format("perfetto", ".perfetto-trace", "for https://ui.perfetto.dev", {"weight": "it holds time"}),
+    "parquet": Format("parquet", ".parquet", "a table of samples for DuckDB and others (extra: parquet)", _TABLE, "pyarrow"),
+    "otlp": Format("otlp", ".otlp", "an OpenTelemetry profiles request, for a collector (extra: otlp)", {}, _PROFILES),
 }
 
 
@@ -64,8 +72,8 @@ def format_of(path: str) -> Optional[str]:
     return next((name for name, format in FORMATS.items() if path.endswith(format.extension)), None)
 
 
-def check(format: str, options: Options) -> None:
-    """Raises BadOption if there is no such format, or if it cannot do what is asked of it."""
+def check(format: str, options: Options, profile: Optional[Profile] = None) -> None:
+    """Raises BadOption if there is no such format, or if it cannot do what is asked of it (with this profile)."""
     if format not in FORMATS:
         raise BadOption(f"format {format!r} does not exist: choose one of {', '.join(FORMATS)}")
     if options.weight not in (None, "samples", "ns"):
@@ -74,11 +82,23 @@ def check(format: str, options: Options) -> None:
         if getattr(options, name) != Options._field_defaults[name]:
             flag = "no-lines" if name == "lines" else name.replace("_", "-")
             raise BadOption(f"--{flag} does not fit the format {format}: {reason}")
+    if format == "spprof" and profile is not None and "source" in profile.header:
+        raise BadOption(f"a {profile.header['source']} file cannot become a .spprof file: choose another format")
+    if format in _TIME_ONLY and profile is not None and profile.unit != "nanoseconds":
+        raise BadOption(f"the profile counts {profile.unit}, and the format {format} can only show time: choose another")
+    needed = FORMATS[format].needs
+    if needed:
+        try:
+            missing = find_spec(needed) is None
+        except ImportError:  # of a package that it is in
+            missing = True
+        if missing:
+            raise BadOption(f"the format {format} needs {needed.split('.')[0]}: pip install 'spprof[{format}]'")
 
 
 def write(profile: Profile, out: BinaryIO, format: str, options: Options) -> None:
     """Writes the profile to a binary stream. Raises BadOption."""
-    check(format, options)
+    check(format, options, profile)
     import_module("." + FORMATS[format].module, __name__).write(profile, out, options)
 
 
@@ -91,7 +111,7 @@ def save(profile: Profile, path: str, format: Optional[str], options: Options) -
             raise BadOption(f"{path}: no format was given and the name ends with none of {endings}")
     # Both before the output is opened: it may be the same file, and neither a bad input nor a bad option may empty it.
     len(profile)
-    check(format, options)
+    check(format, options, profile)
     if format == "spprof" and profile.path and os.path.exists(path) and os.path.samefile(profile.path, path):
         return
     try:

@@ -36,8 +36,8 @@ class _File:
         return self.strings.setdefault(value, len(self.strings))
 
     def write(self, out: Any) -> None:
-        time = self.string(self.profile.mode or "cpu")
-        ns = self.string("nanoseconds")
+        time = self.string(self.profile.mode or self.profile.unit)
+        ns = self.string(self.profile.unit)
         samples = self.string("samples")
         out.write(data(1, number(1, samples) + number(2, self.string("count"))))  # sample_type
         out.write(data(1, number(1, time) + number(2, ns)))

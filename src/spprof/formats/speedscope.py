@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import Options
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_UNITS = {"nanoseconds": "nanoseconds", "bytes": "bytes"}  # of a profile -> of a file, which has no other words
 
 
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
@@ -23,7 +24,7 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     from .. import __version__
 
     ticks = options.weight == "samples"
-    unit, weight_column = "none" if ticks else "nanoseconds", profile.column("count" if ticks else "weight_ns")
+    unit, weight_column = "none" if ticks else _UNITS.get(profile.unit, "none"), profile.column("count" if ticks else "weight_ns")
     chosen = [track for track in tracks(profile, options) if track.order is None or len(track.order)]
     frames = Frames(profile, options.lines)
     stacks = {key: b"[%b]" % b",".join(map(b"%d".__mod__, frames.stack(key))) for key in distinct_keys(profile, chosen)}

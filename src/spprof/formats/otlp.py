@@ -1,0 +1,189 @@
+"""OpenTelemetry profiles: the bytes of one ExportProfilesServiceRequest
+(https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/profiles/v1development/profiles.proto),
+as a collector takes them with a POST to /v1development/profiles. The extra `otlp` brings the messages' definitions.
+
+A sample of the request is a distinct stack of a thread with its labels; it has the time and the weight of each of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from array import array
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Hashable, List, Optional, Sequence, Tuple
+
+from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
+from opentelemetry.proto.profiles.v1development import profiles_pb2
+
+from ..errors import BadOption
+from ._frames import Frames, Look, clean
+from ._samples import tracks
+
+if TYPE_CHECKING:
+    from ..model import Profile
+    from . import Options
+
+
+# The fields of a sample in the draft that collectors v0.150 take. They were renumbered before (opentelemetry-proto 1.43) with no
+# other sign, and may be again; a collector would then take one for another.
+_SAMPLE = {"stack_index": 1, "attribute_indices": 2, "link_index": 3, "values": 4, "timestamps_unix_nano": 5}
+
+
+def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+    """Writes the request, with weights (nanoseconds), or ticks if `weight='samples'`. Raises BadOption if the extra is of
+    another draft."""
+    out.write(_Request(profile, options).message.SerializeToString())
+
+
+class _Table:
+    """A table of the dictionary. Its first entry is empty, as the specification wants; each content is in it once."""
+
+    def __init__(self, entries: Any) -> None:
+        self.entries = entries
+        self.ids: Dict[Hashable, int] = {}
+        entries.add()
+
+    def find(self, *content: Hashable) -> Tuple[int, Any]:
+        """The index of the entry of this content, and if it is new the entry, to be filled (else None)."""
+        id = self.ids.get(content)
+        if id is not None:
+            return id, None
+        id = self.ids[content] = len(self.entries)
+        return id, self.entries.add()
+
+
+class _Request:
+    def __init__(self, profile: Profile, options: Options) -> None:
+        self.profile, self.options = profile, options
+        if {field.name: field.number for field in profiles_pb2.Sample.DESCRIPTOR.fields} != _SAMPLE:
+            raise BadOption(
+                "the installed opentelemetry-proto has another draft of profiles than collectors v0.150:"
+                " pip install 'spprof[otlp]' on Python 3.10 or newer"
+            )
+        self.message = profiles_service_pb2.ExportProfilesServiceRequest()
+        dictionary = self.message.dictionary
+        self.strings: Dict[str, int] = {"": 0}
+        self.mappings, self.functions = _Table(dictionary.mapping_table), _Table(dictionary.function_table)
+        self.stacks, self.attributes = _Table(dictionary.stack_table), _Table(dictionary.attribute_table)
+        dictionary.location_table.add()
+        dictionary.link_table.add()
+        resource = self.message.resource_profiles.add()
+        self._resource(resource.resource.attributes)
+        self._scope(resource.scope_profiles.add())
+        dictionary.string_table.extend(map(clean, self.strings))
+
+    def string(self, value: str) -> int:
+        return self.strings.setdefault(value, len(self.strings))
+
+    def attribute(self, key: str, value: Any) -> int:
+        id, fresh = self.attributes.find(key, value)
+        if fresh:
+            fresh.key_strindex = self.string(key)
+            _set(fresh.value, value)
+        return id
+
+    def _resource(self, attributes: Any) -> None:
+        """Who was profiled, by the semantic conventions (https://opentelemetry.io/docs/specs/semconv/resource/process/)."""
+        header = self.profile.header
+        argv = [str(argument) for argument in header.get("argv") or []]
+        about = {
+            "service.name": os.path.basename(argv[0]) if argv else "unknown_service:python",
+            "process.pid": header.get("pid"),
+            "process.command_args": argv,
+            "process.runtime.name": header.get("implementation"),
+            "process.runtime.version": header.get("python"),
+        }
+        for key, value in about.items():
+            if value:
+                _set(attributes.add(key=key).value, value)
+
+    def _scope(self, scope: Any) -> None:
+        from .. import __version__
+
+        header, end = self.profile.header, self.profile.end or {}
+        scope.scope.name, scope.scope.version = "spprof", __version__
+        start = int(header.get("start_unix_ns") or 0)
+        message = scope.profiles.add(time_unix_nano=start, period=self.profile.interval_ns)
+        message.profile_id = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).digest()
+        message.duration_nano = max(0, int(end.get("stop_ns") or 0) - int(header.get("start_ns") or 0))
+        kind = self.profile.mode or self.profile.unit
+        message.period_type.type_strindex = self.string(kind)
+        message.period_type.unit_strindex = self.string(self.profile.unit)
+        counted = self.options.weight == "samples"
+        message.sample_type.type_strindex = self.string("samples" if counted else kind)
+        message.sample_type.unit_strindex = self.string("count" if counted else self.profile.unit)
+        self._samples(message.samples, self.profile.column("count" if counted else "weight_ns"))
+
+    def _samples(self, samples: Any, values: Sequence[int]) -> None:
+        profile, header = self.profile, self.profile.header
+        start = header.get("start_unix_ns")
+        stacks = self._stacks()
+        for part in tracks(profile, self.options):
+            columns = (profile.stack_keys(), profile.column("label"), profile.column("time_ns"), values)
+            observed: Dict[Tuple[int, int], Tuple[array[int], array[int]]] = {}
+            for key, label, time, value in zip(*map(part.pick, columns)):
+                both = observed.get((key, label))
+                if both is None:
+                    both = observed[key, label] = array("q"), array("q")
+                both[0].append(time)
+                both[1].append(value)
+            for (key, label), (times, amounts) in observed.items():
+                sample = samples.add(stack_index=stacks(key), attribute_indices=self._attributes(part.thread, label))
+                if start:
+                    since = int(start) - int(header.get("start_ns") or 0)
+                    sample.timestamps_unix_nano.extend([time + since for time in times])
+                    sample.values.extend(amounts)
+                else:  # of other profilers' files: no time is known
+                    sample.values.append(sum(amounts))
+
+    def _attributes(self, thread: Optional[int], label: int) -> List[int]:
+        pairs: Dict[str, Any] = dict(self.profile.label_sets[label])
+        if thread is not None:
+            pairs["thread.name"] = self.profile.thread_name(thread)
+            tid = self.profile.thread_tid(thread)
+            if tid:
+                pairs["thread.id"] = tid
+        return [self.attribute(*pair) for pair in pairs.items()]
+
+    def _stacks(self) -> Callable[[int], int]:
+        """The function from a stack's key to its index; it adds locations as it meets new frames."""
+        frames = Frames(self.profile, self.options.lines, addresses=True)
+        table = self.message.dictionary.location_table  # of look number n the location n + 1
+
+        def index(key: int) -> int:
+            stack = frames.stack(key)
+            for look in frames.looks[len(table) - 1 :]:
+                self._location(table.add(), look)
+            id, fresh = self.stacks.find(key)
+            if fresh:
+                fresh.location_indices.extend([number + 1 for number in reversed(stack)])
+            return id
+
+        return index
+
+    def _location(self, location: Any, look: Look) -> None:
+        if look.library:
+            location.mapping_index, fresh = self.mappings.find(look.library)
+            if fresh:
+                fresh.filename_strindex = self.string(look.library)
+        location.address = look.address
+        if look.native or (look.file and self.profile.header.get("implementation")):
+            location.attribute_indices.append(self.attribute("profile.frame.type", "native" if look.native else "cpython"))
+        names = look.name, look.system_name, look.file
+        function, fresh = self.functions.find(*names, look.first_line)
+        if fresh:
+            fresh.name_strindex, fresh.system_name_strindex, fresh.filename_strindex = map(self.string, names)
+            fresh.start_line = look.first_line
+        location.lines.add(function_index=function, line=look.line, column=look.column)
+
+
+def _set(target: Any, value: Any) -> None:
+    """Fills an AnyValue."""
+    if isinstance(value, int):
+        target.int_value = value
+    elif isinstance(value, list):
+        for one in value:
+            target.array_value.values.add(string_value=clean(one))
+    else:
+        target.string_value = clean(value)

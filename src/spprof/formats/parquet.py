@@ -1,0 +1,135 @@
+"""Parquet (https://parquet.apache.org/docs/file-format/): a table with a row a sample, for DuckDB and every other engine.
+
+Files of many processes and machines can lie in one folder and be asked together, so each row says which process it is of.
+The file's metadata `spprof` is a JSON object with the header and the account of ticks. The extra `parquet` brings pyarrow.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Sequence
+
+import pyarrow as pa
+from pyarrow import compute, parquet
+
+from ._frames import Frames, clean
+from ._samples import CHUNK, tracks
+
+if TYPE_CHECKING:
+    from ..model import Profile
+    from . import Options
+
+
+# Columns by whose smallest and largest value an engine passes over whole row groups. For stacks these cost a third of the time.
+_SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight_ns")
+
+
+def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+    """Writes the table, thread after thread, each in order of time."""
+    table = _Table(profile)
+    settings = {"compression": "zstd", "compression_level": 1, "write_statistics": list(_SKIPPED_BY)}
+    with parquet.ParquetWriter(out, table.schema, **settings) as writer:
+        for part in tracks(profile, options):
+            assert part.thread is not None  # threads are never merged here
+            columns = {name: part.pick(profile.column(name)) for name in ("time_ns", "weight_ns", "count", "flags", "label")}
+            columns["key"] = part.pick(profile.stack_keys())
+            for start in range(0, len(columns["key"]), CHUNK):
+                chunk = {name: column[start : start + CHUNK] for name, column in columns.items()}
+                writer.write_batch(table.batch(part.thread, len(chunk["key"]), chunk))
+
+
+class _Table:
+    """The columns. Texts are dictionaries; a stack is made once and taken by number for each row that has it."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        text = pa.dictionary(pa.int32(), pa.string())
+        frame = [("function", text), ("file", text), ("first_line", pa.int32()), ("line", pa.int32())]
+        fields = [
+            ("pid", pa.int64()),
+            ("argv", text),
+            ("python", text),
+            ("mode", text),
+            ("tid", pa.int64()),
+            ("thread", text),
+            ("time", pa.timestamp("ns", tz="UTC")),
+            ("time_ns", pa.int64()),
+            ("weight_ns", pa.int64()),
+            ("count", pa.int64()),
+            ("flags", pa.uint8()),
+            ("labels", pa.map_(pa.string(), pa.string())),
+            *frame,
+            ("native", pa.bool_()),
+            ("stack_id", pa.int32()),
+            ("stack", pa.list_(pa.struct(frame))),
+        ]
+        about = {"header": profile.header, "stats": profile.stats, "end": profile.end, "unit": profile.unit}
+        self.schema = pa.schema(fields, metadata={"spprof": json.dumps(about)})
+        labels = [[(clean(key), clean(value)) for key, value in labels.items()] for labels in profile.label_sets]
+        self.labels = pa.array(labels, self.schema.field("labels").type)
+        self._stacks()
+
+    def _texts(self, values: Sequence[str]) -> Any:
+        """A dictionary array."""
+        return pa.array([clean(value) for value in values], pa.string()).dictionary_encode()
+
+    def _stacks(self) -> None:
+        """`stacks`: the list of frames of each stack; `leaves`: the last frame of each; `ids`: stack key -> its place in both."""
+        frames = Frames(self.profile)
+        self.ids: Dict[int, int] = {}
+        numbers, ends = array("i"), array("i", [0])
+        for key in self.profile.stack_keys():
+            if key not in self.ids:
+                self.ids[key] = len(self.ids)
+                numbers.extend(frames.stack(key))
+                ends.append(len(numbers))
+        looks = frames.looks
+        columns = [
+            self._texts([look.name for look in looks]),
+            self._texts([look.library if look.native else look.file for look in looks]),
+            pa.array([look.first_line for look in looks], pa.int32()),
+            pa.array([look.line for look in looks], pa.int32()),
+        ]
+        table = pa.StructArray.from_arrays(columns, fields=list(self.schema.field("stack").type.value_type))
+        order, offsets = (
+            pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(values)]) for values in (numbers, ends)
+        )
+        self.stacks = pa.ListArray.from_arrays(offsets, table.take(order))
+        last = order.take(compute.subtract(offsets[1:], 1))
+        self.leaves, self.native = table.take(last), pa.array([look.native for look in looks], pa.bool_()).take(last)
+
+    def batch(self, thread: int, rows: int, columns: Dict[str, Any]) -> Any:
+        """Some samples of one thread."""
+        profile, header = self.profile, self.profile.header
+        ids = self._numbers(map(self.ids.__getitem__, columns["key"])).cast(pa.int32())
+        time_ns = self._numbers(columns["time_ns"])
+        start = header.get("start_unix_ns")
+        since = int(start) - int(header.get("start_ns") or 0) if start else None
+        same = {
+            "pid": header.get("pid"),
+            "argv": " ".join(map(str, header.get("argv") or [])),
+            "python": str(header.get("python", "")),
+            "mode": profile.mode,
+            "tid": profile.thread_tid(thread),
+            "thread": profile.thread_name(thread),
+        }
+        values = {name: self._repeated(name, value, rows) for name, value in same.items()}
+        values["time"] = compute.add(time_ns, pa.scalar(since, pa.int64())).cast(self.schema.field("time").type)
+        values["time_ns"] = time_ns
+        for name in ("weight_ns", "count", "flags"):
+            values[name] = self._numbers(columns[name]).cast(self.schema.field(name).type)
+        values["labels"] = self.labels.take(self._numbers(columns["label"]))
+        values.update(zip(("function", "file", "first_line", "line"), self.leaves.take(ids).flatten()))
+        values.update(native=self.native.take(ids), stack_id=ids, stack=self.stacks.take(ids))
+        return pa.record_batch([values[name] for name in self.schema.names], schema=self.schema)
+
+    def _numbers(self, values: Any) -> Any:
+        """An int64 array, by way of its memory: ten times as fast as number by number."""
+        numbers = array("q", values)
+        return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+
+    def _repeated(self, name: str, value: Any, rows: int) -> Any:
+        if isinstance(value, str):
+            return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), [clean(value)])
+        return pa.repeat(pa.scalar(value, self.schema.field(name).type), rows)

@@ -1,0 +1,150 @@
+"""The columns of a profile, filled by a reader."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from ..model import NO_FRAMES, TRUNCATED, TRUNCATION
+
+_MAX_INT = (1 << 31) - 1  # what a column of lines holds
+_MAX_NUMBER = (1 << 62) - 1
+_NATIVE = re.compile(r"(.+?)(?: \(([^()]+):(\d{1,9})\))? \[([^\[\]]+)\]", re.DOTALL)
+
+Frame = Tuple[str, str, int, int, int, bool, str, int]  # name, file, line, first line, column, native, its source and line
+
+
+class Columns:
+    """Strings, frames, stacks, threads and samples, each under a number that its method gives.
+
+    `source`: the format read; `unit`: what weights count ('nanoseconds', 'samples', 'bytes', ...); more header keys as known."""
+
+    def __init__(self, source: str, unit: str, **header: Any) -> None:
+        self.header = {"source": source, "unit": unit, "start_ns": 0, **header}
+        self.strings: Dict[str, int] = {}
+        self.columns: Dict[str, Any] = {
+            **{name: array("I") for name in ("code_name", "code_qualname", "code_file", "code_line", "frame_code")},
+            **{name: array("i") for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col")},
+            **{name: array("I", [0]) for name in ("node_parent", "node_frame")},
+            **{name: array("I") for name in ("thread", "stack", "label")},
+            **{name: array("q") for name in ("time_ns", "weight_ns", "count")},
+            **{name: array("B") for name in ("flags", "code_kind")},
+        }
+        self.sources: Dict[int, Tuple[str, int]] = {}
+        self.label_sets: Dict[Tuple[Tuple[str, str], ...], int] = {(): 0}
+        self.threads: Dict[Tuple[str, int], int] = {}
+        self._codes: Dict[Any, int] = {}
+        self._frames: Dict[Frame, int] = {}
+        self._nodes: Dict[int, int] = {}  # parent << 32 | frame -> node
+        self._clocks: List[int] = []  # of each thread the sum of its weights
+        self._truncation = self.frame(TRUNCATION.qualname)
+        self._nothing = self.frame(NO_FRAMES.qualname)
+
+    def _string(self, text: str) -> int:
+        return self.strings.setdefault(text, len(self.strings))
+
+    def _append(self, **values: int) -> None:
+        for name, value in values.items():
+            self.columns[name].append(value)
+
+    def frame(self, name: str, file: str = "", line: int = 0, first_line: int = 0, col: int = -1) -> int:
+        """A frame of a source file; 0 and -1: unknown."""
+        return self._frame((name, file, _fit(line), _fit(first_line), _fit(col + 1) - 1, False, "", 0))
+
+    def native(self, name: str, library: str = "", address: int = 0, source: str = "", line: int = 0) -> int:
+        """A frame of a library; `address` as the library counts them."""
+        return self._frame((name, library, _fit(address), 0, -1, True, source, _fit(line)))
+
+    def titled(self, title: str) -> Optional[int]:
+        """A native frame from what `native_name` makes of one; None if the title is none."""
+        match = _NATIVE.fullmatch(title)
+        if not match:
+            return None
+        name, source, line, library = match.groups()
+        return self.native(name, library, 0, source or "", int(line or 0))
+
+    def _frame(self, key: Frame) -> int:
+        id = self._frames.get(key)
+        if id is None:
+            name, file, line, first_line, col, native, source, source_line = key
+            if not (isinstance(name, str) and isinstance(file, str)):
+                raise ValueError("a frame's name or file is not text")
+            id = self._frames[key] = len(self._frames)
+            code = (name, file, first_line, native)
+            if code not in self._codes:
+                self._codes[code] = len(self._codes)
+                text = self._string(name)
+                self._append(
+                    code_name=text, code_qualname=text, code_file=self._string(file), code_line=first_line, code_kind=native
+                )
+            self._append(frame_code=self._codes[code], frame_line=line, frame_end_line=0, frame_col=col, frame_end_col=-1)
+            if source:
+                self.sources[id] = source, source_line
+        return id
+
+    def node(self, parent: int, frame: int) -> int:
+        """The stack that calls a frame from another stack; 0 is the empty one."""
+        key = parent << 32 | frame
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = len(self._nodes) + 1
+            self._append(node_parent=parent, node_frame=frame)
+        return node
+
+    def stack(self, frames: Sequence[int]) -> Tuple[int, int]:
+        """A stack from its frames, root first, and its marks: our own `[truncated]` and `[no Python frames]` are none of them."""
+        flags = 0
+        if frames and frames[0] == self._truncation:
+            frames, flags = frames[1:], TRUNCATED
+        node = 0
+        for frame in frames:
+            node = self.node(node, frame)
+        return (0 if len(frames) == 1 and frames[0] == self._nothing else node), flags
+
+    def thread(self, name: str, tid: int = 0) -> int:
+        """A thread."""
+        id = self.threads.setdefault((name, tid), len(self.threads))
+        if id == len(self._clocks):
+            self._clocks.append(0)
+        return id
+
+    def labels(self, pairs: Iterable[Tuple[str, str]]) -> int:
+        """A set of labels."""
+        return self.label_sets.setdefault(tuple(sorted(pairs)), len(self.label_sets))
+
+    def sample(self, thread: int, stack: Tuple[int, int], weight: int, count: int = 1, label: int = 0) -> None:
+        """A sample. It is `weight` after the one before of its thread: such files have no other times."""
+        if not (0 <= weight <= _MAX_NUMBER and 0 <= count <= _MAX_NUMBER):
+            raise ValueError("a sample's number is negative or impossible")
+        node, flags = stack
+        self.elapse(thread, weight)
+        self._append(
+            thread=thread, time_ns=self._clocks[thread], weight_ns=weight, stack=node, count=count, flags=flags, label=label
+        )
+
+    def elapse(self, thread: int, weight: int) -> None:
+        """Time of a thread without a sample."""
+        self._clocks[thread] += weight
+        if self._clocks[thread] > _MAX_NUMBER:
+            raise ValueError("the samples' numbers add up to more than 62 bits")
+
+    def result(self) -> Dict[str, Any]:
+        """What `Profile` works on."""
+        return {
+            **self.columns,
+            "header": self.header,
+            "account": {},
+            "end": {"stop_ns": max(self._clocks, default=0), "reason": "read"},
+            "warning": None,
+            "threads": {id: {"id": id, "tid": tid, "name": name} for (name, tid), id in self.threads.items()},
+            "strings": list(self.strings),
+            "sources": self.sources,
+            "markers": [],
+            "label_sets": [dict(pairs) for pairs in self.label_sets],
+        }
+
+
+def _fit(number: int) -> int:
+    """A line, column or address; 0, unknown, if it is none that a column holds."""
+    return number if 0 < number <= _MAX_INT else 0
