@@ -47,6 +47,15 @@ def native_name(qualname: str, file: str, source: str = "", line: int = 0) -> st
     return f"{qualname}{where} [{os.path.basename(file)}]" if file else qualname + where
 
 
+def loss_title(reason: str) -> str:
+    """A reason of loss (a key of `stats['losses']`) in words."""
+    try:
+        from ._core import LOSSES
+    except ImportError:  # reading where none can be taken
+        return reason
+    return LOSSES.get(reason, reason)
+
+
 class Sample(NamedTuple):
     """One sample. `frames` goes from the root (the outermost caller) to the leaf: `frames[-1]` is what was running.
 

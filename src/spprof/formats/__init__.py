@@ -25,6 +25,7 @@ class Format(NamedTuple):
 
 FORMATS: Dict[str, Format] = {
     "spprof": Format("raw", ".spprof", "spprof's own file, complete"),
+    "html": Format("html", ".html", "one page to look at in a browser, offline"),
     "speedscope": Format("speedscope", ".speedscope.json", "for https://speedscope.app"),
     "collapsed": Format("collapsed", ".collapsed", "stacks on one line each, for flamegraph.pl, inferno and others"),
 }
@@ -34,12 +35,13 @@ class Options(NamedTuple):
     """What can be asked of a format; each takes what makes sense for it.
 
     weight: 'samples' or 'ns', the number of a collapsed stack; lines: tell the lines of a function apart;
-    merge_threads: all threads as one; thread: only threads that match this pattern."""
+    merge_threads: all threads as one; thread: only threads that match this pattern; sources: the text of source files too."""
 
     weight: str = "samples"
     lines: bool = True
     merge_threads: bool = False
     thread: Optional[str] = None
+    sources: bool = True
 
 
 def format_of(path: str) -> Optional[str]:
