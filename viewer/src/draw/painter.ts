@@ -27,7 +27,7 @@ export class Painter {
   private ctx: CanvasRenderingContext2D
   private image: ImageData | null = null
   private widths = new Float32Array(128)
-  private other = 12 // width of a character that is not ASCII
+  private other = 12 // width of a character that is not ASCII; an ellipsis is one
   ratio = 1
   width = 0 // CSS pixels
   height = 0
@@ -103,13 +103,15 @@ export class Painter {
   // The beginning of a text that fits, with an ellipsis if it is not all. Measuring each text by the canvas would cost more than drawing.
   private cut(text: string, room: number): string {
     let used = 0
+    let fits = 0 // how many characters leave room for an ellipsis
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i)
       used += code < 128 ? this.widths[code]! : this.other
       if (used > room) {
-        const high = i > 1 ? text.charCodeAt(i - 2) : 0
-        return text.slice(0, Math.max(0, high >= 0xd800 && high < 0xdc00 ? i - 2 : i - 1)) + '…'
+        const last = fits ? text.charCodeAt(fits - 1) : 0
+        return fits > 1 ? text.slice(0, last >= 0xd800 && last < 0xdc00 ? fits - 1 : fits) + '…' : ''
       }
+      if (used + this.other <= room) fits = i + 1
     }
     return text
   }

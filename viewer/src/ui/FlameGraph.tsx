@@ -1,6 +1,6 @@
 // A flame graph with what is pointed at and what is selected. The canvas is a tree of which only the selected item is in the
 // document, with its figures as its name; the Table tab has the same figures as a real table.
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { ComponentChildren } from 'preact'
 import { Flame } from '../draw/flame'
 import type { Rows } from '../draw/rows'
@@ -37,7 +37,7 @@ export function FlameGraph(props: Props) {
   const { tree } = weighted
   const theme = palette.value
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     flame.current = new Flame(canvas.current!, {
       hover: (node, x, y) => setHover({ node, x, y }),
       select: setSelected,
@@ -49,12 +49,8 @@ export function FlameGraph(props: Props) {
   }, [])
 
   useLayoutEffect(() => {
-    const show = () => {
-      const litNodes = lit && Uint8Array.from(tree.label, (label, node) => (node ? lit[label]! : 0))
-      flame.current?.set({ rows, fill, flip, theme, lit: litNodes, name: (node) => names[tree.label[node]!]! }, tree.parent, tree.depth)
-    }
-    if (flame.current) show()
-    else queueMicrotask(() => requestAnimationFrame(show)) // the first time: after the effect above
+    const litNodes = lit && Uint8Array.from(tree.label, (label, node) => (node ? lit[label]! : 0))
+    flame.current!.set({ rows, fill, flip, theme, lit: litNodes, name: (node) => names[tree.label[node]!]! }, tree.parent, tree.depth)
   }, [rows, fill, names, lit, flip, theme, tree])
 
   const about = (node: number) => {

@@ -16,18 +16,19 @@ export function Source() {
 
   const name = place && sources[place.file] !== undefined ? place.file : file?.file
   const target = place && place.file === name ? place.line : 0
+  const lines = file?.file === name ? file.lines : new Map<number, Line>()
+  const hottest = [...lines.values()].sort((a, b) => b.selfNs - a.selfNs).filter((line) => line.selfNs > 0).slice(0, 5)
   useEffect(() => {
-    if (target) list.current?.querySelector(`[data-line="${target}"]`)?.scrollIntoView({ block: 'center' })
-  }, [name, target])
+    list.current?.querySelector(`[data-line="${target || hottest[0]?.line}"]`)?.scrollIntoView({ block: 'center' })
+  }, [name, place])
 
   if (name === undefined) return <p class="empty">No samples with a line of source here.</p>
   const text = sources[name]
-  const lines = file?.file === name ? file.lines : new Map<number, Line>()
-  const hottest = [...lines.values()].sort((a, b) => b.selfNs - a.selfNs).filter((line) => line.selfNs > 0).slice(0, 5)
   const toggle = (key: string) => setOpened((old) => new Set(old.has(key) ? [...old].filter((one) => one !== key) : [...old, key]))
   const whole = state.sums.value
+  const peak = [...lines.values()].reduce((most, { totalNs }) => Math.max(most, totalNs), 0)
   return (
-    <div class="scroll" ref={list}>
+    <>
       <div class="bar">
         <label class="choice">
           <span>File</span>
@@ -47,6 +48,7 @@ export function Source() {
           </button>
         ))}
       </div>
+      <div class="scroll" ref={list}>
       {changed.includes(name) && <p class="warning" role="alert">This file was changed after the profile was begun: lines may not fit.</p>}
       <table class="code" aria-label={`Time of each line of ${baseName(name)}`}>
         <thead>
@@ -55,16 +57,17 @@ export function Source() {
         <tbody>
           {text === undefined
             ? [...lines.values()].sort((a, b) => a.line - b.line).map((line) => (
-                <CodeLine key={line.line} number={line.line} text="" line={line} target={target} open={false} toggle={() => {}} />
+                <CodeLine key={line.line} number={line.line} text="" line={line} {...{ target, peak }} open={false} toggle={() => {}} />
               ))
             : splitLines(text).map((code, i) => (
-                <CodeLine key={`${name} ${i}`} number={i + 1} text={code} line={lines.get(i + 1)} target={target}
+                <CodeLine key={`${name} ${i}`} number={i + 1} text={code} line={lines.get(i + 1)} {...{ target, peak }}
                   open={opened.has(`${name} ${i + 1}`)} toggle={() => toggle(`${name} ${i + 1}`)} />
               ))}
         </tbody>
       </table>
       {text === undefined && <p class="empty">The text of this file is not in the page: it could not be read when the page was written, or was left out.</p>}
-    </div>
+      </div>
+    </>
   )
 }
 
@@ -80,14 +83,15 @@ interface CodeProps {
   text: string
   line: Line | undefined
   target: number
+  peak: number // the most that a line of the file has
   open: boolean
   toggle: () => void
 }
 
-function CodeLine({ number, text, line, target, open, toggle }: CodeProps) {
+function CodeLine({ number, text, line, target, peak, open, toggle }: CodeProps) {
   const { totalNs, totalSamples } = state.sums.value
   const cell = (ns: number, kind: string) => (
-    <td class="number share" style={{ '--share': share(ns, totalNs) }}
+    <td class="number share" style={{ '--share': share(ns, peak) }}
       title={ns ? `${kind} ${percent(share(ns, totalNs))} (95 %: ${interval(ns, totalNs, totalSamples)})` : undefined}>
       {ns ? time(ns) : ''}
     </td>

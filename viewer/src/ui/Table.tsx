@@ -39,12 +39,13 @@ export function Table() {
     </>
   )
   return (
-    <div class="scroll">
+    <>
       <div class="bar">
         <Choice label="Rows" value={state.byLine.value ? 'line' : 'function'} onChange={(value) => state.setByLine(value === 'line')}
           options={[['function', 'functions'], ['line', 'lines']]} />
         <span class="dim">{count(chosen.length)} rows. The ranges hold the true share in 95 of 100 runs, as far as sampling decides it.</span>
       </div>
+      <div class="scroll">
       <table class="figures" aria-label="Self and total time" aria-rowcount={chosen.length + 1}>
         <thead>
           <tr>
@@ -90,6 +91,7 @@ export function Table() {
         </button>
       )}
       {chosen.length === 0 && <p class="empty">{hits ? 'No function matches the search.' : 'No samples here.'}</p>}
-    </div>
+      </div>
+    </>
   )
 }
