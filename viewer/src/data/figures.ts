@@ -77,5 +77,5 @@ export function wilson(p: number, n: number): [number, number] {
   const spread = (Z * Z) / n
   const middle = (p + spread / 2) / (1 + spread)
   const half = (Z * Math.sqrt((p * (1 - p)) / n + spread / (4 * n))) / (1 + spread)
-  return [Math.max(0, middle - half), Math.min(1, middle + half)]
+  return [Math.max(0, Math.min(p, middle - half)), Math.min(1, Math.max(p, middle + half))] // rounding must not leave p outside
 }

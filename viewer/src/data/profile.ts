@@ -8,7 +8,7 @@ export interface Fn {
   kind: Kind
 }
 
-export const enum Kind {
+export enum Kind {
   Python = 0,
   Native = 1,
   Mark = 2, // [truncated], [no Python frames]
