@@ -43,7 +43,8 @@ function tone(category: number, dark: boolean, variation: number): [number, numb
 function hash(text: string): number {
   let h = 2166136261
   for (let i = 0; i < text.length && i < 64; i++) h = Math.imul(h ^ text.charCodeAt(i), 16777619)
-  return ((h >>> 8) & 1023) / 1023 - 0.5
+  h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d)
+  return ((h >>> 12) & 1023) / 1023 - 0.5
 }
 
 const SITE = /[/\\](?:site|dist)-packages[/\\]([^/\\]+)/
@@ -83,7 +84,7 @@ const legendOf = (order: [string, number][], dark: boolean): Category[] =>
 // By package or language: `selfNs` of each function decides which categories get the first colours.
 export function byFunction(profile: Profile, scheme: 'package' | 'language', selfNs: Float64Array, tree: Tree, labels: Labels, dark: boolean): Colours {
   const { of, order } = numbered(scheme === 'package' ? packages(profile) : languages(profile), (fn) => selfNs[fn] ?? 0)
-  const ofFn = Uint32Array.from(profile.fns, (fn, i) => pack(tone(of[i]!, dark, hash(fn.qualname + fn.file))))
+  const ofFn = Uint32Array.from(profile.fns, (fn, i) => pack(tone(of[i]!, dark, hash(fn.qualname))))
   const fill = new Uint32Array(tree.parent.length)
   for (let node = 1; node < fill.length; node++) fill[node] = ofFn[labels.list[tree.label[node]!]!.fnId]!
   return { fill, legend: legendOf(order, dark) }

@@ -16,7 +16,7 @@ export function Source() {
 
   const name = place && sources[place.file] !== undefined ? place.file : file?.file
   const target = place && place.file === name ? place.line : 0
-  const lines = file?.file === name ? file.lines : new Map<number, Line>()
+  const lines = file && file.file === name ? file.lines : new Map<number, Line>()
   const hottest = [...lines.values()].sort((a, b) => b.selfNs - a.selfNs).filter((line) => line.selfNs > 0).slice(0, 5)
   useEffect(() => {
     list.current?.querySelector(`[data-line="${target || hottest[0]?.line}"]`)?.scrollIntoView({ block: 'center' })
