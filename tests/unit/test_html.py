@@ -126,7 +126,7 @@ def large(samples):
     writer = Writer()
     clocks = [5_000.0, 5_000.0, 5_000.0]
     stacks = [[("f", "f", "/f.py", 1, 1 + i % 9), ("g", "g", "/g.py", 1, 1 + i)] for i in range(40)]
-    for i in range(samples):
+    for _ in range(samples):
         thread = draw.choice((0, 0, 1, 2))
         step = (draw.gauss(100, 7), draw.choice((100.0, 5000.0)), 1000.0)[thread]
         clocks[thread] += max(1.0, step)
@@ -162,7 +162,8 @@ def test_times_fit_32_bits_however_long_the_run():
 
 
 NAMES = [
-    "<script>alert(1)</script>", "</script><script>window.hacked = 1</script>", "\"'&;--><!--", "\ud800 alone", "\U0001f600 \u202e\u0000\n\r\t", "x" * 10_000,
+    "<script>alert(1)</script>", "</script><script>window.hacked = 1</script>", "\"'&;--><!--", "\ud800 alone",
+    "\U0001f600 \u202e\u0000\n\r\t", "x" * 10_000,
     "%SPPROF_DATA%",
 ]  # fmt: skip
 
@@ -240,7 +241,7 @@ def test_empty_profile():
 def spprof(*arguments, **environment):
     return subprocess.run(
         [sys.executable, "-m", "spprof", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=60, env={**os.environ, **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, env={**os.environ, **environment},
     )  # fmt: skip
 
 

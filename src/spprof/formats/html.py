@@ -1,6 +1,6 @@
-"""One HTML page to look at a profile: offline, with all that it shows inside. The page is `viewers/page.html`, built from `viewer/`.
+"""One HTML page to look at a profile: offline, with all that it shows inside. It is `viewers/page.html`, built from `viewer/`.
 
-The profile replaces `%SPPROF_DATA%` in it, as base64 of one zlib stream, so nothing in a name or a source can be taken for HTML.
+The profile replaces `%SPPROF_DATA%` in it, as base64 of one zlib stream: nothing in a name or a source can be taken for HTML.
 The stream is (integers little-endian):
 
 ```
@@ -51,7 +51,7 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
         head, _, tail = file.read().partition(PLACEHOLDER)
     out.write(head)
     stream = _Stream(out)
-    threads = {thread: samples for thread, samples in _samples_by_thread(profile, options)}
+    threads = dict(_samples_by_thread(profile, options))
     start = min([int(profile.header.get("start_ns", 0)), *(_first(profile, samples) for samples in threads.values())])
     unit = _unit(profile, threads.values(), start)
     tables = _Tables(profile, profile.stack_sums(options.thread)[0])
@@ -169,13 +169,14 @@ def _steps(times: Sequence[int], weights: Sequence[int], start: int, unit: int) 
 
 
 class _Tables:
-    """Strings, functions, frames, nodes and stacks of some samples, numbered anew: only what occurs, the commonest stacks first."""
+    """Strings, functions, frames, nodes and stacks of some samples, numbered anew: only what occurs."""
 
     def __init__(self, profile: Profile, samples: Dict[int, int]) -> None:
         from ..model import NO_FRAMES, TRUNCATION
 
         self.strings: Dict[str, int] = {}
-        self.functions: List[Tuple[int, int, int, int, int]] = []  # name, qualname, file, line, kind: 0 Python, 1 native, 2 a mark
+        # Name, qualname, file, first line, kind: 0 Python, 1 native, 2 a mark.
+        self.functions: List[Tuple[int, int, int, int, int]] = []
         self.frames: Tuple[array[int], ...] = tuple(array("I") for _ in range(7))
         self.parents, self.nodes, self.stacks = array("I"), array("I"), array("I")
         self.ids: Dict[int, int] = {}  # key -> stack
@@ -261,7 +262,7 @@ def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
 
 
 def _sources(profile: Profile, tables: _Tables, options: Options) -> Tuple[Dict[str, str], List[str]]:
-    """The text of the source files of these frames, the hottest first until the cap; and those that were changed after the run began."""
+    """The text of the source files of these frames, the hottest first until the cap, and which of them are newer than the run."""
     began = int(profile.header.get("start_unix_ns") or 0)
     heat: Dict[str, int] = dict.fromkeys(tables.files, 0)
     for row in profile.functions(thread=options.thread):
