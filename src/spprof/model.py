@@ -182,9 +182,10 @@ class Profile:
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
-        """Writes the profile to `path` as `format` ('spprof', 'speedscope', 'collapsed'; by default told from the name).
+        """Writes the profile to `path` as `format` ('spprof', 'html', 'speedscope', 'collapsed'; by default told from the name).
 
-        `options`: weight ('samples' or 'ns', for collapsed), lines, merge_threads (bool), thread (a pattern as in `functions`).
+        `options`: weight ('samples' or 'ns', for collapsed), lines, merge_threads (bool), thread (a pattern as in `functions`),
+        sources (bool, for html: the text of source files too).
         Raises BadOption for a format that does not exist, OSError if the file cannot be written."""
         from . import formats
 

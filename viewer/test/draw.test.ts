@@ -50,6 +50,13 @@ describe('by time', () => {
     expect(drawn(rows, 1, 0, 100, 10)).toEqual([['a', 0, 1], ['b', 1, 3], ['a', 6, 10]])
     expect(drawn(rows, 0, 0, 100, 10)).toEqual([['m', 0, 3], ['m', 6, 10]])
   })
+  test('a moment in a pixel where nothing else ran is seen', () => {
+    const profile = made([{ stack: 'm', time: 13, weight: 1 }, { stack: 'm', time: 100, weight: 1 }])
+    const moment = timeRows(profile, treeOf(profile, nodeLabels(profile, labels(profile, 'function'))), profile.threads[0]!, null, {})
+    const seen: number[][] = []
+    moment.boxes(0, 0, 100, 10, (_, left, right) => seen.push([left, right]))
+    expect(seen).toEqual([[1, 2], [9, 10]])
+  })
   test('what is under a point, with its extent', () => {
     expect(rows.at(1, 15)).toMatchObject({ from: 10, to: 30 })
     expect(rows.at(0, 45)).toBeNull()
@@ -73,9 +80,9 @@ describe('colours', () => {
       '/v/lib/python3.11/site-packages/numpy/core/x.py', '/usr/lib/python3.11/json/decoder.py', '<frozen importlib._bootstrap>',
       '/home/me/app/main.py', '/home/me/app/db/query.py', '<string>', 'C:\\v\\Lib\\site-packages\\six.py',
     ]
-    const fns = [...files.map((file) => at(file)), at('/lib/libz.so.1', 1), at('', 1), { ...at('', 2), qualname: '[truncated]' }]
+    const fns = [...files.map((file) => at(file)), at('/v/lib/python3.11/site-packages/lxml/etree.so', 1), at('/lib/libz.so.1', 1), at('', 1), { ...at('', 2), qualname: '[truncated]' }]
     expect(packages({ ...KNOWN, fns })).toEqual([
-      'numpy', 'standard library', 'standard library', 'main.py', 'db', '<string>', 'six', 'libz.so.1', 'native, unknown', '[truncated]',
+      'numpy', 'standard library', 'standard library', 'main.py', 'db', '<string>', 'six', 'lxml', 'libz.so.1', 'native, unknown', '[truncated]',
     ])
   })
   test('a search fades what does not match', () => {

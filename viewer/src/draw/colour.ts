@@ -57,9 +57,9 @@ export function packages(profile: Profile): string[] {
   const common = directories.reduce((a, b) => a.slice(0, a.findIndex((part, i) => part !== b[i]) >>> 0), directories[0] ?? [])
   return profile.fns.map((fn) => {
     if (fn.kind === Kind.Mark) return fn.qualname
-    if (fn.kind === Kind.Native) return baseName(fn.file) || 'native, unknown'
     const site = SITE.exec(fn.file)
-    if (site) return site[1]!.replace(/\.py$/, '')
+    if (site) return site[1]!.replace(/(\.py|\..*so|\.pyd)$/, '')
+    if (fn.kind === Kind.Native) return baseName(fn.file) || 'native, unknown'
     if (STDLIB.test(fn.file)) return 'standard library'
     const parts = fn.file.split(/[/\\]/)
     return (parts.length > 1 ? parts[common.length] : fn.file) ?? fn.file

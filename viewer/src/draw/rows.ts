@@ -65,17 +65,17 @@ export function heavyRows({ ns }: Weighted, { rows, left, width }: Layout): Rows
   }
 }
 
-// The order of time: one thread's stacks as they came. Each pixel shows what ran in its middle, so that it does not matter how many
-// samples there are; from a pixel a sample on it is exact.
+// The order of time: one thread's stacks as they came. Each pixel shows what ran in its middle or, if nothing did, what ran in it first,
+// so that it does not matter how many samples there are; from a pixel a sample on it is exact.
 export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Filter['range'], labels: Filter['labels']): Rows {
   const wanted = labelMask(profile, labels)
   const [begin, end] = range ?? [0, profile.duration]
   const depth = thread.length ? tree.depth.reduce((a, b) => Math.max(a, b), 0) + 1 : 0
   let key = ''
   let cells = new Int32Array(0)
-  const leafAt = (x: number): number => {
+  const leafAt = (x: number, orUntil = x): number => {
     const i = after(thread.time, begin + x)
-    if (i >= thread.length || thread.time[i]! - thread.weight[i]! > begin + x) return -1
+    if (i >= thread.length || thread.time[i]! - thread.weight[i]! > begin + orUntil) return -1
     if (wanted && !wanted[thread.label ? thread.label[i]! : 0]) return -1
     return tree.of[profile.stacks[thread.stack[i]!]!]!
   }
@@ -83,7 +83,9 @@ export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Fi
     if (key === (key = `${from} ${to} ${pixels}`)) return
     cells = new Int32Array(depth * pixels).fill(-1)
     for (let pixel = 0; pixel < pixels; pixel++) {
-      for (let node = leafAt(from + ((pixel + 0.5) * (to - from)) / pixels); node > 0; node = tree.parent[node]!) {
+      const at = (part: number) => from + ((pixel + part) * (to - from)) / pixels
+      const middle = leafAt(at(0.5))
+      for (let node = middle >= 0 ? middle : leafAt(at(0.01), at(0.99)); node > 0; node = tree.parent[node]!) {
         cells[tree.depth[node]! * pixels + pixel] = node
       }
     }
