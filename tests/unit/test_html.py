@@ -108,6 +108,17 @@ def test_one_thread_alone(data):
     assert Page(page(profile, thread="nobody")).samples == []
 
 
+def test_a_thread_without_samples_has_none():
+    writer = Writer()
+    writer.sample([("f", "f", "/f.py", 1, 1)], 6000, 1000)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 1, "name": "busy"}, {"id": 1, "tid": 2, "name": "idle"}])
+    profile = Profile(writer.data)
+    read = Page(page(profile))
+    assert read.samples == expected(profile)
+    assert [name for _, _, name in read.about["threads"]] == ["busy", "idle"]
+
+
 def test_labels_and_markers(data):
     profile = Profile(data)
     columns = profile._columns()
@@ -264,6 +275,18 @@ def test_convert_and_open(path, tmp_path):
     kept = spprof("open", str(path), "-o", str(tmp_path / "kept.html"), "--no-browser", "--thread", "Main")
     assert kept.stdout.strip() == str(tmp_path / "kept.html")
     assert Page((tmp_path / "kept.html").read_bytes()).samples == expected(Profile.load(path), "Main")
+
+
+def test_run_gives_a_page(tmp_path):
+    out = tmp_path / "run.html"
+    code = "import time\nend = time.thread_time() + 0.3\nwhile time.thread_time() < end: pass"
+    done = spprof("run", "-q", "-o", str(out), "-c", code)
+    assert (done.returncode, done.stdout) == (0, "")
+    read = Page(out.read_bytes())
+    whole = sum(sample[2] for sample in read.samples)
+    own = sum(sample[2] for sample in read.samples if sample[3][-1][1:3] == ("<module>", "<string>"))
+    assert 0.25e9 < own <= whole
+    assert read.about["end"]["reason"] and read.about["header"]["mode"] == "cpu"
 
 
 def test_open_says_what_is_wrong(path, tmp_path):

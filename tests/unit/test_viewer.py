@@ -139,7 +139,7 @@ def known(tmp_path_factory):
     writer.json(
         b"A", {"clock": "perf", "expected": 130, "taken": 92, "repeated": 20, "losses": {"queue_full": 18}, "dropped": 18}
     )
-    writer.json(b"E", {"stop_ns": 110_000_000, "reason": "stop"})
+    writer.json(b"E", {"stop_ns": 105_000_000, "reason": "stop"})
     profile = Profile(writer.data)
     columns = profile._columns()
     columns["label_sets"] = [{}, {"request": "/a"}, {"request": "/b", "user": "x"}]

@@ -110,7 +110,7 @@ def _samples_by_thread(profile: Profile, options: Options) -> Iterable[Tuple[int
     matching = profile.match_threads(options.thread)
     present = set(column)
     if len(present) == 1:
-        return [(thread, range(len(column) if thread in present else 0)) for thread in matching]
+        return [(thread, range(len(column)) if thread in present else array("I")) for thread in matching]
     parts: Dict[int, array[int]] = {thread: array("I") for thread in {*matching, *present}}
     appends = {thread: part.append for thread, part in parts.items()}
     for number, thread in enumerate(column):

@@ -79,7 +79,8 @@ export function decode(bytes: Uint8Array): Profile {
   const threads = about.threads.map(([id, tid, name]) => thread(reader, id, tid, name))
   const markers = about.markers.map(([name, thread, time, duration, data]) => ({ name, thread, time, duration, data }))
   const ends = [...threads.map((t) => t.time[t.length - 1] ?? 0), ...markers.map((m) => m.time + m.duration)]
-  const duration = Math.max(1, ends.reduce((a, b) => Math.max(a, b), 0))
+  const stop = ((about.end?.stop_ns ?? 0) - about.start_ns) / about.unit_ns
+  const duration = Math.ceil(Math.max(1, stop, ends.reduce((a, b) => Math.max(a, b), 0)))
   return {
     about, unit: about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, threads, markers, labelSets: about.label_sets,
   }

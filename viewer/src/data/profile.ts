@@ -72,7 +72,7 @@ export interface About {
 export interface Profile {
   about: About
   unit: number // nanoseconds
-  duration: number // units, from the start to the last sample or marker
+  duration: number // units, from the start to the end, or to the last sample
   fns: Fn[]
   strings: string[]
   frames: Frames

@@ -23,8 +23,8 @@ export function Table() {
     const order = sort.by === 'name' || sort.by === 'file' ? (text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0) : number[sort.by][a]! - number[sort.by][b]!
     return (sort.down ? -order : order) || figure.totalNs[b]! - figure.totalNs[a]! || a - b
   })
-  const head = (by: Column, title: string, cls = '') => (
-    <th scope="col" class={cls} aria-sort={sort.by === by ? (sort.down ? 'descending' : 'ascending') : 'none'}>
+  const head = (by: Column, title: string, cls = '', hint?: string) => (
+    <th scope="col" class={cls} title={hint} aria-sort={sort.by === by ? (sort.down ? 'descending' : 'ascending') : 'none'}>
       <button type="button" onClick={() => setSort({ by, down: sort.by === by ? !sort.down : by !== 'name' && by !== 'file' })}>
         {title}
         <span aria-hidden="true">{sort.by === by ? (sort.down ? ' ▾' : ' ▴') : ''}</span>
@@ -55,7 +55,7 @@ export function Table() {
             {head('total', 'Total')}
             <th scope="col" class="number">Share</th>
             <th scope="col" class="number">95 % range</th>
-            {head('samples', 'Samples')}
+            {head('samples', 'Samples', '', 'Samples in the function itself')}
             {head('name', 'Function', 'wide')}
             {head('file', 'File', 'wide')}
           </tr>
