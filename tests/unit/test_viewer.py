@@ -362,12 +362,17 @@ def test_directions_orders_and_colours(opened, known):
 
 def test_dark_and_light(browser, known):
     paper = "getComputedStyle(document.body).backgroundColor"
+    lane = "[...document.querySelector('.lane-box canvas').getContext('2d').getImageData(5, 33, 1, 1).data].slice(0, 3)"
     browser.open(path=known[1], scheme="dark")
+    busy = browser.evaluate(script=lane)
     assert (browser.evaluate(script=paper), browser.pixel(1, 400)) == ("rgb(24, 26, 31)", (24, 26, 31))
     browser.click(selector='button:has-text("Light")')
     assert (browser.evaluate(script=paper), browser.pixel(1, 400)) == ("rgb(255, 255, 255)", (255, 255, 255))
+    light_busy = browser.evaluate(script=lane)
+    assert light_busy != busy
     browser.open(path=known[1])
     assert browser.evaluate(script=paper) == "rgb(255, 255, 255)"
+    assert browser.evaluate(script=lane) == light_busy
     assert browser.troubles() == []
 
 

@@ -1,3 +1,4 @@
+import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { decode, unpack } from './data/decode'
 import * as state from './state'
@@ -18,6 +19,9 @@ async function main(): Promise<void> {
   const system = window.matchMedia('(prefers-color-scheme: dark)')
   state.systemDark.value = system.matches
   system.addEventListener('change', () => (state.systemDark.value = system.matches))
+  effect(() => {
+    document.documentElement.dataset.theme = state.dark.value ? 'dark' : 'light' // before any view reads its colours
+  })
   root.textContent = ''
   render(<App />, root)
   requestAnimationFrame(() => requestAnimationFrame(() => performance.mark('shown'))) // for bench/viewer.py

@@ -16,10 +16,7 @@ const TABS: [state.Tab, string, () => preact.JSX.Element][] = [
 ]
 
 export function App() {
-  const { tab, dark } = state
-  useEffect(() => {
-    document.documentElement.dataset.theme = dark.value ? 'dark' : 'light'
-  }, [dark.value])
+  const { tab } = state
   useEffect(() => {
     const argv = state.profile.value.about.header.argv
     if (Array.isArray(argv) && argv.length) document.title = `${argv.map(String).join(' ').slice(0, 200)} · spprof`

@@ -4,6 +4,7 @@ import { activity, type Activity } from '../data/aggregate'
 import type { Marker, Profile } from '../data/profile'
 import { percent, time } from '../format'
 import * as state from '../state'
+import { clip } from './FlameGraph'
 
 const LANE = 22
 const AXIS = 18
@@ -26,8 +27,13 @@ export function Timeline() {
     watch.observe(canvas.current!.parentElement!)
     return () => watch.disconnect()
   }, [])
+  const painted = useRef<HTMLCanvasElement>(undefined)
+  const look = { profile, lanes, width, height, threads, dark: dark.value }
   useEffect(() => {
-    if (width) paint(canvas.current!, profile, lanes, width, height, range, threads, dark.value)
+    painted.current = width ? paintLanes(getComputedStyle(canvas.current!), look) : undefined
+  }, [width, lanes, threads, dark.value])
+  useEffect(() => {
+    if (painted.current) paintRange(canvas.current!, painted.current, look, range)
   }, [width, lanes, range, threads, dark.value])
 
   const unitsAt = (event: PointerEvent) => {
@@ -54,9 +60,9 @@ export function Timeline() {
           {profile.threads.map((thread, place) => (
             <li key={place} style={{ height: `${LANE}px` }}>
               <button type="button" class="link" aria-pressed={threads?.has(place) ?? false}
-                title={`${thread.name} (${thread.tid || '?'}): look at this thread only; with Shift also at it`}
+                title={`${clip(thread.name)} (${thread.tid || '?'}): look at this thread only; with Shift also at it`}
                 onClick={(event) => toggle(place, event.shiftKey || event.ctrlKey || event.metaKey)}>
-                {thread.name.length > 60 ? `${thread.name.slice(0, 59)}…` : thread.name}
+                {thread.name.length > 22 ? `${thread.name.slice(0, 9)}…${thread.name.slice(-11)}` : thread.name}
               </button>
             </li>
           ))}
@@ -94,42 +100,60 @@ function step(span: number, room: number): number {
   return power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10)
 }
 
-function paint(canvas: HTMLCanvasElement, profile: Profile, lanes: Activity[], width: number, height: number,
-  range: readonly [number, number] | null, threads: ReadonlySet<number> | null, dark: boolean): void {
+interface Look {
+  profile: Profile
+  lanes: Activity[]
+  width: number // CSS pixels
+  height: number
+  threads: ReadonlySet<number> | null
+  dark: boolean
+}
+
+function context(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = window.devicePixelRatio || 1
-  canvas.width = Math.round(width * ratio)
+  canvas.width = Math.max(1, Math.round(width * ratio))
   canvas.height = Math.round(height * ratio)
   const ctx = canvas.getContext('2d')!
   ctx.scale(ratio, ratio)
-  const css = getComputedStyle(canvas)
-  const colour = (name: string) => css.getPropertyValue(name)
+  return ctx
+}
+
+// All but the range, which changes while the pointer moves: for hundreds of threads this takes too long to be done for each frame.
+function paintLanes(style: CSSStyleDeclaration, { profile, lanes, width, height, threads }: Look): HTMLCanvasElement {
+  const canvas = document.createElement('canvas')
+  const ctx = context(canvas, width, height)
+  const colour = (name: string) => style.getPropertyValue(name)
   ctx.font = '11px system-ui, sans-serif'
   ctx.textBaseline = 'middle'
   const seconds = (profile.duration * profile.unit) / 1e9
   const tick = step(seconds, width / 110)
+  const [line, dim] = [colour('--line'), colour('--dim')]
   for (let at = 0; at <= seconds + tick / 1e6; at += tick) {
     const x = Math.round((at / seconds) * width)
-    ctx.fillStyle = colour('--line')
+    ctx.fillStyle = line
     ctx.fillRect(x, AXIS - 4, 1, height)
-    ctx.fillStyle = colour('--dim')
+    ctx.fillStyle = dim
     if (x < width - 40) ctx.fillText(at === 0 ? '0' : time(at * 1e9).replace(/\.?0+ /, ' '), x + 4, AXIS / 2)
+  }
+  const high = LANE - 6
+  const tall = (part: number) => (part > 0 ? Math.max(1, Math.round(Math.min(1, part) * high)) : 0)
+  const mean = (bins: Float32Array, x: number): number => {
+    const from = Math.floor((x / width) * BINS)
+    const to = Math.max(from + 1, Math.floor(((x + 1) / width) * BINS))
+    let sum = 0
+    for (let bin = from; bin < to && bin < BINS; bin++) sum += bins[bin]!
+    return sum / (to - from)
   }
   lanes.forEach(({ busy, standing }, place) => {
     const base = AXIS + (place + 1) * LANE - 3
-    const high = LANE - 6
     ctx.globalAlpha = threads && !threads.has(place) ? 0.25 : 1
-    for (let x = 0; x < width; x++) {
-      const [from, to] = [Math.floor((x / width) * BINS), Math.max(Math.floor((x / width) * BINS) + 1, Math.floor(((x + 1) / width) * BINS))]
-      let [b, s] = [0, 0]
-      for (let bin = from; bin < to && bin < BINS; bin++) {
-        b += busy[bin]! / (to - from)
-        s += standing[bin]! / (to - from)
+    for (const [both, name] of [[true, '--standing'], [false, '--busy']] as const) {
+      ctx.fillStyle = colour(name)
+      for (let x = 0; x < width; x++) {
+        const waits = both ? mean(standing, x) : 0
+        const top = both && waits === 0 ? 0 : tall(mean(busy, x) + waits)
+        if (top) ctx.fillRect(x, base - top, 1, top)
       }
-      const tall = Math.min(1, b) * high
-      ctx.fillStyle = colour('--busy')
-      if (b > 0) ctx.fillRect(x, base - Math.max(1, tall), 1, Math.max(1, tall))
-      ctx.fillStyle = colour('--standing')
-      if (s > 0) ctx.fillRect(x, base - Math.min(high, tall + s * high), 1, Math.max(1, Math.min(high, tall + s * high) - tall))
     }
   })
   ctx.globalAlpha = 1
@@ -139,15 +163,20 @@ function paint(canvas: HTMLCanvasElement, profile: Profile, lanes: Activity[], w
     const x = (at / profile.duration) * width
     if (place >= 0) ctx.fillRect(x, AXIS + place * LANE + 1, Math.max(2, (duration / profile.duration) * width), 4)
   }
-  if (range) {
-    const [a, b] = [(range[0] / profile.duration) * width, (range[1] / profile.duration) * width]
-    ctx.fillStyle = dark ? 'rgb(10 12 16 / 65%)' : 'rgb(255 255 255 / 70%)'
-    ctx.fillRect(0, AXIS, a, height)
-    ctx.fillRect(b, AXIS, width - b, height)
-    ctx.fillStyle = colour('--accent')
-    ctx.fillRect(a, AXIS - 4, 1.5, height)
-    ctx.fillRect(b - 1.5, AXIS - 4, 1.5, height)
-  }
+  return canvas
+}
+
+function paintRange(canvas: HTMLCanvasElement, lanes: HTMLCanvasElement, { profile, width, height, dark }: Look, range: readonly [number, number] | null): void {
+  const ctx = context(canvas, width, height)
+  ctx.drawImage(lanes, 0, 0, width, height)
+  if (!range) return
+  const [a, b] = [(range[0] / profile.duration) * width, (range[1] / profile.duration) * width]
+  ctx.fillStyle = dark ? 'rgb(10 12 16 / 65%)' : 'rgb(255 255 255 / 70%)'
+  ctx.fillRect(0, AXIS, a, height)
+  ctx.fillRect(b, AXIS, width - b, height)
+  ctx.fillStyle = getComputedStyle(canvas).getPropertyValue('--accent')
+  ctx.fillRect(a, AXIS - 4, 1.5, height)
+  ctx.fillRect(b - 1.5, AXIS - 4, 1.5, height)
 }
 
 // What is under the pointer, in words.
