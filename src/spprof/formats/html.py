@@ -27,6 +27,7 @@ import base64
 import json
 import linecache
 import os
+import sys
 import tokenize
 import zlib
 from array import array
@@ -87,7 +88,7 @@ class _Stream:
         width = (max(values, default=0).bit_length() + 7) // 8
         self.write(len(values).to_bytes(4, "little") + bytes([width]))
         for plane in range(width):
-            self.write(raw[plane::size].tobytes())
+            self.write(raw[plane if sys.byteorder == "little" else size - 1 - plane :: size].tobytes())
 
     def close(self) -> None:
         self._put(self._deflate.flush())
