@@ -7,7 +7,7 @@ DEMO := examples/out/demo
 DEMO_RATE ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ctest matrix torture bench browser collector lint format asan wheel venv format clean
+.PHONY: help demo test ctest matrix torture bench browser viewer collector lint format asan wheel venv clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench: .venv/made ## the figures of docs/benchmarks.md, measured here
 browser: ## what the tests in a real browser need: speedscope and a driver for Chromium, from npm
 	cd tests/browser && npm ci --silent --no-audit --no-fund
 
+viewer: ## the page of `-f html`, made from viewer/ into src/spprof/viewers/page.html
+	cd viewer && npm ci --silent --no-audit --no-fund --ignore-scripts && npm test --silent && npm run --silent build
+	cp build/viewer/index.html src/spprof/viewers/page.html
 collector: .venv/made ## a real OpenTelemetry collector, built with Go (two minutes), receives our OTLP profiles
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test ".[test,otlp]"
 	tests/collector/build
@@ -76,5 +79,5 @@ venv: .venv/made ## .venv with the build tools, for make's other targets
 	@touch $@
 
 clean: ## remove everything that was made
-	rm -rf .venv build dist wheelhouse examples/out tests/browser/node_modules
+	rm -rf .venv build dist wheelhouse examples/out tests/browser/node_modules viewer/node_modules
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

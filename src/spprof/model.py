@@ -50,6 +50,15 @@ def native_name(qualname: str, file: str, source: str = "", line: int = 0) -> st
     return f"{qualname}{where} [{os.path.basename(file)}]" if file else qualname + where
 
 
+def loss_title(reason: str) -> str:
+    """A reason of loss (a key of `stats['losses']`) in words."""
+    try:
+        from ._core import LOSSES
+    except ImportError:  # reading where none can be taken
+        return reason
+    return LOSSES.get(reason, reason)
+
+
 class Sample(NamedTuple):
     """One sample. `frames` goes from the root (the outermost caller) to the leaf: `frames[-1]` is what was running.
 
@@ -179,9 +188,11 @@ class Profile:
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
-        """Writes the profile to `path` as `format` ('spprof', 'speedscope', ...: docs/formats.md; by default told from the name).
+        """Writes the profile to `path` as `format` ('spprof', 'html', 'speedscope', ...: docs/formats.md; by default told from the
+        name).
 
-        `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`).
+        `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources (bool, for
+        html: the text of source files too).
         Raises BadOption for a format that does not exist or an option that it cannot follow, OSError if the file cannot be
         written."""
         from . import formats

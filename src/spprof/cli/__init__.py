@@ -11,13 +11,14 @@ from typing import List, Optional
 from .. import __version__
 from ..errors import SpprofError
 
-VERBS = ("run", "report", "diff", "convert", "symbolize")
+VERBS = ("run", "report", "open", "diff", "convert", "symbolize")
 
 EXAMPLES = """\
 examples:
   spprof run script.py                     profile a program; prints a summary, writes script.PID.spprof
   spprof run --mode wall -m http.server    also while it waits
   spprof report script.1234.spprof         print the summary again
+  spprof open script.1234.spprof           look at it in the browser
   spprof diff before.spprof after.spprof   did it get faster, and where?
   spprof convert script.1234.spprof -o script.speedscope.json
 """

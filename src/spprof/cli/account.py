@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from ..model import Profile
+from ..model import Profile, loss_title
 from .text import duration
 
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
@@ -56,7 +56,7 @@ def _ticks(profiles: Sequence[Profile]) -> Iterator[str]:
     expected = sum(stats.get("expected", 0) for stats in accounts)
     parts = [(sum(stats.get(key, 0) for stats in accounts), key) for key in ("taken", "repeated")]
     reasons = {reason: None for stats in accounts for reason in stats.get("losses", {})}
-    parts += [(sum(stats.get("losses", {}).get(reason, 0) for stats in accounts), title(reason)) for reason in reasons]
+    parts += [(sum(stats.get("losses", {}).get(reason, 0) for stats in accounts), loss_title(reason)) for reason in reasons]
     missing = expected - sum(number for number, _ in parts)
     parts.append((missing, "not accounted for (a bug: please report it)"))
     shown = " + ".join(f"{number:,} {title}" for number, title in parts if number or title == "taken")
@@ -70,12 +70,3 @@ def _ticks(profiles: Sequence[Profile]) -> Iterator[str]:
     for stats in accounts:
         if stats.get("write_error"):
             yield f"Warning: the file is incomplete: {stats['write_error']}."
-
-
-def title(reason: str) -> str:
-    """What a reason of loss means."""
-    try:
-        from .._core import LOSSES
-    except ImportError:  # reading where none can be taken
-        return reason
-    return LOSSES.get(reason, reason)

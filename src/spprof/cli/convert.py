@@ -11,6 +11,7 @@ from ..model import Profile
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
 examples:
+  spprof convert p.spprof -o p.html        one page to look at in a browser
   spprof convert p.spprof -o p.speedscope.json
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
   spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: collapsed, speedscope or pprof
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
+    parser.add_argument("--no-sources", action="store_true", help="html: leave out the text of the source files")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
 
 
@@ -40,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
     profile = Profile.load(options.file)
     if profile.warning:
         sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
-    chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread)
+    chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread, not options.no_sources)
     if options.output == "-":
         formats.write(profile, sys.stdout.buffer, options.format or "collapsed", chosen)
         sys.stdout.flush()

@@ -115,6 +115,8 @@ def _sides(options: argparse.Namespace) -> Tuple[List[str], List[str]]:
 
 def _load(file: str) -> Profile:
     profile = Profile.load(file)
+    if profile.unit != "nanoseconds":
+        raise BadOption(f"{file} counts {profile.unit}; only profiles of time can be compared")
     if profile.warning:
         sys.stderr.write(f"spprof: {file}: {profile.warning}\n")
     return profile

@@ -32,22 +32,26 @@ class Options(NamedTuple):
     """What can be asked of a format (docs/formats.md tells what it means for each).
 
     weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
-    apart; merge_threads: all threads as one; thread: only threads that match this pattern."""
+    apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the text of source files
+    too, for html."""
 
     weight: Optional[str] = None
     lines: bool = True
     merge_threads: bool = False
     thread: Optional[str] = None
+    sources: bool = True
 
 
 _COPY = "it is a copy of the file; choose another format"
 _BOTH = "it holds both samples and time"
+_PAGE = dict.fromkeys(("weight", "lines", "merge_threads"), "the page has all of it; choose there")
 _TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
-_TIME_ONLY = ("gecko", "pstats", "chrome", "callgrind")
+_TIME_ONLY = ("html", "gecko", "pstats", "chrome", "callgrind")
 _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
 FORMATS: Dict[str, Format] = {
     "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options._fields, _COPY)),
+    "html": Format("html", ".html", "one page to look at in a browser, offline", _PAGE),
     "speedscope": Format("speedscope", ".speedscope.json", "for https://speedscope.app"),
     "collapsed": Format("collapsed", ".collapsed", "stacks on one line each, for flamegraph.pl, inferno and others"),
     "pprof": Format("pprof", ".pb.gz", "for go tool pprof and what reads its files"),
@@ -82,6 +86,8 @@ def check(format: str, options: Options, profile: Optional[Profile] = None) -> N
         if getattr(options, name) != Options._field_defaults[name]:
             flag = "no-lines" if name == "lines" else name.replace("_", "-")
             raise BadOption(f"--{flag} does not fit the format {format}: {reason}")
+    if not options.sources and format != "html":
+        raise BadOption(f"--no-sources does not fit the format {format}: it holds no text of sources")
     if format == "spprof" and profile is not None and "source" in profile.header:
         raise BadOption(f"a {profile.header['source']} file cannot become a .spprof file: choose another format")
     if format in _TIME_ONLY and profile is not None and profile.unit != "nanoseconds":

@@ -1,0 +1,74 @@
+"""`spprof open`: looks at a profile in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import webbrowser
+from pathlib import Path
+
+from .. import formats
+from ..errors import BadFile, SpprofError
+from ..model import Profile
+
+HELP = "look at a profile in the browser"
+EXAMPLES = """\
+Writes one HTML page with everything in it and opens it in your browser: no server, nothing is sent anywhere.
+$BROWSER names the browser, if it is not to be the system's own.
+
+examples:
+  spprof open app.4711.spprof
+  spprof open app.4711.spprof -o app.html    keep the page, to send it to somebody
+  spprof open app.html                       one that `run -f html` or `convert` wrote
+  spprof open app.4711.spprof --no-browser   only write it and print where it is
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `open`."""
+    parser.add_argument("file", metavar="FILE", help="a .spprof file, or a page made of one (.html)")
+    parser.add_argument("-o", "--output", metavar="OUT", help="page to write (default: a temporary one that only you can read)")
+    parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
+    parser.add_argument("--no-sources", action="store_true", help="leave out the text of the source files")
+    parser.add_argument("--no-browser", action="store_true", help="write the page and print its path, open nothing")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Prints the page's path; 1 if no browser could be started."""
+    if options.file.endswith(formats.FORMATS["html"].extension):
+        if options.output:
+            raise SpprofError(f"{options.file} is a page already: copy it, or open the .spprof file with --output")
+        path = _checked(options.file)
+    else:
+        profile = Profile.load(options.file)
+        if profile.warning:
+            sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
+        # mkdtemp's directory is for its owner only (0700), so nobody can read or replace the page, nor guess its place.
+        path = options.output or os.path.join(tempfile.mkdtemp(prefix="spprof-"), _name(options.file))
+        chosen = formats.Options(thread=options.thread, sources=not options.no_sources)
+        if not options.output:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        formats.save(profile, path, "html", chosen)
+    path = os.path.abspath(path)
+    print(path)
+    sys.stdout.flush()
+    if options.no_browser or webbrowser.open(Path(path).as_uri()):
+        return 0
+    sys.stderr.write("spprof: no browser could be started here; open the page above in one.\n")
+    return 1
+
+
+def _name(file: str) -> str:
+    stem = os.path.basename(file)
+    return (stem[: -len(".spprof")] if stem.endswith(".spprof") else stem) + ".html"
+
+
+def _checked(path: str) -> str:
+    """A page of ours. Raises BadFile for any other: this is not a command to open what somebody called .html."""
+    with open(path, "rb") as file:
+        head = file.read(1 << 20)
+    if b'id="profile"' not in head:
+        raise BadFile(f"{path}: not a page that spprof wrote")
+    return path

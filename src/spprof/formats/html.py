@@ -1,0 +1,295 @@
+"""One HTML page to look at a profile: offline, with all that it shows inside. It is `viewers/page.html`, built from `viewer/`.
+
+The profile replaces `%SPPROF_DATA%` in it, as base64 of one zlib stream: nothing in a name or a source can be taken for HTML.
+The stream is (integers little-endian):
+
+```
+stream := u32 bytes, JSON (ASCII) of that many bytes, column*
+column := u32 n, u8 width, plane[width]      plane k: byte k of each of n unsigned values, least significant first
+```
+Columns, in this order; ids count from 0:
+
+  of each frame       function id; line; end line; column + 1; end column + 1; string id + 1 of its source; line of its source
+  of each node        its id - its parent's id; frame id. Node 0 is the root: it has neither, and both columns begin with node 1
+  of each stack       node id of the leaf. The commonest stacks come first
+  of each thread of the JSON, of each sample in order of time
+                      step: units since the thread's sample before (the first: since `start_ns`)
+                      zigzag(weight - step), in units
+                      stack id; ticks - 1; flags; label set id
+
+A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights
+are right to two units at each sample. `[truncated]` and `[no Python frames]` are ordinary frames here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import linecache
+import os
+import sys
+import tokenize
+import zlib
+from array import array
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
+
+if TYPE_CHECKING:
+    from ..model import Frame, Profile
+    from . import Options
+
+PAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "viewers", "page.html")
+PLACEHOLDER = b"%SPPROF_DATA%"
+
+# Below this number of samples times are kept as they are in the file, to 1 us; above, a page has at most 3 bytes a sample.
+_FINE_SAMPLES = 200_000
+_SOURCE_CAP = 1 << 20  # characters of source text; they take about a third of it in the page
+_CHUNK = 3 << 16  # bytes that become base64 at a time; a multiple of 3, so that nothing is padded before the end
+
+
+def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+    """Writes the page. `options`: thread; sources=False leaves out the text of the source files."""
+    with open(PAGE, "rb") as file:
+        head, _, tail = file.read().partition(PLACEHOLDER)
+    out.write(head)
+    stream = _Stream(out)
+    threads = dict(_samples_by_thread(profile, options))
+    start = min([int(profile.header.get("start_ns", 0)), *(_first(profile, samples) for samples in threads.values())])
+    unit = _unit(profile, threads.values(), start)
+    tables = _Tables(profile, profile.stack_sums(options.thread)[0])
+    about = _about(profile, list(threads), start, unit)
+    about.update(strings=list(tables.strings), functions=tables.functions)
+    files = _sources(profile, tables, options) if options.sources else ({}, [])
+    about.update(sources=files[0], changed=files[1])
+    text = json.dumps(about, separators=(",", ":")).encode("ascii")
+    stream.write(len(text).to_bytes(4, "little") + text)
+    for column in (*tables.frames, tables.parents, tables.nodes, tables.stacks):
+        stream.column(column)
+    for samples in threads.values():
+        for column in _columns(profile, samples, tables.ids, start, unit):
+            stream.column(column)
+    stream.close()
+    out.write(tail)
+
+
+class _Stream:
+    """Deflates what is written and writes it on as base64."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._deflate = zlib.compressobj(6)
+        self._rest = b""
+
+    def write(self, data: bytes) -> None:
+        self._put(self._deflate.compress(data))
+
+    def column(self, values: array[int]) -> None:
+        size = values.itemsize
+        raw = memoryview(values).cast("B")
+        width = (max(values, default=0).bit_length() + 7) // 8
+        self.write(len(values).to_bytes(4, "little") + bytes([width]))
+        for plane in range(width):
+            self.write(raw[plane if sys.byteorder == "little" else size - 1 - plane :: size].tobytes())
+
+    def close(self) -> None:
+        self._put(self._deflate.flush())
+        self._out.write(base64.b64encode(self._rest))
+
+    def _put(self, packed: bytes) -> None:
+        self._rest += packed
+        if len(self._rest) >= _CHUNK:
+            whole = len(self._rest) // 3 * 3
+            self._out.write(base64.b64encode(self._rest[:whole]))
+            self._rest = self._rest[whole:]
+
+
+Samples = Sequence[int]  # their numbers in the profile, in order of time
+
+
+def _samples_by_thread(profile: Profile, options: Options) -> Iterable[Tuple[int, Samples]]:
+    """Threads without samples are there too: they lived, and did nothing."""
+    column = profile.column("thread")
+    matching = profile.match_threads(options.thread)
+    present = set(column)
+    if len(present) == 1:
+        return [(thread, range(len(column)) if thread in present else array("I")) for thread in matching]
+    parts: Dict[int, array[int]] = {thread: array("I") for thread in {*matching, *present}}
+    appends = {thread: part.append for thread, part in parts.items()}
+    for number, thread in enumerate(column):
+        appends[thread](number)
+    return [(thread, parts[thread]) for thread in matching]
+
+
+def _first(profile: Profile, samples: Samples) -> int:
+    return profile.column("time_ns")[samples[0]] if samples else 1 << 62
+
+
+def _unit(profile: Profile, threads: Iterable[Samples], start: int) -> int:
+    """The finest unit that is fine enough, and in which all times fit 32 bits."""
+    chosen = list(threads)
+    last = max((profile.column("time_ns")[samples[-1]] for samples in chosen if samples), default=start)
+    unit = 1_000 if sum(map(len, chosen)) < _FINE_SAMPLES else 10_000
+    while (last - start) // unit >= 1 << 31:
+        unit *= 10
+    return unit
+
+
+def _take(column: Sequence[int], samples: Samples) -> Sequence[int]:
+    if isinstance(samples, range):  # all of them
+        return column
+    return array("q", map(column.__getitem__, samples))
+
+
+def _columns(profile: Profile, samples: Samples, ids: Dict[int, int], start: int, unit: int) -> Iterable[array[int]]:
+    times, weights = _take(profile.column("time_ns"), samples), _take(profile.column("weight_ns"), samples)
+    yield from _steps(times, weights, start, unit)
+    del times, weights
+    keys = profile.stack_keys()
+    yield array("I", map(ids.__getitem__, keys if isinstance(samples, range) else map(keys.__getitem__, samples)))
+    yield array("I", (count - 1 for count in _take(profile.column("count"), samples)))
+    yield array("B", _take(profile.column("flags"), samples))
+    yield array("I", _take(profile.column("label"), samples))
+
+
+def _steps(times: Sequence[int], weights: Sequence[int], start: int, unit: int) -> Tuple[array[int], array[int]]:
+    """Steps, and by how much each weight differs. As in the file, a weight is the step until the error reaches a unit."""
+    steps, corrections = array("I"), array("I")
+    at = error = 0
+    for time, weight in zip(times, weights):
+        now = (time - start) // unit
+        step = now - at
+        at = now
+        error += weight - step * unit
+        if -unit < error < unit:
+            correction = 0
+        else:
+            correction = max(int(error / unit), -step)  # no weight below 0
+            error -= correction * unit
+        steps.append(step)
+        corrections.append(2 * correction if correction >= 0 else -2 * correction - 1)
+    return steps, corrections
+
+
+class _Tables:
+    """Strings, functions, frames, nodes and stacks of some samples, numbered anew: only what occurs."""
+
+    def __init__(self, profile: Profile, samples: Dict[int, int]) -> None:
+        from ..model import NO_FRAMES, TRUNCATION
+
+        self.strings: Dict[str, int] = {}
+        # Name, qualname, file, first line, kind: 0 Python, 1 native, 2 a mark.
+        self.functions: List[Tuple[int, int, int, int, int]] = []
+        self.frames: Tuple[array[int], ...] = tuple(array("I") for _ in range(7))
+        self.parents, self.nodes, self.stacks = array("I"), array("I"), array("I")
+        self.ids: Dict[int, int] = {}  # key -> stack
+        self.files: Dict[str, bool] = {}  # file -> native
+        self._known: Dict[Any, int] = {}
+        frame_ids: Dict[int, int] = {}
+        children: Dict[int, int] = {}  # parent << 32 | frame -> node
+
+        def child(parent: int, frame: int) -> int:
+            node = children.setdefault(parent << 32 | frame, len(children) + 1)
+            if node > len(self.nodes):
+                self.parents.append(node - parent)
+                self.nodes.append(frame)
+            return node
+
+        nodes: Dict[int, int] = {}
+        for key in sorted(samples):  # neighbours have most of their frames in common
+            node = child(0, self._frame(TRUNCATION, 0)) if key < 0 else 0
+            frames = profile.stack_frames(key)
+            for id in frames:
+                if id not in frame_ids:
+                    frame_ids[id] = self._frame(profile.frame(id), profile.first_line(id))
+                node = child(node, frame_ids[id])
+            nodes[key] = node if frames else child(node, self._frame(NO_FRAMES, 0))
+        for key in sorted(samples, key=lambda key: (-samples[key], nodes[key])):
+            self.ids[key] = len(self.stacks)
+            self.stacks.append(nodes[key])
+
+    def _string(self, text: str) -> int:
+        return self.strings.setdefault(text, len(self.strings))
+
+    def _function(self, frame: Frame, first_line: int) -> int:
+        kind = 1 if frame.native else 0 if frame.file or first_line else 2
+        key = (*map(self._string, frame[:3]), 0 if frame.native else first_line, kind)
+        if key not in self._known:
+            self._known[key] = len(self.functions)
+            self.functions.append(key)  # type: ignore[arg-type]  # the star hides its length
+        return self._known[key]
+
+    def _frame(self, frame: Frame, first_line: int) -> int:
+        function = self._function(frame, first_line)
+        if not frame.native or frame.source:
+            self.files[frame.source or frame.file] = frame.native
+        source = self._string(frame.source) + 1 if frame.source else 0
+        key = (function, frame.line, frame.end_line, frame.col + 1, frame.end_col + 1, source, frame.source_line, "frame")
+        if key not in self._known:
+            self._known[key] = len(self.frames[0])
+            for column, value in zip(self.frames, key[:7]):
+                column.append(max(int(value), 0))
+        return self._known[key]
+
+
+def _about(profile: Profile, threads: List[int], start: int, unit: int) -> Dict[str, Any]:
+    from .. import __version__
+
+    stats = dict(profile.stats)
+    return {
+        "format": 1,
+        "spprof": __version__,
+        "header": profile.header,
+        "end": profile.end,
+        "warning": profile.warning,
+        "stats": stats,
+        "clock": profile.clock,
+        "losses": _titles(stats.get("losses", {})),
+        "start_ns": start,
+        "unit_ns": unit,
+        "threads": [[thread, profile.thread_tid(thread), profile.thread_name(thread)] for thread in threads],
+        "label_sets": profile.label_sets,
+        "markers": [
+            [marker.name, marker.thread, (marker.time_ns - start) // unit, marker.duration_ns // unit, marker.data]
+            for marker in profile.markers
+            if marker.thread in threads
+        ],
+    }
+
+
+def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
+    """Key, title and ticks of each reason of loss that occurred."""
+    from ..model import loss_title
+
+    return [(key, loss_title(key), ticks) for key, ticks in losses.items() if ticks]
+
+
+def _sources(profile: Profile, tables: _Tables, options: Options) -> Tuple[Dict[str, str], List[str]]:
+    """The text of the source files of these frames, the hottest first until the cap, and which of them are newer than the run."""
+    began = int(profile.header.get("start_unix_ns") or 0)
+    heat: Dict[str, int] = dict.fromkeys(tables.files, 0)
+    for row in profile.functions(thread=options.thread):
+        if row.file in heat:
+            heat[row.file] += row.self_weight_ns
+    texts: Dict[str, str] = {}
+    changed = []
+    room = _SOURCE_CAP
+    for file in sorted(heat, key=lambda file: (-heat[file], file)):
+        text = _text(file, tables.files[file])
+        if text and len(text) <= room:
+            room -= len(text)
+            texts[file] = text
+            if began and os.path.isfile(file) and os.stat(file).st_mtime_ns > began:
+                changed.append(file)
+    return texts, changed
+
+
+def _text(file: str, native: bool) -> str:
+    """The text of a source file, '' if there is none that can be read."""
+    try:
+        if os.path.isfile(file):
+            if os.path.getsize(file) > 4 * _SOURCE_CAP:
+                return ""
+            with open(file, encoding="utf-8", errors="replace") if native else tokenize.open(file) as stream:
+                return stream.read()
+        return "".join(linecache.getlines(file)) if file.startswith("<") else ""  # cells of IPython
+    except (OSError, SyntaxError, ValueError):  # gone, not Python, not the encoding that it says; a name with a zero byte
+        return ""

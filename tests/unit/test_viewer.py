@@ -1,0 +1,507 @@
+"""The HTML page in a real browser: what it shows must be what the model says, however one clicks.
+
+Needs `make browser` (npm) and Chromium; with SPPROF_REQUIRE_BROWSER=1 their absence fails instead of skipping."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from spprof_file import Writer
+from test_html import NAMES, hostile
+
+from spprof import Profile
+from spprof.model import Marker
+
+BROWSER = Path(__file__).resolve().parent.parent / "browser"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+there = (BROWSER / "node_modules" / "playwright-core").exists() and CHROMIUM and shutil.which("node")
+if not there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
+    pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
+pytestmark = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
+
+SOURCE = """\
+def main():
+    rows = [parse(line) for line in "\u20ac\U0001f600"] + [slow(1), slow(2)]
+    return rows
+
+
+def parse(line):
+    return line.strip()
+
+
+def slow(n):
+    return sum(range(n))  # </script><b>
+"""
+
+
+class Browser:
+    """The driver's commands as methods: `click(selector=...)` and so on (tests/browser/viewer.mjs)."""
+
+    def __init__(self):
+        environment = {**os.environ, "CHROMIUM": CHROMIUM}
+        environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for Python, not for node and Chromium
+        self.process = subprocess.Popen(
+            ["node", str(BROWSER / "viewer.mjs")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+            env=environment,
+        )
+
+    def __getattr__(self, command):
+        def do(**options):
+            print(json.dumps({"do": command, **options}), file=self.process.stdin, flush=True)
+            answer = json.loads(self.process.stdout.readline())
+            assert "error" not in answer, answer["error"]
+            return answer["result"]
+
+        return do
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+    # What the views show.
+
+    def table(self):
+        """Rows of the table: function, file:line, self, total, samples."""
+        return [(row[7], row[8], row[0], row[3], row[6]) for row in self.rows(selector="table.figures")]
+
+    def said(self, id):
+        return self.text(selector=f'[data-testid="{id}"]')
+
+    def selected(self):
+        return self.evaluate(script="document.getElementById('flame-selected').getAttribute('aria-label')")
+
+    def pixel(self, x, y):
+        script = f"[...document.getElementById('flame').getContext('2d').getImageData({x}, {y}, 1, 1).data]"
+        return tuple(self.evaluate(script=script))[:3]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+def time_text(ns):
+    for size, unit, digits in ((1e9, "s", 2), (1e6, "ms", 2)):
+        if ns >= size:
+            return f"{ns / size:.{digits}f} {unit}"
+    return f"{ns / 1e3:.{1 if 0 < ns < 1e5 else 0}f} \u00b5s"
+
+
+def known_rows(rows):
+    """Rows of the model as the table shows them."""
+    return [
+        (
+            row.qualname,
+            os.path.basename(row.file) + (f":{row.line}" if row.line else ""),
+            time_text(row.self_weight_ns),
+            time_text(row.total_weight_ns),
+            f"{row.self_samples:,}",
+        )
+        for row in rows
+        if row.total_samples
+    ]
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    """Two threads, recursion, truncation, native frames, a standing thread, columns, labels, a GC run. 100 ms."""
+    directory = tmp_path_factory.mktemp("known")
+    source = directory / "app.py"
+    source.write_text(SOURCE, encoding="utf-8")
+    file = str(source)
+    writer = Writer(argv=["app.py", "--fast"], python="3.11.7 (main)", native="yes")
+    main, other = ("main", "main", file, 1, 2, 2, 12, 23), ("main", "main", file, 1, 2, 2, 50, 57)
+    late = ("main", "main", file, 1, 2, 2, 59, 66)
+    parse = ("parse", "parse", file, 6, 7, 7, 11, 23)
+    slow = ("slow", "slow", file, 10, 11, 11, 11, 24)
+    deflate = ("deflate", "deflate", "/usr/lib/libz.so.1", 0x100, 0x123, 0, -1, -1, 1)
+    stacks = [[main, parse], [other, slow], [other, slow, slow], [late, slow, deflate], [main]]
+    for i in range(80):
+        writer.sample(stacks[i % 5], 5_000 + 1000 * (i + 1), 1000)
+    for i in range(10):
+        writer.sample([slow, parse], 5_000 + 2000 * (i + 1), 500, thread=1, count=3, flags=4)
+    writer.sample([parse], 95_000, 700, thread=1, flags=1)
+    writer.sample([], 105_000, 40, thread=1)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 70, "name": "MainThread"}, {"id": 1, "tid": 71, "name": "worker"}])
+    writer.json(
+        b"A", {"clock": "perf", "expected": 130, "taken": 92, "repeated": 20, "losses": {"queue_full": 18}, "dropped": 18}
+    )
+    writer.json(b"E", {"stop_ns": 105_000_000, "reason": "stop"})
+    profile = Profile(writer.data)
+    columns = profile._columns()
+    columns["label_sets"] = [{}, {"request": "/a"}, {"request": "/b", "user": "x"}]
+    columns["label"] = [i % 3 if i < 60 else 0 for i in range(len(profile))]
+    columns["markers"] = [Marker("gc", 0, 25_000_000, 3_000_000, {"generation": 2, "collected": 12, "uncollectable": 0})]
+    path = directory / "known.html"
+    profile.save(path, format="html")
+    return profile, str(path), file
+
+
+@pytest.fixture
+def opened(browser, known):
+    """The known page, fresh. Whatever a test does there, nothing may be logged, thrown or fetched."""
+    browser.open(path=known[1])
+    yield browser
+    assert browser.troubles() == []
+
+
+def test_header_says_what_was_profiled_and_lost(opened):
+    header = opened.text(selector="header").split("\n")
+    assert header[0] == "app.py --fast"
+    assert opened.evaluate(script="document.title") == "app.py --fast \u00b7 spprof"
+    chips = dict(
+        zip(
+            *[iter(opened.evaluate(script="[...document.querySelectorAll('.chips dt, .chips dd')].map((e) => e.textContent)"))]
+            * 2
+        )
+    )
+    assert chips == {
+        "CPU time": "85.74 ms", "samples": "112", "lasted": "100.00 ms", "threads": "2",
+        "rate": "1,000 Hz, perf", "Python": "3.11.7", "lost": "13.8 %",
+    }  # fmt: skip
+    opened.click(selector="summary")
+    account = opened.rows(selector='table[aria-label="What became of every tick"]')
+    assert [row[0] for row in account] == ["130", "92", "20", "18"]
+    assert "queue was full" in account[3][1]
+
+
+@pytest.mark.parametrize("by", ["function", "line"])
+def test_the_table_is_the_models(opened, known, by):
+    opened.press(key="2")
+    opened.select(selector="#panel select", value=by)
+    assert opened.table() == known_rows(known[0].functions(by=by))
+    # Any column, both ways.
+    rows = known[0].functions(by=by)
+    columns = {
+        "Total": (3, lambda r: r.total_weight_ns),
+        "Samples": (4, lambda r: r.self_samples),
+        "Function": (0, lambda r: r.qualname),
+        "Self": (2, lambda r: r.self_weight_ns),
+    }
+    for title, (shown, key) in columns.items():
+        texts = known_rows(sorted(rows, key=key))
+        for expected in (texts, texts[::-1]) if title == "Function" else (texts[::-1], texts):
+            opened.click(selector=f'th button:has-text("{title}")')
+            assert [row[shown] for row in opened.table()] == [row[shown] for row in expected]
+            direction = "ascending" if expected is texts else "descending"
+            assert (
+                opened.evaluate(script="document.querySelector('th[aria-sort]:not([aria-sort=none])').getAttribute('aria-sort')")
+                == direction
+            )
+
+
+def test_intervals_of_the_table(opened, known):
+    """Wilson's: at its ends the share is 1.959964 standard errors away."""
+    opened.press(key="2")
+    whole, samples = sum(known[0].column("weight_ns")), sum(known[0].column("count"))
+    row = next(row for row in known[0].functions() if row.qualname == "slow")
+    share = row.self_weight_ns / whole
+    shown = next(cells for cells in opened.rows(selector="table.figures") if cells[7] == "slow")
+    low, high = (float(text) / 100 for text in shown[2].replace(" %", "").split("\u2013"))
+    for end in (low, high):
+        assert abs(share - end) / (end * (1 - end) / samples) ** 0.5 == pytest.approx(1.96, abs=0.02)
+    assert low < share < high
+
+
+def test_a_thread_alone(opened, known):
+    opened.press(key="2")
+    opened.click(selector='.lanes button:has-text("worker")')
+    assert sorted(opened.table()) == sorted(known_rows(known[0].functions(thread="worker")))
+    assert "5.74 ms of 85.74 ms, 32 samples" in opened.said("looking")
+    opened.click(selector='.lanes button:has-text("MainThread")', modifiers=["Shift"])
+    assert sorted(opened.table()) == sorted(known_rows(known[0].functions()))
+    opened.press(key="r")
+    assert opened.evaluate(script="document.querySelectorAll('[aria-pressed=true]').length") == 0
+
+
+def self_times(samples):
+    times = defaultdict(int)
+    for sample in samples:
+        times[sample.frames[-1].qualname] += sample.weight_ns
+    return {name: time_text(ns) for name, ns in times.items()}
+
+
+def shown_self_times(browser):
+    return {row[0]: row[2] for row in browser.table() if row[2] != time_text(0)}
+
+
+def test_a_range_of_time(opened, known):
+    """Typed, then dragged: only samples taken from its beginning until before its end."""
+    opened.press(key="2")
+    opened.fill(selector='.filters label:has-text("From") input', text="0.0205")
+    opened.fill(selector='.filters label:has-text("to") input', text="0.0405")
+    inside = [s for s in known[0].samples() if 20_500_000 <= s.timestamp_ns - 5_000_000 < 40_500_000]
+    assert len(inside) == 20
+    assert shown_self_times(opened) == self_times(inside)
+    width = opened.evaluate(script="document.querySelector('.lane-box canvas').clientWidth")
+    opened.drag(selector=".lane-box canvas", **{"from": [0.5 * width, 30], "to": [0.75 * width, 30]})
+    low, high = (
+        round(float(opened.evaluate(script=f"document.querySelectorAll('.filters input[type=number]')[{i}].value")) * 1e9)
+        for i in (0, 1)
+    )
+    assert (low, high) == (pytest.approx(50e6, abs=1e6), pytest.approx(75e6, abs=1e6))
+    inside = [s for s in known[0].samples() if low <= s.timestamp_ns - 5_000_000 < high]
+    assert shown_self_times(opened) == self_times(inside)
+    opened.click(selector=".lane-box canvas", at={"x": 20, "y": 30})
+    assert sorted(opened.table()) == sorted(known_rows(known[0].functions()))
+
+
+def test_labels(opened, known):
+    opened.press(key="2")
+    opened.select(selector='.filters label:has-text("request") select', value="/b")
+    chosen = [s for s, label in zip(known[0].samples(), known[0].column("label")) if label == 2]
+    assert len(chosen) == 20
+    assert shown_self_times(opened) == self_times(chosen)
+    opened.select(selector='.filters label:has-text("request") select', value="/a")
+    opened.select(selector='.filters label:has-text("user") select', value="x")
+    assert opened.text(selector=".empty") == "No samples here."
+    opened.click(selector='button:has-text("Show all")')
+    assert sorted(opened.table()) == sorted(known_rows(known[0].functions()))
+
+
+def test_search_tells_the_share_of_stacks_and_fades_the_rest(opened, known):
+    before = opened.pixel(5, 2)
+    opened.press(key="/")
+    for key in "slow":
+        opened.press(key=key)
+    whole = sum(s.weight_ns for s in known[0].samples())
+    part = sum(s.weight_ns for s in known[0].samples() if any(f.qualname == "slow" for f in s.frames))
+    assert opened.said("found") == f"{100 * part / whole:.1f} % in 1 function"
+    faded = opened.pixel(5, 2)
+    assert min(faded) > min(before)  # nearer to white
+    assert opened.pixel(5, 22) != faded  # slow, below main
+    opened.press(key="2")  # goes into the field
+    assert opened.said("found") == "0.0 % in 0 functions"
+    opened.press(key="Escape")
+    assert opened.pixel(5, 2) == before
+
+
+def test_boxes_by_mouse(opened, known):
+    """main is the widest root; a click zooms to a box, a click beside all shows the whole again."""
+    frames = [s.frames for s in known[0].samples()]
+    weights = [s.weight_ns for s in known[0].samples()]
+    whole = sum(weights)
+    main = sum(w for f, w in zip(frames, weights) if f[0].qualname == "main")
+    width = opened.evaluate(script="document.getElementById('flame').clientWidth")
+    assert opened.pixel(int(width * (main / whole)) - 4, 2) == opened.pixel(5, 2)
+    assert opened.pixel(int(width * (main / whole)) + 2, 2) != opened.pixel(5, 2)
+    slow = sum(w for f, w in zip(frames, weights) if len(f) > 1 and f[0].qualname == "main" and f[1].qualname == "slow")
+    opened.click(selector="#flame", at={"x": 20, "y": 30})
+    about = opened.said("flame-about")
+    assert about.startswith("slow (app.py:10)") and f"{time_text(slow)}, {100 * slow / whole:.1f} %" in about
+    assert "48 samples" in about and f"{time_text(16_000_000)} of it itself" in about
+    assert opened.pixel(int(width * 0.85), 22) == opened.pixel(5, 22)  # slow is now the whole width, where nothing was
+    assert opened.evaluate(script="document.querySelector('.bar button').disabled") is False
+    opened.click(selector='button:has-text("Reset zoom")')
+    assert opened.evaluate(script="document.querySelector('.bar button').disabled") is True
+    opened.hover(selector="#flame", at={"x": 20, "y": 10})
+    assert opened.text(selector=".tooltip").startswith("main (app.py:1)")
+    opened.wheel(selector="#flame", at=[20, 10], by=-300)
+    assert opened.evaluate(script="document.querySelector('.bar button').disabled") is False
+    opened.press(key="Escape")
+
+
+def test_boxes_by_keyboard(opened):
+    opened.evaluate(script="document.getElementById('flame').focus()")
+    walked = []
+    for key in ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp", "ArrowUp", "ArrowRight"]:
+        opened.press(key=key)
+        walked.append(opened.selected().split(" (")[0])
+    assert walked == ["main", "slow", "parse", "slow", "slow", "slow", "main", "slow"]
+    assert opened.evaluate(script="document.getElementById('flame').getAttribute('aria-activedescendant')") == "flame-selected"
+    opened.press(key="ArrowLeft")
+    opened.press(key="ArrowDown")
+    opened.press(key="Enter")
+    width = opened.evaluate(script="document.getElementById('flame').clientWidth")
+    assert opened.pixel(int(width * 0.85), 22) == opened.pixel(5, 22)
+    opened.press(key="Escape")
+    assert opened.pixel(int(width * 0.85), 22) == (255, 255, 255)
+    opened.press(key="c")
+    assert opened.said("butterfly-about").startswith("slow (app.py:10)")
+    opened.press(key="?")
+    assert "callers and callees of the selected box" in opened.text(selector='[role="dialog"]')
+    opened.press(key="Escape")
+    assert opened.evaluate(script="document.querySelector('[role=dialog]')") is None
+
+
+def test_directions_orders_and_colours(opened, known):
+    background = (255, 255, 255)
+    height = opened.evaluate(script="document.getElementById('flame').clientHeight")
+    assert (opened.pixel(5, 2) != background, opened.pixel(5, height - 18) != background) == (True, False)
+    opened.select(selector='label:has-text("Roots") select', value="flame")
+    assert (opened.pixel(5, 2) != background, opened.pixel(5, height - 18) != background) == (False, True)
+    opened.select(selector='label:has-text("Roots") select', value="icicle")
+    opened.select(selector='label:has-text("Order") select', value="time")
+    width = opened.evaluate(script="document.getElementById('flame').clientWidth")
+    assert opened.pixel(int(width * 0.79), 2) != background  # MainThread ran until 80 ms of 100
+    assert opened.pixel(int(width * 0.82), 2) == background
+    middle = [int(width * (i + 0.5) / 100) for i in range(5)]  # the stacks of the first five milliseconds
+    assert [opened.pixel(x, 22) != background for x in middle] == [True, True, True, True, False]
+    assert [opened.pixel(x, 42) != background for x in middle] == [False, False, True, True, False]
+    legend = {}
+    for scheme in ("package", "language", "thread"):
+        opened.select(selector='label:has-text("Colour") select', value=scheme)
+        legend[scheme] = opened.text(selector=".legend").replace("\n", " ")
+    assert "app.py" in legend["package"] and "libz.so.1" in legend["package"]
+    assert "Python 81.3 %" in legend["language"] and "native 18.7 %" in legend["language"]
+    assert legend["thread"] == "MainThread (70) 93.3 % worker (71) 6.69 %"
+
+
+def test_dark_and_light(browser, known):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    lane = "[...document.querySelector('.lane-box canvas').getContext('2d').getImageData(5, 33, 1, 1).data].slice(0, 3)"
+    browser.open(path=known[1], scheme="dark")
+    busy = browser.evaluate(script=lane)
+    assert (browser.evaluate(script=paper), browser.pixel(1, 400)) == ("rgb(24, 26, 31)", (24, 26, 31))
+    browser.click(selector='button:has-text("Light")')
+    assert (browser.evaluate(script=paper), browser.pixel(1, 400)) == ("rgb(255, 255, 255)", (255, 255, 255))
+    light_busy = browser.evaluate(script=lane)
+    assert light_busy != busy
+    browser.open(path=known[1])
+    assert browser.evaluate(script=paper) == "rgb(255, 255, 255)"
+    assert browser.evaluate(script=lane) == light_busy
+    assert browser.troubles() == []
+
+
+def test_callers_and_callees(opened):
+    """By hand: of 16 rounds of 5 ms slow has 3, of which 1 calls deflate and 1 itself; the worker's has 10 samples of 0.5 ms."""
+    opened.press(key="3")
+    slow = "[...document.querySelectorAll('label select option')].find((option) => option.textContent.startsWith('slow')).value"
+    opened.select(selector='label:has-text("Function") select', value=opened.evaluate(script=slow))
+    assert opened.said("butterfly-about").startswith("slow (app.py:10) 53.00 ms in all")
+    assert opened.rows(selector='table[aria-label="Callers"]') == [
+        ["48.00 ms", "90.6 %", "main (app.py:1)"], ["5.00 ms", "9.43 %", "called by nobody (root)"],
+    ]  # fmt: skip
+    assert opened.rows(selector='table[aria-label="Callees"]') == [
+        ["16.00 ms", "30.2 %", "slow (app.py:10)"], ["16.00 ms", "30.2 %", "deflate [libz.so.1]"],
+        ["5.00 ms", "9.43 %", "parse (app.py:6)"], ["16.00 ms", "30.2 %", "itself"],
+    ]  # fmt: skip
+    opened.click(selector='table[aria-label="Callees"] button:has-text("deflate")')
+    assert opened.said("butterfly-about").startswith("deflate [libz.so.1] 16.00 ms in all")
+    assert opened.rows(selector='table[aria-label="Callers"]') == [["16.00 ms", "100.0 %", "slow (app.py:10)"]]
+
+
+def test_source_lines_and_spans(opened, known):
+    profile, _, file = known
+    opened.press(key="4")
+    expected = {row.line: (time_text(row.self_weight_ns) if row.self_weight_ns else "", time_text(row.total_weight_ns))
+                for row in profile.functions(by="line") if row.file == file}  # fmt: skip
+    rows = opened.rows(selector="table.code")
+    assert {int(row[2]): (row[0], row[1]) for row in rows if row[1]} == expected
+    assert [row[3] for row in rows] == [line.strip() for line in SOURCE.splitlines()]
+    opened.click(selector='tr[data-line="2"] button')
+    spans = opened.evaluate(
+        script="[...document.querySelectorAll('tr.span')].map((r) => [r.dataset.span, ...[...r.cells].map((c) => c.innerText)])"
+    )
+    assert spans == [  # columns count bytes of UTF-8
+        ["2:12-23", "16.00 ms", "32.00 ms", "13", "parse(line)"],
+        ["2:50-57", "", "32.00 ms", "51", "slow(1)"],
+        ["2:59-66", "", "16.00 ms", "60", "slow(2)"],
+    ]
+
+
+def test_a_gc_run_is_on_the_timeline(opened):
+    width = opened.evaluate(script="document.querySelector('.lane-box canvas').clientWidth")
+    at = {"x": int(width * (21.5 / 100)), "y": 30}  # 20 to 23 ms of 100
+    opened.hover(selector=".lane-box canvas", at=at)
+    said = opened.text(selector=".said")
+    assert "MainThread, 100.0 % active" in said
+    assert "garbage collection 3.00 ms, generation 2, collected 12, uncollectable 0" in said
+    opened.hover(selector=".lane-box canvas", at={"x": int(width * 0.0975), "y": 50})
+    assert opened.text(selector=".said").endswith("ms: worker, 0.0 % active, 100.0 % standing")
+
+
+NAMED = set(
+    "button link textbox searchbox spinbutton combobox tab tabpanel tree treeitem image img table dialog checkbox".split()
+)
+
+
+def test_everything_has_a_name_for_those_who_cannot_see_it(opened):
+    opened.evaluate(script="document.getElementById('flame').focus()")
+    opened.press(key="ArrowDown")
+    for tab in "1234":
+        opened.press(key=tab)
+        opened.press(key="?") if tab == "4" else None
+        tree = opened.tree()
+        nameless = [role for role, name in tree if role.lower() in NAMED and not name]
+        assert nameless == []
+    assert len([name for role, name in tree if role == "tab"]) == 4
+
+
+def test_names_from_hell_do_no_harm(browser, tmp_path):
+    path = tmp_path / "hostile.html"
+    profile = Profile(hostile())
+    columns = profile._columns()
+    columns["label_sets"] = [{}, {NAMES[1]: NAMES[0], "x": NAMES[5]}]
+    profile.save(path, format="html")
+    browser.open(path=str(path))
+    for key in "1234":
+        browser.press(key=key)
+    browser.press(key="2")
+    shown = browser.evaluate(script="[...document.querySelectorAll('td.wide:nth-child(8)')].map((cell) => cell.textContent)")
+    clean = [name if len(name) < 240 else name[:239] + "\u2026" for name in NAMES]
+    # A lone surrogate is shown as U+FFFD by whoever has to encode it.
+    assert sorted(name.encode("utf-8", "replace").replace(b"?", b"") for name in shown) == sorted(
+        name.encode("utf-8", "replace").replace(b"?", b"") for name in clean
+    )
+    browser.fill(selector="#search", text="<script>window.hacked")
+    assert "1 function" in browser.said("found")
+    assert browser.evaluate(
+        script="[window.hacked, document.scripts.length, document.querySelectorAll('#app script, #app b').length]"
+    ) == [None, 1, 0]
+    assert browser.evaluate(script="document.documentElement.scrollWidth <= window.innerWidth")
+    assert browser.troubles() == []
+
+
+def test_profiles_with_nothing_in_them(browser, tmp_path):
+    path = tmp_path / "empty.html"
+    writer = Writer()
+    writer.flush()
+    Profile(writer.data).save(path, format="html")
+    browser.open(path=str(path))
+    assert "No samples were taken" in browser.text(selector="header")
+    for key, words in [("2", "No samples here."), ("3", "No samples here."), ("4", "No samples with a line of source here.")]:
+        browser.press(key=key)
+        assert browser.text(selector=".empty") == words
+    browser.press(key="1")
+    browser.evaluate(script="document.getElementById('flame').focus()")
+    for key in ["ArrowDown", "ArrowRight", "Enter", "+", "-", "Escape"]:
+        browser.press(key=key)
+    assert browser.troubles() == []
+
+
+def test_small_profile_and_its_marks(browser, tmp_path, data):
+    """Recursion, truncation, no Python frames; a profile whose end is missing."""
+    path = tmp_path / "small.html"
+    profile = Profile(data[: data.rindex(b'{"stop_ns"') - 9])
+    profile.save(path, format="html")
+    browser.open(path=str(path))
+    assert "The program died before the profile was closed" in browser.text(selector="header")
+    browser.press(key="2")
+    assert sorted(browser.table()) == sorted(
+        (q, f if q != "b" else "% .py:20", *rest) for q, f, *rest in known_rows(profile.functions())
+    )  # fmt: skip
+    assert browser.troubles() == []
+
+
+def test_a_page_that_was_damaged_says_so(browser, known, tmp_path):
+    text = Path(known[1]).read_text()
+    at = text.index('id="profile">') + 13
+    for name, damaged in [("cut", text[: at + 400] + "</script></body>"), ("none", text[:at] + "%SPPROF_DATA%</script></body>")]:
+        path = tmp_path / f"{name}.html"
+        path.write_text(damaged)
+        browser.open(path=str(path))
+        assert browser.text(selector=".broken").startswith("This page cannot be shown: ")

@@ -1,0 +1,104 @@
+// Which samples are looked at, and what each stack adds up to in them.
+import { STANDING, type Profile, type Thread } from './profile'
+
+export interface Filter {
+  threads: ReadonlySet<number> | null // places in profile.threads; null: all
+  range: readonly [number, number] | null // units; samples taken from the first until before the second
+  labels: Readonly<Record<string, string>>
+}
+
+export const EVERYTHING: Filter = { threads: null, range: null, labels: {} }
+
+// Of each stack, and of all: nanoseconds, and ticks.
+export interface Sums {
+  ns: Float64Array
+  samples: Float64Array
+  totalNs: number
+  totalSamples: number
+}
+
+export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
+  const n = profile.stacks.length
+  const ns = new Float64Array(n)
+  const samples = new Float64Array(n)
+  const wanted = labelMask(profile, filter.labels)
+  profile.threads.forEach((thread, place) => {
+    if (filter.threads === null || filter.threads.has(place)) add(thread, filter.range, wanted, ns, samples)
+  })
+  let totalNs = 0
+  let totalSamples = 0
+  for (let i = 0; i < n; i++) {
+    totalNs += ns[i]! *= profile.unit
+    totalSamples += samples[i]!
+  }
+  return { ns, samples, totalNs, totalSamples }
+}
+
+function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, ns: Float64Array, samples: Float64Array): void {
+  const { stack, weight, extraTicks, label } = thread
+  const [from, to] = range ? [after(thread.time, range[0]), after(thread.time, range[1])] : [0, thread.length]
+  for (let i = from; i < to; i++) {
+    if (wanted && !wanted[label ? label[i]! : 0]) continue
+    const s = stack[i]!
+    ns[s]! += weight[i]!
+    samples[s]! += 1
+  }
+  if (!extraTicks) return
+  for (let i = from; i < to; i++) {
+    if (extraTicks[i] && (!wanted || wanted[label ? label[i]! : 0])) samples[stack[i]!]! += extraTicks[i]!
+  }
+}
+
+// The first place of a rising column whose value is not below `value`.
+export function after(column: Uint32Array, value: number): number {
+  let low = 0
+  let high = column.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (column[middle]! < value) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+// Which sets of labels are looked at; null: all.
+export function labelMask(profile: Profile, labels: Filter['labels']): Uint8Array | null {
+  const chosen = Object.entries(labels)
+  if (chosen.length === 0) return null
+  return Uint8Array.from(profile.labelSets, (set) => Number(chosen.every(([key, value]) => set[key] === value)))
+}
+
+// Which values each label has, in any sample's set.
+export function labelValues(profile: Profile): Map<string, string[]> {
+  const values = new Map<string, Set<string>>()
+  for (const set of profile.labelSets) {
+    for (const [key, value] of Object.entries(set)) values.set(key, (values.get(key) ?? new Set()).add(String(value)))
+  }
+  return new Map([...values].sort().map(([key, set]) => [key, [...set].sort()]))
+}
+
+export interface Activity {
+  busy: Float32Array // of each bin: the share of its time that samples stand for
+  standing: Float32Array // the same, where the thread stood still
+}
+
+export function activity(profile: Profile, thread: Thread, bins: number): Activity {
+  const busy = new Float32Array(bins)
+  const standing = new Float32Array(bins)
+  const { time, weight, flags } = thread
+  const scale = bins / profile.duration
+  for (let i = 0; i < thread.length; i++) {
+    const lane = flags && flags[i]! & STANDING ? standing : busy
+    const end = time[i]! * scale
+    const begin = Math.max(0, (time[i]! - weight[i]!) * scale)
+    const first = begin | 0
+    const last = Math.min(bins - 1, end | 0)
+    if (first >= last) lane[last]! += end - begin
+    else {
+      lane[first]! += first + 1 - begin
+      for (let bin = first + 1; bin < last; bin++) lane[bin]! += 1
+      lane[last]! += end - last
+    }
+  }
+  return { busy, standing }
+}

@@ -1,0 +1,85 @@
+// A profile as the views read it. Everything that there is one of for each sample, frame or node is a typed array.
+
+export interface Fn {
+  name: string
+  qualname: string
+  file: string
+  line: number // where it begins; 0 for native functions
+  kind: Kind
+}
+
+export enum Kind {
+  Python = 0,
+  Native = 1,
+  Mark = 2, // [truncated], [no Python frames]
+}
+
+export interface Frames {
+  fn: Uint32Array
+  line: Uint32Array
+  endLine: Uint32Array
+  col: Uint32Array // a UTF-8 byte offset + 1; 0: unknown
+  endCol: Uint32Array
+  source: Uint32Array // of native frames: string id + 1 of the file where the function was written
+  sourceLine: Uint32Array
+}
+
+// Samples of a thread in order of time; `null` columns are all 0. Times and weights are in units.
+export interface Thread {
+  id: number
+  tid: number
+  name: string
+  length: number
+  time: Uint32Array // when the sample was taken, which is the end of what it stands for
+  weight: Uint32Array
+  stack: Uint32Array
+  extraTicks: Uint32Array | null
+  flags: Uint32Array | null
+  label: Uint32Array | null
+}
+
+export interface Marker {
+  name: string
+  thread: number
+  time: number
+  duration: number
+  data: Record<string, unknown>
+}
+
+export const STANDING = 4 // Sample.flags: the thread stood still
+
+// The JSON of the page (formats/html.py). What comes from a program under test is never trusted to have a shape.
+export interface About {
+  format: number
+  spprof: string
+  header: Record<string, unknown>
+  end: { reason?: string; stop_ns?: number } | null
+  warning: string | null
+  stats: Record<string, unknown>
+  clock: string
+  losses: [string, string, number][]
+  start_ns: number
+  unit_ns: number
+  threads: [number, number, string][]
+  label_sets: Record<string, string>[]
+  markers: [string, number, number, number, Record<string, unknown>][]
+  strings: string[]
+  functions: [number, number, number, number, number][]
+  sources: Record<string, string>
+  changed: string[]
+}
+
+export interface Profile {
+  about: About
+  unit: number // nanoseconds
+  duration: number // units, from the start to the end, or to the last sample
+  fns: Fn[]
+  strings: string[]
+  frames: Frames
+  parent: Uint32Array // of each node; node 0 is the root, and a parent's id is less than its child's
+  frame: Uint32Array
+  stacks: Uint32Array // the leaf of each stack
+  threads: Thread[]
+  markers: Marker[]
+  labelSets: Record<string, string>[]
+}

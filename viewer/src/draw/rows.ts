@@ -1,0 +1,123 @@
+// What a flame graph draws: boxes in rows, asked for by the part that is visible.
+import { after, labelMask, type Filter } from '../data/aggregate'
+import type { Profile, Thread } from '../data/profile'
+import type { Layout, Tree, Weighted } from '../data/tree'
+
+export interface Box {
+  node: number
+  from: number
+  to: number
+}
+
+export interface Rows {
+  depth: number
+  width: number // the boxes lie between 0 and this
+  // Calls `emit` for each box of a row that is at least half a pixel wide, from left to right, in pixels. Of those that are
+  // narrower the first in each pixel stands for all.
+  boxes(row: number, from: number, to: number, pixels: number, emit: (node: number, left: number, right: number) => void): void
+  at(row: number, x: number): Box | null
+  find(node: number): Box | null
+}
+
+// The left-heavy order: all samples of a stack side by side.
+export function heavyRows({ ns }: Weighted, { rows, left, width }: Layout): Rows {
+  const first = (row: Uint32Array, x: number): number => {
+    let low = 0
+    let high = row.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const node = row[middle]!
+      if (left[node]! + ns[node]! <= x) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+  const box = (node: number): Box => ({ node, from: left[node]!, to: left[node]! + ns[node]! })
+  return {
+    depth: rows.length,
+    width,
+    boxes(row, from, to, pixels, emit) {
+      const nodes = rows[row]!
+      const scale = pixels / (to - from)
+      let taken = -1 // the last pixel with a box in it
+      for (let i = first(nodes, from); i < nodes.length; i++) {
+        const node = nodes[i]!
+        const a = (left[node]! - from) * scale
+        if (a >= pixels) return
+        const b = a + ns[node]! * scale
+        if (b - a < 0.5) {
+          const pixel = a | 0
+          if (pixel === taken) continue
+          taken = pixel
+          emit(node, pixel, pixel + 1)
+        } else {
+          taken = Math.round(b) - 1
+          emit(node, a, b)
+        }
+      }
+    },
+    at(row, x) {
+      const nodes = rows[row]
+      const node = nodes?.[first(nodes, x)]
+      return node !== undefined && left[node]! <= x ? box(node) : null
+    },
+    find: (node) => (node > 0 && ns[node]! > 0 ? box(node) : null),
+  }
+}
+
+// The order of time: one thread's stacks as they came. Each pixel shows what ran in its middle or, if nothing did, what ran in it first,
+// so that it does not matter how many samples there are; from a pixel a sample on it is exact.
+export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Filter['range'], labels: Filter['labels']): Rows {
+  const wanted = labelMask(profile, labels)
+  const [begin, end] = range ?? [0, profile.duration]
+  const depth = thread.length ? tree.depth.reduce((a, b) => Math.max(a, b), 0) + 1 : 0
+  let key = ''
+  let cells = new Int32Array(0)
+  const leafAt = (x: number, orUntil = x): number => {
+    const i = after(thread.time, begin + x)
+    if (i >= thread.length || thread.time[i]! - thread.weight[i]! > begin + orUntil) return -1
+    if (wanted && !wanted[thread.label ? thread.label[i]! : 0]) return -1
+    return tree.of[profile.stacks[thread.stack[i]!]!]!
+  }
+  const prepare = (from: number, to: number, pixels: number): void => {
+    if (key === (key = `${from} ${to} ${pixels}`)) return
+    cells = new Int32Array(depth * pixels).fill(-1)
+    for (let pixel = 0; pixel < pixels; pixel++) {
+      const at = (part: number) => from + ((pixel + part) * (to - from)) / pixels
+      const middle = leafAt(at(0.5))
+      for (let node = middle >= 0 ? middle : leafAt(at(0.01), at(0.99)); node > 0; node = tree.parent[node]!) {
+        cells[tree.depth[node]! * pixels + pixel] = node
+      }
+    }
+  }
+  const above = (node: number, row: number): number => {
+    while (node > 0 && tree.depth[node]! > row) node = tree.parent[node]!
+    return node > 0 && tree.depth[node] === row ? node : -1
+  }
+  return {
+    depth,
+    width: end - begin,
+    boxes(row, from, to, pixels, emit) {
+      prepare(from, to, pixels)
+      for (let left = 0; left < pixels; ) {
+        const node = cells[row * pixels + left]!
+        let right = left + 1
+        while (right < pixels && cells[row * pixels + right] === node) right++
+        if (node > 0) emit(node, left, right)
+        left = right
+      }
+    },
+    at(row, x) {
+      const node = above(leafAt(x), row)
+      if (node < 0) return null
+      const { time, weight, stack, length } = thread
+      const same = (i: number) => i >= 0 && i < length && above(tree.of[profile.stacks[stack[i]!]!]!, row) === node
+      let first = after(time, begin + x)
+      let last = first
+      while (same(first - 1) && time[first - 1]! >= begin && time[first]! - weight[first]! <= time[first - 1]! + 1) first--
+      while (same(last + 1) && time[last + 1]! < end && time[last + 1]! - weight[last + 1]! <= time[last]! + 1) last++
+      return { node, from: Math.max(0, time[first]! - weight[first]! - begin), to: time[last]! - begin }
+    },
+    find: () => null, // it may be in many places
+  }
+}

@@ -1,0 +1,26 @@
+// Numbers as people read them.
+import { wilson } from './data/figures'
+
+export function time(ns: number): string {
+  if (ns >= 60e9) return `${(ns / 60e9).toFixed(1)} min`
+  if (ns >= 1e9) return `${(ns / 1e9).toFixed(2)} s`
+  if (ns >= 1e6) return `${(ns / 1e6).toFixed(2)} ms`
+  return `${(ns / 1e3).toFixed(ns && ns < 1e5 ? 1 : 0)} µs`
+}
+
+export function percent(share: number): string {
+  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 2 : 1)} %`
+}
+
+export const count = (n: number): string => n.toLocaleString('en-US')
+
+export const plural = (n: number, word: string): string => `${count(n)} ${word}${n === 1 ? '' : 's'}`
+
+export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0)
+
+// `12.3–14.5 %`: where the true share lies in 95 of 100 such runs.
+export function interval(part: number, whole: number, samples: number): string {
+  const [low, high] = wilson(Math.min(1, share(part, whole)), samples)
+  const digits = high < 0.0995 ? 2 : 1
+  return `${(100 * low).toFixed(digits)}–${(100 * high).toFixed(digits)} %`
+}

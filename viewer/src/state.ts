@@ -1,0 +1,114 @@
+// What the page shows: the profile, what was chosen, and all that follows from both. Data flows one way: the views read these
+// signals and set only those of the first half.
+import { computed, signal } from '@preact/signals'
+import { aggregate, EVERYTHING, type Filter } from './data/aggregate'
+import { figures, outermost } from './data/figures'
+import { labels, nodeLabels, shown, type Grain } from './data/labels'
+import type { Profile } from './data/profile'
+import { sourceLines } from './data/source'
+import { treeOf, weighted } from './data/tree'
+import { byFunction, byThread, theme, type Colours, type Scheme } from './draw/colour'
+
+export type Tab = 'flame' | 'table' | 'butterfly' | 'source'
+
+export const profile = signal<Profile>(null as unknown as Profile) // set before the first view exists
+export const tab = signal<Tab>('flame')
+export const filter = signal<Filter>(EVERYTHING)
+export const search = signal('')
+export const byLine = signal(false)
+export const flip = signal(false)
+export const inTime = signal(false)
+export const scheme = signal<Scheme>('package')
+export const themeChoice = signal<'auto' | 'light' | 'dark'>('auto')
+export const systemDark = signal(false)
+export const chosen = signal(-1) // a label of `grains`, whose callers and callees are shown
+export const place = signal<{ file: string; line: number } | null>(null) // in the sources
+export const helping = signal(false)
+
+export const dark = computed(() => (themeChoice.value === 'auto' ? systemDark.value : themeChoice.value === 'dark'))
+export const sums = computed(() => aggregate(profile.value, filter.value))
+
+function grained(grain: Grain) {
+  const list = labels(profile.value, grain)
+  const nodes = nodeLabels(profile.value, list)
+  return { labels: list, nodes, outer: outermost(profile.value.parent, nodes, list.list.length), names: list.list.map(shown) }
+}
+
+// Functions, or their lines.
+export const grains = computed(() => grained(byLine.value ? 'line' : 'function'))
+const places = computed(() => grained('place'))
+const spans = computed(() => grained('span'))
+const figuresOf = ({ labels, nodes, outer }: ReturnType<typeof grained>) => figures(profile.value, nodes, outer, labels.list.length, sums.value)
+export const rows = computed(() => figuresOf(grains.value))
+export const lines = computed(() => sourceLines(places.value.labels.list, figuresOf(places.value), spans.value.labels.list, figuresOf(spans.value)))
+export const tree = computed(() => treeOf(profile.value, grains.value.nodes))
+export const flame = computed(() => weighted(profile.value, tree.value, sums.value))
+
+// Of each label, whether the search finds it.
+export const found = computed(() => {
+  const wanted = search.value.trim().toLowerCase()
+  if (!wanted) return null
+  const { labels, names } = grains.value
+  return Uint8Array.from(labels.list, (label, i) => Number(names[i]!.toLowerCase().includes(wanted) || label.file.toLowerCase().includes(wanted)))
+})
+
+// The share of what the search finds: the time of stacks with a match in them.
+export const foundNs = computed(() => {
+  const hits = found.value
+  if (!hits) return 0
+  const { parent, label } = tree.value
+  const inside = new Uint8Array(parent.length)
+  let result = 0
+  for (let node = 1; node < parent.length; node++) {
+    if (inside[parent[node]!]) inside[node] = 1
+    else if (hits[label[node]!]) {
+      inside[node] = 1
+      result += flame.value.ns[node]!
+    }
+  }
+  return result
+})
+
+export const palette = computed(() => theme(dark.value))
+
+// Colours do not change with the filters, so that one finds again what one saw.
+export const everything = computed(() => aggregate(profile.value))
+export const functionTimes = computed(() => {
+  const all = labels(profile.value, 'function')
+  const nodes = nodeLabels(profile.value, all)
+  const figure = figures(profile.value, nodes, outermost(profile.value.parent, nodes, all.list.length), all.list.length, everything.value)
+  const times = new Float64Array(profile.value.fns.length)
+  all.list.forEach((label, i) => (times[label.fnId] = figure.selfNs[i]!))
+  return times
+})
+export const colours = computed<Colours>(() => {
+  if (scheme.value !== 'thread') {
+    return byFunction(profile.value, scheme.value, functionTimes.value, tree.value, grains.value.labels, dark.value)
+  }
+  const one = (place: number) => weighted(profile.value, tree.value, aggregate(profile.value, { ...EVERYTHING, threads: new Set([place]) }))
+  return byThread(profile.value, one, tree.value, dark.value)
+})
+
+// The function of a chosen line stays chosen, and a function's hottest line becomes it.
+export function setByLine(value: boolean): void {
+  if (value === byLine.value) return
+  const fn = chosen.value < 0 ? -1 : grains.value.labels.list[chosen.value]!.fnId
+  byLine.value = value
+  const times = rows.value.totalNs
+  chosen.value = grains.value.labels.list.reduce((best, label, i) => (label.fnId === fn && (best < 0 || times[i]! > times[best]!) ? i : best), -1)
+}
+
+export function showCallers(label: number): void {
+  chosen.value = label
+  tab.value = 'butterfly'
+}
+
+export function showSource(file: string, line: number): void {
+  place.value = { file, line }
+  tab.value = 'source'
+}
+
+export function clearFilters(): void {
+  filter.value = EVERYTHING
+  search.value = ''
+}

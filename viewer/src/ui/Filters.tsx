@@ -1,0 +1,58 @@
+// The search, and what is looked at: range of time, threads, labels. Each says what it leaves.
+import { labelValues } from '../data/aggregate'
+import { percent, plural, share, time } from '../format'
+import * as state from '../state'
+import { Choice } from './Choice'
+
+export function Filters() {
+  const profile = state.profile.value
+  const { filter, search, sums, everything, found, foundNs } = state
+  const { range, labels, threads } = filter.value
+  const second = 1e9 / profile.unit
+  const filtered = range !== null || threads !== null || Object.keys(labels).length > 0
+  const setRange = (from: number, to: number) => {
+    if (!Number.isFinite(from) || !Number.isFinite(to)) return
+    const whole = from <= 0 && to >= profile.duration + 1
+    filter.value = { ...filter.value, range: whole || to <= from ? null : [from, to] }
+  }
+  const edge = (name: string, value: number, set: (units: number) => void) => (
+    <label class="choice">
+      <span>{name}</span>
+      <input type="number" min="0" step="any" value={(value / second).toFixed(3)} onChange={(event) => set(Number(event.currentTarget.value) * second)} />
+    </label>
+  )
+  const [from, to] = range ?? [0, profile.duration + 1]
+  return (
+    <div class="bar filters" role="search">
+      <label class="choice">
+        <span>Search</span>
+        <input id="search" type="search" value={search.value} placeholder="function or file  ( / )" onInput={(event) => (search.value = event.currentTarget.value)} />
+      </label>
+      {found.value && (
+        <output data-testid="found">
+          <strong>{percent(share(foundNs.value, sums.value.totalNs))}</strong> in {plural(found.value.reduce((a, b) => a + b, 0), state.byLine.value ? 'line' : 'function')}
+        </output>
+      )}
+      <span class="separator" />
+      {edge('From', from, (units) => setRange(units, to))}
+      {edge('to', to, (units) => setRange(from, units))}
+      <span class="dim">s</span>
+      {[...labelValues(profile)].map(([key, values]) => (
+        <Choice key={key} label={key} value={labels[key] ?? ''}
+          options={[['', 'any'] as const, ...values.map((value) => [value, value.length > 40 ? `${value.slice(0, 39)}…` : value] as const)]}
+          onChange={(value) => {
+            const { [key]: _, ...rest } = labels
+            filter.value = { ...filter.value, labels: value ? { ...rest, [key]: value } : rest }
+          }} />
+      ))}
+      {filtered && (
+        <>
+          <output data-testid="looking">
+            looking at {time(sums.value.totalNs)} of {time(everything.value.totalNs)}, {plural(sums.value.totalSamples, 'sample')}
+          </output>
+          <button type="button" onClick={state.clearFilters}>Show all</button>
+        </>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,99 @@
+import { useMemo } from 'preact/hooks'
+import { baseName } from '../data/labels'
+import { layout } from '../data/tree'
+import { faded } from '../draw/colour'
+import { heavyRows, timeRows } from '../draw/rows'
+import { percent, share } from '../format'
+import * as state from '../state'
+import { Choice } from './Choice'
+import { FlameGraph } from './FlameGraph'
+
+export function FlameTab() {
+  const profile = state.profile.value
+  const { labels, names } = state.grains.value
+  const { filter, inTime, flip, scheme, byLine, found, palette } = state
+  const weighted = state.flame.value
+  const busiest = useBusiest()
+  const rows = useMemo(
+    () =>
+      inTime.value && busiest !== null
+        ? timeRows(profile, weighted.tree, profile.threads[busiest]!, filter.value.range, filter.value.labels)
+        : heavyRows(weighted, layout(weighted)),
+    [inTime.value, busiest, weighted],
+  )
+  const lit = found.value
+  const fill = useMemo(() => {
+    if (!lit) return state.colours.value.fill
+    const nodes = Uint8Array.from(weighted.tree.label, (label) => lit[label]!)
+    return faded(state.colours.value.fill, nodes, palette.value.background)
+  }, [state.colours.value, lit, palette.value])
+
+  const actions = (label: number) => <LabelActions label={label} />
+  return (
+    <FlameGraph
+      id="flame"
+      title={`Flame graph, ${flip.value ? 'callers at the bottom' : 'callers at the top'}`}
+      {...{ weighted, rows, fill, names, lit, actions }}
+      labels={labels.list}
+      flip={flip.value}
+      whole={{ ns: state.sums.value.totalNs, samples: state.sums.value.totalSamples }}
+      onKey={(key, label) => {
+        if (key === 'c') state.showCallers(label)
+        if (key === 's') state.showSource(labels.list[label]!.file, labels.list[label]!.line)
+      }}
+      bar={({ reset, zoomed }) => (
+        <div class="bar">
+          <Choice label="Roots" value={flip.value ? 'flame' : 'icicle'} onChange={(value) => (flip.value = value === 'flame')}
+            options={[['icicle', 'at the top (icicle)'], ['flame', 'at the bottom (flame)']]} />
+          <Choice label="Order" value={inTime.value ? 'time' : 'heavy'} onChange={(value) => (inTime.value = value === 'time')}
+            options={[['heavy', 'left-heavy'], ['time', 'by time']]} />
+          <Choice label="Boxes" value={byLine.value ? 'line' : 'function'} onChange={(value) => state.setByLine(value === 'line')}
+            options={[['function', 'functions'], ['line', 'lines']]} />
+          <Choice label="Colour" value={scheme.value} onChange={(value) => (scheme.value = value)}
+            options={[['package', 'by package'], ['language', 'Python or native'], ['thread', 'by thread']]} />
+          <button type="button" onClick={reset} disabled={!zoomed}>Reset zoom</button>
+          {inTime.value && busiest !== null && <span class="dim">{profile.threads[busiest]!.name} over time</span>}
+          <Legend />
+        </div>
+      )}
+    />
+  )
+}
+
+// The order of time is one thread's: of those chosen that with most samples.
+function useBusiest(): number | null {
+  const { threads } = state.profile.value
+  const chosen = state.filter.value.threads
+  let best: number | null = null
+  threads.forEach((thread, place) => {
+    if ((!chosen || chosen.has(place)) && (best === null || thread.length > threads[best]!.length)) best = place
+  })
+  return best
+}
+
+function Legend() {
+  const { legend } = state.colours.value
+  const whole = legend.reduce((sum, { ns }) => sum + ns, 0)
+  return (
+    <ul class="legend" aria-label="Colours, with the share of self time">
+      {legend.slice(0, 7).map(({ name, ns, css }) => (
+        <li key={name} title={name}>
+          <span class="swatch" style={{ background: css }} />
+          {name.length > 28 ? `${name.slice(0, 27)}…` : name} <span class="dim">{percent(share(ns, whole))}</span>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+export function LabelActions({ label }: { label: number }) {
+  const { file, line } = state.grains.value.labels.list[label]!
+  return (
+    <>
+      <button type="button" onClick={() => state.showCallers(label)}>Callers and callees</button>
+      {state.profile.value.about.sources[file] !== undefined && (
+        <button type="button" onClick={() => state.showSource(file, line)}>Source: {baseName(file)}</button>
+      )}
+    </>
+  )
+}

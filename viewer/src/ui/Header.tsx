@@ -1,0 +1,75 @@
+// What was profiled, how, and what was lost.
+import { count, percent, plural, share, time } from '../format'
+import * as state from '../state'
+import { clip } from './FlameGraph'
+
+const text = (value: unknown): string => (value === undefined || value === null ? '' : String(value))
+
+export function Header() {
+  const { about, threads, duration, unit } = state.profile.value
+  const { header, stats, losses } = about
+  const all = state.everything.value
+  const argv = Array.isArray(header.argv) ? header.argv.map(text).join(' ') : text(header.argv)
+  const interval = Number(header.interval_ns) || 0
+  const expected = Number(stats.expected) || 0
+  const lost = Number(stats.dropped) || 0
+  const chips: [string, string][] = [
+    [header.mode === 'wall' ? 'wall time' : 'CPU time', time(all.totalNs)],
+    ['samples', count(all.totalSamples)],
+    ['lasted', time(duration * unit)],
+    ['threads', count(threads.length)],
+    ['rate', interval ? `${count(Math.round(1e9 / interval))} Hz${about.clock ? `, ${about.clock}` : ''}` : text(about.clock)],
+    ['Python', text(header.python).split(' ')[0] ?? ''],
+  ]
+  return (
+    <header>
+      <div class="title">
+        <h1 title={clip(argv)}>{clip(argv) || 'spprof'}</h1>
+        <dl class="chips">
+          {chips.filter(([, value]) => value).map(([key, value]) => (
+            <div key={key}><dt>{key}</dt><dd>{value}</dd></div>
+          ))}
+          {expected > 0 && (
+            <div class={lost > 0.01 * expected ? 'bad' : ''}><dt>lost</dt><dd>{percent(share(lost, expected))}</dd></div>
+          )}
+        </dl>
+        <details class="account">
+          <summary>Account</summary>
+          <div class="popup">
+            {expected > 0 ? (
+              <table aria-label="What became of every tick">
+                <tbody>
+                  <tr><td class="number">{count(expected)}</td><td>ticks expected</td></tr>
+                  <tr><td class="number">{count(Number(stats.taken) || 0)}</td><td>taken</td></tr>
+                  {Number(stats.repeated) > 0 && <tr><td class="number">{count(Number(stats.repeated))}</td><td>repeated: the thread stood still</td></tr>}
+                  {losses.map(([key, title, ticks]) => (
+                    <tr key={key}><td class="number">{count(ticks)}</td><td>lost: {title}</td></tr>
+                  ))}
+                </tbody>
+              </table>
+            ) : <p>The account of ticks was not written.</p>}
+            <table aria-label="The run">
+              <tbody>
+                {Object.entries(header).filter(([, value]) => typeof value !== 'object' && value !== '').map(([key, value]) => (
+                  <tr key={key}><td class="dim">{key}</td><td>{clip(text(value))}</td></tr>
+                ))}
+                <tr><td class="dim">page by</td><td>spprof {about.spprof}</td></tr>
+              </tbody>
+            </table>
+          </div>
+        </details>
+        <span class="grow" />
+        <button type="button" class="icon" aria-pressed={state.dark.value} title="Dark or light"
+          onClick={() => (state.themeChoice.value = state.dark.value ? 'light' : 'dark')}>
+          {state.dark.value ? 'Light' : 'Dark'}
+        </button>
+        <button type="button" class="icon" aria-expanded={state.helping.value} onClick={() => (state.helping.value = !state.helping.value)}>Keys ?</button>
+      </div>
+      {about.warning && <p class="warning" role="alert">{about.warning}</p>}
+      {!about.warning && about.end === null && (
+        <p class="warning" role="alert">The program died before the profile was closed; up to 100 ms are missing.</p>
+      )}
+      {all.totalSamples === 0 && <p class="warning" role="alert">No samples were taken. {plural(expected, 'tick')} expected.</p>}
+    </header>
+  )
+}

@@ -1,0 +1,199 @@
+// Each thread's activity over time. Drag over it to look at a part of it only; a thread's name to look at that thread only.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { activity, type Activity } from '../data/aggregate'
+import type { Marker, Profile } from '../data/profile'
+import { percent, time } from '../format'
+import * as state from '../state'
+import { clip } from './FlameGraph'
+
+const LANE = 22
+const AXIS = 18
+const BINS = 2048
+
+export function Timeline() {
+  const profile = state.profile.value
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const [width, setWidth] = useState(0)
+  const [said, setSaid] = useState('')
+  const drag = useRef<{ x: number; moved: boolean } | null>(null)
+  const pending = useRef(0)
+  const lanes = useMemo(() => profile.threads.map((thread) => activity(profile, thread, BINS)), [profile])
+  const height = AXIS + LANE * profile.threads.length
+  const { filter, dark } = state
+  const { range, threads } = filter.value
+
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => setWidth(entry!.contentRect.width))
+    watch.observe(canvas.current!.parentElement!)
+    return () => watch.disconnect()
+  }, [])
+  const painted = useRef<HTMLCanvasElement>(undefined)
+  const look = { profile, lanes, width, height, threads, dark: dark.value }
+  useEffect(() => {
+    painted.current = width ? paintLanes(getComputedStyle(canvas.current!), look) : undefined
+  }, [width, lanes, threads, dark.value])
+  useEffect(() => {
+    if (painted.current) paintRange(canvas.current!, painted.current, look, range)
+  }, [width, lanes, range, threads, dark.value])
+
+  const unitsAt = (event: PointerEvent) => {
+    const { left } = canvas.current!.getBoundingClientRect()
+    return Math.min(1, Math.max(0, (event.clientX - left) / width)) * profile.duration
+  }
+  const select = (a: number, b: number) => {
+    cancelAnimationFrame(pending.current)
+    pending.current = requestAnimationFrame(() => {
+      const [from, to] = [Math.min(a, b), Math.max(a, b)]
+      filter.value = { ...filter.value, range: [Math.round(from), Math.round(to) + (to >= profile.duration ? 1 : 0)] }
+    })
+  }
+  const toggle = (place: number, more: boolean) => {
+    const old = threads ?? new Set<number>()
+    let next = more ? new Set(old) : new Set<number>(old.size === 1 ? old : [])
+    if (!next.delete(place)) next = new Set(more ? [...next, place] : [place])
+    filter.value = { ...filter.value, threads: next.size ? next : null }
+  }
+  return (
+    <section class="timeline" aria-label="Threads over time">
+      <div class="lanes">
+        <ul style={{ paddingTop: `${AXIS}px` }}>
+          {profile.threads.map((thread, place) => (
+            <li key={place} style={{ height: `${LANE}px` }}>
+              <button type="button" class="link" aria-pressed={threads?.has(place) ?? false}
+                title={`${clip(thread.name)} (${thread.tid || '?'}): look at this thread only; with Shift also at it`}
+                onClick={(event) => toggle(place, event.shiftKey || event.ctrlKey || event.metaKey)}>
+                {thread.name.length > 22 ? `${thread.name.slice(0, 9)}…${thread.name.slice(-11)}` : thread.name}
+              </button>
+            </li>
+          ))}
+        </ul>
+        <div class="lane-box">
+          <canvas ref={canvas} role="img" style={{ height: `${height}px` }}
+            aria-label="Activity of each thread over time; the fields From and to choose a range by keyboard"
+            onPointerDown={(event) => {
+              if (event.button !== 0) return
+              event.currentTarget.setPointerCapture(event.pointerId)
+              drag.current = { x: unitsAt(event), moved: false }
+            }}
+            onPointerMove={(event) => {
+              setSaid(tell(profile, lanes, unitsAt(event), event.offsetY, width))
+              const began = drag.current
+              if (!began || (!began.moved && Math.abs(unitsAt(event) - began.x) * width < 3 * profile.duration)) return
+              began.moved = true
+              select(began.x, unitsAt(event))
+            }}
+            onPointerUp={() => {
+              if (drag.current && !drag.current.moved) filter.value = { ...filter.value, range: null }
+              drag.current = null
+            }}
+            onPointerLeave={() => setSaid('')} />
+        </div>
+      </div>
+      <p class="said dim">{said || 'Drag to look at a range only; click to look at all again. A thread’s name shows that thread only.'}</p>
+    </section>
+  )
+}
+
+function step(span: number, room: number): number {
+  const rough = span / Math.max(1, room)
+  const power = 10 ** Math.floor(Math.log10(rough))
+  return power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10)
+}
+
+interface Look {
+  profile: Profile
+  lanes: Activity[]
+  width: number // CSS pixels
+  height: number
+  threads: ReadonlySet<number> | null
+  dark: boolean
+}
+
+function context(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
+  const ratio = window.devicePixelRatio || 1
+  canvas.width = Math.max(1, Math.round(width * ratio))
+  canvas.height = Math.round(height * ratio)
+  const ctx = canvas.getContext('2d')!
+  ctx.scale(ratio, ratio)
+  return ctx
+}
+
+// All but the range, which changes while the pointer moves: for hundreds of threads this takes too long to be done for each frame.
+function paintLanes(style: CSSStyleDeclaration, { profile, lanes, width, height, threads }: Look): HTMLCanvasElement {
+  const canvas = document.createElement('canvas')
+  const ctx = context(canvas, width, height)
+  const colour = (name: string) => style.getPropertyValue(name)
+  ctx.font = '11px system-ui, sans-serif'
+  ctx.textBaseline = 'middle'
+  const seconds = (profile.duration * profile.unit) / 1e9
+  const tick = step(seconds, width / 110)
+  const [line, dim] = [colour('--line'), colour('--dim')]
+  for (let at = 0; at <= seconds + tick / 1e6; at += tick) {
+    const x = Math.round((at / seconds) * width)
+    ctx.fillStyle = line
+    ctx.fillRect(x, AXIS - 4, 1, height)
+    ctx.fillStyle = dim
+    if (x < width - 40) ctx.fillText(at === 0 ? '0' : time(at * 1e9).replace(/\.?0+ /, ' '), x + 4, AXIS / 2)
+  }
+  const high = LANE - 6
+  const tall = (part: number) => (part > 0 ? Math.max(1, Math.round(Math.min(1, part) * high)) : 0)
+  const mean = (bins: Float32Array, x: number): number => {
+    const from = Math.floor((x / width) * BINS)
+    const to = Math.max(from + 1, Math.floor(((x + 1) / width) * BINS))
+    let sum = 0
+    for (let bin = from; bin < to && bin < BINS; bin++) sum += bins[bin]!
+    return sum / (to - from)
+  }
+  lanes.forEach(({ busy, standing }, place) => {
+    const base = AXIS + (place + 1) * LANE - 3
+    ctx.globalAlpha = threads && !threads.has(place) ? 0.25 : 1
+    for (const [both, name] of [[true, '--standing'], [false, '--busy']] as const) {
+      ctx.fillStyle = colour(name)
+      for (let x = 0; x < width; x++) {
+        const waits = both ? mean(standing, x) : 0
+        const top = both && waits === 0 ? 0 : tall(mean(busy, x) + waits)
+        if (top) ctx.fillRect(x, base - top, 1, top)
+      }
+    }
+  })
+  ctx.globalAlpha = 1
+  ctx.fillStyle = colour('--gc')
+  for (const { thread, time: at, duration } of profile.markers) {
+    const place = profile.threads.findIndex((one) => one.id === thread)
+    const x = (at / profile.duration) * width
+    if (place >= 0) ctx.fillRect(x, AXIS + place * LANE + 1, Math.max(2, (duration / profile.duration) * width), 4)
+  }
+  return canvas
+}
+
+function paintRange(canvas: HTMLCanvasElement, lanes: HTMLCanvasElement, { profile, width, height, dark }: Look, range: readonly [number, number] | null): void {
+  const ctx = context(canvas, width, height)
+  ctx.drawImage(lanes, 0, 0, width, height)
+  if (!range) return
+  const [a, b] = [(range[0] / profile.duration) * width, (range[1] / profile.duration) * width]
+  ctx.fillStyle = dark ? 'rgb(10 12 16 / 65%)' : 'rgb(255 255 255 / 70%)'
+  ctx.fillRect(0, AXIS, a, height)
+  ctx.fillRect(b, AXIS, width - b, height)
+  ctx.fillStyle = getComputedStyle(canvas).getPropertyValue('--accent')
+  ctx.fillRect(a, AXIS - 4, 1.5, height)
+  ctx.fillRect(b - 1.5, AXIS - 4, 1.5, height)
+}
+
+// What is under the pointer, in words.
+function tell(profile: Profile, lanes: Activity[], at: number, y: number, width: number): string {
+  const when = time(at * profile.unit)
+  const place = Math.floor((y - AXIS) / LANE)
+  const thread = profile.threads[place]
+  if (!thread) return when
+  const bin = Math.min(BINS - 1, Math.floor((at / profile.duration) * BINS))
+  const near = (3 * profile.duration) / width
+  const marker = profile.markers.find((one) => one.thread === thread.id && at >= one.time - near && at <= one.time + one.duration + near)
+  const { busy, standing } = lanes[place]!
+  const waits = standing[bin]! > 0 ? `, ${percent(Math.min(1, standing[bin]!))} standing` : ''
+  return `${when}: ${thread.name}, ${percent(Math.min(1, busy[bin]!))} active${waits}${marker ? `; ${markerText(marker, profile.unit)}` : ''}`
+}
+
+export function markerText({ name, duration, data }: Marker, unit: number): string {
+  const more = Object.entries(data ?? {}).map(([key, value]) => `${key} ${String(value)}`)
+  return [`${name === 'gc' ? 'garbage collection' : name} ${time(duration * unit)}`, ...more].join(', ')
+}

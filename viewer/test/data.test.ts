@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'vitest'
+import { activity, after, aggregate, EVERYTHING, labelValues } from '../src/data/aggregate'
+import { decode, unpack } from '../src/data/decode'
+import { figures, outermost, wilson } from '../src/data/figures'
+import { labels, nodeLabels } from '../src/data/labels'
+import { indexOfByte, pieces, sourceLines } from '../src/data/source'
+import { callees, callers, layout, topLevel, treeOf, weighted } from '../src/data/tree'
+import type { Profile } from '../src/data/profile'
+import { made } from './made'
+
+const KNOWN = made([
+  { stack: 'm a', time: 10, weight: 10 },
+  { stack: 'm a b', time: 40, weight: 30, label: 1 },
+  { stack: 'm a b a', time: 100, weight: 60, ticks: 3 },
+  { stack: 'm c', time: 200, weight: 100, label: 1 },
+  { stack: 't b', time: 50, weight: 50, thread: 1, label: 2 },
+], [{}, { request: '1', user: 'x' }, { request: '2' }])
+
+function functions(profile: Profile, sums = aggregate(profile)) {
+  const list = labels(profile, 'function')
+  const nodes = nodeLabels(profile, list)
+  const outer = outermost(profile.parent, nodes, list.list.length)
+  const of = (name: string) => list.list.findIndex((label) => label.fn.name === name)
+  return { list, nodes, outer, of, sums, figure: figures(profile, nodes, outer, list.list.length, sums) }
+}
+
+describe('sums', () => {
+  test('of all', () => {
+    expect(aggregate(KNOWN)).toMatchObject({ totalNs: 250_000, totalSamples: 7 })
+  })
+  test('of a thread, a range and a label', () => {
+    expect(aggregate(KNOWN, { ...EVERYTHING, threads: new Set([1]) })).toMatchObject({ totalNs: 50_000, totalSamples: 1 })
+    expect(aggregate(KNOWN, { ...EVERYTHING, range: [40, 100] })).toMatchObject({ totalNs: 80_000, totalSamples: 2 })
+    expect(aggregate(KNOWN, { ...EVERYTHING, labels: { request: '1' } })).toMatchObject({ totalNs: 130_000, totalSamples: 2 })
+    expect(aggregate(KNOWN, { ...EVERYTHING, labels: { request: '2', user: 'x' } }).totalSamples).toBe(0)
+  })
+  test('labels that occur', () => {
+    expect([...labelValues(KNOWN)]).toEqual([['request', ['1', '2']], ['user', ['x']]])
+  })
+  test('after finds the first that is not below', () => {
+    expect([0, 1, 2, 4, 5].map((value) => after(Uint32Array.of(1, 3, 3, 4), value))).toEqual([0, 0, 1, 3, 4])
+  })
+})
+
+test('self and total figures; recursion counts once', () => {
+  const { of, figure } = functions(KNOWN)
+  const row = (name: string) => [figure.selfNs, figure.totalNs, figure.selfSamples, figure.totalSamples].map((column) => column[of(name)])
+  expect(row('m')).toEqual([0, 200_000, 0, 6])
+  expect(row('a')).toEqual([70_000, 100_000, 4, 5])
+  expect(row('b')).toEqual([80_000, 140_000, 2, 5])
+  expect(row('c')).toEqual([100_000, 100_000, 1, 1])
+})
+
+test('figures equal a slow computation by stacks', () => {
+  let seed = 1
+  const random = (n: number) => (seed = (seed * 48271) % 2147483647) % n
+  const samples = Array.from({ length: 500 }, (_, i) => ({
+    stack: Array.from({ length: 1 + random(9) }, () => 'abcd'[random(4)]).join(' '), time: i, weight: 1 + random(50),
+  }))
+  const { of, figure } = functions(made(samples))
+  for (const name of 'abcd') {
+    const sum = (some: typeof samples) => some.reduce((total, { weight }) => total + 1000 * weight, 0)
+    expect(figure.selfNs[of(name)]).toBe(sum(samples.filter(({ stack }) => stack.endsWith(name))))
+    expect(figure.totalNs[of(name)]).toBe(sum(samples.filter(({ stack }) => stack.includes(name))))
+  }
+})
+
+// What defines the interval: at its ends the observed share is exactly z standard errors away.
+test.each([[0.5, 100], [0, 10], [1, 10], [0.1, 1000], [0.003, 50]])('wilson(%d, %d)', (p, n) => {
+  const [low, high] = wilson(p, n)
+  expect(low <= p && p <= high).toBe(true)
+  for (const end of [low, high]) {
+    if (end > 0 && end < 1) expect(Math.abs(p - end)).toBeCloseTo(1.959964 * Math.sqrt((end * (1 - end)) / n), 9)
+  }
+  expect([low > 0, high < 1]).toEqual([p > 0, p < 1])
+})
+
+test('no samples tell nothing', () => expect(wilson(0, 0)).toEqual([0, 1]))
+
+describe('callers and callees', () => {
+  const { nodes, outer, of, sums, list } = functions(KNOWN)
+  const top = (weighted: ReturnType<typeof callers>) =>
+    topLevel(weighted).map((node) => [list.list[weighted.tree.label[node]!]!.fn.name, weighted.ns[node], weighted.samples[node]])
+  test('of b: both callers', () => {
+    const up = callers(KNOWN, nodes, outer, of('b'), sums)
+    expect(top(up)).toEqual([['a', 90_000, 4], ['t', 50_000, 1]])
+    expect(up.ns[0]).toBe(140_000)
+  })
+  test('of a: from its outermost activation', () => {
+    expect(top(callers(KNOWN, nodes, outer, of('a'), sums))).toEqual([['m', 100_000, 5]])
+    const down = callees(KNOWN, nodes, outer, of('a'), sums)
+    expect(top(down)).toEqual([['b', 90_000, 4]])
+    expect(down.ns[0]).toBe(100_000) // 10 us of them its own
+  })
+  test('of a root', () => {
+    expect(top(callers(KNOWN, nodes, outer, of('m'), sums))).toEqual([])
+  })
+})
+
+test('boxes: the heaviest first, children inside their parent, nothing without time', () => {
+  const { nodes, list } = functions(KNOWN)
+  const tree = treeOf(KNOWN, nodes)
+  const all = weighted(KNOWN, tree, aggregate(KNOWN))
+  const shown = (of: typeof all) => {
+    const { rows, left, width } = layout(of)
+    return { width, rows: rows.map((row) => [...row].map((node) => [list.list[tree.label[node]!]!.fn.name, left[node], of.ns[node]])) }
+  }
+  expect(shown(all)).toEqual({
+    width: 250_000,
+    rows: [
+      [['m', 0, 200_000], ['t', 200_000, 50_000]],
+      [['a', 0, 100_000], ['c', 100_000, 100_000], ['b', 200_000, 50_000]],
+      [['b', 0, 90_000]],
+      [['a', 0, 60_000]],
+    ],
+  })
+  expect(shown(weighted(KNOWN, tree, aggregate(KNOWN, { ...EVERYTHING, threads: new Set([1]) })))).toEqual({
+    width: 50_000, rows: [[['t', 0, 50_000]], [['b', 0, 50_000]]],
+  })
+})
+
+test('activity: busy and standing shares of each bin', () => {
+  const profile = made([{ stack: 'a', time: 25, weight: 25 }, { stack: 'a', time: 75, weight: 25, flags: 4 }, { stack: 'a', time: 100, weight: 5 }])
+  const { busy, standing } = activity(profile, profile.threads[0]!, 4)
+  expect([...busy].map((v) => v.toFixed(2))).toEqual(['1.00', '0.00', '0.00', '0.20'])
+  expect([...standing].map((v) => v.toFixed(2))).toEqual(['0.00', '0.00', '1.00', '0.00'])
+})
+
+describe('source', () => {
+  test('bytes to characters', () => {
+    expect([0, 1, 3, 4, 8, 99].map((offset) => indexOfByte('aé€😀', offset))).toEqual([0, 1, 2, 3, 5, 5])
+  })
+  test('the narrowest span colours a piece', () => {
+    const [outer, inner] = [{ col: 0, endCol: 9, selfNs: 1, totalNs: 5 }, { col: 4, endCol: 6, selfNs: 2, totalNs: 2 }]
+    expect(pieces('f(a, bc)  ', [outer, inner])).toEqual([
+      { text: 'f(a,', span: outer }, { text: ' b', span: inner }, { text: 'c) ', span: outer }, { text: ' ', span: null },
+    ])
+  })
+  test('time of lines and spans', () => {
+    const profile = made([
+      { stack: 'f:3:0-9', time: 1, weight: 1 },
+      { stack: 'f:3:4-6 g:7', time: 3, weight: 2 },
+      { stack: 'f:3:4-6 g:7 f:3:0-9', time: 7, weight: 4 },
+    ])
+    const of = (grain: 'place' | 'span') => {
+      const list = labels(profile, grain)
+      const nodes = nodeLabels(profile, list)
+      return [list.list, figures(profile, nodes, outermost(profile.parent, nodes, list.list.length), list.list.length, aggregate(profile))] as const
+    }
+    const files = sourceLines(...of('place'), ...of('span'))
+    expect(files.map(({ file, selfNs }) => [file, selfNs])).toEqual([['/app/f.py', 5000], ['/app/g.py', 2000]])
+    const line = files[0]!.lines.get(3)!
+    expect([line.selfNs, line.totalNs]).toEqual([5000, 7000])
+    expect(line.spans).toEqual([{ col: 0, endCol: 9, selfNs: 5000, totalNs: 5000 }, { col: 4, endCol: 6, selfNs: 0, totalNs: 6000 }])
+  })
+})
+
+describe('a page', () => {
+  const u32 = (value: number) => [value & 255, (value >>> 8) & 255, (value >>> 16) & 255, value >>> 24]
+  const column = (values: number[], width: number) => [
+    ...u32(values.length), width, ...Array.from({ length: width }, (_, plane) => values.map((value) => (value >>> (8 * plane)) & 255)).flat(),
+  ]
+  const json = {
+    format: 1, unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [],
+    strings: ['f', '/f.py', '\ud800'], functions: [[0, 2, 1, 9, 0]],
+  }
+  const text = [...new TextEncoder().encode(JSON.stringify(json))]
+  const bytes = Uint8Array.from([
+    ...u32(text.length), ...text,
+    ...column([0], 0), ...column([300], 2), ...column([0], 0), ...column([5], 1), ...column([7], 1), ...column([0], 0), ...column([0], 0),
+    ...column([1], 1), ...column([0], 0), // nodes
+    ...column([1], 1), // stacks
+    ...column([5, 66000], 3), ...column([0, 131999], 3), ...column([0, 0], 0), ...column([0, 2], 1), ...column([0, 0], 0), ...column([0, 0], 0),
+  ])
+  test('is read back', async () => {
+    const packed = await new Response(new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate'))).arrayBuffer()
+    const profile = decode(await unpack(btoa(String.fromCharCode(...new Uint8Array(packed)))))
+    expect(profile).toMatchObject({ unit: 10_000, duration: 70005, fns: [{ name: 'f', qualname: '\ud800', file: '/f.py', line: 9 }] })
+    expect([...profile.frames.line, ...profile.frames.col, ...profile.frames.endCol]).toEqual([300, 5, 7])
+    expect([[...profile.parent], [...profile.frame], [...profile.stacks]]).toEqual([[0, 0], [0, 0], [1]])
+    const [thread] = profile.threads
+    expect([[...thread!.time], [...thread!.weight], [...thread!.extraTicks!], thread!.flags]).toEqual([[5, 66005], [5, 0], [0, 2], null])
+  })
+  test('that was cut short says so', () => {
+    for (const length of [2, 40, bytes.length - 1]) expect(() => decode(bytes.subarray(0, length))).toThrow(/cut short/)
+  })
+  test('of another format is refused', () => {
+    const other = [...new TextEncoder().encode('{"format": 2}')]
+    expect(() => decode(Uint8Array.from([...u32(other.length), ...other]))).toThrow('format 2')
+  })
+})

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest'
+import { aggregate, EVERYTHING } from '../src/data/aggregate'
+import { labels, nodeLabels } from '../src/data/labels'
+import { layout, treeOf, weighted } from '../src/data/tree'
+import { faded, oklch, packages } from '../src/draw/colour'
+import { heavyRows, timeRows, type Rows } from '../src/draw/rows'
+import { interval, percent, time } from '../src/format'
+import { made } from './made'
+
+const KNOWN = made([
+  { stack: 'm a', time: 10, weight: 10 },
+  { stack: 'm b', time: 20, weight: 10 },
+  { stack: 'm b', time: 30, weight: 10, label: 1 },
+  { stack: 'm a', time: 100, weight: 40 }, // nothing from 30 to 60
+], [{}, { k: 'v' }])
+const list = labels(KNOWN, 'function')
+const tree = treeOf(KNOWN, nodeLabels(KNOWN, list))
+
+function drawn(rows: Rows, row: number, from: number, to: number, pixels: number) {
+  const boxes: [string, number, number][] = []
+  rows.boxes(row, from, to, pixels, (node, left, right) => boxes.push([list.list[tree.label[node]!]!.fn.name, left, right]))
+  return boxes
+}
+
+describe('left-heavy', () => {
+  const all = weighted(KNOWN, tree, aggregate(KNOWN))
+  const rows = heavyRows(all, layout(all))
+  test('boxes of a row, whole and zoomed', () => {
+    expect(drawn(rows, 1, 0, 70_000, 70)).toEqual([['a', 0, 50], ['b', 50, 70]])
+    expect(drawn(rows, 1, 45_000, 55_000, 100)).toEqual([['a', -450, 50], ['b', 50, 250]])
+  })
+  test('what is under a point', () => {
+    expect(rows.at(1, 49_999)).toMatchObject({ from: 0, to: 50_000 })
+    expect(rows.at(1, 50_000)).toMatchObject({ from: 50_000, to: 70_000 })
+    expect([rows.at(1, 70_001), rows.at(2, 0), rows.find(0)]).toEqual([null, null, null])
+  })
+  test('boxes below half a pixel: one for each pixel', () => {
+    const many = made(Array.from({ length: 1000 }, (_, i) => ({ stack: `m f${i}`, time: i, weight: 1 })))
+    const bush = treeOf(many, nodeLabels(many, labels(many, 'function')))
+    const some = weighted(many, bush, aggregate(many))
+    const seen: number[] = []
+    heavyRows(some, layout(some)).boxes(1, 0, 1_000_000, 10, (_, left) => seen.push(left))
+    expect(seen).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+  })
+})
+
+describe('by time', () => {
+  const rows = timeRows(KNOWN, tree, KNOWN.threads[0]!, null, {})
+  test('runs of a stack are one box; where nothing ran is nothing', () => {
+    expect(drawn(rows, 1, 0, 100, 10)).toEqual([['a', 0, 1], ['b', 1, 3], ['a', 6, 10]])
+    expect(drawn(rows, 0, 0, 100, 10)).toEqual([['m', 0, 3], ['m', 6, 10]])
+  })
+  test('a moment in a pixel where nothing else ran is seen', () => {
+    const profile = made([{ stack: 'm', time: 13, weight: 1 }, { stack: 'm', time: 100, weight: 1 }])
+    const moment = timeRows(profile, treeOf(profile, nodeLabels(profile, labels(profile, 'function'))), profile.threads[0]!, null, {})
+    const seen: number[][] = []
+    moment.boxes(0, 0, 100, 10, (_, left, right) => seen.push([left, right]))
+    expect(seen).toEqual([[1, 2], [9, 10]])
+  })
+  test('what is under a point, with its extent', () => {
+    expect(rows.at(1, 15)).toMatchObject({ from: 10, to: 30 })
+    expect(rows.at(0, 45)).toBeNull()
+  })
+  test('a range begins at 0, a label hides the rest', () => {
+    const part = timeRows(KNOWN, tree, KNOWN.threads[0]!, [20, 100], {})
+    expect([part.width, drawn(part, 1, 0, 80, 8)]).toEqual([80, [['b', 0, 1], ['a', 4, 8]]])
+    expect(drawn(timeRows(KNOWN, tree, KNOWN.threads[0]!, null, { k: 'v' }), 1, 0, 100, 10)).toEqual([['b', 2, 3]])
+  })
+})
+
+describe('colours', () => {
+  test('oklch', () => {
+    expect(oklch(1, 0, 0)).toEqual([255, 255, 255])
+    expect(oklch(0, 0, 0)).toEqual([0, 0, 0])
+    expect(oklch(0.627955, 0.257683, 29.2339)).toEqual([255, 0, 0]) // sRGB's red
+  })
+  test('packages', () => {
+    const at = (file: string, kind = 0) => ({ name: 'f', qualname: 'f', file, line: 1, kind })
+    const files = [
+      '/v/lib/python3.11/site-packages/numpy/core/x.py', '/usr/lib/python3.11/json/decoder.py', '<frozen importlib._bootstrap>',
+      '/home/me/app/main.py', '/home/me/app/db/query.py', '<string>', 'C:\\v\\Lib\\site-packages\\six.py',
+    ]
+    const fns = [...files.map((file) => at(file)), at('/v/lib/python3.11/site-packages/lxml/etree.so', 1), at('/lib/libz.so.1', 1), at('', 1), { ...at('', 2), qualname: '[truncated]' }]
+    expect(packages({ ...KNOWN, fns })).toEqual([
+      'numpy', 'standard library', 'standard library', 'main.py', 'db', '<string>', 'six', 'lxml', 'libz.so.1', 'native, unknown', '[truncated]',
+    ])
+  })
+  test('a search fades what does not match', () => {
+    const result = faded(Uint32Array.of(0xff000000, 0xff0000ff), Uint8Array.of(1, 0), 0xffffffff)
+    expect(result[0]).toBe(0xff000000)
+    expect(result[1]!.toString(16)).toBe('ffc7c7ff')
+  })
+})
+
+test('numbers', () => {
+  expect([0, 900, 99_900, 250_000, 1_500_000, 2_345_000_000, 90e9].map(time)).toEqual(['0 µs', '0.9 µs', '99.9 µs', '250 µs', '1.50 ms', '2.35 s', '1.5 min'])
+  expect([0, 0.0123, 0.5, 1].map(percent)).toEqual(['0.0 %', '1.23 %', '50.0 %', '100.0 %'])
+  expect(interval(50, 100, 100)).toBe('40.4–59.6 %')
+})
+
+test('everything is looked at unless something was chosen', () => expect(aggregate(KNOWN, EVERYTHING).totalNs).toBe(70_000))

@@ -1,0 +1,78 @@
+// Profiles made by hand: functions are named `f`, `f:line` or `f:line:col-endCol`.
+import { Kind, type Profile, type Thread } from '../src/data/profile'
+
+export interface Sample {
+  stack: string // frames from root to leaf, with spaces between
+  time: number
+  weight: number
+  thread?: number
+  ticks?: number
+  label?: number
+  flags?: number
+}
+
+export function made(samples: Sample[], labelSets: Record<string, string>[] = [{}]): Profile {
+  const fnIds = new Map<string, number>()
+  const frameIds = new Map<string, number>()
+  const nodeIds = new Map<string, number>()
+  const stackIds = new Map<number, number>()
+  const columns = { fn: [] as number[], line: [] as number[], endLine: [] as number[], col: [] as number[], endCol: [] as number[] }
+  const [parent, frame, stacks] = [[0], [0], [] as number[]]
+  const frameOf = (text: string): number => {
+    if (!frameIds.has(text)) {
+      const [name, line, span] = text.split(':')
+      if (!fnIds.has(name!)) fnIds.set(name!, fnIds.size)
+      frameIds.set(text, frameIds.size)
+      columns.fn.push(fnIds.get(name!)!)
+      columns.line.push(Number(line ?? 1))
+      columns.endLine.push(Number(line ?? 1))
+      columns.col.push(span ? Number(span.split('-')[0]) + 1 : 0)
+      columns.endCol.push(span ? Number(span.split('-')[1]) + 1 : 0)
+    }
+    return frameIds.get(text)!
+  }
+  const nodeOf = (stack: string[]): number => {
+    if (stack.length === 0) return 0
+    const key = stack.join(' ')
+    if (!nodeIds.has(key)) {
+      const above = nodeOf(stack.slice(0, -1))
+      nodeIds.set(key, parent.length)
+      parent.push(above)
+      frame.push(frameOf(stack[stack.length - 1]!))
+    }
+    return nodeIds.get(key)!
+  }
+  const threads = new Map<number, Sample[]>()
+  for (const sample of samples) threads.set(sample.thread ?? 0, [...(threads.get(sample.thread ?? 0) ?? []), sample])
+  const list = [...threads].map(([id, some]): Thread => {
+    const stack = some.map((sample) => {
+      const node = nodeOf(sample.stack.split(' '))
+      if (!stackIds.has(node)) {
+        stackIds.set(node, stacks.length)
+        stacks.push(node)
+      }
+      return stackIds.get(node)!
+    })
+    const column = (pick: (sample: Sample) => number) => Uint32Array.from(some, pick)
+    return {
+      id, tid: 100 + id, name: `thread ${id}`, length: some.length, time: column((s) => s.time), weight: column((s) => s.weight),
+      stack: Uint32Array.from(stack), extraTicks: column((s) => (s.ticks ?? 1) - 1), flags: column((s) => s.flags ?? 0), label: column((s) => s.label ?? 0),
+    }
+  })
+  const zeros = new Uint32Array(columns.fn.length)
+  const frames = Object.fromEntries(Object.entries(columns).map(([key, values]) => [key, Uint32Array.from(values)]))
+  return {
+    about: { unit_ns: 1000, sources: {}, changed: [] } as never,
+    unit: 1000,
+    duration: Math.max(1, ...samples.map((sample) => sample.time)),
+    fns: [...fnIds.keys()].map((name) => ({ name, qualname: name, file: `/app/${name}.py`, line: 1, kind: Kind.Python })),
+    strings: [],
+    frames: { ...frames, source: zeros, sourceLine: zeros } as never,
+    parent: Uint32Array.from(parent),
+    frame: Uint32Array.from(frame),
+    stacks: Uint32Array.from(stacks),
+    threads: list,
+    markers: [],
+    labelSets,
+  }
+}
