@@ -174,6 +174,13 @@ class Profile:
         profile._columns()
         return profile
 
+    @classmethod
+    def of_columns(cls, columns: Dict[str, Any]) -> Profile:
+        """A profile that is no file: of columns as another profile's `_columns` gives them. It cannot be saved as .spprof."""
+        profile = cls(b"")
+        profile._bytes, profile._loaded = None, columns
+        return profile
+
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
         """Writes the profile to `path` as `format` ('spprof', 'speedscope', 'collapsed'; by default told from the name).
 
@@ -184,12 +191,13 @@ class Profile:
         formats.save(self, os.fspath(path), format, formats.Options(**options))
 
     def raw(self) -> bytes:
-        """The bytes of the .spprof file."""
+        """The bytes of the .spprof file. Raises BadOption for a part of a profile, which is no file."""
         if self._bytes is not None:
             return self._bytes
         if self._open is not None:
             return self._open.read()
-        assert self.path is not None
+        if self.path is None:
+            raise BadOption("a part of a profile cannot be saved as .spprof: keep the whole file, or choose another format")
         with open(self.path, "rb") as file:
             return file.read()
 

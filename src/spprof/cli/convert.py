@@ -7,6 +7,7 @@ import sys
 
 from .. import formats
 from ..model import Profile
+from . import part
 
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
@@ -14,6 +15,7 @@ examples:
   spprof convert p.spprof -o p.speedscope.json
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
   spprof convert p.spprof -f collapsed --weight ns --merge-threads -o p.collapsed
+  spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
 """
 
 
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
+    part.add_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -34,6 +37,7 @@ def main(options: argparse.Namespace) -> int:
     profile = Profile.load(options.file)
     if profile.warning:
         sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
+    profile = part.of(profile, options)
     chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread)
     if options.output == "-":
         formats.write(profile, sys.stdout.buffer, options.format or "collapsed", chosen)

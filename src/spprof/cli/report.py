@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from ..model import Profile
+from . import part
 from .summary import summary
 
 HELP = "print the summary of a profile"
@@ -16,6 +17,7 @@ examples:
   spprof report p.spprof --thread 'worker*'
   spprof report script.*.spprof            a program and its child processes as one
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
+  spprof report p.spprof --label route=/cart --from 10 --to 20
   spprof report p.spprof --native-calls    native time by the Python line that called it
 """
 
@@ -32,10 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--native-only", dest="shown", action="store_const", const="native", help="only native functions")
     shown.add_argument("--native-calls", dest="shown", action="store_const", const="calls",
                        help="native time by the Python line that called it")  # fmt: skip
+    part.add_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
     """Prints the summary."""
-    profiles = [Profile.load(file) for file in options.files]
-    sys.stdout.write(summary(profiles, options.limit, options.thread, options.sort, options.shown))
+    profiles = [part.of(Profile.load(file), options) for file in options.files]
+    sys.stdout.write(part.title(options) + summary(profiles, options.limit, options.thread, options.sort, options.shown))
     return 0
