@@ -512,7 +512,11 @@ _TYPES: Dict[Any, str] = {
 
 def read_columns(data: bytes) -> Dict[str, Any]:
     """What `_core.read` gives, with memoryviews of numbers instead of bytes. Raises ValueError if it is no .spprof file."""
-    result = _read(data)
+    return typed(_read(data))
+
+
+def typed(result: Dict[str, Any]) -> Dict[str, Any]:
+    """What `_core.read` gives, its bytes as numbers."""
     for typecode, names in _TYPES.items():
         for name in names.split():
             result[name] = memoryview(result[name]).cast(typecode)
@@ -520,8 +524,12 @@ def read_columns(data: bytes) -> Dict[str, Any]:
 
 
 def _prepare(data: bytes) -> Dict[str, Any]:
-    """A file's bytes -> its columns and parsed JSON, with what `spprof symbolize` and `spprof run` ask for done to them."""
-    result = read_columns(data)
+    return prepared(read_columns(data), data)
+
+
+def prepared(result: Dict[str, Any], data: bytes = b"") -> Dict[str, Any]:
+    """What `read_columns` gave -> columns and parsed JSON, with what `spprof symbolize` (in the file's `data`) and
+    `spprof run` ask for done to them."""
     if result["header"] is None:
         raise ValueError("a .spprof file without a header: it was cut short or is damaged")
     result["header"] = json.loads(result["header"])

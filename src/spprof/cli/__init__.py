@@ -11,7 +11,7 @@ from typing import List, Optional
 from .. import __version__
 from ..errors import SpprofError
 
-VERBS = ("run", "report", "convert", "symbolize")
+VERBS = ("run", "live", "report", "convert", "symbolize")
 
 EXAMPLES = """\
 examples:
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs the command (default: sys.argv) and returns the exit code: 0, 1, or 2 for what the user can put right."""
     options = _parser().parse_args(argv)
+    options.argv = sys.argv[1:] if argv is None else argv
     try:
         return int(options.main(options))
     except argparse.ArgumentTypeError as error:
