@@ -16,8 +16,8 @@ from .errors import BadFile, BadOption
 
 TRUNCATED, KERNEL, STANDING, GAP, UNPAIRED = 1, 2, 4, 8, 16  # marks in Sample.flags
 
-# Where `spprof run` lives. Its frames, and all that called them, are the profiler's own and not shown.
-_LAUNCHER = "/spprof/cli/"
+# Where `spprof run` and `%spprof` live. Their frames, and all that called them, are the profiler's own and not shown.
+_LAUNCHERS = ("/spprof/cli/", "/spprof/integrations/ipython.py")
 _CACHED_STACKS = 1 << 16
 
 
@@ -646,7 +646,8 @@ def _launchers(result: Dict[str, Any]) -> frozenset[int]:
     """Nodes of what runs the program under `spprof run`. Their children become roots: a profile shows the program as
     `python TARGET` would run it."""
     strings = result["strings"]
-    codes = {code for code, file in enumerate(result["code_file"]) if _LAUNCHER in strings[file].replace("\\", "/")}
+    ours = {file for file in set(result["code_file"]) if any(place in strings[file].replace("\\", "/") for place in _LAUNCHERS)}
+    codes = {code for code, file in enumerate(result["code_file"]) if file in ours}
     frames = {frame for frame, code in enumerate(result["frame_code"]) if code in codes}
     if not frames:
         return frozenset()
