@@ -52,11 +52,11 @@ class Terminal:
         self.type("Enter")
 
     def until(self, *patterns):
-        """The screen once it shows all of these; fails if it never does."""
+        """The screen (it may be half drawn) once it shows all of these, or all are true of it; fails if that never comes."""
         end = time.monotonic() + 60
         while True:
             screen = self.screen()
-            if all(re.search(pattern, screen, re.MULTILINE) for pattern in patterns):
+            if all(each(screen) if callable(each) else re.search(each, screen, re.MULTILINE) for each in patterns):
                 return screen
             assert time.monotonic() < end, f"{patterns} never came:\n{screen}"
             time.sleep(0.05)
@@ -83,6 +83,11 @@ def names(screen):
     return re.findall(r"^ *[\d.]+ s +[\d.]+% +[\d.]+ s +[\d.]+% +(\S+) \(", screen, re.MULTILINE)
 
 
+def before(screen, *functions):
+    """Whether all of these are on the screen, in this order."""
+    return [name for name in names(screen) if name in functions] == list(functions)
+
+
 def samples(screen):
     return int(re.search(r"([\d,]+) samples, by", screen).group(1).replace(",", ""))
 
@@ -92,21 +97,21 @@ def test_a_run_as_it_happens(terminal, tmp_path):
     screen = terminal.until(r"^prog.py: .* of CPU time, .* samples, by self time", r"outer \(.*prog.py:5\)", "second")
     assert re.search(r"^running · by function", screen, re.MULTILINE) and "MainThread" in screen
     assert "the \N{REPLACEMENT CHARACTER}[31msecond" in screen  # a name cannot paint the screen
-    order = names(screen)
-    assert order.index("inner.<locals>.<genexpr>") < order.index("<module>")
+    terminal.until(lambda screen: before(screen, "inner.<locals>.<genexpr>", "<module>"))
     assert "hello" not in screen
 
     terminal.type("t")
-    screen = terminal.until("by total time")
-    order = names(screen)
-    assert order.index("<module>") < order.index("inner") < order.index("inner.<locals>.<genexpr>")
+    terminal.until("by total time", lambda screen: before(screen, "<module>", "inner", "inner.<locals>.<genexpr>"))
 
     terminal.type("f")
     terminal.until("thread name or id")
     terminal.type("-l", "*second")
     terminal.type("Enter")
-    screen = terminal.until(r"in threads like '\*second'", r"threads: \*second")
-    assert "second" in names(screen) and "outer" not in names(screen)
+    terminal.until(
+        r"in threads like '\*second'",
+        r"threads: \*second",
+        lambda screen: "second" in names(screen) and "outer" not in names(screen),
+    )
 
     terminal.type("p")
     first = samples(terminal.until("PAUSED"))
