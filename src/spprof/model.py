@@ -159,6 +159,7 @@ class Profile:
             self._open = _OpenFile(source)
         else:
             self.path = os.path.abspath(os.fspath(source))
+        self.whole: Optional[Profile] = None
         self._loaded: Optional[Dict[str, Any]] = None
         self._sums: Optional[Dict[int, _trie.Sums]] = None
         self._callers_of: Optional[List[int]] = None
@@ -175,10 +176,10 @@ class Profile:
         return profile
 
     @classmethod
-    def of_columns(cls, columns: Dict[str, Any]) -> Profile:
-        """A profile that is no file: of columns as another profile's `_columns` gives them. It cannot be saved as .spprof."""
+    def of_columns(cls, columns: Dict[str, Any], whole: Optional[Profile] = None) -> Profile:
+        """A profile that is no file, but columns as another profile's `_columns` gives them; `whole` is what it is a part of."""
         profile = cls(b"")
-        profile._bytes, profile._loaded = None, columns
+        profile._bytes, profile._loaded, profile.whole = None, columns, whole
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
@@ -191,13 +192,14 @@ class Profile:
         formats.save(self, os.fspath(path), format, formats.Options(**options))
 
     def raw(self) -> bytes:
-        """The bytes of the .spprof file. Raises BadOption for a part of a profile, which is no file."""
+        """The bytes of the .spprof file; those of the whole if this is a part."""
+        if self.whole is not None:
+            return self.whole.raw()
         if self._bytes is not None:
             return self._bytes
         if self._open is not None:
             return self._open.read()
-        if self.path is None:
-            raise BadOption("a part of a profile cannot be saved as .spprof: keep the whole file, or choose another format")
+        assert self.path is not None
         with open(self.path, "rb") as file:
             return file.read()
 

@@ -55,7 +55,7 @@ def filtered(
     part["markers"] = [] if labels else [marker for marker in markers if marker.thread in chosen]
     present = {*part["thread"], *(marker.thread for marker in part["markers"])}
     part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
-    return Profile.of_columns({**columns, **part})
+    return Profile.of_columns({**columns, **part}, profile)
 
 
 def _cut(columns: Mapping[str, Sequence[int]], first: int, end: int) -> Tuple[List[bool], List[int], List[int]]:
