@@ -15,7 +15,6 @@ import re
 import tempfile
 import threading
 import time
-import uuid
 from typing import Deque, Dict, NamedTuple, Optional, Union
 from urllib.parse import parse_qsl
 
@@ -28,7 +27,7 @@ from ..transforms import filtered
 HEADER = "X-Spprof-Token"  # of the request that asks
 ANSWER = "X-Spprof-Request"  # of its response: the id that its file's name ends with
 SHORTEST_TOKEN = 16
-ROLL_BYTES = 1 << 20  # a new profile is begun beyond: reading one of this size takes some 10 ms
+ROLL_BYTES = 1 << 20  # a new profile is begun beyond: reading one of this size holds the GIL for some 50 ms
 SETTLE_NS = 300_000_000  # a profile's file is behind by the 85 ms between two blocks
 
 logger = logging.getLogger("spprof")
@@ -144,7 +143,7 @@ class Recorder:
         take = self._take() if wanted or self.options.slower_than is not None else None
         if take is None and not api.is_active():
             return None
-        id = uuid.uuid4().hex[:12]
+        id = os.urandom(6).hex()
         return Request(id, wanted, {"request": id, "method": method, "path": path[:200]}, time.monotonic_ns(), take)
 
     def _take(self) -> Optional[_Take]:
