@@ -1,6 +1,5 @@
 """What all tests share: running programs under the interpreter that runs the tests."""
 
-import importlib
 import json
 import os
 import signal
@@ -14,13 +13,6 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TARGETS = Path(__file__).resolve().parent / "targets"
-
-
-def host(*names):
-    """The packages that spprof works in; without one of them a test is skipped, or fails if SPPROF_REQUIRE_HOSTS is set (CI)."""
-    if os.environ.get("SPPROF_REQUIRE_HOSTS"):
-        return [importlib.import_module(name) for name in names]
-    return [pytest.importorskip(name, reason=f"{name} is not installed (pip install '.[hosts]')") for name in names]
 
 
 class Ran:

@@ -8,7 +8,7 @@ import re
 import sys
 
 import pytest
-from conftest import host
+from hosts import host
 
 from spprof import Profile, formats, is_active
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from conftest import host
+from hosts import host
 
 PROGRAM = """
 import os, sys, threading

@@ -7,7 +7,7 @@ import sys
 from importlib import metadata
 
 import pytest
-from conftest import host
+from hosts import host
 
 from spprof import Profile
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import host
+from hosts import host
 
 import spprof
 from spprof import BadOption, Profile, is_active
