@@ -126,6 +126,7 @@ def run(arguments: List[str], stream_of: Callable[[int], str]) -> int:
     code = program.wait()
     output.finish()
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
