@@ -167,7 +167,7 @@ def test_the_examples(tmp_path, name, package):
         all_at_once(server, ["/slow", "/fast"])
         (slow,) = server.files(1)
         assert re.search(r"-GET-slow-[\d.]+s-", slow.name)
-        assert time_in(slow, "count_primes") > 0.8 * sum(speedscope(slow).values()) > 0
+        assert time_in(slow, "count_primes") > 0.5 * sum(speedscope(slow).values()) > 0
         assert time_in(slow, "slow") > 0 == time_in(slow, "fast")
         response, _ = server.get("/fast", X_Spprof_Token=TOKEN)
         fast = next(each for each in server.files(2) if each != slow)
@@ -176,7 +176,8 @@ def test_the_examples(tmp_path, name, package):
         if name == "fastapi_app":
             server.get("/blocking")  # in another thread
             blocking = next(each for each in server.files(3) if "-blocking-" in each.name)
-            assert time_in(blocking, "blocking") > 0.8 * sum(speedscope(blocking).values()) > 0
+            # The loop's own part, which waits for the GIL meanwhile, belongs to the request too.
+            assert time_in(blocking, "blocking") > 0.5 * sum(speedscope(blocking).values()) > 0
     assert len(list((tmp_path / "spprof-requests").iterdir())) == (3 if name == "fastapi_app" else 2)
 
 
