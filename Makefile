@@ -25,7 +25,7 @@ demo: .venv/made ## build, profile a real program, show its hottest functions, l
 
 test: .venv/made ## set up and run all tests: unit, integration, C
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test \
-	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test,symbols,consumers]"
+	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test,symbols,consumers,hosts]"
 	$(BIN)/python -m pytest tests/unit tests/integration
 	tools/ctest
 

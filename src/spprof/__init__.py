@@ -93,5 +93,12 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext spprof` calls: the magics %spprof and %%spprof."""
+    from .integrations.ipython import load
+
+    load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

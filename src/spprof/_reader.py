@@ -224,6 +224,37 @@ class _Tables:
         return clocks
 
 
+class Reading:
+    """What the blocks that were read so far add up to. `Follower` (live/follow.py) reads on as a file grows."""
+
+    def __init__(self) -> None:
+        self.tables = _Tables()
+        self.last: Dict[int, Any] = {ord("H"): None, ord("A"): None, ord("E"): None}
+        self.threads: List[bytes] = []
+
+    def add(self, kind: int, payload: bytes) -> Optional[str]:
+        """Adds a block whose checksum is right; what is wrong with it, if it makes no sense."""
+        if kind == ord("S"):
+            try:
+                self.tables.add(payload)
+            except _Damage as damage:
+                return f"a block does not make sense ({damage}): the file is damaged; it is read up to there"
+        elif kind in self.last:
+            self.last[kind] = payload
+        elif kind == ord("T"):
+            self.threads.append(payload)
+        return None
+
+    def result(self) -> Dict[str, Any]:
+        """See `_core.read`; without `warning`."""
+        columns = {name: values.tobytes() for name, values in self.tables.columns.items() if name != "time_ns"}
+        start_ns = _start_ns(self.last[ord("H")])
+        columns["time_ns"] = array("q", [start_ns + ns for ns in self.tables.columns["time_ns"]]).tobytes()
+        header, account, end = (self.last[ord(kind)] for kind in "HAE")
+        about = {"header": header, "account": account, "end": end, "threads": list(self.threads)}
+        return {**about, "strings": self.tables.strings, **columns}
+
+
 def read(data: Any) -> Dict[str, Any]:
     """Reads a whole .spprof file (bytes-like); see `_core.read` for the result.
 
@@ -231,31 +262,16 @@ def read(data: Any) -> Dict[str, Any]:
     data = bytes(data)
     if data[: len(MAGIC)] != MAGIC:
         raise ValueError("not a .spprof file")
-    tables = _Tables()
-    last: Dict[int, Any] = {ord("H"): None, ord("A"): None, ord("E"): None}
-    threads: List[bytes] = []
+    reading = Reading()
     warning = None
     at = len(MAGIC)
     while at < len(data):
         kind, payload, warning = _block(data, at)
-        if kind == ord("S") and not warning:
-            try:
-                tables.add(payload)
-            except _Damage as damage:
-                warning = f"a block does not make sense ({damage}): the file is damaged; it is read up to there"
+        warning = warning or reading.add(kind, payload)
         if warning:
             break
-        if kind in last:
-            last[kind] = payload
-        elif kind == ord("T"):
-            threads.append(payload)
         at += _BLOCK.size + len(payload)
-    columns = {name: values.tobytes() for name, values in tables.columns.items() if name != "time_ns"}
-    start_ns = _start_ns(last[ord("H")])
-    columns["time_ns"] = array("q", [start_ns + ns for ns in tables.columns["time_ns"]]).tobytes()
-    header, account, end = (last[ord(kind)] for kind in "HAE")
-    about = {"header": header, "account": account, "end": end, "threads": threads, "warning": warning}
-    return {**about, "strings": tables.strings, **columns}
+    return {**reading.result(), "warning": warning}
 
 
 def blocks(data: bytes, kinds: bytes = b"") -> Iterator[Tuple[int, bytes]]:

@@ -16,8 +16,8 @@ from .errors import BadFile, BadOption
 
 TRUNCATED, KERNEL, STANDING, GAP, UNPAIRED = 1, 2, 4, 8, 16  # marks in Sample.flags
 
-# Where `spprof run` lives. Its frames, and all that called them, are the profiler's own and not shown.
-_LAUNCHER = "/spprof/cli/"
+# Where `spprof run` and `%spprof` live. Their frames, and all that called them, are the profiler's own and not shown.
+_LAUNCHERS = ("/spprof/cli/", "/spprof/integrations/ipython.py")
 _CACHED_STACKS = 1 << 16
 _MAGIC = b"\x89SPPROF"
 
@@ -170,6 +170,7 @@ class Profile:
             self._open = _OpenFile(source)
         else:
             self.path = os.path.abspath(os.fspath(source))
+        self.whole: Optional[Profile] = None
         self._loaded: Optional[Dict[str, Any]] = None
         self._sums: Optional[Dict[int, _trie.Sums]] = None
         self._callers_of: Optional[List[int]] = None
@@ -187,6 +188,13 @@ class Profile:
         profile._columns()
         return profile
 
+    @classmethod
+    def of_columns(cls, columns: Dict[str, Any], whole: Optional[Profile] = None) -> Profile:
+        """A profile that is no file, but columns as another profile's `_columns` gives them; `whole` is what it is a part of."""
+        profile = cls(b"")
+        profile._bytes, profile._loaded, profile.whole = None, columns, whole
+        return profile
+
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
         """Writes the profile to `path` as `format` ('spprof', 'html', 'speedscope', ...: docs/formats.md; by default told from the
         name).
@@ -200,7 +208,9 @@ class Profile:
         formats.save(self, os.fspath(path), format, formats.Options(**options))
 
     def raw(self) -> bytes:
-        """The bytes of the .spprof file."""
+        """The bytes of the .spprof file; those of the whole if this is a part."""
+        if self.whole is not None:
+            return self.whole.raw()
         if self._bytes is not None:
             return self._bytes
         if self._open is not None:
@@ -570,16 +580,20 @@ _TYPES: Dict[Any, str] = {
 
 def read_columns(data: bytes) -> Dict[str, Any]:
     """What `_core.read` gives, with memoryviews of numbers instead of bytes. Raises ValueError if it is no .spprof file."""
-    result = _read(data)
+    return typed(_read(data))
+
+
+def typed(result: Dict[str, Any]) -> Dict[str, Any]:
+    """What `_core.read` gives, its bytes as numbers."""
     for typecode, names in _TYPES.items():
         for name in names.split():
             result[name] = memoryview(result[name]).cast(typecode)
     return result
 
 
-def _prepare(data: bytes) -> Dict[str, Any]:
-    """A file's bytes -> its columns and parsed JSON, with what `spprof symbolize` and `spprof run` ask for done to them."""
-    result = read_columns(data)
+def prepared(result: Dict[str, Any], data: bytes = b"") -> Dict[str, Any]:
+    """What `read_columns` gave -> columns and parsed JSON, with what `spprof symbolize` (in the file's `data`) and
+    `spprof run` ask for done to them."""
     if result["header"] is None:
         raise ValueError("a .spprof file without a header: it was cut short or is damaged")
     result["header"] = json.loads(result["header"])
@@ -602,17 +616,20 @@ def _prepare(data: bytes) -> Dict[str, Any]:
         told = [payload for _, payload in blocks(data, b"L")]
         if told:
             _inline(result, json.loads(told[-1])["frames"])
-    return result
+    return _finished(result)
 
 
 def _load(data: bytes) -> Dict[str, Any]:
     """A file's bytes, ours or another profiler's -> what a `Profile` works on."""
     if data.startswith(_MAGIC):
-        result = _prepare(data)
-    else:
-        from .readers import read
+        return prepared(read_columns(data), data)
+    from .readers import read
 
-        result = read(data)
+    return _finished(read(data))
+
+
+def _finished(result: Dict[str, Any]) -> Dict[str, Any]:
+    """Adds the keys of stacks, and lets the program's own frames be roots."""
     result["keys"] = _keys(result)
     result["launchers"] = _launchers(result)
     launchers = result["launchers"]
@@ -710,7 +727,8 @@ def _launchers(result: Dict[str, Any]) -> frozenset[int]:
     """Nodes of what runs the program under `spprof run`. Their children become roots: a profile shows the program as
     `python TARGET` would run it."""
     strings = result["strings"]
-    codes = {code for code, file in enumerate(result["code_file"]) if _LAUNCHER in strings[file].replace("\\", "/")}
+    ours = {file for file in set(result["code_file"]) if any(place in strings[file].replace("\\", "/") for place in _LAUNCHERS)}
+    codes = {code for code, file in enumerate(result["code_file"]) if file in ours}
     frames = {frame for frame, code in enumerate(result["frame_code"]) if code in codes}
     if not frames:
         return frozenset()

@@ -7,6 +7,7 @@ import sys
 
 from .. import formats
 from ..model import Profile
+from . import part
 
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
@@ -16,6 +17,7 @@ examples:
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
   spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: collapsed, speedscope or pprof
   spprof convert p.spprof -f collapsed --weight ns --merge-threads -o p.collapsed
+  spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
 
 formats:
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     parser.add_argument("--no-sources", action="store_true", help="html: leave out the text of the source files")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
+    part.add_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -42,6 +45,7 @@ def main(options: argparse.Namespace) -> int:
     profile = Profile.load(options.file)
     if profile.warning:
         sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
+    profile = part.of(profile, options)
     chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread, not options.no_sources)
     if options.output == "-":
         formats.write(profile, sys.stdout.buffer, options.format or "collapsed", chosen)

@@ -9,7 +9,7 @@ import sys
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparison import MEASURES, MIN_SHARE, Change, Comparison, Row
-from ..errors import CannotWrite
+from ..errors import BadOption, CannotWrite
 from ..intervals import Estimate
 from ..model import Profile
 from .export import diff_as_json, escape

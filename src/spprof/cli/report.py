@@ -8,6 +8,7 @@ from typing import List
 
 from ..errors import BadOption
 from ..model import Profile
+from . import part
 from .summary import summary
 from .tables import BY, table
 from .text import put
@@ -23,6 +24,7 @@ examples:
   spprof report script.*.spprof            a program and its child processes as one
   spprof report cpu.pprof                  another profiler's file: collapsed, speedscope or pprof
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
+  spprof report p.spprof --label route=/cart --from 10 --to 20
   spprof report p.spprof --native-calls    native time by the Python line that called it
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -48,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--native-only", dest="shown", action="store_const", const="native", help="only native functions")
     shown.add_argument("--native-calls", dest="shown", action="store_const", const="calls",
                        help="native time by the Python line that called it")  # fmt: skip
+    part.add_arguments(parser)
 
 
 def percentage(text: str) -> float:
@@ -60,8 +63,9 @@ def percentage(text: str) -> float:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the report."""
-    profiles = [Profile.load(file) for file in options.files]
-    put(sys.stdout, _text(profiles, options))
+    profiles = [part.of(Profile.load(file), options) for file in options.files]
+    title = part.title(options) if options.format in ("flat", "tree") else ""
+    put(sys.stdout, title + _text(profiles, options))
     return 0
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from .. import api, formats
 from ..errors import SpprofError
@@ -30,6 +30,7 @@ examples:
   spprof run --native script.py            C, C++ and Rust functions too
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds
+  spprof run --live script.py              watch it; what it prints is shown by `o` and afterwards
   spprof run --subprocesses server.py      child processes too, each into NAME.PID.spprof
 """
 
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user or timer (default: the best)")
     parser.add_argument("--duration", type=float, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
+    parser.add_argument("--live", action="store_true", help="show the profile while the program runs (pip install 'spprof[tui]')")
     parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
     parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")
     parser.add_argument("--max-depth", type=int, default=512, metavar="N", help="frames kept of a stack (default 512)")
@@ -76,15 +78,11 @@ class Ending:
         self.done = False
         self.lock = threading.RLock()  # a signal may come while the main thread is finishing
         self.interrupted = False
-        given: Optional[str] = options.output
-        self.format = options.format or (given and formats.format_of(given)) or "spprof"
+        self.format, self.output, self.stream = _files(options, name, self.pid)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread)
         if self.format != "spprof":
             formats.check(self.format, self.conversion)  # now, and not when the program is done
-        self.output = given or f"{name}.{self.pid}{formats.FORMATS[self.format].extension}"
-        self.output = os.path.abspath(self.output)  # the program may change the directory
-        self.stem = children.stem_of(given, name) if options.subprocesses else None
-        self.stream = self.output if self.format == "spprof" else f"{self.output}.{self.pid}.spprof"
+        self.stem = children.stem_of(options.output, name) if options.subprocesses else None
 
     def finish(self) -> None:
         """Stops, converts, prints the summary."""
@@ -151,6 +149,14 @@ class Ending:
         _say(text)
 
 
+def _files(options: argparse.Namespace, name: str, pid: int) -> Tuple[str, str, str]:
+    """The format, the file that is asked for, and the one that is written while the program runs."""
+    given: Optional[str] = options.output
+    format = options.format or (given and formats.format_of(given)) or "spprof"
+    output = os.path.abspath(given or f"{name}.{pid}{formats.FORMATS[format].extension}")  # the program may change the directory
+    return format, output, output if format == "spprof" else f"{output}.{pid}.spprof"
+
+
 def _say(text: str) -> None:
     """To stderr, which the program may have closed, replaced or left as None."""
     try:
@@ -170,9 +176,16 @@ def main(options: argparse.Namespace) -> int:
         raise argparse.ArgumentTypeError("what shall run? Give a SCRIPT, -m MODULE or -c CODE")
     if options.output == "-":
         raise argparse.ArgumentTypeError("stdout belongs to the program: give a file, then `spprof convert FILE -o -`")
-    sys.argv = command
     names = {"module": command[0], "code": "command"}
-    ending = Ending(options, names.get(kind) or os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0])
+    name = names.get(kind) or os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0]
+    if options.live:
+        from ..live.program import run  # here, and below: another process than the program's
+
+        given = list(options.argv)
+        given.remove("--live")  # the first one is ours: what is the program's comes last
+        return run(given, lambda pid: _files(options, name, pid)[2])
+    sys.argv = command
+    ending = Ending(options, name)
     interval_ms = options.interval if options.interval is not None else 1000 / options.rate
     api.start(interval_ms, options.mode, ending.stream, clock=options.clock, max_depth=options.max_depth, native=options.native)
     _arrange(ending)

@@ -1,0 +1,30 @@
+"""Flask with profiles of slow requests, and of those that ask with a token. `python examples/flask_app.py PORT`, then
+`curl localhost:PORT/slow` leaves a file in spprof-requests/."""
+
+import os
+import sys
+
+from flask import Flask
+
+from spprof.integrations.wsgi import SpprofMiddleware
+
+app = Flask(__name__)
+app.wsgi_app = SpprofMiddleware(app.wsgi_app, slower_than=0.25, token=os.environ.get("SPPROF_TOKEN"))
+
+
+@app.get("/fast")
+def fast():
+    return "fast"
+
+
+@app.get("/slow")
+def slow():
+    return str(count_primes(200_000))
+
+
+def count_primes(limit):
+    return sum(all(n % d for d in range(2, int(n**0.5) + 1)) for n in range(2, limit))
+
+
+if __name__ == "__main__":
+    app.run(port=int(sys.argv[1]), threaded=True)

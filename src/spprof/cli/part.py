@@ -1,0 +1,51 @@
+"""`--label`, `--from`, `--to`: options of the verbs that show a part of a profile."""
+
+from __future__ import annotations
+
+import argparse
+from typing import List, Optional, Tuple
+
+from ..errors import BadOption
+from ..model import Profile
+
+
+def _label(text: str) -> Tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise argparse.ArgumentTypeError(f"{text!r}: give KEY=VALUE")
+    return key, value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options themselves."""
+    group = parser.add_argument_group("a part of the profile")
+    group.add_argument("--label", metavar="KEY=VALUE", type=_label, action="append", default=[],
+                       help="only samples that carry this label; may be given again: all of them")  # fmt: skip
+    group.add_argument("--from", dest="first", type=float, metavar="S", help="only from S seconds after the profile's start")
+    group.add_argument("--to", dest="last", type=float, metavar="S", help="only up to S seconds after the profile's start")
+
+
+def of(profile: Profile, options: argparse.Namespace) -> Profile:
+    """The part that was asked for; the profile itself if it is all. Raises BadOption for a label that no sample carries."""
+    if not (options.label or options.first is not None or options.last is not None):
+        return profile
+    from ..transforms import filtered  # here: `spprof run` shares its process with the program
+
+    for key, value in options.label:
+        known = sorted({each[key] for each in profile.label_sets if key in each})
+        if value not in known:
+            has = f"{key} is {', '.join(known)}" if known else f"there is no label {key!r}"
+            raise BadOption(f"no sample carries the label {key}={value} ({has})")
+
+    def clock(seconds: Optional[float]) -> Optional[int]:
+        return None if seconds is None else int(profile.header["start_ns"]) + round(seconds * 1e9)
+
+    return filtered(profile, labels=dict(options.label), start_ns=clock(options.first), stop_ns=clock(options.last))
+
+
+def title(options: argparse.Namespace) -> str:
+    """What was asked for, as a line that stands above the figures; '' if it is all."""
+    words: List[str] = [f"{key}={value}" for key, value in options.label]
+    words += [f"from {options.first:g} s"] if options.first is not None else []
+    words += [f"to {options.last:g} s"] if options.last is not None else []
+    return f"Only {', '.join(words)}; the account of ticks is the whole profile's.\n" if words else ""

@@ -1,0 +1,1 @@
+"""The profiler in the places where people work: notebooks, tests, web servers."""

@@ -1,0 +1,260 @@
+"""Profiles of single requests, for the middlewares of wsgi.py and asgi.py.
+
+A process takes one profile at a time, so all requests share one: each runs under labels of its own. After its response was sent
+a thread of this module cuts its part out of the file by them."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import hmac
+import logging
+import os
+import queue
+import re
+import tempfile
+import threading
+import time
+from typing import Deque, Dict, NamedTuple, Optional, Union
+from urllib.parse import parse_qsl
+
+from .. import api, formats
+from ..errors import BadOption, SpprofError
+from ..labels import label
+from ..model import Profile
+from ..transforms import filtered
+
+HEADER = "X-Spprof-Token"  # of the request that asks
+ANSWER = "X-Spprof-Request"  # of its response: the id that its file's name ends with
+SHORTEST_TOKEN = 16
+ROLL_BYTES = 1 << 20  # a new profile is begun beyond: reading one of this size holds the GIL for some 50 ms
+SETTLE_NS = 300_000_000  # a profile's file is behind by the 85 ms between two blocks
+
+logger = logging.getLogger("spprof")
+
+
+class Options(NamedTuple):
+    """See `SpprofMiddleware`."""
+
+    token: Optional[str] = None
+    slower_than: Optional[float] = None
+    folder: Union[str, os.PathLike[str]] = "spprof-requests"
+    mode: str = "wall"
+    rate: Optional[float] = None
+    format: Optional[str] = None
+    keep: int = 100
+    query: Optional[str] = None
+
+
+class _Take:
+    """One of the profiles that follow each other. The recorder's lock guards the counts."""
+
+    def __init__(self) -> None:
+        fd, self.path = tempfile.mkstemp(suffix=".spprof", prefix="spprof-requests-")
+        os.close(fd)
+        self.running = 0  # requests that it samples
+        self.waiting = 0  # requests that are to be cut out of it
+        self.over = False
+
+    def is_active(self) -> bool:
+        """Whether it is the profile that is being taken: the program may have stopped it, and begun one of its own."""
+        session = api._session
+        return session is not None and session.path == self.path and api.is_active()
+
+    def remove_if_done(self) -> None:
+        if self.over and not self.running and not self.waiting:
+            try:
+                os.unlink(self.path)
+            except FileNotFoundError:
+                pass
+
+
+class Request(NamedTuple):
+    """A request that runs. `take` is None if only its labels are wanted, by a profile that is not ours."""
+
+    id: str
+    wanted: bool
+    labels: Dict[str, str]
+    start_ns: int
+    take: Optional[_Take]
+
+    def label(self) -> label:
+        """The block in which the request's samples are taken."""
+        return label(**self.labels)
+
+
+class _Job(NamedTuple):
+    request: Request
+    take: _Take
+    stop_ns: int
+
+
+class Recorder:
+    """Takes profiles while they are needed, and writes those of requests. Of each process its own. Raises BadOption."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        if options.token is not None and len(options.token) < SHORTEST_TOKEN:
+            raise BadOption(f"the token has less than {SHORTEST_TOKEN} characters; secrets.token_urlsafe() makes a good one")
+        if options.query is not None and options.token is None:
+            raise BadOption("query= names the parameter that carries the token: give a token too")
+        self.rate = options.rate or (1000.0 if options.slower_than is None else 100.0)
+        if not 1 <= self.rate <= 20000:
+            raise BadOption(f"rate={options.rate!r} is out of range: 1 to 20000")
+        if options.mode not in ("wall", "cpu"):
+            raise BadOption(f"mode={options.mode!r} does not exist: choose 'cpu' or 'wall'")
+        if options.keep < 1:
+            raise BadOption(f"keep={options.keep!r}: at least one file")
+        self.format = options.format or ("html" if "html" in formats.FORMATS else "speedscope")
+        if self.format not in formats.FORMATS or self.format == "spprof":
+            known = ", ".join(name for name in formats.FORMATS if name != "spprof")
+            raise BadOption(f"format={self.format!r}: a part of a profile can be written as {known}")
+        self.is_on = options.token is not None or options.slower_than is not None
+        self._forget()
+        if self.is_on:
+            os.register_at_fork(after_in_child=self._forget)
+            atexit.register(self.finish)
+            with label():  # the first one takes 10 ms
+                pass
+
+    def _forget(self) -> None:
+        """At first, and in a forked child: the profile, the requests and the thread are the parent's."""
+        self.lock = threading.Lock()
+        self.take: Optional[_Take] = None
+        self.jobs: queue.Queue[Optional[_Job]] = queue.Queue(self.options.keep)
+        self.writer: Optional[threading.Thread] = None
+        self.written: Deque[str] = collections.deque()
+        self.complained = False
+
+    def asked(self, header: Optional[str], query: str) -> bool:
+        """Whether a request carries the token."""
+        if self.options.token is None:
+            return False
+        given = [header] if header else []
+        if self.options.query and self.options.query in query:
+            given += [value for name, value in parse_qsl(query) if name == self.options.query]
+        secret = self.options.token.encode()
+        return any(hmac.compare_digest(value.encode("utf-8", "replace"), secret) for value in given)
+
+    def begin(self, method: str, path: str, wanted: bool) -> Optional[Request]:
+        """A request begins. None if nothing is to be known about it."""
+        if not self.is_on and not api.is_active():
+            return None
+        take = self._take() if wanted or self.options.slower_than is not None else None
+        if take is None and not api.is_active():
+            return None
+        id = os.urandom(6).hex()
+        return Request(id, wanted, {"request": id, "method": method, "path": path[:200]}, time.monotonic_ns(), take)
+
+    def _take(self) -> Optional[_Take]:
+        """The profile that is being taken, begun if need be; None if there is one that is not ours, or there can be none."""
+        with self.lock:
+            take = self.take
+            if take is not None and self._is_full(take):
+                self._end_take(take)
+                take = None
+            if take is None:
+                try:
+                    take = self._begin_take()
+                except (SpprofError, OSError) as error:
+                    if not self.complained:
+                        logger.warning("requests are not profiled: %s", error)
+                    self.complained = True
+                    return None
+                self.take = take
+            take.running += 1
+            return take
+
+    def _begin_take(self) -> _Take:
+        take = _Take()
+        try:
+            api.start(1000 / self.rate, self.options.mode, take.path)
+        except BaseException:
+            os.unlink(take.path)
+            raise
+        return take
+
+    def _is_full(self, take: _Take) -> bool:
+        """Requests that run lose their beginning with a new profile: so it begins when none runs, unless that takes too long."""
+        size = os.path.getsize(take.path)
+        return not take.is_active() or size > 4 * ROLL_BYTES or (size > ROLL_BYTES and not take.running)
+
+    def _end_take(self, take: _Take) -> None:
+        self.take = None
+        if take.is_active():
+            api.stop()
+        take.over = True  # now: from here on its file is whole
+        take.remove_if_done()
+
+    def end(self, request: Request, stop_ns: int) -> None:
+        """A request's response was sent at `stop_ns`."""
+        take = request.take
+        if take is None:
+            return
+        slow = self.options.slower_than is not None and stop_ns - request.start_ns >= self.options.slower_than * 1e9
+        with self.lock:
+            take.running -= 1
+            if request.wanted or slow:
+                self._hand_over(_Job(request, take, stop_ns))
+            if take is self.take and not take.running and self.options.slower_than is None:
+                self._end_take(take)
+            take.remove_if_done()
+
+    def _hand_over(self, job: _Job) -> None:
+        if self.writer is None:
+            self.writer = threading.Thread(target=self._write, args=(self.jobs,), name="spprof-requests", daemon=True)
+            self.writer.start()
+        try:
+            self.jobs.put_nowait(job)
+            job.take.waiting += 1
+        except queue.Full:
+            logger.warning("too many requests to profile: that of %s is left out", job.request.labels["path"])
+
+    def _write(self, jobs: queue.Queue[Optional[_Job]]) -> None:
+        """Body of the thread."""
+        path, profile, read_ns = "", Profile(b""), 0
+        while True:
+            job = jobs.get()
+            if job is None:
+                return
+            ready_ns = job.stop_ns + SETTLE_NS
+            try:
+                if not job.take.over:
+                    time.sleep(max(0, ready_ns - time.monotonic_ns()) / 1e9)
+                if job.take.path != path or read_ns < ready_ns:
+                    path, read_ns = job.take.path, time.monotonic_ns()
+                    profile = Profile.load(path)
+                self._save(filtered(profile, labels={"request": job.request.id}), job)
+            except Exception:  # a server must not lose this thread
+                logger.exception("the profile of request %s was not written", job.request.id)
+            with self.lock:
+                job.take.waiting -= 1
+                job.take.remove_if_done()
+
+    def _save(self, part: Profile, job: _Job) -> None:
+        labels, start_ns = job.request.labels, job.request.start_ns
+        when = time.strftime("%Y%m%dT%H%M%S", time.gmtime(time.time() - (time.monotonic_ns() - start_ns) / 1e9))
+        where = re.sub(r"[^A-Za-z0-9.-]+", "_", labels["path"].strip("/"))[:60] or "root"
+        method = re.sub(r"[^A-Z]", "", labels["method"])[:10]
+        seconds = (job.stop_ns - start_ns) / 1e9
+        name = f"{when}-{method}-{where}-{seconds:.3f}s-{job.request.id}{formats.FORMATS[self.format].extension}"
+        os.makedirs(self.options.folder, mode=0o700, exist_ok=True)
+        file = os.path.join(self.options.folder, name)
+        part.save(file + ".part", self.format)  # under that name nobody finds it half written
+        os.replace(file + ".part", file)
+        self.written.append(file)
+        if len(self.written) > self.options.keep:
+            try:
+                os.unlink(self.written.popleft())
+            except FileNotFoundError:
+                pass
+
+    def finish(self) -> None:
+        """Ends the profile and writes what is still to be written; at the end of the process."""
+        with self.lock:
+            if self.take is not None:
+                self._end_take(self.take)
+            writer, self.writer = self.writer, None
+        if writer is not None:
+            self.jobs.put(None)
+            writer.join()

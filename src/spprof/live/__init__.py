@@ -1,0 +1,1 @@
+"""Following a profile while it is taken."""

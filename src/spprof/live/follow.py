@@ -1,0 +1,108 @@
+"""A profile that grows: its file is read on from where reading stopped, never again from the start."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Optional, Union
+
+from .. import _trie
+from .._reader import _BLOCK, MAGIC, Reading, _block
+from ..errors import BadFile
+from ..model import Profile, prepared, typed
+
+_CHUNK = 1 << 22
+
+
+class Follower:
+    """Reads a .spprof file as it grows. Of its samples only the sums are kept, so memory grows with distinct stacks alone.
+
+    A file that is not there yet is waited for; one that was replaced or emptied is read anew.
+    `warning` says why reading ended early, if it did."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self._fd = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+        self._at = 0  # bytes that were read
+        self._rest = b""  # those of them that are no whole block yet
+        self._reading: Optional[Reading] = None
+        self._sums: Dict[int, _trie.Sums] = {}
+        self.warning: Optional[str] = None
+
+    def read(self) -> int:
+        """Reads on, 4 MiB at most; the number of bytes that were new. Raises BadFile if it is no .spprof file, OSError."""
+        if self._is_another():
+            self._begin()
+        if self._fd < 0:
+            try:
+                self._fd = os.open(self.path, os.O_RDONLY)
+            except FileNotFoundError:
+                return 0
+        data = os.pread(self._fd, _CHUNK, self._at)
+        self._at += len(data)
+        if self.warning is None:
+            self._take(self._rest + data)
+        return len(data)
+
+    def _is_another(self) -> bool:
+        try:
+            return self._fd >= 0 and (
+                not os.path.samestat(os.stat(self.path), os.fstat(self._fd)) or os.fstat(self._fd).st_size < self._at
+            )
+        except FileNotFoundError:  # removed: what we have open may still grow
+            return False
+
+    def _take(self, data: bytes) -> None:
+        at = 0
+        if self._reading is None:
+            if not MAGIC.startswith(data[: len(MAGIC)]):
+                raise BadFile(f"{self.path}: not a .spprof file")
+            if len(data) >= len(MAGIC):
+                self._reading, at = Reading(), len(MAGIC)
+        while self._reading and len(data) - at >= _BLOCK.size and not self.warning:
+            length = _BLOCK.unpack_from(data, at)[0]
+            if len(data) - at - _BLOCK.size < length:
+                break
+            kind, payload, self.warning = _block(data, at)
+            self.warning = self.warning or self._reading.add(kind, payload)
+            at += _BLOCK.size + length
+            if kind == ord("S"):
+                self._add_up(self._reading)
+        self._rest = data[at:]
+
+    def _add_up(self, reading: Reading) -> None:
+        """Moves the new samples into the sums."""
+        columns = reading.tables.columns
+        keys = [~stack if mark & 1 else stack for stack, mark in zip(columns["stack"], columns["flags"])]
+        fresh = _trie.sums_by_thread(columns["thread"], keys, columns["count"], columns["weight_ns"])
+        for thread, sums in fresh.items():
+            known = self._sums.setdefault(thread, ({}, {}))
+            for total, part in zip(known, sums):
+                for key, value in part.items():
+                    total[key] = total.get(key, 0) + value
+        for name in columns:
+            if not name.startswith(("code_", "frame_", "node_")):
+                del columns[name][:]
+
+    def forget(self) -> None:
+        """Begins to add up anew: what was taken until now no longer counts."""
+        self._sums.clear()
+
+    def profile(self) -> Optional[Profile]:
+        """The sums so far, as a profile without single samples: for `functions`, `threads`, `aggregate`. None before the header
+        was read. Raises BadFile for a header that makes no sense."""
+        if self._reading is None or self._reading.last[ord("H")] is None:
+            return None
+        try:
+            columns = prepared(typed({**self._reading.result(), "warning": self.warning}))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadFile(f"{self.path}: {error}") from None
+        profile = Profile.of_columns(columns)
+        profile._sums = {thread: (dict(samples), dict(weights)) for thread, (samples, weights) in self._sums.items()}
+        columns["thread"] = list(profile._sums)
+        return profile

@@ -1,0 +1,58 @@
+"""What the live view shows, as plain rows: computed here, drawn by view.py."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Tuple
+
+from ..model import FunctionRow, Profile, native_name
+
+LIMIT = 100  # rows of functions
+
+
+class Picture(NamedTuple):
+    """One state of the view. Rows of `functions`: self, share, total, share, name; of `threads`: name, weight, share, samples."""
+
+    title: str
+    functions: List[Tuple[str, ...]]
+    threads: List[Tuple[str, ...]]
+
+
+def picture(profile: Profile, thread: Optional[str] = None, sort: str = "self", by: str = "function") -> Picture:
+    """A profile's functions (or lines) in the threads that match a pattern, by `self` or `total` time, and all threads."""
+    rows = profile.functions(by=by, thread=thread)
+    if sort == "total":
+        rows.sort(key=lambda row: (-row.total_weight_ns, -row.self_weight_ns, row.file, row.line, row.qualname))
+    threads = sorted(profile.threads, key=lambda each: (-each.weight_ns, each.id))
+    all_ns = sum(each.weight_ns for each in threads)
+    matching = set(profile.match_threads(thread))
+    samples = sum(each.samples for each in threads if each.id in matching)
+    ns = sum(each.weight_ns for each in threads if each.id in matching)
+    argv = " ".join(map(str, profile.header.get("argv") or [f"process {profile.header.get('pid')}"]))
+    kind = "CPU time" if profile.mode == "cpu" else "wall time"
+    where = f" in threads like {thread!r}" if thread else ""
+
+    def function(row: FunctionRow) -> Tuple[str, ...]:
+        name = f"{row.qualname} ({row.file}:{row.line})" if row.line else native_name(row.qualname, row.file)
+        own, total = row.self_weight_ns, row.total_weight_ns
+        return seconds(own), share(own, ns), seconds(total), share(total, ns), text(name)
+
+    return Picture(
+        text(f"{argv}: {seconds(ns)} of {kind}{where}, {samples:,} samples, by {sort} time"),
+        [function(row) for row in rows[:LIMIT]],
+        [(text(each.name), seconds(each.weight_ns), share(each.weight_ns, all_ns), f"{each.samples:,}") for each in threads],
+    )
+
+
+def seconds(ns: int) -> str:
+    """A duration."""
+    return f"{ns / 1e9:.2f} s"
+
+
+def share(part: int, whole: int) -> str:
+    """A share in percent."""
+    return f"{part / (whole or 1):.1%}"
+
+
+def text(name: str) -> str:
+    """A name without what would move the cursor or cannot be written."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name)

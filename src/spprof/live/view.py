@@ -1,0 +1,173 @@
+"""The live view on the terminal, drawn by Textual (https://textual.textualize.io)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Callable, List, Optional, Sequence, Tuple
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.widgets import DataTable, Footer, Input, RichLog, Static
+
+from ..errors import SpprofError
+from ..model import Profile
+from .follow import Follower
+from .picture import Picture, picture
+
+PERIOD = 0.5  # seconds between two pictures
+QUIET = 5.0  # a profile writes something every two seconds, even of a program that sleeps
+
+
+class LiveView(App[None]):
+    """Follows a file. `status` says what became of the program ('' while it runs); `output` gives what it newly wrote."""
+
+    CSS = """
+    Screen { layout: vertical; }
+    #title { height: 1; text-style: bold; }
+    #status { height: 1; color: $text-muted; }
+    #threads { height: auto; max-height: 8; }
+    #functions { height: 1fr; }
+    #output { height: 10; display: none; border-top: solid $primary; }
+    #pattern { display: none; }
+    """
+    BINDINGS = [  # noqa: RUF012  # Textual's own shape
+        Binding("s", "sort('self')", "self"),
+        Binding("t", "sort('total')", "total"),
+        Binding("l", "lines", "lines"),
+        Binding("f", "filter", "thread filter"),
+        Binding("p", "pause", "pause"),
+        Binding("z", "zero", "from now on"),
+        Binding("o", "output", "output"),
+        Binding("q", "quit", "quit"),
+        Binding("escape", "leave_filter", show=False, priority=True),
+    ]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self,
+        follower: Follower,
+        status: Callable[[], str] = str,
+        output: Optional[Callable[[], str]] = None,
+        interrupt: Optional[Callable[[], None]] = None,
+    ) -> None:
+        super().__init__()
+        self.follower, self.status, self.output, self.interrupt = follower, status, output, interrupt
+        self.sort_by, self.rows_by = "self", "function"
+        self.pattern: Optional[str] = None
+        self.paused = self.zeroed = False
+        self.shown: Optional[Profile] = None
+        self.wake = threading.Event()
+        self.stopping = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield Static(id="status", markup=False)
+        for name in ("threads", "functions"):
+            yield DataTable(id=name, cursor_type="none")
+        yield RichLog(id="output", wrap=True, max_lines=2000)
+        yield Input(id="pattern", placeholder="thread name or id; * and ? allowed; empty: all")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#threads", DataTable).add_columns("thread", "time", "share", "samples")
+        self.query_one("#functions", DataTable).add_columns("self", "", "total", "", "function")
+        self.query_one("#title", Static).update(f"waiting for {self.follower.path}")
+        self.query_one("#functions").focus()
+        self.run_worker(self._follow, thread=True)
+
+    def on_unmount(self) -> None:
+        self.stopping = True
+        self.wake.set()
+
+    def _follow(self) -> None:
+        """In a thread of its own: reads, and hands a picture to the screen."""
+        news, problem = time.monotonic(), ""
+        while not self.stopping:
+            self.wake.clear()
+            try:
+                while self.follower.read():
+                    news = time.monotonic()
+                    if self.stopping:
+                        return
+                if self.zeroed:
+                    self.zeroed = False
+                    self.follower.forget()
+                if not self.paused:
+                    self.shown = self.follower.profile()
+                result = picture(self.shown, self.pattern, self.sort_by, self.rows_by) if self.shown is not None else None
+            except (SpprofError, OSError) as error:
+                problem, result = str(error), None
+            state = problem or self.follower.warning or self._state(time.monotonic() - news)
+            if not self.stopping:
+                self.call_from_thread(self._show, result, state)
+            self.wake.wait(PERIOD)
+
+    def _state(self, quiet: float) -> str:
+        ended = self.shown is not None and self.shown.end is not None
+        news = "the profile has ended" if ended else f"no news for {quiet:.0f} s" if quiet > QUIET else "running"
+        words = [self.status() or news]
+        words += ["PAUSED"] if self.paused else []
+        words += [f"threads: {self.pattern}"] if self.pattern else []
+        return " · ".join([*words, f"by {self.rows_by}"])
+
+    def _show(self, result: Optional[Picture], state: str) -> None:
+        self.query_one("#status", Static).update(state)
+        if result is not None:
+            self.query_one("#title", Static).update(result.title)
+            self._fill("#threads", result.threads)
+            self._fill("#functions", result.functions)
+        if self.output is not None:
+            new = self.output()
+            if new:
+                self.query_one("#output", RichLog).write(Text.from_ansi(new.rstrip("\n")))
+
+    def _fill(self, name: str, rows: Sequence[Tuple[str, ...]]) -> None:
+        table: DataTable[Any] = self.query_one(name, DataTable)
+        x, y = table.scroll_x, table.scroll_y
+        table.clear()
+        for row in rows:
+            cells: List[Text] = [Text(cell, justify="right" if cell[:1].isdigit() else "left", no_wrap=True) for cell in row]
+            table.add_row(*cells)
+        table.scroll_to(x, y, animate=False)
+
+    def action_sort(self, by: str) -> None:
+        self.sort_by = by
+        self.wake.set()
+
+    def action_lines(self) -> None:
+        self.rows_by = "line" if self.rows_by == "function" else "function"
+        self.wake.set()
+
+    def action_pause(self) -> None:
+        self.paused = not self.paused
+        self.wake.set()
+
+    def action_zero(self) -> None:
+        self.zeroed = True
+        self.wake.set()
+
+    def action_output(self) -> None:
+        log = self.query_one("#output")
+        log.display = self.output is not None and not log.display
+
+    def action_filter(self) -> None:
+        self.query_one("#pattern").display = True
+        self.query_one("#pattern").focus()
+
+    def action_leave_filter(self) -> None:
+        self.query_one("#pattern").display = False
+        self.query_one("#functions").focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.pattern = event.value.strip() or None
+        self.action_leave_filter()
+        self.wake.set()
+
+    def action_help_quit(self) -> None:
+        """Ctrl-C: is the program's, where there is one."""
+        if self.interrupt is not None:
+            self.interrupt()
+        else:
+            self.exit()

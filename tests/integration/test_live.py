@@ -1,0 +1,199 @@
+"""`spprof run --live` and `spprof live` in a real terminal (tmux): the screen, keys, the program's output and code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from hosts import host
+
+PROGRAM = """
+import os, sys, threading
+def inner():
+    return sum(i * i for i in range(300))
+def outer():
+    inner()
+def second():
+    while not os.path.exists("stop"):
+        sum(range(500))
+print("hello, a terminal:", sys.stdout.isatty(), flush=True)
+thread = threading.Thread(target=second, name="the \\x1b[31msecond")
+thread.start()
+while not os.path.exists("stop"):
+    outer()
+thread.join()
+print("good bye", flush=True)
+sys.exit(3)
+"""
+
+
+class Terminal:
+    """A shell in tmux, under a server of its own."""
+
+    def __init__(self, folder):
+        self.tmux = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
+        environment = {**os.environ, "PS1": "$ ", "ENV": "", "TERM": "screen-256color"}
+        subprocess.run([*self.tmux, "new-session", "-d", "-x", "120", "-y", "40", "sh"], check=True, cwd=folder, env=environment)
+
+    def screen(self):
+        return subprocess.run([*self.tmux, "capture-pane", "-p"], check=True, capture_output=True, text=True).stdout
+
+    def type(self, *keys):
+        subprocess.run([*self.tmux, "send-keys", *keys], check=True)
+
+    def spprof(self, *arguments, more=""):
+        self.type("-l", shlex.join([sys.executable, "-m", "spprof", *arguments]) + f"{more}; echo code=$?")
+        self.type("Enter")
+
+    def until(self, *patterns):
+        """The screen (it may be half drawn) once it shows all of these, or all are true of it; fails if that never comes."""
+        end = time.monotonic() + 60
+        while True:
+            screen = self.screen()
+            if all(each(screen) if callable(each) else re.search(each, screen, re.MULTILINE) for each in patterns):
+                return screen
+            assert time.monotonic() < end, f"{patterns} never came:\n{screen}"
+            time.sleep(0.05)
+
+    def close(self):
+        subprocess.run([*self.tmux, "kill-server"], check=False)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    host("textual")
+    if not shutil.which("tmux"):
+        assert not os.environ.get("SPPROF_REQUIRE_HOSTS"), "tmux is missing"
+        pytest.skip("tmux is not installed")
+    (tmp_path / "prog.py").write_text(PROGRAM)
+    terminal = Terminal(tmp_path)
+    yield terminal
+    (tmp_path / "stop").touch()
+    terminal.close()
+
+
+def names(screen):
+    """The functions in the order of the screen, without what qualifies them (3.9 does not know it)."""
+    return re.findall(r"^ *[\d.]+ s +[\d.]+% +[\d.]+ s +[\d.]+% +(?:\S+\.)?(\S+) \(", screen, re.MULTILINE)
+
+
+def before(screen, *functions):
+    """Whether all of these are on the screen, in this order."""
+    return [name for name in names(screen) if name in functions] == list(functions)
+
+
+def samples(screen):
+    return int(re.search(r"([\d,]+) samples, by", screen).group(1).replace(",", ""))
+
+
+def test_a_run_as_it_happens(terminal, tmp_path):
+    terminal.spprof("run", "--live", "-q", "-o", "p.spprof", "prog.py")
+    screen = terminal.until(r"^prog.py: .* of CPU time, .* samples, by self time", r"outer \(.*prog.py:5\)", "second")
+    assert re.search(r"^running · by function", screen, re.MULTILINE) and "MainThread" in screen
+    assert "the \N{REPLACEMENT CHARACTER}[31msecond" in screen  # a name cannot paint the screen
+    terminal.until(lambda screen: before(screen, "<genexpr>", "<module>"))
+    assert "hello" not in screen
+
+    terminal.type("t")
+    terminal.until("by total time", lambda screen: before(screen, "<module>", "inner", "<genexpr>"))
+
+    terminal.type("f")
+    terminal.until("thread name or id")
+    terminal.type("-l", "*second")
+    terminal.type("Enter")
+    terminal.until(
+        r"in threads like '\*second'",
+        r"threads: \*second",
+        lambda screen: "second" in names(screen) and "outer" not in names(screen),
+    )
+
+    terminal.type("p")
+    first = samples(terminal.until("PAUSED"))
+    size = (tmp_path / "p.spprof").stat().st_size
+    while (tmp_path / "p.spprof").stat().st_size < size + 2000:  # the program does not wait
+        time.sleep(0.05)
+    terminal.type("l")  # is answered, of the moment that was kept
+    assert samples(terminal.until(r"by line", r"second \(.*prog.py:[89]\)")) == first
+    terminal.type("p")
+    while samples(terminal.screen()) <= first + 100:
+        time.sleep(0.05)
+
+    terminal.type("o")
+    terminal.until("hello, a terminal: True")
+    (tmp_path / "stop").touch()
+    terminal.until("the program has ended: exit code 3")
+    terminal.type("q")
+    terminal.until(r"hello, a terminal: True\n(.*\n)*good bye\n(.*\n)*code=3$")  # all that it wrote, and its code
+
+
+def test_output_that_goes_elsewhere_is_left_alone_and_the_view_may_be_left(terminal, tmp_path):
+    terminal.spprof("run", "--live", "-q", "prog.py", more=" >out 2>err <prog.py")
+    terminal.until("by self time", r"outer")
+    assert (tmp_path / "out").read_text() == "hello, a terminal: False\n"
+    terminal.type("q")
+    assert "code=3" not in terminal.until(r"spprof run --live")  # the program goes on
+    (tmp_path / "stop").touch()
+    terminal.until(r"code=3$")
+    assert (tmp_path / "out").read_text().endswith("good bye\n") and (tmp_path / "err").read_text() == ""
+    assert list(tmp_path.glob("prog.*.spprof"))
+
+
+def test_ctrl_c_is_the_programs(terminal, tmp_path):
+    (tmp_path / "prog.py").write_text("import signal\nwhile True:\n    sum(range(100))\n")
+    terminal.spprof("run", "--live", "-q", "prog.py")
+    terminal.until("by self time", "<module>")
+    terminal.type("C-c")
+    terminal.until("the program has ended: signal 2")
+    terminal.type("q")
+    terminal.until("KeyboardInterrupt")
+    terminal.type("-l", "echo code=$?")  # a shell that saw SIGINT end a program drops the rest of the line
+    terminal.type("Enter")
+    terminal.until(r"code=130$")
+
+
+def test_from_another_terminal(terminal, tmp_path):
+    command = [sys.executable, "-m", "spprof", "run", "-q", "--mode", "wall", "-o", "p.spprof", "prog.py"]
+    program = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
+    program.stdout.readline()
+    terminal.spprof("live", "p.spprof")
+    first = samples(terminal.until(r"^prog.py: .* of wall time, .* samples, by self time", "^running", r"outer \("))
+    while samples(terminal.screen()) <= first + 100:
+        time.sleep(0.05)
+    terminal.type("z")
+    while samples(terminal.screen()) > first:
+        time.sleep(0.05)
+    program.kill()
+    program.wait()
+    program.stdout.close()
+    terminal.until("^no news for")
+    terminal.type("q")
+    terminal.until(r"code=0$")
+    terminal.spprof("live", "prog.py")
+    terminal.until("spprof: .*prog.py: not a .spprof file", r"code=2$")
+
+
+def test_without_a_terminal_it_is_refused(tmp_path):
+    host("textual")
+    (tmp_path / "p.spprof").write_bytes(b"")
+    for arguments, words in (
+        (["run", "--live", "-c", "1"], "--live needs a terminal"),
+        (["live", "p.spprof"], "needs a terminal"),
+    ):
+        result = subprocess.run(
+            [sys.executable, "-m", "spprof", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+            start_new_session=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert (result.returncode, result.stdout) == (2, "") and words in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["run", "--live", "-c", "print(1)"], ["live", "x"]])
+def test_without_textual_it_says_what_to_install(arguments):
+    code = "import sys; sys.modules['rich'] = None; from spprof.cli import main; sys.exit(main(sys.argv[1:]))"
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (2, "") and "pip install 'spprof[tui]'" in result.stderr
