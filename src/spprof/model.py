@@ -196,11 +196,10 @@ class Profile:
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
-        """Writes the profile to `path` as `format` ('spprof', 'html', 'speedscope', ...: docs/formats.md; by default told from the
-        name).
+        """Writes the profile to `path` as `format` ('html', 'speedscope', ...: docs/formats.md; by default told from the name).
 
-        `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources (bool, for
-        html: the text of source files too).
+        `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources (bool,
+        for html: the text of source files too).
         Raises BadOption for a format that does not exist or an option that it cannot follow, OSError if the file cannot be
         written."""
         from . import formats

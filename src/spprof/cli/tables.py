@@ -45,7 +45,9 @@ class Table(NamedTuple):
         """`8.31 s of CPU time, 8,310 samples. By self time:`"""
         native = sum(row.self_weight_ns for row in self.rows) if self.only == "native" else None
         kind = "time" if self.unit == "nanoseconds" else self.unit
-        what = "thread" if self.by == "thread" else f"{self.sort} {kind}" + (f" of each {self.by}" if self.by != "function" else "")
+        what = (
+            "thread" if self.by == "thread" else f"{self.sort} {kind}" + (f" of each {self.by}" if self.by != "function" else "")
+        )
         return f"{heading(self.profiles, self.thread, self.whole, native)} By {what}:"
 
 
@@ -121,7 +123,9 @@ def heading(profiles: Sequence[Profile], thread: Optional[str], whole: Whole, na
     where = f" in threads like {thread!r}" if thread else ""
     where += f" of {len(profiles)} processes" if len(profiles) > 1 else ""
     unit = profiles[0].unit
-    part = "" if native_ns is None else f" {amount(native_ns, unit)} ({native_ns / (whole.weight_ns or 1):.1%}) in native functions."
+    part = (
+        "" if native_ns is None else f" {amount(native_ns, unit)} ({native_ns / (whole.weight_ns or 1):.1%}) in native functions."
+    )
     if unit != "nanoseconds":
         return f"{whole.weight_ns:,} {unit}{where}.{part}"
     return f"{amount(whole.weight_ns, unit)} of {time_kind(profiles)}{where}, {whole.ticks:,} samples.{part}"
