@@ -170,7 +170,7 @@ class Profile:
             self._open = _OpenFile(source)
         else:
             self.path = os.path.abspath(os.fspath(source))
-        self.whole: Optional[Profile] = None
+        self.part_of: Optional[Profile] = None
         self._loaded: Optional[Dict[str, Any]] = None
         self._sums: Optional[Dict[int, _trie.Sums]] = None
         self._callers_of: Optional[List[int]] = None
@@ -189,10 +189,10 @@ class Profile:
         return profile
 
     @classmethod
-    def of_columns(cls, columns: Dict[str, Any], whole: Optional[Profile] = None) -> Profile:
-        """A profile that is no file, but columns as another profile's `_columns` gives them; `whole` is what it is a part of."""
+    def of_columns(cls, columns: Dict[str, Any], part_of: Optional[Profile] = None) -> Profile:
+        """A profile that is no file, but columns as another profile's `_columns` gives them; `part_of` is what it is a part of."""
         profile = cls(b"")
-        profile._bytes, profile._loaded, profile.whole = None, columns, whole
+        profile._bytes, profile._loaded, profile.part_of = None, columns, part_of
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
@@ -208,8 +208,8 @@ class Profile:
 
     def raw(self) -> bytes:
         """The bytes of the .spprof file; those of the whole if this is a part."""
-        if self.whole is not None:
-            return self.whole.raw()
+        if self.part_of is not None:
+            return self.part_of.raw()
         if self._bytes is not None:
             return self._bytes
         if self._open is not None:

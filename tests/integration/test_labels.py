@@ -137,7 +137,7 @@ def test_blocks_that_are_left_elsewhere_and_first_uses_at_once(run_python, tmp_p
 def test_what_dies_while_a_run_begins_and_ends(run_python, tmp_path, races):
     text = """
         import sys, threading, time, spprof
-        ends = time.monotonic() + 3
+        ends = time.monotonic() + 1.5
         def sets():
             while time.monotonic() < ends:
                 with spprof.label(n=1):

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     """Writes the .spprof file itself; no option applies. Raises BadOption for a part of a profile, which is no file."""
-    if profile.whole is not None:
+    if profile.part_of is not None:
         raise BadOption("a part of a profile cannot be saved as .spprof: keep the whole file, or choose another format")
     out.write(profile.raw())
