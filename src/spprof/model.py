@@ -190,7 +190,7 @@ class Profile:
 
     @classmethod
     def of_columns(cls, columns: Dict[str, Any], part_of: Optional[Profile] = None) -> Profile:
-        """A profile that is no file, but columns as another profile's `_columns` gives them; `part_of` is what it is a part of."""
+        """A profile that is no file, but columns as another profile's `_columns` gives them. `part_of`: what it is a part of."""
         profile = cls(b"")
         profile._bytes, profile._loaded, profile.part_of = None, columns, part_of
         return profile
