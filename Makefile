@@ -12,14 +12,16 @@ DEMO_RATE ?= 1000
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/made ## build, profile a real program, show its hottest functions, leave files for speedscope
+demo: .venv/made ## build, profile a real program, show its hottest functions, leave a page and files for viewers
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/demo . -r examples/requirements.txt
 	@mkdir -p examples/out
 	$(BIN)/spprof run --rate $(DEMO_RATE) -o $(DEMO).spprof examples/demo.py
+	@$(BIN)/spprof convert $(DEMO).spprof -o $(DEMO).html
 	@$(BIN)/spprof convert $(DEMO).spprof -f speedscope -o $(DEMO).speedscope.json
 	@$(BIN)/spprof convert $(DEMO).spprof -f collapsed -o $(DEMO).collapsed.txt
 	@echo
 	@echo "The profile, to look at again with '$(BIN)/spprof report':   $(DEMO).spprof"
+	@echo "A page for your browser (flame graph, table, source):        $(DEMO).html"
 	@echo "For speedscope (its web page, or 'npx speedscope FILE'):     $(DEMO).speedscope.json"
 	@echo "For flame graph tools (flamegraph.pl, inferno):              $(DEMO).collapsed.txt"
 

@@ -35,7 +35,7 @@ def square(n):
 def forked(units):
     good = 0
     for n in range(units * 25):
-        pid = os.fork()
+        pid = os.fork()  # -> *
         if pid == 0:
             for k in range(30):
                 dies(n * 30 + k)
