@@ -176,4 +176,4 @@ def test_report_adds_up_the_files(run, tmp_path):
     taken = sum(Profile.load(path).stats["taken"] for path in paths)
     assert f" = {taken:,} taken" in text
     (line,) = [line for line in text.splitlines() if "in_child (child.py" in line]
-    assert float(line.split()[3]) == pytest.approx(weight(files[pid][0], "in_child") / 1e9, abs=0.01)
+    assert float(line.split()[4]) == pytest.approx(weight(files[pid][0], "in_child") / 1e9, abs=0.01)

@@ -111,6 +111,21 @@ class Server:
         self.process.wait()
 
 
+# Runs a program whose middleware writes what this test can read, instead of the page that is the default.
+READABLE = """
+import runpy, sys
+from spprof.integrations import web
+begin = web.Recorder.__init__
+def readable(self, options):
+    begin(self, options)
+    assert self.format == "html"
+    begin(self, options._replace(format="speedscope"))
+web.Recorder.__init__ = readable
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def speedscope(file):
     """Stack of function names -> nanoseconds, over all threads."""
     data = json.loads(file.read_text())
@@ -162,7 +177,8 @@ def test_overlapping_async_requests_are_kept_apart(tmp_path):
 @pytest.mark.parametrize("name, package", [("flask_app", "flask"), ("django_app", "django"), ("fastapi_app", "fastapi")])
 def test_the_examples(tmp_path, name, package):
     host(package)
-    with Server(tmp_path, EXAMPLES / f"{name}.py") as server:
+    (tmp_path / "readable.py").write_text(READABLE)
+    with Server(tmp_path, EXAMPLES / f"{name}.py", "readable.py") as server:
         server.get("/fast", X_Spprof_Token="wrong")
         all_at_once(server, ["/slow", "/fast"])
         (slow,) = server.files(1)
