@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "1000"))
+SAMPLES = int(os.environ.get("SPPROF_TEST_UNWINDS", "1000"))  # 5 ms each, nearly all of it libunwind's
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="its oracle reads x86_64's registers"),
     pytest.mark.skipif("SPPROF_SANITIZED" in os.environ, reason="the sanitizers' own frames are not what is compared"),

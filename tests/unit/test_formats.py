@@ -8,6 +8,7 @@ import re
 from urllib.parse import unquote
 
 import pytest
+from others import needed
 from spprof_file import Writer
 
 from spprof import Profile, errors, formats
@@ -173,6 +174,8 @@ def test_speedscope_counts_ticks(data):
 @pytest.mark.parametrize("format", formats.FORMATS)
 def test_each_option_means_something_or_is_refused(format, tmp_path):
     """The output differs, or is as without because the format knows no such thing, or the option is refused with a reason."""
+    if formats.FORMATS[format].needs:
+        needed(formats.FORMATS[format].needs)
     writer = Writer()
     f, g = ("f", "f", "/a.py", 1, 2), ("f", "f", "/a.py", 1, 3)
     for thread in range(2):
