@@ -195,6 +195,16 @@ static void rearm(spp_thread *t) {
     spp_os_unlock();
 }
 
+/* All that a thread ran without a tick is lost, and this is why. How many ticks it has now. */
+static uint64_t count_blocked(spp_thread *t, uint64_t cpu) {
+    uint64_t ticks = t->ticks, due = (cpu - t->cpu_start) / spp_now.interval_ns;
+    if (due <= ticks) return ticks;
+    atomic_fetch_add(&t->losses[SPP_LOSS_signals_blocked], due - ticks);
+    atomic_fetch_add(&t->ticks, due - ticks);
+    atomic_store(&t->given_ns, cpu);
+    return due;
+}
+
 /* Threads that block the signal get no tick, nor do those whose trigger the program closed: told by a clock that moves while
  * no tick comes. */
 static void care_silent(spp_thread *t) {
@@ -209,17 +219,22 @@ static void care_silent(spp_thread *t) {
     if ((silent || t->trigger.runs != NULL) && !spp_os_trigger_alive(&t->trigger)) {
         rearm(t);
     } else if (silent && spp_os_thread_blocks(t->tid)) {
-        uint64_t due = (cpu - t->cpu_start) / spp_now.interval_ns;
-        if (due > ticks) {
-            atomic_fetch_add(&t->losses[SPP_LOSS_signals_blocked], due - ticks);
-            atomic_fetch_add(&t->ticks, due - ticks);
-            atomic_store(&t->given_ns, cpu);
-            ticks = due;
-        }
+        ticks = count_blocked(t, cpu);
     }
     if (silent || ticks != t->watched_ticks) {
         t->watched_cpu = cpu;
         t->watched_ticks = ticks;
+    }
+}
+
+void spp_watch_last(void) {
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used && !spp_now.paused; i++) {
+        spp_thread *t = &spp_threads[i];
+        uint64_t cpu;
+        if (t->state != SPP_THREAD_ARMED || t->ticks != t->watched_ticks || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) continue;
+        /* What it ran since it was looked at last was not enough to tell until now. */
+        if (cpu > t->watched_cpu + 2 * spp_now.interval_ns && spp_os_thread_blocks(t->tid)) (void)count_blocked(t, cpu);
     }
 }
 

@@ -63,6 +63,7 @@ static void write_account(void) {
 /* Disarms everything and finishes the file. By the drain thread, so that nothing else touches the store. */
 static void finish(const char *reason) {
     char text[96];
+    spp_watch_last();
     atomic_store(&spp_cap.active, 0);
     spp_watch_disarm_all();
     spp_now.stop_ns = spp_os_now_ns();

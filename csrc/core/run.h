@@ -34,6 +34,7 @@ void spp_watch_scan(bool first);
 int spp_watch_arm(spp_thread *t);
 void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
 void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
+void spp_watch_last(void);  /* at the end: what threads lost that block signals */
 void spp_watch_disarm_all(void);
 /* The sampler thread of wall mode. */
 void spp_wall_body(void *unused);
