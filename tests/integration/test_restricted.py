@@ -170,7 +170,7 @@ def test_a_full_disk_is_told_and_costs_the_program_nothing(tmp_path):
 import json, spprof
 spprof.start(0.1, "cpu", {str(folder / "out.spprof")!r})
 spaces = []
-for n in range(4000):
+for n in range(10000):
     space = dict()
     exec(f"def made_{{n}}(k):\\n    return sum([i for i in range(k)])", space)
     spaces.append(space)
