@@ -48,4 +48,5 @@ def test_agrees_with_libunwind_frame_by_frame(oracle):
     assert told["reached"] >= 0.999 * (told["samples"] - told["blind"]), told
     assert told["early"] + told["ours"] + told["other"] <= 0.001 * told["samples"], told
     assert told["untold"] + told["blind"] <= 0.03 * told["samples"], told
-    assert told["witnessed"] >= 0.9 * told["untold"] - 5, told
+    if SAMPLES >= 20000:  # fewer may not meet those callers in any other sample
+        assert told["witnessed"] >= 0.9 * told["untold"], told
