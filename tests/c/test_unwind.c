@@ -261,7 +261,10 @@ static void test_agrees_with_libgcc(void) {
     printf("%d samples: %d agree (%d in a signal's handler), libgcc stops early in %d; ends: reached %d, no rule %d, astray %d\n",
            samples, agreed, in_signals, short_oracle, ends[SPP_UNWIND_REACHED], ends[SPP_UNWIND_NO_RULE],
            ends[SPP_UNWIND_ASTRAY]);
-    CHECK(agreed + short_oracle == samples && agreed > samples / 2 && in_signals > 0);
+    /* valgrind lets no signal interrupt another's handler. */
+    const char *preloaded = getenv("LD_PRELOAD");
+    bool valgrind = preloaded != NULL && strstr(preloaded, "vgpreload") != NULL;
+    CHECK(agreed + short_oracle == samples && agreed > samples / 2 && (in_signals > 0 || valgrind));
 }
 
 #endif
