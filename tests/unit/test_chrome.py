@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from browser import needs_browser
 from conftest import NAMES, render
 from spprof_file import Writer
-from test_speedscope import needs_browser, seen_in_speedscope
+from test_speedscope import seen_in_speedscope
 
 from spprof import Profile, errors
 

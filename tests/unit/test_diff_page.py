@@ -1,26 +1,16 @@
 """The page of `spprof diff -o` in a real browser, offline: what it shows, that it can be used, and that names do no harm.
 
-Needs `make browser` (npm) and Chromium; with SPPROF_REQUIRE_BROWSER=1 their absence fails instead of skipping."""
-
-import json
-import os
-import shutil
-import subprocess
-from pathlib import Path
+See browser.py."""
 
 import pytest
+from browser import needs_browser, seen_by
 from spprof_file import Writer
 
 from spprof import Profile
 from spprof.comparison import Comparison
 from spprof.viewers import diff
 
-BROWSER = Path(__file__).resolve().parent.parent / "browser"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
-there = (BROWSER / "node_modules" / "playwright-core").exists() and CHROMIUM and shutil.which("node")
-if not there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
-    pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
-pytestmark = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
+pytestmark = needs_browser
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\n\u2028\ud800é{{data}}"
 
@@ -44,14 +34,7 @@ def seen(tmp_path_factory):
     before, after = profile({"parse": 600, "load": 390, EVIL: 10}), profile({"parse": 200, "load": 780, EVIL: 5, "x" * 10000: 15})
     before.path, after.path = f"/tmp/{EVIL}", "/tmp/after.spprof"
     path.write_text(diff.html(Comparison([before], [after])), encoding="utf-8")
-    environment = {**os.environ, "CHROMIUM": CHROMIUM}
-    environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for Python, not for node and Chromium
-    done = subprocess.run(
-        ["node", str(BROWSER / "diff.mjs"), str(path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+    return seen_by("diff.mjs", path)
 
 
 def test_no_error_and_nothing_is_loaded(seen):

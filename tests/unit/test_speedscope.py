@@ -1,26 +1,15 @@
 """Speedscope files opened by the real speedscope in a real browser, offline, and checked against its own schema.
 
-Needs `make browser` (npm) and Chromium; with SPPROF_REQUIRE_BROWSER=1 their absence fails instead of skipping."""
+See browser.py."""
 
 import base64
 import json
-import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
+from browser import SPEEDSCOPE, needs_browser, seen_by
 from spprof_file import Writer
 
 from spprof import Profile
-
-BROWSER = Path(__file__).resolve().parent.parent / "browser"
-SPEEDSCOPE = BROWSER / "node_modules" / "speedscope" / "dist" / "release"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
-there = SPEEDSCOPE.exists() and CHROMIUM and shutil.which("node")
-if not there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
-    pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
-needs_browser = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
 
 
 def frame(name, line):
@@ -49,14 +38,7 @@ def seen_in_speedscope(file, name, tmp_path):
     loader = tmp_path / "load.js"
     data = base64.b64encode(file).decode()
     loader.write_text(f"speedscope.loadFileFromBase64({json.dumps(name)}, {json.dumps(data)})")
-    environment = {**os.environ, "CHROMIUM": CHROMIUM}
-    environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for Python, not for node and Chromium
-    done = subprocess.run(
-        ["node", str(BROWSER / "open.mjs"), str(SPEEDSCOPE), str(loader)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+    return seen_by("open.mjs", SPEEDSCOPE, loader)
 
 
 @needs_browser

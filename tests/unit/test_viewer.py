@@ -1,29 +1,22 @@
-"""The HTML page in a real browser: what it shows must be what the model says, however one clicks.
-
-Needs `make browser` (npm) and Chromium; with SPPROF_REQUIRE_BROWSER=1 their absence fails instead of skipping."""
+"""The HTML page in a real browser: what it shows must be what the model says, however one clicks. See browser.py."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from browser import BROWSER, environment, needs_browser
 from spprof_file import Writer
 from test_html import NAMES, hostile
 
 from spprof import Profile
 from spprof.model import Marker
 
-BROWSER = Path(__file__).resolve().parent.parent / "browser"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
-there = (BROWSER / "node_modules" / "playwright-core").exists() and CHROMIUM and shutil.which("node")
-if not there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
-    pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
-pytestmark = pytest.mark.skipif(not there, reason="`make browser`, Chromium and node are needed")
+pytestmark = needs_browser
 
 SOURCE = """\
 def main():
@@ -44,14 +37,12 @@ class Browser:
     """The driver's commands as methods: `click(selector=...)` and so on (tests/browser/viewer.mjs)."""
 
     def __init__(self):
-        environment = {**os.environ, "CHROMIUM": CHROMIUM}
-        environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for Python, not for node and Chromium
         self.process = subprocess.Popen(
             ["node", str(BROWSER / "viewer.mjs")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             universal_newlines=True,
-            env=environment,
+            env=environment(),
         )
 
     def __getattr__(self, command):

@@ -8,7 +8,7 @@ from .. import intervals
 from ..errors import BadOption
 from ..intervals import Whole
 from ..model import Profile
-from .text import amount, fit, place, printable, short, time_kind
+from .text import amount, place, short, shown, time_kind
 
 BY = ("function", "line", "file", "thread")
 
@@ -96,11 +96,11 @@ def _figures(
 
 def _named(by: str, key: Tuple[Any, ...], foreign: bool) -> Tuple[Dict[str, Any], str]:
     if by == "file":
-        return {"file": key[0]}, fit(printable(short(key[0])), 300) or "[unknown]"
+        return {"file": key[0]}, shown(short(key[0])) or "[unknown]"
     if by == "thread":
-        return {"thread": key[0], "tid": key[1], "pid": key[2]}, f"{fit(printable(key[0]), 300)} ({key[1]})"
+        return {"thread": key[0], "tid": key[1], "pid": key[2]}, f"{shown(key[0])} ({key[1]})"
     if foreign and key[2] and not key[3]:  # most profilers do not tell where a function begins
-        text = fit(printable(f"{key[1]} ({short(key[2])})"), 300)
+        text = shown(f"{key[1]} ({short(key[2])})")
     else:
         text = place(*key[1:])
     return dict(zip(("name", "qualname", "file", "line"), key)), text

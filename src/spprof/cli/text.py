@@ -31,7 +31,12 @@ def percent(share: Estimate) -> str:
 
 def place(qualname: str, file: str, line: int) -> str:
     """A function as people look for it: `parse (app.py:10)`, `deflate [libz.so.1]`."""
-    return fit(printable(f"{qualname} ({short(file)}:{line})" if line else native_name(qualname, file)), _LONGEST)
+    return shown(f"{qualname} ({short(file)}:{line})" if line else native_name(qualname, file))
+
+
+def shown(name: str) -> str:
+    """A name that cannot break a line, or fill it."""
+    return fit(printable(name), _LONGEST)
 
 
 def short(file: str) -> str:

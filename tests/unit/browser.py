@@ -1,0 +1,36 @@
+"""What the tests in a real browser share. They need `make browser` (npm), node and Chromium; with SPPROF_REQUIRE_BROWSER=1 the
+absence of one fails instead of skipping."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BROWSER = Path(__file__).resolve().parent.parent / "browser"
+SPEEDSCOPE = BROWSER / "node_modules" / "speedscope" / "dist" / "release"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+_installed = SPEEDSCOPE.exists() and (BROWSER / "node_modules" / "playwright-core").exists()
+_there = _installed and CHROMIUM and shutil.which("node")
+if not _there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
+    pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
+needs_browser = pytest.mark.skipif(not _there, reason="`make browser`, Chromium and node are needed")
+
+
+def environment():
+    """Of a driver. A sanitizer's runtime is for Python, not for node and Chromium."""
+    return {**{name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}, "CHROMIUM": CHROMIUM}
+
+
+def seen_by(driver, *arguments):
+    """What a driver of tests/browser/ saw: it prints JSON."""
+    done = subprocess.run(
+        ["node", str(BROWSER / driver), *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
