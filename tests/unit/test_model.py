@@ -291,6 +291,24 @@ def test_names_of_known_functions():
     assert {name: demangle(name) for name in known} == known
 
 
+@pytest.mark.skipif(shutil.which("c++filt") is None, reason="needs binutils")
+def test_names_of_newer_rust():
+    """Functions whose source is known (rustc -C symbol-mangling-version=v0); the first one is an example of Rust's RFC 2603."""
+    known = {
+        "_RINvNtC3std3mem8align_ofjdE": "std::mem::align_of::<usize, f64>",
+        "_RNvMNtCsjMaewn57Afh_1t5innerINtB2_1SINtNtCslNYArtu3iFV_5alloc3vec3VechEE4showB4_": (
+            "<t::inner::S<alloc::vec::Vec<u8>>>::show"
+        ),
+        "_RINvNtCsjMaewn57Afh_1t5inner3genKj3_EB4_": "t::inner::gen::<3: usize>",
+        "_RINvMNtCslNYArtu3iFV_5alloc5sliceSl7sort_byNCNvCsjMaewn57Afh_1t4main0EBJ_": "<[i32]>::sort_by::<t::main::{closure#0}>",
+        "_R": "_R",
+        "_Rbad name": "_Rbad name",
+        "_RNv": "_RNv",
+        "_RNv\n": "_RNv\n",
+    }
+    assert {name: demangle(name) for name in known} == known
+
+
 @pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in ("g++", "nm", "c++filt")) or ctypes.util.find_library("stdc++") is None,
     reason="needs g++, binutils and libstdc++",
