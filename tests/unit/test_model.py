@@ -345,6 +345,17 @@ def test_frames_of_the_launcher_are_hidden():
     assert [text(sample.frames) for sample in profile] == ["<module>:1 f:3", "<module>:1", "[no Python frames]:0"]
     rows = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
     assert rows == {"f": (10_000, 10_000), "<module>": (20_000, 30_000), "[no Python frames]": (40_000, 40_000)}
+    mark = ("[native unpaired]", "[native unpaired]", "", 0, 0)
+    writer.sample([mark, *ours, *program], 6003, 80)  # the mark stays
+    writer.sample([mark, *program[:1]], 6004, 160)
+    writer.flush()
+    profile = Profile(writer.data)
+    assert [text(sample.frames) for sample in profile][3:] == [
+        "[native unpaired]:0 <module>:1 f:3",
+        "[native unpaired]:0 <module>:1",
+    ]
+    rows = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    assert rows["[native unpaired]"] == (0, 240_000) and rows["<module>"] == (180_000, 270_000)
 
 
 def test_from_a_descriptor_and_back(path, data, tmp_path):
