@@ -20,6 +20,9 @@ static void add_thread(const spp_thread *t, sums *s) {
     s->unpaired += t->unpaired;
     s->gaps += t->gaps;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] += t->losses[i];
+    /* So far. */
+    int64_t off = t->due_ns;
+    s->losses[SPP_LOSS_overrun] += t->owed + (off > 0 ? (uint64_t)off / spp_now.interval_ns : 0);
 }
 
 void spp_account_end(spp_thread *t) {

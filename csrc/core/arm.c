@@ -201,6 +201,7 @@ static uint64_t count_blocked(spp_thread *t, uint64_t cpu) {
     if (due <= ticks) return ticks;
     atomic_fetch_add(&t->losses[SPP_LOSS_signals_blocked], due - ticks);
     atomic_fetch_add(&t->ticks, due - ticks);
+    atomic_store(&t->owed, 0); /* they are among these */
     atomic_store(&t->given_ns, cpu);
     return due;
 }

@@ -69,8 +69,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->given_ns = thread->cpu_start;
     thread->period_ns = spp_cap.interval_ns;
     thread->until_sync = 0;
-    thread->group_cpu = thread->cpu_start;
-    thread->group_ticks = thread->in_user = 0;
+    thread->owed = thread->in_user = 0;
     thread->patience = PATIENCE_MIN;
     thread->ahead_ns = 0;
     thread->random = (thread->last_ns ^ ((uint64_t)(uint32_t)tid << 32)) * 0x9E3779B97F4A7C15u | 1u;
@@ -84,7 +83,7 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->stands = false;
     thread->look_ns = thread->written_ns = thread->last_ns;
     thread->look_cpu = thread->cpu_start;
-    thread->off_ns = 0;
+    thread->off_ns = thread->due_ns = 0;
     thread->bare_ns = 0;
     thread->repeats = 0;
     thread->node_depth = 0;
@@ -100,6 +99,9 @@ static SPP_COLD void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
 
 /* ---- time */
 
+#define OWED_MOST 64u      /* ticks that are made up for, at most */
+#define FASTEST_NS 100000u /* intervals below are not made much shorter: a machine may be at its end */
+
 /* Handler. xorshift64*: enough to break step with any program; Vigna, "An experimental exploration of Marsaglia's xorshift
  * generators, scrambled", 2016. Returns a number in [0, 1) as a fraction of 2^32. */
 static uint64_t draw(spp_thread *t) {
@@ -109,36 +111,37 @@ static uint64_t draw(spp_thread *t) {
     return (t->random * 0x2545F4914F6CDD1Du) >> 32;
 }
 
+static void miss(spp_thread *t, enum spp_loss reason, uint64_t n) {
+    lose(t, reason, n);
+    BUMP(t->ticks, n);
+}
+
+/* Handler. What the CPU clock says that ticks fell short by: the kernel merged some with the next one, or lost a piece of a
+ * period each time that the thread left a processor. Some are owed: groups to come make up for them. The others are lost. */
+static SPP_COLD void count_missed(spp_thread *t, uint64_t cpu) {
+    uint64_t due = (cpu - t->cpu_start) / spp_cap.interval_ns, ticks = atomic_load_explicit(&t->ticks, memory_order_relaxed) + 1;
+    uint64_t owed = due > ticks ? due - ticks : 0;
+    if (owed > OWED_MOST) {
+        miss(t, SPP_LOSS_overrun, owed - OWED_MOST);
+        owed = OWED_MOST;
+    }
+    atomic_store_explicit(&t->owed, (uint32_t)owed, memory_order_relaxed);
+}
+
 /* Handler. Begins a group of ticks with a period drawn from the interval -20 % .. +20 %, around what brings the thread back
  * to one tick an interval. So no program stays in step with its ticks, a group's samples spread over every phase of a
  * short loop, and the rate is kept. The kernel takes at least 10 us. */
 static SPP_COLD void begin_group(spp_thread *t, uint64_t cpu) {
     uint64_t interval = spp_cap.interval_ns, group = spp_cap.group;
     uint64_t due = t->cpu_start + (atomic_load_explicit(&t->ticks, memory_order_relaxed) + 1 + group) * interval;
-    uint64_t centre = due > cpu ? (due - cpu) / group : 0;
-    if (centre < interval * 9 / 10) centre = interval * 9 / 10;
+    uint64_t centre = due > cpu ? (due - cpu) / group : 0, faster = interval / (interval < FASTEST_NS ? 10 : 5);
+    if (centre < interval - faster) centre = interval - faster;
     if (centre > interval * 11 / 10) centre = interval * 11 / 10;
     uint64_t period = centre - interval / 5 + ((draw(t) * (interval * 2 / 5)) >> 32);
     if (period < 10000) period = 10000;
     t->period_ns = period;
     t->until_sync = (uint32_t)group - 1;
-    t->group_cpu = cpu;
-    t->group_ticks = 0;
     spp_os_trigger_period(&t->trigger, period);
-}
-
-static void miss(spp_thread *t, enum spp_loss reason, uint64_t n) {
-    lose(t, reason, n);
-    BUMP(t->ticks, n);
-}
-
-/* Handler. Ticks of this group that fell due but never came, told by the CPU clock: the kernel merged them with this one. */
-static SPP_COLD void count_missed(spp_thread *t, uint64_t cpu) {
-    uint64_t due = (cpu - t->group_cpu) / t->period_ns;
-    if (due > t->group_ticks) {
-        miss(t, SPP_LOSS_overrun, due - t->group_ticks);
-        t->group_ticks = (uint32_t)due;
-    }
 }
 
 /* Handler. A tick of the perf clocks. The CPU clock is read (0.17 us) at each tick below 2.5 kHz; above, at every eighth, and
@@ -153,7 +156,6 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
     t->ahead_ns -= off;
     *weight = t->period_ns - off;
     *new_given = t->given_ns + *weight;
-    t->group_ticks++;
     if (!new_group) t->until_sync--;
     bool often = t->period_ns >= SYNC_ALWAYS_NS || (t->until_sync & 7u) == 0;
     bool gap = now - t->last_ns > t->period_ns + t->period_ns / 2;
@@ -163,7 +165,7 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
         *new_given = cpu > t->given_ns ? cpu : t->given_ns;
         *weight = *new_given - t->given_ns;
         t->ahead_ns = *new_given - cpu;
-        count_missed(t, cpu);
+        if (new_group) count_missed(t, cpu);
     }
     if (new_group) begin_group(t, cpu);
 }

@@ -34,12 +34,11 @@ typedef struct spp_thread {
     _Atomic uint64_t ticks, taken;
     _Atomic uintptr_t tstate;    /* as last seen by the handler */
     _Atomic uintptr_t stack_end; /* filled in by the watch; from stack_low to there all is mapped */
-    uint32_t group_ticks;        /* ticks of this group so far, missed ones too */
+    _Atomic uint32_t owed;       /* perf: ticks that fell due and did not come, to be made up for; in no other counter */
     uint32_t in_user;            /* clock perf-user: looks in a row that met no system call ... */
 
     /* what few ticks touch */
-    uint32_t patience;  /* ... and after how many the remainder goes to what runs */
-    uint64_t group_cpu; /* CPU clock when this group began */
+    uint32_t patience; /* ... and after how many the remainder goes to what runs */
     uint64_t random;
     _Atomic uint64_t truncated, unpaired, gaps;
     _Atomic uint64_t losses[SPP_LOSS_COUNT]; /* by anyone: read-modify-write */
@@ -63,6 +62,7 @@ typedef struct spp_thread {
     _Atomic uint64_t stood, repeated;               /* stacks walked from outside, ticks that repeated one */
     uint64_t look_ns, look_cpu;                     /* monotonic time and the thread's CPU clock at the last look */
     int64_t off_ns;                                 /* time off the CPU up to then that no sample stands for yet */
+    _Atomic int64_t due_ns;                         /* the same, that no tick was counted for yet; less than 0: too many were */
     bool stands;                                    /* the stack of the last walk stood at the last look */
     uint32_t look_run, first_run;                   /* what the trigger's `runs` was then, and when it was armed */
     uint64_t written_ns;                            /* when that stack was last emitted */

@@ -100,11 +100,10 @@ static void pause_or_resume(void) {
             t->cpu_start = cpu - t->ticks * spp_now.interval_ns;
             t->watched_cpu = cpu;
             t->period_ns = spp_now.interval_ns;
-            t->group_cpu = cpu;
-            t->group_ticks = 0;
+            atomic_fetch_add(&t->losses[SPP_LOSS_overrun], atomic_exchange(&t->owed, 0));
             t->given_ns = t->look_cpu = cpu;
             t->look_ns = t->written_ns = spp_os_now_ns();
-            t->off_ns = 0;
+            t->off_ns = t->due_ns = 0;
             (void)spp_watch_arm(t);
         }
         spp_os_unlock();

@@ -17,6 +17,11 @@
  * computing. More than this is not taken off the next sleep; less may be a reading that was interrupted, made good by the next.
  */
 #define AHEAD_NS 10000000
+/* Ticks are as many as the time off the CPU has intervals. One that is due and finds the thread running waits for a look that
+ * finds it standing; so many may wait, and what is beyond is lost. And so many may be taken before they are due: each look that
+ * finds a thread standing is one of a random instant, and none the less for the one before. */
+#define OWED_MOST 64
+#define EARLY_MOST 2
 
 static spp_frame *stack;
 static spp_native_room *room; /* with native frames */
@@ -72,13 +77,15 @@ static void walk_standing(spp_thread *t) {
     if (walk.marks & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->truncated, 1, memory_order_relaxed);
     if (walk.marks & SPP_SAMPLE_UNPAIRED) atomic_fetch_add_explicit(&t->unpaired, 1, memory_order_relaxed);
     if (walk.marks & SPP_SAMPLE_GAP) atomic_fetch_add_explicit(&t->gaps, 1, memory_order_relaxed);
+    t->due_ns -= (int64_t)spp_now.interval_ns;
     t->repeats = 1; /* written when it has moved, or after a while */
     t->written_ns = t->look_ns;
     t->stands = true;
 }
 
-/* Drain lock held. `ticks`: this one, and those that fell due while the sampler could not run. */
-static void look_at(spp_thread *t, uint32_t ticks) {
+/* Drain lock held. */
+static void look_at(spp_thread *t) {
+    const int64_t interval = (int64_t)spp_now.interval_ns;
     uint64_t cpu = t->look_cpu, again, now = spp_os_now_ns();
     const volatile uint32_t *runs = t->trigger.runs;
     uint32_t run = runs != NULL ? *runs : 0;
@@ -89,9 +96,12 @@ static void look_at(spp_thread *t, uint32_t ticks) {
     t->look_run = run;
     uint64_t passed = now - t->look_ns;
     int64_t off = (int64_t)passed - (int64_t)(cpu - t->look_cpu);
+    t->due_ns += off;
     if (t->stands && cpu == t->look_cpu) { /* all the time since the last look */
+        uint32_t ticks = t->due_ns > 0 ? (uint32_t)(t->due_ns / interval) : 0;
         t->off_ns += off;
         t->look_ns = now;
+        t->due_ns -= ticks * interval;
         t->repeats += ticks;
         atomic_fetch_add_explicit(&t->repeated, ticks, memory_order_relaxed);
         if (now - t->written_ns >= REPEATS_NS) spp_resolve_flush(t);
@@ -101,14 +111,17 @@ static void look_at(spp_thread *t, uint32_t ticks) {
      * go to where this thread of ours, by running, puts off the one that it looks at. */
     t->off_ns += off;
     if (t->off_ns < -AHEAD_NS) t->off_ns = -AHEAD_NS;
+    if (t->due_ns < -AHEAD_NS) t->due_ns = -AHEAD_NS;
     spp_resolve_flush(t);
-    if (ticks > 1 && off > 0 && passed > 0) {
-        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], (ticks - 1) * (uint64_t)off / passed, memory_order_relaxed);
+    if (t->due_ns >= (OWED_MOST + 1) * interval) {
+        int64_t lost = t->due_ns / interval - OWED_MOST;
+        t->due_ns -= lost * interval;
+        atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], (uint64_t)lost, memory_order_relaxed);
     }
     t->look_ns = now;
     t->look_cpu = cpu;
     t->stands = false;
-    if (t->off_ns < (int64_t)(spp_now.interval_ns / 2)) return;
+    if (t->off_ns < 0 || t->due_ns <= -EARLY_MOST * interval) return;
     if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_standing(t);
 }
 
@@ -123,26 +136,31 @@ static uint64_t draw(uint64_t *random) {
 void spp_wall_body(void *unused) {
     (void)unused;
     uint64_t interval = spp_now.interval_ns, random = spp_os_now_ns() | 1u;
-    uint64_t due = spp_os_now_ns();
+    uint64_t due = spp_os_now_ns(), late = 0;
     pages_move = false;
     stack = calloc(spp_cap.max_depth + SPP_NATIVE_MAX, sizeof *stack);
     room = spp_cap.native != SPP_NATIVE_OFF ? spp_os_pages(sizeof *room) : NULL;
     if (room != NULL) room->most = spp_native_most(interval);
-    /* The step to the next tick is drawn for itself, from half an interval to one and a half. */
+    /* The step to the next look is drawn for itself, from half an interval to one and a half; shorter ones make up for looks that
+     * came to nothing because we could not run. */
     while (stack != NULL && !atomic_load(&spp_now.stopping)) {
-        due += interval / 2 + ((draw(&random) * interval) >> 32);
+        uint64_t step = interval / 2 + ((draw(&random) * interval) >> 32), faster = step / 5 < late ? step / 5 : late;
+        late -= faster;
+        due += step - faster;
         spp_os_sleep_until(due);
-        uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole ticks that passed while we could not run */
+        uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole intervals */
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
         for (uint32_t i = 0; i < used;) {
             spp_os_lock(); /* for some at a time: 0.3 us each */
             for (uint32_t end = i + BATCH < used ? i + BATCH : used; i < end; i++) {
                 spp_thread *t = &spp_threads[i];
-                if (t->state == SPP_THREAD_ARMED && atomic_load(&spp_cap.active) == 1) look_at(t, (uint32_t)missed + 1);
+                if (t->state == SPP_THREAD_ARMED && atomic_load(&spp_cap.active) == 1) look_at(t);
             }
             spp_os_unlock();
         }
         due += missed * interval;
+        late += missed * interval;
+        if (late > OWED_MOST * interval) late = OWED_MOST * interval;
     }
     free(stack);
     stack = NULL;
