@@ -83,6 +83,14 @@ static void walk_standing(spp_thread *t) {
     t->stands = true;
 }
 
+/* Whether a tick is due to a thread that stood less than half an interval in all: not if it waits for a processor, most likely
+ * for ours. That stack would get what it sleeps before the next look. */
+static bool asleep_and_due(const spp_thread *t) {
+    uintptr_t pc, sp;
+    if (t->off_ns < 0 || t->due_ns <= -EARLY_MOST * (int64_t)spp_now.interval_ns) return false;
+    return spp_os_thread_where(t->tid, &pc, &sp) == 0;
+}
+
 /* Drain lock held. */
 static void look_at(spp_thread *t) {
     const int64_t interval = (int64_t)spp_now.interval_ns;
@@ -121,7 +129,7 @@ static void look_at(spp_thread *t) {
     t->look_ns = now;
     t->look_cpu = cpu;
     t->stands = false;
-    if (t->off_ns < 0 || t->due_ns <= -EARLY_MOST * interval) return;
+    if (t->off_ns < interval / 2 && !asleep_and_due(t)) return;
     if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_standing(t);
 }
 
