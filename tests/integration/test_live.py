@@ -1,7 +1,8 @@
-"""`spprof run --live` and `spprof live` in a real terminal (tmux): the screen, keys, the program's output and code."""
+"""`spprof run --live` and `spprof live` in a real terminal (tmux): the screen, keys, the program's output and code. `spprof dump`."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -197,3 +198,73 @@ def test_without_textual_it_says_what_to_install(arguments):
     code = "import sys; sys.modules['rich'] = None; from spprof.cli import main; sys.exit(main(sys.argv[1:]))"
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (2, "") and "pip install 'spprof[tui]'" in result.stderr
+
+
+STANDING = """
+import json, os, sys, threading
+
+started, never = threading.Semaphore(0), threading.Lock()
+readable, writable = os.pipe()
+never.acquire()
+
+def on_lock(depth):
+    if depth:
+        return on_lock(depth - 1)
+    started.release()
+    never.acquire()
+
+def on_pipe():
+    started.release()
+    return [os.read(readable, 1) for _ in range(1)]
+
+def stack(frame):
+    while frame is not None:
+        yield [frame.f_code.co_name, frame.f_lineno]
+        frame = frame.f_back
+
+threads = [threading.Thread(target=on_lock, args=(5,), name="lock"), threading.Thread(target=on_pipe, name="pipe")]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    started.acquire()
+for line in sys.stdin:
+    print(json.dumps({t.name: list(stack(sys._current_frames()[t.ident])) for t in threads}), flush=True)
+os._exit(0)
+"""
+
+
+def dump(*arguments):
+    return subprocess.run([sys.executable, "-m", "spprof", "dump", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+def stacks(text):
+    """Function names and lines by thread, the newest first, as `dump` prints them."""
+    found = {}
+    for part in text.split("\n\n")[1:]:
+        head, *frames = part.splitlines()
+        found[head.split(" (")[0]] = [
+            [name.rpartition(".")[2], int(line)] for name, line in re.findall(r"^ {4}(\S+) \(.*:(\d+)\)$", "\n".join(frames), re.M)
+        ]
+    return found
+
+
+def test_stacks_of_a_program_that_runs_are_what_cpython_says(tmp_path):
+    (tmp_path / "prog.py").write_text(STANDING)
+    command = [sys.executable, "-m", "spprof", "run", "-q", "--mode", "wall", "-o", "p.spprof", "prog.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        end = time.monotonic() + 60
+        while True:  # until the threads have come to rest and the file tells it
+            print("?", file=program.stdin, flush=True)
+            truth = json.loads(program.stdout.readline())
+            done = dump(tmp_path / "p.spprof")
+            seen = stacks(done.stdout)
+            if all(seen.get(name) == frames for name, frames in truth.items()):
+                break
+            assert time.monotonic() < end, f"{truth}\nbut:\n{done.stdout}{done.stderr}"
+        program.stdin.close()
+        program.wait(60)
+    assert [name for name, line in truth["lock"]][:7] == ["on_lock"] * 6 + ["run"]
+    assert re.match(r"prog.py: process \d+, wall mode, not ended; the last sample was taken at \d+\.\d\d s\n", done.stdout)
+    assert re.search(r"^lock \(\d+\): stands here for ", done.stdout, re.M)
+    one = dump(tmp_path / "p.spprof", "--thread", "pi*")
+    assert list(stacks(one.stdout)) == ["pipe"] and one.returncode == 0
