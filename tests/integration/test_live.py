@@ -234,7 +234,9 @@ os._exit(0)
 
 
 def dump(*arguments):
-    return subprocess.run([sys.executable, "-m", "spprof", "dump", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-m", "spprof", "dump", *map(str, arguments)], capture_output=True, text=True, timeout=60
+    )
 
 
 def stacks(text):
@@ -243,7 +245,8 @@ def stacks(text):
     for part in text.split("\n\n")[1:]:
         head, *frames = part.splitlines()
         found[head.split(" (")[0]] = [
-            [name.rpartition(".")[2], int(line)] for name, line in re.findall(r"^ {4}(\S+) \(.*:(\d+)\)$", "\n".join(frames), re.M)
+            [name.rpartition(".")[2], int(line)]
+            for name, line in re.findall(r"^ {4}(\S+) \(.*:(\d+)\)$", "\n".join(frames), re.M)
         ]
     return found
 
