@@ -1,4 +1,4 @@
-"""The profile that is being taken: where it is written to. `current` is set by `spprof.start` and `spprof.stop` (api.py) alone."""
+"""The profile that is being taken, and where it is written to. Only `spprof.start` and `spprof.stop` (api.py) set `current`."""
 
 from __future__ import annotations
 

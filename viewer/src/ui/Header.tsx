@@ -1,12 +1,12 @@
 // What was profiled, how, and what was lost.
-import { count, percent, plural, share, time } from '../format'
+import { amount, count, percent, plural, share, time } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
 const text = (value: unknown): string => (value === undefined || value === null ? '' : String(value))
 
 export function Header() {
-  const { about, threads, duration, unit } = state.profile.value
+  const { about, threads, duration, unit, counts, timed } = state.profile.value
   const { header, stats, losses } = about
   const all = state.everything.value
   const argv = Array.isArray(header.argv) ? header.argv.map(text).join(' ') : text(header.argv)
@@ -14,9 +14,9 @@ export function Header() {
   const expected = Number(stats.expected) || 0
   const lost = Number(stats.dropped) || 0
   const chips: [string, string][] = [
-    [header.mode === 'wall' ? 'wall time' : 'CPU time', time(all.totalNs)],
-    ['samples', count(all.totalSamples)],
-    ['lasted', time(duration * unit)],
+    [counts || (header.mode === 'wall' ? 'wall time' : header.mode === 'cpu' ? 'CPU time' : 'time'), amount(all.totalNs)],
+    ['samples', counts === 'samples' ? '' : count(all.totalSamples)],
+    ['lasted', timed ? time(duration * unit) : ''],
     ['threads', count(threads.length)],
     ['rate', interval ? `${count(Math.round(1e9 / interval))} Hz${about.clock ? `, ${about.clock}` : ''}` : text(about.clock)],
     ['Python', text(header.python).split(' ')[0] ?? ''],
@@ -47,7 +47,7 @@ export function Header() {
                   ))}
                 </tbody>
               </table>
-            ) : <p>The account of ticks was not written.</p>}
+            ) : <p>{header.source ? `A file of another profiler (${text(header.source)}) has no account of ticks.` : 'The account of ticks was not written.'}</p>}
             <table aria-label="The run">
               <tbody>
                 {Object.entries(header).filter(([, value]) => typeof value !== 'object' && value !== '').map(([key, value]) => (
