@@ -114,8 +114,8 @@ def resume() -> None:
 
 
 def flush() -> None:
-    """Waits until everything that was sampled before the call is in the file, where others can read it: some milliseconds, in which
-    other threads run. The program does not need it: what it samples is in the file 0.1 s later anyway.
+    """Waits until everything that was sampled before the call is in the file, where others can read it. Other threads run
+    meanwhile, some milliseconds. Without it a file is behind by 0.1 s.
 
     Raises NotActive if no profile is being taken, CannotWrite if one of its samples could not be written."""
     _require_active()

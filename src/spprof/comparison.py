@@ -21,8 +21,8 @@ Runs = Tuple[List[float], List[float]]  # a figure of each run of A, and of each
 
 
 class Change(NamedTuple):
-    """A figure before and after, and its difference, with 95 % intervals: of the whole (`share`) or seconds a run (`time`; what the
-    files count, if that is not time).
+    """A figure before and after, and its difference, with 95 % intervals: of the whole (`share`) or seconds a run (`time`;
+    what the files count, if that is not time).
 
     `significant`: the difference is none of chance, also when all that was compared with it is counted. None where that cannot be
     known: seconds of one run each, whose clocks are exact and say nothing of how much runs vary."""
@@ -47,7 +47,8 @@ class Comparison:
     """The runs `a` beside the runs `b`, of the threads that match a pattern. `notes`: what a reader has to know. `min_share`: the
     share of A and B together from which on functions are compared.
 
-    Raises BadOption if they cannot be compared: CPU time beside wall time, different units, no samples, one run beside several."""
+    Raises BadOption if they cannot be compared: CPU time beside wall time, different units, no samples, one run
+    beside several."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""`spprof run --live` and `spprof live` in a real terminal (tmux): the screen, keys, the program's output and code. `spprof dump`."""
+"""`spprof run --live` and `spprof live` in a real terminal (tmux): the screen, keys, the program's output and code; `spprof dump`
+beside what CPython says."""
 
 from __future__ import annotations
 

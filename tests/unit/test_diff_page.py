@@ -84,7 +84,7 @@ def test_the_flame_graph(seen):
 
 
 def test_the_boxes_by_keyboard(seen):
-    """all > main > parse, load, ...: widths are those of A, where parse has 600 of 1000. parse was clicked before, and calls nobody."""
+    """all > main > load, parse, ...: widths are those of A. parse was clicked before, and calls nobody."""
     names = [name for _, name, _ in seen["walked"]]
     assert names == ["parse", "main", "all", "main", "parse", "load", "parse", "parse"]
     assert [selected for _, _, selected in seen["walked"]] == [f"treeitem true {name}" for name in names]

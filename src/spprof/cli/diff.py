@@ -207,7 +207,8 @@ def _foot(comparison: Comparison, options: argparse.Namespace, found: Sequence[T
         else "of sampling alone; how much runs vary takes several: A1 A2 A3 -- B1 B2 B3"
     )
     if options.compare == "time" and not comparison.repeated:
-        yield f"No change of {comparison.weight_word} is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
+        word = comparison.weight_word
+        yield f"No change of {word} is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
     else:
         yield f"* more than chance, all {len(found)} compared counted (Bonferroni, 95 %). ± is each one's 95 % interval, {how}."
 
@@ -241,7 +242,8 @@ def _markdown(comparison: Comparison, options: argparse.Namespace) -> Iterator[s
         yield escape(line) + "  "
     found = comparison.changes(_kind(options), options.compare)
     limit = 15 if options.limit is None else max(0, options.limit)
-    yield f"\n| {options.sort} A | B | change of {_measure(comparison, options)} | {comparison.weight_word} A | B | {options.by} |\n|--:|--:|--:|--:|--:|:--|"
+    changed, word = f"change of {_measure(comparison, options)}", comparison.weight_word
+    yield f"\n| {options.sort} A | B | {changed} | {word} A | B | {options.by} |\n|--:|--:|--:|--:|--:|:--|"
     for row, change in found[:limit]:
         shares, times = (comparison.change(getattr(row, _kind(options)), measure) for measure in MEASURES)
         cells = [percent(shares.a).strip(), percent(shares.b).strip(), _difference(comparison, change, options.compare).strip()]

@@ -12,8 +12,8 @@ from .text import duration, place, put, shown
 
 HELP = "print the stack that each thread has now, or had last"
 EXAMPLES = """\
-Reads the file that a running program writes, some 0.2 s behind it. The program does not notice. In wall mode threads that wait are
-seen too; in CPU mode each thread shows where it last used the processor.
+Reads the file that a running program writes, some 0.2 s behind it. The program does not notice. In wall mode threads that wait
+are seen too; in CPU mode each thread shows where it last used the processor.
 
 examples:
   spprof run --mode wall server.py         in one terminal

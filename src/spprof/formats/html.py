@@ -17,8 +17,9 @@ Columns, in this order; ids count from 0:
                       zigzag(weight - step), in units
                       stack id; ticks - 1; flags; label set id
 
-A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights
-are right to two units at each sample. Where the profile counts something else than time (`unit` of the JSON), a unit is 1 of it, or more. `[truncated]` and `[no Python frames]` are ordinary frames here.
+A unit is `unit_ns`: 1 us for short profiles, else 10 us or more; 1 or more where the profile counts something else than time
+(`unit` of the JSON). Rounding does not add up: the sums of steps and of weights are right to two units at each sample.
+`[truncated]` and `[no Python frames]` are ordinary frames here.
 """
 
 from __future__ import annotations
