@@ -352,7 +352,7 @@ def test_directions_orders_and_colours(opened, known):
     for key in ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp"]:
         opened.press(key=key)
         walked.append(opened.selected().split(" ")[0])
-    # slow runs from 1 to 4 ms and calls itself from 2 to 3. The worker then does nothing until 3.5: slow > parse. Up from there is
+    # slow runs from 1 to 4 ms and calls itself from 2 to 3. The worker does nothing until 3.5: slow > parse. Up from there is
     # what MainThread did at 3.5.
     assert walked == ["main", "parse", "slow", "slow", "slow", "parse", "slow", "deflate"]
     opened.click(selector='.lanes button:has-text("worker")')
