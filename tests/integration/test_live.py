@@ -146,6 +146,58 @@ def test_output_that_goes_elsewhere_is_left_alone_and_the_view_may_be_left(termi
     assert list(tmp_path.glob("prog.*.spprof"))
 
 
+LABELLED = """
+import os, threading, spprof
+def cart():
+    sum(range(300))
+def pay():
+    sum(range(300))
+def serve(work, route):
+    while not os.path.exists("stop"):
+        with spprof.label(route=route, user="Jane Doe"):
+            work()
+thread = threading.Thread(target=serve, args=(pay, "/pay"), name="other")
+thread.start()
+serve(cart, "/cart")
+thread.join()
+"""
+
+
+def test_labels_choose_what_is_shown(terminal, tmp_path):
+    (tmp_path / "prog.py").write_text(LABELLED)
+    terminal.spprof("run", "--live", "-q", "-o", "p.spprof", "prog.py")
+    terminal.until("by self time", lambda screen: {"cart", "pay"} <= set(names(screen)))
+    terminal.type("p")
+    terminal.until("PAUSED")
+    terminal.type("b")
+    terminal.until("labels, as in")
+    terminal.type("-l", "route")
+    terminal.type("Enter")
+    terminal.until("'route' is none: give KEY=VALUE")
+    terminal.type("-l", "route=/pay 'user=Jane*'")
+    terminal.type("Enter")
+    screen = terminal.until(
+        r"of CPU time with route=/pay with user=Jane\*, .* samples",
+        r"labels: route=/pay user=Jane\*",
+        lambda screen: "pay" in names(screen) and "cart" not in names(screen) and "PAUSED" not in screen,
+    )
+    assert re.search(r"^ *other .* 100\.0%", screen, re.MULTILINE) and re.search(
+        r"MainThread +0\.00 s +0\.0% +0$", screen, re.MULTILINE
+    )
+    first = samples(screen)
+    while samples(terminal.screen()) <= first + 50:  # it goes on
+        time.sleep(0.05)
+    terminal.type("b")
+    terminal.until(r"route=/pay")
+    terminal.type("C-u")
+    terminal.type("Enter")
+    terminal.until(lambda screen: {"cart", "pay"} <= set(names(screen)) and "labels:" not in screen)
+    (tmp_path / "stop").touch()
+    terminal.until("the program has ended")
+    terminal.type("q")
+    terminal.until(r"code=0$")
+
+
 def test_ctrl_c_is_the_programs(terminal, tmp_path):
     (tmp_path / "prog.py").write_text("import signal\nwhile True:\n    sum(range(100))\n")
     terminal.spprof("run", "--live", "-q", "prog.py")
