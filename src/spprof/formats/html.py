@@ -146,8 +146,10 @@ def _columns(profile: Profile, samples: Samples, ids: Dict[int, int], start: int
     del times, weights
     keys = profile.stack_keys()
     yield array("I", map(ids.__getitem__, keys if isinstance(samples, range) else map(keys.__getitem__, samples)))
-    most = (1 << 32) - 1
-    yield array("I", (min(max(count - 1, 0), most) for count in _take(profile.column("count"), samples)))
+    counts = _take(profile.column("count"), samples)
+    if len(counts) and (min(counts) < 1 or max(counts) > 1 << 32):  # of another profiler's file
+        counts = [min(max(count, 1), 1 << 32) for count in counts]
+    yield array("I", (count - 1 for count in counts))
     yield array("B", _take(profile.column("flags"), samples))
     yield array("I", _take(profile.column("label"), samples))
 
