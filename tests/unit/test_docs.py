@@ -59,6 +59,17 @@ def test_every_output_names_a_test_or_says_that_it_is_missing():
         assert missing != ("::test_" in row[-1]), row
 
 
+def test_pictures_are_small_and_all_are_shown():
+    shown = set()
+    for page in PAGES:
+        for alternative, name in re.findall(r"!\[([^]]*)\]\(([^)]+)\)", page.read_text()):
+            assert alternative, f"{page.name}: {name} has no words for those who cannot see it"
+            shown.add((page.parent / name).resolve())
+    there = {path.resolve() for kind in ("png", "webp") for path in (ROOT / "docs").rglob(f"*.{kind}")}
+    assert shown == there
+    assert max(path.stat().st_size for path in there) < 100_000
+
+
 def test_every_page_is_in_the_readmes_table():
     readme = (ROOT / "README.md").read_text()
     for page in sorted((ROOT / "docs").glob("*.md")):

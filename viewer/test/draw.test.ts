@@ -96,6 +96,11 @@ describe('by time, several threads', () => {
     expect(nameOf(rows.at(3, 5)!.node)).toBe('b')
     expect([rows.at(0, 5), rows.at(4, 12), rows.at(3, 15), rows.at(8, 30)]).toEqual([null, null, null, null])
   })
+  test('in a range no more rows than are needed there, and no thread that does nothing', () => {
+    const part = laneRows(two, all, two.threads, [12, 16], {})
+    expect([part.headings, part.depth]).toEqual([[{ row: 0, text: 'thread 0' }, { row: 3, text: 'thread 1' }], 5])
+    expect(laneRows(two, all, two.threads, [30, 40], {}).headings).toBeUndefined()
+  })
   test('one thread needs no name', () => {
     const alone = laneRows(two, all, [two.threads[2]!], null, {})
     expect([alone.headings, alone.depth, boxes(0, alone)]).toEqual([undefined, 1, [['m', 4, 8]]])

@@ -72,7 +72,7 @@ export function heavyRows({ ns }: Weighted, { rows, left, width }: Layout): Rows
 export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Filter['range'], labels: Filter['labels']): Rows {
   const wanted = labelMask(profile, labels)
   const [begin, end] = range ?? [0, profile.duration]
-  const depth = deepest(profile, tree, thread)
+  const depth = deepest(profile, tree, thread, begin, end, wanted)
   let key = ''
   let cells = new Int32Array(0)
   const leafAt = (x: number, orUntil = x): number => {
@@ -124,10 +124,14 @@ export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Fi
   }
 }
 
-// How many rows a thread needs.
-function deepest(profile: Profile, tree: Tree, thread: Thread): number {
+// How many rows a thread needs in a range.
+function deepest(profile: Profile, tree: Tree, thread: Thread, begin: number, end: number, wanted: Uint8Array | null): number {
   const seen = new Uint8Array(profile.stacks.length)
-  for (let i = 0; i < thread.length; i++) seen[thread.stack[i]!] = 1
+  const last = Math.min(thread.length - 1, after(thread.time, end))
+  for (let i = after(thread.time, begin); i <= last; i++) {
+    const inside = thread.time[i]! - thread.weight[i]! < end
+    if (inside && (!wanted || wanted[thread.label ? thread.label[i]! : 0])) seen[thread.stack[i]!] = 1
+  }
   let depth = 0
   for (let i = 0; i < seen.length; i++) if (seen[i]) depth = Math.max(depth, tree.depth[tree.of[profile.stacks[i]!]!]! + 1)
   return depth
@@ -135,7 +139,8 @@ function deepest(profile: Profile, tree: Tree, thread: Thread): number {
 
 // The order of time of several threads, one below the other, each under its name; of one thread without it.
 export function laneRows(profile: Profile, tree: Tree, threads: Thread[], range: Filter['range'], labels: Filter['labels']): Rows {
-  const lanes = threads.filter((thread) => thread.length).map((thread) => ({ name: thread.name, rows: timeRows(profile, tree, thread, range, labels) }))
+  const all = threads.map((thread) => ({ name: thread.name, rows: timeRows(profile, tree, thread, range, labels) }))
+  const lanes = all.filter(({ rows }) => rows.depth)
   if (lanes.length === 1) return lanes[0]!.rows
   const [begin, end] = range ?? [0, profile.duration]
   const headings: { row: number; text: string }[] = []

@@ -1,4 +1,5 @@
 // What was profiled, how, and what was lost.
+import { baseName } from '../data/labels'
 import { amount, count, percent, plural, share, time } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
@@ -9,7 +10,9 @@ export function Header() {
   const { about, threads, duration, unit, counts, timed } = state.profile.value
   const { header, stats, losses } = about
   const all = state.everything.value
-  const argv = Array.isArray(header.argv) ? header.argv.map(text).join(' ') : text(header.argv)
+  const words = Array.isArray(header.argv) ? header.argv.map(text) : [text(header.argv)]
+  const argv = words.join(' ')
+  const title = [baseName(words[0] ?? ''), ...words.slice(1)].join(' ') // the folder is in the tip
   const interval = Number(header.interval_ns) || 0
   const expected = Number(stats.expected) || 0
   const lost = Number(stats.dropped) || 0
@@ -24,7 +27,7 @@ export function Header() {
   return (
     <header>
       <div class="title">
-        <h1 title={clip(argv)}>{clip(argv) || 'spprof'}</h1>
+        <h1 title={clip(argv)}>{clip(title) || 'spprof'}</h1>
         <dl class="chips">
           {chips.filter(([, value]) => value).map(([key, value]) => (
             <div key={key}><dt>{key}</dt><dd>{value}</dd></div>
