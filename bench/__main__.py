@@ -37,6 +37,7 @@ SUBJECTS: Dict[str, Subject] = {
     "bytes": memory.bytes_a_sample,
     "convert": convert.convert,
     "peers": peers.peers,
+    "peers_native": peers.peers_native,
     "intervals": intervals.intervals,
     "impossible": impossible.impossible,
     "memory": memory.growth,

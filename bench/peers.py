@@ -6,13 +6,15 @@ import subprocess
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import chains, child, figures
 from .goals import Options, Row
 from .pythons import matrix, venv, version_if_able
 
 BUSY = child.TARGETS / "busy.py"
+NESTED = child.TARGETS / "nested.py"
+NATIVE_RATES = (100, 1000)
 _LINK = re.compile(r"\b([abcd])_(\d+)\b")
 
 
@@ -27,6 +29,7 @@ class Tool(NamedTuple):
     command: Callable[[int, str], List[str]]
     samples: Optional[Callable[[str], int]]
     stacks: Optional[Callable[[str], Iterator[Tuple[str, int]]]]
+    judged: bool = True  # whether its stacks are also counted on a program of known chains
 
 
 def _collapsed(file: str) -> Iterator[Tuple[str, int]]:
@@ -41,7 +44,7 @@ def _in_work(stacks: Iterator[Tuple[str, int]]) -> int:
     return sum(n for stack, n in stacks if re.search(r"\bmain\b", stack))
 
 
-def _spprof(name: str, python: str) -> Tool:
+def _spprof(name: str, python: str, more: Sequence[str] = ()) -> Tool:
     def stacks(file: str) -> Iterator[Tuple[str, int]]:
         text = file + ".collapsed"
         subprocess.run([python, "-m", "spprof", "convert", file, "-f", "collapsed", "-o", text], check=True, capture_output=True)
@@ -52,7 +55,7 @@ def _spprof(name: str, python: str) -> Tool:
         "",
         python,
         (1000, 10000),
-        lambda rate, file: [python, "-m", "spprof", "run", "-q", "--rate", str(rate), "-f", "spprof", "-o", file],
+        lambda rate, file: [python, "-m", "spprof", "run", "-q", *more, "--rate", str(rate), "-f", "spprof", "-o", file],
         lambda file: _in_work(stacks(file)),
         stacks,
     )
@@ -82,8 +85,8 @@ def _py_spy(folder: Path, version: str, python: str, more: List[str]) -> Tool:
     )
 
 
-def _austin(folder: Path, version: str, python: str) -> Tool:
-    program = _able_to_run(str(folder / "austin"))
+def _austin(folder: Path, version: str, python: str, name: str = "austin") -> Tool:
+    program = _able_to_run(str(folder / name))
 
     def stacks(file: str) -> Iterator[Tuple[str, int]]:
         # One line a sample; the number is microseconds.
@@ -92,7 +95,7 @@ def _austin(folder: Path, version: str, python: str) -> Tool:
         return ((stack, 1) for stack, _ in _collapsed(text))
 
     return Tool(
-        "austin",
+        name,
         version,
         python,
         (1000, 10000),
@@ -179,13 +182,28 @@ def _tachyon(python: str, version: str, more: List[str]) -> Tool:
 
 def _found(options: Options) -> Tuple[List[Tool], List[str]]:
     """The tools that run here, and what is missing with the reason."""
-    tools, missing = [_spprof("spprof", options.python.path)], []
-    for package, more, make in (
+    tools, missing = _installed(
+        options,
         ("py-spy", [], lambda *a: [_py_spy(*a, []), _py_spy(*a, ["--nonblocking"])]),
         ("austin-dist", ["austin-python"], lambda *a: [_austin(*a)]),
         ("pyinstrument", [], lambda *a: [_pyinstrument(*a)]),
         ("scalene", [], lambda *a: [_scalene(*a)]),
-    ):
+    )
+    tools.insert(0, _spprof("spprof", options.python.path))
+    newest = matrix(["3.15"]).get("3.15")
+    if newest:
+        tools += [_tachyon(newest, "3.15", []), _tachyon(newest, "3.15", ["--blocking"])]
+        if version_if_able(newest):
+            tools.append(_spprof("spprof on 3.15", newest))
+    else:
+        missing.append("profiling.sampling: no Python 3.15 (tools/matrix)")
+    return tools, missing
+
+
+def _installed(options: Options, *packages: Tuple[str, List[str], Callable[..., List[Tool]]]) -> Tuple[List[Tool], List[str]]:
+    tools: List[Tool] = []
+    missing = []
+    for package, more, make in packages:
         try:
             folder = venv(options.python.path, f"peer-{package}", package, *more)
             told = f"import importlib.metadata as m, json; print(json.dumps(m.version({package!r})))"
@@ -194,13 +212,6 @@ def _found(options: Options) -> Tuple[List[Tool], List[str]]:
         except (subprocess.CalledProcessError, OSError, child.Failed) as error:
             words = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
             missing.append(f"{package}: {words[-1] if words else error}")
-    newest = matrix(["3.15"]).get("3.15")
-    if newest:
-        tools += [_tachyon(newest, "3.15", []), _tachyon(newest, "3.15", ["--blocking"])]
-        if version_if_able(newest):
-            tools.append(_spprof("spprof on 3.15", newest))
-    else:
-        missing.append("profiling.sampling: no Python 3.15 (tools/matrix)")
     return tools, missing
 
 
@@ -237,9 +248,24 @@ def _alone(python: str, words: List[str]) -> Callable[[], child.Run]:
 def peers(options: Options) -> List[Row]:
     """py-spy, austin, pyinstrument, scalene and 3.15's profiling.sampling beside spprof: cost, samples, impossible stacks."""
     child.WORK.mkdir(parents=True, exist_ok=True)
-    tools, missing = _found(options)
+    return _beside(options, BUSY, *_found(options))
+
+
+def peers_native(options: Options) -> List[Row]:
+    """py-spy --native and austinp beside spprof --native: cost and samples."""
+    child.WORK.mkdir(parents=True, exist_ok=True)
+    tools, missing = _installed(
+        options,
+        ("py-spy", [], lambda *a: [_py_spy(*a, ["--native"])]),
+        ("austin-dist", ["austin-python"], lambda *a: [_austin(*a, "austinp")]),
+    )
+    tools.insert(0, _spprof("spprof --native", options.python.path, ["--native"]))
+    return _beside(options, NESTED, [tool._replace(rates=NATIVE_RATES, judged=False) for tool in tools], missing)
+
+
+def _beside(options: Options, program: Path, tools: List[Tool], missing: List[str]) -> List[Row]:
     seconds, rounds = (0.5, 2) if options.quick else (2.0, min(options.rounds or 5, 9))
-    units = str(child.units_for(options.python.path, BUSY, seconds))
+    units = str(child.units_for(options.python.path, program, seconds))
     variants: Dict[str, Callable[[], child.Run]] = {}
     broken: Dict[str, str] = {}
 
@@ -254,10 +280,10 @@ def peers(options: Options) -> List[Row]:
         return guarded
 
     for tool in tools:
-        variants.setdefault(f"alone {tool.python}", _alone(tool.python, [str(BUSY), units]))
+        variants.setdefault(f"alone {tool.python}", _alone(tool.python, [str(program), units]))
         for rate in tool.rates:
             name = f"{tool.name} {rate}"
-            variants[name] = kept(name, lambda tool=tool, rate=rate: _run(tool, rate, [str(BUSY), units]))
+            variants[name] = kept(name, lambda tool=tool, rate=rate: _run(tool, rate, [str(program), units]))
     done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]))
     rows = []
     for tool in tools:
@@ -292,7 +318,7 @@ def _compare(title: str, tool: Tool, rate: int, name: str, done: List[Dict[str, 
         got = figures.median([one[name].says["samples"] / (rate * clock(one[name])) for one in done])
         text += f", samples / expected {got.value:.2f}"
         raw["samples"] = got.json()
-    if tool.stacks:
+    if tool.stacks and tool.judged:
         try:
             judged = _run(tool, rate, [str(chains.write()), "3"]).says["chains"]
         except (child.Failed, OSError, subprocess.CalledProcessError) as error:

@@ -60,6 +60,22 @@ static void walk(const spp_unwind_object *o, const spp_unwind_rules *rules, cons
     }
 }
 
+/* Functions without unwind information, of the input's bytes as machine code. */
+typedef struct {
+    const uint8_t *at;
+    size_t n;
+} bytes_left;
+
+static bool next_function(void *arg, uintptr_t low, uintptr_t high, spp_unwind_section *code) {
+    bytes_left *left = arg;
+    size_t n = high - low < 64 ? high - low : 64;
+    if (left->n < n || n < 3) return false;
+    *code = (spp_unwind_section){left->at, n - left->at[0] % 2, low + left->at[0] % 2};
+    left->at += n;
+    left->n -= n;
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     static spp_unwind_rules rules; /* as in a run: ever more of them */
     if (rules.at == NULL && (spp_os_memory_init() != 0 || spp_unwind_rules_make(&rules) != 0)) abort();
@@ -80,7 +96,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     memcpy(frames, data + head, n - head);
     spp_unwind_object o = {.low = LOW, .high = HIGH};
     spp_unwind_section f = {frames, n - head, FRAMES_AT}, i = {index, 12 + 8 * functions, INDEX_AT};
-    spp_unwind_read(&o, &rules, functions > 0 ? i : (spp_unwind_section){frames, n - head, INDEX_AT}, f);
+    bytes_left code = {frames, n - head};
+    spp_unwind_gaps gaps = {next_function, &code};
+    spp_unwind_read(&o, &rules, functions > 0 ? i : (spp_unwind_section){frames, n - head, INDEX_AT}, f,
+                    (bytes[6] & 1) != 0 ? &gaps : NULL);
     check_rows(&o, &rules);
     walk(&o, &rules, bytes);
     spp_unwind_object_free(&o);

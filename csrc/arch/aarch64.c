@@ -59,3 +59,10 @@ bool spp_arch_in_trampoline(uintptr_t pc) {
     (void)pc;
     return false;
 }
+
+/* A function that keeps its return address in its register, or its caller's frame pointer and it below its frame, is walked
+ * without. */
+size_t spp_arch_code_rows(const uint8_t *code, size_t n, spp_code_row *rows, size_t most) {
+    (void)code, (void)n, (void)rows, (void)most;
+    return 0;
+}

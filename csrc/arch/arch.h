@@ -4,6 +4,7 @@
 #define SPPROF_ARCH_ARCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(__x86_64__)
@@ -27,6 +28,18 @@ enum {
 /* Handler. One of them. `pc` is in the instruction that runs, or the last byte of the call: it may be anything, is read as a
  * guarded copy, and is met rarely. */
 uint32_t spp_arch_code_at(uintptr_t pc);
+/* From `at` in a function on, up to the next of them: the stack pointer before the function was called (CFA) is a register's
+ * value plus off. */
+typedef struct {
+    uint32_t at;
+    int32_t off;
+    int16_t fp;  /* where the caller's frame pointer lies, from there; 0: in its register */
+    uint8_t reg; /* DWARF number */
+} spp_code_row;
+/* What the code of a function tells that has no unwind information, as assembly often has none: writes rows sorted by place,
+ * returns how many; 0: nothing. They are likely, not sure: whoever uses one looks whether a call stands before the return
+ * address. `code` may be a copy, and anything. */
+size_t spp_arch_code_rows(const uint8_t *code, size_t n, spp_code_row *rows, size_t most);
 /* Handler. Whether the instruction before `back` is a call. 8 bytes before it can be read. */
 bool spp_arch_behind_call(uintptr_t back);
 /* Handler. Whether an interrupted pc is in a trampoline of libffi, which leaves the stack as its caller did. */

@@ -298,8 +298,9 @@ SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context 
     if (atomic_load_explicit(&spp_cap.active, memory_order_acquire) != 1) return;
     if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) return;
     atomic_store_explicit(&t->busy, 1, memory_order_seq_cst);
-    /* stop() clears `active`, then waits for `busy`: one of the two sees the other. */
+    /* stop() clears `active`, whoever disarms changes `state`, then they wait for `busy`: one of the two sees the other. */
     if (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) != 1) goto out;
+    if (atomic_load_explicit(&t->state, memory_order_seq_cst) != SPP_THREAD_ARMED) goto out;
 
     uint64_t now = spp_os_now_ns(), weight, given;
     bool counts = kind != SPP_TICK_REMAINDER;

@@ -11,6 +11,7 @@
 
 #define OBJECTS_MAX 4096u
 #define SECTION_MAX ((size_t)1 << 28)
+#define FUNCTION_MAX ((size_t)1 << 20)
 
 typedef struct {
     spp_unwind_object rows; /* first: the view's list points here */
@@ -59,8 +60,40 @@ static uint8_t *copy_of(uintptr_t from, uintptr_t end) {
     return NULL;
 }
 
-/* The frames begin where the index says (LSB, .eh_frame_hdr: eh_frame_ptr, a 32-bit distance from itself with every linker), and
- * lie in its segment. */
+/* The functions of an object, in the order of their addresses. */
+typedef struct {
+    const object *o;
+    size_t i; /* symbols before it begin before what is asked for */
+    uint8_t *code;
+    size_t room;
+} functions;
+
+static bool next_function(void *arg, uintptr_t low, uintptr_t high, spp_unwind_section *code) {
+    functions *of = arg;
+    const spp_symbols *symbols = &of->o->symbols;
+    uintptr_t base = of->o->facts.base;
+    while (of->i < symbols->n && base + symbols->list[of->i].at < low) of->i++;
+    for (; of->i < symbols->n && base + symbols->list[of->i].at < high; of->i++) {
+        uintptr_t at = base + symbols->list[of->i].at, end = high;
+        if (of->i + 1 < symbols->n && base + symbols->list[of->i + 1].at < end) end = base + symbols->list[of->i + 1].at;
+        if (symbols->list[of->i].size != 0 && symbols->list[of->i].size < end - at) end = at + symbols->list[of->i].size;
+        size_t n = end - at;
+        if (n == 0 || n > FUNCTION_MAX) continue;
+        if (n > of->room) {
+            uint8_t *larger = realloc(of->code, n);
+            if (larger == NULL) return false;
+            of->code = larger;
+            of->room = n;
+        }
+        if (spp_os_read(of->code, at, n) != 0) continue;
+        *code = (spp_unwind_section){of->code, n, at};
+        return true;
+    }
+    return false;
+}
+
+/* Its symbols are known. The frames begin where the index says (LSB, .eh_frame_hdr: eh_frame_ptr, a 32-bit distance from itself
+ * with every linker), and lie in its segment. */
 static void read_rows(object *o) {
     int32_t distance;
     uintptr_t index = o->facts.index, end = o->facts.index_end;
@@ -70,7 +103,9 @@ static void read_rows(object *o) {
     uint8_t *bytes = copy_of(low, end);
     if (bytes == NULL) return;
     spp_unwind_section i = {bytes + (index - low), end - index, index}, f = {bytes + (frames - low), end - frames, frames};
-    spp_unwind_read(&o->rows, &rules, i, f);
+    functions all = {.o = o};
+    spp_unwind_read(&o->rows, &rules, i, f, &(spp_unwind_gaps){next_function, &all});
+    free(all.code);
     free(bytes);
 }
 
@@ -112,8 +147,8 @@ static object *make_object(const spp_os_object *facts) {
     o->facts = *facts;
     o->rows.low = facts->low;
     o->rows.high = facts->high;
-    read_rows(o);
     read_symbols(o);
+    read_rows(o);
     tell(facts);
     return o;
 }

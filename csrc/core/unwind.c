@@ -127,6 +127,15 @@ static inline bool cfa_by_fp(const spp_unwind_rule *rule, const frame *f, uintpt
     return f->called && rule->fp > SPP_UNWIND_AT_FP;
 }
 
+/* By a rule that is likely only: a call stands before the return address. */
+static SPP_COLD bool likely(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, const frame *f,
+                            bool first, uintptr_t *cfa) {
+    uintptr_t base, back;
+    if (!register_of(w, f, rule->reg, first, &base)) return false;
+    *cfa = base + (uintptr_t)(intptr_t)rule->off;
+    return *cfa > f->sp && peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->ra, &back) && behind_call(map, back);
+}
+
 /* One step by a rule. False: astray, or without a rule (*end tells). */
 static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f, bool first,
                         uintptr_t *cfa, spp_unwind_end *end) {
@@ -141,6 +150,12 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
         if (!register_of(w, f, rule->reg, first, &base)) return false;
         *cfa = base + (uintptr_t)(intptr_t)rule->off;
         break;
+    case SPP_CFA_LIKELY:
+        if (likely(map, w, rule, f, first, cfa)) break;
+        *cfa = f->sp;
+        if (!step_without(map, w, f, cfa)) return false;
+        f->called = true;
+        goto check;
     case SPP_CFA_DEREF:
         if (!register_of(w, f, rule->reg, first, &base)) return false;
         if (!peek(w, f->sp, base + (uintptr_t)(intptr_t)rule->off, cfa)) return false;

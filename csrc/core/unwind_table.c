@@ -5,6 +5,7 @@
 
 #define RULE_SLOTS 131072u /* a power of two, twice SPP_UNWIND_RULES at least */
 #define REMEMBERED 8       /* depth of remember_state */
+#define CODE_ROWS 256u     /* of a function whose code tells them */
 
 /* ---- bytes */
 
@@ -109,6 +110,7 @@ static uint32_t number_of(spp_unwind_rules *rules, const spp_unwind_rule *rule) 
 typedef struct {
     spp_unwind_object *object;
     spp_unwind_rules *rules;
+    const spp_unwind_gaps *gaps;
 } output;
 
 static void add_row(output *to, uint64_t place, const spp_unwind_rule *rule) {
@@ -130,6 +132,27 @@ static void add_row(output *to, uint64_t place, const spp_unwind_rule *rule) {
     }
     o->places[o->n] = (uint32_t)place;
     o->rule_of[o->n++] = number;
+}
+
+/* Between functions: no rule, but in those whose code tells one. */
+static void add_gap(output *to, uint64_t place, uint64_t end) {
+    static const spp_unwind_rule none = {0};
+    spp_unwind_object *o = to->object;
+    spp_unwind_section code;
+    add_row(to, place, &none);
+    while (to->gaps != NULL && to->gaps->next(to->gaps->arg, o->low + place, o->low + end, &code)) {
+        spp_code_row rows[CODE_ROWS];
+        uint64_t at = code.address - o->low;
+        if (code.n == 0 || at < place || code.n > end - at) break;
+        size_t n = spp_arch_code_rows(code.at, code.n, rows, CODE_ROWS);
+        for (size_t i = 0; i < n; i++) {
+            int16_t fp = rows[i].fp != 0 ? rows[i].fp : SPP_UNWIND_SAME;
+            spp_unwind_rule rule = {.kind = SPP_CFA_LIKELY, .reg = rows[i].reg, .off = rows[i].off, .fp = fp, .ra = -8};
+            add_row(to, at + rows[i].at, &rule);
+        }
+        place = at + code.n;
+        if (n > 0) add_row(to, place, &none);
+    }
 }
 
 /* ---- call frame instructions */
@@ -398,7 +421,7 @@ static bool add_function(output *to, cie *c, const uint8_t *at, spp_unwind_secti
     const uint32_t function[] = {(uint32_t)place, (uint32_t)(place + n)};
     if (spp_bytes_append(&o->functions, function, sizeof function) != 0) o->out_of_memory = true;
     spp_unwind_rule none = {0};
-    if (place > *end_place) add_row(to, *end_place, &none);
+    if (place > *end_place) add_gap(to, *end_place, place);
     state s = {.rule = c->initial, .cfa_reg = c->cfa_reg};
     uint32_t before = o->n;
     bool understood = run(to, c, &s, in, place);
@@ -436,9 +459,10 @@ void spp_unwind_rules_free(spp_unwind_rules *rules) {
 
 /* The index (.eh_frame_hdr, LSB): version 1, encodings of three numbers, where the frames begin, how many there are, then a
  * sorted table of (function, entry) as 32-bit distances from the index's own address. Linkers write no other. */
-void spp_unwind_read(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames) {
+void spp_unwind_read(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames,
+                     const spp_unwind_gaps *gaps) {
     input in = {index.at, index.at + index.n, false};
-    output to = {o, rules};
+    output to = {o, rules, gaps};
     cie c = {0};
     o->n = 0;
     uint64_t version = get(&in, 1), frames_encoding = get(&in, 1), count_encoding = get(&in, 1), entry_encoding = get(&in, 1);
@@ -458,8 +482,7 @@ void spp_unwind_read(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_s
             o->refused++;
         }
     }
-    static const spp_unwind_rule none = {0};
-    if (o->n > 0) add_row(&to, end_place, &none);
+    if (o->n > 0 && o->high - o->low <= UINT32_MAX) add_gap(&to, end_place, o->high - o->low);
 }
 
 void spp_unwind_object_free(spp_unwind_object *o) {

@@ -20,6 +20,7 @@ typedef enum {
     SPP_CFA_REG,    /* register + off; sp and fp in any frame, others in the interrupted one */
     SPP_CFA_DEREF,  /* *(register + off) + add */
     SPP_CFA_PLT,    /* x86_64's procedure linkage table: sp + 8, and 8 more from byte `add` of an entry's 16 on */
+    SPP_CFA_LIKELY, /* as SPP_CFA_REG, if a call stands before the return address; else as without a rule */
     SPP_CFA_SIGNAL, /* the kernel's frame of a signal: *(sp + off) is the interrupted sp; fp and ra lie from sp */
 } spp_cfa;
 
@@ -66,8 +67,17 @@ typedef struct {
 int spp_unwind_rules_make(spp_unwind_rules *rules); /* -1: no memory */
 void spp_unwind_rules_free(spp_unwind_rules *rules);
 
-/* Reads an object's rows; `low` and `high` are given. The sections may be copies. */
-void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames);
+/* Where functions are found that have no unwind information: their code may tell enough (spp_arch_code_rows). */
+typedef struct {
+    /* The first function that begins in [low, high), addresses in the program. `code` may be a copy of its machine code, and is
+     * valid up to the next call. False: there is none. */
+    bool (*next)(void *arg, uintptr_t low, uintptr_t high, spp_unwind_section *code);
+    void *arg;
+} spp_unwind_gaps;
+
+/* Reads an object's rows; `low` and `high` are given. The sections may be copies. `gaps` may be NULL. */
+void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames,
+                     const spp_unwind_gaps *gaps);
 void spp_unwind_object_free(spp_unwind_object *object);
 
 /* Where the function begins that holds an address; the address itself if none is known. */

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import re
+import shutil
+import subprocess
 from typing import Any, Optional, Tuple
 
 # The Itanium C++ ABI's demangler, which every C++ runtime has (its section 3.4, "Demangler API").
@@ -16,7 +19,10 @@ _RUST_ESCAPE = re.compile(r"\$(?:(SP|BP|RF|LT|GT|LP|RP|C)|u([0-9a-f]{1,6}))\$")
 
 def demangle(name: str) -> str:
     """A C++ or Rust function's name with its namespaces and parameters, as `c++filt` writes it; any other name as it is, and so
-    too all names where no C++ runtime library is to be found. Rust's newer mangling (`_R...`) is left as it is."""
+    too all names where no C++ runtime library is to be found. Rust's newer mangling (`_R...`, its RFC 2603) needs
+    binutils' `c++filt`, of 2.36 or later."""
+    if name.startswith("_R"):
+        return _rust_v0(name) or name
     if not name.startswith("_Z"):
         return name
     text = _itanium(name)
@@ -33,6 +39,38 @@ def _rust(text: str) -> str:
 
     text = re.sub(r"(^|::)_\$", r"\1$", text)  # an escape cannot begin a name, so an underscore does
     return _RUST_ESCAPE.sub(plain, text.replace("..", "::"))
+
+
+# In crate[0123456789abcdef], what tells two crates of the same name apart.
+_RUST_CRATE_HASH = re.compile(r"(?<=\w)\[[0-9a-f]+\]")
+
+
+@functools.lru_cache(1)
+def _filter() -> Optional[subprocess.Popen[str]]:
+    """One process for all names. It ends when this one does, as its input ends then."""
+    path = shutil.which("c++filt")
+    if path is None:
+        return None
+    pipe, no = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        process = subprocess.Popen([path], stdin=pipe, stdout=pipe, stderr=no, encoding="utf-8", errors="replace", bufsize=1)
+    except OSError:
+        return None
+    atexit.register(process.communicate)
+    return process
+
+
+@functools.lru_cache(1 << 14)
+def _rust_v0(name: str) -> Optional[str]:
+    process = _filter()
+    if process is None or process.stdin is None or process.stdout is None or not name.isidentifier():
+        return None
+    try:
+        process.stdin.write(name + "\n")
+        process.stdin.flush()
+        return _RUST_CRATE_HASH.sub("", process.stdout.readline().rstrip("\n")) or None
+    except (OSError, ValueError):
+        return None
 
 
 @functools.lru_cache(1)

@@ -16,6 +16,7 @@ from .errors import BadFile, BadOption
 
 TRUNCATED, KERNEL, STANDING, GAP, UNPAIRED = 1, 2, 4, 8, 16  # marks in Sample.flags
 
+_UNPAIRED_NAME = "[native unpaired]"  # begins a stack that lost its native frames (docs/native-frames.md)
 # Where `spprof run` and `%spprof` live. Their frames, and all that called them, are the profiler's own and not shown.
 _LAUNCHERS = ("/spprof/cli/", "/spprof/integrations/ipython.py")
 _CACHED_STACKS = 1 << 16
@@ -631,11 +632,24 @@ def _finished(result: Dict[str, Any]) -> Dict[str, Any]:
     """Adds the keys of stacks, and lets the program's own frames be roots."""
     result["keys"] = _keys(result)
     result["launchers"] = _launchers(result)
-    launchers = result["launchers"]
-    if launchers:
-        parents = enumerate(result["node_parent"])
-        result["node_parent"] = [0 if node in launchers or parent in launchers else parent for node, parent in parents]
+    if result["launchers"]:
+        result["node_parent"] = _without(result["launchers"], result)
     return result
+
+
+def _without(launchers: frozenset[int], result: Dict[str, Any]) -> List[int]:
+    """Parents of nodes where the launchers' children are roots, or follow the mark that began their stack."""
+    strings, names, codes = result["strings"], result["code_name"], result["frame_code"]
+    parents, frames = result["node_parent"], result["node_frame"]
+    marks = [0] * len(parents)  # of each node the mark that its stack begins with
+    made = []
+    for node, parent in enumerate(parents):
+        if node and parent == 0:
+            marks[node] = node if strings[names[codes[frames[node]]]] == _UNPAIRED_NAME else 0
+        elif node:
+            marks[node] = marks[parent]
+        made.append(0 if node in launchers else marks[node] if parent in launchers else parent)
+    return made
 
 
 def _name(result: Dict[str, Any], names: Dict[str, str]) -> None:

@@ -144,11 +144,11 @@ static __attribute__((noinline)) void recurse(int n) {
 
 /* ---- code without unwind information */
 
-/* It makes a frame of its own, and calls. */
+/* It makes a frame of its own, not with its first instruction, so its code does not tell itself either; and calls. */
 void spp_test_bare(void (*call)(void));
 #if defined(__x86_64__)
 __asm__(".text\n.globl spp_test_bare\n.type spp_test_bare, @function\nspp_test_bare:\n"
-        "push %rbp\nmov %rsp, %rbp\nsub $32, %rsp\ncall *%rdi\nleave\nret\n.size spp_test_bare, . - spp_test_bare");
+        "nop\npush %rbp\nmov %rsp, %rbp\nsub $32, %rsp\ncall *%rdi\nleave\nret\n.size spp_test_bare, . - spp_test_bare");
 static const uint8_t stub[] = {0xf3, 0x0f, 0x1e, 0xfa, 0x4c, 0x8d, 0x1d, 0, 0, 0, 0, 0xff}; /* as libffi's, see arch/x86_64.c */
 #else
 __asm__(".text\n.globl spp_test_bare\n.type spp_test_bare, @function\nspp_test_bare:\n"

@@ -97,35 +97,38 @@ def check(ran, gaps=0.001):
 
 @pytest.mark.parametrize("native", ["True", "full"])
 def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library, native):
-    ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, native, library, "cpu")
-    assert check(ran) > SAMPLES / (80 if ran.json["clock"] == "timer" else 20)  # CONFIG_HZ is what timers give
-    seen = {frame.name for frames in ran.profile.aggregate() for frame in frames if frame.native}
     left_out = {"apply_thread", "apply_wait", *(["apply_throwing"] if "SPPROF_SANITIZED" in os.environ else [])}
-    assert APPLY - left_out <= seen and "apply_thread_body" in seen and "deflate" in seen, sorted(seen)
-    # CPython's own: in the program or its library. Its extension modules have such names too, and they are shown.
-    frames = {frame for frames in ran.profile.aggregate() for frame in frames if frame.native}
-    own = {f.name for f in frames if f.name.startswith(("Py", "_Py")) and "python3" in os.path.basename(f.file)}
-    own = {f.name for f in frames if f.name in own and not re.search(r"cpython-3\d+", f.file)}
-    if native == "full":  # an evaluator stands before the Python frames that it runs, named even where it is stripped
-        before = {
-            a.name
-            for s in ran.profile.samples()
-            if not s.flags & (UNPAIRED | GAP)
-            for a, b in zip(s.frames, s.frames[1:])
-            if a.native and not b.native
-        }
-        assert before == {"_PyEval_EvalFrameDefault"}, sorted(before)
-    else:
-        assert not own, sorted(own)
-    libraries = {os.path.basename(f.file) for frames in ran.profile.aggregate() for f in frames if f.name == "apply_plain"}
-    assert libraries == {"frames.so"}
+    to_meet = APPLY - left_out | {"apply_thread_body", "deflate"}
+    to_meet |= {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out}
+    met, runs = set(), 0
+    while not to_meet <= met:  # the faster the machine and the lower CONFIG_HZ, the fewer of them a run meets
+        runs += 1
+        assert runs <= 20, sorted(to_meet - met)
+        ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, native, library, "cpu")
+        assert check(ran) > SAMPLES / (80 if ran.json["clock"] == "timer" else 20)  # CONFIG_HZ is what timers give
+        frames = {frame for frames in ran.profile.aggregate() for frame in frames if frame.native}
+        rows = ran.profile.functions(only="python")
+        met |= {frame.name for frame in frames} | {row.qualname for row in rows}
+        # CPython's own: in the program or its library. Its extension modules have such names too, and they are shown.
+        own = {f.name for f in frames if f.name.startswith(("Py", "_Py")) and "python3" in os.path.basename(f.file)}
+        own = {f.name for f in frames if f.name in own and not re.search(r"cpython-3\d+", f.file)}
+        if native == "full":  # an evaluator stands before the Python frames that it runs, named even where it is stripped
+            before = {
+                a.name
+                for s in ran.profile.samples()
+                if not s.flags & (UNPAIRED | GAP)
+                for a, b in zip(s.frames, s.frames[1:])
+                if a.native and not b.native
+            }
+            assert before == {"_PyEval_EvalFrameDefault"}, sorted(before)
+        else:
+            assert not own, sorted(own)
+        assert {os.path.basename(f.file) for f in frames if f.name in APPLY - {"apply_throwing"}} == {"frames.so"}
+        assert not {row.file for row in rows} & {frame.file for frame in frames if frame.file}
+        deflated = [call for call in ran.profile.native_calls() if "libz" in os.path.basename(call.library)]
+        assert {(call.file, call.line) for call in deflated} <= {(str(TARGET), ZLIB_LINE)}
     if "apply_throwing" not in left_out:
-        assert "shapes::Thrower<int>::one(int (*)(int), int)" in seen
-    rows = ran.profile.functions(only="python")
-    assert {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out} <= {row.qualname for row in rows}
-    assert not {row.file for row in rows} & {frame.file for frame in frames if frame.file}
-    deflated = [call for call in ran.profile.native_calls() if "libz" in os.path.basename(call.library)]
-    assert deflated and {(call.file, call.line) for call in deflated} == {(str(TARGET), ZLIB_LINE)}
+        assert "shapes::Thrower<int>::one(int (*)(int), int)" in met
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's JIT has stood in its releases since 3.14")

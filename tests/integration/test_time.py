@@ -139,7 +139,9 @@ def test_total_weight_is_the_threads_clock(run, case):
 
 @pytest.mark.parametrize("thread", GROUPS["threads"])
 def test_total_weight_of_each_thread(run, thread):
-    assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02)
+    # What a thread runs after its last tick is in no sample, and it may have begun within a tick.
+    tick = max(weight / count for weight, count in run.rows[thread])
+    assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02, abs=2 * tick if run.clock == "timer" else None)
     by_thread = [t for t in run.profile.threads if t.name == thread]
     assert len(by_thread) == 1
     # Nothing of it was given to another thread.

@@ -291,6 +291,24 @@ def test_names_of_known_functions():
     assert {name: demangle(name) for name in known} == known
 
 
+@pytest.mark.skipif(shutil.which("c++filt") is None, reason="needs binutils")
+def test_names_of_newer_rust():
+    """Functions whose source is known (rustc -C symbol-mangling-version=v0); the first one is an example of Rust's RFC 2603."""
+    known = {
+        "_RINvNtC3std3mem8align_ofjdE": "std::mem::align_of::<usize, f64>",
+        "_RNvMNtCsjMaewn57Afh_1t5innerINtB2_1SINtNtCslNYArtu3iFV_5alloc3vec3VechEE4showB4_": (
+            "<t::inner::S<alloc::vec::Vec<u8>>>::show"
+        ),
+        "_RINvNtCsjMaewn57Afh_1t5inner3genKj3_EB4_": "t::inner::gen::<3: usize>",
+        "_RINvMNtCslNYArtu3iFV_5alloc5sliceSl7sort_byNCNvCsjMaewn57Afh_1t4main0EBJ_": "<[i32]>::sort_by::<t::main::{closure#0}>",
+        "_R": "_R",
+        "_Rbad name": "_Rbad name",
+        "_RNv": "_RNv",
+        "_RNv\n": "_RNv\n",
+    }
+    assert {name: demangle(name) for name in known} == known
+
+
 @pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in ("g++", "nm", "c++filt")) or ctypes.util.find_library("stdc++") is None,
     reason="needs g++, binutils and libstdc++",
@@ -327,6 +345,17 @@ def test_frames_of_the_launcher_are_hidden():
     assert [text(sample.frames) for sample in profile] == ["<module>:1 f:3", "<module>:1", "[no Python frames]:0"]
     rows = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
     assert rows == {"f": (10_000, 10_000), "<module>": (20_000, 30_000), "[no Python frames]": (40_000, 40_000)}
+    mark = ("[native unpaired]", "[native unpaired]", "", 0, 0)
+    writer.sample([mark, *ours, *program], 6003, 80)  # the mark stays
+    writer.sample([mark, *program[:1]], 6004, 160)
+    writer.flush()
+    profile = Profile(writer.data)
+    assert [text(sample.frames) for sample in profile][3:] == [
+        "[native unpaired]:0 <module>:1 f:3",
+        "[native unpaired]:0 <module>:1",
+    ]
+    rows = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    assert rows["[native unpaired]"] == (0, 240_000) and rows["<module>"] == (180_000, 270_000)
 
 
 def test_from_a_descriptor_and_back(path, data, tmp_path):

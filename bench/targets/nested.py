@@ -1,0 +1,31 @@
+"""nested.py UNITS: a fixed amount of CPU work on one thread, in C code called by Python code called by C code, ten deep."""
+
+import functools
+import re
+import sys
+import zlib
+
+import says
+
+data = bytes(range(256)) * 8
+
+
+def leaf():
+    return len(zlib.compress(data)) + len(re.sub("a+", lambda found: found[0], "aab" * 20)) + sum(map(abs, range(200)))
+
+
+def down(n):
+    if n == 0:
+        return leaf()
+    if n % 2:
+        return sorted([n], key=lambda one: down(one - 1))
+    return functools.reduce(lambda a, b: down(a - 1), [n, n])
+
+
+def main(units):
+    with says.work():
+        for _ in range(units):
+            down(10)
+
+
+main(int(sys.argv[1]))
