@@ -15,7 +15,8 @@ from .pythons import matrix
 
 UNPARSING, CONVERTING = child.TARGETS / "unparsing.py", child.TARGETS / "converting.py"
 SECONDS, MEGABYTES = 3.0, 300
-TACHYON = ("pstats", "gecko", "collapsed", "jsonl")  # what `profiling.sampling replay` has of our formats
+# What `profiling.sampling replay` has of our formats, by its names.
+TACHYON = {"pstats": "pstats", "gecko": "gecko", "collapsed": "collapsed", "jsonl": "jsonl", "html": "flamegraph"}
 
 
 def convert(options: Options) -> List[Row]:
@@ -57,7 +58,7 @@ def _replayed(options: Options, folder: Path) -> List[Row]:
         child.run([*tool, "run", "-a", "-r", "10khz", "--binary", "-o", str(file), str(UNPARSING), "1" if options.quick else "7"])
     except child.Failed as error:
         return [Row("profiling.sampling replay", f"not measured: {str(error)[-200:]}", None)]
-    return [_replay([*tool, "replay", f"--{name}", "-o", str(folder / "out"), str(file)], name) for name in TACHYON]
+    return [_replay([*tool, "replay", f"--{name}", "-o", str(folder / "out"), str(file)], name) for name in TACHYON.values()]
 
 
 def _replay(command: List[str], name: str) -> Row:

@@ -39,6 +39,9 @@ int spp_run_native(uintptr_t evaluator, const char **why);
 int spp_run_start(const spp_options *options, const spp_thread_states *states, const char **why);
 void spp_run_stop(void);
 void spp_run_pause(bool paused);
+/* Any thread, without the GIL: waits. When it returns, all samples that were taken before the call are in the file, unless it
+ * gives an errno: that of the first write that failed. 0 without a run. */
+int spp_run_flush(void);
 /* Native functions sampled so far: where each begins in memory, and its code id in the file. The caller frees it. */
 spp_vec64 spp_run_native_functions(void);
 /* What is written as block N when the run stops. */

@@ -15,12 +15,16 @@
 #define LOOK_NS 10000000u  /* the watch looks for new threads this often */
 #define WRITE_NS 85000000u /* a block is written this often: kill -9 costs less than 100 ms */
 #define ACCOUNT_NS 2000000000u
+#define FLUSH_STEP_NS 200000u
 
 spp_run spp_now;
 const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer"};
 
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;
+/* Flushes asked for, and those done, of all runs: each asker waits for its own number. The error is that of the latest. */
+static _Atomic uint32_t flush_asked, flush_done;
+static _Atomic int flush_error;
 
 /* Drain thread: empties the queues under the lock, then stores and writes without it. */
 static void drain(void) {
@@ -81,6 +85,21 @@ static void finish(const char *reason) {
     spp_write_block('E', text, (size_t)n);
 }
 
+/* Drain thread. What standing threads have not written yet: their ticks of less than 80 ms. */
+static void flush_standing(void) {
+    uint32_t used = spp_threads_used;
+    spp_os_lock();
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ARMED) spp_resolve_flush(&spp_threads[i]);
+    }
+    spp_os_unlock();
+}
+
+static void flushed(uint32_t asked) {
+    atomic_store(&flush_error, spp_write_error());
+    atomic_store(&flush_done, asked);
+}
+
 /* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
 static void pause_or_resume(void) {
     bool pause = spp_now.pause_wanted;
@@ -127,14 +146,17 @@ static void drain_body(void *unused) {
     uint64_t written = spp_os_now_ns(), accounted = written, count = spp_os_thread_count();
     while (!atomic_load(&spp_now.stopping) && !atomic_load(&spp_now.terminating)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+        uint32_t asked = atomic_load(&flush_asked); /* first: who asks from here on waits for the next turn */
+        bool flush = asked != atomic_load(&flush_done);
         look_for_objects();
         spp_os_work_begin();
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         pause_or_resume();
         if (spp_os_signal_taken()) spp_watch_rearm();
-        bool due = now - written >= WRITE_NS;
+        bool due = flush || now - written >= WRITE_NS;
         if (due || rung || threads != count || threads == 0) spp_watch_scan(false);
         count = threads;
+        if (flush) flush_standing();
         if (due) {
             drain();
             spp_watch_care();
@@ -144,10 +166,11 @@ static void drain_body(void *unused) {
             spp_resolve_sure();
             spp_os_unlock();
         }
-        if (now - accounted >= ACCOUNT_NS) {
+        if (flush || now - accounted >= ACCOUNT_NS) {
             write_account();
             accounted = now;
         }
+        if (flush) flushed(asked);
         spp_os_work_end();
     }
     if (spp_now.sampler != NULL) {
@@ -155,9 +178,11 @@ static void drain_body(void *unused) {
         spp_os_worker_join(spp_now.sampler);
         spp_now.sampler = NULL;
     }
+    uint32_t asked = atomic_load(&flush_asked);
     look_for_objects();
     spp_os_work_begin();
     finish(atomic_load(&spp_now.terminating) ? "SIGTERM" : "stop");
+    flushed(asked);
     spp_os_work_end();
     if (atomic_load(&spp_now.terminating)) spp_os_term_now();
 }
@@ -309,6 +334,17 @@ void spp_run_pause(bool paused) {
     atomic_store(&spp_now.pause_wanted, paused);
     if (paused) atomic_store(&spp_cap.active, 2); /* at once; the drain thread takes the triggers off */
     spp_os_bell_ring(&spp_cap.bell);
+}
+
+int spp_run_flush(void) {
+    if (!atomic_load(&spp_now.active)) return 0;
+    uint32_t mine = atomic_fetch_add(&flush_asked, 1) + 1;
+    spp_os_bell_ring(&spp_cap.bell);
+    /* The drain thread takes some hundred microseconds. The bell is for one who waits, and here several may. */
+    while ((int32_t)(atomic_load(&flush_done) - mine) < 0 && atomic_load(&spp_now.active)) {
+        spp_os_sleep_until(spp_os_now_ns() + FLUSH_STEP_NS);
+    }
+    return atomic_load(&flush_error);
 }
 
 void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {

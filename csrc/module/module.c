@@ -244,6 +244,20 @@ static PyObject *run_resume(PyObject *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
+static PyObject *run_flush(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    int error;
+    Py_BEGIN_ALLOW_THREADS;
+    error = spp_run_flush();
+    Py_END_ALLOW_THREADS;
+    if (error != 0) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *run_active(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
@@ -332,6 +346,7 @@ static PyMethodDef methods[] = {
     {"stop", run_stop, METH_NOARGS, "Stops, finishes the file, returns the account."},
     {"pause", run_pause, METH_NOARGS, "Stops sampling for a while."},
     {"resume", run_resume, METH_NOARGS, "Goes on sampling."},
+    {"flush", run_flush, METH_NOARGS, "Waits until what was sampled is in the file."},
     {"active", run_active, METH_NOARGS, "Between start and stop?"},
     {"paused", run_paused, METH_NOARGS, "Paused?"},
     {"stats", run_stats, METH_NOARGS, "The account of ticks so far."},

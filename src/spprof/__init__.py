@@ -19,6 +19,7 @@ _HOMES = {
     "stop": "api",
     "pause": "api",
     "resume": "api",
+    "flush": "api",
     "is_active": "api",
     "native_unwinding_available": "api",
     "stats": "api",
@@ -45,7 +46,7 @@ _HOMES = {
 
 TYPE_CHECKING = False  # `typing` itself costs more to import than everything here
 if TYPE_CHECKING:
-    from .api import is_active, native_unwinding_available, pause, resume, start, stats, stop
+    from .api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
     from .labels import current_labels, label
     from .model import Frame, FunctionRow, Marker, NativeCall, Profile, Sample, Thread, Total
@@ -70,6 +71,7 @@ __all__ = [
     "Unsupported",
     "__version__",
     "current_labels",
+    "flush",
     "is_active",
     "label",
     "native_unwinding_available",

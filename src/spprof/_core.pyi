@@ -29,6 +29,9 @@ def stop() -> Dict[str, Any]:
 
 def pause() -> None: ...
 def resume() -> None: ...
+def flush() -> None:
+    """Waits until all samples that were taken before the call are in the file. OSError if one could not be written."""
+
 def active() -> bool:
     """True between start and stop (also while paused); False in a forked child."""
 

@@ -7,49 +7,20 @@ import gc
 import os
 import sys
 
-from . import _core
+from . import _core, session
 from .errors import AlreadyActive, BadOption, CannotWrite, NotActive, Unsupported
+from .jsontext import json_text
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
     from typing import Any, Dict, Optional, Tuple, Union
 
     from .model import Profile
-    from .threadnames import ThreadNames
 
 FASTEST_MS, SLOWEST_MS = 0.05, 1000.0  # 20 kHz to 1 Hz
 DEEPEST = 4096  # SPP_DEPTH_MAX of the core
 
 
-class _Session:
-    """The profile being taken: where it is written and who names the threads."""
-
-    def __init__(self, fd: int, path: Optional[str], names: ThreadNames, native: bool) -> None:
-        self.fd = fd
-        self.is_file = os.fstat(fd)
-        self.path = path
-        self.names = names
-        self.native = native
-
-    def is_open(self) -> bool:
-        """Whether the descriptor is still that of the profile: a program may close all that it finds, as daemons do."""
-        try:
-            return os.path.samestat(os.fstat(self.fd), self.is_file)
-        except OSError:
-            return False
-
-    def is_at_path(self) -> bool:
-        try:
-            return self.path is not None and os.path.samestat(os.stat(self.path), self.is_file)
-        except OSError:
-            return False
-
-    def close(self) -> None:
-        if self.is_open():
-            os.close(self.fd)
-
-
-_session: Optional[_Session] = None
 _lock = _thread.allocate_lock()
 _hooked = False  # atexit and fork handlers are registered, once a process
 
@@ -76,7 +47,6 @@ def start(
 
     Raises AlreadyActive, BadOption (a value out of range), CannotWrite (the output), Unsupported (interpreter or clock).
     After an error nothing has changed."""
-    global _session
     with _lock:
         if _core.active():
             raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
@@ -98,8 +68,8 @@ def start(
             raise
         from .threadnames import ThreadNames
 
-        _session = _Session(fd, path, ThreadNames(), native_mode != 0)
-        _session.names.follow()
+        session.current = session.Session(fd, path, ThreadNames(), native_mode != 0)
+        session.current.names.follow()
         gc.callbacks.append(_core.collection)
         _hook_once()
 
@@ -107,28 +77,27 @@ def start(
 def stop() -> Profile:
     """Stops profiling and returns the profile. Raises NotActive if none is being taken, CannotWrite if the program closed the
     descriptor of a profile that has no path."""
-    global _session
     with _lock:
-        session = _session
-        if session is None or not _core.active():
+        taken = session.current
+        if taken is None or not _core.active():
             raise NotActive("no profile is being taken: call spprof.start() first")
-        session.names.leave()
+        taken.names.leave()
         _leave_gc()
         try:
-            if session.native:
+            if taken.native:
                 from .callables import named
 
                 _core.name_native(named())
         finally:  # whatever the program's types may raise
             _core.stop()
-            _session = None
+            session.current = None
         from .model import Profile
 
-        if session.path is not None and session.is_at_path():
-            session.close()
-            return Profile(session.path)
-        if session.is_open():
-            return Profile(session.fd)  # unnamed, or removed or replaced meanwhile
+        if taken.path is not None and taken.is_at_path():
+            taken.close()
+            return Profile(taken.path)
+        if taken.is_open():
+            return Profile(taken.fd)  # unnamed, or removed or replaced meanwhile
         raise CannotWrite("the program closed the profile's descriptor, and there is no path to it: give an output_path")
 
 
@@ -142,6 +111,18 @@ def resume() -> None:
     """Goes on after `pause`. Raises NotActive if no profile is being taken."""
     _require_active()
     _core.resume()
+
+
+def flush() -> None:
+    """Waits until everything that was sampled before the call is in the file, where others can read it. Other threads run
+    meanwhile, some milliseconds. Without it a file is behind by 0.1 s.
+
+    Raises NotActive if no profile is being taken, CannotWrite if one of its samples could not be written."""
+    _require_active()
+    try:
+        _core.flush()
+    except OSError as error:
+        raise CannotWrite(f"the profile cannot be written: {error.strerror}") from error
 
 
 def is_active() -> bool:
@@ -240,25 +221,7 @@ def _header(mode: str, clock: str, interval_ns: int, max_depth: int, native: Uni
         "native": "yes" if native is True else native or "",
         "spprof": __version__,
     }
-    return _json(header).encode("ascii")
-
-
-def _json(value: Any) -> str:
-    """A dict, list, str or int as JSON. `import json` takes 8 ms, most of what `start` may take."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_json(key)}: {_json(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_json, value)) + "]"
-    if isinstance(value, str) and value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
-        return f'"{value}"'
-    return str(value) if isinstance(value, int) else '"' + "".join(map(_json_character, value)) + '"'
-
-
-def _json_character(character: str) -> str:
-    if " " <= character <= "~" and character not in '"\\':
-        return character
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join("\\u" + units[i : i + 4] for i in range(0, len(units), 4))
+    return json_text(header).encode("ascii")
 
 
 def _hook_once() -> None:
@@ -287,10 +250,10 @@ def _leave_gc() -> None:
 
 def _forget() -> None:
     """In a forked child: the profile is the parent's."""
-    global _session, _lock
+    global _lock
     _lock = _thread.allocate_lock()  # another thread of the parent may have held it
-    session, _session = _session, None
-    if session is not None:
-        session.names.leave(in_child=True)
+    taken, session.current = session.current, None
+    if taken is not None:
+        taken.names.leave(in_child=True)
         _leave_gc()
-        session.close()
+        taken.close()

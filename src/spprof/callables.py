@@ -11,7 +11,7 @@ import sys
 import types
 
 from . import _core
-from .api import _json
+from .jsontext import json_text
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def named() -> bytes:
             if name:
                 names.setdefault(address, set()).add(name)
     codes = {str(wanted[address]): one for address, (one, *others) in names.items() if not others}
-    return _json({"names": codes}).encode("ascii") if codes else b""
+    return json_text({"names": codes}).encode("ascii") if codes else b""
 
 
 def _functions() -> Iterator[Any]:

@@ -21,7 +21,8 @@ Runs = Tuple[List[float], List[float]]  # a figure of each run of A, and of each
 
 
 class Change(NamedTuple):
-    """A figure before and after, and its difference, with 95 % intervals: of the whole (`share`) or seconds a run (`time`).
+    """A figure before and after, and its difference, with 95 % intervals: of the whole (`share`) or seconds a run (`time`;
+    what the files count, if that is not time).
 
     `significant`: the difference is none of chance, also when all that was compared with it is counted. None where that cannot be
     known: seconds of one run each, whose clocks are exact and say nothing of how much runs vary."""
@@ -46,7 +47,8 @@ class Comparison:
     """The runs `a` beside the runs `b`, of the threads that match a pattern. `notes`: what a reader has to know. `min_share`: the
     share of A and B together from which on functions are compared.
 
-    Raises BadOption if they cannot be compared: CPU time beside wall time, no samples, one run beside several."""
+    Raises BadOption if they cannot be compared: CPU time beside wall time, different units, no samples, one run
+    beside several."""
 
     def __init__(
         self,
@@ -60,6 +62,8 @@ class Comparison:
         self.by, self.thread, self.min_share = by, thread, min_share
         self.sides = (list(a), list(b))
         self._check()
+        self.unit = self.sides[0][0].unit
+        self.scale = 1e9 if self.unit == "nanoseconds" else 1.0
         native = {bool(profile.header.get("native")) for profile in self._all()}
         self.notes = _notes(self.sides)
         if len(native) > 1 and not python_only:
@@ -83,7 +87,15 @@ class Comparison:
     def _all(self) -> List[Profile]:
         return [*self.sides[0], *self.sides[1]]
 
+    @property
+    def weight_word(self) -> str:
+        """What the measure 'time' is of, in a word: 'time', or what the files count."""
+        return "time" if self.unit == "nanoseconds" else self.unit
+
     def _check(self) -> None:
+        units = sorted({profile.unit for profile in self._all()})
+        if len(units) > 1:
+            raise BadOption(f"the files count {' and '.join(units)}, which cannot be compared")
         if len({profile.mode for profile in self._all()}) > 1:
             modes = "; ".join(f"{name}: {', '.join(sorted({p.mode for p in side}))}" for name, side in zip("AB", self.sides))
             raise BadOption(
@@ -115,8 +127,8 @@ class Comparison:
         return [Row(function, *shown.get(function, ("", 0)), *kinds) for function, kinds in sums.items()]
 
     def total(self, factor: float = 1.0) -> Change:
-        """Seconds of a run; of B less `factor` times A. One run's clock has no error."""
-        a, b = ([factor * one.weight_ns / 1e9 for one in self.wholes[0]], [one.weight_ns / 1e9 for one in self.wholes[1]])
+        """Seconds (or counts) of a run; of B less `factor` times A. One run's clock has no error."""
+        a, b = ([more * one.weight_ns / self.scale for one in side] for more, side in zip((factor, 1.0), self.wholes))
         if not self.repeated:
             before, after, between = (Estimate(value, value, value) for value in (a[0], b[0], b[0] - a[0]))
             return Change(before, after, between, None)
@@ -145,7 +157,7 @@ class Comparison:
     def _estimates(self, runs: Runs, measure: str, factor: float, level: float) -> Tuple[Estimate, Estimate, Estimate]:
         factors, sampled = (factor, 1.0), []  # of each side the runs as sampling alone knows them
         for parts, wholes, more in zip(runs, self.wholes, factors):
-            unit = [more * (whole.weight_ns / 1e9 if measure == "time" else 1.0) for whole in wholes]
+            unit = [more * (whole.weight_ns / self.scale if measure == "time" else 1.0) for whole in wholes]
             at = LEVEL if self.repeated else level
             sampled.append([whole.share(part, at).times(one) for part, whole, one in zip(parts, wholes, unit)])
         if not self.repeated:
@@ -167,7 +179,11 @@ class Comparison:
         if pattern is None:
             change = self.total(factor)
             grew = change.difference.low > 0
-            return [f"the time of a run grew by {_growth(change.a, change.b, factor)}, more than {percent:g} %"] if grew else []
+            return (
+                [f"the {self.weight_word} of a run grew by {_growth(change.a, change.b, factor)}, more than {percent:g} %"]
+                if grew
+                else []
+            )
         rows = [row for row in self.rows if fnmatchcase(row.function.qualname, pattern)]
         if not rows:
             raise BadOption(f"no function is called {pattern!r} in either; names are as in the table, * and ? may be used")

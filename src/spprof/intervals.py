@@ -64,7 +64,8 @@ def together(wholes: Iterable[Whole]) -> Whole:
 
 def whole(weights: Sequence[int], ticks: Sequence[int]) -> Whole:
     """The whole of samples with these weights in ns, each of so many ticks."""
-    squares = sum(map(truediv, map(mul, weights, weights), ticks))
+    counts: Iterable[int] = ticks if 0 not in ticks else (each or 1 for each in ticks)  # other profilers' files may say 0
+    squares = sum(map(truediv, map(mul, weights, weights), counts))
     return Whole(sum(weights), sum(ticks), squares)
 
 

@@ -7,7 +7,7 @@ import os
 from contextvars import Context, ContextVar, copy_context
 
 from . import _core
-from .api import _json
+from .jsontext import json_text
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class label:
         if _set_type is not None:
             outer = _current.get(None)
             labels = {**outer.labels, **self._labels} if outer else self._labels
-            text = _json({name: labels[name] for name in sorted(labels)}).encode("ascii")
+            text = json_text({name: labels[name] for name in sorted(labels)}).encode("ascii")
             self._tokens.append(_current.set(_set_type(labels, text)))
 
     def __exit__(self, *error: object) -> None:

@@ -34,7 +34,7 @@ result.scripts = await page.locator('script').count()
 result.images = await page.locator('img, iframe, object, embed, link').count()
 await page.getByLabel('Width').selectOption('A')
 result.by_a = await calls()
-await page.getByLabel('Time of a function').selectOption('with what it calls')
+await page.getByLabel('Figures of a function').selectOption('with what it calls')
 result.totals = await rows()
 await page.getByLabel('only what is more than chance').check()
 result.marked = await rows()
@@ -49,6 +49,21 @@ await page.locator('#graph .call', { hasText: 'parse' }).first().click()
 result.zoomed = await calls()
 await page.keyboard.press('Escape')
 result.reset = await calls()
+// By keyboard alone: from the search field on.
+await page.getByLabel('Search').focus()
+await page.keyboard.press('Tab')
+result.walked = []
+for (const key of ['ArrowDown', 'ArrowUp', 'ArrowUp', 'ArrowDown', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Enter']) {
+  await page.keyboard.press(key)
+  const [told, selected] = await page.locator('#graph').evaluate((graph) => {
+    const box = document.getElementById(graph.getAttribute('aria-activedescendant'))
+    return [document.getElementById('told').textContent, box ? `${box.getAttribute('role')} ${box.getAttribute('aria-selected')} ${box.getAttribute('aria-label')}` : '']
+  })
+  result.walked.push([key, told.split('\n')[0].split(' ')[0], selected.split('\n')[0].split(' (')[0]])
+}
+result.entered = await calls()
+await page.keyboard.press('Escape')
+result.left = await calls()
 if (process.env.SHOT) await page.screenshot({ path: process.env.SHOT, fullPage: true })
 console.log(JSON.stringify(result))
 await browser.close()

@@ -1,7 +1,9 @@
-"""`spprof run --live` and `spprof live` in a real terminal (tmux): the screen, keys, the program's output and code."""
+"""`spprof run --live` and `spprof live` in a real terminal (tmux): the screen, keys, the program's output and code; `spprof dump`
+beside what CPython says."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -144,6 +146,58 @@ def test_output_that_goes_elsewhere_is_left_alone_and_the_view_may_be_left(termi
     assert list(tmp_path.glob("prog.*.spprof"))
 
 
+LABELLED = """
+import os, threading, spprof
+def cart():
+    sum(range(300))
+def pay():
+    sum(range(300))
+def serve(work, route):
+    while not os.path.exists("stop"):
+        with spprof.label(route=route, user="Jane Doe"):
+            work()
+thread = threading.Thread(target=serve, args=(pay, "/pay"), name="other")
+thread.start()
+serve(cart, "/cart")
+thread.join()
+"""
+
+
+def test_labels_choose_what_is_shown(terminal, tmp_path):
+    (tmp_path / "prog.py").write_text(LABELLED)
+    terminal.spprof("run", "--live", "-q", "-o", "p.spprof", "prog.py")
+    terminal.until("by self time", lambda screen: {"cart", "pay"} <= set(names(screen)))
+    terminal.type("p")
+    terminal.until("PAUSED")
+    terminal.type("b")
+    terminal.until("labels, as in")
+    terminal.type("-l", "route")
+    terminal.type("Enter")
+    terminal.until("'route' is none: give KEY=VALUE")
+    terminal.type("-l", "route=/pay 'user=Jane*'")
+    terminal.type("Enter")
+    screen = terminal.until(
+        r"of CPU time with route=/pay with user=Jane\*, .* samples",
+        r"labels: route=/pay user=Jane\*",
+        lambda screen: "pay" in names(screen) and "cart" not in names(screen) and "PAUSED" not in screen,
+    )
+    assert re.search(r"^ *other .* 100\.0%", screen, re.MULTILINE) and re.search(
+        r"MainThread +0\.00 s +0\.0% +0$", screen, re.MULTILINE
+    )
+    first = samples(screen)
+    while samples(terminal.screen()) <= first + 50:  # it goes on
+        time.sleep(0.05)
+    terminal.type("b")
+    terminal.until(r"route=/pay")
+    terminal.type("C-u")
+    terminal.type("Enter")
+    terminal.until(lambda screen: {"cart", "pay"} <= set(names(screen)) and "labels:" not in screen)
+    (tmp_path / "stop").touch()
+    terminal.until("the program has ended")
+    terminal.type("q")
+    terminal.until(r"code=0$")
+
+
 def test_ctrl_c_is_the_programs(terminal, tmp_path):
     (tmp_path / "prog.py").write_text("import signal\nwhile True:\n    sum(range(100))\n")
     terminal.spprof("run", "--live", "-q", "prog.py")
@@ -197,3 +251,76 @@ def test_without_textual_it_says_what_to_install(arguments):
     code = "import sys; sys.modules['rich'] = None; from spprof.cli import main; sys.exit(main(sys.argv[1:]))"
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (2, "") and "pip install 'spprof[tui]'" in result.stderr
+
+
+STANDING = """
+import json, os, sys, threading
+
+started, never = threading.Semaphore(0), threading.Lock()
+readable, writable = os.pipe()
+never.acquire()
+
+def on_lock(depth):
+    if depth:
+        return on_lock(depth - 1)
+    started.release()
+    never.acquire()
+
+def on_pipe():
+    started.release()
+    return [os.read(readable, 1) for _ in range(1)]
+
+def stack(frame):
+    while frame is not None:
+        yield [frame.f_code.co_name, frame.f_lineno]
+        frame = frame.f_back
+
+threads = [threading.Thread(target=on_lock, args=(5,), name="lock"), threading.Thread(target=on_pipe, name="pipe")]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    started.acquire()
+for line in sys.stdin:
+    print(json.dumps({t.name: list(stack(sys._current_frames()[t.ident])) for t in threads}), flush=True)
+os._exit(0)
+"""
+
+
+def dump(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "spprof", "dump", *map(str, arguments)], capture_output=True, text=True, timeout=60
+    )
+
+
+def stacks(text):
+    """Function names and lines by thread, the newest first, as `dump` prints them."""
+    found = {}
+    for part in text.split("\n\n")[1:]:
+        head, *frames = part.splitlines()
+        found[head.split(" (")[0]] = [
+            [name.rpartition(".")[2], int(line)]
+            for name, line in re.findall(r"^ {4}(\S+) \(.*:(\d+)\)$", "\n".join(frames), re.M)
+        ]
+    return found
+
+
+def test_stacks_of_a_program_that_runs_are_what_cpython_says(tmp_path):
+    (tmp_path / "prog.py").write_text(STANDING)
+    command = [sys.executable, "-m", "spprof", "run", "-q", "--mode", "wall", "-o", "p.spprof", "prog.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        end = time.monotonic() + 60
+        while True:  # until the threads have come to rest and the file tells it
+            print("?", file=program.stdin, flush=True)
+            truth = json.loads(program.stdout.readline())
+            done = dump(tmp_path / "p.spprof")
+            seen = stacks(done.stdout)
+            if all(seen.get(name) == frames for name, frames in truth.items()):
+                break
+            assert time.monotonic() < end, f"{truth}\nbut:\n{done.stdout}{done.stderr}"
+        program.stdin.close()
+        program.wait(60)
+    assert [name for name, line in truth["lock"]][:7] == ["on_lock"] * 6 + ["run"]
+    assert re.match(r"prog.py: process \d+, wall mode, not ended; the last sample was taken at \d+\.\d\d s\n", done.stdout)
+    assert re.search(r"^lock \(\d+\): stands here for ", done.stdout, re.M)
+    one = dump(tmp_path / "p.spprof", "--thread", "pi*")
+    assert list(stacks(one.stdout)) == ["pipe"] and one.returncode == 0

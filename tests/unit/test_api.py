@@ -95,6 +95,64 @@ def test_pause_and_resume():
     assert "pause_me" not in names_of(profile := spprof.stop()) and "burn" in names_of(profile)
 
 
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_flush_leaves_nothing_behind(mode, tmp_path):
+    """A file is behind by up to 85 ms; each round here takes a few, so that most would find it behind without the flush."""
+    over = threading.Event()
+    sleeper = threading.Thread(target=over.wait)
+    sleeper.start()
+    spprof.start(0.1, mode, tmp_path / "p.spprof")
+    for _ in range(20):
+        burn(0.003)
+        stats = spprof.stats()
+        spprof.flush()
+        taken = spprof.Profile.load(tmp_path / "p.spprof")
+        assert len(taken) >= stats["taken"] > 0
+        assert sum(taken.column("count")) >= stats["taken"] + stats["repeated"]
+        assert taken.stats["taken"] >= stats["taken"] and taken.end is None
+    over.set()
+    sleeper.join()
+    spprof.pause()
+    spprof.flush()
+    spprof.stop()
+    with pytest.raises(spprof.NotActive):
+        spprof.flush()
+
+
+def test_flushes_at_once_and_while_it_stops(tmp_path):
+    def flush():
+        try:
+            while True:
+                spprof.flush()
+        except spprof.NotActive:
+            pass
+
+    for _ in range(5):
+        spprof.start(0.1, output_path=tmp_path / "p.spprof")
+        threads = [threading.Thread(target=flush) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        burn(0.05)
+        assert spprof.stop().end["reason"] == "stop"
+        for thread in threads:
+            thread.join()
+
+
+def test_flush_says_what_could_not_be_written(tmp_path):
+    code = """
+import os, resource, sys, spprof
+spprof.start(0.1, output_path=sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.stat(sys.argv[1]).st_size, -1))
+sum(i * i for i in range(10**6))
+try:
+    spprof.flush()
+except spprof.CannotWrite as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "p.spprof"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "the profile cannot be written: File too large\n"), done.stderr
+
+
 def pause_me(seconds):
     burn(seconds)
 

@@ -237,7 +237,7 @@ def test_usage_errors(tmp_path, command, code, words):
     assert os.listdir(tmp_path) == ["x.py"]
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["report"], ["diff"], ["convert"], ["symbolize"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["report"], ["diff"], ["convert"], ["symbolize"], ["dump"]])
 def test_help_teaches_by_examples(tmp_path, command):
     done = run(["-m", "spprof", *command, "--help"], tmp_path)
     assert done.returncode == 0 and "examples:\n  spprof " in done.stdout

@@ -81,3 +81,12 @@ def test_the_flame_graph(seen):
     zoomed = named(seen["zoomed"])
     assert sorted(zoomed) == ["all", "main", "parse"] and zoomed["parse"]["width"] == pytest.approx(wide)
     assert seen["reset"] == seen["by_a"]
+
+
+def test_the_boxes_by_keyboard(seen):
+    """all > main > load, parse, ...: widths are those of A. parse was clicked before, and calls nobody."""
+    names = [name for _, name, _ in seen["walked"]]
+    assert names == ["parse", "main", "all", "main", "parse", "load", "parse", "parse"]
+    assert [selected for _, _, selected in seen["walked"]] == [f"treeitem true {name}" for name in names]
+    assert sorted(named(seen["entered"])) == ["all", "main", "parse"]
+    assert seen["left"] == seen["by_a"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from conftest import MAIN, A, small_writer
 from spprof_file import Writer
@@ -54,6 +56,46 @@ def test_forget_counts_from_now_on(tmp_path):
         file.write_bytes(writer.data)
         follower.read()
     assert [row.self_weight_ns for row in follower.profile().functions()] == [7000]
+
+
+def test_labels_choose_samples_of_the_whole_file(tmp_path):
+    """Also those that were read before the choice; what `forget` left out stays out."""
+    file, writer = tmp_path / "p.spprof", Writer()
+    sets = [{}, {"route": "/a"}, {"route": "/b", "user": "x y"}]
+    for i in range(30):
+        writer.sample([(*MAIN, 3)], 6000 + 10 * i, 2**i, label=json.dumps(sets[i % 3]))
+        if i % 10 == 9:
+            writer.flush()
+    file.write_bytes(writer.data)
+    follower = Follower(file)
+
+    def weight(labels):
+        follower.only(labels)
+        while follower.read():
+            pass
+
+        def carries(labels_of):
+            return all(labels_of.get(key, "").startswith(value.rstrip("*")) for key, value in labels.items())
+
+        truth = [i for i in range(30) if carries(sets[i % 3])]
+        assert sum(each.weight_ns for each in follower.profile().threads) == 1000 * sum(2**i for i in truth)
+        return len(truth)
+
+    choices = ({}, {"route": "/a"}, {"route": "/*"}, {"user": "x y", "route": "/b"}, {"no": "x"})
+    assert [weight(labels) for labels in choices] == [30, 10, 20, 10, 0]
+    follower.only({})
+    while follower.read():
+        pass
+    follower.forget()
+    for i in range(3):
+        writer.sample([(*MAIN, 3)], 9000 + i, 5, label=json.dumps(sets[i]))
+    writer.flush()
+    file.write_bytes(writer.data)
+    for labels, samples in (({}, 3), ({"route": "/a"}, 1), ({"route": "/*"}, 2)):
+        follower.only(labels)
+        while follower.read():
+            pass
+        assert sum(each.samples for each in follower.profile().threads) == samples
 
 
 def test_a_file_written_anew_is_read_anew(tmp_path, data):

@@ -13,7 +13,15 @@ from spprof.model import Marker
 
 schema = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
-TABLES = ("function_names", "mapping_paths", "source_paths", "mappings", "frames", "callstacks")
+TABLES = (
+    "function_names",
+    "mapping_paths",
+    "source_paths",
+    "mappings",
+    "frames",
+    "callstacks",
+    "stack_sample_async_context_descriptors",
+)
 
 
 class Trace:
@@ -75,6 +83,28 @@ def test_every_sample_has_its_time_weight_thread_and_stack(data):
     kernel = [time for time, sample, _ in trace.samples if sample.execution_context.mode == schema.StackSample.MODE_KERNEL]
     assert kernel == [6_300_000]
     assert [time for time, sample, _ in trace.samples if sample.unwind_error == "truncated"] == [9_300_000]
+
+
+def test_labels_are_the_contexts_that_samples_were_taken_in(marked):
+    trace = trace_of(marked)
+    contexts = trace.of["stack_sample_async_context_descriptors"]
+    assert {(one.name, one.kind) for one in contexts.values()} == {
+        ("request=/a", "labels"),
+        ("request=/b, user=\u00e9", "labels"),
+    }
+    told = {
+        (sample.task_context.tid, time): contexts[sample.task_context.async_id].name if sample.task_context.async_id else ""
+        for time, sample, _ in trace.samples
+    }
+    assert told == {
+        (70 + sample.thread, sample.timestamp_ns): ", ".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+        for sample in marked
+    }
+    assert "" in told.values()
+    merged = {time: sample.task_context.async_id for time, sample, _ in trace_of(marked, merge_threads=True).samples}
+    assert {time: contexts[id].name if id else "" for time, id in merged.items()} == {
+        time: name for (_, time), name in told.items()
+    }
 
 
 def test_clocks_defaults_and_tracks(data):

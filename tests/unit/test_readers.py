@@ -8,7 +8,9 @@ import io
 import json
 import random
 import tracemalloc
+from pathlib import Path
 
+import fastjsonschema
 import pytest
 from spprof_file import Writer, varint
 from test_formats import native_profile
@@ -95,7 +97,7 @@ def test_what_was_read_is_written_in_every_format(format, data, tmp_path, capsys
     for source in ("pprof", "speedscope", "collapsed"):
         (tmp_path / "in").write_bytes(converted(data, source))
         code = main(["convert", str(tmp_path / "in"), "-f", format, "-o", str(tmp_path / source)])
-        if source == "collapsed" and format in ("html", "gecko", "pstats", "chrome", "callgrind"):  # they can only show time
+        if source == "collapsed" and format in ("gecko", "pstats", "chrome", "callgrind"):  # they can only show time
             assert code == 2 and "counts samples" in capsys.readouterr().err and not (tmp_path / source).exists()
         else:
             assert code == 0 and (tmp_path / source).stat().st_size > 100
@@ -237,6 +239,47 @@ def test_counts_stay_counts(format):
     formats.write(counted, out, format, formats.Options())
     again = Profile(out.getvalue())
     assert (again.unit, sum(again.column("weight_ns"))) == ("samples", 25)
+
+
+def test_diff_of_counts(tmp_path, capsys):
+    """300 of 1000 and 200 of 1000: Newcombe's interval, as of time; in numbers where time stands in seconds."""
+    (tmp_path / "a.txt").write_text("main;foo 300\nmain;bar 700\n")
+    (tmp_path / "b.txt").write_text("main;foo 200\nmain;bar 800\n")
+    (tmp_path / "c.json").write_bytes(speedscope(sampled()))
+    a, b = str(tmp_path / "a.txt"), str(tmp_path / "b.txt")
+    assert main(["diff", a, b]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        "A: a.txt (1 run, 1,000 samples)\nB: b.txt (1 run, 1,000 samples)\nSamples of a run: 1,000 -> 1,000, +0.0%."
+    )
+    assert "samples of A       of B  function\n" in printed
+    assert " 30.0% \u00b12.9   20.0% \u00b12.6         -10.0 \u00b13.8  *        300        200  foo\n" in printed
+    assert " ms" not in printed and " s " not in printed and "time" not in printed
+    assert main(["diff", a, b, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    validate("diff", document)
+    assert (document["unit"], document["time"]["a"]["amount"]) == ("samples", 1000)
+    assert main(["report", a, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    validate("report", document)
+    assert (document["unit"], document["weight_ns"]) == ("samples", 1000)
+    assert main(["diff", a, str(tmp_path / "c.json")]) == 2
+    assert "count nanoseconds and samples, which cannot be compared" in capsys.readouterr().err
+    assert main(["diff", a, b, "-o", str(tmp_path / "d.html")]) == 0
+    assert '"unit":"samples"' in (tmp_path / "d.html").read_text()
+
+
+def validate(kind, document):
+    schema = Path(__file__).resolve().parents[2] / "docs" / f"{kind}.schema.json"
+    fastjsonschema.compile(json.loads(schema.read_text()))(document)
+
+
+@pytest.mark.parametrize("text", [b"main;foo 0\nmain 5\n", b"main;foo 0\n", b"main;x 5000000000\nmain 5000000000\n"])
+def test_numbers_that_no_sample_has(text, tmp_path, capsys):
+    """Nothing, and more than 32 bits: shown as they are, and as a page too."""
+    (tmp_path / "a.txt").write_bytes(text)
+    assert main(["report", str(tmp_path / "a.txt")]) == 0
+    assert main(["convert", str(tmp_path / "a.txt"), "-o", str(tmp_path / "a.html")]) == 0
 
 
 def test_no_spprof_file_is_made_of_another(tmp_path, capsys):

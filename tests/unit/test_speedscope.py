@@ -4,6 +4,7 @@ See browser.py."""
 
 import base64
 import json
+from urllib.parse import unquote
 
 import pytest
 from browser import SPEEDSCOPE, needs_browser, seen_by
@@ -54,6 +55,19 @@ def test_the_real_viewer_shows_threads_and_rows(saved, tmp_path):
         ["8.00ms (100%)", "0.00ns (<0.01%)", "root"],
     ]
     assert worker == [["3.00ms (100%)", "3.00ms (100%)", '<script>"evil";\\name']]
+
+
+@needs_browser
+def test_collapsed_stacks_in_the_real_viewer(data, tmp_path):
+    """speedscope reads them too, and adds up what each function has: the same as the profile does."""
+    profile = Profile(data)
+    profile.save(tmp_path / "p.collapsed", lines=False)
+    seen = seen_in_speedscope((tmp_path / "p.collapsed").read_bytes(), "p.collapsed", tmp_path)
+    assert seen["errors"] == [] and seen["total"] == 1
+    rows = {row[2]: [int(cell.split(" ")[0]) for cell in row[:2]] for row in seen["rows"][""]}
+    of_functions = {row.qualname: [row.total_samples, row.self_samples] for row in profile.functions()}
+    of_threads = {each.name: [each.samples, 0] for each in profile.threads}
+    assert {unquote(name.partition(" (")[0]): figures for name, figures in rows.items()} == {**of_functions, **of_threads}
 
 
 @needs_browser

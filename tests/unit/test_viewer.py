@@ -197,7 +197,7 @@ def test_the_table_is_the_models(opened, known, by):
 def test_intervals_of_the_table(opened, known):
     """Wilson's: at its ends the share is 1.959964 standard errors away."""
     opened.press(key="2")
-    whole, samples = sum(known[0].column("weight_ns")), sum(known[0].column("count"))
+    whole, samples = sum(known[0].column("weight_ns")), known[0].whole().samples  # the effective number, as in `report`
     row = next(row for row in known[0].functions() if row.qualname == "slow")
     share = row.self_weight_ns / whole
     shown = next(cells for cells in opened.rows(selector="table.figures") if cells[7] == "slow")
@@ -336,12 +336,29 @@ def test_directions_orders_and_colours(opened, known):
     assert (opened.pixel(5, 2) != background, opened.pixel(5, height - 18) != background) == (False, True)
     opened.select(selector='label:has-text("Roots") select', value="icicle")
     opened.select(selector='label:has-text("Order") select', value="time")
+    assert "2 threads over time" in opened.text(selector=".flame-view .bar")
     width = opened.evaluate(script="document.getElementById('flame').clientWidth")
-    assert opened.pixel(int(width * 0.79), 2) != background  # MainThread ran until 80 ms of 100
-    assert opened.pixel(int(width * 0.82), 2) == background
+    assert opened.pixel(int(width * 0.79), 22) != background  # MainThread, below its name, ran until 80 ms of 100
+    assert opened.pixel(int(width * 0.82), 22) == background
     middle = [int(width * (i + 0.5) / 100) for i in range(5)]  # the stacks of the first five milliseconds
-    assert [opened.pixel(x, 22) != background for x in middle] == [True, True, True, True, False]
-    assert [opened.pixel(x, 42) != background for x in middle] == [False, False, True, True, False]
+    assert [opened.pixel(x, 42) != background for x in middle] == [True, True, True, True, False]
+    assert [opened.pixel(x, 62) != background for x in middle] == [False, False, True, True, False]
+    opened.hover(
+        selector="#flame", at={"x": int(width * 0.897), "y": 110}
+    )  # rows: a name, 3 of MainThread's, a name, 2 of worker's
+    assert opened.text(selector=".tooltip").startswith("[truncated]")  # its last but one: the 0.7 ms until 90 ms
+    opened.evaluate(script="document.getElementById('flame').focus()")
+    walked = []
+    for key in ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowUp"]:
+        opened.press(key=key)
+        walked.append(opened.selected().split(" ")[0])
+    # slow runs from 1 to 4 ms and calls itself from 2 to 3. The worker does nothing until 3.5: slow > parse. Up from there is
+    # what MainThread did at 3.5.
+    assert walked == ["main", "parse", "slow", "slow", "slow", "parse", "slow", "deflate"]
+    opened.click(selector='.lanes button:has-text("worker")')
+    assert "worker over time" in opened.text(selector=".flame-view .bar")
+    assert opened.pixel(int(width * 0.897), 2) != background and opened.pixel(int(width * 0.79), 2) == background
+    opened.press(key="r")
     legend = {}
     for scheme in ("package", "language", "thread"):
         opened.select(selector='label:has-text("Colour") select', value=scheme)
@@ -471,6 +488,46 @@ def test_profiles_with_nothing_in_them(browser, tmp_path):
     browser.evaluate(script="document.getElementById('flame').focus()")
     for key in ["ArrowDown", "ArrowRight", "Enter", "+", "-", "Escape"]:
         browser.press(key=key)
+    assert browser.troubles() == []
+
+
+def test_files_that_count_something_else_than_time(browser, tmp_path):
+    """Collapsed stacks have numbers, no times: no seconds, no timeline, and the error bars of so many samples."""
+    profile = Profile(b"python;main;foo 2000\npython;main 499\npython;x 1\n")
+    profile.save(tmp_path / "counted.html")
+    browser.open(path=str(tmp_path / "counted.html"))
+    chips = browser.text(selector=".chips").replace("\n", " ")
+    assert "samples 2,500" in chips and "time" not in chips and "lasted" not in chips
+    browser.press(key="2")
+    rows = {cells[7]: cells[:7] for cells in browser.rows(selector="table.figures")}
+    assert rows["foo"] == [
+        "2,000",
+        "80.0 %",
+        "78.4\u201381.5 %",
+        "2,000",
+        "80.0 %",
+        "78.4\u201381.5 %",
+        "2,000",
+    ]  # Wilson's of 2000 in 2500
+    assert rows["python"][3] == "2,500"
+    body = browser.text(selector="body")
+    assert " ms" not in body and " s\n" not in body and "\u00b5s" not in body
+    assert browser.evaluate(script="document.querySelectorAll('.lane-box, .filters input[type=number]').length") == 0
+    browser.press(key="1")
+    assert browser.evaluate(script="[...document.querySelectorAll('.flame-view select')].length") == 3  # no order of time
+    browser.click(selector="#flame", at={"x": 20, "y": 50})
+    assert browser.said("flame-about").startswith("foo") and "2,000, 80.0 %" in browser.said("flame-about")
+    browser.press(key="c")
+    assert "2,000 in all, 80.0 %" in browser.said("butterfly-about")
+    assert browser.troubles() == []
+
+
+def test_threads_of_a_file_without_times(browser, tmp_path):
+    Profile(b"thread (1): Main;main 30\nthread (2): worker;work 10\n").save(tmp_path / "threads.html")
+    browser.open(path=str(tmp_path / "threads.html"))
+    assert browser.text(selector=".threads").split() == ["Main", "30,", "75.0", "%", "worker", "10,", "25.0", "%"]
+    browser.click(selector='.threads button:has-text("worker")')
+    assert browser.said("looking") == "looking at 10 of 40, 10 samples"
     assert browser.troubles() == []
 
 

@@ -8,6 +8,13 @@ export function time(ns: number): string {
   return `${(ns / 1e3).toFixed(ns && ns < 1e5 ? 1 : 0)} µs`
 }
 
+// What weights are numbers of; '' if they are nanoseconds. Set once, before anything is shown.
+let counted = ''
+export const setCounted = (what: string): void => void (counted = what)
+
+// A weight: time, or how many of what the file counts.
+export const amount = (weight: number): string => (counted ? count(Math.round(weight)) : time(weight))
+
 export function percent(share: number): string {
   return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 2 : 1)} %`
 }

@@ -1,6 +1,7 @@
 import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { decode, unpack } from './data/decode'
+import { setCounted } from './format'
 import * as state from './state'
 import { App } from './ui/App'
 import './style.css'
@@ -10,6 +11,7 @@ async function main(): Promise<void> {
   const element = document.getElementById('profile')!
   try {
     state.profile.value = decode(await unpack(element.textContent ?? ''))
+    setCounted(state.profile.value.counts)
   } catch (error) {
     root.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`
     root.className = 'broken'

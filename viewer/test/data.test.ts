@@ -34,6 +34,11 @@ describe('sums', () => {
     expect(aggregate(KNOWN, { ...EVERYTHING, labels: { request: '1' } })).toMatchObject({ totalNs: 130_000, totalSamples: 2 })
     expect(aggregate(KNOWN, { ...EVERYTHING, labels: { request: '2', user: 'x' } }).totalSamples).toBe(0)
   })
+  test('the effective number of samples: (sum w)^2 / sum w^2 / ticks, by hand', () => {
+    expect(aggregate(KNOWN).effective).toBeCloseTo(250 ** 2 / (10 ** 2 + 30 ** 2 + 60 ** 2 / 3 + 100 ** 2 + 50 ** 2), 9)
+    expect(aggregate(KNOWN, { ...EVERYTHING, labels: { request: '2' } }).effective).toBe(1)
+    expect(aggregate(KNOWN, { ...EVERYTHING, range: [0, 1] }).effective).toBe(0)
+  })
   test('labels that occur', () => {
     expect([...labelValues(KNOWN)]).toEqual([['request', ['1', '2']], ['user', ['x']]])
   })
@@ -161,7 +166,7 @@ describe('a page', () => {
     ...u32(values.length), width, ...Array.from({ length: width }, (_, plane) => values.map((value) => (value >>> (8 * plane)) & 255)).flat(),
   ]
   const json = {
-    format: 1, unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [],
+    format: 1, header: {}, unit: 'nanoseconds', unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [],
     strings: ['f', '/f.py', '\ud800'], functions: [[0, 2, 1, 9, 0]],
   }
   const text = [...new TextEncoder().encode(JSON.stringify(json))]
@@ -175,7 +180,7 @@ describe('a page', () => {
   test('is read back', async () => {
     const packed = await new Response(new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate'))).arrayBuffer()
     const profile = decode(await unpack(btoa(String.fromCharCode(...new Uint8Array(packed)))))
-    expect(profile).toMatchObject({ unit: 10_000, duration: 70005, fns: [{ name: 'f', qualname: '\ud800', file: '/f.py', line: 9 }] })
+    expect(profile).toMatchObject({ unit: 10_000, counts: '', timed: true, duration: 70005, fns: [{ name: 'f', qualname: '\ud800', file: '/f.py', line: 9 }] })
     expect([...profile.frames.line, ...profile.frames.col, ...profile.frames.endCol]).toEqual([300, 5, 7])
     expect([[...profile.parent], [...profile.frame], [...profile.stacks]]).toEqual([[0, 0], [0, 0], [1]])
     const [thread] = profile.threads

@@ -3,7 +3,7 @@ import { aggregate, EVERYTHING } from '../src/data/aggregate'
 import { labels, nodeLabels } from '../src/data/labels'
 import { layout, treeOf, weighted } from '../src/data/tree'
 import { faded, oklch, packages } from '../src/draw/colour'
-import { heavyRows, timeRows, type Rows } from '../src/draw/rows'
+import { heavyRows, laneRows, timeRows, type Rows } from '../src/draw/rows'
 import { interval, percent, time } from '../src/format'
 import { made } from './made'
 
@@ -65,6 +65,45 @@ describe('by time', () => {
     const part = timeRows(KNOWN, tree, KNOWN.threads[0]!, [20, 100], {})
     expect([part.width, drawn(part, 1, 0, 80, 8)]).toEqual([80, [['b', 0, 1], ['a', 4, 8]]])
     expect(drawn(timeRows(KNOWN, tree, KNOWN.threads[0]!, null, { k: 'v' }), 1, 0, 100, 10)).toEqual([['b', 2, 3]])
+  })
+})
+
+describe('by time, several threads', () => {
+  const two = made([
+    { stack: 'm a b', time: 10, weight: 10 },
+    { stack: 'm a', time: 20, weight: 10 },
+    { stack: 'x', time: 15, weight: 5, thread: 1 },
+    { stack: 'm', time: 40, weight: 20, thread: 2 },
+  ])
+  const names = labels(two, 'function')
+  const all = treeOf(two, nodeLabels(two, names))
+  const rows = laneRows(two, all, two.threads, null, {})
+  const nameOf = (node: number) => names.list[all.label[node]!]!.fn.name
+  const boxes = (row: number, some = rows) => {
+    const seen: [string, number, number][] = []
+    some.boxes(row, 0, 40, 8, (node, left, right) => seen.push([nameOf(node), left, right]))
+    return seen
+  }
+  test('each has its name and as many rows as it needs', () => {
+    expect(rows.headings).toEqual([{ row: 0, text: 'thread 0' }, { row: 4, text: 'thread 1' }, { row: 6, text: 'thread 2' }])
+    expect([rows.depth, rows.width]).toEqual([8, 40])
+    expect([0, 1, 2, 3, 4, 5, 6, 7].map((row) => boxes(row))).toEqual([
+      [], [['m', 0, 4]], [['a', 0, 4]], [['b', 0, 2]], [], [['x', 2, 3]], [], [['m', 4, 8]],
+    ])
+  })
+  test('what is under a point knows its row', () => {
+    expect(rows.at(7, 30)).toMatchObject({ from: 20, to: 40, row: 7 })
+    expect(nameOf(rows.at(3, 5)!.node)).toBe('b')
+    expect([rows.at(0, 5), rows.at(4, 12), rows.at(3, 15), rows.at(8, 30)]).toEqual([null, null, null, null])
+  })
+  test('in a range no more rows than are needed there, and no thread that does nothing', () => {
+    const part = laneRows(two, all, two.threads, [12, 16], {})
+    expect([part.headings, part.depth]).toEqual([[{ row: 0, text: 'thread 0' }, { row: 3, text: 'thread 1' }], 5])
+    expect(laneRows(two, all, two.threads, [30, 40], {}).headings).toBeUndefined()
+  })
+  test('one thread needs no name', () => {
+    const alone = laneRows(two, all, [two.threads[2]!], null, {})
+    expect([alone.headings, alone.depth, boxes(0, alone)]).toEqual([undefined, 1, [['m', 4, 8]]])
   })
 })
 

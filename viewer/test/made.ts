@@ -62,7 +62,9 @@ export function made(samples: Sample[], labelSets: Record<string, string>[] = [{
   const zeros = new Uint32Array(columns.fn.length)
   const frames = Object.fromEntries(Object.entries(columns).map(([key, values]) => [key, Uint32Array.from(values)]))
   return {
-    about: { unit_ns: 1000, sources: {}, changed: [] } as never,
+    about: { unit: 'nanoseconds', unit_ns: 1000, sources: {}, changed: [] } as never,
+    counts: '',
+    timed: true,
     unit: 1000,
     duration: Math.max(1, ...samples.map((sample) => sample.time)),
     fns: [...fnIds.keys()].map((name) => ({ name, qualname: name, file: `/app/${name}.py`, line: 1, kind: Kind.Python })),

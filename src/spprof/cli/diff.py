@@ -9,12 +9,12 @@ import sys
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparison import MEASURES, MIN_SHARE, Change, Comparison, Row
-from ..errors import BadOption, CannotWrite
+from ..errors import CannotWrite
 from ..intervals import Estimate
 from ..model import Profile
 from .export import diff_as_json, escape
 from .report import percentage
-from .text import Paint, duration, files_of, percent, place, put, time_kind
+from .text import Paint, amount, files_of, percent, place, put, time_kind
 
 FAILED = 3  # exit code of --fail-if
 
@@ -115,8 +115,6 @@ def _sides(options: argparse.Namespace) -> Tuple[List[str], List[str]]:
 
 def _load(file: str) -> Profile:
     profile = Profile.load(file)
-    if profile.unit != "nanoseconds":
-        raise BadOption(f"{file} counts {profile.unit}; only profiles of time can be compared")
     if profile.warning:
         sys.stderr.write(f"spprof: {file}: {profile.warning}\n")
     return profile
@@ -137,6 +135,10 @@ def _write(path: str, comparison: Comparison) -> None:
     sys.stderr.write(f"Written: {path} ({os.path.getsize(path):,} bytes).\n")
 
 
+def _measure(comparison: Comparison, options: argparse.Namespace) -> str:
+    return "share" if options.compare == "share" else comparison.weight_word
+
+
 def _kind(options: argparse.Namespace) -> str:
     return "own" if options.sort == "self" else "total"
 
@@ -147,11 +149,13 @@ def _of(number: int) -> str:
 
 def _head(comparison: Comparison) -> Iterator[str]:
     for name, side, wholes in zip("AB", comparison.sides, comparison.wholes):
-        seconds = "; ".join(duration(whole.weight_ns) for whole in wholes)
-        ticks = sum(whole.ticks for whole in wholes)
-        yield f"{name}: {files_of(side)} ({_of(len(side))}, {seconds} of {time_kind(side)}, {ticks:,} samples)"
+        weights = "; ".join(amount(whole.weight_ns, comparison.unit) for whole in wholes)
+        kind = f" of {time_kind(side)}" if comparison.scale > 1 else f" {comparison.unit}"
+        ticks = f", {sum(whole.ticks for whole in wholes):,} samples" if comparison.unit != "samples" else ""
+        yield f"{name}: {files_of(side)} ({_of(len(side))}, {weights}{kind}{ticks})"
     a, b, difference, significant = comparison.total()
-    line = f"Time of a run: {_seconds(a)} -> {_seconds(b)}, {difference.value / a.value:+.1%}"
+    line = f"{comparison.weight_word.capitalize()} of a run: {_weight(comparison, a)} -> {_weight(comparison, b)}"
+    line += f", {difference.value / a.value:+.1%}"
     if significant is None:
         yield f"{line}. How much runs vary is not known of one run each."
     else:
@@ -161,13 +165,19 @@ def _head(comparison: Comparison) -> Iterator[str]:
         yield f"Note: {note}."
 
 
-def _seconds(value: Estimate) -> str:
+def _weight(comparison: Comparison, value: Estimate) -> str:
     reach = _reach(value)
-    return _spread(value.value, reach) if reach else duration(value.value * 1e9)
+    return _spread(comparison, value.value, reach) if reach else _alone(comparison, value)
 
 
-def _spread(seconds: float, reach: float, sign: str = "") -> str:
+def _alone(comparison: Comparison, value: Estimate) -> str:
+    return amount(value.value * comparison.scale, comparison.unit)
+
+
+def _spread(comparison: Comparison, seconds: float, reach: float, sign: str = "") -> str:
     """`0.772 ±0.048 s`: both in one unit."""
+    if comparison.scale == 1:
+        return f"{seconds:{sign},.0f} ±{reach:,.0f}"
     if max(abs(seconds), reach) >= 0.1:
         return f"{seconds:{sign}.3f} ±{reach:.3f} s"
     return f"{1000 * seconds:{sign}.2f} ±{1000 * reach:.2f} ms"
@@ -177,11 +187,11 @@ def _reach(of: Estimate) -> float:
     return max(of.high - of.value, of.value - of.low)
 
 
-def _difference(change: Change, measure: str) -> str:
+def _difference(comparison: Comparison, change: Change, measure: str) -> str:
     value, reach = change.difference.value, _reach(change.difference)
     if measure == "share":
         return f"{100 * value:>+6.1f} ±{100 * reach:<4.1f}"
-    return _spread(value, reach, "+")
+    return _spread(comparison, value, reach, "+")
 
 
 def _foot(comparison: Comparison, options: argparse.Namespace, found: Sequence[Tuple[Row, Change]], shown: int) -> Iterator[str]:
@@ -197,7 +207,8 @@ def _foot(comparison: Comparison, options: argparse.Namespace, found: Sequence[T
         else "of sampling alone; how much runs vary takes several: A1 A2 A3 -- B1 B2 B3"
     )
     if options.compare == "time" and not comparison.repeated:
-        yield f"No change of time is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
+        word = comparison.weight_word
+        yield f"No change of {word} is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
     else:
         yield f"* more than chance, all {len(found)} compared counted (Bonferroni, 95 %). ± is each one's 95 % interval, {how}."
 
@@ -209,13 +220,14 @@ def _text(comparison: Comparison, options: argparse.Namespace) -> Iterator[str]:
     paint = Paint(sys.stdout)
     yield ""
     shares_of = f" {options.sort + ', A':<12}{'B':>6}      "
-    yield f"{shares_of} {'change of ' + options.compare:>18}   {'time of A':>10} {'of B':>10}  {options.by}"
+    changed, word = "change of " + _measure(comparison, options), comparison.weight_word
+    yield f"{shares_of} {changed:>18}   {word + ' of A':>10} {'of B':>10}  {options.by}"
     for row, change in found[:limit]:
         shares = change if options.compare == "share" else comparison.change(getattr(row, _kind(options)))
         times = change if options.compare == "time" else comparison.change(getattr(row, _kind(options)), "time")
         mark = "*" if change.significant else " "
-        line = f"{percent(shares.a)} {percent(shares.b)} {_difference(change, options.compare):>18} {mark} "
-        line += f"{duration(times.a.value * 1e9):>10} {duration(times.b.value * 1e9):>10}  {_place(row)}"
+        line = f"{percent(shares.a)} {percent(shares.b)} {_difference(comparison, change, options.compare):>18} {mark} "
+        line += f"{_alone(comparison, times.a):>10} {_alone(comparison, times.b):>10}  {_place(row)}"
         yield paint(line, ("hot" if change.difference.value > 0 else "good") if change.significant else "")
     yield ""
     yield from _foot(comparison, options, found, limit)
@@ -230,12 +242,13 @@ def _markdown(comparison: Comparison, options: argparse.Namespace) -> Iterator[s
         yield escape(line) + "  "
     found = comparison.changes(_kind(options), options.compare)
     limit = 15 if options.limit is None else max(0, options.limit)
-    yield f"\n| {options.sort} A | B | change of {options.compare} | time A | B | {options.by} |\n|--:|--:|--:|--:|--:|:--|"
+    changed, word = f"change of {_measure(comparison, options)}", comparison.weight_word
+    yield f"\n| {options.sort} A | B | {changed} | {word} A | B | {options.by} |\n|--:|--:|--:|--:|--:|:--|"
     for row, change in found[:limit]:
         shares, times = (comparison.change(getattr(row, _kind(options)), measure) for measure in MEASURES)
-        cells = [percent(shares.a).strip(), percent(shares.b).strip(), _difference(change, options.compare).strip()]
+        cells = [percent(shares.a).strip(), percent(shares.b).strip(), _difference(comparison, change, options.compare).strip()]
         cells[2] = f"**{cells[2]}** \\*" if change.significant else cells[2]
-        cells += [duration(times.a.value * 1e9), duration(times.b.value * 1e9), escape(_place(row))]
+        cells += [_alone(comparison, times.a), _alone(comparison, times.b), escape(_place(row))]
         yield f"| {' | '.join(cells)} |"
     yield ""
     for line in _foot(comparison, options, found, limit):

@@ -28,6 +28,7 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
         "thread": shown.thread,
         "only": shown.only,
         "level": LEVEL,
+        "unit": shown.unit,
         "weight_ns": shown.whole.weight_ns,
         "samples": shown.whole.ticks,
         "effective_samples": shown.whole.samples,
@@ -98,6 +99,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
     from .. import __version__
 
     found = comparison.changes("own" if sort == "self" else "total", compare)
+    seconds = "seconds" if comparison.unit == "nanoseconds" else "amount"
     compared = {kind: sum(comparison.compared(getattr(row, kind)) for row in comparison.rows) for kind in ("own", "total")}
     document: Dict[str, Any] = {
         "spprof": __version__,
@@ -108,6 +110,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
         "compare": compare,
         "thread": comparison.thread,
         "only": comparison.only,
+        "unit": comparison.unit,
         "min_share": comparison.min_share,
         "level": LEVEL,
         "compared": len(found),
@@ -126,7 +129,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
             ]
             for name, side, wholes in zip("ab", comparison.sides, comparison.wholes)
         },
-        "time": _change(comparison.total(), "seconds"),
+        "time": _change(comparison.total(), seconds),
         "rows": [
             {
                 "qualname": row.function.qualname,
@@ -136,7 +139,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
                 **{
                     name: {
                         measure: _change(_judged(comparison, getattr(row, kind), measure, compared[kind]), unit)
-                        for measure, unit in (("share", "share"), ("time", "seconds"))
+                        for measure, unit in (("share", "share"), ("time", seconds))
                     }
                     for name, kind in (("self", "own"), ("total", "total"))
                 },

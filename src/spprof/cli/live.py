@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 HELP = "show a profile while it is taken"
 EXAMPLES = """\
-Follows the file that a running program writes. Keys: s, t sort by self or total time; l lines or functions; f thread filter;
-p pause; z count from now on; q quit. The program does not notice. Needs the package textual: pip install 'spprof[tui]'
+Follows the file that a running program writes. Keys: s, t sort by self or total time; l lines or functions; f, b only some
+threads or labels; p pause; z count from now on; q quit. The program does not notice.
+Needs the package textual: pip install 'spprof[tui]'
 
 examples:
   spprof live server.4711.spprof           of a program that runs under `spprof run`, or called spprof.start(output_path=...)

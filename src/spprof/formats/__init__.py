@@ -46,7 +46,7 @@ _COPY = "it is a copy of the file; choose another format"
 _BOTH = "it holds both samples and time"
 _PAGE = dict.fromkeys(("weight", "lines", "merge_threads"), "the page has all of it; choose there")
 _TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
-_TIME_ONLY = ("html", "gecko", "pstats", "chrome", "callgrind")
+_TIME_ONLY = ("gecko", "pstats", "chrome", "callgrind")
 _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
 FORMATS: Dict[str, Format] = {

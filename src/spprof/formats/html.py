@@ -17,8 +17,9 @@ Columns, in this order; ids count from 0:
                       zigzag(weight - step), in units
                       stack id; ticks - 1; flags; label set id
 
-A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights
-are right to two units at each sample. `[truncated]` and `[no Python frames]` are ordinary frames here.
+A unit is `unit_ns`: 1 us for short profiles, else 10 us or more; 1 or more where the profile counts something else than time
+(`unit` of the JSON). Rounding does not add up: the sums of steps and of weights are right to two units at each sample.
+`[truncated]` and `[no Python frames]` are ordinary frames here.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _unit(profile: Profile, threads: Iterable[Samples], start: int) -> int:
     """The finest unit that is fine enough, and in which all times fit 32 bits."""
     chosen = list(threads)
     last = max((profile.column("time_ns")[samples[-1]] for samples in chosen if samples), default=start)
-    unit = 1_000 if sum(map(len, chosen)) < _FINE_SAMPLES else 10_000
+    unit = 1 if profile.unit != "nanoseconds" else 1_000 if sum(map(len, chosen)) < _FINE_SAMPLES else 10_000
     while (last - start) // unit >= 1 << 31:
         unit *= 10
     return unit
@@ -145,7 +146,10 @@ def _columns(profile: Profile, samples: Samples, ids: Dict[int, int], start: int
     del times, weights
     keys = profile.stack_keys()
     yield array("I", map(ids.__getitem__, keys if isinstance(samples, range) else map(keys.__getitem__, samples)))
-    yield array("I", (count - 1 for count in _take(profile.column("count"), samples)))
+    counts = _take(profile.column("count"), samples)
+    if len(counts) and (min(counts) < 1 or max(counts) > 1 << 32):  # of another profiler's file
+        counts = [min(max(count, 1), 1 << 32) for count in counts]
+    yield array("I", (count - 1 for count in counts))
     yield array("B", _take(profile.column("flags"), samples))
     yield array("I", _take(profile.column("label"), samples))
 
@@ -244,6 +248,7 @@ def _about(profile: Profile, threads: List[int], start: int, unit: int) -> Dict[
         "clock": profile.clock,
         "losses": _titles(stats.get("losses", {})),
         "start_ns": start,
+        "unit": profile.unit,
         "unit_ns": unit,
         "threads": [[thread, profile.thread_tid(thread), profile.thread_name(thread)] for thread in threads],
         "label_sets": profile.label_sets,

@@ -8,6 +8,7 @@ StackSample (stack_sample.proto) with its weight for each sample, and a slice fo
 from __future__ import annotations
 
 import os
+from itertools import repeat
 from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List
 
 from ..model import KERNEL
@@ -64,9 +65,12 @@ def _packets(profile: Profile, options: Options) -> Iterator[bytes]:
     for key in profile.stack_keys():
         callstacks.setdefault(key, len(callstacks) + 1)
     yield from _interned(profile, options, callstacks)
+    named = [_context(id, labels) for id, labels in enumerate(profile.label_sets) if labels]
+    if named:
+        yield _packet(_NEEDS_STATE, data(12, b"".join(named)))
     for part in parts:
         tid = number(3, tids[part.thread]) if part.thread is not None else b""
-        yield from _samples(profile, part, data(1, number(2, pid) + tid), callstacks)
+        yield from _samples(profile, part, number(2, pid) + tid, callstacks)
     wanted = set(profile.match_threads(options.thread))
     for marker in profile.markers:
         if marker.thread in wanted:
@@ -89,6 +93,12 @@ def _process(profile: Profile, pid: int) -> bytes:
     argv = list(map(str, profile.header.get("argv") or []))
     name = os.path.basename(argv[0]) if argv else "python"
     return number(1, pid) + b"".join(text(2, arg) for arg in argv) + text(6, name)
+
+
+def _context(id: int, labels: Dict[str, str]) -> bytes:
+    """A set of labels as interned AsyncContextDescriptor: what a thread worked for when a sample was taken."""
+    name = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return data(51, number(1, id) + text(2, name) + text(3, "labels"))
 
 
 def _value(value: object) -> bytes:
@@ -134,16 +144,20 @@ def _samples(profile: Profile, part: Track, task: bytes, callstacks: Dict[int, i
     the largest of the track needs, so that all else of the packet, with its lengths, is made once for each stack."""
     keys, flags = part.pick(profile.stack_keys()), part.pick(profile.column("flags"))
     times, weights = part.pick(profile.column("time_ns")), part.pick(profile.column("weight_ns"))
+    sets = profile.label_sets
+    labels = part.pick(profile.column("label")) if len(sets) > 1 else b""
     time_high, weight_high = (_Padded(max(column, default=0) >> 28) for column in (times, weights))
     heads: Dict[int, bytes] = {}
     for start in range(0, len(keys), CHUNK):
         end = start + CHUNK
         chunk: List[bytes] = []
-        for key, flag, time, weight in zip(keys[start:end], flags[start:end], times[start:end], weights[start:end]):
-            kind = key << 1 | bool(flag & KERNEL)
+        columns = (column[start:end] for column in (keys, flags, times, weights))
+        for key, flag, time, weight, label in zip(*columns, labels[start:end] or repeat(0)):
+            kind = (key << 1 | bool(flag & KERNEL)) * len(sets) + label
             if kind not in heads:
                 context = number(3, _KERNEL if flag & KERNEL else _USER)
-                sample = data(3, context) + task + number(6, callstacks[key])  # execution_context, task_context, callstack_iid
+                working = data(1, task + (number(4, label) if sets[label] else b""))  # task_context, with async_id
+                sample = data(3, context) + working + number(6, callstacks[key])  # execution_context, callstack_iid
                 sample += text(7, "truncated") if key < 0 else b""  # unwind_error
                 sample = (
                     varint(135 << 3 | 2) + varint(len(sample) + 5 + weight_high.size) + sample + b"\x58"

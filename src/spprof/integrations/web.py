@@ -18,8 +18,8 @@ import time
 from typing import Deque, Dict, NamedTuple, Optional, Union
 from urllib.parse import parse_qsl
 
-from .. import api, formats
-from ..errors import BadOption, SpprofError
+from .. import api, formats, session
+from ..errors import BadOption, NotActive, SpprofError
 from ..labels import label
 from ..model import Profile
 from ..transforms import filtered
@@ -28,7 +28,6 @@ HEADER = "X-Spprof-Token"  # of the request that asks
 ANSWER = "X-Spprof-Request"  # of its response: the id that its file's name ends with
 SHORTEST_TOKEN = 16
 ROLL_BYTES = 1 << 20  # a new profile is begun beyond: reading one of this size holds the GIL for some 50 ms
-SETTLE_NS = 300_000_000  # a profile's file is behind by the 85 ms between two blocks
 
 logger = logging.getLogger("spprof")
 
@@ -58,8 +57,7 @@ class _Take:
 
     def is_active(self) -> bool:
         """Whether it is the profile that is being taken: the program may have stopped it, and begun one of its own."""
-        session = api._session
-        return session is not None and session.path == self.path and api.is_active()
+        return session.is_written_to(self.path) and api.is_active()
 
     def remove_if_done(self) -> None:
         if self.over and not self.running and not self.waiting:
@@ -217,12 +215,9 @@ class Recorder:
             job = jobs.get()
             if job is None:
                 return
-            ready_ns = job.stop_ns + SETTLE_NS
             try:
-                if not job.take.over:
-                    time.sleep(max(0, ready_ns - time.monotonic_ns()) / 1e9)
-                if job.take.path != path or read_ns < ready_ns:
-                    path, read_ns = job.take.path, time.monotonic_ns()
+                if job.take.path != path or read_ns < job.stop_ns:
+                    path, read_ns = job.take.path, self._flushed(job.take)
                     profile = Profile.load(path)
                 self._save(filtered(profile, labels={"request": job.request.id}), job)
             except Exception:  # a server must not lose this thread
@@ -230,6 +225,16 @@ class Recorder:
             with self.lock:
                 job.take.waiting -= 1
                 job.take.remove_if_done()
+
+    def _flushed(self, take: _Take) -> int:
+        """Sees to it that the profile's file has all until now, and says when that was."""
+        now = time.monotonic_ns()
+        if take.is_active():
+            try:
+                api.flush()
+            except NotActive:  # it ended meanwhile, and an ended one is whole
+                pass
+        return now
 
     def _save(self, part: Profile, job: _Job) -> None:
         labels, start_ns = job.request.labels, job.request.start_ns

@@ -20,7 +20,7 @@ class SpprofMiddleware:
     token: requests with this secret (16 characters at least) in the header X-Spprof-Token are profiled; their responses have a
         header X-Spprof-Request with the id that ends the name of the file.
     slower_than: seconds. All requests are profiled, and the profiles of those that took longer are kept.
-    folder: where they are written, some 0.3 s after the response (default `spprof-requests`; made for its owner alone).
+    folder: where they are written, after the response (default `spprof-requests`; made for its owner alone).
     mode: 'wall' (default) or 'cpu'; rate: samples a second of a thread (default: 100 with slower_than, else 1000).
     format: any but 'spprof' (default: 'html', or 'speedscope' where there is none).
     keep: files of a process; older ones are deleted (default 100).

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Dict, Optional, Union
+from collections import Counter
+from fnmatch import fnmatchcase
+from itertools import compress
+from typing import Dict, Mapping, Optional, Sequence, Union
 
 from .. import _trie
 from .._reader import _BLOCK, MAGIC, Reading, _block
@@ -14,7 +18,8 @@ _CHUNK = 1 << 22
 
 
 class Follower:
-    """Reads a .spprof file as it grows. Of its samples only the sums are kept, so memory grows with distinct stacks alone.
+    """Reads a .spprof file as it grows. Of its samples only the sums are kept, so memory grows with distinct stacks alone; for
+    another choice of labels the file is read from the start.
 
     A file that is not there yet is waited for; one that was replaced or emptied is read anew.
     `warning` says why reading ended early, if it did."""
@@ -22,6 +27,13 @@ class Follower:
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
         self.path = os.path.abspath(os.fspath(path))
         self._fd = -1
+        self.labels: Dict[str, str] = {}
+        self._left_out: Counter[int] = Counter()
+        self._begin()
+
+    def only(self, labels: Mapping[str, str]) -> None:
+        """From now on only samples that carry all these labels count; `*` and `?` may stand in values."""
+        self.labels = dict(labels)
         self._begin()
 
     def _begin(self) -> None:
@@ -32,11 +44,14 @@ class Follower:
         self._rest = b""  # those of them that are no whole block yet
         self._reading: Optional[Reading] = None
         self._sums: Dict[int, _trie.Sums] = {}
+        self._seen: Counter[int] = Counter()  # samples of each thread
+        self._matches: Dict[int, bool] = {}  # text of a set of labels -> whether it is one of those that count
         self.warning: Optional[str] = None
 
     def read(self) -> int:
         """Reads on, 4 MiB at most; the number of bytes that were new. Raises BadFile if it is no .spprof file, OSError."""
         if self._is_another():
+            self._left_out.clear()
             self._begin()
         if self._fd < 0:
             try:
@@ -79,7 +94,13 @@ class Follower:
         """Moves the new samples into the sums."""
         columns = reading.tables.columns
         keys = [~stack if mark & 1 else stack for stack, mark in zip(columns["stack"], columns["flags"])]
-        fresh = _trie.sums_by_thread(columns["thread"], keys, columns["count"], columns["weight_ns"])
+        told: Sequence[Sequence[int]] = (columns["thread"], keys, columns["count"], columns["weight_ns"])
+        if self.labels or self._left_out:
+            chosen = [self._counts(*each, reading) for each in zip(columns["thread"], columns["label"])]
+            told = [list(compress(column, chosen)) for column in told]
+        else:
+            self._seen.update(columns["thread"])
+        fresh = _trie.sums_by_thread(*told)
         for thread, sums in fresh.items():
             known = self._sums.setdefault(thread, ({}, {}))
             for total, part in zip(known, sums):
@@ -89,9 +110,21 @@ class Follower:
             if not name.startswith(("code_", "frame_", "node_")):
                 del columns[name][:]
 
+    def _counts(self, thread: int, label: int, reading: Reading) -> bool:
+        """Whether the next sample of a thread is to be added up."""
+        self._seen[thread] += 1
+        if self._seen[thread] <= self._left_out[thread]:
+            return False
+        if label not in self._matches:
+            text = reading.tables.strings[label - 1] if label else "{}"
+            found = json.loads(text)
+            self._matches[label] = all(fnmatchcase(str(found.get(key, "")), value) for key, value in self.labels.items())
+        return self._matches[label]
+
     def forget(self) -> None:
         """Begins to add up anew: what was taken until now no longer counts."""
         self._sums.clear()
+        self._left_out = self._seen.copy()
 
     def profile(self) -> Optional[Profile]:
         """The sums so far, as a profile without single samples: for `functions`, `threads`, `aggregate`. None before the header

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Tuple
 
 from ..model import FunctionRow, Profile, native_name
 
@@ -17,8 +17,11 @@ class Picture(NamedTuple):
     threads: List[Tuple[str, ...]]
 
 
-def picture(profile: Profile, thread: Optional[str] = None, sort: str = "self", by: str = "function") -> Picture:
-    """A profile's functions (or lines) in the threads that match a pattern, by `self` or `total` time, and all threads."""
+def picture(
+    profile: Profile, thread: Optional[str] = None, sort: str = "self", by: str = "function", labels: Mapping[str, str] = {}
+) -> Picture:
+    """A profile's functions (or lines) in the threads that match a pattern, by `self` or `total` time, and all threads. `labels`:
+    which the profile's samples carry; for the title."""
     rows = profile.functions(by=by, thread=thread)
     if sort == "total":
         rows.sort(key=lambda row: (-row.total_weight_ns, -row.self_weight_ns, row.file, row.line, row.qualname))
@@ -30,6 +33,7 @@ def picture(profile: Profile, thread: Optional[str] = None, sort: str = "self", 
     argv = " ".join(map(str, profile.header.get("argv") or [f"process {profile.header.get('pid')}"]))
     kind = "CPU time" if profile.mode == "cpu" else "wall time"
     where = f" in threads like {thread!r}" if thread else ""
+    where += "".join(f" with {key}={value}" for key, value in labels.items())
 
     def function(row: FunctionRow) -> Tuple[str, ...]:
         name = f"{row.qualname} ({row.file}:{row.line})" if row.line else native_name(row.qualname, row.file)

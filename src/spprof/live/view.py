@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -20,6 +21,15 @@ PERIOD = 0.5  # seconds between two pictures
 QUIET = 5.0  # a profile writes something every two seconds, even of a program that sleeps
 
 
+def _labels(text: str) -> Optional[Dict[str, str]]:
+    """`route=/orders "user=Jane Doe"` as a dict; None if it is none."""
+    try:
+        parts = [word.partition("=") for word in shlex.split(text)]
+    except ValueError:  # a quote without its end
+        return None
+    return {key: value for key, _, value in parts} if all(key and sign for key, sign, _ in parts) else None
+
+
 class LiveView(App[None]):
     """Follows a file. `status` says what became of the program ('' while it runs); `output` gives what it newly wrote."""
 
@@ -30,13 +40,14 @@ class LiveView(App[None]):
     #threads { height: auto; max-height: 8; }
     #functions { height: 1fr; }
     #output { height: 10; display: none; border-top: solid $primary; }
-    #pattern { display: none; }
+    #pattern, #labels { display: none; }
     """
     BINDINGS = [  # noqa: RUF012  # Textual's own shape
         Binding("s", "sort('self')", "self"),
         Binding("t", "sort('total')", "total"),
         Binding("l", "lines", "lines"),
-        Binding("f", "filter", "thread filter"),
+        Binding("f", "filter('pattern')", "threads"),
+        Binding("b", "filter('labels')", "labels"),
         Binding("p", "pause", "pause"),
         Binding("z", "zero", "from now on"),
         Binding("o", "output", "output"),
@@ -57,6 +68,7 @@ class LiveView(App[None]):
         self.sort_by, self.rows_by = "self", "function"
         self.pattern: Optional[str] = None
         self.paused = self.zeroed = False
+        self.labels: Dict[str, str] = {}
         self.shown: Optional[Profile] = None
         self.wake = threading.Event()
         self.stopping = False
@@ -68,6 +80,7 @@ class LiveView(App[None]):
             yield DataTable(id=name, cursor_type="none")
         yield RichLog(id="output", wrap=True, max_lines=2000)
         yield Input(id="pattern", placeholder="thread name or id; * and ? allowed; empty: all")
+        yield Input(id="labels", placeholder="labels, as in: route=/orders user=17; * and ? allowed in values; empty: all")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -87,6 +100,8 @@ class LiveView(App[None]):
         while not self.stopping:
             self.wake.clear()
             try:
+                if self.labels != self.follower.labels:
+                    self.follower.only(self.labels)
                 while self.follower.read():
                     news = time.monotonic()
                     if self.stopping:
@@ -96,7 +111,7 @@ class LiveView(App[None]):
                     self.follower.forget()
                 if not self.paused:
                     self.shown = self.follower.profile()
-                result = picture(self.shown, self.pattern, self.sort_by, self.rows_by) if self.shown is not None else None
+                result = self._picture(self.shown) if self.shown is not None else None
             except (SpprofError, OSError) as error:
                 problem, result = str(error), None
             state = problem or self.follower.warning or self._state(time.monotonic() - news)
@@ -104,12 +119,16 @@ class LiveView(App[None]):
                 self.call_from_thread(self._show, result, state)
             self.wake.wait(PERIOD)
 
+    def _picture(self, shown: Profile) -> Picture:
+        return picture(shown, self.pattern, self.sort_by, self.rows_by, self.follower.labels)
+
     def _state(self, quiet: float) -> str:
         ended = self.shown is not None and self.shown.end is not None
         news = "the profile has ended" if ended else f"no news for {quiet:.0f} s" if quiet > QUIET else "running"
         words = [self.status() or news]
         words += ["PAUSED"] if self.paused else []
         words += [f"threads: {self.pattern}"] if self.pattern else []
+        words += [f"labels: {' '.join(map('='.join, self.labels.items()))}"] if self.labels else []
         return " · ".join([*words, f"by {self.rows_by}"])
 
     def _show(self, result: Optional[Picture], state: str) -> None:
@@ -152,16 +171,27 @@ class LiveView(App[None]):
         log = self.query_one("#output")
         log.display = self.output is not None and not log.display
 
-    def action_filter(self) -> None:
-        self.query_one("#pattern").display = True
-        self.query_one("#pattern").focus()
+    def action_filter(self, field: str) -> None:
+        self.action_leave_filter()
+        self.query_one(f"#{field}").display = True
+        self.query_one(f"#{field}").focus()
 
     def action_leave_filter(self) -> None:
-        self.query_one("#pattern").display = False
+        for field in ("#pattern", "#labels"):
+            self.query_one(field).display = False
         self.query_one("#functions").focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.pattern = event.value.strip() or None
+        if event.input.id == "labels":
+            labels = _labels(event.value)
+            if labels is None:
+                event.input.placeholder = f"{event.value!r} is none: give KEY=VALUE, several with spaces between; empty: all"
+                event.input.value = ""
+                return
+            self.labels = labels
+            self.paused = False  # the kept moment has no labels any more
+        else:
+            self.pattern = event.value.strip() or None
         self.action_leave_filter()
         self.wake.set()
 

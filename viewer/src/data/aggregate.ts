@@ -15,6 +15,7 @@ export interface Sums {
   samples: Float64Array
   totalNs: number
   totalSamples: number
+  effective: number // how many samples of one weight would say as much, for intervals: (sum w)^2 / sum w^2 / ticks (intervals.py)
 }
 
 export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
@@ -22,8 +23,9 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   const ns = new Float64Array(n)
   const samples = new Float64Array(n)
   const wanted = labelMask(profile, filter.labels)
+  let squares = 0
   profile.threads.forEach((thread, place) => {
-    if (filter.threads === null || filter.threads.has(place)) add(thread, filter.range, wanted, ns, samples)
+    if (filter.threads === null || filter.threads.has(place)) squares += add(thread, filter.range, wanted, ns, samples)
   })
   let totalNs = 0
   let totalSamples = 0
@@ -31,22 +33,30 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
     totalNs += ns[i]! *= profile.unit
     totalSamples += samples[i]!
   }
-  return { ns, samples, totalNs, totalSamples }
+  return { ns, samples, totalNs, totalSamples, effective: squares ? (totalNs / profile.unit) ** 2 / squares : 0 }
 }
 
-function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, ns: Float64Array, samples: Float64Array): void {
+// Gives the sum of weight^2 / ticks, in units.
+function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, ns: Float64Array, samples: Float64Array): number {
   const { stack, weight, extraTicks, label } = thread
+  let squares = 0
   const [from, to] = range ? [after(thread.time, range[0]), after(thread.time, range[1])] : [0, thread.length]
   for (let i = from; i < to; i++) {
     if (wanted && !wanted[label ? label[i]! : 0]) continue
     const s = stack[i]!
-    ns[s]! += weight[i]!
+    const w = weight[i]!
+    ns[s]! += w
     samples[s]! += 1
+    squares += w * w
   }
-  if (!extraTicks) return
+  if (!extraTicks) return squares
   for (let i = from; i < to; i++) {
-    if (extraTicks[i] && (!wanted || wanted[label ? label[i]! : 0])) samples[stack[i]!]! += extraTicks[i]!
+    const extra = extraTicks[i]!
+    if (!extra || (wanted && !wanted[label ? label[i]! : 0])) continue
+    samples[stack[i]!]! += extra
+    squares -= (weight[i]! ** 2 * extra) / (1 + extra)
   }
+  return squares
 }
 
 // The first place of a rising column whose value is not below `value`.

@@ -81,8 +81,9 @@ export function decode(bytes: Uint8Array): Profile {
   const ends = [...threads.map((t) => t.time[t.length - 1] ?? 0), ...markers.map((m) => m.time + m.duration)]
   const stop = ((about.end?.stop_ns ?? 0) - about.start_ns) / about.unit_ns
   const duration = Math.ceil(Math.max(1, stop, ends.reduce((a, b) => Math.max(a, b), 0)))
+  const counts = about.unit === 'nanoseconds' ? '' : about.unit
   return {
-    about, unit: about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, threads, markers, labelSets: about.label_sets,
+    about, counts, timed: !counts && !['collapsed', 'pprof'].includes(String(about.header.source)), unit: about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, threads, markers, labelSets: about.label_sets,
   }
 }
 

@@ -59,6 +59,7 @@ export interface About {
   clock: string
   losses: [string, string, number][]
   start_ns: number
+  unit: string // what weights count: nanoseconds, or what another profiler's file counts
   unit_ns: number
   threads: [number, number, string][]
   label_sets: Record<string, string>[]
@@ -71,7 +72,9 @@ export interface About {
 
 export interface Profile {
   about: About
-  unit: number // nanoseconds
+  counts: string // what weights are numbers of ('samples', 'bytes'); '' if they are nanoseconds
+  timed: boolean // whether samples have times, which not all files of other profilers tell
+  unit: number // nanoseconds, or of what is counted
   duration: number // units, from the start to the end, or to the last sample
   fns: Fn[]
   strings: string[]

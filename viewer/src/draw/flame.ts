@@ -69,7 +69,7 @@ export class Flame {
   }
 
   zoomTo(box: Box): void {
-    const row = this.depth[box.node]!
+    const row = this.rowOf(box)
     const rowsVisible = Math.floor(this.painter.height / ROW)
     const view = this.goal?.to ?? this.view
     const scroll = Math.max(0, Math.min(view.scroll, row * ROW), (row + 4 - rowsVisible) * ROW)
@@ -89,7 +89,7 @@ export class Flame {
 
   private reveal(box: Box): void {
     const view = { ...(this.goal?.to ?? this.view) }
-    const row = this.depth[box.node]!
+    const row = this.rowOf(box)
     view.scroll = Math.min(row * ROW, Math.max(view.scroll, (row + 1) * ROW - this.painter.height))
     const span = view.to - view.from
     if (box.to <= view.from || box.from >= view.to) [view.from, view.to] = [box.from - span / 4, box.from + (3 * span) / 4]
@@ -114,6 +114,10 @@ export class Flame {
     this.draw()
   }
 
+  private rowOf(box: Box): number {
+    return box.row ?? this.depth[box.node]!
+  }
+
   private draw(): void {
     if (!this.frame) this.frame = requestAnimationFrame(this.step)
   }
@@ -135,8 +139,8 @@ export class Flame {
   private paint(): void {
     if (!this.scene) return
     const outlined = []
-    if (this.hovered) outlined.push({ box: this.hovered, row: this.depth[this.hovered.node]!, strong: false })
-    if (this.selected) outlined.push({ box: this.selected, row: this.depth[this.selected.node]!, strong: true })
+    if (this.hovered) outlined.push({ box: this.hovered, row: this.rowOf(this.hovered), strong: false })
+    if (this.selected) outlined.push({ box: this.selected, row: this.rowOf(this.selected), strong: true })
     this.painter.paint(this.scene, this.view, outlined)
   }
 
@@ -149,7 +153,7 @@ export class Flame {
   }
 
   private hover(box: Box | null, x: number, y: number): void {
-    if (box?.node !== this.hovered?.node || box?.from !== this.hovered?.from) {
+    if (box?.node !== this.hovered?.node || box?.from !== this.hovered?.from || box?.row !== this.hovered?.row) {
       this.hovered = box
       this.draw()
     }
@@ -230,10 +234,13 @@ export class Flame {
     const { rows } = this.scene!
     const tiny = rows.width * 1e-12
     const from = this.selected
-    if (!from) return this.select(rows.at(0, (this.view.from + this.view.to) / 2) ?? rows.at(0, 0))
-    const row = this.depth[from.node]!
+    if (!from) {
+      const start = rows.headings ? 1 : 0
+      return this.select(rows.at(start, (this.view.from + this.view.to) / 2) ?? rows.at(start, 0) ?? this.nearest(start, 0, 1))
+    }
+    const row = this.rowOf(from)
     let to: Box | null = null
-    if (where === 'parent') to = row ? rows.at(row - 1, Math.min(from.from + tiny, (from.from + from.to) / 2)) : null
+    if (where === 'parent') to = this.beyond(row, -1, Math.min(from.from + tiny, (from.from + from.to) / 2))
     else if (where === 'child') to = this.firstBelow(from, row + 1)
     else if (where === 'next') to = rows.at(row, from.to + tiny) ?? this.nearest(row, from.to, 1)
     else to = rows.at(row, from.from - tiny) ?? this.nearest(row, from.from, -1)
@@ -241,11 +248,32 @@ export class Flame {
   }
 
   private firstBelow(from: Box, row: number): Box | null {
+    const { rows } = this.scene!
+    if (rows.headings) { // in the order of time a box below is not always at the left
+      const [left, middle] = [1e-6, 0.5].map((part) => from.from + (from.to - from.from) * part) as [number, number]
+      const box = rows.at(row, left) ?? rows.at(row, middle)
+      return box && this.parent[box.node] === from.node ? box : this.beyond(row - 1, 1, middle)
+    }
     let found: Box | null = null
     this.scene!.rows.boxes(row < this.scene!.rows.depth ? row : 0, from.from, from.to, 4096, (node) => {
       if (!found && this.parent[node] === from.node) found = this.scene!.rows.find(node)
     })
     return found ?? this.scene!.rows.at(row, from.from + (from.to - from.from) * 1e-6)
+  }
+
+  // The next box up or down at a place. Of lanes, where nothing else runs at that time: the nearest root of the next thread.
+  private beyond(row: number, step: 1 | -1, x: number): Box | null {
+    const { rows } = this.scene!
+    for (let next = row + step; next >= 0 && next < rows.depth; next += step) {
+      const box = rows.at(next, x)
+      if (box || !rows.headings) return box
+    }
+    const roots = rows.headings?.map((heading) => heading.row + 1).filter((root) => (root - 1 - row) * step > 0) ?? []
+    for (const root of step > 0 ? roots : roots.reverse()) {
+      const box = this.nearest(root, x, 1) ?? this.nearest(root, x, -1)
+      if (box) return box
+    }
+    return null
   }
 
   private nearest(row: number, x: number, direction: 1 | -1): Box | null {

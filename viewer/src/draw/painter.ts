@@ -89,6 +89,11 @@ export class Painter {
       ctx.fillStyle = scene.lit && !scene.lit[node] ? scene.theme.fadedInk : scene.theme.ink
       ctx.fillText(text, a / ratio + PADDING, top / ratio + ROW / 2)
     }
+    ctx.fillStyle = scene.theme.fadedInk
+    for (const { row, text } of scene.rows.headings ?? []) {
+      const top = this.top(row, scene, view)
+      if (top + ROW > 0 && top < this.height) ctx.fillText(this.cut(text, this.width - 2 * PADDING), PADDING, top + ROW / 2)
+    }
     for (const { box, row, strong } of outlined) {
       const scale = this.width / (view.to - view.from)
       const a = Math.max(-2, (box.from - view.from) * scale)

@@ -7,6 +7,7 @@ export interface Box {
   node: number
   from: number
   to: number
+  row?: number // if it is not the node's depth
 }
 
 export interface Rows {
@@ -17,6 +18,7 @@ export interface Rows {
   boxes(row: number, from: number, to: number, pixels: number, emit: (node: number, left: number, right: number) => void): void
   at(row: number, x: number): Box | null
   find(node: number): Box | null
+  headings?: { row: number; text: string }[] // rows without boxes
 }
 
 // The left-heavy order: all samples of a stack side by side.
@@ -70,7 +72,7 @@ export function heavyRows({ ns }: Weighted, { rows, left, width }: Layout): Rows
 export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Filter['range'], labels: Filter['labels']): Rows {
   const wanted = labelMask(profile, labels)
   const [begin, end] = range ?? [0, profile.duration]
-  const depth = thread.length ? tree.depth.reduce((a, b) => Math.max(a, b), 0) + 1 : 0
+  const depth = deepest(profile, tree, thread, begin, end, wanted)
   let key = ''
   let cells = new Int32Array(0)
   const leafAt = (x: number, orUntil = x): number => {
@@ -119,5 +121,53 @@ export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Fi
       return { node, from: Math.max(0, time[first]! - weight[first]! - begin), to: time[last]! - begin }
     },
     find: () => null, // it may be in many places
+  }
+}
+
+// How many rows a thread needs in a range.
+function deepest(profile: Profile, tree: Tree, thread: Thread, begin: number, end: number, wanted: Uint8Array | null): number {
+  const seen = new Uint8Array(profile.stacks.length)
+  const last = Math.min(thread.length - 1, after(thread.time, end))
+  for (let i = after(thread.time, begin); i <= last; i++) {
+    const inside = thread.time[i]! - thread.weight[i]! < end
+    if (inside && (!wanted || wanted[thread.label ? thread.label[i]! : 0])) seen[thread.stack[i]!] = 1
+  }
+  let depth = 0
+  for (let i = 0; i < seen.length; i++) if (seen[i]) depth = Math.max(depth, tree.depth[tree.of[profile.stacks[i]!]!]! + 1)
+  return depth
+}
+
+// The order of time of several threads, one below the other, each under its name; of one thread without it.
+export function laneRows(profile: Profile, tree: Tree, threads: Thread[], range: Filter['range'], labels: Filter['labels']): Rows {
+  const all = threads.map((thread) => ({ name: thread.name, rows: timeRows(profile, tree, thread, range, labels) }))
+  const lanes = all.filter(({ rows }) => rows.depth)
+  if (lanes.length === 1) return lanes[0]!.rows
+  const [begin, end] = range ?? [0, profile.duration]
+  const headings: { row: number; text: string }[] = []
+  const first: number[] = [] // the row of each lane's roots
+  let depth = 0
+  for (const { name, rows } of lanes) {
+    headings.push({ row: depth, text: name })
+    first.push(depth + 1)
+    depth += 1 + rows.depth
+  }
+  const place = (row: number): [Rows, number] | null => {
+    const lane = after(Uint32Array.from(first), row + 1) - 1
+    return lane >= 0 && row - first[lane]! < lanes[lane]!.rows.depth ? [lanes[lane]!.rows, row - first[lane]!] : null
+  }
+  return {
+    depth,
+    width: end - begin,
+    headings,
+    boxes(row, from, to, pixels, emit) {
+      const at = place(row)
+      at?.[0].boxes(at[1], from, to, pixels, emit)
+    },
+    at(row, x) {
+      const at = place(row)
+      const box = at?.[0].at(at[1], x)
+      return box ? { ...box, row } : null
+    },
+    find: () => null,
   }
 }

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks'
 import { callees, callers, layout, topLevel, type Weighted } from '../data/tree'
 import { byFunction } from '../draw/colour'
 import { heavyRows } from '../draw/rows'
-import { interval, percent, plural, share, time } from '../format'
+import { interval, percent, plural, share, amount } from '../format'
 import * as state from '../state'
 import { clip, FlameGraph } from './FlameGraph'
 import { LabelActions } from './FlameTab'
@@ -20,15 +20,15 @@ export function Butterfly() {
   const up = useMemo(() => callers(profile, nodes, outer, label, sums), [nodes, label, sums])
   const down = useMemo(() => callees(profile, nodes, outer, label, sums), [nodes, label, sums])
   if (names.length === 0) return <p class="empty">No samples here.</p>
-  const whole = { ns: sums.totalNs, samples: sums.totalSamples }
+  const whole = { ns: sums.totalNs, effective: sums.effective }
   const total = figure.totalNs[label]!
   const self = figure.selfNs[label]!
   return (
     <div class="scroll butterfly">
       <div class="bar"><Picker label={label} /></div>
       <p class="lead" data-testid="butterfly-about">
-        <strong>{clip(names[label]!)}</strong> {time(total)} in all, {percent(share(total, whole.ns))} (95 %: {interval(total, whole.ns, whole.samples)});{' '}
-        {time(self)} itself, {percent(share(self, whole.ns))}. {plural(figure.totalSamples[label]!, 'sample')}.
+        <strong>{clip(names[label]!)}</strong> {amount(total)} in all, {percent(share(total, whole.ns))} (95 %: {interval(total, whole.ns, whole.effective)});{' '}
+        {amount(self)} itself, {percent(share(self, whole.ns))}. {plural(figure.totalSamples[label]!, 'sample')}.
       </p>
       <div class="columns">
         <List title="Callers" weighted={up} total={total} rest="called by nobody (root)" />
@@ -72,7 +72,7 @@ function List({ title, weighted, total, rest }: { title: string; weighted: Weigh
   const own = total - top.reduce((sum, node) => sum + weighted.ns[node]!, 0)
   const row = (key: string, ns: number, what: preact.ComponentChildren) => (
     <tr key={key}>
-      <td class="number">{time(ns)}</td>
+      <td class="number">{amount(ns)}</td>
       <td class="number share" style={{ '--share': share(ns, total) }}>{percent(share(ns, total))}</td>
       <td class="wide">{what}</td>
     </tr>
@@ -80,7 +80,7 @@ function List({ title, weighted, total, rest }: { title: string; weighted: Weigh
   return (
     <table class="figures" aria-label={title}>
       <caption>{title}</caption>
-      <thead><tr><th scope="col" class="number">Time</th><th scope="col" class="number">Part</th><th scope="col" class="wide">Function</th></tr></thead>
+      <thead><tr><th scope="col" class="number">{state.profile.value.counts || 'Time'}</th><th scope="col" class="number">Part</th><th scope="col" class="wide">Function</th></tr></thead>
       <tbody>
         {top.slice(0, LISTED).map((node) => {
           const label = weighted.tree.label[node]!
@@ -93,7 +93,7 @@ function List({ title, weighted, total, rest }: { title: string; weighted: Weigh
   )
 }
 
-function Half({ id, title, weighted, flip, whole }: { id: string; title: string; weighted: Weighted; flip: boolean; whole: { ns: number; samples: number } }) {
+function Half({ id, title, weighted, flip, whole }: { id: string; title: string; weighted: Weighted; flip: boolean; whole: { ns: number; effective: number } }) {
   const { labels, names } = state.grains.value
   const rows = useMemo(() => heavyRows(weighted, layout(weighted)), [weighted])
   const fill = useMemo(

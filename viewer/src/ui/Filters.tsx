@@ -1,6 +1,6 @@
 // The search, and what is looked at: range of time, threads, labels. Each says what it leaves.
 import { labelValues } from '../data/aggregate'
-import { percent, plural, share, time } from '../format'
+import { percent, plural, share, amount } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
 
@@ -34,9 +34,13 @@ export function Filters() {
         </output>
       )}
       <span class="separator" />
-      {edge('From', from, (units) => setRange(units, to))}
-      {edge('to', to, (units) => setRange(from, units))}
-      <span class="dim">s</span>
+      {profile.timed && (
+        <>
+          {edge('From', from, (units) => setRange(units, to))}
+          {edge('to', to, (units) => setRange(from, units))}
+          <span class="dim">s</span>
+        </>
+      )}
       {[...labelValues(profile)].map(([key, values]) => (
         <Choice key={key} label={key} value={labels[key] ?? ''}
           options={[['', 'any'] as const, ...values.map((value) => [value, value.length > 40 ? `${value.slice(0, 39)}…` : value] as const)]}
@@ -48,7 +52,7 @@ export function Filters() {
       {filtered && (
         <>
           <output data-testid="looking">
-            looking at {time(sums.value.totalNs)} of {time(everything.value.totalNs)}, {plural(sums.value.totalSamples, 'sample')}
+            looking at {amount(sums.value.totalNs)} of {amount(everything.value.totalNs)}, {plural(sums.value.totalSamples, 'sample')}
           </output>
           <button type="button" onClick={state.clearFilters}>Show all</button>
         </>

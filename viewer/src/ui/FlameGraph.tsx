@@ -6,7 +6,7 @@ import { Flame } from '../draw/flame'
 import type { Rows } from '../draw/rows'
 import type { Weighted } from '../data/tree'
 import type { Label } from '../data/labels'
-import { interval, percent, plural, share, time } from '../format'
+import { interval, percent, plural, share, amount } from '../format'
 import { palette } from '../state'
 
 interface Props {
@@ -19,7 +19,7 @@ interface Props {
   labels: Label[]
   lit: Uint8Array | null // of each label
   flip: boolean
-  whole: { ns: number; samples: number }
+  whole: { ns: number; effective: number }
   height?: number // CSS pixels; else what room there is
   actions: (label: number) => ComponentChildren
   onKey?: (key: string, label: number) => void
@@ -56,7 +56,7 @@ export function FlameGraph(props: Props) {
   const about = (node: number) => {
     const [ns, samples] = [weighted.ns[node]!, weighted.samples[node]!]
     return {
-      figures: `${time(ns)}, ${percent(share(ns, whole.ns))} (95 %: ${interval(ns, whole.ns, whole.samples)}), ${plural(samples, 'sample')}`,
+      figures: `${amount(ns)}, ${percent(share(ns, whole.ns))} (95 %: ${interval(ns, whole.ns, whole.effective)}), ${plural(samples, 'sample')}`,
       own: node ? ownOf(weighted, node) : 0,
     }
   }
@@ -94,7 +94,7 @@ export function FlameGraph(props: Props) {
             <div class="selected-text">
               <strong title={labels[label(live)]!.file}>{clip(names[label(live)]!)}</strong>
               <span>
-                {about(live).figures}, {time(about(live).own)} of it itself
+                {about(live).figures}, {amount(about(live).own)} of it itself
               </span>
             </div>
             <div class="selected-actions">{props.actions(label(live))}</div>
@@ -107,7 +107,7 @@ export function FlameGraph(props: Props) {
         <div class="tooltip" style={tooltipPlace(hover.x, hover.y)} role="presentation">
           <strong>{clip(names[label(hover.node)]!)}</strong>
           <div>{about(hover.node).figures}</div>
-          <div>{time(about(hover.node).own)} in itself</div>
+          <div>{amount(about(hover.node).own)} in itself</div>
           <div class="dim">{clip(labels[label(hover.node)]!.file, true)}</div>
         </div>
       )}

@@ -2,8 +2,8 @@ import { useMemo } from 'preact/hooks'
 import { baseName } from '../data/labels'
 import { layout } from '../data/tree'
 import { faded } from '../draw/colour'
-import { heavyRows, timeRows } from '../draw/rows'
-import { percent, share } from '../format'
+import { heavyRows, laneRows } from '../draw/rows'
+import { percent, plural, share } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
 import { FlameGraph } from './FlameGraph'
@@ -13,13 +13,14 @@ export function FlameTab() {
   const { labels, names } = state.grains.value
   const { filter, inTime, flip, scheme, byLine, found, palette } = state
   const weighted = state.flame.value
-  const busiest = useBusiest()
+  const inOrder = inTime.value && profile.timed
+  const lanes = profile.threads.filter((thread, place) => thread.length && (!filter.value.threads || filter.value.threads.has(place)))
   const rows = useMemo(
     () =>
-      inTime.value && busiest !== null
-        ? timeRows(profile, weighted.tree, profile.threads[busiest]!, filter.value.range, filter.value.labels)
+      inOrder && lanes.length
+        ? laneRows(profile, weighted.tree, lanes, filter.value.range, filter.value.labels)
         : heavyRows(weighted, layout(weighted)),
-    [inTime.value, busiest, weighted],
+    [inOrder, weighted],
   )
   const lit = found.value
   const fill = useMemo(() => {
@@ -36,7 +37,7 @@ export function FlameTab() {
       {...{ weighted, rows, fill, names, lit, actions }}
       labels={labels.list}
       flip={flip.value}
-      whole={{ ns: state.sums.value.totalNs, samples: state.sums.value.totalSamples }}
+      whole={{ ns: state.sums.value.totalNs, effective: state.sums.value.effective }}
       onKey={(key, label) => {
         if (key === 'c') state.showCallers(label)
         if (key === 's') state.showSource(labels.list[label]!.file, labels.list[label]!.line)
@@ -45,30 +46,21 @@ export function FlameTab() {
         <div class="bar">
           <Choice label="Roots" value={flip.value ? 'flame' : 'icicle'} onChange={(value) => (flip.value = value === 'flame')}
             options={[['icicle', 'at the top (icicle)'], ['flame', 'at the bottom (flame)']]} />
-          <Choice label="Order" value={inTime.value ? 'time' : 'heavy'} onChange={(value) => (inTime.value = value === 'time')}
-            options={[['heavy', 'left-heavy'], ['time', 'by time']]} />
+          {profile.timed && (
+            <Choice label="Order" value={inTime.value ? 'time' : 'heavy'} onChange={(value) => (inTime.value = value === 'time')}
+              options={[['heavy', 'left-heavy'], ['time', 'by time']]} />
+          )}
           <Choice label="Boxes" value={byLine.value ? 'line' : 'function'} onChange={(value) => state.setByLine(value === 'line')}
             options={[['function', 'functions'], ['line', 'lines']]} />
           <Choice label="Colour" value={scheme.value} onChange={(value) => (scheme.value = value)}
             options={[['package', 'by package'], ['language', 'Python or native'], ['thread', 'by thread']]} />
           <button type="button" onClick={reset} disabled={!zoomed}>Reset zoom</button>
-          {inTime.value && busiest !== null && <span class="dim">{profile.threads[busiest]!.name} over time</span>}
+          {inOrder && <span class="dim">{lanes.length === 1 ? lanes[0]!.name : plural(lanes.length, 'thread')} over time</span>}
           <Legend />
         </div>
       )}
     />
   )
-}
-
-// The order of time is one thread's: of those chosen that with most samples.
-function useBusiest(): number | null {
-  const { threads } = state.profile.value
-  const chosen = state.filter.value.threads
-  let best: number | null = null
-  threads.forEach((thread, place) => {
-    if ((!chosen || chosen.has(place)) && (best === null || thread.length > threads[best]!.length)) best = place
-  })
-  return best
 }
 
 function Legend() {

@@ -1,22 +1,25 @@
 // What was profiled, how, and what was lost.
-import { count, percent, plural, share, time } from '../format'
+import { baseName } from '../data/labels'
+import { amount, count, percent, plural, share, time } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
 const text = (value: unknown): string => (value === undefined || value === null ? '' : String(value))
 
 export function Header() {
-  const { about, threads, duration, unit } = state.profile.value
+  const { about, threads, duration, unit, counts, timed } = state.profile.value
   const { header, stats, losses } = about
   const all = state.everything.value
-  const argv = Array.isArray(header.argv) ? header.argv.map(text).join(' ') : text(header.argv)
+  const words = Array.isArray(header.argv) ? header.argv.map(text) : [text(header.argv)]
+  const argv = words.join(' ')
+  const title = [baseName(words[0] ?? ''), ...words.slice(1)].join(' ') // the folder is in the tip
   const interval = Number(header.interval_ns) || 0
   const expected = Number(stats.expected) || 0
   const lost = Number(stats.dropped) || 0
   const chips: [string, string][] = [
-    [header.mode === 'wall' ? 'wall time' : 'CPU time', time(all.totalNs)],
-    ['samples', count(all.totalSamples)],
-    ['lasted', time(duration * unit)],
+    [counts || (header.mode === 'wall' ? 'wall time' : header.mode === 'cpu' ? 'CPU time' : 'time'), amount(all.totalNs)],
+    ['samples', counts === 'samples' ? '' : count(all.totalSamples)],
+    ['lasted', timed ? time(duration * unit) : ''],
     ['threads', count(threads.length)],
     ['rate', interval ? `${count(Math.round(1e9 / interval))} Hz${about.clock ? `, ${about.clock}` : ''}` : text(about.clock)],
     ['Python', text(header.python).split(' ')[0] ?? ''],
@@ -24,7 +27,7 @@ export function Header() {
   return (
     <header>
       <div class="title">
-        <h1 title={clip(argv)}>{clip(argv) || 'spprof'}</h1>
+        <h1 title={clip(argv)}>{clip(title) || 'spprof'}</h1>
         <dl class="chips">
           {chips.filter(([, value]) => value).map(([key, value]) => (
             <div key={key}><dt>{key}</dt><dd>{value}</dd></div>
@@ -47,7 +50,7 @@ export function Header() {
                   ))}
                 </tbody>
               </table>
-            ) : <p>The account of ticks was not written.</p>}
+            ) : <p>{header.source ? `A file of another profiler (${text(header.source)}) has no account of ticks.` : 'The account of ticks was not written.'}</p>}
             <table aria-label="The run">
               <tbody>
                 {Object.entries(header).filter(([, value]) => typeof value !== 'object' && value !== '').map(([key, value]) => (

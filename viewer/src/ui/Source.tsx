@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { baseName } from '../data/labels'
 import { pieces, type Line } from '../data/source'
-import { interval, percent, share, time } from '../format'
+import { interval, percent, share, amount } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
@@ -89,11 +89,11 @@ interface CodeProps {
 }
 
 function CodeLine({ number, text, line, target, peak, open, toggle }: CodeProps) {
-  const { totalNs, totalSamples } = state.sums.value
+  const { totalNs, effective } = state.sums.value
   const cell = (ns: number, kind: string) => (
     <td class="number share" style={{ '--share': share(ns, peak) }}
-      title={ns ? `${kind} ${percent(share(ns, totalNs))} (95 %: ${interval(ns, totalNs, totalSamples)})` : undefined}>
-      {ns ? time(ns) : ''}
+      title={ns ? `${kind} ${percent(share(ns, totalNs))} (95 %: ${interval(ns, totalNs, effective)})` : undefined}>
+      {ns ? amount(ns) : ''}
     </td>
   )
   const shown = line?.spans.filter((span) => span.totalNs > 0) ?? []
@@ -114,7 +114,7 @@ function CodeLine({ number, text, line, target, peak, open, toggle }: CodeProps)
             {parts.map(({ text, span }, i) =>
               span && span.totalNs > 0 ? (
                 <mark key={i} style={{ '--heat': 0.12 + 0.5 * share(span.totalNs, most) * Math.min(1, 0.25 + share(span.totalNs, totalNs)) }}
-                  title={`${time(span.totalNs)} in all, ${time(span.selfNs)} itself`}>
+                  title={`${amount(span.totalNs)} in all, ${amount(span.selfNs)} itself`}>
                   {text}
                 </mark>
               ) : text,

@@ -1,7 +1,7 @@
 // Functions or lines with self and total time, sorted by any column.
 import { useState } from 'preact/hooks'
 import { baseName } from '../data/labels'
-import { count, interval, percent, share, time } from '../format'
+import { count, interval, percent, share, amount } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
 import { clip } from './FlameGraph'
@@ -14,7 +14,7 @@ export function Table() {
   const [limit, setLimit] = useState(PAGE)
   const { labels, names } = state.grains.value
   const figure = state.rows.value
-  const { totalNs, totalSamples } = state.sums.value
+  const { totalNs, effective } = state.sums.value
   const hits = state.found.value
   const chosen = labels.list.map((_, i) => i).filter((i) => figure.totalNs[i]! + figure.totalSamples[i]! > 0 && (!hits || hits[i]))
   const number = { self: figure.selfNs, total: figure.totalNs, samples: figure.selfSamples }
@@ -33,9 +33,9 @@ export function Table() {
   )
   const cells = (ns: number) => (
     <>
-      <td class="number">{time(ns)}</td>
+      <td class="number">{amount(ns)}</td>
       <td class="number share" style={{ '--share': share(ns, totalNs) }}>{percent(share(ns, totalNs))}</td>
-      <td class="number dim">{interval(ns, totalNs, totalSamples)}</td>
+      <td class="number dim">{interval(ns, totalNs, effective)}</td>
     </>
   )
   return (

@@ -1,8 +1,8 @@
 // Each thread's activity over time. Drag over it to look at a part of it only; a thread's name to look at that thread only.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { activity, type Activity } from '../data/aggregate'
+import { activity, aggregate, EVERYTHING, type Activity } from '../data/aggregate'
 import type { Marker, Profile } from '../data/profile'
-import { percent, time } from '../format'
+import { amount, percent, share, time } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
@@ -11,6 +11,46 @@ const AXIS = 18
 const BINS = 2048
 
 export function Timeline() {
+  const { timed, threads } = state.profile.value
+  return timed ? <Lanes /> : threads.length > 1 ? <Threads /> : null
+}
+
+function ThreadName({ place }: { place: number }) {
+  const { filter } = state
+  const { threads } = filter.value
+  const { name, tid } = state.profile.value.threads[place]!
+  const toggle = (more: boolean) => {
+    const old = threads ?? new Set<number>()
+    let next = more ? new Set(old) : new Set<number>(old.size === 1 ? old : [])
+    if (!next.delete(place)) next = new Set(more ? [...next, place] : [place])
+    filter.value = { ...filter.value, threads: next.size ? next : null }
+  }
+  return (
+    <button type="button" class="link" aria-pressed={threads?.has(place) ?? false}
+      title={`${clip(name)} (${tid || '?'}): look at this thread only; with Shift also at it`}
+      onClick={(event) => toggle(event.shiftKey || event.ctrlKey || event.metaKey)}>
+      {name.length > 22 ? `${name.slice(0, 9)}…${name.slice(-11)}` : name}
+    </button>
+  )
+}
+
+// Of a file that does not tell when its samples were taken: the threads with their shares.
+function Threads() {
+  const profile = state.profile.value
+  const weights = useMemo(() => profile.threads.map((_, place) => aggregate(profile, { ...EVERYTHING, threads: new Set([place]) }).totalNs), [profile])
+  const whole = weights.reduce((a, b) => a + b, 0)
+  return (
+    <section class="timeline" aria-label="Threads">
+      <ul class="threads">
+        {profile.threads.map((_, place) => (
+          <li key={place}><ThreadName place={place} /> <span class="dim">{amount(weights[place]!)}, {percent(share(weights[place]!, whole))}</span></li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Lanes() {
   const profile = state.profile.value
   const canvas = useRef<HTMLCanvasElement>(null)
   const [width, setWidth] = useState(0)
@@ -47,24 +87,12 @@ export function Timeline() {
       filter.value = { ...filter.value, range: [Math.round(from), Math.round(to) + (to >= profile.duration ? 1 : 0)] }
     })
   }
-  const toggle = (place: number, more: boolean) => {
-    const old = threads ?? new Set<number>()
-    let next = more ? new Set(old) : new Set<number>(old.size === 1 ? old : [])
-    if (!next.delete(place)) next = new Set(more ? [...next, place] : [place])
-    filter.value = { ...filter.value, threads: next.size ? next : null }
-  }
   return (
     <section class="timeline" aria-label="Threads over time">
       <div class="lanes">
         <ul style={{ paddingTop: `${AXIS}px` }}>
-          {profile.threads.map((thread, place) => (
-            <li key={place} style={{ height: `${LANE}px` }}>
-              <button type="button" class="link" aria-pressed={threads?.has(place) ?? false}
-                title={`${clip(thread.name)} (${thread.tid || '?'}): look at this thread only; with Shift also at it`}
-                onClick={(event) => toggle(place, event.shiftKey || event.ctrlKey || event.metaKey)}>
-                {thread.name.length > 22 ? `${thread.name.slice(0, 9)}…${thread.name.slice(-11)}` : thread.name}
-              </button>
-            </li>
+          {profile.threads.map((_, place) => (
+            <li key={place} style={{ height: `${LANE}px` }}><ThreadName place={place} /></li>
           ))}
         </ul>
         <div class="lane-box">
