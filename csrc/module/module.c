@@ -98,7 +98,7 @@ static PyObject *choose_clock(PyObject *self, PyObject *args) {
     bool automatic = strcmp(name, "auto") == 0;
     int chosen = clock_of_name(name);
     if (!automatic && chosen < 0) return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer", name);
-    int first = automatic ? SPP_CLOCK_PERF : chosen, last = automatic ? SPP_CLOCK_TIMER : chosen;
+    int first = automatic ? (int)spp_os_clock_first : chosen, last = automatic ? (int)spp_os_clock_last : chosen;
     for (int clock = first; clock <= last; clock++) {
         if (spp_os_clock_probe((spp_clock)clock, &why, &error) == 0) return PyUnicode_FromString(spp_clock_names[clock]);
     }
@@ -370,7 +370,9 @@ static int exec_module(PyObject *module) {
         "perf task-clock with kernel samples: exact, any rate; needs perf_event_paranoid <= 1 or CAP_PERFMON",
         "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
         "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",
+        "a thread of spprof's suspends those that run, one at a time, for as long as it walks their stacks",
     };
+    size_t first = spp_os_clock_first, clocks = spp_os_clock_last - first + 1u;
     learn_types();
     if (PyModule_AddFunctions(module, spp_label_methods) != 0) return -1;
     layout_error = spp_layout_prove();
@@ -379,7 +381,7 @@ static int exec_module(PyObject *module) {
     PyObject *dict = PyModule_GetDict(module);
     return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(true)) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
-                   spp_put(dict, "CLOCKS", dict_of(spp_clock_names, clock_lines, SPP_CLOCK_COUNT))
+                   spp_put(dict, "CLOCKS", dict_of(spp_clock_names + first, clock_lines + first, clocks))
                ? 0
                : -1;
 }

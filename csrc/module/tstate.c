@@ -1,8 +1,6 @@
 #include "module/tstate.h"
 
 #include <Python.h>
-#include <limits.h>
-#include <pthread.h>
 
 #include "base/hints.h"
 #include "os/os.h"
@@ -18,30 +16,41 @@ extern PyThreadState *_PyThreadState_UncheckedGet(void);
 
 /* CPython keeps a thread's state in a thread-specific slot; read directly it costs half of PyGILState_GetThisThreadState, which
  * looks at the runtime's own cache lines first. Which slot is found out at start. */
-static pthread_key_t key;
+static uint32_t key;
 static bool key_is_known;
 
 /* With the GIL, in a thread that has a state. */
 static void find_key(void) {
     const void *mine = PyGILState_GetThisThreadState();
     unsigned found = 0;
-    for (pthread_key_t k = 0; mine != NULL && k < PTHREAD_KEYS_MAX; k++) {
-        if (pthread_getspecific(k) != mine) continue;
+    for (uint32_t k = 0; mine != NULL && k < spp_os_slots(); k++) {
+        if (spp_os_slot(k) != (uintptr_t)mine) continue;
         key = k;
         found++;
     }
     key_is_known = found == 1;
 }
 
+/* Handler. Of a suspended thread: what its own slot names, as above. A thread empties its slot before its state is freed, so what
+ * a suspended thread's slot names is there; but another thread may end it (at exit), so it must say that it is that thread's. */
+static SPP_COLD uintptr_t of_suspended(const spp_os_subject *subject) {
+    uintptr_t state = key_is_known ? spp_os_slot_of(subject, key) : 0;
+    uintptr_t field = state + (SPP_L_TS_NATIVE_ID >= 0 ? (uintptr_t)SPP_L_TS_NATIVE_ID : SPP_L_TS_THREAD_ID);
+    if (state == 0 || !spp_os_readable(field)) return 0;
+    if (SPP_L_TS_NATIVE_ID >= 0) return *(volatile unsigned long *)field == (unsigned long)subject->tid ? state : 0;
+    return spp_os_tid_of_pthread(*(volatile unsigned long *)field) == subject->tid ? state : 0;
+}
+
 /* Handler. Of the calling thread, also while it has released the GIL; 0: it runs no Python. Up to 3.11 the thread-specific
  * slot knows only the main interpreter's states: in a subinterpreter the current one is taken if it says it is ours. */
-static SPP_HOT uintptr_t own(void) {
-    PyThreadState *mine = key_is_known ? pthread_getspecific(key) : PyGILState_GetThisThreadState();
+static SPP_HOT uintptr_t own(const spp_os_subject *subject) {
+    if (spp_rare(subject != NULL)) return of_suspended(subject);
+    PyThreadState *mine = key_is_known ? (PyThreadState *)spp_os_slot(key) : PyGILState_GetThisThreadState();
 #if PY_VERSION_HEX < 0x030C0000
     PyThreadState *current = _PyThreadState_UncheckedGet();
     if (mine != NULL && current != NULL && current != mine) {
         uintptr_t field = (uintptr_t)current + SPP_L_TS_THREAD_ID;
-        if (spp_os_readable(field) && *(volatile unsigned long *)field == (unsigned long)pthread_self()) mine = current;
+        if (spp_os_readable(field) && *(volatile unsigned long *)field == PyThread_get_thread_ident()) mine = current;
     }
 #endif
     return (uintptr_t)mine;

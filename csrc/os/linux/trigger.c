@@ -182,6 +182,11 @@ static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
 
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
     *why = NULL;
+    if (clock > spp_os_clock_last) {
+        *why = "signals serve here";
+        *error = ENOSYS;
+        return -1;
+    }
     if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
         long fd = perf_open(spp_os_tid(), 1000000, clock == SPP_CLOCK_PERF, 0);
         if (fd < 0) {
@@ -403,6 +408,24 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     if (trigger->runs != NULL) watched--;
     trigger->runs = NULL;
 }
+
+/* ---- nothing is suspended here: a thread that stands is walked as it stands */
+
+int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context) {
+    (void)trigger, (void)context;
+    return 1;
+}
+
+void spp_os_let_go(const spp_os_trigger *trigger) { (void)trigger; }
+
+bool spp_os_clock_tells(void) { return true; }
+
+uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
+    (void)subject, (void)slot;
+    return 0;
+}
+
+uint64_t spp_os_signal_cpu_ns(void) { return 0; }
 
 /* ---- SIGTERM */
 
