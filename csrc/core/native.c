@@ -86,8 +86,20 @@ static void *debug_file(const spp_os_object *facts, size_t *n) {
     return spp_os_symbol_file(path, n);
 }
 
+/* Sizes are not told: each goes up to the next. */
+static bool add_symbol(void *arg, uint64_t at, const char *name, size_t n) { return spp_symbols_add(arg, at, 0, name, n) == 0; }
+
 static void read_symbols(object *o) {
     size_t n = 0;
+    if (spp_os_object_symbols(&o->facts, add_symbol, &o->symbols)) {
+        spp_symbols *s = &o->symbols;
+        spp_symbols_sort(s);
+        for (size_t i = 0; i + 1 < s->n; i++) {
+            uint64_t size = s->list[i + 1].at - s->list[i].at;
+            s->list[i].size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+        }
+        return;
+    }
     void *file = strchr(o->facts.path, '/') != NULL ? spp_os_symbol_file(o->facts.path, &n) : NULL;
     if (file == NULL) { /* the vDSO is a whole file in memory */
         uintptr_t end = (o->facts.high + 4095) & ~(uintptr_t)4095;

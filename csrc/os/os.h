@@ -59,9 +59,10 @@ uintptr_t spp_os_slot(uint32_t slot);
 /* ---- loaded objects: the program, its libraries, the vDSO */
 
 typedef struct {
-    char path[512];             /* of its file; that of the vDSO is no path */
-    uintptr_t base, low, high;  /* what is added to the file's addresses; its code lies in [low, high) */
-    uintptr_t index, index_end; /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
+    char path[512];                                     /* of its file; that of the vDSO is no path */
+    uintptr_t base, low, high;                          /* what is added to the file's addresses; its code lies in [low, high) */
+    uintptr_t index, index_end;                         /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
+    uintptr_t compact, compact_end, frames, frames_end; /* of Mach-O: __unwind_info, and the __eh_frame that it names; 0: none */
     uint8_t build_id[32], build_id_n;
 } spp_os_object;
 /* Calls see(arg, object) for each. The loader's lock is held meanwhile: `see` copies, and no more. */
@@ -71,6 +72,12 @@ uint64_t spp_os_objects_stamp(void);
 /* An ELF file's headers, symbol tables and their strings, each in its place; what lies between is zero, and takes no memory. To
  * be given back by spp_os_pages_free; NULL: it cannot be read. */
 void *spp_os_symbol_file(const char *path, size_t *n);
+
+/* Calls see(arg, address in the file's own counting, name, its length) for each function of the object; what see returns says
+ * whether to go on. False: this system's objects are ELF, and their files tell. */
+#define SPP_OS_NAME_MAX 4096u /* names of C++ templates grow without bound */
+typedef bool (*spp_os_see_symbol)(void *arg, uint64_t at, const char *name, size_t n);
+bool spp_os_object_symbols(const spp_os_object *object, spp_os_see_symbol see, void *arg);
 
 /* The text of /tmp/perf-PID.map, in which JIT compilers name what they made, if it is this user's and has grown since *known
  * bytes (updated); else NULL. To be given back by spp_os_pages_free. */

@@ -1,0 +1,21 @@
+/* What the files of os/darwin share among themselves. */
+#ifndef SPPROF_OS_DARWIN_DARWIN_H
+#define SPPROF_OS_DARWIN_DARWIN_H
+
+#include "os/darwin/mach.h"
+
+/* Ports. A send right that is held keeps its name from being given to another port. */
+void spp_darwin_release(mach_port_t port); /* gives one right back */
+
+/* The table of threads (threads.c). It holds one right for each; its lock may be taken again by who holds it. Whoever
+ * suspends a thread holds it from before until after, so nobody who was suspended holds it. */
+void spp_darwin_table_lock(void);
+void spp_darwin_table_unlock(void);
+
+/* Under that lock. MACH_PORT_NULL: no such thread was found by the last listing. *slots: where its specific slots lie. */
+mach_port_t spp_darwin_port_of(int32_t tid, uintptr_t *slots);
+
+/* Not while a thread is suspended. Finds out whether slots can be read where the kernel says that they lie (slots.c). */
+void spp_darwin_prove_slots(void);
+
+#endif
