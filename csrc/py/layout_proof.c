@@ -632,8 +632,24 @@ static const char *prove_all(void) {
     return bad ? bad : prove_with_python();
 }
 
+/* Not inherited, and never waited for. */
+static bool open_pipe(void) {
+#ifdef __APPLE__ /* no pipe2; a program that forks at this very moment keeps the pipe */
+    if (pipe(s_pipe) != 0) {
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        fcntl(s_pipe[i], F_SETFD, FD_CLOEXEC);
+        fcntl(s_pipe[i], F_SETFL, O_NONBLOCK);
+    }
+    return true;
+#else
+    return pipe2(s_pipe, O_CLOEXEC | O_NONBLOCK) == 0;
+#endif
+}
+
 const char *spp_layout_prove(void) {
-    if (pipe2(s_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (!open_pipe()) {
         return "spprof cannot prove the layout of this Python: no pipe (out of file descriptors?)";
     }
     const char *bad = prove_all();

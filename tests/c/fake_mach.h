@@ -39,8 +39,10 @@ FAKE_STRUCT(typedef uintptr_t vm_address_t, vm_size_t; typedef uint64_t mach_vm_
 #define KERN_TERMINATED 37
 #define KERN_OPERATION_TIMED_OUT 49
 #define MACH_SEND_INVALID_DEST 0x10000003
-#define MACH_PORT_NULL 0                            /* intentional loose typing */
-#define MACH_PORT_RIGHT_SEND ((mach_port_right_t)0) /* clang-format would join them */
+#define MACH_PORT_NULL 0 /* intentional loose typing */
+// clang-format off
+#define MACH_PORT_RIGHT_SEND ((mach_port_right_t) 0)
+// clang-format on
 
 extern mach_port_t mach_task_self_;
 #define mach_task_self() mach_task_self_
@@ -166,7 +168,9 @@ void _dyld_register_func_for_remove_image(void (*func)(const struct mach_header 
 
 /* ---- pthread and fcntl: what Linux has otherwise, or not at all */
 
-#ifndef __APPLE__
+#ifdef __APPLE__
+_Static_assert(F_GETPATH == 50, "F_GETPATH");
+#else
 int fake_threadid(const void *thread, uint64_t *id);
 int fake_setspecific(pthread_key_t key, const void *value);
 int fake_setname(const char *name);
