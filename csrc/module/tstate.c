@@ -37,7 +37,7 @@ static SPP_COLD uintptr_t of_suspended(const spp_os_subject *subject) {
     uintptr_t state = key_is_known ? spp_os_slot_of(subject, key) : 0;
     uintptr_t field = state + (SPP_L_TS_NATIVE_ID >= 0 ? (uintptr_t)SPP_L_TS_NATIVE_ID : SPP_L_TS_THREAD_ID);
     if (state == 0 || !spp_os_readable(field)) return 0;
-    if (SPP_L_TS_NATIVE_ID >= 0) return *(volatile unsigned long *)field == (unsigned long)subject->tid ? state : 0;
+    if (SPP_L_TS_NATIVE_ID >= 0) return (*(volatile unsigned long *)field & INT32_MAX) == (unsigned long)subject->tid ? state : 0;
     return spp_os_tid_of_pthread(*(volatile unsigned long *)field) == subject->tid ? state : 0;
 }
 

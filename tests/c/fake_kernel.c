@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#undef pthread_key_create
+#undef pthread_key_delete
+#undef pthread_getspecific
 #undef pthread_setspecific
 
 const char *const fake_call_names[FAKE_CALLS_COUNT] = {
@@ -110,11 +113,7 @@ void fake_reset(void) {
     fake_before = fake_after = NULL;
     fake_fail_no_more();
     pthread_mutex_lock(&kernel);
-    if (fake_threads_n == 0) {
-        pthread_key_t system; /* slot 0, which is the system's on macOS */
-        if (pthread_key_create(&system, NULL) != 0 || system != 0) printf("slot 0 is taken\n");
-        (void)make(true);
-    }
+    if (fake_threads_n == 0) (void)make(true);
     int kept = 1;
     for (int i = 1; i < fake_threads_n; i++) {
         if (fake_threads[i].rights == 0) continue;
@@ -327,10 +326,21 @@ int fake_threadid(const void *thread, uint64_t *id) {
     return leave(FAKE_pthread_threadid_np, MACH_PORT_NULL, failed);
 }
 
+#define FIRST_KEY 256u
+
+int fake_key_create(pthread_key_t *key, void (*end)(void *)) {
+    int failed = pthread_key_create(key, end);
+    *key += FIRST_KEY;
+    return failed;
+}
+
+int fake_key_delete(pthread_key_t key) { return pthread_key_delete(key - FIRST_KEY); }
+void *fake_getspecific(pthread_key_t key) { return key >= FIRST_KEY ? pthread_getspecific(key - FIRST_KEY) : NULL; }
+
 /* Where thread_info says that the slots lie, too. */
 int fake_setspecific(pthread_key_t key, const void *value) {
     self()->slots[key] = (uintptr_t)value;
-    return pthread_setspecific(key, value);
+    return pthread_setspecific(key - FIRST_KEY, value);
 }
 
 int fake_setname(const char *name) {

@@ -172,11 +172,17 @@ void _dyld_register_func_for_remove_image(void (*func)(const struct mach_header 
 _Static_assert(F_GETPATH == 50, "F_GETPATH");
 #else
 int fake_threadid(const void *thread, uint64_t *id);
+int fake_key_create(pthread_key_t *key, void (*end)(void *));
+int fake_key_delete(pthread_key_t key);
+void *fake_getspecific(pthread_key_t key);
 int fake_setspecific(pthread_key_t key, const void *value);
 int fake_setname(const char *name);
 int fake_getpath(int fd, char *to);
 #define pthread_threadid_np fake_threadid
 #define pthread_setname_np fake_setname
+#define pthread_key_create fake_key_create /* keys begin at 256 */
+#define pthread_key_delete fake_key_delete
+#define pthread_getspecific fake_getspecific
 #define pthread_setspecific fake_setspecific
 #define F_GETPATH 50
 #define fcntl(fd, command, to) fake_getpath(fd, to)
