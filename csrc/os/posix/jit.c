@@ -1,4 +1,4 @@
-/* Files: parts of them, and what JIT compilers write of their code. */
+/* What JIT compilers write of their code, in files; and the reading of parts of files. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
