@@ -1,4 +1,5 @@
 /* The objects that the dynamic loader has mapped. */
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 #include "os/os.h"
+
+const bool spp_os_native = true;
 
 typedef struct {
     void (*see)(void *arg, const spp_os_object *object);
@@ -81,6 +84,8 @@ uint64_t spp_os_objects_stamp(void) {
     dl_iterate_phdr(stamp, &value);
     return value;
 }
+
+uintptr_t spp_os_symbol(const char *name) { return (uintptr_t)dlsym(RTLD_DEFAULT, name); }
 
 /* Read, not mapped: a file that becomes shorter while it is mapped ends the process. What is missing stays zero. */
 static void read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size) {
