@@ -2,13 +2,10 @@
  * src/spprof/_core.pyi. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <frameobject.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/arm.h"
 #include "core/capture.h"
@@ -122,13 +119,14 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     if (layout_error != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", layout_error);
     if (spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "a run is active already");
     if (clock < 0 || interval_ns < 50000 || interval_ns > 1000000000 || max_depth < 1 || max_depth > SPP_DEPTH_MAX ||
-        header_n < 3 || header[header_n - 1] != '}' || native < SPP_NATIVE_OFF || native > SPP_NATIVE_ALL) {
+        header_n < 3 || header[header_n - 1] != '}' || native < SPP_NATIVE_OFF || native > SPP_NATIVE_ALL ||
+        (native != SPP_NATIVE_OFF && !spp_os_native)) {
         return PyErr_Format(PyExc_ValueError, "start: bad clock, interval, depth or header");
     }
     spp_thread_states states;
     const char *broken = spp_tstate_init(&states);
     if (broken != NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
-    int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    int own_fd = spp_os_file_copy(fd);
     if (own_fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
     spp_options options = {
         .fd = own_fd,
@@ -145,12 +143,12 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     hook_end();
     if (native != SPP_NATIVE_OFF) {
         int failed;
-        uintptr_t evaluator = (uintptr_t)dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+        uintptr_t evaluator = spp_os_symbol("_PyEval_EvalFrameDefault");
         Py_BEGIN_ALLOW_THREADS;
         failed = spp_run_native(evaluator, &why);
         Py_END_ALLOW_THREADS;
         if (failed) {
-            close(own_fd);
+            spp_os_file_close(own_fd);
             return PyErr_Format(PyExc_RuntimeError, "%s", why);
         }
     }
@@ -379,7 +377,7 @@ static int exec_module(PyObject *module) {
     spp_py.has_cached_chunk = layout_error == NULL && spp_layout_has_cached_chunk();
     PyObject *error = layout_error ? PyUnicode_FromString(layout_error) : Py_NewRef(Py_None);
     PyObject *dict = PyModule_GetDict(module);
-    return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(true)) &&
+    return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
                    spp_put(dict, "CLOCKS", dict_of(spp_clock_names + first, clock_lines + first, clocks))
                ? 0

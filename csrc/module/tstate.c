@@ -22,8 +22,8 @@ static bool key_is_known;
 /* With the GIL, in a thread that has a state. */
 static void find_key(void) {
     const void *mine = PyGILState_GetThisThreadState();
-    unsigned found = 0;
-    for (uint32_t k = 0; mine != NULL && k < spp_os_slots(); k++) {
+    uint32_t found = 0, slots = spp_os_slots();
+    for (uint32_t k = 0; mine != NULL && k < slots; k++) {
         if (spp_os_slot(k) != (uintptr_t)mine) continue;
         key = k;
         found++;
@@ -37,8 +37,10 @@ static SPP_COLD uintptr_t of_suspended(const spp_os_subject *subject) {
     uintptr_t state = key_is_known ? spp_os_slot_of(subject, key) : 0;
     uintptr_t field = state + (SPP_L_TS_NATIVE_ID >= 0 ? (uintptr_t)SPP_L_TS_NATIVE_ID : SPP_L_TS_THREAD_ID);
     if (state == 0 || !spp_os_readable(field)) return 0;
-    if (SPP_L_TS_NATIVE_ID >= 0) return (*(volatile unsigned long *)field & INT32_MAX) == (unsigned long)subject->tid ? state : 0;
-    return spp_os_tid_of_pthread(*(volatile unsigned long *)field) == subject->tid ? state : 0;
+    unsigned long id = *(volatile unsigned long *)field;
+    /* macOS's ids have 64 bits, of which a tid has the lower ones. */
+    if (SPP_L_TS_NATIVE_ID >= 0) return (id & INT32_MAX) == (unsigned long)subject->tid ? state : 0;
+    return spp_os_tid_of_pthread(id) == subject->tid ? state : 0;
 }
 
 /* Handler. Of the calling thread, also while it has released the GIL; 0: it runs no Python. Up to 3.11 the thread-specific
@@ -65,7 +67,8 @@ static uintptr_t word(uintptr_t at) {
 }
 
 static bool belongs(uintptr_t tstate, int32_t tid) {
-    uintptr_t thread = word(tstate + SPP_L_TS_THREAD_ID);
+    unsigned long thread = 0; /* as CPython declares it */
+    if (spp_os_read(&thread, tstate + SPP_L_TS_THREAD_ID, sizeof thread) != 0) return false;
     return thread != 0 && spp_os_tid_of_pthread(thread) == tid;
 }
 

@@ -38,8 +38,6 @@ int32_t spp_os_tid(void);
 uint64_t spp_os_thread_count(void);
 /* Calls see(arg, tid) for each thread of the process, but one of our own that makes the ticks (os/suspend). */
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg);
-/* The path of an open file; false if it has none, or none that fits. */
-bool spp_os_path_of(int fd, char *to, size_t size);
 /* Where a thread stands that waits in the kernel. -1: it runs, or the system does not tell. */
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp);
 /* Whether the thread's signal mask blocks our signal. */
@@ -51,10 +49,23 @@ int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, siz
 /* The tid behind a pthread_t value (Windows: behind a thread's ident in Python), read without trusting it; -1 if it cannot be
  * told. */
 int32_t spp_os_tid_of_pthread(uintptr_t pthread);
-/* Thread-specific slots (pthread_getspecific, TlsGetValue) are numbered from 0 to here. */
+/* Thread-specific slots (pthread_getspecific, TlsGetValue) are numbered from 0 to here. 0: it is not known where they are. */
 uint32_t spp_os_slots(void);
 /* Handler. The calling thread's. */
 uintptr_t spp_os_slot(uint32_t slot);
+
+/* ---- the profile's file: one at a time. Its number is a descriptor, on Windows a handle. Errors are errno's numbers, 0: none */
+
+/* A copy of one of Python's descriptors, which programs do not inherit; -1 with errno. To be closed, or taken. */
+int spp_os_file_copy(int fd);
+void spp_os_file_close(int file);
+/* It is what is written from now on, and is closed by spp_os_file_end, also if this fails. */
+int spp_os_file_take(int file);
+/* All n bytes. If the program closed the file unknowingly it is opened anew, where it has a path. */
+int spp_os_file_write(const void *from, size_t n);
+int spp_os_file_end(void);
+/* The path of an open file; false if it has none, or none that fits. POSIX systems only. */
+bool spp_os_path_of(int fd, char *to, size_t size);
 
 /* ---- loaded objects: the program, its libraries, the vDSO */
 
@@ -65,8 +76,12 @@ typedef struct {
     uintptr_t compact, compact_end, frames, frames_end; /* of Mach-O: __unwind_info, and the __eh_frame that it names; 0: none */
     uint8_t build_id[32], build_id_n;
 } spp_os_object;
+/* Whether native frames can be walked on this system. */
+extern const bool spp_os_native;
 /* Calls see(arg, object) for each. The loader's lock is held meanwhile: `see` copies, and no more. */
 void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg);
+/* Where the process has a function that its objects export; 0: none has it. */
+uintptr_t spp_os_symbol(const char *name);
 /* A number that changes when objects come or go; its lower 32 bits count those that went. */
 uint64_t spp_os_objects_stamp(void);
 /* An ELF file's headers, symbol tables and their strings, each in its place; what lies between is zero, and takes no memory. To

@@ -1,12 +1,17 @@
 /* The images that dyld has loaded, and what their Mach-O headers say (Apple's mach-o/loader.h). dyld's list may change while it
  * is read, and an image be unmapped with its header and its name: so both are read by guarded copies, and no lock of dyld's is
  * held. The core compares stamps afterwards, and reads anew. */
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/darwin/darwin.h"
 #include "os/os.h"
+
+const bool spp_os_native = false;
+
+uintptr_t spp_os_symbol(const char *name) { return (uintptr_t)dlsym(RTLD_DEFAULT, name); }
 
 /* What is used of Mach-O's numbers. */
 enum { HEADER_BYTES = 32, MAGIC_64 = (int)0xfeedfacf };

@@ -1,4 +1,5 @@
 /* The objects that the dynamic loader has mapped. */
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -9,6 +10,8 @@
 
 #include "os/os.h"
 #include "os/posix/posix.h"
+
+const bool spp_os_native = true;
 
 typedef struct {
     void (*see)(void *arg, const spp_os_object *object);
@@ -82,6 +85,8 @@ uint64_t spp_os_objects_stamp(void) {
     dl_iterate_phdr(stamp, &value);
     return value;
 }
+
+uintptr_t spp_os_symbol(const char *name) { return (uintptr_t)dlsym(RTLD_DEFAULT, name); }
 
 /* The header of a section, out of those that were read. */
 static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, uint32_t index, ElfW(Shdr) * section) {

@@ -103,7 +103,6 @@ static void look_at(subject *s) {
 static void sampler_body(void *unused) {
     (void)unused;
     uint64_t step, begins = spp_os_now_ns(); /* of the interval that the next look is in */
-    atomic_store(&sampler_tid, spp_os_tid());
     while (!atomic_load(&stopping)) {
         lock();
         step = wake_ns;
@@ -125,7 +124,9 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
     atomic_store(&stopping, 0);
     atomic_store(&sampler_cpu, 0);
     sampler = spp_os_worker_start("spprof-suspend", true, sampler_body, NULL);
-    return sampler != NULL ? 0 : -1;
+    if (sampler == NULL) return -1;
+    atomic_store(&sampler_tid, spp_os_worker_tid(sampler));
+    return 0;
 }
 
 void spp_os_signal_remove(void) {
