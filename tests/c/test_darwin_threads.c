@@ -137,8 +137,11 @@ static void asks(void) {
     uint64_t ns;
     fake_reset();
     fake_thread *t = fake_start(1500001);
-    CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), -1); /* not listed yet */
-    CHECK_EQUAL(spp_os_thread_name(tid_of(t), name, sizeof name), -1);
+    CHECK_EQUAL(spp_os_thread_name(tid_of(t), name, sizeof name), -1); /* not listed yet */
+    CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), 0);              /* it is now */
+    CHECK_EQUAL(fake_count(FAKE_task_threads), 1);
+    CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t) + 1, &ns), -1); /* nothing has changed since */
+    CHECK_EQUAL(fake_count(FAKE_task_threads), 1);
     CHECK_EQUAL(scan(), 0);
     CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), 0);
     CHECK_EQUAL(ns, 1500001000);
@@ -241,7 +244,7 @@ static void suspends(void) {
     fake_thread *t = fake_start(123);
     set_pc(t, code + 32, 0x7000);
     t->slots[300] = 0xabcdef;
-    CHECK_EQUAL(spp_suspend_open(tid_of(t), &handle), SPP_SUSPEND_GONE); /* not listed yet */
+    CHECK_EQUAL(spp_suspend_open(tid_of(t) + 1, &handle), SPP_SUSPEND_GONE);
     CHECK_EQUAL(scan(), 0);
     CHECK_EQUAL(spp_suspend_open(tid_of(t), &handle), SPP_SUSPEND_DONE);
     CHECK_EQUAL(t->rights, 2);

@@ -12,6 +12,8 @@ void spp_darwin_release(mach_port_t port); /* gives one right back */
 void spp_darwin_table_lock(void);
 void spp_darwin_table_unlock(void);
 
+/* Not while a thread is suspended. Whether there is such a thread, new ones included. */
+bool spp_darwin_knows(int32_t tid);
 /* Under that lock. MACH_PORT_NULL: no such thread was found by the last listing. *slots: where its specific slots lie. */
 mach_port_t spp_darwin_port_of(int32_t tid, uintptr_t *slots);
 

@@ -26,6 +26,7 @@ static spp_suspend_result result_of(kern_return_t failed) {
 spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
     uintptr_t slots;
     spp_darwin_prove_slots();
+    if (!spp_darwin_knows(tid)) return SPP_SUSPEND_GONE;
     kern_return_t failed = KERN_TERMINATED;
     spp_darwin_table_lock();
     mach_port_t port = spp_darwin_port_of(tid, &slots);

@@ -23,6 +23,7 @@ typedef struct {
 static pthread_mutex_t lock;
 static thread *table; /* under the lock, as all of these */
 static uint32_t table_n, table_room;
+static uint64_t listed_changes; /* what `changes` was at the last listing */
 static spp_map by_port, by_tid; /* key: the number and 0 */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -129,10 +130,35 @@ static void drop(uint32_t at) {
     (void)spp_map_add(&by_tid, (uint64_t)last.tid, 0, at);
 }
 
+static uint64_t ns_of(time_value_t t) { return (uint64_t)t.seconds * 1000000000u + (uint64_t)t.microseconds * 1000u; }
+
+/* Lock held. xnu adds up the time of a thread that runs when it enters the kernel (osfmk/kern/recount.c), which one that computes
+ * does rarely. So while it runs and its clock shows the same, it is taken to have run since the last look; the next change of
+ * the clock puts that right. Its clock then never stands while it runs, and never goes back. One that waits for a processor
+ * counts as running too, so it gets no further ahead of the kernel than what a thread runs at a time. */
+#define AHEAD_NS 10000000u
+
+static int read_cpu(thread *t, uint64_t *ns) {
+    thread_basic_info_data_t info;
+    mach_msg_type_number_t count = THREAD_BASIC_INFO_COUNT;
+    uint64_t now = spp_os_now_ns();
+    if (thread_info(t->port, THREAD_BASIC_INFO, (thread_info_t)&info, &count) != KERN_SUCCESS) return -1;
+    uint64_t cpu = ns_of(info.user_time) + ns_of(info.system_time), told = cpu;
+    bool runs = info.run_state == TH_STATE_RUNNING;
+    if (runs && cpu == t->cpu_ns && t->seen_ns != 0) told = t->told_ns + (now - t->seen_ns);
+    if (told > cpu + AHEAD_NS) told = cpu + AHEAD_NS;
+    if (told <= t->told_ns) told = t->told_ns + runs;
+    t->cpu_ns = cpu;
+    t->told_ns = *ns = told;
+    t->seen_ns = now;
+    return 0;
+}
+
 /* Lock held. The kernel's list, each with a right that is ours to give back. */
 static int list(void) {
     thread_act_array_t ports = NULL;
     mach_msg_type_number_t n = 0;
+    uint64_t until = atomic_load_explicit(&changes, memory_order_relaxed);
     if (task_threads(mach_task_self(), &ports, &n) != KERN_SUCCESS) return -1;
     for (uint32_t i = 0; i < table_n; i++) table[i].listed = false;
     for (mach_msg_type_number_t i = 0; i < n; i++) {
@@ -142,10 +168,27 @@ static int list(void) {
         if (at != SPP_MAP_NONE || !add(ports[i])) spp_darwin_release(ports[i]);
     }
     (void)vm_deallocate(mach_task_self(), (vm_address_t)ports, n * sizeof *ports);
+    /* Who is not listed is asked: found anew it would be another thread to the core. */
     for (uint32_t i = table_n; i-- > 0;) {
-        if (!table[i].listed) drop(i);
+        uint64_t ns;
+        if (!table[i].listed && read_cpu(&table[i], &ns) != 0) drop(i);
     }
+    listed_changes = until;
     return 0;
+}
+
+/* Lock held, and no thread suspended. One that began since the last listing has it done anew. */
+static thread *find_anew(int32_t tid) {
+    thread *t = find(tid);
+    if (t != NULL || listed_changes == atomic_load_explicit(&changes, memory_order_relaxed)) return t;
+    return list() == 0 ? find(tid) : NULL;
+}
+
+bool spp_darwin_knows(int32_t tid) {
+    spp_darwin_table_lock();
+    bool known = find_anew(tid) != NULL;
+    spp_darwin_table_unlock();
+    return known;
 }
 
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
@@ -184,33 +227,9 @@ int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
 
 /* ---- what a thread does */
 
-static uint64_t ns_of(time_value_t t) { return (uint64_t)t.seconds * 1000000000u + (uint64_t)t.microseconds * 1000u; }
-
-/* Lock held. xnu adds up the time of a thread that runs when it enters the kernel (osfmk/kern/recount.c), which one that computes
- * does rarely. So while it runs and its clock shows the same, it is taken to have run since the last look; the next change of
- * the clock puts that right. Its clock then never stands while it runs, and never goes back. One that waits for a processor
- * counts as running too, so it gets no further ahead of the kernel than what a thread runs at a time. */
-#define AHEAD_NS 10000000u
-
-static int read_cpu(thread *t, uint64_t *ns) {
-    thread_basic_info_data_t info;
-    mach_msg_type_number_t count = THREAD_BASIC_INFO_COUNT;
-    uint64_t now = spp_os_now_ns();
-    if (thread_info(t->port, THREAD_BASIC_INFO, (thread_info_t)&info, &count) != KERN_SUCCESS) return -1;
-    uint64_t cpu = ns_of(info.user_time) + ns_of(info.system_time), told = cpu;
-    bool runs = info.run_state == TH_STATE_RUNNING;
-    if (runs && cpu == t->cpu_ns && t->seen_ns != 0) told = t->told_ns + (now - t->seen_ns);
-    if (told > cpu + AHEAD_NS) told = cpu + AHEAD_NS;
-    if (told <= t->told_ns) told = t->told_ns + runs;
-    t->cpu_ns = cpu;
-    t->told_ns = *ns = told;
-    t->seen_ns = now;
-    return 0;
-}
-
 int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns) {
     spp_darwin_table_lock();
-    thread *t = find(tid);
+    thread *t = find_anew(tid);
     int failed = t != NULL ? read_cpu(t, ns) : -1;
     spp_darwin_table_unlock();
     return failed;
