@@ -7,6 +7,7 @@
 #include "core/capture.h"
 #include "core/resolve.h"
 #include "core/symbols.h"
+#include "core/unwind_compact.h"
 #include "os/os.h"
 
 #define OBJECTS_MAX 4096u
@@ -57,6 +58,24 @@ static uint8_t *copy_of(uintptr_t from, uintptr_t end) {
     if (bytes != NULL && spp_os_read(bytes, from, end - from) == 0) return bytes;
     free(bytes);
     return NULL;
+}
+
+static spp_unwind_section section_of(uintptr_t from, uintptr_t end) {
+    spp_unwind_section s = {copy_of(from, end), 0, from};
+    if (s.at != NULL) s.n = end - from;
+    return s;
+}
+
+/* Mach-O's. */
+static void read_compact_rows(object *o) {
+    const spp_os_object *f = &o->facts;
+    spp_unwind_image image = {section_of(f->compact, f->compact_end), section_of(f->frames, f->frames_end),
+                              section_of(f->low, f->high), section_of(f->starts, f->starts_end)};
+    spp_unwind_read_compact(&o->rows, &rules, &image);
+    free((void *)(uintptr_t)image.compact.at);
+    free((void *)(uintptr_t)image.frames.at);
+    free((void *)(uintptr_t)image.code.at);
+    free((void *)(uintptr_t)image.starts.at);
 }
 
 /* The frames begin where the index says (LSB, .eh_frame_hdr: eh_frame_ptr, a 32-bit distance from itself with every linker), and
@@ -124,7 +143,10 @@ static object *make_object(const spp_os_object *facts) {
     o->facts = *facts;
     o->rows.low = facts->low;
     o->rows.high = facts->high;
-    read_rows(o);
+    if (facts->compact != 0)
+        read_compact_rows(o);
+    else
+        read_rows(o);
     read_symbols(o);
     tell(facts);
     return o;

@@ -462,6 +462,25 @@ void spp_unwind_read(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_s
     if (o->n > 0) add_row(&to, end_place, &none);
 }
 
+void spp_unwind_add_row(spp_unwind_object *object, spp_unwind_rules *rules, uint64_t place, const spp_unwind_rule *rule) {
+    add_row(&(output){object, rules}, place, rule);
+}
+
+bool spp_unwind_add_entry(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_section frames, uint32_t entry,
+                          uint64_t place, uint64_t end) {
+    output to = {o, rules};
+    cie c = {0};
+    uint64_t end_place = place;
+    spp_bytes functions = o->functions;
+    uint32_t before = o->n;
+    o->functions = (spp_bytes){0}; /* the function is told already */
+    bool read = entry < frames.n && add_function(&to, &c, frames.at + entry, frames, &end_place) && end_place == end;
+    spp_bytes_free(&o->functions);
+    o->functions = functions;
+    if (!read) o->n = before < o->n ? before : o->n;
+    return read;
+}
+
 void spp_unwind_object_free(spp_unwind_object *o) {
     free(o->places);
     free(o->rule_of);

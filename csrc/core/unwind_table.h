@@ -68,6 +68,11 @@ void spp_unwind_rules_free(spp_unwind_rules *rules);
 
 /* Reads an object's rows; `low` and `high` are given. The sections may be copies. */
 void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames);
+/* One by one, in the order of their places (from `low`); the last is to be followed by one without a rule. */
+void spp_unwind_add_row(spp_unwind_object *object, spp_unwind_rules *rules, uint64_t place, const spp_unwind_rule *rule);
+/* Those that an entry of .eh_frame gives for a function, if it is for [place, end); false: it is not, or not understood. */
+bool spp_unwind_add_entry(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section frames, uint32_t entry,
+                          uint64_t place, uint64_t end);
 void spp_unwind_object_free(spp_unwind_object *object);
 
 /* Where the function begins that holds an address; the address itself if none is known. */

@@ -70,10 +70,11 @@ bool spp_os_path_of(int fd, char *to, size_t size);
 /* ---- loaded objects: the program, its libraries, the vDSO */
 
 typedef struct {
-    char path[512];                                     /* of its file; that of the vDSO is no path */
-    uintptr_t base, low, high;                          /* what is added to the file's addresses; its code lies in [low, high) */
-    uintptr_t index, index_end;                         /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
-    uintptr_t compact, compact_end, frames, frames_end; /* of Mach-O: __unwind_info, and the __eh_frame that it names; 0: none */
+    char path[512];             /* of its file; that of the vDSO is no path */
+    uintptr_t base, low, high;  /* what is added to the file's addresses; its code lies in [low, high) */
+    uintptr_t index, index_end; /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
+    /* of Mach-O: __unwind_info, the __eh_frame that it names, and what LC_FUNCTION_STARTS tells; 0: none */
+    uintptr_t compact, compact_end, frames, frames_end, starts, starts_end;
     uint8_t build_id[32], build_id_n;
 } spp_os_object;
 /* Whether native frames can be walked on this system. */

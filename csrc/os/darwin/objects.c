@@ -9,14 +9,22 @@
 #include "os/darwin/darwin.h"
 #include "os/os.h"
 
-const bool spp_os_native = false;
+const bool spp_os_native = true;
 
 uintptr_t spp_os_symbol(const char *name) { return (uintptr_t)dlsym(RTLD_DEFAULT, name); }
 
 /* What is used of Mach-O's numbers. */
 enum { HEADER_BYTES = 32, MAGIC_64 = (int)0xfeedfacf };
-enum { SYMTAB = 2, SEGMENT_64 = 0x19, UUID = 0x1b };
-enum { SEGMENT_BYTES = 72, SECTION_BYTES = 80, SYMTAB_BYTES = 24, UUID_BYTES = 24, SYMBOL_BYTES = 16, NAME_BYTES = 16 };
+enum { SYMTAB = 2, SEGMENT_64 = 0x19, UUID = 0x1b, FUNCTION_STARTS = 0x26 };
+enum {
+    SEGMENT_BYTES = 72,
+    SECTION_BYTES = 80,
+    SYMTAB_BYTES = 24,
+    UUID_BYTES = 24,
+    STARTS_BYTES = 16,
+    SYMBOL_BYTES = 16,
+    NAME_BYTES = 16
+};
 enum { MAY_EXECUTE = 4 };             /* a segment's protection */
 enum { HAS_CODE = (int)0x80000400 };  /* a section's flags: some instructions, or nothing else */
 enum { KIND = 0xee, DEFINED = 0x0e }; /* of a symbol: no debugger's, and in a section */
@@ -85,6 +93,8 @@ static bool each_command(uintptr_t header, see_command see, void *arg) {
     return there;
 }
 
+static bool is_link_edit(const uint8_t *segment) { return strncmp((const char *)segment + 8, "__LINKEDIT", NAME_BYTES) == 0; }
+
 static void read_segment(spp_os_object *o, const uint8_t *command, size_t size) {
     uint64_t at = number(command + 24, 8), n = number(command + 32, 8), sections = number(command + 64, 4);
     if (number(command + 60, 4) & MAY_EXECUTE) {
@@ -105,10 +115,29 @@ static void read_segment(spp_os_object *o, const uint8_t *command, size_t size) 
     }
 }
 
+/* What is read of an image. */
+typedef struct {
+    spp_os_object o;
+    uintptr_t link; /* where the file's byte `link_at` lies: the segment __LINKEDIT */
+    uint64_t link_at;
+    uint64_t starts_at, starts_n; /* of the file */
+} facts;
+
 static void read_command(void *arg, const uint8_t *command, size_t size) {
-    spp_os_object *o = arg;
+    facts *f = arg;
+    spp_os_object *o = &f->o;
     uint64_t kind = number(command, 4);
-    if (kind == SEGMENT_64 && size >= SEGMENT_BYTES) read_segment(o, command, size);
+    if (kind == SEGMENT_64 && size >= SEGMENT_BYTES) {
+        read_segment(o, command, size);
+        if (is_link_edit(command)) {
+            f->link = o->base + (uintptr_t)number(command + 24, 8);
+            f->link_at = number(command + 40, 8);
+        }
+    }
+    if (kind == FUNCTION_STARTS && size >= STARTS_BYTES) {
+        f->starts_at = number(command + 8, 4);
+        f->starts_n = number(command + 12, 4);
+    }
     if (kind == UUID && size >= UUID_BYTES) {
         o->build_id_n = 16;
         memcpy(o->build_id, command + 8, o->build_id_n);
@@ -126,10 +155,14 @@ static void copy_path(char *to, size_t size, const char *name) {
 void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg) {
     uint32_t n = _dyld_image_count();
     for (uint32_t i = 0; i < n; i++) {
-        spp_os_object o = {.base = (uintptr_t)_dyld_get_image_vmaddr_slide(i), .low = UINTPTR_MAX};
-        if (!each_command((uintptr_t)_dyld_get_image_header(i), read_command, &o) || o.low >= o.high) continue;
-        copy_path(o.path, sizeof o.path, _dyld_get_image_name(i));
-        see(arg, &o);
+        facts f = {.o = {.base = (uintptr_t)_dyld_get_image_vmaddr_slide(i), .low = UINTPTR_MAX}};
+        if (!each_command((uintptr_t)_dyld_get_image_header(i), read_command, &f) || f.o.low >= f.o.high) continue;
+        if (f.link != 0 && f.starts_n != 0) {
+            f.o.starts = f.link + (uintptr_t)(f.starts_at - f.link_at);
+            f.o.starts_end = f.o.starts + (uintptr_t)f.starts_n;
+        }
+        copy_path(f.o.path, sizeof f.o.path, _dyld_get_image_name(i));
+        see(arg, &f.o);
     }
 }
 
@@ -157,7 +190,7 @@ static void find_tables(void *arg, const uint8_t *command, size_t size) {
         t->names_n = number(command + 20, 4);
     }
     if (kind != SEGMENT_64 || size < SEGMENT_BYTES) return;
-    if (strncmp((const char *)command + 8, "__LINKEDIT", NAME_BYTES) == 0) {
+    if (is_link_edit(command)) {
         t->link = t->base + (uintptr_t)number(command + 24, 8);
         t->link_at = number(command + 40, 8);
     }
