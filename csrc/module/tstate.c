@@ -19,14 +19,25 @@ extern PyThreadState *_PyThreadState_UncheckedGet(void);
 static uint32_t key;
 static bool key_is_known;
 
-/* With the GIL, in a thread that has a state. */
-static void find_key(void) {
-    const void *mine = PyGILState_GetThisThreadState();
-    uint32_t found = 0, slots = spp_os_slots();
-    for (uint32_t k = 0; mine != NULL && k < slots; k++) {
-        if (spp_os_slot(k) != (uintptr_t)mine) continue;
+static uint32_t count_of(uintptr_t value, uint32_t from, uint32_t to) {
+    uint32_t found = 0;
+    for (uint32_t k = from; k < to; k++) {
+        if (spp_os_slot(k) != value) continue;
         key = k;
         found++;
+    }
+    return found;
+}
+
+/* With the GIL, in a thread that has a state. CPython 3.15 has a thread-local variable instead; what is a thread's state still
+ * when it has let go of the GIL is that one, and not the one of the current state. */
+static void find_key(void) {
+    uintptr_t mine = (uintptr_t)PyGILState_GetThisThreadState();
+    uint32_t found = mine != 0 ? count_of(mine, 0, spp_os_slots()) : 0;
+    if (mine != 0 && found == 0 && spp_os_words() > spp_os_slots()) {
+        Py_BEGIN_ALLOW_THREADS;
+        found = count_of(mine, spp_os_slots(), spp_os_words());
+        Py_END_ALLOW_THREADS;
     }
     key_is_known = found == 1;
 }

@@ -51,6 +51,8 @@ int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, siz
 int32_t spp_os_tid_of_pthread(uintptr_t pthread);
 /* Thread-specific slots (pthread_getspecific, TlsGetValue) are numbered from 0 to here. 0: it is not known where they are. */
 uint32_t spp_os_slots(void);
+/* Words of thread-local variables have the numbers from there to here, where they can be told; else it is the same. */
+uint32_t spp_os_words(void);
 /* Handler. The calling thread's. */
 uintptr_t spp_os_slot(uint32_t slot);
 

@@ -3,6 +3,7 @@
  * of macOS itself by that: its kernel's time, its loader and its libraries are others.
  *
  * No lock: a program's thread may be suspended anywhere, here too. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -39,7 +40,10 @@ typedef struct {
     _Atomic uint32_t state;
     const ucontext_t *at;
     uintptr_t slots[FIRST_KEY + KEYS + 512];
+    uintptr_t block[64]; /* of thread-local variables: one, CPython's state of the thread */
 } record;
+#define BLOCK_KEY (FIRST_KEY + KEYS)
+#define BLOCK_WORD 5
 #define RECORDS 4096u
 static record *records;
 
@@ -70,9 +74,13 @@ static void wait_while(_Atomic uint32_t *word, uint32_t value, long ns) {
 
 static void wake(_Atomic uint32_t *word) { call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 64, 0); }
 
+static void *(*state_of_caller)(void);
+
 static void fill(record *r) {
     r->slots[0] = (uintptr_t)pthread_self();
     for (uint32_t k = 0; k < KEYS; k++) r->slots[FIRST_KEY + k] = (uintptr_t)pthread_getspecific(k);
+    r->block[BLOCK_WORD] = state_of_caller != NULL ? (uintptr_t)state_of_caller() : 0;
+    r->slots[BLOCK_KEY] = (uintptr_t)r->block;
 }
 
 /* Stands until it is resumed. */
@@ -100,6 +108,8 @@ static void begin(void) {
         mmap(NULL, RECORDS * sizeof *records, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) abort();
     records = pages;
+    void *found = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    memcpy(&state_of_caller, &found, sizeof found);
 }
 
 static void in_child(void) {
@@ -315,7 +325,12 @@ int fake_key_create(pthread_key_t *key, void (*end)(void *)) {
 
 int fake_key_delete(pthread_key_t key) { return pthread_key_delete(key - FIRST_KEY); }
 
-void *fake_getspecific(pthread_key_t key) { return key >= FIRST_KEY ? pthread_getspecific(key - FIRST_KEY) : NULL; }
+void *fake_getspecific(pthread_key_t key) {
+    if (key < BLOCK_KEY) return pthread_getspecific(key - FIRST_KEY);
+    record *r = key == BLOCK_KEY ? find(own_tid()) : NULL;
+    if (r != NULL) fill(r);
+    return r != NULL ? r->block : NULL;
+}
 
 int fake_setspecific(pthread_key_t key, const void *value) {
     record *r = find(own_tid());

@@ -263,7 +263,7 @@ static void suspends(void) {
     CHECK_EQUAL(registers[SP], 0x7000);
     CHECK_EQUAL(registers[LAST], 0x100f);
     CHECK_EQUAL(spp_os_slot_of(&subject, 300), 0xabcdef);
-    CHECK_EQUAL(spp_os_slot_of(&subject, spp_os_slots()), 0);
+    CHECK_EQUAL(spp_os_slot_of(&subject, spp_os_words()), 0);
     spp_suspend_go(handle);
     CHECK_EQUAL(fake_suspended(), 0);
     /* In a call. */
@@ -413,10 +413,24 @@ static void slots(void) {
     who.slots = 4096; /* nothing is there */
     CHECK_EQUAL(spp_os_slot_of(&who, 300), 0);
     CHECK_EQUAL(spp_os_slots(), 768);
+    /* A word of a thread-local variable: word 3 of the block that slot 260 holds. */
+    static uintptr_t block[64] = {[3] = 99};
+    static uintptr_t own[768];
+    own[260] = (uintptr_t)block;
+    uint32_t number = 768 + (260 - 256) * 64 + 3;
+    who.slots = (uintptr_t)own;
+    CHECK_EQUAL(spp_os_slot_of(&who, number), 99);
+    CHECK_EQUAL(spp_os_slot_of(&who, number + 64), 0); /* slot 261 is empty */
+    own[260] = 8;                                      /* nothing is there */
+    CHECK_EQUAL(spp_os_slot_of(&who, number), 0);
+    CHECK_EQUAL(spp_os_words(), 768 + 512 * 64);
     pthread_key_t key;
     CHECK_EQUAL(pthread_key_create(&key, NULL), 0);
     CHECK_EQUAL(pthread_setspecific(key, &value), 0);
     CHECK_EQUAL(spp_os_slot(key), (uintptr_t)&value);
+    CHECK_EQUAL(spp_os_slot(768 + (key - 256) * 64), 77);
+    CHECK_EQUAL(spp_os_slot(768 + (key - 255) * 64), 0);
+    CHECK_EQUAL(spp_os_slot(8), 0); /* the system's own */
     pthread_key_delete(key);
 }
 
