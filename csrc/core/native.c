@@ -59,11 +59,23 @@ static uint8_t *copy_of(uintptr_t from, uintptr_t end) {
     return NULL;
 }
 
+/* Its tables lie anywhere in it, so all of it is copied. */
+static void read_rows_of_image(object *o) {
+    const spp_os_object *facts = &o->facts;
+    uint8_t *bytes = copy_of(facts->base, facts->end);
+    if (bytes == NULL) return;
+    spp_unwind_image image = {bytes, facts->end - facts->base, facts->base, facts->functions - facts->base,
+                              facts->functions_end - facts->base};
+    spp_unwind_read_seh(&o->rows, &rules, &image);
+    free(bytes);
+}
+
 /* The frames begin where the index says (LSB, .eh_frame_hdr: eh_frame_ptr, a 32-bit distance from itself with every linker), and
  * lie in its segment. */
 static void read_rows(object *o) {
     int32_t distance;
     uintptr_t index = o->facts.index, end = o->facts.index_end;
+    if (o->facts.functions != 0) read_rows_of_image(o);
     if (index == 0 || spp_os_read(&distance, index + 4, sizeof distance) != 0) return;
     uintptr_t frames = index + 4 + (uintptr_t)(intptr_t)distance, low = frames < index ? frames : index;
     if (frames >= end) return;
@@ -86,8 +98,21 @@ static void *debug_file(const spp_os_object *facts, size_t *n) {
     return spp_os_symbol_file(path, n);
 }
 
+/* The length of what a library exports is not told: up to the end of its function. */
+static void add_symbol(void *arg, uint64_t at, uint32_t size, const char *name) {
+    object *o = arg;
+    uintptr_t address = o->facts.base + at;
+    if (address < o->facts.low || address >= o->facts.high) return;
+    if (size == 0) size = (uint32_t)(spp_unwind_end_of(&o->rows, address) - address);
+    spp_symbols_add(&o->symbols, at, size, name);
+}
+
 static void read_symbols(object *o) {
     size_t n = 0;
+    if (spp_os_symbols(&o->facts, add_symbol, o) == 0) {
+        spp_symbols_sort(&o->symbols);
+        return;
+    }
     void *file = strchr(o->facts.path, '/') != NULL ? spp_os_symbol_file(o->facts.path, &n) : NULL;
     if (file == NULL) { /* the vDSO is a whole file in memory */
         uintptr_t end = (o->facts.high + 4095) & ~(uintptr_t)4095;

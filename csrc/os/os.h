@@ -70,9 +70,10 @@ bool spp_os_path_of(int fd, char *to, size_t size);
 /* ---- loaded objects: the program, its libraries, the vDSO */
 
 typedef struct {
-    char path[512];             /* of its file; that of the vDSO is no path */
-    uintptr_t base, low, high;  /* what is added to the file's addresses; its code lies in [low, high) */
-    uintptr_t index, index_end; /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
+    char path[512];                          /* of its file, with slashes; that of the vDSO is no path */
+    uintptr_t base, low, high;               /* what is added to the file's addresses; its code lies in [low, high) */
+    uintptr_t index, index_end;              /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
+    uintptr_t functions, functions_end, end; /* Windows: its table of functions (0: none), and where it ends as a whole */
     uint8_t build_id[32], build_id_n;
 } spp_os_object;
 /* Whether native frames can be walked on this system. */
@@ -86,6 +87,10 @@ uint64_t spp_os_objects_stamp(void);
 /* An ELF file's headers, symbol tables and their strings, each in its place; what lies between is zero, and takes no memory. To
  * be given back by spp_os_pages_free; NULL: it cannot be read. */
 void *spp_os_symbol_file(const char *path, size_t *n);
+
+/* Not for POSIX systems (-1), whose files are read: has the system's own library name an object's functions, by calls of
+ * add(arg, address in the file's own counting, size or 0, name). The drain thread. */
+int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t at, uint32_t size, const char *name), void *arg);
 
 /* The text of /tmp/perf-PID.map, in which JIT compilers name what they made, if it is this user's and has grown since *known
  * bytes (updated); else NULL. To be given back by spp_os_pages_free. */

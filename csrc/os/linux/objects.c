@@ -106,6 +106,11 @@ static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, 
     return true;
 }
 
+int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t at, uint32_t size, const char *name), void *arg) {
+    (void)object, (void)add, (void)arg;
+    return -1;
+}
+
 #define JIT_MAP_MAX ((off_t)256 << 20)
 
 char *spp_os_jit_map(uint64_t *known, size_t *n) {
