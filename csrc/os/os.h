@@ -141,6 +141,7 @@ typedef enum {
     SPP_CLOCK_PERF_USER, /* perf task-clock, user samples; a thread-CPU timer gives the kernel's remainder */
     SPP_CLOCK_TIMER,     /* thread-CPU timer: CONFIG_HZ at most */
     SPP_CLOCK_SUSPEND,   /* a thread of ours suspends those that run */
+    SPP_CLOCK_GIL,       /* it takes the interpreter's lock instead: where threads may not be suspended. CPU mode only */
     SPP_CLOCK_COUNT,
 } spp_clock;
 /* Those of this system, the most exact one first. The last takes threads that the others have no means left for. */
@@ -196,6 +197,9 @@ void spp_os_let_go(const spp_os_trigger *trigger);
  * standing thread is walked at each tick. */
 bool spp_os_clock_tells(void);
 
+/* For SPP_CLOCK_GIL, before it is armed: has no thread run Python code from enter() on (false: it cannot be had) until leave().
+ * By the thread that makes the ticks, which may wait in it for long. NULL: there is no such lock. */
+void spp_os_gate(bool (*enter)(void), void (*leave)(void));
 /* Whether this clock works here; on failure *why names the call and errno. */
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error);
 /* Installs the signal handler, or starts the thread that suspends others. `may_trap`: ticks may come by SIGTRAP, which ends a
