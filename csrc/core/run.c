@@ -17,7 +17,7 @@
 #define ACCOUNT_NS 2000000000u
 
 spp_run spp_now;
-const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer", "suspend"};
+const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer", "suspend", "gil"};
 
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;

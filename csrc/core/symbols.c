@@ -76,7 +76,7 @@ static void keep_best_names(spp_symbols *s) {
     s->n = kept;
 }
 
-int spp_symbols_add(spp_symbols *s, uint64_t at, uint64_t size, const char *name, size_t length) {
+static int add(spp_symbols *s, uint64_t at, uint64_t size, const char *name, size_t length) {
     static const uint8_t zero;
     if (s->n == s->room) {
         size_t room = s->room * 2 + 512;
@@ -91,6 +91,15 @@ int spp_symbols_add(spp_symbols *s, uint64_t at, uint64_t size, const char *name
     if (spp_bytes_append(&s->names, &zero, 1) != 0) return -1;
     s->list[s->n++] = symbol;
     return 0;
+}
+
+void spp_symbols_add(spp_symbols *s, uint64_t at, uint32_t size, const char *name) {
+    (void)add(s, at, size, name, strnlen(name, NAME_MAX_BYTES));
+}
+
+void spp_symbols_sort(spp_symbols *s) {
+    if (s->n > 0) qsort(s->list, s->n, sizeof *s->list, by_address);
+    keep_best_names(s);
 }
 
 int spp_symbols_read(spp_symbols *s, const uint8_t *file, size_t n) {
@@ -110,15 +119,10 @@ int spp_symbols_read(spp_symbols *s, const uint8_t *file, size_t n) {
         if (length == 0) continue;
         /* Their size is not told, and what follows are no functions. */
         if (number(symbol + 16, 8) == 0 && (strncmp(text, "_init", length) == 0 || strncmp(text, "_fini", length) == 0)) continue;
-        if (spp_symbols_add(s, address, number(symbol + 16, 8), text, length) != 0) break; /* no memory: what there is serves */
+        if (add(s, address, number(symbol + 16, 8), text, length) != 0) break; /* no memory: what there is serves */
     }
     spp_symbols_sort(s);
     return 0;
-}
-
-void spp_symbols_sort(spp_symbols *s) {
-    if (s->n > 0) qsort(s->list, s->n, sizeof *s->list, by_address);
-    keep_best_names(s);
 }
 
 /* Hexadecimal digits and a space; false if there is no such thing. */
@@ -145,7 +149,7 @@ int spp_symbols_read_map(spp_symbols *s, const char *text, size_t n) {
         size_t length = (size_t)(stop - at);
         const char *zero = memchr(at, 0, length);
         if (zero != NULL) length = (size_t)(zero - at);
-        if (length > 0 && spp_symbols_add(s, start, size, at, length < NAME_MAX_BYTES ? length : NAME_MAX_BYTES) != 0) return -1;
+        if (length > 0 && add(s, start, size, at, length < NAME_MAX_BYTES ? length : NAME_MAX_BYTES) != 0) return -1;
     }
     if (s->n > 0) qsort(s->list, s->n, sizeof *s->list, by_address); /* of the same start those that came later are behind */
     size_t kept = 0;

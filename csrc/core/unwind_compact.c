@@ -8,7 +8,7 @@ enum { VERSION = 1, HEADER_BYTES = 28, INDEX_BYTES = 12, REGULAR = 2, COMPRESSED
 typedef struct {
     spp_unwind_object *object;
     spp_unwind_rules *rules;
-    const spp_unwind_image *image;
+    const spp_unwind_compact *image;
     /* the function starts: where the reading is, and the last two that were read */
     size_t starts_at;
     uint64_t start, next_start;
@@ -51,19 +51,19 @@ static void add_rows(reading *r, uint64_t place, uint64_t end, uint32_t encoding
         f.n = (uint32_t)(end - place);
     }
     uint32_t n = spp_arch_compact_rows(&f, rows, &entry);
-    if (place > r->end_place) spp_unwind_add_row(r->object, r->rules, r->end_place, &none);
+    if (place > r->end_place) spp_unwind_add(r->object, r->rules, r->end_place, &none);
     r->end_place = end;
     if (n == SPP_COMPACT_DWARF) {
         if (begins && spp_unwind_add_entry(r->object, r->rules, r->image->frames, entry, place, end)) return;
         n = 0;
     }
-    if (n == 0) spp_unwind_add_row(r->object, r->rules, place, &none);
+    if (n == 0) spp_unwind_add(r->object, r->rules, place, &none);
     for (uint32_t i = 0; i < n; i++) {
         spp_unwind_rule rule = {.kind = SPP_CFA_REG, .off = rows[i].off};
         rule.reg = rows[i].by_fp ? SPP_REG_FP : SPP_REG_SP;
         rule.fp = rows[i].fp == SPP_COMPACT_SAME ? SPP_UNWIND_SAME : rows[i].fp;
         rule.ra = rows[i].ra == SPP_COMPACT_SAME ? SPP_UNWIND_SAME : rows[i].ra;
-        spp_unwind_add_row(r->object, r->rules, place + rows[i].at, &rule);
+        spp_unwind_add(r->object, r->rules, place + rows[i].at, &rule);
     }
 }
 
@@ -112,7 +112,7 @@ static void read_page(reading *r, uint32_t page, uint64_t low, uint64_t high) {
     }
 }
 
-void spp_unwind_read_compact(spp_unwind_object *o, spp_unwind_rules *rules, const spp_unwind_image *image) {
+void spp_unwind_read_compact(spp_unwind_object *o, spp_unwind_rules *rules, const spp_unwind_compact *image) {
     static const spp_unwind_rule none = {0};
     const spp_unwind_section *s = &image->compact;
     reading r = {.object = o, .rules = rules, .image = image, .start = UINT64_MAX};
@@ -129,5 +129,5 @@ void spp_unwind_read_compact(spp_unwind_object *o, spp_unwind_rules *rules, cons
         uint32_t page = number(s, at + 4, 4);
         if (page != 0) read_page(&r, page, number(s, at, 4), number(s, at + INDEX_BYTES, 4));
     }
-    if (o->n > 0) spp_unwind_add_row(o, rules, r.end_place, &none);
+    if (o->n > 0) spp_unwind_add(o, rules, r.end_place, &none);
 }

@@ -9,9 +9,9 @@
  * its header lies; and LC_FUNCTION_STARTS: distances between functions, as ULEB128. The last three may be empty. */
 typedef struct {
     spp_unwind_section compact, frames, code, starts;
-} spp_unwind_image;
+} spp_unwind_compact;
 
 /* Reads an object's rows; `low` and `high` are given. */
-void spp_unwind_read_compact(spp_unwind_object *object, spp_unwind_rules *rules, const spp_unwind_image *image);
+void spp_unwind_read_compact(spp_unwind_object *object, spp_unwind_rules *rules, const spp_unwind_compact *image);
 
 #endif

@@ -94,7 +94,8 @@ static PyObject *choose_clock(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
     bool automatic = strcmp(name, "auto") == 0;
     int chosen = clock_of_name(name);
-    if (!automatic && chosen < 0) return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer", name);
+    if (!automatic && chosen < 0)
+        return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer, suspend, gil", name);
     int first = automatic ? (int)spp_os_clock_first : chosen, last = automatic ? (int)spp_os_clock_last : chosen;
     for (int clock = first; clock <= last; clock++) {
         if (spp_os_clock_probe((spp_clock)clock, &why, &error) == 0) return PyUnicode_FromString(spp_clock_names[clock]);
@@ -102,6 +103,26 @@ static PyObject *choose_clock(PyObject *self, PyObject *args) {
     errno = error;
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, why);
 }
+
+/* ---- the interpreter's lock, for the clock that needs it */
+
+#ifdef Py_GIL_DISABLED
+#define GATED 0
+#else
+#define GATED 1
+static PyGILState_STATE entered;
+
+/* The sampler. Once the interpreter ends its lock is for nobody else. */
+static bool enter(void) {
+#if PY_VERSION_HEX >= 0x030D0000
+    if (Py_IsFinalizing()) return false;
+#endif
+    entered = PyGILState_Ensure();
+    return true;
+}
+
+static void leave(void) { PyGILState_Release(entered); }
+#endif
 
 /* ---- the run */
 
@@ -118,6 +139,9 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     int clock = clock_of_name(name);
     if (layout_error != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", layout_error);
     if (spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "a run is active already");
+    if (clock == SPP_CLOCK_GIL && (wall || native != SPP_NATIVE_OFF)) {
+        return PyErr_Format(PyExc_ValueError, "the clock 'gil' shows Python's CPU time only: no wall mode, no native frames");
+    }
     if (clock < 0 || interval_ns < 50000 || interval_ns > 1000000000 || max_depth < 1 || max_depth > SPP_DEPTH_MAX ||
         header_n < 3 || header[header_n - 1] != '}' || native < SPP_NATIVE_OFF || native > SPP_NATIVE_ALL ||
         (native != SPP_NATIVE_OFF && !spp_os_native)) {
@@ -369,8 +393,13 @@ static int exec_module(PyObject *module) {
         "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
         "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",
         "a thread of spprof's suspends those that run, one at a time, for as long as it walks their stacks",
+        "a thread of spprof's takes the GIL and walks the stacks of those that ran: no native code, and only when asked for",
     };
     size_t first = spp_os_clock_first, clocks = spp_os_clock_last - first + 1u;
+    if (spp_os_clock_last == SPP_CLOCK_SUSPEND) clocks += GATED;
+#if GATED
+    spp_os_gate(enter, leave);
+#endif
     learn_types();
     if (PyModule_AddFunctions(module, spp_label_methods) != 0) return -1;
     layout_error = spp_layout_prove();

@@ -72,10 +72,11 @@ bool spp_os_path_of(int fd, char *to, size_t size);
 /* ---- loaded objects: the program, its libraries, the vDSO */
 
 typedef struct {
-    char path[512];             /* of its file; that of the vDSO is no path */
-    uintptr_t base, low, high;  /* what is added to the file's addresses; its code lies in [low, high) */
-    uintptr_t index, index_end; /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
-    /* of Mach-O: __unwind_info, the __eh_frame that it names, and what LC_FUNCTION_STARTS tells; 0: none */
+    char path[512];                          /* of its file, with slashes; that of the vDSO is no path */
+    uintptr_t base, low, high;               /* what is added to the file's addresses; its code lies in [low, high) */
+    uintptr_t index, index_end;              /* .eh_frame_hdr, and the end of the segment that holds it; 0: none */
+    uintptr_t functions, functions_end, end; /* Windows: its table of functions (0: none), and where it ends as a whole */
+    /* of Mach-O: __unwind_info (0: none), the __eh_frame that it names, and what LC_FUNCTION_STARTS tells */
     uintptr_t compact, compact_end, frames, frames_end, starts, starts_end;
     uint8_t build_id[32], build_id_n;
 } spp_os_object;
@@ -91,11 +92,9 @@ uint64_t spp_os_objects_stamp(void);
  * be given back by spp_os_pages_free; NULL: it cannot be read. */
 void *spp_os_symbol_file(const char *path, size_t *n);
 
-/* Calls see(arg, address in the file's own counting, name, its length) for each function of the object; what see returns says
- * whether to go on. False: this system's objects are ELF, and their files tell. */
-#define SPP_OS_NAME_MAX 4096u /* names of C++ templates grow without bound */
-typedef bool (*spp_os_see_symbol)(void *arg, uint64_t at, const char *name, size_t n);
-bool spp_os_object_symbols(const spp_os_object *object, spp_os_see_symbol see, void *arg);
+/* Not where objects are ELF (-1), whose files are read: what the system or the object in memory names its functions, by calls of
+ * add(arg, address in the file's own counting, size or 0, name). The drain thread. */
+int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t at, uint32_t size, const char *name), void *arg);
 
 /* The text of /tmp/perf-PID.map, in which JIT compilers name what they made, if it is this user's and has grown since *known
  * bytes (updated); else NULL. To be given back by spp_os_pages_free. */
@@ -146,6 +145,7 @@ typedef enum {
     SPP_CLOCK_PERF_USER, /* perf task-clock, user samples; a thread-CPU timer gives the kernel's remainder */
     SPP_CLOCK_TIMER,     /* thread-CPU timer: CONFIG_HZ at most */
     SPP_CLOCK_SUSPEND,   /* a thread of ours suspends those that run */
+    SPP_CLOCK_GIL,       /* it takes the interpreter's lock instead: where threads may not be suspended. CPU mode only */
     SPP_CLOCK_COUNT,
 } spp_clock;
 /* Those of this system, the most exact one first. The last takes threads that the others have no means left for. */
@@ -201,6 +201,9 @@ void spp_os_let_go(const spp_os_trigger *trigger);
  * standing thread is walked at each tick. */
 bool spp_os_clock_tells(void);
 
+/* For SPP_CLOCK_GIL, before it is armed: has no thread run Python code from enter() on (false: it cannot be had) until leave().
+ * By the thread that makes the ticks, which may wait in it for long. NULL: there is no such lock. */
+void spp_os_gate(bool (*enter)(void), void (*leave)(void));
 /* Whether this clock works here; on failure *why names the call and errno. */
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error);
 /* Installs the signal handler, or starts the thread that suspends others. `may_trap`: ticks may come by SIGTRAP, which ends a

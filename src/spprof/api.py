@@ -70,7 +70,7 @@ def start(
     output_path: file that the profile is written to while the program runs; it survives whatever ends the program.
         Without it the profile goes to an unnamed temporary file.
     clock: what makes the ticks; 'auto' takes the most exact one that the system allows ('perf', 'perf-user', 'timer'; Windows:
-        'suspend').
+        'suspend', and for special cases 'gil').
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are marked truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.
@@ -187,6 +187,8 @@ def _check(interval_ms: float, mode: str, clock: str, max_depth: int) -> str:
         raise BadOption(f"interval_ms={interval_ms!r} is out of range: {FASTEST_MS} (20 kHz) to {SLOWEST_MS:.0f} (1 Hz)")
     if not (isinstance(max_depth, int) and 1 <= max_depth <= DEEPEST):
         raise BadOption(f"max_depth={max_depth!r} is out of range: 1 to {DEEPEST}")
+    if clock == "gil" and mode != "cpu":
+        raise BadOption("the clock 'gil' shows CPU time only: mode 'cpu'")
     try:
         return _core.choose_clock(clock)
     except ValueError as error:

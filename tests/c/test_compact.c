@@ -225,7 +225,7 @@ static spp_unwind_object o;
 static spp_unwind_rules rules;
 
 static void read_section(size_t n, size_t starts_n) {
-    spp_unwind_image image = {{section, n, 0}, {NULL, 0, 0}, {code, sizeof code, LOW}, {starts, starts_n, 0}};
+    spp_unwind_compact image = {{section, n, 0}, {NULL, 0, 0}, {code, sizeof code, LOW}, {starts, starts_n, 0}};
     spp_unwind_object_free(&o);
     o.low = LOW;
     o.high = LOW + CODE_BYTES;

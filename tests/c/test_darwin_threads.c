@@ -266,6 +266,19 @@ static void suspends(void) {
     CHECK_EQUAL(spp_os_slot_of(&subject, spp_os_words()), 0);
     spp_suspend_go(handle);
     CHECK_EQUAL(fake_suspended(), 0);
+    /* As it goes on. */
+    subject = (spp_os_subject){.tid = tid_of(t)};
+    context = (spp_os_context){.subject = &subject};
+    CHECK_EQUAL(spp_suspend_describe(handle, &context, &subject), SPP_SUSPEND_DONE);
+    CHECK_EQUAL(context.sp, 0x7000);
+    CHECK_EQUAL(spp_os_slot_of(&subject, 300), 0xabcdef);
+    CHECK_EQUAL(fake_suspended(), 0);
+    subject.tid++;
+    CHECK_EQUAL(spp_suspend_describe(handle, &context, &subject), SPP_SUSPEND_GONE);
+    fake_fail(FAKE_thread_get_state, 1, KERN_RESOURCE_SHORTAGE);
+    subject.tid--;
+    CHECK_EQUAL(spp_suspend_describe(handle, &context, &subject), SPP_SUSPEND_REFUSED);
+    fake_fail_no_more();
     /* In a call. */
     memcpy(code + 32 - sizeof call, call, sizeof call);
     CHECK_EQUAL(stop(t, handle), SPP_SUSPEND_DONE);

@@ -31,7 +31,8 @@ enum { KIND = 0xee, DEFINED = 0x0e }; /* of a symbol: no debugger's, and in a se
 #define COMMANDS_MAX ((uint32_t)1 << 20)
 #define SYMBOLS_MAX ((uint32_t)1 << 22)
 #define NAMES_MAX ((uint64_t)256 << 20)
-#define SECTIONS_MAX 256u /* a symbol's section is a byte */
+#define NAME_MAX_BYTES 4096u /* names of C++ templates grow without bound */
+#define SECTIONS_MAX 256u    /* a symbol's section is a byte */
 
 /* ---- notices */
 
@@ -205,7 +206,9 @@ static bool is_function(const tables *t, const uint8_t *symbol) {
 }
 
 /* Copies of the symbols and of the names that their functions have: in the cache the names of all libraries are one table. */
-static void give_symbols(const tables *t, const uint8_t *symbols, spp_os_see_symbol see, void *arg) {
+typedef void (*add_fn)(void *arg, uint64_t at, uint32_t size, const char *name);
+
+static void give_symbols(const tables *t, const uint8_t *symbols, add_fn add, void *arg) {
     uint64_t low = UINT64_MAX, high = 0;
     for (uint64_t i = 0; i < t->symbols_n; i++) {
         const uint8_t *symbol = symbols + i * SYMBOL_BYTES;
@@ -215,8 +218,8 @@ static void give_symbols(const tables *t, const uint8_t *symbols, spp_os_see_sym
         if (name > high) high = name;
     }
     if (low > high) return;
-    high = high + SPP_OS_NAME_MAX < t->names_n ? high + SPP_OS_NAME_MAX : t->names_n;
-    char *names = high - low <= NAMES_MAX ? malloc(high - low) : NULL;
+    high = high + NAME_MAX_BYTES < t->names_n ? high + NAME_MAX_BYTES : t->names_n;
+    char *names = high - low <= NAMES_MAX ? calloc(high - low + 1, 1) : NULL;
     if (names == NULL || spp_os_read(names, t->names + (uintptr_t)low, high - low) != 0) {
         free(names);
         return;
@@ -224,27 +227,22 @@ static void give_symbols(const tables *t, const uint8_t *symbols, spp_os_see_sym
     for (uint64_t i = 0; i < t->symbols_n; i++) {
         const uint8_t *symbol = symbols + i * SYMBOL_BYTES;
         if (!is_function(t, symbol)) continue;
-        uint64_t at = number(symbol, 4) - low, most = high - low - at;
-        const char *name = names + at;
-        size_t n = strnlen(name, most < SPP_OS_NAME_MAX ? most : SPP_OS_NAME_MAX);
-        if (n > 0 && *name == '_') { /* every C name has one */
-            name++;
-            n--;
-        }
-        if (n > 0 && !see(arg, number(symbol + 8, 8), name, n)) break;
+        const char *name = names + (number(symbol, 4) - low);
+        if (*name == '_') name++; /* every C name has one */
+        if (*name != 0) add(arg, number(symbol + 8, 8), 0, name);
     }
     free(names);
 }
 
-bool spp_os_object_symbols(const spp_os_object *object, spp_os_see_symbol see, void *arg) {
+int spp_os_symbols(const spp_os_object *object, add_fn add, void *arg) {
     tables t = {.base = object->base};
-    if (!each_command(object->low, find_tables, &t) || t.symbols_n == 0 || t.symbols_n > SYMBOLS_MAX || t.link == 0) return true;
+    if (!each_command(object->low, find_tables, &t) || t.symbols_n == 0 || t.symbols_n > SYMBOLS_MAX || t.link == 0) return 0;
     t.symbols = t.link + (uintptr_t)(t.table_at[0] - t.link_at);
     t.names = t.link + (uintptr_t)(t.table_at[1] - t.link_at);
     uint8_t *symbols = malloc(t.symbols_n * SYMBOL_BYTES);
-    if (symbols != NULL && spp_os_read(symbols, t.symbols, t.symbols_n * SYMBOL_BYTES) == 0) give_symbols(&t, symbols, see, arg);
+    if (symbols != NULL && spp_os_read(symbols, t.symbols, t.symbols_n * SYMBOL_BYTES) == 0) give_symbols(&t, symbols, add, arg);
     free(symbols);
-    return true;
+    return 0;
 }
 
 /* The names come from memory. */

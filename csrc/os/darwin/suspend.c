@@ -102,6 +102,20 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     return SPP_SUSPEND_DONE;
 }
 
+/* The kernel stops it for as long as it reads the registers. */
+spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
+    thread_state state;
+    mach_msg_type_number_t words = STATE_WORDS;
+    kern_return_t failed = KERN_TERMINATED;
+    spp_darwin_table_lock();
+    if (spp_darwin_port_of(subject->tid, &subject->slots) == (mach_port_t)handle) {
+        failed = thread_get_state((mach_port_t)handle, STATE_FLAVOR, (thread_state_t)&state, &words);
+    }
+    spp_darwin_table_unlock();
+    if (failed == KERN_SUCCESS) read_context(&state, context);
+    return result_of(failed);
+}
+
 void spp_suspend_go(spp_suspend_handle handle) {
     go((mach_port_t)handle);
     spp_darwin_table_unlock();

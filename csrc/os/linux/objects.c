@@ -96,6 +96,11 @@ static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, 
     return true;
 }
 
+int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t at, uint32_t size, const char *name), void *arg) {
+    (void)object, (void)add, (void)arg;
+    return -1;
+}
+
 void *spp_os_symbol_file(const char *path, size_t *n) {
     struct stat is;
     ElfW(Ehdr) file;
@@ -118,9 +123,4 @@ void *spp_os_symbol_file(const char *path, size_t *n) {
     }
     close(fd);
     return bytes;
-}
-
-bool spp_os_object_symbols(const spp_os_object *object, spp_os_see_symbol see, void *arg) {
-    (void)object, (void)see, (void)arg;
-    return false;
 }

@@ -420,6 +420,8 @@ void spp_os_let_go(const spp_os_trigger *trigger) { (void)trigger; }
 
 bool spp_os_clock_tells(void) { return true; }
 
+void spp_os_gate(bool (*enter)(void), void (*leave)(void)) { (void)enter, (void)leave; }
+
 uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
     (void)subject, (void)slot;
     return 0;

@@ -31,6 +31,8 @@ spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, ui
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject);
 void spp_suspend_go(spp_suspend_handle handle);
+/* Of a thread that goes on: `slots` of `subject`, and as sp of `context` the lowest address that its stack has reached. */
+spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject);
 /* Whether two equal readings of a thread's CPU clock prove that it did not run between them. Else one that stands is stopped
  * while it is walked (spp_os_hold). */
 bool spp_suspend_clock_proves(void);

@@ -118,6 +118,8 @@ uint32_t spp_os_slots(void) {
     return found ? FIRST_SLOTS + MORE_SLOTS : 0;
 }
 
+uint32_t spp_os_words(void) { return spp_os_slots(); }
+
 uintptr_t spp_os_slot(uint32_t slot) { return slot_in((uintptr_t)NtCurrentTeb(), slot, false); }
 uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
     return subject->slots != 0 ? slot_in(subject->slots, slot, true) : 0;

@@ -86,6 +86,15 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     return SPP_SUSPEND_DONE;
 }
 
+/* NT_TIB in winnt.h: how far the stack is in use is told by its pages. */
+spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
+    const target *t = (const target *)handle;
+    if (t->teb == 0 || !spp_os_readable(t->teb)) return SPP_SUSPEND_GONE;
+    context->sp = (uintptr_t)((const volatile NT_TIB *)t->teb)->StackLimit + SPP_RED_ZONE;
+    subject->slots = t->teb;
+    return SPP_SUSPEND_DONE;
+}
+
 void spp_suspend_go(spp_suspend_handle handle) { ResumeThread(((const target *)handle)->thread); }
 
 /* DWARF's numbers: psABI for AMD64, figure 3.36. */
