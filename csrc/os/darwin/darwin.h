@@ -16,6 +16,8 @@ void spp_darwin_table_unlock(void);
 bool spp_darwin_knows(int32_t tid);
 /* Under that lock. MACH_PORT_NULL: no such thread was found by the last listing. *slots: where its specific slots lie. */
 mach_port_t spp_darwin_port_of(int32_t tid, uintptr_t *slots);
+/* Under that lock. A suspended thread's CPU clock, which the kernel knows exactly then; *ns stays if it is gone. */
+void spp_darwin_exact_cpu(int32_t tid, uint64_t *ns);
 
 /* Not while a thread is suspended. Finds out whether slots can be read where the kernel says that they lie (slots.c). */
 void spp_darwin_prove_slots(void);

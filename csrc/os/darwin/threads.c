@@ -138,7 +138,7 @@ static uint64_t ns_of(time_value_t t) { return (uint64_t)t.seconds * 1000000000u
  * counts as running too, so it gets no further ahead of the kernel than what a thread runs at a time. */
 #define AHEAD_NS 10000000u
 
-static int read_cpu(thread *t, uint64_t *ns) {
+static int read_cpu(thread *t, uint64_t *ns, uint64_t *exact) {
     thread_basic_info_data_t info;
     mach_msg_type_number_t count = THREAD_BASIC_INFO_COUNT;
     uint64_t now = spp_os_now_ns();
@@ -148,7 +148,7 @@ static int read_cpu(thread *t, uint64_t *ns) {
     if (runs && cpu == t->cpu_ns && t->seen_ns != 0) told = t->told_ns + (now - t->seen_ns);
     if (told > cpu + AHEAD_NS) told = cpu + AHEAD_NS;
     if (told <= t->told_ns) told = t->told_ns + runs;
-    t->cpu_ns = cpu;
+    t->cpu_ns = *exact = cpu;
     t->told_ns = *ns = told;
     t->seen_ns = now;
     return 0;
@@ -170,8 +170,8 @@ static int list(void) {
     (void)vm_deallocate(mach_task_self(), (vm_address_t)ports, n * sizeof *ports);
     /* Who is not listed is asked: found anew it would be another thread to the core. */
     for (uint32_t i = table_n; i-- > 0;) {
-        uint64_t ns;
-        if (!table[i].listed && read_cpu(&table[i], &ns) != 0) drop(i);
+        uint64_t ns, exact;
+        if (!table[i].listed && read_cpu(&table[i], &ns, &exact) != 0) drop(i);
     }
     listed_changes = until;
     return 0;
@@ -228,11 +228,18 @@ int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
 /* ---- what a thread does */
 
 int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns) {
+    uint64_t exact;
     spp_darwin_table_lock();
     thread *t = find_anew(tid);
-    int failed = t != NULL ? read_cpu(t, ns) : -1;
+    int failed = t != NULL ? read_cpu(t, ns, &exact) : -1;
     spp_darwin_table_unlock();
     return failed;
+}
+
+void spp_darwin_exact_cpu(int32_t tid, uint64_t *ns) {
+    uint64_t told, exact;
+    thread *t = find(tid);
+    if (t != NULL && read_cpu(t, &told, &exact) == 0) *ns = exact;
 }
 
 int spp_os_thread_name(int32_t tid, char *to, size_t size) {
