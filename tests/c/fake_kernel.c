@@ -33,6 +33,7 @@ static kern_return_t fail_code[FAKE_CALLS_COUNT];
 static bool fails[FAKE_CALLS_COUNT];
 static long arrays, other_rights;
 static int misuses;
+static pthread_t suspender; /* who stopped a thread last */
 static uint32_t next_port;
 static uint64_t next_id = 5000000000u; /* beyond 32 bits: as after months */
 static uint64_t scripted;              /* 0: the time is the real one */
@@ -64,10 +65,10 @@ static bool is_allowed(fake_call call) {
 
 /* Begins a call: true, with the kernel's lock, if it is not to fail. */
 static bool enter(fake_call call, mach_port_t port, kern_return_t *failed) {
-    if (fake_before != NULL) fake_before(call, thread_of(port));
+    if (fake_before != NULL) fake_before(call, thread_of(port)); /* one thread only, then */
     pthread_mutex_lock(&kernel);
     int n = ++counts[call];
-    if (suspended_now() > 0 && !is_allowed(call)) misuse("a thread stands suspended", call);
+    if (suspended_now() > 0 && pthread_equal(suspender, pthread_self()) && !is_allowed(call)) misuse("a thread stands suspended", call);
     if (!fails[call] || (fail_nth[call] != 0 && fail_nth[call] != n)) return true;
     *failed = fail_code[call];
     return false;
@@ -262,6 +263,7 @@ kern_return_t thread_suspend(thread_act_t port) {
         fake_thread *t = target(FAKE_thread_suspend, port, &failed);
         if (t != NULL && t->self) misuse("the caller suspends itself", FAKE_thread_suspend);
         if (t != NULL) t->suspended++;
+        if (t != NULL) suspender = pthread_self();
     }
     return leave(FAKE_thread_suspend, port, failed);
 }

@@ -1,5 +1,7 @@
 /* What os/darwin knows of threads, against a Mach kernel that is made up (fake_kernel.h): whom it lists, what each call's failure
  * comes to, and that every right and every array is given back. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -447,6 +449,63 @@ static void slots(void) {
     pthread_key_delete(key);
 }
 
+/* ---- all at once, for ThreadSanitizer: threads begin and end while one looks for them and another suspends them */
+
+static _Atomic bool over;
+static fake_thread *crowd[40];
+
+static void nothing(void *arg, int32_t tid) { (void)arg, (void)tid; }
+
+static void *look(void *unused) {
+    while (!over) {
+        uint64_t ns;
+        (void)spp_os_threads(nothing, NULL);
+        for (int i = 0; i < 40; i++) (void)spp_os_thread_cpu_ns(tid_of(crowd[i]), &ns);
+        (void)spp_os_tid_of_pthread((uintptr_t)crowd[7]);
+    }
+    return unused;
+}
+
+static void *suspend(void *done) {
+    spp_suspend_registers registers;
+    for (int i = 0; !over; i = (i + 1) % 40) {
+        spp_suspend_handle handle;
+        if (spp_suspend_open(tid_of(crowd[i]), &handle) != SPP_SUSPEND_DONE) continue;
+        spp_os_subject who = {.tid = tid_of(crowd[i])};
+        spp_os_context at = {.subject = &who};
+        if (spp_suspend_stop(handle, &registers, &at, &who) == SPP_SUSPEND_DONE) {
+            (void)spp_os_slot_of(&who, 300);
+            spp_suspend_go(handle);
+            atomic_fetch_add((_Atomic int *)done, 1);
+        }
+        spp_suspend_close(handle);
+    }
+    return NULL;
+}
+
+static void together(void) {
+    pthread_t looks, suspends_one, suspends_too;
+    _Atomic int done = 0;
+    fake_reset();
+    for (int i = 0; i < 40; i++) crowd[i] = fake_start((uint64_t)i);
+    CHECK_EQUAL(pthread_create(&looks, NULL, look, NULL), 0);
+    CHECK_EQUAL(pthread_create(&suspends_one, NULL, suspend, (void *)&done), 0);
+    CHECK_EQUAL(pthread_create(&suspends_too, NULL, suspend, (void *)&done), 0);
+    for (int i = 0; i < 40; i++) {
+        int before = done;
+        while (done < before + 20) sched_yield();
+        if (i < 30) fake_die(crowd[i]);
+    }
+    over = true;
+    pthread_join(looks, NULL);
+    pthread_join(suspends_one, NULL);
+    pthread_join(suspends_too, NULL);
+    CHECK_EQUAL(scan(), 0);
+    CHECK_EQUAL(seen_n, 11);
+    check_rights();
+    end_test();
+}
+
 int main(void) {
     lists();
     many();
@@ -458,5 +517,6 @@ int main(void) {
     fails_at_each_step();
     others_resume();
     slots();
+    together();
     return check_done();
 }
