@@ -40,11 +40,10 @@ typedef struct {
     _Atomic uint32_t state;
     const ucontext_t *at;
     uintptr_t slots[FIRST_KEY + KEYS + 512];
+    uintptr_t block[2]; /* of thread-local variables: one is CPython's state of the thread */
 } record;
 #define BLOCK_KEY (FIRST_KEY + KEYS)
 #define BLOCK_WORD 1
-/* A block of thread-local variables: one of them is CPython's state of the thread. In a handler it may not be made first. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) uintptr_t block[2];
 #define RECORDS 4096u
 static record *records;
 
@@ -77,15 +76,11 @@ static void wake(_Atomic uint32_t *word) { call(SYS_futex, (long)word, FUTEX_WAK
 
 static void *(*state_of_caller)(void);
 
-static uintptr_t *own_block(void) {
-    block[BLOCK_WORD] = state_of_caller != NULL ? (uintptr_t)state_of_caller() : 0;
-    return block;
-}
-
 static void fill(record *r) {
     r->slots[0] = (uintptr_t)pthread_self();
     for (uint32_t k = 0; k < KEYS; k++) r->slots[FIRST_KEY + k] = (uintptr_t)pthread_getspecific(k);
-    r->slots[BLOCK_KEY] = (uintptr_t)own_block();
+    r->block[BLOCK_WORD] = state_of_caller != NULL ? (uintptr_t)state_of_caller() : 0;
+    r->slots[BLOCK_KEY] = (uintptr_t)r->block;
 }
 
 /* Stands until it is resumed. */
@@ -332,8 +327,12 @@ int fake_key_delete(pthread_key_t key) { return pthread_key_delete(key - FIRST_K
 
 void *fake_getspecific(pthread_key_t key) {
     if (key >= FIRST_KEY && key < BLOCK_KEY) return pthread_getspecific(key - FIRST_KEY);
+    if (key != BLOCK_KEY) return NULL;
     begin_once();
-    return key == BLOCK_KEY ? own_block() : NULL;
+    record *r = find(own_tid());
+    if (r == NULL) r = with_right(own_tid()); /* it stays */
+    fill(r);
+    return r->block;
 }
 
 int fake_setspecific(pthread_key_t key, const void *value) {
