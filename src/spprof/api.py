@@ -83,6 +83,8 @@ def start(
             raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
         clock = _check(interval_ms, mode, clock, max_depth)
         native_mode, full = _native(native)
+        if clock == "gil" and (mode != "cpu" or native_mode):
+            raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
         path = None if output_path is None else os.path.abspath(os.fspath(output_path))
         is_new = path is not None and not os.path.exists(path)
         fd = _open_output(path)
@@ -187,8 +189,6 @@ def _check(interval_ms: float, mode: str, clock: str, max_depth: int) -> str:
         raise BadOption(f"interval_ms={interval_ms!r} is out of range: {FASTEST_MS} (20 kHz) to {SLOWEST_MS:.0f} (1 Hz)")
     if not (isinstance(max_depth, int) and 1 <= max_depth <= DEEPEST):
         raise BadOption(f"max_depth={max_depth!r} is out of range: 1 to {DEEPEST}")
-    if clock == "gil" and mode != "cpu":
-        raise BadOption("the clock 'gil' shows CPU time only: mode 'cpu'")
     try:
         return _core.choose_clock(clock)
     except ValueError as error:
@@ -203,7 +203,9 @@ def _open_output(path: Optional[str]) -> int:
     if path is None:
         return _open_unnamed()
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666)
+        return os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666
+        )
     except OSError as error:
         raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import os
 from contextvars import Context, ContextVar, copy_context
 
 from . import _core, forks

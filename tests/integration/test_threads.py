@@ -56,6 +56,7 @@ def test_a_thread_without_python_is_seen_in_wall_mode(run_once):
     assert frames == {"[no Python frames]"}
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the truth here is time.thread_time, which goes in steps of 10 ms and more there")
 @pytest.mark.parametrize("units, n", [(20, 600), (200, 250), (1200, 80)])
 def test_short_threads_are_sampled_or_counted(run_python, tmp_path, units, n):
     ran = run_python(TARGETS / "short_threads.py", tmp_path / "out.spprof", n, units)

@@ -180,7 +180,9 @@ def main(options: argparse.Namespace) -> int:
     name = names.get(kind) or os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0]
     if options.live:
         if os.name == "nt":
-            raise SpprofError("--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` elsewhere")
+            raise SpprofError(
+                "--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` beside it"
+            )
         from ..live.program import run  # here, and below: another process than the program's
 
         given = list(options.argv)
