@@ -289,12 +289,13 @@ static PyObject *name_threads(PyObject *self, PyObject *names) {
     PyObject *list = PySequence_Fast(names, "name_threads takes a sequence of (native id, name)");
     if (list == NULL) return NULL;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
-        int tid;
+        unsigned long long tid;
         PyObject *name;
-        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list, i), "iU", &tid, &name)) goto failed;
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list, i), "KU", &tid, &name)) goto failed;
         PyObject *utf8 = PyUnicode_AsEncodedString(name, "utf-8", "replace");
         if (utf8 == NULL) goto failed;
-        if (spp_run_active()) spp_run_name(tid, PyBytes_AS_STRING(utf8));
+        /* macOS's ids have 64 bits, of which a tid has the lower ones. */
+        if (spp_run_active()) spp_run_name((int32_t)(tid & INT32_MAX), PyBytes_AS_STRING(utf8));
         Py_DECREF(utf8);
     }
     Py_DECREF(list);

@@ -68,7 +68,8 @@ static bool enter(fake_call call, mach_port_t port, kern_return_t *failed) {
     if (fake_before != NULL) fake_before(call, thread_of(port)); /* one thread only, then */
     pthread_mutex_lock(&kernel);
     int n = ++counts[call];
-    if (suspended_now() > 0 && pthread_equal(suspender, pthread_self()) && !is_allowed(call)) misuse("a thread stands suspended", call);
+    if (suspended_now() > 0 && pthread_equal(suspender, pthread_self()) && !is_allowed(call))
+        misuse("a thread stands suspended", call);
     if (!fails[call] || (fail_nth[call] != 0 && fail_nth[call] != n)) return true;
     *failed = fail_code[call];
     return false;

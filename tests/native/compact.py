@@ -1,8 +1,8 @@
 """Unwind rows of macOS's arm64 code against the code itself: compact.py LIBRARY ROWS.so FUNCTIONS SEED
 
-Functions of a Mach-O library are run by an emulated processor (unicorn) with registers and memory made up, so that branches go either way;
-calls are passed over. Before each instruction the rows of csrc/arch/compact_aarch64.c say where the caller's stack pointer,
-frame pointer and return address are; what they were is known, since the function was entered with them. Fails unless at
+Functions of a Mach-O library are run by an emulated processor (unicorn) with registers and memory made up, so that branches go
+either way; calls are passed over. Before each instruction the rows of csrc/arch/compact_aarch64.c say where the caller's stack
+pointer, frame pointer and return address are; what they were is known, since the function was entered with them. Fails unless at
 least 99.9 % of the instants are right. tools/macos --unwind runs it.
 """
 
