@@ -40,4 +40,7 @@ static inline uint64_t spp_arch_cycles(void) {
 /* Asks for a cache line to be written to soon. */
 static inline void spp_arch_own_line(const void *line) { __builtin_prefetch(line, 1); }
 
+/* arch.h */
+#define spp_arch_compact_rows spp_compact_rows_aarch64
+
 #endif

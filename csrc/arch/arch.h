@@ -25,6 +25,32 @@ enum {
     SPP_CODES
 };
 
+/* Of a function that Mach-O's compact unwind information describes (Apple's mach-o/compact_unwind_encoding.h): from `at` on,
+ * bytes from where it begins, its CFA is sp or the frame pointer plus `off`, and the caller's frame pointer and return address
+ * lie at `fp` and `ra` from there, or are in their registers. */
+typedef struct {
+    uint32_t at;
+    int32_t off;
+    int16_t fp, ra;
+    bool by_fp;
+} spp_compact_row;
+#define SPP_COMPACT_SAME INT16_MIN
+
+typedef struct {
+    uint32_t encoding;
+    const uint8_t *code; /* n bytes: a copy */
+    uint32_t n;
+    bool begins; /* it is a function's beginning, and not a later part of one */
+} spp_compact_function;
+
+/* What an encoding says holds where a function may call; its instructions tell of its first and last ones too. How many rows; 0:
+ * nothing is known; SPP_COMPACT_DWARF: it is described in __eh_frame, *entry bytes from its beginning. One for each processor, on
+ * each: spp_arch_compact_rows is this one's. */
+#define SPP_COMPACT_ROWS 64u
+#define SPP_COMPACT_DWARF UINT32_MAX
+uint32_t spp_compact_rows_aarch64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
+uint32_t spp_compact_rows_x86_64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
+
 /* Handler. One of them. `pc` is in the instruction that runs, or the last byte of the call: it may be anything, is read as a
  * guarded copy, and is met rarely. */
 uint32_t spp_arch_code_at(uintptr_t pc);

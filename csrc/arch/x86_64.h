@@ -28,4 +28,7 @@ static inline uint64_t spp_arch_cycles(void) { return __rdtsc(); }
  * take the instruction for nothing. */
 static inline void spp_arch_own_line(const void *line) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line)); }
 
+/* arch.h */
+#define spp_arch_compact_rows spp_compact_rows_x86_64
+
 #endif

@@ -19,6 +19,7 @@
     X(overrun, "the kernel merged this tick with the next one (timer resolution or a late interrupt)") \
     X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")    \
     X(signals_blocked, "the thread blocks the signal")                                                 \
+    X(not_suspended, "the system did not let the thread be suspended")                                 \
     X(before_found, "the thread had not been found yet, or ended before its next tick")                \
     X(moved, "threads came or went while a standing thread was looked up")
 

@@ -45,7 +45,7 @@ void spp_account_end(spp_thread *t) {
 void spp_account_unseen(void) {
     uint64_t own = 0, cpu = 0;
     if (spp_now.drain && spp_os_thread_cpu_ns(spp_os_worker_tid(spp_now.drain), &cpu) == 0) own += cpu;
-    own += spp_now.sampler_cpu;
+    own += spp_now.sampler_cpu + spp_os_signal_cpu_ns();
     uint64_t process = spp_os_process_cpu_ns() - spp_now.start_process_cpu;
     uint64_t known = own + spp_now.ended_cpu;
     /* Below two ticks it is the reading of the clocks one after the other. */

@@ -95,8 +95,8 @@ static void arm_thread(int32_t tid, bool first) {
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
     bool armed = spp_watch_arm(t) == 0;
-    if (!armed) { /* out of descriptors, most likely: a timer needs none */
-        t->clock = SPP_CLOCK_TIMER;
+    if (!armed && t->clock != spp_os_clock_last) { /* out of descriptors, most likely: a timer needs none */
+        t->clock = spp_os_clock_last;
         armed = spp_watch_arm(t) == 0;
     }
     if (armed) {

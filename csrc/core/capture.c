@@ -83,7 +83,8 @@ int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock 
     thread->stands = false;
     thread->look_ns = thread->written_ns = thread->last_ns;
     thread->look_cpu = thread->cpu_start;
-    thread->off_ns = thread->due_ns = 0;
+    thread->off_ns = 0;
+    thread->due_ns = 0;
     thread->bare_ns = 0;
     thread->repeats = 0;
     thread->node_depth = 0;
@@ -186,16 +187,21 @@ static SPP_COLD bool look(spp_thread *t, bool at_syscall) {
     return true;
 }
 
+/* Handler. The CPU clock of the thread that the tick is for. */
+static inline uint64_t cpu_clock(const spp_os_context *context) {
+    return spp_rare(context->subject != NULL) ? context->subject->cpu_ns : spp_os_own_cpu_ns();
+}
+
 /* Handler. The weight of this tick: nanoseconds of CPU time since the last sample. `*new_given` is what given_ns becomes if the
  * sample is kept; if not, its time falls to the next one. Returns false if there is nothing to give. */
 static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint64_t now, uint64_t *weight,
                   uint64_t *new_given) {
-    if (t->clock != SPP_CLOCK_TIMER && kind == SPP_TICK_CPU) {
+    if (t->clock < SPP_CLOCK_TIMER && kind == SPP_TICK_CPU) {
         weigh_perf(t, now, weight, new_given);
         return true;
     }
     if (kind == SPP_TICK_REMAINDER && !look(t, context->at_syscall)) return false;
-    uint64_t cpu = spp_os_own_cpu_ns();
+    uint64_t cpu = cpu_clock(context);
     *new_given = cpu > t->given_ns ? cpu : t->given_ns;
     *weight = *new_given - t->given_ns;
     if (kind == SPP_TICK_REMAINDER) return *weight >= spp_cap.interval_ns / 2;
@@ -249,7 +255,7 @@ static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64
         t->epoch = epoch;
         t->prev_depth = 0;
     }
-    spp_walk walk = {.tstate = spp_cap.thread_state(),
+    spp_walk walk = {.tstate = spp_cap.thread_state(context->subject),
                      .sp = context->sp - SPP_RED_ZONE,
                      .stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed),
                      .epoch = epoch,
@@ -294,6 +300,9 @@ static void notice_births(void) {
     }
 }
 
+/* Handler. A tick without a walk. Its time falls to the next sample. */
+static SPP_COLD void refuse(spp_thread *t) { miss(t, SPP_LOSS_not_suspended, 1); }
+
 SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
     uint64_t began = spp_os_cycles();
     spp_thread *t = cookie;
@@ -304,6 +313,10 @@ SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context 
     if (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) != 1) goto out;
     if (atomic_load_explicit(&t->state, memory_order_seq_cst) != SPP_THREAD_ARMED) goto out;
 
+    if (spp_rare(kind == SPP_TICK_REFUSED)) {
+        refuse(t);
+        goto out;
+    }
     uint64_t now = spp_os_now_ns(), weight, given;
     bool counts = kind != SPP_TICK_REMAINDER;
     if (!weigh(t, kind, context, now, &weight, &given)) goto out;

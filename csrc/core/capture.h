@@ -1,5 +1,7 @@
 /* What the profiler keeps of each thread, and the handler that takes its samples.
  *
+ * "Handler" is what runs while the thread cannot move, on that thread itself or on ours that suspended it (os.h, triggers).
+ *
  * A thread's record lives in a slab that is never unmapped, so a late signal always finds memory. Fields are grouped by
  * who writes them; everything shared between threads is atomic. */
 #ifndef SPPROF_CORE_CAPTURE_H
@@ -93,9 +95,9 @@ typedef struct {
     spp_native_mode native;
     bool native_full; /* CPython's own functions are kept too */
     uint64_t interval_ns;
-    uint32_t group;                  /* ticks that share a period */
-    uintptr_t (*thread_state)(void); /* of the calling thread; async-signal-safe */
-    _Atomic(uint64_t *) births;      /* the interpreter's count of thread states; NULL if unknown */
+    uint32_t group;                                           /* ticks that share a period */
+    uintptr_t (*thread_state)(const spp_os_subject *subject); /* of the calling thread, or a suspended one; async-signal-safe */
+    _Atomic(uint64_t *) births;                               /* the interpreter's count of thread states; NULL if unknown */
     uint64_t births_seen;
     spp_os_bell bell; /* wakes the watch */
 } spp_capture;

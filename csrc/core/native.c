@@ -7,6 +7,7 @@
 #include "core/capture.h"
 #include "core/resolve.h"
 #include "core/symbols.h"
+#include "core/unwind_compact.h"
 #include "os/os.h"
 
 #define OBJECTS_MAX 4096u
@@ -92,11 +93,42 @@ static bool next_function(void *arg, uintptr_t low, uintptr_t high, spp_unwind_s
     return false;
 }
 
+/* Its tables lie anywhere in it, so all of it is copied. */
+static void read_rows_of_image(object *o) {
+    const spp_os_object *facts = &o->facts;
+    uint8_t *bytes = copy_of(facts->base, facts->end);
+    if (bytes == NULL) return;
+    spp_unwind_image image = {bytes, facts->end - facts->base, facts->base, facts->functions - facts->base,
+                              facts->functions_end - facts->base};
+    spp_unwind_read_seh(&o->rows, &rules, &image);
+    free(bytes);
+}
+
+static spp_unwind_section section_of(uintptr_t from, uintptr_t end) {
+    spp_unwind_section s = {copy_of(from, end), 0, from};
+    if (s.at != NULL) s.n = end - from;
+    return s;
+}
+
+/* Mach-O's. */
+static void read_compact_rows(object *o) {
+    const spp_os_object *f = &o->facts;
+    spp_unwind_compact image = {section_of(f->compact, f->compact_end), section_of(f->frames, f->frames_end),
+                                section_of(f->low, f->high), section_of(f->starts, f->starts_end)};
+    spp_unwind_read_compact(&o->rows, &rules, &image);
+    free((void *)(uintptr_t)image.compact.at);
+    free((void *)(uintptr_t)image.frames.at);
+    free((void *)(uintptr_t)image.code.at);
+    free((void *)(uintptr_t)image.starts.at);
+}
+
 /* Its symbols are known. The frames begin where the index says (LSB, .eh_frame_hdr: eh_frame_ptr, a 32-bit distance from itself
  * with every linker), and lie in its segment. */
 static void read_rows(object *o) {
     int32_t distance;
     uintptr_t index = o->facts.index, end = o->facts.index_end;
+    if (o->facts.functions != 0) read_rows_of_image(o);
+    if (o->facts.compact != 0) read_compact_rows(o);
     if (index == 0 || spp_os_read(&distance, index + 4, sizeof distance) != 0) return;
     uintptr_t frames = index + 4 + (uintptr_t)(intptr_t)distance, low = frames < index ? frames : index;
     if (frames >= end) return;
@@ -121,8 +153,21 @@ static void *debug_file(const spp_os_object *facts, size_t *n) {
     return spp_os_symbol_file(path, n);
 }
 
+/* The length of what a library exports is not told: up to the end of its function. */
+static void add_symbol(void *arg, uint64_t at, uint32_t size, const char *name) {
+    object *o = arg;
+    uintptr_t address = o->facts.base + at;
+    if (address < o->facts.low || address >= o->facts.high) return;
+    if (size == 0) size = (uint32_t)(spp_unwind_end_of(&o->rows, address) - address);
+    spp_symbols_add(&o->symbols, at, size, name);
+}
+
 static void read_symbols(object *o) {
     size_t n = 0;
+    if (spp_os_symbols(&o->facts, add_symbol, o) == 0) {
+        spp_symbols_sort(&o->symbols);
+        return;
+    }
     void *file = strchr(o->facts.path, '/') != NULL ? spp_os_symbol_file(o->facts.path, &n) : NULL;
     if (file == NULL) { /* the vDSO is a whole file in memory */
         uintptr_t end = (o->facts.high + 4095) & ~(uintptr_t)4095;

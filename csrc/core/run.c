@@ -18,7 +18,7 @@
 #define FLUSH_STEP_NS 200000u
 
 spp_run spp_now;
-const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer"};
+const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer", "suspend", "gil"};
 
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;
@@ -122,7 +122,8 @@ static void pause_or_resume(void) {
             atomic_fetch_add(&t->losses[SPP_LOSS_overrun], atomic_exchange(&t->owed, 0));
             t->given_ns = t->look_cpu = cpu;
             t->look_ns = t->written_ns = spp_os_now_ns();
-            t->off_ns = t->due_ns = 0;
+            t->off_ns = 0;
+            t->due_ns = 0;
             (void)spp_watch_arm(t);
         }
         spp_os_unlock();

@@ -93,6 +93,15 @@ static int add(spp_symbols *s, uint64_t at, uint64_t size, const char *name, siz
     return 0;
 }
 
+void spp_symbols_add(spp_symbols *s, uint64_t at, uint32_t size, const char *name) {
+    (void)add(s, at, size, name, strnlen(name, NAME_MAX_BYTES));
+}
+
+void spp_symbols_sort(spp_symbols *s) {
+    if (s->n > 0) qsort(s->list, s->n, sizeof *s->list, by_address);
+    keep_best_names(s);
+}
+
 int spp_symbols_read(spp_symbols *s, const uint8_t *file, size_t n) {
     span table, strings;
     if (!find_section((span){file, n}, SYMTAB, &table, &strings) && !find_section((span){file, n}, DYNSYM, &table, &strings)) {
@@ -112,8 +121,7 @@ int spp_symbols_read(spp_symbols *s, const uint8_t *file, size_t n) {
         if (number(symbol + 16, 8) == 0 && (strncmp(text, "_init", length) == 0 || strncmp(text, "_fini", length) == 0)) continue;
         if (add(s, address, number(symbol + 16, 8), text, length) != 0) break; /* no memory: what there is serves */
     }
-    if (s->n > 0) qsort(s->list, s->n, sizeof *s->list, by_address);
-    keep_best_names(s);
+    spp_symbols_sort(s);
     return 0;
 }
 

@@ -27,6 +27,9 @@ int spp_symbols_read(spp_symbols *symbols, const uint8_t *file, size_t n);
  * the same start the last one holds (Linux, tools/perf/Documentation/jit-interface.txt). A line cut short at the end is left out.
  * -1: no memory. */
 int spp_symbols_read_map(spp_symbols *symbols, const char *text, size_t n);
+/* One by one, then to be sorted. No memory: it is left out. */
+void spp_symbols_add(spp_symbols *symbols, uint64_t at, uint32_t size, const char *name);
+void spp_symbols_sort(spp_symbols *symbols);
 /* Whether a file has .symtab. */
 bool spp_symbols_whole(const uint8_t *file, size_t n);
 void spp_symbols_free(spp_symbols *symbols);

@@ -113,9 +113,8 @@ typedef struct {
     const spp_unwind_gaps *gaps;
 } output;
 
-static void add_row(output *to, uint64_t place, const spp_unwind_rule *rule) {
-    spp_unwind_object *o = to->object;
-    uint16_t number = (uint16_t)number_of(to->rules, rule);
+void spp_unwind_add(spp_unwind_object *o, spp_unwind_rules *rules, uint64_t place, const spp_unwind_rule *rule) {
+    uint16_t number = (uint16_t)number_of(rules, rule);
     if (o->n > 0 && o->places[o->n - 1] == place) o->n--; /* nothing lay between */
     if (o->n > 0 && o->rule_of[o->n - 1] == number) return;
     if (o->n == o->room) {
@@ -132,6 +131,10 @@ static void add_row(output *to, uint64_t place, const spp_unwind_rule *rule) {
     }
     o->places[o->n] = (uint32_t)place;
     o->rule_of[o->n++] = number;
+}
+
+static void add_row(output *to, uint64_t place, const spp_unwind_rule *rule) {
+    spp_unwind_add(to->object, to->rules, place, rule);
 }
 
 /* Between functions: no rule, but in those whose code tells one. */
@@ -485,6 +488,21 @@ void spp_unwind_read(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_s
     if (o->n > 0 && o->high - o->low <= UINT32_MAX) add_gap(&to, end_place, o->high - o->low);
 }
 
+bool spp_unwind_add_entry(spp_unwind_object *o, spp_unwind_rules *rules, spp_unwind_section frames, uint32_t entry,
+                          uint64_t place, uint64_t end) {
+    output to = {o, rules, NULL};
+    cie c = {0};
+    uint64_t end_place = place;
+    spp_bytes functions = o->functions;
+    uint32_t before = o->n;
+    o->functions = (spp_bytes){0}; /* the function is told already */
+    bool read = entry < frames.n && add_function(&to, &c, frames.at + entry, frames, &end_place) && end_place == end;
+    spp_bytes_free(&o->functions);
+    o->functions = functions;
+    if (!read) o->n = before < o->n ? before : o->n;
+    return read;
+}
+
 void spp_unwind_object_free(spp_unwind_object *o) {
     free(o->places);
     free(o->rule_of);
@@ -492,7 +510,8 @@ void spp_unwind_object_free(spp_unwind_object *o) {
     memset(o, 0, sizeof *o);
 }
 
-uintptr_t spp_unwind_function_of(const spp_unwind_object *o, uintptr_t pc) {
+/* How many functions begin at pc or before. */
+static size_t functions_until(const spp_unwind_object *o, uintptr_t pc) {
     const uint32_t(*functions)[2] = (const uint32_t(*)[2])(const void *)o->functions.at;
     size_t low = 0, high = o->functions.n / sizeof *functions;
     while (low < high) {
@@ -502,7 +521,20 @@ uintptr_t spp_unwind_function_of(const spp_unwind_object *o, uintptr_t pc) {
         else
             high = middle;
     }
-    return low > 0 && pc - o->low < functions[low - 1][1] ? o->low + functions[low - 1][0] : pc;
+    return low;
+}
+
+uintptr_t spp_unwind_function_of(const spp_unwind_object *o, uintptr_t pc) {
+    const uint32_t(*functions)[2] = (const uint32_t(*)[2])(const void *)o->functions.at;
+    size_t n = functions_until(o, pc);
+    return n > 0 && pc - o->low < functions[n - 1][1] ? o->low + functions[n - 1][0] : pc;
+}
+
+uintptr_t spp_unwind_end_of(const spp_unwind_object *o, uintptr_t pc) {
+    const uint32_t(*functions)[2] = (const uint32_t(*)[2])(const void *)o->functions.at;
+    size_t n = functions_until(o, pc);
+    if (n > 0 && pc - o->low < functions[n - 1][1]) return o->low + functions[n - 1][1];
+    return n < o->functions.n / sizeof *functions ? o->low + functions[n][0] : o->high;
 }
 
 uint32_t spp_unwind_find(const spp_unwind_object *o, uintptr_t pc) {

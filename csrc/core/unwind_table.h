@@ -1,9 +1,9 @@
 /* Unwind tables: for each instruction of a loaded object, how to find the caller's registers.
  *
  * Built ahead of time from the object's `.eh_frame` (DWARF 5, section 6.4, with the changes of the Linux Standard Base,
- * "Exception Frames"), by the drain thread; read by handlers, without a lock. A table is never changed: a new one replaces it.
- * The bytes of an object are not believed: every read is checked against its end, and what is not understood becomes a row
- * without a rule. */
+ * "Exception Frames") or from the tables that Windows' objects have, by the drain thread; read by handlers, without a lock. A
+ * table is never changed: a new one replaces it. The bytes of an object are not believed: every read is checked against its end,
+ * and what is not understood becomes a row without a rule. */
 #ifndef SPPROF_CORE_UNWIND_TABLE_H
 #define SPPROF_CORE_UNWIND_TABLE_H
 
@@ -78,10 +78,26 @@ typedef struct {
 /* Reads an object's rows; `low` and `high` are given. The sections may be copies. `gaps` may be NULL. */
 void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames,
                      const spp_unwind_gaps *gaps);
+/* A Windows object as it lies in memory, or a copy of it. */
+typedef struct {
+    const uint8_t *at;
+    size_t n;
+    uintptr_t base;                    /* where the program has it */
+    uint64_t functions, functions_end; /* its table of functions, from the base */
+} spp_unwind_image;
+/* The same from such a table (unwind_seh.c). Only for the processor that this is compiled for. */
+void spp_unwind_read_seh(spp_unwind_object *object, spp_unwind_rules *rules, const spp_unwind_image *image);
+/* The same from an entry of .eh_frame, if it is for the function [place, end); false: it is not, or not understood. */
+bool spp_unwind_add_entry(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section frames, uint32_t entry,
+                          uint64_t place, uint64_t end);
+/* For readers: from a place (from `low`) on a rule holds. Places come in order; another rule for the last place replaces it. */
+void spp_unwind_add(spp_unwind_object *object, spp_unwind_rules *rules, uint64_t place, const spp_unwind_rule *rule);
 void spp_unwind_object_free(spp_unwind_object *object);
 
 /* Where the function begins that holds an address; the address itself if none is known. */
 uintptr_t spp_unwind_function_of(const spp_unwind_object *object, uintptr_t pc);
+/* Where the function ends that holds an address; where the next one begins, or the code ends, if none does. */
+uintptr_t spp_unwind_end_of(const spp_unwind_object *object, uintptr_t pc);
 
 /* Handler. The number of the rule at an address within the object. */
 uint32_t spp_unwind_find(const spp_unwind_object *object, uintptr_t pc);

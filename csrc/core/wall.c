@@ -1,7 +1,7 @@
 /* The sampler thread of wall mode. Wall time is time on the CPU, which the thread's own ticks sample as in CPU mode, and time off
- * it, which is sampled here: a thread that stands still is walked from outside, between two equal readings of its CPU clock,
- * and the time that passed without moving that clock goes to the stack; while it does not move at all the stack is the same,
- * and ticks repeat it. No signal is sent: no sleeping call is woken. */
+ * it, which is sampled here: a thread that stands still is walked from outside, between two equal readings of its CPU clock
+ * (or while the system holds it), and the time that passed without moving that clock goes to the stack; while it does not move
+ * at all the stack is the same, and ticks repeat it. No signal is sent: no sleeping call is woken. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -41,33 +41,58 @@ static bool same_leaves(const spp_walk *walk, const spp_frame *frames, uint32_t 
     return true;
 }
 
-/* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
-static void walk_standing(spp_thread *t) {
+/* Drain lock held. Walks a thread that the system holds meanwhile: nothing is allocated, nothing waited for. What spp_os_hold
+ * says. */
+static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label) {
+    spp_os_context context;
+    int held = spp_os_hold(&t->trigger, &context);
+    if (held != 0) return held;
+    walk->tstate = spp_cap.thread_state(context.subject);
+    walk->sp = context.sp - SPP_RED_ZONE;
+    walk->stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed);
+    uintptr_t low = atomic_load_explicit(&t->stack_low, memory_order_relaxed);
+    if (walk->stack_end == 0) atomic_store_explicit(&t->stack_sp, context.sp, memory_order_relaxed);
+    *loss = room == NULL ? spp_frames_own(walk) : spp_frames_native_own(room, walk, &context, low, spp_cap.native);
+    *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_own(walk->tstate) : 0;
+    spp_os_let_go(&t->trigger);
+    atomic_store_explicit(&t->tstate, walk->tstate, memory_order_relaxed);
+    return 0;
+}
+
+/* Drain lock held. Walks a thread that may go on meanwhile; -1 if it did, or may have. */
+static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label) {
     uint64_t after;
-    spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
     uintptr_t last = atomic_load_explicit(&t->tstate, memory_order_relaxed);
-    walk.tstate = spp_now.states.of_thread(t->tid, last);
-    if (walk.tstate == 0 && last != 0) { /* the list of thread states changed while it was read */
+    walk->tstate = spp_now.states.of_thread(t->tid, last);
+    if (walk->tstate == 0 && last != 0) { /* the list of thread states changed while it was read */
         atomic_fetch_add_explicit(&t->losses[SPP_LOSS_moved], 1, memory_order_relaxed);
-        return;
+        return -1;
     }
-    atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
-    enum spp_loss loss;
+    atomic_store_explicit(&t->tstate, walk->tstate, memory_order_relaxed);
     uintptr_t pc;
     bool native = false;
     if (room == NULL) {
-        loss = spp_frames_other(&walk);
-    } else if (spp_os_thread_where(t->tid, &pc, &walk.sp) == 0) {
-        walk.stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed);
-        loss = spp_frames_native_other(room, &walk, pc, spp_cap.native);
+        *loss = spp_frames_other(walk);
+    } else if (spp_os_thread_where(t->tid, &pc, &walk->sp) == 0) {
+        walk->stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed);
+        *loss = spp_frames_native_other(room, walk, pc, spp_cap.native);
         native = true;
     } else { /* it waits for a processor, and only the kernel knows its registers */
-        loss = spp_frames_other(&walk);
-        walk.marks |= SPP_SAMPLE_GAP;
+        *loss = spp_frames_other(walk);
+        walk->marks |= SPP_SAMPLE_GAP;
     }
-    uint64_t label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_other(walk.tstate) : 0;
-    bool same = native ? same_leaves(&walk, room->python, room->python_n) : same_leaves(&walk, walk.out, walk.depth);
-    if (!same || spp_os_thread_cpu_ns(t->tid, &after) != 0 || after != t->look_cpu) return;
+    *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_other(walk->tstate) : 0;
+    bool same = native ? same_leaves(walk, room->python, room->python_n) : same_leaves(walk, walk->out, walk->depth);
+    return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->look_cpu ? 0 : -1;
+}
+
+/* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
+static void walk_standing(spp_thread *t) {
+    uint64_t label;
+    spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
+    enum spp_loss loss;
+    int held = walk_held(t, &walk, &loss, &label);
+    if (held < 0 || (held > 0 && walk_free(t, &walk, &loss, &label) != 0)) return;
     if (loss != SPP_LOSS_NONE) {
         atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
         return;
@@ -85,10 +110,10 @@ static void walk_standing(spp_thread *t) {
 
 /* Whether a tick is due to a thread that stood less than half an interval in all: not if it waits for a processor, most likely
  * for ours. That stack would get what it sleeps before the next look. */
-static bool asleep_and_due(const spp_thread *t) {
+static bool asleep_and_due(const spp_thread *t, bool still) {
     uintptr_t pc, sp;
     if (t->off_ns < 0 || t->due_ns <= -EARLY_MOST * (int64_t)spp_now.interval_ns) return false;
-    return spp_os_thread_where(t->tid, &pc, &sp) == 0;
+    return still || spp_os_thread_where(t->tid, &pc, &sp) == 0;
 }
 
 /* Drain lock held. */
@@ -104,8 +129,9 @@ static void look_at(spp_thread *t) {
     t->look_run = run;
     uint64_t passed = now - t->look_ns;
     int64_t off = (int64_t)passed - (int64_t)(cpu - t->look_cpu);
+    bool still = cpu == t->look_cpu; /* it did not run, or its clock goes in steps */
     t->due_ns += off;
-    if (t->stands && cpu == t->look_cpu) { /* all the time since the last look */
+    if (t->stands && still && spp_os_clock_tells()) { /* all the time since the last look */
         uint32_t ticks = t->due_ns > 0 ? (uint32_t)(t->due_ns / interval) : 0;
         t->off_ns += off;
         t->look_ns = now;
@@ -129,7 +155,7 @@ static void look_at(spp_thread *t) {
     t->look_ns = now;
     t->look_cpu = cpu;
     t->stands = false;
-    if (t->off_ns < interval / 2 && !asleep_and_due(t)) return;
+    if (t->off_ns < interval / 2 && !asleep_and_due(t, still)) return;
     if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_standing(t);
 }
 

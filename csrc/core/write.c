@@ -1,46 +1,18 @@
 #include "core/write.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <libdeflate.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-static int file = -1;
-static struct stat file_is;  /* what it was opened as */
-static char file_path[4096]; /* "": none */
+#include "os/os.h"
+
 static int first_error;
 static struct libdeflate_compressor *compressor;
 static spp_bytes payload, plane, packed;
 
-/* A program may close every descriptor that it finds, as daemons do, and get our number for a file of its own. */
-static bool is_ours(int fd) {
-    struct stat now;
-    return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == file_is.st_dev && now.st_ino == file_is.st_ino;
-}
-
-static void see_to_file(void) {
-    if (file < 0 || is_ours(file)) return;
-    file = file_path[0] ? open(file_path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    if (is_ours(file)) return;
-    if (file >= 0) close(file);
-    file = -1;
-    if (first_error == 0) first_error = EBADF;
-}
-
-/* Whole blocks by as few writes as the kernel allows: a kill between two leaves a block cut short, which readers drop. */
+/* What was written whole blocks at a time is readable; after the first error nothing is written any more. */
 static void write_all(const uint8_t *at, size_t n) {
-    while (n > 0 && file >= 0 && first_error == 0) {
-        ssize_t done = write(file, at, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) {
-            first_error = done < 0 ? errno : EIO;
-            return;
-        }
-        at += done;
-        n -= (size_t)done;
-    }
+    if (first_error == 0) first_error = spp_os_file_write(at, n);
 }
 
 static void put_u32(uint8_t *to, uint32_t value) {
@@ -57,7 +29,6 @@ void spp_write_block(char kind, const void *from, size_t n) {
         first_error = ENOMEM;
         return;
     }
-    see_to_file();
     write_all(packed.at, packed.n);
 }
 
@@ -142,9 +113,7 @@ void spp_write_collections(const spp_resolved *d) {
 }
 
 int spp_write_start(int fd, const void *header, size_t n) {
-    file = fd;
-    first_error = fstat(fd, &file_is) == 0 ? 0 : errno;
-    if (!spp_os_path_of(fd, file_path, sizeof file_path)) file_path[0] = 0;
+    first_error = spp_os_file_take(fd);
     compressor = libdeflate_alloc_compressor(6);
     if (compressor == NULL) return -1;
     write_all((const uint8_t *)SPP_FILE_MAGIC, 8);
@@ -157,16 +126,15 @@ int spp_write_start(int fd, const void *header, size_t n) {
 void spp_write_stop(void) {
     libdeflate_free_compressor(compressor);
     compressor = NULL;
-    if (is_ours(file) && close(file) != 0 && first_error == 0) first_error = errno;
-    file = -1;
+    int error = spp_os_file_end();
+    if (first_error == 0) first_error = error;
     spp_bytes_free(&payload);
     spp_bytes_free(&plane);
     spp_bytes_free(&packed);
 }
 
 void spp_write_abandon(void) {
-    if (is_ours(file)) close(file);
-    file = -1;
+    (void)spp_os_file_end();
     compressor = NULL;
     memset(&payload, 0, sizeof payload);
     memset(&plane, 0, sizeof plane);

@@ -2,13 +2,10 @@
  * src/spprof/_core.pyi. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <frameobject.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/arm.h"
 #include "core/capture.h"
@@ -97,14 +94,35 @@ static PyObject *choose_clock(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
     bool automatic = strcmp(name, "auto") == 0;
     int chosen = clock_of_name(name);
-    if (!automatic && chosen < 0) return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer", name);
-    int first = automatic ? SPP_CLOCK_PERF : chosen, last = automatic ? SPP_CLOCK_TIMER : chosen;
+    if (!automatic && chosen < 0)
+        return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, timer, suspend, gil", name);
+    int first = automatic ? (int)spp_os_clock_first : chosen, last = automatic ? (int)spp_os_clock_last : chosen;
     for (int clock = first; clock <= last; clock++) {
         if (spp_os_clock_probe((spp_clock)clock, &why, &error) == 0) return PyUnicode_FromString(spp_clock_names[clock]);
     }
     errno = error;
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, why);
 }
+
+/* ---- the interpreter's lock, for the clock that needs it */
+
+#ifdef Py_GIL_DISABLED
+#define GATED 0
+#else
+#define GATED 1
+static PyGILState_STATE entered;
+
+/* The sampler. Once the interpreter ends its lock is for nobody else. */
+static bool enter(void) {
+#if PY_VERSION_HEX >= 0x030D0000
+    if (Py_IsFinalizing()) return false;
+#endif
+    entered = PyGILState_Ensure();
+    return true;
+}
+
+static void leave(void) { PyGILState_Release(entered); }
+#endif
 
 /* ---- the run */
 
@@ -121,14 +139,18 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     int clock = clock_of_name(name);
     if (layout_error != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", layout_error);
     if (spp_run_active()) return PyErr_Format(PyExc_RuntimeError, "a run is active already");
+    if (clock == SPP_CLOCK_GIL && (wall || native != SPP_NATIVE_OFF)) {
+        return PyErr_Format(PyExc_ValueError, "the clock 'gil' shows Python's CPU time only: no wall mode, no native frames");
+    }
     if (clock < 0 || interval_ns < 50000 || interval_ns > 1000000000 || max_depth < 1 || max_depth > SPP_DEPTH_MAX ||
-        header_n < 3 || header[header_n - 1] != '}' || native < SPP_NATIVE_OFF || native > SPP_NATIVE_ALL) {
+        header_n < 3 || header[header_n - 1] != '}' || native < SPP_NATIVE_OFF || native > SPP_NATIVE_ALL ||
+        (native != SPP_NATIVE_OFF && !spp_os_native)) {
         return PyErr_Format(PyExc_ValueError, "start: bad clock, interval, depth or header");
     }
     spp_thread_states states;
     const char *broken = spp_tstate_init(&states);
     if (broken != NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
-    int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    int own_fd = spp_os_file_copy(fd);
     if (own_fd < 0) return PyErr_SetFromErrno(PyExc_OSError);
     spp_options options = {
         .fd = own_fd,
@@ -145,12 +167,12 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     hook_end();
     if (native != SPP_NATIVE_OFF) {
         int failed;
-        uintptr_t evaluator = (uintptr_t)dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+        uintptr_t evaluator = spp_os_symbol("_PyEval_EvalFrameDefault");
         Py_BEGIN_ALLOW_THREADS;
         failed = spp_run_native(evaluator, &why);
         Py_END_ALLOW_THREADS;
         if (failed) {
-            close(own_fd);
+            spp_os_file_close(own_fd);
             return PyErr_Format(PyExc_RuntimeError, "%s", why);
         }
     }
@@ -281,12 +303,13 @@ static PyObject *name_threads(PyObject *self, PyObject *names) {
     PyObject *list = PySequence_Fast(names, "name_threads takes a sequence of (native id, name)");
     if (list == NULL) return NULL;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); i++) {
-        int tid;
+        unsigned long long tid;
         PyObject *name;
-        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list, i), "iU", &tid, &name)) goto failed;
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list, i), "KU", &tid, &name)) goto failed;
         PyObject *utf8 = PyUnicode_AsEncodedString(name, "utf-8", "replace");
         if (utf8 == NULL) goto failed;
-        if (spp_run_active()) spp_run_name(tid, PyBytes_AS_STRING(utf8));
+        /* macOS's ids have 64 bits, of which a tid has the lower ones. */
+        if (spp_run_active()) spp_run_name((int32_t)(tid & INT32_MAX), PyBytes_AS_STRING(utf8));
         Py_DECREF(utf8);
     }
     Py_DECREF(list);
@@ -385,16 +408,23 @@ static int exec_module(PyObject *module) {
         "perf task-clock with kernel samples: exact, any rate; needs perf_event_paranoid <= 1 or CAP_PERFMON",
         "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
         "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",
+        "a thread of spprof's suspends those that run, one at a time, for as long as it walks their stacks",
+        "a thread of spprof's takes the GIL and walks the stacks of those that ran: no native code, and only when asked for",
     };
+    size_t first = spp_os_clock_first, clocks = spp_os_clock_last - first + 1u;
+    if (spp_os_clock_last == SPP_CLOCK_SUSPEND) clocks += GATED;
+#if GATED
+    spp_os_gate(enter, leave);
+#endif
     learn_types();
     if (PyModule_AddFunctions(module, spp_label_methods) != 0) return -1;
     layout_error = spp_layout_prove();
     spp_py.has_cached_chunk = layout_error == NULL && spp_layout_has_cached_chunk();
     PyObject *error = layout_error ? PyUnicode_FromString(layout_error) : Py_NewRef(Py_None);
     PyObject *dict = PyModule_GetDict(module);
-    return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(true)) &&
+    return spp_put(dict, "layout_error", error) && spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
-                   spp_put(dict, "CLOCKS", dict_of(spp_clock_names, clock_lines, SPP_CLOCK_COUNT))
+                   spp_put(dict, "CLOCKS", dict_of(spp_clock_names + first, clock_lines + first, clocks))
                ? 0
                : -1;
 }

@@ -1,8 +1,6 @@
 #include "module/tstate.h"
 
 #include <Python.h>
-#include <limits.h>
-#include <pthread.h>
 
 #include "base/hints.h"
 #include "os/os.h"
@@ -18,30 +16,54 @@ extern PyThreadState *_PyThreadState_UncheckedGet(void);
 
 /* CPython keeps a thread's state in a thread-specific slot; read directly it costs half of PyGILState_GetThisThreadState, which
  * looks at the runtime's own cache lines first. Which slot is found out at start. */
-static pthread_key_t key;
+static uint32_t key;
 static bool key_is_known;
 
-/* With the GIL, in a thread that has a state. */
-static void find_key(void) {
-    const void *mine = PyGILState_GetThisThreadState();
-    unsigned found = 0;
-    for (pthread_key_t k = 0; mine != NULL && k < PTHREAD_KEYS_MAX; k++) {
-        if (pthread_getspecific(k) != mine) continue;
+static uint32_t count_of(uintptr_t value, uint32_t from, uint32_t to) {
+    uint32_t found = 0;
+    for (uint32_t k = from; k < to; k++) {
+        if (spp_os_slot(k) != value) continue;
         key = k;
         found++;
+    }
+    return found;
+}
+
+/* With the GIL, in a thread that has a state. CPython 3.15 has a thread-local variable instead; what is a thread's state still
+ * when it has let go of the GIL is that one, and not the one of the current state. */
+static void find_key(void) {
+    uintptr_t mine = (uintptr_t)PyGILState_GetThisThreadState();
+    uint32_t found = mine != 0 ? count_of(mine, 0, spp_os_slots()) : 0;
+    if (mine != 0 && found == 0 && spp_os_words() > spp_os_slots()) {
+        Py_BEGIN_ALLOW_THREADS;
+        found = count_of(mine, spp_os_slots(), spp_os_words());
+        Py_END_ALLOW_THREADS;
     }
     key_is_known = found == 1;
 }
 
+/* Handler. Of a suspended thread: what its own slot names, as above. A thread empties its slot before its state is freed, so what
+ * a suspended thread's slot names is there; but another thread may end it (at exit), so it must say that it is that thread's. */
+static SPP_COLD uintptr_t of_suspended(const spp_os_subject *subject) {
+    uintptr_t state = key_is_known ? spp_os_slot_of(subject, key) : 0;
+    uintptr_t field = state + (SPP_L_TS_NATIVE_ID >= 0 ? (uintptr_t)SPP_L_TS_NATIVE_ID : SPP_L_TS_THREAD_ID);
+    if (state == 0 || !spp_os_readable(field)) return 0;
+    unsigned long id = *(volatile unsigned long *)field;
+    /* macOS's ids have 64 bits, of which a tid has the lower ones. */
+    if (SPP_L_TS_NATIVE_ID >= 0) return (id & INT32_MAX) == (unsigned long)subject->tid ? state : 0;
+    return spp_os_tid_of_pthread(id) == subject->tid ? state : 0;
+}
+
 /* Handler. Of the calling thread, also while it has released the GIL; 0: it runs no Python. Up to 3.11 the thread-specific
  * slot knows only the main interpreter's states: in a subinterpreter the current one is taken if it says it is ours. */
-static SPP_HOT uintptr_t own(void) {
-    PyThreadState *mine = key_is_known ? pthread_getspecific(key) : PyGILState_GetThisThreadState();
+static SPP_HOT uintptr_t own(const spp_os_subject *subject) {
+    if (spp_rare(subject != NULL)) return of_suspended(subject);
+    PyThreadState *mine = key_is_known ? (PyThreadState *)spp_os_slot(key) : PyGILState_GetThisThreadState();
 #if PY_VERSION_HEX < 0x030C0000
     PyThreadState *current = _PyThreadState_UncheckedGet();
     if (mine != NULL && current != NULL && current != mine) {
         uintptr_t field = (uintptr_t)current + SPP_L_TS_THREAD_ID;
-        if (spp_os_readable(field) && *(volatile unsigned long *)field == (unsigned long)pthread_self()) mine = current;
+        if (spp_os_readable(field) && *(volatile unsigned long *)field == PyThread_get_thread_ident()) mine = current;
     }
 #endif
     return (uintptr_t)mine;
@@ -56,7 +78,8 @@ static uintptr_t word(uintptr_t at) {
 }
 
 static bool belongs(uintptr_t tstate, int32_t tid) {
-    uintptr_t thread = word(tstate + SPP_L_TS_THREAD_ID);
+    unsigned long thread = 0; /* as CPython declares it */
+    if (spp_os_read(&thread, tstate + SPP_L_TS_THREAD_ID, sizeof thread) != 0) return false;
     return thread != 0 && spp_os_tid_of_pthread(thread) == tid;
 }
 

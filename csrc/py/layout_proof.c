@@ -23,12 +23,16 @@
 #include <internal/pycore_frame.h>
 #endif
 
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <fcntl.h>
 #include <unistd.h>
+#endif
 
 #include "layout.h"
 
@@ -53,22 +57,57 @@ static const bool s_free_threaded = true;
 #else
 static const bool s_free_threaded = false;
 #endif
+/* Reads where the kernel says that there is nothing, and a plain read would fault: through a pipe, or by Windows' own call. */
+#ifdef _WIN32
+static bool open_memory(void) { return true; }
+
+static void close_memory(void) {}
+
+static bool copy_memory(void *to, const void *from, size_t len) {
+    SIZE_T done = 0;
+    return ReadProcessMemory(GetCurrentProcess(), from, to, len, &done) && done == len;
+}
+#else
 static int s_pipe[2] = {-1, -1};
 
-/* Through a pipe: the kernel answers EFAULT where a plain read would fault. Always LEN bytes or false. */
+/* Not inherited, and never waited for. */
+static bool open_memory(void) {
+#ifdef __APPLE__ /* no pipe2: a program that forks at this very moment keeps the pipe */
+    if (pipe(s_pipe) != 0) return false;
+    for (int i = 0; i < 2; i++) {
+        fcntl(s_pipe[i], F_SETFD, FD_CLOEXEC);
+        fcntl(s_pipe[i], F_SETFL, O_NONBLOCK);
+    }
+    return true;
+#else
+    return pipe2(s_pipe, O_CLOEXEC | O_NONBLOCK) == 0;
+#endif
+}
+
+static void close_memory(void) {
+    close(s_pipe[0]);
+    close(s_pipe[1]);
+    s_pipe[0] = s_pipe[1] = -1;
+}
+
+static bool copy_memory(void *to, const void *from, size_t len) {
+    return write(s_pipe[1], from, len) == (ssize_t)len && read(s_pipe[0], to, len) == (ssize_t)len;
+}
+#endif
+
+/* Always LEN bytes or false. */
 static bool read_raw(uintptr_t base, long offset, void *to, size_t len) {
-    if (offset < 0) {
-        return false;
-    }
-    const void *from = (const void *)(base + (uintptr_t)offset);
-    if (write(s_pipe[1], from, len) != (ssize_t)len) {
-        return false;
-    }
-    return read(s_pipe[0], to, len) == (ssize_t)len;
+    return offset >= 0 && copy_memory(to, (const void *)(base + (uintptr_t)offset), len);
 }
 
 static uintptr_t word_at(uintptr_t base, long offset) {
     uintptr_t v = 0;
+    return read_raw(base, offset, &v, sizeof v) ? v : 0;
+}
+
+/* As CPython declares the ids of threads: 4 bytes on Windows. */
+static unsigned long id_at(uintptr_t base, long offset) {
+    unsigned long v = 0;
     return read_raw(base, offset, &v, sizeof v) ? v : 0;
 }
 
@@ -393,12 +432,12 @@ static const char *prove_new_state(PyThreadState *state) {
 static const char *prove_thread_state(void) {
     PyThreadState *state = PyThreadState_Get();
     uintptr_t ts = (uintptr_t)state;
-    if (word_at(ts, SPP_L_TS_THREAD_ID) != (uintptr_t)PyThread_get_thread_ident()) {
+    if (id_at(ts, SPP_L_TS_THREAD_ID) != PyThread_get_thread_ident()) {
         return "TS_THREAD_ID";
     }
     if (SPP_L_TS_NATIVE_ID >= 0) { /* a forked child of 3.11 still has its parent's: only plausible, not equal */
-        uintptr_t id = word_at(ts, SPP_L_TS_NATIVE_ID);
-        if (id == 0 || id > 1u << 22) {
+        unsigned long id = id_at(ts, SPP_L_TS_NATIVE_ID);
+        if (id == 0 || (id > 1u << 22 && id != PyThread_get_thread_native_id())) {
             return "TS_NATIVE_ID";
         }
     }
@@ -633,14 +672,12 @@ static const char *prove_all(void) {
 }
 
 const char *spp_layout_prove(void) {
-    if (pipe2(s_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (!open_memory()) {
         return "spprof cannot prove the layout of this Python: no pipe (out of file descriptors?)";
     }
     const char *bad = prove_all();
     PyErr_Clear();
-    close(s_pipe[0]);
-    close(s_pipe[1]);
-    s_pipe[0] = s_pipe[1] = -1;
+    close_memory();
     if (!bad) {
         return NULL;
     }

@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 
-from . import _core, session
+from . import _core, forks, session
 from .errors import AlreadyActive, BadOption, CannotWrite, NotActive, Unsupported
 from .jsontext import json_text
 
@@ -40,7 +40,8 @@ def start(
     mode: 'cpu' samples threads while they use the processor, 'wall' all the time.
     output_path: file that the profile is written to while the program runs; it survives whatever ends the program.
         Without it the profile goes to an unnamed temporary file.
-    clock: what makes the ticks; 'auto' takes the most exact one that the system allows ('perf', 'perf-user', 'timer').
+    clock: what makes the ticks; 'auto' takes the most exact one that the system allows ('perf', 'perf-user', 'timer'; Windows:
+        'suspend', and for special cases 'gil').
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are marked truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.
@@ -52,6 +53,8 @@ def start(
             raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
         clock = _check(interval_ms, mode, clock, max_depth)
         native_mode, full = _native(native)
+        if clock == "gil" and (mode != "cpu" or native_mode):
+            raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
         path = None if output_path is None else os.path.abspath(os.fspath(output_path))
         is_new = path is not None and not os.path.exists(path)
         fd = _open_output(path)
@@ -181,7 +184,9 @@ def _open_output(path: Optional[str]) -> int:
     if path is None:
         return _open_unnamed()
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o666)
+        return os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666
+        )
     except OSError as error:
         raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -211,7 +216,7 @@ def _header(mode: str, clock: str, interval_ns: int, max_depth: int, native: Uni
         "pid": os.getpid(),
         "python": sys.version.split()[0] + free_threaded,
         "implementation": sys.implementation.name,
-        "platform": f"{sys.platform}-{os.uname().machine}",
+        "platform": f"{sys.platform}-{_machine()}",
         "argv": [str(arg) for arg in getattr(sys, "argv", [])],
         "mode": mode,
         "clock": clock,
@@ -224,6 +229,10 @@ def _header(mode: str, clock: str, interval_ns: int, max_depth: int, native: Uni
     return json_text(header).encode("ascii")
 
 
+def _machine() -> str:
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "").lower()
+
+
 def _hook_once() -> None:
     global _hooked
     if not _hooked:
@@ -231,7 +240,7 @@ def _hook_once() -> None:
 
         _hooked = True
         atexit.register(_at_exit)
-        os.register_at_fork(after_in_child=_forget)
+        forks.in_child(_forget)
 
 
 def _at_exit() -> None:

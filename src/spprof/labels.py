@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import _thread
-import os
 from contextvars import Context, ContextVar, copy_context
 
-from . import _core
+from . import _core, forks
 from .jsontext import json_text
 
 TYPE_CHECKING = False  # see __init__
@@ -86,7 +85,7 @@ def _in_child() -> None:
     _lock = _thread.allocate_lock()  # another thread of the parent may have held it
 
 
-os.register_at_fork(after_in_child=_in_child)
+forks.in_child(_in_child)
 
 
 def _proven(set_type: Type[LabelSet]) -> bool:

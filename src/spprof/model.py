@@ -144,13 +144,10 @@ class _OpenFile:
 
     def read(self) -> bytes:
         chunks: List[bytes] = []
-        at = 0
-        while True:
-            chunk = os.pread(self.fd, 1 << 24, at)
-            if not chunk:
-                return b"".join(chunks)
+        os.lseek(self.fd, 0, os.SEEK_SET)  # Windows has no pread
+        while chunk := os.read(self.fd, 1 << 24):
             chunks.append(chunk)
-            at += len(chunk)
+        return b"".join(chunks)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at exit `os` may be gone
         close(self.fd)

@@ -3,6 +3,7 @@
 import _thread
 import ctypes
 import json
+import os
 import sys
 import threading
 import time
@@ -46,9 +47,24 @@ def by_c(arg):
     return None
 
 
-libc = ctypes.CDLL(None, use_errno=True)
 START = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 callback = START(by_c)
+libc = ctypes.CDLL("kernel32" if os.name == "nt" else None, use_errno=True)
+
+
+def run_by_c(function, argument):
+    if os.name == "nt":
+        libc.CreateThread.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p]
+        libc.CreateThread.restype = ctypes.c_void_p
+        handle = libc.CreateThread(None, 0, ctypes.cast(function, ctypes.c_void_p), argument, 0, None)
+        assert handle and libc.WaitForSingleObject(ctypes.c_void_p(handle), ctypes.c_ulong(0xFFFFFFFF)) == 0
+        return
+    handle = ctypes.c_ulong()
+    assert libc.pthread_create(ctypes.byref(handle), None, function, argument) == 0
+    libc.pthread_join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
+    libc.pthread_join(handle, None)
+
+
 before = threading.Thread(target=early, name="Frühaufsteher")
 before.start()
 spprof.start(1, sys.argv[2], sys.argv[1])
@@ -63,15 +79,10 @@ finished.acquire()
 with ThreadPoolExecutor(1, thread_name_prefix="pool") as pool:
     pool.submit(by_executor).result()
 # A thread of a C library that calls back into Python.
-handle = ctypes.c_ulong()
-assert libc.pthread_create(ctypes.byref(handle), None, callback, None) == 0
-libc.pthread_join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
-libc.pthread_join(handle, None)
+run_by_c(callback, None)
 # A thread of a C library that never runs Python: it sleeps (a function of libc with one argument) and ends.
-nothing = ctypes.c_ulong()
-usleep = ctypes.cast(libc.usleep, ctypes.c_void_p)
-assert libc.pthread_create(ctypes.byref(nothing), None, usleep, ctypes.c_void_p(400000)) == 0
-libc.pthread_join(nothing, None)
+wait, argument = (libc.Sleep, 400) if os.name == "nt" else (libc.usleep, 400_000)
+run_by_c(ctypes.cast(wait, ctypes.c_void_p), ctypes.c_void_p(argument))
 time.sleep(0.05)
 spprof.stop()
 print(json.dumps({"took": took, "tids": tids, "main": threading.get_native_id(), "stats": spprof.stats()}))

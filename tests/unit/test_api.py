@@ -279,6 +279,7 @@ def test_decorator_refuses_unknown_options_at_once():
         spprof.profile(rate=3)(plain)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")
 def test_forked_child_is_not_profiled_and_can_start_anew():
     spprof.start()
     child = os.fork()

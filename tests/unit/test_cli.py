@@ -131,7 +131,8 @@ def test_multiprocessing_finds_the_program(tmp_path):
 BUSY = "import sys, time\ndef spin():\n  while 1: sum(range(99))\nprint('ready', flush=True)\nspin()\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGKILL", 0)])
 def test_signals(tmp_path, number):
     (tmp_path / "x.py").write_text(BUSY)
     command = [sys.executable, "-m", "spprof", "run", "-o", "p.spprof", "x.py"]

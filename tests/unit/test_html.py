@@ -213,6 +213,7 @@ def sourced(tmp_path, **header):
     return Profile(writer.data), text
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among its files")
 def test_sources_are_those_that_can_be_read(tmp_path, monkeypatch):
     profile, text = sourced(tmp_path)
     about = Page(page(profile)).about
@@ -224,6 +225,7 @@ def test_sources_are_those_that_can_be_read(tmp_path, monkeypatch):
     assert list(Page(page(profile)).about["sources"]) == [hot]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among its files")
 def test_a_source_that_was_changed_after_the_run_began_is_named(tmp_path):
     profile, _ = sourced(tmp_path, start_unix_ns=1_600_000_000_000_000_000)
     os.utime(tmp_path / "cold.py", (1_500_000_000, 1_500_000_000))
@@ -256,6 +258,7 @@ def spprof(*arguments, **environment):
     )  # fmt: skip
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the browser is chosen by a variable on POSIX systems alone")
 def test_convert_and_open(path, tmp_path):
     out = tmp_path / "out.html"
     assert spprof("convert", str(path), "-o", str(out)).returncode == 0
@@ -289,6 +292,7 @@ def test_run_gives_a_page(tmp_path):
     assert read.about["end"]["reason"] and read.about["header"]["mode"] == "cpu"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the browser is chosen by a variable on POSIX systems alone")
 def test_open_says_what_is_wrong(path, tmp_path):
     other = tmp_path / "other.html"
     other.write_text("<p>hello")

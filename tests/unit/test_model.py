@@ -197,6 +197,7 @@ def native_profile():
     return Profile(writer.data)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no C++ library that demangles such names")
 def test_native_functions_against_a_slow_count():
     """Python only: a stack without its native frames. Native only: of all rows those of native functions."""
     profile = native_profile()
@@ -240,6 +241,7 @@ def test_stacks_that_look_the_same_are_added_up():
     assert totals == {"f:2": (3, 10_011_000), "[no Python frames]:0": (2, 1_100_000)}
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no C++ library that demangles such names")
 def test_inlined_functions_stand_below_the_frame_that_they_are_inlined_into():
     """The L block of docs/file-format.md, against stacks rewritten one by one."""
     plain = native_profile()
@@ -358,6 +360,7 @@ def test_frames_of_the_launcher_are_hidden():
     assert rows["[native unpaired]"] == (0, 240_000) and rows["<module>"] == (180_000, 270_000)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
 def test_from_a_descriptor_and_back(path, data, tmp_path):
     profile = Profile(os.open(path, os.O_RDONLY))
     path.unlink()

@@ -6,6 +6,8 @@
 #include "os/linux/linux.h"
 #include "os/os.h"
 
+const spp_clock spp_os_clock_first = SPP_CLOCK_PERF, spp_os_clock_last = SPP_CLOCK_TIMER;
+
 static uint64_t clock_ns(clockid_t id) {
     struct timespec t;
     if (clock_gettime(id, &t) != 0) return 0;

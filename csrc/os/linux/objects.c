@@ -1,4 +1,5 @@
 /* The objects that the dynamic loader has mapped. */
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -8,6 +9,9 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/posix/posix.h"
+
+const bool spp_os_native = true;
 
 typedef struct {
     void (*see)(void *arg, const spp_os_object *object);
@@ -82,16 +86,7 @@ uint64_t spp_os_objects_stamp(void) {
     return value;
 }
 
-/* Read, not mapped: a file that becomes shorter while it is mapped ends the process. What is missing stays zero. */
-static void read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size) {
-    if (offset > n || size > n - offset) return;
-    while (size > 0) {
-        ssize_t got = pread(fd, bytes + offset, size, (off_t)offset);
-        if (got <= 0) return;
-        offset += (uint64_t)got;
-        size -= (uint64_t)got;
-    }
-}
+uintptr_t spp_os_symbol(const char *name) { return (uintptr_t)dlsym(RTLD_DEFAULT, name); }
 
 /* The header of a section, out of those that were read. */
 static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, uint32_t index, ElfW(Shdr) * section) {
@@ -101,24 +96,9 @@ static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, 
     return true;
 }
 
-#define JIT_MAP_MAX ((off_t)256 << 20)
-
-char *spp_os_jit_map(uint64_t *known, size_t *n) {
-    char path[64];
-    struct stat is;
-    snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
-    if (lstat(path, &is) != 0 || (uint64_t)is.st_size == *known) return NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return NULL;
-    uint8_t *bytes = NULL;
-    if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_uid == geteuid() && is.st_size > 0 && is.st_size <= JIT_MAP_MAX) {
-        bytes = spp_os_pages((size_t)is.st_size);
-    }
-    *known = (uint64_t)is.st_size;
-    *n = (size_t)is.st_size;
-    if (bytes != NULL) read_part(fd, bytes, *n, 0, *n);
-    close(fd);
-    return (char *)bytes;
+int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t at, uint32_t size, const char *name), void *arg) {
+    (void)object, (void)add, (void)arg;
+    return -1;
 }
 
 void *spp_os_symbol_file(const char *path, size_t *n) {
@@ -130,15 +110,15 @@ void *spp_os_symbol_file(const char *path, size_t *n) {
     if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) bytes = spp_os_pages((size_t)is.st_size);
     *n = bytes != NULL ? (size_t)is.st_size : 0;
     if (*n >= sizeof file) {
-        read_part(fd, bytes, *n, 0, sizeof file);
+        spp_posix_read_part(fd, bytes, *n, 0, sizeof file);
         memcpy(&file, bytes, sizeof file);
-        read_part(fd, bytes, *n, file.e_shoff, (uint64_t)file.e_shnum * sizeof(ElfW(Shdr)));
+        spp_posix_read_part(fd, bytes, *n, file.e_shoff, (uint64_t)file.e_shnum * sizeof(ElfW(Shdr)));
         ElfW(Shdr) table, strings;
         for (uint32_t i = 0; section_at(bytes, *n, &file, i, &table); i++) {
             if (table.sh_type != SHT_SYMTAB && table.sh_type != SHT_DYNSYM) continue;
-            read_part(fd, bytes, *n, table.sh_offset, table.sh_size);
+            spp_posix_read_part(fd, bytes, *n, table.sh_offset, table.sh_size);
             if (!section_at(bytes, *n, &file, table.sh_link, &strings) || strings.sh_type == SHT_NOBITS) continue;
-            read_part(fd, bytes, *n, strings.sh_offset, strings.sh_size);
+            spp_posix_read_part(fd, bytes, *n, strings.sh_offset, strings.sh_size);
         }
     }
     close(fd);

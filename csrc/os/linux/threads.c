@@ -16,6 +16,7 @@
 
 #include "os/linux/linux.h"
 #include "os/os.h"
+#include "os/posix/posix.h"
 
 int32_t spp_os_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
@@ -212,4 +213,8 @@ bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns) {
         syscall(SYS_futex, &bell->rung, FUTEX_WAIT_BITSET_PRIVATE, 0, &t, NULL, FUTEX_BITSET_MATCH_ANY);
     }
     return atomic_exchange_explicit(&bell->rung, 0, memory_order_acq_rel) != 0;
+}
+
+bool spp_posix_lock_until(pthread_mutex_t *lock, const struct timespec *until) {
+    return pthread_mutex_timedlock(lock, until) == 0;
 }

@@ -182,6 +182,11 @@ static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
 
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
     *why = NULL;
+    if (clock > spp_os_clock_last) {
+        *why = "signals serve here";
+        *error = ENOSYS;
+        return -1;
+    }
     if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
         long fd = perf_open(spp_os_tid(), 1000000, clock == SPP_CLOCK_PERF, 0);
         if (fd < 0) {
@@ -404,46 +409,22 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     trigger->runs = NULL;
 }
 
-/* ---- SIGTERM */
+/* ---- nothing is suspended here: a thread that stands is walked as it stands */
 
-static spp_os_bell *term_bell;
-static _Atomic int *term_asked;
-static _Atomic int term_caught;
-static pid_t term_owner;
-
-/* A child is between its fork and the restoring of its handler, or shares our memory until it calls exec: it is to end, and the
- * run is not its own. (A pool that ended its workers as soon as they were made waited for one for ever.) */
-static void on_term(int signum) {
-    int saved = errno;
-    if (getpid() != term_owner) {
-        signal(signum, SIG_DFL);
-        kill(getpid(), signum);
-        return;
-    }
-    atomic_store(term_asked, 1);
-    spp_os_bell_ring(term_bell);
-    errno = saved;
+int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context) {
+    (void)trigger, (void)context;
+    return 1;
 }
 
-void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) {
-    struct sigaction old, action;
-    if (sigaction(SIGTERM, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) return;
-    term_bell = bell;
-    term_asked = asked;
-    term_owner = getpid();
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_term;
-    action.sa_flags = SA_RESTART;
-    if (sigaction(SIGTERM, &action, NULL) == 0) term_caught = 1;
+void spp_os_let_go(const spp_os_trigger *trigger) { (void)trigger; }
+
+bool spp_os_clock_tells(void) { return true; }
+
+void spp_os_gate(bool (*enter)(void), void (*leave)(void)) { (void)enter, (void)leave; }
+
+uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
+    (void)subject, (void)slot;
+    return 0;
 }
 
-void spp_os_term_restore(void) {
-    struct sigaction now;
-    if (!atomic_exchange(&term_caught, 0)) return;
-    if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_term) signal(SIGTERM, SIG_DFL);
-}
-
-void spp_os_term_now(void) {
-    spp_os_term_restore();
-    kill(getpid(), SIGTERM);
-}
+uint64_t spp_os_signal_cpu_ns(void) { return 0; }

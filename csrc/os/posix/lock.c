@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "os/os.h"
+#include "os/posix/posix.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, work = PTHREAD_MUTEX_INITIALIZER, loader = PTHREAD_MUTEX_INITIALIZER;
 static bool loader_taken; /* by the fork that goes on */
@@ -22,7 +23,7 @@ static void before_fork(void) {
     until.tv_nsec += 100000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    loader_taken = pthread_mutex_timedlock(&loader, &until) == 0;
+    loader_taken = spp_posix_lock_until(&loader, &until);
     spp_os_work_begin();
     spp_os_lock();
 }

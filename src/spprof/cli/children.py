@@ -10,7 +10,7 @@ import os
 import sys
 from typing import List, Optional, Union
 
-from .. import api
+from .. import api, forks
 from ..errors import SpprofError
 
 VARIABLE = "SPPROF_CHILDREN"
@@ -22,7 +22,7 @@ def follow(stem: str, interval_ms: float, mode: str, clock: str, max_depth: int,
     os.environ[VARIABLE] = ":".join([str(os.getpid()), repr(float(interval_ms)), mode, clock, str(max_depth), str(native), stem])
     old = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = FOLDER + os.pathsep + old if old else FOLDER
-    os.register_at_fork(after_in_child=_forked)
+    forks.in_child(_forked)
 
 
 def found(stem: str) -> List[str]:
@@ -34,7 +34,7 @@ def found(stem: str) -> List[str]:
 def join() -> None:
     """In a new program that a profiled one started."""
     _begin()
-    os.register_at_fork(after_in_child=_forked)  # after those of the first start, which forget the parent's profile
+    forks.in_child(_forked)  # after those of the first start, which forget the parent's profile
 
 
 def _begin() -> None:

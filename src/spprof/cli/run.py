@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any, Optional, Tuple
 
-from .. import api, formats
+from .. import api, forks, formats
 from ..errors import SpprofError
 from ..model import Profile
 from . import children, target
@@ -179,6 +179,10 @@ def main(options: argparse.Namespace) -> int:
     names = {"module": command[0], "code": "command"}
     name = names.get(kind) or os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0]
     if options.live:
+        if os.name == "nt":
+            raise SpprofError(
+                "--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` beside it"
+            )
         from ..live.program import run  # here, and below: another process than the program's
 
         given = list(options.argv)
@@ -213,7 +217,7 @@ def _arrange(ending: Ending) -> None:
     atexit.register(ending.at_exit)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, ending.on_sigterm)
-        os.register_at_fork(after_in_child=lambda: _default_sigterm(ending))
+        forks.in_child(lambda: _default_sigterm(ending))
     if ending.options.duration is not None:
         # Not a thread of `threading`: the program does not see it there.
         _thread.start_new_thread(ending.after, (ending.options.duration,))

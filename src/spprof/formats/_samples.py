@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from . import Options
 
 CHUNK = 1 << 16  # samples rendered at a time: bounds the memory, not the speed
-_NO_TID = 1 << 22  # Linux gives no thread a greater id (PID_MAX_LIMIT in include/linux/threads.h)
+_NO_TID = 1 << 22  # Linux gives no thread a greater id (PID_MAX_LIMIT in include/linux/threads.h); macOS does
 
 
 class Group(NamedTuple):
@@ -82,8 +82,10 @@ def distinct_tids(profile: Profile) -> Dict[int, int]:
     """Of each thread the system's id, or, where that is unknown or was another thread's before, a number that no thread has."""
     tids: Dict[int, int] = {}
     taken = {0}
-    for thread in profile.match_threads(None):
+    threads = profile.match_threads(None)
+    free = max([_NO_TID, *(profile.thread_tid(thread) + 1 for thread in threads)])
+    for thread in threads:
         tid = profile.thread_tid(thread)
-        tids[thread] = _NO_TID + thread if tid in taken else tid
+        tids[thread] = free + thread if tid in taken else tid
         taken.add(tid)
     return tids

@@ -18,7 +18,7 @@ import time
 from typing import Deque, Dict, NamedTuple, Optional, Union
 from urllib.parse import parse_qsl
 
-from .. import api, formats, session
+from .. import api, forks, formats, session
 from ..errors import BadOption, NotActive, SpprofError
 from ..labels import label
 from ..model import Profile
@@ -110,7 +110,7 @@ class Recorder:
         self.is_on = options.token is not None or options.slower_than is not None
         self._forget()
         if self.is_on:
-            os.register_at_fork(after_in_child=self._forget)
+            forks.in_child(self._forget)
             atexit.register(self.finish)
             with label():  # the first one takes 10 ms
                 pass

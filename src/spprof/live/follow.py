@@ -55,10 +55,11 @@ class Follower:
             self._begin()
         if self._fd < 0:
             try:
-                self._fd = os.open(self.path, os.O_RDONLY)
+                self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             except FileNotFoundError:
                 return 0
-        data = os.pread(self._fd, _CHUNK, self._at)
+        os.lseek(self._fd, self._at, os.SEEK_SET)  # Windows has no pread
+        data = os.read(self._fd, _CHUNK)
         self._at += len(data)
         if self.warning is None:
             self._take(self._rest + data)

@@ -1,0 +1,103 @@
+/* Background threads of our own, and the doorbell that wakes one of them. */
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "os/darwin/darwin.h"
+#include "os/os.h"
+#include "os/posix/posix.h"
+
+struct spp_os_worker {
+    pthread_t thread;
+    const char *name;
+    void (*body)(void *);
+    void *arg;
+    _Atomic int32_t tid;
+};
+
+static void *worker_main(void *arg) {
+    spp_os_worker *worker = arg;
+    pthread_setname_np(worker->name);
+    worker->tid = spp_os_tid();
+    worker->body(worker->arg);
+    return NULL;
+}
+
+/* `prompt` needs nothing here: mach_wait_until wakes when asked. */
+spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg) {
+    (void)prompt;
+    spp_os_worker *worker = calloc(1, sizeof *worker);
+    if (worker == NULL) return NULL;
+    worker->name = name;
+    worker->body = body;
+    worker->arg = arg;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed) {
+        free(worker);
+        return NULL;
+    }
+    while (worker->tid == 0) sched_yield();
+    return worker;
+}
+
+int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
+
+void spp_os_worker_join(spp_os_worker *worker) {
+    pthread_join(worker->thread, NULL);
+    free(worker);
+}
+
+/* ---- the bell: a semaphore of the kernel's, so that to ring it takes no lock and may be done in a signal handler. Of a forked
+ * child it is not: its name means nothing there. */
+
+static _Atomic semaphore_t semaphore;
+
+static void forget(void) { atomic_store(&semaphore, MACH_PORT_NULL); }
+
+/* By the one thread that waits. */
+static void make_semaphore(void) {
+    static bool told;
+    semaphore_t made = MACH_PORT_NULL;
+    if (!told) told = pthread_atfork(NULL, NULL, forget) == 0;
+    if (semaphore_create(mach_task_self(), &made, SYNC_POLICY_FIFO, 0) == KERN_SUCCESS) atomic_store(&semaphore, made);
+}
+
+void spp_os_bell_ring(spp_os_bell *bell) {
+    if (atomic_exchange_explicit(&bell->rung, 1, memory_order_seq_cst) != 0) return;
+    semaphore_t it = atomic_load(&semaphore);
+    if (it != MACH_PORT_NULL) (void)semaphore_signal(it); /* none, or a failure: it is heard when the wait is over */
+}
+
+/* A ring that nobody waited for is left in the semaphore: the next wait returns at once, and waits again. */
+bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns) {
+    if (atomic_load(&semaphore) == MACH_PORT_NULL) make_semaphore();
+    uint64_t now = spp_os_now_ns();
+    while (atomic_load_explicit(&bell->rung, memory_order_seq_cst) == 0 && now < until_ns) {
+        uint64_t left = until_ns - now;
+        mach_timespec_t wait = {(unsigned int)(left / 1000000000u), (int)(left % 1000000000u)};
+        semaphore_t it = atomic_load(&semaphore);
+        kern_return_t ended = it != MACH_PORT_NULL ? semaphore_timedwait(it, wait) : KERN_FAILURE;
+        now = spp_os_now_ns();
+        if (ended == KERN_SUCCESS || ended == KERN_ABORTED || ended == KERN_OPERATION_TIMED_OUT) continue;
+        /* Without a semaphore: a millisecond at a time. */
+        spp_os_sleep_until(now + 1000000 < until_ns ? now + 1000000 : until_ns);
+        now = spp_os_now_ns();
+    }
+    return atomic_exchange_explicit(&bell->rung, 0, memory_order_acq_rel) != 0;
+}
+
+/* A millisecond at a time. */
+bool spp_posix_lock_until(pthread_mutex_t *mutex, const struct timespec *until) {
+    struct timespec now;
+    do {
+        if (pthread_mutex_trylock(mutex) == 0) return true;
+        spp_os_sleep_until(spp_os_now_ns() + 1000000);
+        clock_gettime(CLOCK_REALTIME, &now);
+    } while (now.tv_sec < until->tv_sec || (now.tv_sec == until->tv_sec && now.tv_nsec < until->tv_nsec));
+    return false;
+}

@@ -1,0 +1,17 @@
+/* What the files of os/posix ask of the system beside, and share with its files. */
+#ifndef SPPROF_OS_POSIX_POSIX_H
+#define SPPROF_OS_POSIX_POSIX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Takes a lock, unless it is still another's at `until` (CLOCK_REALTIME). The system's: macOS has no pthread_mutex_timedlock. */
+bool spp_posix_lock_until(pthread_mutex_t *lock, const struct timespec *until);
+
+/* Reads a part of a file to its place in `bytes`, which are n. What is missing is left as it is. Read, not mapped: a file that
+ * becomes shorter while it is mapped ends the process. */
+void spp_posix_read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size);
+
+#endif

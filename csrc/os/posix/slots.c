@@ -1,0 +1,15 @@
+/* Thread-specific slots by POSIX. */
+#include <limits.h>
+#include <pthread.h>
+
+#include "base/hints.h"
+#include "os/os.h"
+
+#ifndef PTHREAD_KEYS_MAX
+#define PTHREAD_KEYS_MAX 512 /* what POSIX systems that do not say have at most */
+#endif
+
+uint32_t spp_os_slots(void) { return PTHREAD_KEYS_MAX; }
+uint32_t spp_os_words(void) { return PTHREAD_KEYS_MAX; }
+
+SPP_HOT uintptr_t spp_os_slot(uint32_t slot) { return (uintptr_t)pthread_getspecific((pthread_key_t)slot); }

@@ -1,0 +1,50 @@
+/* SIGTERM, while nobody handles it: the file is finished before the process ends. */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+static spp_os_bell *term_bell;
+static _Atomic int *term_asked;
+static _Atomic int term_caught;
+static pid_t term_owner;
+
+/* A child is between its fork and the restoring of its handler, or shares our memory until it calls exec: it is to end, and the
+ * run is not its own. (A pool that ended its workers as soon as they were made waited for one for ever.) */
+static void on_term(int signum) {
+    int saved = errno;
+    if (getpid() != term_owner) {
+        signal(signum, SIG_DFL);
+        kill(getpid(), signum);
+        return;
+    }
+    atomic_store(term_asked, 1);
+    spp_os_bell_ring(term_bell);
+    errno = saved;
+}
+
+void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) {
+    struct sigaction old, action;
+    if (sigaction(SIGTERM, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) return;
+    term_bell = bell;
+    term_asked = asked;
+    term_owner = getpid();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_term;
+    action.sa_flags = SA_RESTART;
+    if (sigaction(SIGTERM, &action, NULL) == 0) term_caught = 1;
+}
+
+void spp_os_term_restore(void) {
+    struct sigaction now;
+    if (!atomic_exchange(&term_caught, 0)) return;
+    if (sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_term) signal(SIGTERM, SIG_DFL);
+}
+
+void spp_os_term_now(void) {
+    spp_os_term_restore();
+    kill(getpid(), SIGTERM);
+}

@@ -1,0 +1,254 @@
+/* Triggers by suspension, for systems that send no signals to threads. One thread of ours looks at the CPU clock of each armed
+ * thread once an interval, at an instant drawn from it. A thread that ran for its share of ticks is suspended, walked by the
+ * core, and goes on. One whose clock stands is not touched.
+ *
+ * Which threads are armed is a list under a lock that the sampler holds while it looks, so a trigger that is disarmed has no tick
+ * under way. A suspended thread never holds that lock: who has it is not suspended, for only the sampler suspends from the list.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "os/suspend/suspend.h"
+
+/* Looks in a row at which a thread that has run is met in a call, after which its time is given to the call: see met_asleep. */
+#define PATIENCE 16u
+
+typedef struct armed {
+    struct armed *next;
+    spp_suspend_handle handle;
+    int32_t tid;
+    void *cookie;
+    uint64_t period_ns;
+    uint64_t look_ns, look_cpu; /* monotonic, and its CPU clock, at the last look */
+    int64_t owed_ns;            /* CPU time that no tick came for yet; less than 0: ahead */
+    uint64_t threshold_ns;      /* owed so much, the next tick is due */
+    uint32_t waited;            /* looks that put off a tick */
+} armed;
+
+static armed *all;             /* under the lock */
+static uint64_t wake_ns;       /* the shortest period; so too */
+static spp_os_tick_fn on_tick; /* constant while the sampler runs */
+static spp_os_worker *sampler;
+static _Atomic int stopping;
+static _Atomic int32_t sampler_tid;
+static _Atomic uint64_t sampler_cpu;
+static spp_suspend_registers registers; /* the sampler's */
+static bool (*gate_enter)(void);        /* see spp_os_gate */
+static void (*gate_leave)(void);
+static _Atomic bool gated; /* this run's clock is SPP_CLOCK_GIL */
+static struct {            /* spp_os_hold's: one thread at a time */
+    spp_os_subject subject;
+    spp_suspend_registers registers;
+} held;
+
+/* ---- the lock of the list: taken when threads come and go, and by the sampler. Not the system's, since a fork must find it new.
+ */
+
+static _Atomic int taken, waiting;
+
+static void lock(void) {
+    atomic_fetch_add(&waiting, 1);
+    while (atomic_exchange_explicit(&taken, 1, memory_order_acquire) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
+    atomic_fetch_sub(&waiting, 1);
+}
+
+/* The sampler has it most of the time if there are many threads: others go first. */
+static void lock_politely(void) {
+    while (atomic_load(&waiting) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
+    lock();
+}
+
+static void unlock(void) { atomic_store_explicit(&taken, 0, memory_order_release); }
+
+/* ---- ticks */
+
+/* xorshift64* (Vigna 2016): a number below `below`, which is below 2^32. The sampler, and who arms under the lock. */
+static uint64_t draw(uint64_t below) {
+    static uint64_t state = 0x9E3779B97F4A7C15u;
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return ((state * 0x2545F4914F6CDD1Du) >> 32) * below >> 32;
+}
+
+/* After a tick. Ticks are as many as the periods that the thread ran; which looks give them is left to chance. What a late
+ * sampler owes beyond one period is dropped here, and counted by the core, which knows the clock. */
+static void ticked(armed *s) {
+    s->owed_ns -= (int64_t)s->period_ns;
+    if (s->owed_ns > 0) s->owed_ns %= (int64_t)s->period_ns;
+    s->threshold_ns = draw(s->period_ns);
+    s->waited = 0;
+}
+
+/* A thread that runs in bursts is mostly met asleep, after the burst: its time must not go to its sleep. So one that is met in a
+ * call, and did not run all the time until then, is let go, and keeps its time for a look that meets it running; but not for
+ * ever, for there are threads that run in short calls only. */
+static bool met_asleep(armed *s, uint64_t ran, uint64_t passed, const spp_os_context *context) {
+    return context->at_syscall && ran + passed / 8 < passed && s->waited++ < PATIENCE;
+}
+
+static void look_at(armed *s) {
+    uint64_t cpu, now = spp_os_now_ns();
+    if (spp_suspend_cpu_ns(s->handle, s->tid, &cpu) != SPP_SUSPEND_DONE) return; /* it is gone: the watch will see */
+    uint64_t ran = cpu > s->look_cpu ? cpu - s->look_cpu : 0, passed = now - s->look_ns;
+    s->look_ns = now;
+    s->look_cpu = cpu;
+    s->owed_ns += (int64_t)ran;
+    if (ran == 0 || s->owed_ns < (int64_t)s->threshold_ns) return;
+    spp_os_subject who = {.tid = s->tid, .cpu_ns = cpu};
+    spp_os_context context = {.subject = &who};
+    if (atomic_load(&gated)) { /* it may run, but no Python */
+        if (spp_suspend_describe(s->handle, &context, &who) != SPP_SUSPEND_DONE) return;
+        on_tick(s->cookie, SPP_TICK_CPU, &context);
+        ticked(s);
+        return;
+    }
+    spp_suspend_result result = spp_suspend_stop(s->handle, &registers, &context, &who);
+    if (result == SPP_SUSPEND_DONE) {
+        bool asleep = met_asleep(s, ran, passed, &context);
+        if (!asleep) on_tick(s->cookie, SPP_TICK_CPU, &context);
+        spp_suspend_go(s->handle);
+        if (!asleep) ticked(s);
+    } else if (result == SPP_SUSPEND_REFUSED) {
+        on_tick(s->cookie, SPP_TICK_REFUSED, NULL);
+        ticked(s);
+    }
+}
+
+static void sampler_body(void *unused) {
+    (void)unused;
+    uint64_t step, begins = spp_os_now_ns(); /* of the interval that the next look is in */
+    while (!atomic_load(&stopping)) {
+        /* Before the list's lock, for which a thread may wait that has the interpreter's. */
+        bool entered = atomic_load(&gated), left_out = entered && !gate_enter();
+        lock_politely();
+        step = wake_ns;
+        for (armed *s = all; s != NULL && !left_out && entered == atomic_load(&gated); s = s->next) look_at(s);
+        uint64_t instant = draw(step);
+        unlock();
+        if (entered && !left_out) gate_leave();
+        atomic_store(&sampler_cpu, spp_os_own_cpu_ns());
+        uint64_t now = spp_os_now_ns();
+        begins += step;
+        if (begins + step < now) begins = now; /* intervals that passed while we could not run are not made up for */
+        spp_os_sleep_until(begins + instant);
+    }
+}
+
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), bool may_trap) {
+    (void)valid, (void)may_trap;
+    on_tick = tick;
+    wake_ns = 10000000;
+    atomic_store(&stopping, 0);
+    atomic_store(&sampler_cpu, 0);
+    atomic_store(&gated, false);
+    sampler = spp_os_worker_start("spprof-suspend", true, sampler_body, NULL);
+    if (sampler == NULL) return -1;
+    atomic_store(&sampler_tid, spp_os_worker_tid(sampler));
+    return 0;
+}
+
+void spp_os_signal_remove(void) {
+    if (sampler == NULL) return;
+    atomic_store(&stopping, 1);
+    spp_os_worker_join(sampler);
+    sampler = NULL;
+    atomic_store(&sampler_tid, 0);
+}
+
+bool spp_os_signal_taken(void) { return false; }
+uint64_t spp_os_signal_cpu_ns(void) { return atomic_load(&sampler_cpu); }
+bool spp_suspend_is_sampler(int32_t tid) { return tid != 0 && tid == atomic_load(&sampler_tid); }
+
+void spp_os_gate(bool (*enter)(void), void (*leave)(void)) {
+    gate_enter = enter;
+    gate_leave = leave;
+}
+
+int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
+    *why = NULL;
+    if (clock == SPP_CLOCK_SUSPEND || (clock == SPP_CLOCK_GIL && gate_enter != NULL)) return 0;
+    *why = "no signals to threads here";
+    *error = ENOSYS;
+    return -1;
+}
+
+int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
+    errno = ENOSYS;
+    if (clock != SPP_CLOCK_SUSPEND && (clock != SPP_CLOCK_GIL || gate_enter == NULL)) return -1;
+    armed *s = calloc(1, sizeof *s);
+    errno = ENOMEM;
+    if (s == NULL) return -1;
+    s->tid = tid;
+    s->cookie = cookie;
+    s->period_ns = period_ns;
+    s->look_ns = spp_os_now_ns();
+    errno = ESRCH;
+    if (spp_suspend_open(tid, &s->handle) != SPP_SUSPEND_DONE) {
+        free(s);
+        return -1;
+    }
+    if (spp_suspend_cpu_ns(s->handle, tid, &s->look_cpu) != SPP_SUSPEND_DONE) {
+        spp_suspend_close(s->handle);
+        free(s);
+        return -1;
+    }
+    lock();
+    s->threshold_ns = draw(period_ns);
+    s->next = all;
+    all = s;
+    wake_ns = period_ns;
+    atomic_store(&gated, clock == SPP_CLOCK_GIL);
+    unlock();
+    trigger->suspended = s;
+    return 0;
+}
+
+void spp_os_trigger_disarm(spp_os_trigger *trigger) {
+    armed *s = trigger->suspended;
+    if (s == NULL) return;
+    lock();
+    armed **link = &all;
+    while (*link != NULL && *link != s) link = &(*link)->next;
+    if (*link == s) *link = s->next;
+    unlock();
+    spp_suspend_close(s->handle);
+    free(s);
+    trigger->suspended = NULL;
+}
+
+void spp_os_trigger_watch(spp_os_trigger *trigger) { (void)trigger; }
+
+/* Looks are drawn here. */
+void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) { (void)trigger, (void)period_ns; }
+
+bool spp_os_trigger_alive(const spp_os_trigger *trigger) { return trigger->suspended != NULL; }
+
+/* In a forked child: the sampler is the parent's, and so are handles; the list may be in the making. */
+void spp_os_trigger_drop(spp_os_trigger *trigger) {
+    trigger->suspended = NULL;
+    all = NULL;
+    atomic_store(&taken, 0);
+    atomic_store(&waiting, 0);
+    sampler = NULL;
+    atomic_store(&sampler_tid, 0);
+}
+
+bool spp_os_thread_blocks(int32_t tid) {
+    (void)tid;
+    return false;
+}
+
+/* The drain lock is held, so the trigger stays. */
+int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context) {
+    const armed *s = trigger->suspended;
+    uint64_t cpu;
+    if (spp_suspend_clock_proves()) return 1;
+    if (s == NULL || spp_suspend_cpu_ns(s->handle, s->tid, &cpu) != SPP_SUSPEND_DONE) return -1;
+    held.subject = (spp_os_subject){.tid = s->tid, .cpu_ns = cpu};
+    *context = (spp_os_context){.subject = &held.subject};
+    return spp_suspend_stop(s->handle, &held.registers, context, &held.subject) == SPP_SUSPEND_DONE ? 0 : -1;
+}
+
+void spp_os_let_go(const spp_os_trigger *trigger) { spp_suspend_go(((const armed *)trigger->suspended)->handle); }

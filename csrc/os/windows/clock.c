@@ -1,0 +1,215 @@
+/* Clocks of Windows.
+ *
+ * A thread's CPU time is told in cycles (QueryThreadCycleTime), which are nanoseconds by the time stamp counter's rate, measured
+ * at start. Where that call fails (wine) GetThreadTimes serves, which goes in steps: 10 ms under wine. A thread that was seen to
+ * run is then taken to go on running until a step has passed without the clock moving; so its clock is at most one step ahead,
+ * and never goes back. */
+#include "os/windows/windows.h"
+
+#include <winternl.h>
+
+#include "arch/arch.h"
+#include "os/suspend/suspend.h"
+
+const spp_clock spp_os_clock_first = SPP_CLOCK_SUSPEND, spp_os_clock_last = SPP_CLOCK_SUSPEND;
+
+static uint64_t counter_hz; /* of QueryPerformanceCounter */
+static bool cycles_count;   /* QueryThreadCycleTime works */
+static double ns_a_cycle;
+#define STEP_NS 15625000u  /* of GetThreadTimes at most: 64 Hz */
+#define ASK_NS 2500000u    /* it is asked this often at most: 50 us under wine */
+#define ENDED_NS 10000000u /* a thread whose clock stands is asked this often whether it has ended */
+
+uint64_t spp_os_now_ns(void) {
+    LARGE_INTEGER at;
+    if (counter_hz == 0) {
+        QueryPerformanceFrequency(&at);
+        counter_hz = (uint64_t)at.QuadPart;
+    }
+    QueryPerformanceCounter(&at);
+    uint64_t count = (uint64_t)at.QuadPart, seconds = count / counter_hz;
+    return seconds * 1000000000u + (count - seconds * counter_hz) * 1000000000u / counter_hz;
+}
+
+uint64_t spp_os_cycles(void) { return spp_arch_cycles(); }
+
+static uint64_t ns_of(FILETIME time) { return ((uint64_t)time.dwHighDateTime << 32 | time.dwLowDateTime) * 100; }
+
+static int raw_cpu_ns(HANDLE thread, uint64_t *ns) {
+    FILETIME made, ended, kernel, user;
+    ULONG64 cycles;
+    if (cycles_count) {
+        if (!QueryThreadCycleTime(thread, &cycles)) return -1;
+        *ns = (uint64_t)((double)cycles * ns_a_cycle);
+        return 0;
+    }
+    if (!GetThreadTimes(thread, &made, &ended, &kernel, &user)) return -1;
+    *ns = ns_of(kernel) + ns_of(user);
+    return 0;
+}
+
+uint64_t spp_os_own_cpu_ns(void) {
+    uint64_t ns = 0;
+    return raw_cpu_ns(GetCurrentThread(), &ns) == 0 ? ns : 0;
+}
+
+uint64_t spp_os_process_cpu_ns(void) {
+    FILETIME made, ended, kernel, user;
+    if (!GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user)) return 0;
+    return ns_of(kernel) + ns_of(user);
+}
+
+bool spp_os_clock_tells(void) { return cycles_count; }
+
+/* A running thread's cycles may be counted up only when it leaves its processor: nobody says. So one that seems to stand is held
+ * while it is walked. */
+bool spp_suspend_clock_proves(void) { return false; }
+
+/* ---- the threads whose clocks are asked for: handles, which keep an id from being used again, and what was read last */
+
+#define SLOTS 16384u /* twice as many as threads are known (core/capture.h) */
+typedef struct {
+    int32_t tid; /* 0: free; -1: was used */
+    HANDLE thread;
+    uint64_t raw, moved_ns, asked_ns, alive_ns, shown;
+    bool moved; /* seen to run */
+} clock_of;
+static clock_of *clocks;
+static SRWLOCK lock = SRWLOCK_INIT; /* held by no thread of the program's for longer than one reading, and by none of ours that
+                                       holds a thread */
+
+static clock_of *find(int32_t tid) {
+    clock_of *room = NULL;
+    uint32_t at = (uint32_t)tid * 2654435769u >> 18;
+    for (uint32_t n = 0; n < SLOTS; n++, at = (at + 1) % SLOTS) {
+        if (clocks[at].tid == tid) return &clocks[at];
+        if (clocks[at].tid <= 0 && room == NULL) room = &clocks[at];
+        if (clocks[at].tid == 0) break;
+    }
+    HANDLE thread = room != NULL ? OpenThread(THREAD_QUERY_INFORMATION | SYNCHRONIZE, FALSE, (DWORD)tid) : NULL;
+    if (thread == NULL) return NULL;
+    if (GetProcessIdOfThread(thread) != GetCurrentProcessId()) { /* another process has a thread of this id by now */
+        CloseHandle(thread);
+        return NULL;
+    }
+    *room = (clock_of){.tid = tid, .thread = thread};
+    return room;
+}
+
+/* A handle tells the time of a thread that has ended, too. */
+static bool has_ended(clock_of *c, uint64_t now) {
+    if (now - c->alive_ns < ENDED_NS) return false;
+    c->alive_ns = now;
+    return WaitForSingleObject(c->thread, 0) == WAIT_OBJECT_0;
+}
+
+/* -1: the thread has ended, and is forgotten. */
+static int read_clock(clock_of *c, uint64_t now, uint64_t *ns) {
+    uint64_t raw = c->raw;
+    bool ask = cycles_count || now - c->asked_ns >= ASK_NS;
+    if (ask && (raw_cpu_ns(c->thread, &raw) != 0 || (raw == c->raw && has_ended(c, now)))) {
+        CloseHandle(c->thread);
+        c->tid = -1;
+        return -1;
+    }
+    if (cycles_count) {
+        c->raw = *ns = raw;
+        return 0;
+    }
+    if (raw != c->raw) {
+        c->moved = c->asked_ns != 0; /* what it ran before the first look does not tell that it runs now */
+        c->raw = raw;
+        c->moved_ns = now;
+    }
+    if (ask) c->asked_ns = now;
+    uint64_t since = now - c->moved_ns, shown = raw + (!c->moved ? 0 : since < STEP_NS ? since : STEP_NS);
+    if (shown > c->shown) c->shown = shown;
+    *ns = c->shown;
+    return 0;
+}
+
+int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns) {
+    uint64_t now = spp_os_now_ns();
+    int failed = -1;
+    AcquireSRWLockExclusive(&lock);
+    clock_of *c = clocks != NULL && tid > 0 ? find(tid) : NULL;
+    if (c != NULL) failed = read_clock(c, now, ns);
+    ReleaseSRWLockExclusive(&lock);
+    return failed;
+}
+
+/* ---- sleeping */
+
+/* The timer that keeps short times by this system: waitable ones of high resolution on Windows (0.5 ms), the kernel's own delay
+ * under wine, whose timers go in milliseconds. Whichever wakes sooner after 0.2 ms. */
+typedef LONG(NTAPI *delay_fn)(BOOLEAN alertable, const LARGE_INTEGER *time);
+static delay_fn delay;
+static bool by_delay;
+static DWORD timer_slot = TLS_OUT_OF_INDEXES; /* of our own threads: each one's timer */
+
+static void sleep_by_timer(HANDLE timer, uint64_t ns) {
+    LARGE_INTEGER due = {.QuadPart = -(LONGLONG)(ns / 100)};
+    if (timer == NULL || !SetWaitableTimer(timer, &due, 0, NULL, NULL, FALSE) ||
+        WaitForSingleObject(timer, INFINITE) != WAIT_OBJECT_0) {
+        Sleep((DWORD)(ns / 1000000 + 1));
+    }
+}
+
+static void sleep_by_delay(uint64_t ns) {
+    LARGE_INTEGER due = {.QuadPart = -(LONGLONG)(ns / 100)};
+    (void)delay(FALSE, &due);
+}
+
+#ifndef CREATE_WAITABLE_TIMER_HIGH_RESOLUTION
+#define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 2
+#endif
+
+HANDLE spp_windows_timer(void) {
+    HANDLE timer = CreateWaitableTimerExW(NULL, NULL, CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, TIMER_ALL_ACCESS);
+    return timer != NULL ? timer : CreateWaitableTimerExW(NULL, NULL, 0, TIMER_ALL_ACCESS); /* before Windows 10 1803 */
+}
+
+static HANDLE own_timer(void) { return timer_slot != TLS_OUT_OF_INDEXES ? TlsGetValue(timer_slot) : NULL; }
+
+static void choose_sleep(void) {
+    HANDLE timer = spp_windows_timer();
+    uint64_t times[4];
+    delay = SPP_WINDOWS_FIND(delay_fn, L"ntdll.dll", "NtDelayExecution");
+    for (int i = 0; i < 4 && delay != NULL; i++) {
+        uint64_t began = spp_os_now_ns();
+        if (i & 1)
+            sleep_by_delay(200000);
+        else
+            sleep_by_timer(timer, 200000);
+        times[i] = spp_os_now_ns() - began;
+    }
+    by_delay = delay != NULL && times[1] + times[3] < times[0] + times[2];
+    if (timer != NULL) CloseHandle(timer);
+}
+
+void spp_windows_clock_start(void) {
+    ULONG64 cycles = 0;
+    clocks = spp_os_pages(SLOTS * sizeof *clocks);
+    timer_slot = TlsAlloc();
+    choose_sleep();
+    if (clocks == NULL || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
+    /* 20 ms tell the rate to 1 in 100,000: the counter goes in steps of 100 ns. */
+    uint64_t began = spp_os_now_ns(), first = spp_arch_cycles();
+    Sleep(20);
+    uint64_t took = spp_os_now_ns() - began, counted = spp_arch_cycles() - first;
+    ns_a_cycle = (double)took / (double)counted;
+    cycles_count = true;
+}
+
+void spp_windows_timer_of_thread(HANDLE timer) { TlsSetValue(timer_slot, timer); }
+
+void spp_os_sleep_until(uint64_t ns) {
+    for (;;) {
+        uint64_t now = spp_os_now_ns();
+        if (now + 100 > ns) return;
+        if (by_delay)
+            sleep_by_delay(ns - now);
+        else
+            sleep_by_timer(own_timer(), ns - now);
+    }
+}

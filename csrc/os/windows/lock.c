@@ -1,0 +1,35 @@
+/* Locks of Windows, where nothing forks; and the bell, an event of the kernel's: what waits for an address has lists under locks
+ * in the process, which a suspended thread may hold. */
+#include "os/windows/windows.h"
+
+#include <stdatomic.h>
+
+#include "os/os.h"
+
+static SRWLOCK lock = SRWLOCK_INIT;
+static HANDLE bell_event;
+
+void spp_os_lock(void) { AcquireSRWLockExclusive(&lock); }
+void spp_os_unlock(void) { ReleaseSRWLockExclusive(&lock); }
+void spp_os_work_begin(void) {}
+void spp_os_work_end(void) {}
+void spp_os_loader_begin(void) {}
+void spp_os_loader_end(void) {}
+
+int spp_os_lock_init(void (*child)(void)) {
+    (void)child;
+    if (bell_event == NULL) bell_event = CreateEventW(NULL, FALSE, FALSE, NULL);
+    return bell_event != NULL ? 0 : -1;
+}
+
+void spp_os_bell_ring(spp_os_bell *bell) {
+    if (atomic_exchange_explicit(&bell->rung, 1, memory_order_release) == 0) SetEvent(bell_event);
+}
+
+bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns) {
+    uint64_t now = spp_os_now_ns();
+    if (atomic_load_explicit(&bell->rung, memory_order_acquire) == 0 && now < until_ns) {
+        WaitForSingleObject(bell_event, (DWORD)((until_ns - now) / 1000000 + 1));
+    }
+    return atomic_exchange_explicit(&bell->rung, 0, memory_order_acq_rel) != 0;
+}

@@ -1,0 +1,92 @@
+/* Reading memory that may not be there, without an exception: a vectored handler of the program's (faulthandler has one) would be
+ * told of each, and the dispatcher takes locks that a suspended thread may hold. The kernel is asked instead. */
+#include "os/windows/windows.h"
+
+#include <string.h>
+
+#include "os/os.h"
+
+/* A build that is made to fail (tools/matrix --faults K): every K-th guarded read and probe says that there is nothing. */
+#ifdef SPP_FAULT_EVERY
+#include <stdatomic.h>
+static _Atomic unsigned long guarded;
+static bool at_fault(void) {
+    return atomic_fetch_add_explicit(&guarded, 1, memory_order_relaxed) % SPP_FAULT_EVERY == SPP_FAULT_EVERY - 1;
+}
+#else
+static bool at_fault(void) { return false; }
+#endif
+
+#define READABLE \
+    (PAGE_READONLY | PAGE_READWRITE | PAGE_WRITECOPY | PAGE_EXECUTE_READ | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY)
+
+/* The readable region that holds `addr`: until which address. 0: none does. 0.2 us under wine; takes no lock of the process's
+ * (under wine: one that its holder cannot be suspended with). */
+static uintptr_t readable_until(uintptr_t addr) {
+    MEMORY_BASIC_INFORMATION is;
+    if (VirtualQuery((const void *)addr, &is, sizeof is) != sizeof is) return 0;
+    if (is.State != MEM_COMMIT || !(is.Protect & READABLE) || (is.Protect & PAGE_GUARD)) return 0;
+    return (uintptr_t)is.BaseAddress + is.RegionSize;
+}
+
+bool spp_os_readable(uintptr_t addr) { return readable_until(addr & ~(uintptr_t)7) != 0 && !at_fault(); }
+
+static bool copies_are_quick;
+#define QUICK_NS 20000u
+
+/* Where the kernel's copy is slow (wine: 90 us): ask, then copy. Another thread may free the memory in between; what is read so
+ * is code objects, which cannot die meanwhile, and what they own. */
+static int read_by_query(void *to, uintptr_t addr, size_t n) {
+    uintptr_t end = addr + n;
+    if (end < addr) return -1;
+    for (uintptr_t at = addr; at < end;) {
+        at = readable_until(at);
+        if (at == 0) return -1;
+    }
+    const volatile uint8_t *from = (const volatile uint8_t *)addr;
+    for (size_t i = 0; i < n; i++) ((uint8_t *)to)[i] = from[i];
+    return 0;
+}
+
+int spp_os_read(void *to, uintptr_t addr, size_t n) {
+    SIZE_T done = 0;
+    if (at_fault()) return -1;
+    if (!copies_are_quick) return read_by_query(to, addr, n);
+    return ReadProcessMemory(GetCurrentProcess(), (const void *)addr, to, n, &done) && done == n ? 0 : -1;
+}
+
+int spp_os_memory_init(void) {
+    uint64_t word = 0x5bd1e995, copy = 0, shortest = UINT64_MAX;
+    spp_windows_clock_start();
+    void *hole = VirtualAlloc(NULL, 4096, MEM_RESERVE, PAGE_NOACCESS);
+    if (hole == NULL) return -1;
+    bool probes = spp_os_readable((uintptr_t)&word) && !spp_os_readable((uintptr_t)hole);
+    for (int i = 0; i < 3; i++) {
+        SIZE_T done = 0;
+        uint64_t began = spp_os_now_ns();
+        bool read = ReadProcessMemory(GetCurrentProcess(), &word, &copy, sizeof copy, &done) && copy == word;
+        uint64_t took = spp_os_now_ns() - began;
+        if (read && took < shortest) shortest = took;
+    }
+    copies_are_quick = shortest < QUICK_NS;
+    VirtualFree(hole, 0, MEM_RELEASE);
+    return probes ? 0 : -1;
+}
+
+void *spp_os_pages(size_t bytes) { return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
+
+void spp_os_pages_free(void *at, size_t bytes) {
+    (void)bytes;
+    if (at != NULL) VirtualFree(at, 0, MEM_RELEASE);
+}
+
+int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        MEMORY_BASIC_INFORMATION is;
+        lows[i] = ends[i] = 0;
+        if (VirtualQuery((const void *)addrs[i], &is, sizeof is) != sizeof is || is.State != MEM_COMMIT) continue;
+        lows[i] = (uintptr_t)is.BaseAddress;
+        ends[i] = (uintptr_t)is.BaseAddress + is.RegionSize;
+    }
+    return 0;
+}

@@ -1,0 +1,112 @@
+/* What os/suspend asks of Windows. */
+#include "os/windows/windows.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <winternl.h>
+
+#include "arch/arch.h"
+#include "os/suspend/suspend.h"
+
+/* A handle of our own, which stays good when the thread has ended, and keeps its id from being used again. */
+typedef struct {
+    HANDLE thread;
+    uintptr_t teb;
+} target;
+
+typedef LONG(NTAPI *query_fn)(HANDLE thread, int what, void *to, ULONG size, ULONG *got);
+
+/* THREAD_BASIC_INFORMATION (what 0), which winternl.h leaves out. */
+typedef struct {
+    LONG exit_status;
+    void *teb;
+    void *process, *thread;
+    ULONG_PTR affinity;
+    LONG priority, base_priority;
+} basic_information;
+
+static uintptr_t teb_of(HANDLE thread) {
+    query_fn query = SPP_WINDOWS_FIND(query_fn, L"ntdll.dll", "NtQueryInformationThread");
+    basic_information is = {0};
+    return query != NULL && query(thread, 0, &is, sizeof is, NULL) >= 0 ? (uintptr_t)is.teb : 0;
+}
+
+spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
+    target *t = calloc(1, sizeof *t);
+    if (t == NULL) return SPP_SUSPEND_REFUSED;
+    t->thread = OpenThread(THREAD_SUSPEND_RESUME | THREAD_GET_CONTEXT | THREAD_QUERY_INFORMATION, FALSE, (DWORD)tid);
+    if (t->thread == NULL) {
+        free(t);
+        return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
+    }
+    t->teb = teb_of(t->thread);
+    *handle = (spp_suspend_handle)t;
+    return SPP_SUSPEND_DONE;
+}
+
+void spp_suspend_close(spp_suspend_handle handle) {
+    target *t = (target *)handle;
+    CloseHandle(t->thread);
+    free(t);
+}
+
+spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, uint64_t *ns) {
+    (void)handle;
+    return spp_os_thread_cpu_ns(tid, ns) == 0 ? SPP_SUSPEND_DONE : SPP_SUSPEND_GONE;
+}
+
+/* Whether pc is behind a call of the kernel: `syscall`, or wine's call of its dispatcher at a fixed place in the page that the
+ * kernel shares with all. */
+static bool is_at_syscall(uintptr_t pc) {
+    static const uint8_t wine[] = {0xff, 0x14, 0x25, 0x00, 0x10, 0xfe, 0x7f};
+    if (!spp_os_readable(pc - 8) || !spp_os_readable(pc)) return false;
+    const uint8_t *p = (const uint8_t *)pc;
+    return (p[-2] == 0x0f && p[-1] == 0x05) || memcmp(p - sizeof wine, wine, sizeof wine) == 0;
+}
+
+/* SuspendThread only asks; GetThreadContext waits until the thread stands, which needs nothing but the kernel. */
+spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
+                                    spp_os_subject *subject) {
+    const target *t = (const target *)handle;
+    CONTEXT *registers = (CONTEXT *)(void *)room->bytes;
+    _Static_assert(sizeof *registers <= sizeof room->bytes, "the registers do not fit");
+    if (SuspendThread(t->thread) == (DWORD)-1) {
+        return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
+    }
+    registers->ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER;
+    if (!GetThreadContext(t->thread, registers)) {
+        ResumeThread(t->thread);
+        return SPP_SUSPEND_REFUSED;
+    }
+    context->pc = registers->Rip;
+    context->sp = registers->Rsp;
+    context->machine = registers;
+    context->at_syscall = is_at_syscall(context->pc);
+    subject->slots = t->teb;
+    return SPP_SUSPEND_DONE;
+}
+
+/* NT_TIB in winnt.h: how far the stack is in use is told by its pages. */
+spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
+    const target *t = (const target *)handle;
+    if (t->teb == 0 || !spp_os_readable(t->teb)) return SPP_SUSPEND_GONE;
+    context->sp = (uintptr_t)((const volatile NT_TIB *)t->teb)->StackLimit + SPP_RED_ZONE;
+    subject->slots = t->teb;
+    return SPP_SUSPEND_DONE;
+}
+
+void spp_suspend_go(spp_suspend_handle handle) { ResumeThread(((const target *)handle)->thread); }
+
+/* DWARF's numbers: psABI for AMD64, figure 3.36. */
+void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
+    const CONTEXT *c = context->machine;
+    const uintptr_t from[] = {c->Rax, c->Rdx, c->Rcx, c->Rbx, c->Rsi, c->Rdi, c->Rbp, c->Rsp, c->R8,
+                              c->R9,  c->R10, c->R11, c->R12, c->R13, c->R14, c->R15, c->Rip};
+    memset(to, 0, SPP_OS_REGISTERS * sizeof *to);
+    memcpy(to, from, sizeof from);
+}
+
+/* Windows ends a process without asking it. */
+void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) { (void)bell, (void)asked; }
+void spp_os_term_restore(void) {}
+void spp_os_term_now(void) {}
