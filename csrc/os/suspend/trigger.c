@@ -73,10 +73,11 @@ static uint64_t draw(uint64_t below) {
 }
 
 /* After a tick. Ticks are as many as the periods that the thread ran; which looks give them is left to chance. What a late
- * sampler owes beyond one period is dropped here, and counted by the core, which knows the clock. */
+ * sampler owes beyond two periods is dropped here, and counted by the core, which knows the clock. */
 static void ticked(armed *s) {
-    s->owed_ns -= (int64_t)s->period_ns;
-    if (s->owed_ns > 0) s->owed_ns %= (int64_t)s->period_ns;
+    int64_t period = (int64_t)s->period_ns;
+    s->owed_ns -= period;
+    if (s->owed_ns >= 2 * period) s->owed_ns = period + s->owed_ns % period;
     s->threshold_ns = draw(s->period_ns);
     s->waited = 0;
 }

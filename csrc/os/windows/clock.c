@@ -2,8 +2,8 @@
  *
  * A thread's CPU time is told in cycles (QueryThreadCycleTime), which are nanoseconds by the time stamp counter's rate, measured
  * at start. Where that call fails (wine) GetThreadTimes serves, which goes in steps: 10 ms under wine. A thread that was seen to
- * run is then taken to go on running until a step has passed without the clock moving; so its clock is at most one step ahead,
- * and never goes back. */
+ * run is then taken to go on with the wall clock, until it is a step ahead of what the system says. So its clock is at most one
+ * step ahead, and never goes back. */
 #include "os/windows/windows.h"
 
 #include <winternl.h>
@@ -16,7 +16,7 @@ const spp_clock spp_os_clock_first = SPP_CLOCK_SUSPEND, spp_os_clock_last = SPP_
 static uint64_t counter_hz; /* of QueryPerformanceCounter */
 static bool cycles_count;   /* QueryThreadCycleTime works */
 static double ns_a_cycle;
-#define STEP_NS 15625000u  /* of GetThreadTimes at most: 64 Hz */
+#define STEP_NS 20000000u  /* of GetThreadTimes: 10 ms of user time and 10 ms of kernel time, under wine */
 #define ASK_NS 2500000u    /* it is asked this often at most: 50 us under wine */
 #define ENDED_NS 10000000u /* a thread whose clock stands is asked this often whether it has ended */
 
@@ -71,12 +71,11 @@ bool spp_suspend_clock_proves(void) { return false; }
 typedef struct {
     int32_t tid; /* 0: free; -1: was used */
     HANDLE thread;
-    uint64_t raw, moved_ns, asked_ns, alive_ns, shown;
+    uint64_t raw, seen_ns, asked_ns, alive_ns, shown;
     bool moved; /* seen to run */
 } clock_of;
 static clock_of *clocks;
-static SRWLOCK lock = SRWLOCK_INIT; /* held by no thread of the program's for longer than one reading, and by none of ours that
-                                       holds a thread */
+static SRWLOCK lock = SRWLOCK_INIT; /* nobody has it for longer than one reading, and none of ours while it holds a thread */
 
 static clock_of *find(int32_t tid) {
     clock_of *room = NULL;
@@ -116,14 +115,17 @@ static int read_clock(clock_of *c, uint64_t now, uint64_t *ns) {
         c->raw = *ns = raw;
         return 0;
     }
-    if (raw != c->raw) {
-        c->moved = c->asked_ns != 0; /* what it ran before the first look does not tell that it runs now */
-        c->raw = raw;
-        c->moved_ns = now;
-    }
+    if (raw != c->raw) c->moved = c->asked_ns != 0; /* what it ran before the first look does not tell that it runs now */
+    c->raw = raw;
     if (ask) c->asked_ns = now;
-    uint64_t since = now - c->moved_ns, shown = raw + (!c->moved ? 0 : since < STEP_NS ? since : STEP_NS);
-    if (shown > c->shown) c->shown = shown;
+    /* With the wall clock while it is known to run, but no further than one step. */
+    if (c->moved && now > c->seen_ns) c->shown += now - c->seen_ns;
+    c->seen_ns = now;
+    if (c->shown > raw + STEP_NS) {
+        c->shown = raw + STEP_NS;
+        c->moved = false;
+    }
+    if (c->shown < raw) c->shown = raw;
     *ns = c->shown;
     return 0;
 }
