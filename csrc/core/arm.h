@@ -22,10 +22,12 @@ typedef struct {
     bool native_full;
 } spp_options;
 
+#define SPP_STATE_UNKNOWN UINTPTR_MAX /* the list of thread states changed while it was read */
+
 /* Where thread states come from (module/tstate.c). Both without the GIL. */
 typedef struct {
     uintptr_t (*own)(const spp_os_subject *subject); /* of the calling thread, or of a suspended one if not NULL; handler */
-    /* of another thread, by guarded reads; `last` is what it was last time, or 0. 0: none or unknown */
+    /* of another thread, by guarded reads; `last` is what it was last time, or 0. 0: none; or SPP_STATE_UNKNOWN */
     uintptr_t (*of_thread)(int32_t tid, uintptr_t last);
     uint64_t *births; /* the interpreter's count of thread states ever made, or NULL */
 } spp_thread_states;

@@ -64,7 +64,7 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     uint64_t after;
     uintptr_t last = atomic_load_explicit(&t->tstate, memory_order_relaxed);
     walk->tstate = spp_now.states.of_thread(t->tid, last);
-    if (walk->tstate == 0 && last != 0) { /* the list of thread states changed while it was read */
+    if (walk->tstate == SPP_STATE_UNKNOWN || (walk->tstate == 0 && last != 0)) { /* or it has just let go of its state */
         atomic_fetch_add_explicit(&t->losses[SPP_LOSS_moved], 1, memory_order_relaxed);
         return -1;
     }

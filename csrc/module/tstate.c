@@ -12,7 +12,7 @@ extern PyThreadState *_PyThreadState_UncheckedGet(void);
 
 #define LIST_MAX 100000 /* thread states looked at in one interpreter */
 #define INTERPS_MAX 64
-#define READINGS 4
+#define READINGS 8
 
 /* CPython keeps a thread's state in a thread-specific slot; read directly it costs half of PyGILState_GetThisThreadState, which
  * looks at the runtime's own cache lines first. Which slot is found out at start. */
@@ -87,17 +87,22 @@ static bool belongs(uintptr_t tstate, int32_t tid) {
  * state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
 static uintptr_t of_thread(int32_t tid, uintptr_t last) {
     if (last != 0 && belongs(last, tid)) return last;
-    /* A state that ends while the list is read cuts it short; a thread without one has none in several readings. */
+    /* A state that ends while the list is read cuts it short; two readings that are the same were not cut. */
+    uintptr_t before = 0;
     for (int reading = 0; reading < READINGS; reading++) {
+        uintptr_t all = 1;
         for (size_t i = 0; i < interps_n; i++) {
             uintptr_t state = word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
             for (int n = 0; state != 0 && n < LIST_MAX; n++) {
                 if (belongs(state, tid)) return state;
+                all = all * 31 + state;
                 state = word(state + SPP_L_TS_NEXT);
             }
         }
+        if (reading > 0 && all == before) return 0;
+        before = all;
     }
-    return 0;
+    return SPP_STATE_UNKNOWN;
 }
 
 const char *spp_tstate_init(spp_thread_states *states) {

@@ -105,6 +105,21 @@ static void many(void) {
     end_test();
 }
 
+/* A thread that is listed while it is made has no slots yet: it is asked again. */
+static void is_being_made(void) {
+    fake_reset();
+    fake_thread *t = fake_start(1);
+    t->slots[0] = 0;
+    CHECK_EQUAL(scan(), 0);
+    CHECK(saw(t));
+    CHECK_EQUAL(spp_os_tid_of_pthread((uintptr_t)t), -1);
+    t->slots[0] = (uintptr_t)t;
+    CHECK_EQUAL(scan(), 0);
+    CHECK_EQUAL(spp_os_tid_of_pthread((uintptr_t)t), tid_of(t));
+    check_rights();
+    end_test();
+}
+
 /* A thread that ends between the kernel's list and the first question about it is passed over. */
 static fake_thread *victim;
 static fake_call when;
@@ -509,6 +524,7 @@ static void together(void) {
 int main(void) {
     lists();
     many();
+    is_being_made();
     dies_while_listed();
     asks();
     a_running_clock_moves();

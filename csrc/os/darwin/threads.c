@@ -92,11 +92,22 @@ static thread *find(int32_t tid) {
     return at != SPP_MAP_NONE ? &table[at] : NULL;
 }
 
-/* Lock held. What the kernel says of a thread that is new to us; false: it is gone, or there is no memory. */
-static bool add(mach_port_t port) {
+/* Lock held. What the kernel says of a thread; false: it is gone. Of one that is being made the slots are not known yet. */
+static bool identify(mach_port_t port, thread *t) {
     thread_identifier_info_data_t who;
     mach_msg_type_number_t count = THREAD_IDENTIFIER_INFO_COUNT;
     if (thread_info(port, THREAD_IDENTIFIER_INFO, (thread_info_t)&who, &count) != KERN_SUCCESS) return false;
+    t->tid = tid_of_id(who.thread_id);
+    t->slots = (uintptr_t)who.thread_handle;
+    /* The first slot is the thread's pthread_t (libpthread, _PTHREAD_TSD_SLOT_PTHREAD_SELF). */
+    if (t->slots == 0 || spp_os_read(&t->pthread, t->slots, sizeof t->pthread) != 0) t->pthread = 0;
+    return true;
+}
+
+/* Lock held. Of a thread that is new to us; false: it is gone, or there is no memory. */
+static bool add(mach_port_t port) {
+    thread t = {.port = port, .listed = true};
+    if (!identify(port, &t)) return false;
     if (table_n == table_room) {
         uint32_t room = table_room * 2 + 64;
         thread *more = realloc(table, room * sizeof *more);
@@ -104,9 +115,6 @@ static bool add(mach_port_t port) {
         table = more;
         table_room = room;
     }
-    thread t = {.tid = tid_of_id(who.thread_id), .port = port, .slots = (uintptr_t)who.thread_handle, .listed = true};
-    /* The first slot is the thread's pthread_t (libpthread, _PTHREAD_TSD_SLOT_PTHREAD_SELF). */
-    if (t.slots == 0 || spp_os_read(&t.pthread, t.slots, sizeof t.pthread) != 0) t.pthread = 0;
     if (find(t.tid) != NULL || spp_map_add(&by_port, port, 0, table_n) != 0) return false;
     if (spp_map_add(&by_tid, (uint64_t)t.tid, 0, table_n) != 0) {
         (void)spp_map_remove(&by_port, port, 0);
@@ -164,6 +172,7 @@ static int list(void) {
     for (mach_msg_type_number_t i = 0; i < n; i++) {
         uint32_t at = spp_map_get(&by_port, ports[i], 0);
         if (at != SPP_MAP_NONE) table[at].listed = true;
+        if (at != SPP_MAP_NONE && table[at].pthread == 0) (void)identify(ports[i], &table[at]);
         /* Known: one right is enough. Not to be known: it ended since it was listed. */
         if (at != SPP_MAP_NONE || !add(ports[i])) spp_darwin_release(ports[i]);
     }
