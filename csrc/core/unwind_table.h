@@ -75,7 +75,7 @@ typedef struct {
     uintptr_t base;                    /* where the program has it */
     uint64_t functions, functions_end; /* its table of functions, from the base */
 } spp_unwind_image;
-/* The same from such a table (unwind_seh.c). Only for the processor that this is compiled for. */
+/* The same from such a table of x86_64 (unwind_seh.c). */
 void spp_unwind_read_seh(spp_unwind_object *object, spp_unwind_rules *rules, const spp_unwind_image *image);
 /* For readers: from a place (from `low`) on a rule holds. Places come in order; another rule for the last place replaces it. */
 void spp_unwind_add(spp_unwind_object *object, spp_unwind_rules *rules, uint64_t place, const spp_unwind_rule *rule);
