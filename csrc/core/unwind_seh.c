@@ -9,8 +9,6 @@
 
 #include "core/unwind_table.h"
 
-#if defined(__x86_64__)
-
 enum { FUNCTION_BYTES = 12, HANDLER_FLAGS = 3, CHAINED = 4 };
 enum { PUSH, ALLOC_LARGE, ALLOC_SMALL, SET_FRAME, SAVE, SAVE_FAR, EPILOGUE, SPARE, SAVE_XMM, SAVE_XMM_FAR, MACHINE_FRAME };
 enum { RBP = 5, DEEP_MAX = 8, SLOTS_MAX = 255 };
@@ -285,12 +283,3 @@ void spp_unwind_read_seh(spp_unwind_object *o, spp_unwind_rules *rules, const sp
         end_place = f.end;
     }
 }
-
-#else
-
-void spp_unwind_read_seh(spp_unwind_object *o, spp_unwind_rules *rules, const spp_unwind_image *image) {
-    (void)rules, (void)image;
-    o->refused++; /* other processors' objects have other tables */
-}
-
-#endif
