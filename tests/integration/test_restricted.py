@@ -145,14 +145,18 @@ def test_without_proc_the_threads_that_python_knows_are_sampled(tmp_path, mode):
     ran = in_namespace(["mount -t tmpfs none /proc"], "-c", WORK + f"""
 import os, spprof, threading
 assert not os.path.exists("/proc/self")
-def works(): work(0.6)
-def follows(): work(0.6)
+over = threading.Event()
+def works():
+    while not over.is_set(): leaf(200)
+def follows():
+    while not over.is_set(): leaf(200)
 before = threading.Thread(target=works)
 before.start()
 spprof.start(1, {mode!r}, {str(out)!r})
 after = threading.Thread(target=follows)
 after.start()
 work(1.0)
+over.set()
 before.join()
 after.join()
 spprof.stop()
