@@ -83,23 +83,39 @@ static bool belongs(uintptr_t tstate, int32_t tid) {
     return thread != 0 && spp_os_tid_of_pthread(thread) == tid;
 }
 
+/* Up to 3.11 a thread makes the state of a thread that it starts, and that has its id until the new one runs. */
+static bool unborn(uintptr_t state) {
+#if PY_VERSION_HEX >= 0x030C0000
+    (void)state;
+    return false;
+#elif PY_VERSION_HEX >= 0x030B0000
+    return word(word(state + SPP_L_TS_FRAME) + SPP_L_CFRAME_CURRENT) == 0;
+#else
+    return word(state + SPP_L_TS_FRAME) == 0;
+#endif
+}
+
 /* Any thread, no GIL: the list may change under the walk, so every read is guarded and the answer is checked by what the
  * state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
 static uintptr_t of_thread(int32_t tid, uintptr_t last) {
     if (last != 0 && belongs(last, tid)) return last;
     /* A state that ends while the list is read cuts it short; two readings that are the same were not cut. */
-    uintptr_t before = 0;
+    uintptr_t before = 0, perhaps = 0;
     for (int reading = 0; reading < READINGS; reading++) {
         uintptr_t all = 1;
+        perhaps = 0;
         for (size_t i = 0; i < interps_n; i++) {
             uintptr_t state = word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
             for (int n = 0; state != 0 && n < LIST_MAX; n++) {
-                if (belongs(state, tid)) return state;
+                if (belongs(state, tid)) {
+                    if (!unborn(state)) return state;
+                    perhaps = state; /* or its stack is empty: then there is no other */
+                }
                 all = all * 31 + state;
                 state = word(state + SPP_L_TS_NEXT);
             }
         }
-        if (reading > 0 && all == before) return 0;
+        if (reading > 0 && all == before) return perhaps;
         before = all;
     }
     return SPP_STATE_UNKNOWN;
