@@ -35,21 +35,22 @@ def places(code):
 
 @pytest.mark.parametrize("program", ["lines", "recursion", "generators", "raising", "callbacks"])
 def test_every_place_is_one_of_the_code_objects(drive, program):
-    profile = drive(program, interval_ms=0.1, seconds=1.0).profile
     path = str(TARGETS / f"{program}.py")
-    codes, checked = codes_of(path), set()
-    for frames in profile.aggregate():
-        for frame in frames:
-            if frame.file != path or frame in checked:
-                continue
-            checked.add(frame)
-            place = (frame.line, frame.end_line, frame.col, frame.end_col)
-            allowed = set().union(*map(places, codes[frame.qualname]))
-            if frame is frames[-1]:
-                # About to execute its first instruction: nowhere, or (as CPython's f_lineno) at its first line.
-                allowed |= {(0, 0, -1, -1), *((c.co_firstlineno,) * 2 + (-1, -1) for c in codes[frame.qualname])}
-            assert place in allowed, f"{frame} is not in {sorted(allowed)}"
-    assert len(checked) >= 8
+    codes, checked, runs = codes_of(path), set(), 0
+    while len(checked) < 8:  # some places are met in few samples
+        runs += 1
+        assert runs <= 10, sorted(checked)
+        for frames in drive(program, interval_ms=0.1, seconds=1.0).profile.aggregate():
+            for frame in frames:
+                if frame.file != path or frame in checked:
+                    continue
+                checked.add(frame)
+                place = (frame.line, frame.end_line, frame.col, frame.end_col)
+                allowed = set().union(*map(places, codes[frame.qualname]))
+                if frame is frames[-1]:
+                    # About to execute its first instruction: nowhere, or (as CPython's f_lineno) at its first line.
+                    allowed |= {(0, 0, -1, -1), *((c.co_firstlineno,) * 2 + (-1, -1) for c in codes[frame.qualname])}
+                assert place in allowed, f"{frame} is not in {sorted(allowed)}"
 
 
 def test_the_hot_expression_is_found_to_the_column(drive):
