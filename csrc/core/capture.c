@@ -100,7 +100,6 @@ static SPP_COLD void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
 
 /* ---- time */
 
-#define OWED_MOST 64u      /* ticks that are made up for, at most */
 #define FASTEST_NS 100000u /* intervals below are not made much shorter: a machine may be at its end */
 
 /* Handler. xorshift64*: enough to break step with any program; Vigna, "An experimental exploration of Marsaglia's xorshift
@@ -122,9 +121,9 @@ static void miss(spp_thread *t, enum spp_loss reason, uint64_t n) {
 static SPP_COLD void count_missed(spp_thread *t, uint64_t cpu) {
     uint64_t due = (cpu - t->cpu_start) / spp_cap.interval_ns, ticks = atomic_load_explicit(&t->ticks, memory_order_relaxed) + 1;
     uint64_t owed = due > ticks ? due - ticks : 0;
-    if (owed > OWED_MOST) {
-        miss(t, SPP_LOSS_overrun, owed - OWED_MOST);
-        owed = OWED_MOST;
+    if (owed > SPP_OWED_MOST) {
+        miss(t, SPP_LOSS_overrun, owed - SPP_OWED_MOST);
+        owed = SPP_OWED_MOST;
     }
     atomic_store_explicit(&t->owed, (uint32_t)owed, memory_order_relaxed);
 }

@@ -86,6 +86,7 @@ typedef struct spp_thread {
 } spp_thread;
 
 #define SPP_THREADS_MAX 8192u
+#define SPP_OWED_MOST 64 /* ticks of a thread, of each mode, that came late and are made up for */
 
 /* The state that handlers read. Written while nothing is armed, but `active` and `epoch`. */
 typedef struct {

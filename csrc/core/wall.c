@@ -18,9 +18,8 @@
  */
 #define AHEAD_NS 10000000
 /* Ticks are as many as the time off the CPU has intervals. One that is due and finds the thread running waits for a look that
- * finds it standing; so many may wait, and what is beyond is lost. And so many may be taken before they are due: each look that
- * finds a thread standing is one of a random instant, and none the less for the one before. */
-#define OWED_MOST 64
+ * finds it standing; SPP_OWED_MOST may wait, and what is beyond is lost. And so many may be taken before they are due: each look
+ * that finds a thread standing is one of a random instant, and none the less for the one before. */
 #define EARLY_MOST 2
 
 static spp_frame *stack;
@@ -147,8 +146,8 @@ static void look_at(spp_thread *t) {
     if (t->off_ns < -AHEAD_NS) t->off_ns = -AHEAD_NS;
     if (t->due_ns < -AHEAD_NS) t->due_ns = -AHEAD_NS;
     spp_resolve_flush(t);
-    if (t->due_ns >= (OWED_MOST + 1) * interval) {
-        int64_t lost = t->due_ns / interval - OWED_MOST;
+    if (t->due_ns >= (SPP_OWED_MOST + 1) * interval) {
+        int64_t lost = t->due_ns / interval - SPP_OWED_MOST;
         t->due_ns -= lost * interval;
         atomic_fetch_add_explicit(&t->losses[SPP_LOSS_overrun], (uint64_t)lost, memory_order_relaxed);
     }
@@ -194,7 +193,7 @@ void spp_wall_body(void *unused) {
         }
         due += missed * interval;
         late += missed * interval;
-        if (late > OWED_MOST * interval) late = OWED_MOST * interval;
+        if (late > SPP_OWED_MOST * interval) late = SPP_OWED_MOST * interval;
     }
     free(stack);
     stack = NULL;

@@ -1,4 +1,4 @@
-/* Background threads of our own, and the doorbell that wakes one of them. */
+/* What background threads of our own begin with (os/posix/workers.c), and the doorbell that wakes one of them. */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -8,48 +8,10 @@
 #include "os/os.h"
 #include "os/posix/posix.h"
 
-struct spp_os_worker {
-    pthread_t thread;
-    const char *name;
-    void (*body)(void *);
-    void *arg;
-    _Atomic int32_t tid;
-};
-
-static void *worker_main(void *arg) {
-    spp_os_worker *worker = arg;
-    pthread_setname_np(worker->name);
-    worker->tid = spp_os_tid();
-    worker->body(worker->arg);
-    return NULL;
-}
-
 /* `prompt` needs nothing here: mach_wait_until wakes when asked. */
-spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg) {
+void spp_posix_worker_begins(const char *name, bool prompt) {
     (void)prompt;
-    spp_os_worker *worker = calloc(1, sizeof *worker);
-    if (worker == NULL) return NULL;
-    worker->name = name;
-    worker->body = body;
-    worker->arg = arg;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (failed) {
-        free(worker);
-        return NULL;
-    }
-    while (worker->tid == 0) sched_yield();
-    return worker;
-}
-
-int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
-
-void spp_os_worker_join(spp_os_worker *worker) {
-    pthread_join(worker->thread, NULL);
-    free(worker);
+    pthread_setname_np(name);
 }
 
 /* ---- the bell: a semaphore of the kernel's, so that to ring it takes no lock and may be done in a signal handler. Of a forked

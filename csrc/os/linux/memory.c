@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/faults.h"
 #include "os/linux/machine.h"
 #include "os/os.h"
 
@@ -18,18 +19,7 @@
 
 static long raw_probe(uintptr_t addr) { return raw_call(SYS_rt_sigprocmask, IMPOSSIBLE_HOW, addr, 0, 8); }
 
-/* A build that is made to fail (tools/matrix --faults K): every K-th guarded read and probe says that there is nothing. */
-#ifdef SPP_FAULT_EVERY
-#include <stdatomic.h>
-static _Atomic unsigned long guarded;
-static bool at_fault(void) {
-    return atomic_fetch_add_explicit(&guarded, 1, memory_order_relaxed) % SPP_FAULT_EVERY == SPP_FAULT_EVERY - 1;
-}
-#else
-static bool at_fault(void) { return false; }
-#endif
-
-bool spp_os_readable(uintptr_t addr) { return raw_probe(addr & ~(uintptr_t)7) == -EINVAL && !at_fault(); }
+bool spp_os_readable(uintptr_t addr) { return raw_probe(addr & ~(uintptr_t)7) == -EINVAL && !spp_at_fault(); }
 
 static bool vm_readv_works;
 
@@ -51,7 +41,7 @@ static int read_by_probe(void *to, uintptr_t addr, size_t n) {
 }
 
 int spp_os_read(void *to, uintptr_t addr, size_t n) {
-    if (at_fault()) return -1;
+    if (spp_at_fault()) return -1;
     if (!vm_readv_works) return read_by_probe(to, addr, n);
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)addr, .iov_len = n};

@@ -141,15 +141,6 @@ int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
     return *pc != 0 && *sp != 0 ? 0 : -1;
 }
 
-struct spp_os_worker {
-    pthread_t thread;
-    const char *name;
-    bool prompt;
-    void (*body)(void *);
-    void *arg;
-    _Atomic int32_t tid;
-};
-
 /* A short slice gives a waking thread an early deadline (EEVDF, Linux 6.12+; no right needed). Else a tick waits until who
  * runs on that processor sleeps, and lands on the sleep. */
 static void ask_for_short_slice(void) {
@@ -164,41 +155,10 @@ static void ask_for_short_slice(void) {
     syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-static void *worker_main(void *arg) {
-    spp_os_worker *worker = arg;
-    pthread_setname_np(pthread_self(), worker->name);
+void spp_posix_worker_begins(const char *name, bool prompt) {
+    pthread_setname_np(pthread_self(), name);
     prctl(PR_SET_TIMERSLACK, 1L); /* wake when asked, not 50 us later */
-    if (worker->prompt) ask_for_short_slice();
-    worker->tid = spp_os_tid();
-    worker->body(worker->arg);
-    return NULL;
-}
-
-spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg) {
-    spp_os_worker *worker = calloc(1, sizeof *worker);
-    if (worker == NULL) return NULL;
-    worker->name = name;
-    worker->prompt = prompt;
-    worker->body = body;
-    worker->arg = arg;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (failed) {
-        free(worker);
-        return NULL;
-    }
-    while (worker->tid == 0) sched_yield();
-    return worker;
-}
-
-int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
-
-void spp_os_worker_join(spp_os_worker *worker) {
-    pthread_join(worker->thread, NULL);
-    free(worker);
+    if (prompt) ask_for_short_slice();
 }
 
 void spp_os_bell_ring(spp_os_bell *bell) {

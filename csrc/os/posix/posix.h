@@ -10,6 +10,10 @@
 /* Takes a lock, unless it is still another's at `until` (CLOCK_REALTIME). The system's: macOS has no pthread_mutex_timedlock. */
 bool spp_posix_lock_until(pthread_mutex_t *lock, const struct timespec *until);
 
+/* On a background thread of ours, before its body runs: names it, and if `prompt` lets it run as soon as it wakes. The system's.
+ */
+void spp_posix_worker_begins(const char *name, bool prompt);
+
 /* Reads a part of a file to its place in `bytes`, which are n. What is missing is left as it is. Read, not mapped: a file that
  * becomes shorter while it is mapped ends the process. */
 void spp_posix_read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size);

@@ -4,18 +4,8 @@
 
 #include <string.h>
 
+#include "base/faults.h"
 #include "os/os.h"
-
-/* A build that is made to fail (tools/matrix --faults K): every K-th guarded read and probe says that there is nothing. */
-#ifdef SPP_FAULT_EVERY
-#include <stdatomic.h>
-static _Atomic unsigned long guarded;
-static bool at_fault(void) {
-    return atomic_fetch_add_explicit(&guarded, 1, memory_order_relaxed) % SPP_FAULT_EVERY == SPP_FAULT_EVERY - 1;
-}
-#else
-static bool at_fault(void) { return false; }
-#endif
 
 #define READABLE \
     (PAGE_READONLY | PAGE_READWRITE | PAGE_WRITECOPY | PAGE_EXECUTE_READ | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY)
@@ -29,7 +19,7 @@ static uintptr_t readable_until(uintptr_t addr) {
     return (uintptr_t)is.BaseAddress + is.RegionSize;
 }
 
-bool spp_os_readable(uintptr_t addr) { return readable_until(addr & ~(uintptr_t)7) != 0 && !at_fault(); }
+bool spp_os_readable(uintptr_t addr) { return readable_until(addr & ~(uintptr_t)7) != 0 && !spp_at_fault(); }
 
 static bool copies_are_quick;
 #define QUICK_NS 20000u
@@ -50,7 +40,7 @@ static int read_by_query(void *to, uintptr_t addr, size_t n) {
 
 int spp_os_read(void *to, uintptr_t addr, size_t n) {
     SIZE_T done = 0;
-    if (at_fault()) return -1;
+    if (spp_at_fault()) return -1;
     if (!copies_are_quick) return read_by_query(to, addr, n);
     return ReadProcessMemory(GetCurrentProcess(), (const void *)addr, to, n, &done) && done == n ? 0 : -1;
 }
