@@ -183,7 +183,8 @@ INLINE bool is_newest(spp_walk *w, copies *c, uintptr_t frame) {
     return cached != 0 && frame == cached + SPP_L_CHUNK_DATA;
 }
 
-/* While the stack's end is not known: near enough, and readable. */
+/* While the stack's end is not known: near enough, and readable. It may be a generator's frame: glibc puts the stacks of threads
+ * right below Python's arenas. */
 INLINE bool near_stack(spp_walk *w, copies *c, uintptr_t at, size_t n) { return at - w->sp < (64u << 20) && there(c, at, n); }
 
 /* 3.15: the entry frame below all others, in the thread state. */
@@ -200,7 +201,7 @@ INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame) {
     }
     if (frame < w->sp) return false;
     if (w->stack_end != 0) return frame < w->stack_end;
-    return near_stack(w, c, frame, SPP_L_FRAME_SIZE); /* and the caller checks what it says of itself */
+    return near_stack(w, c, frame, SPP_L_FRAME_SIZE); /* what it says of itself decides */
 }
 
 /* Rule (b): what an entry frame says of itself. */
@@ -304,9 +305,10 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
         } else if (is_newest(w, c, frame)) {
             if (spp_rare(byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD)) return SPP_LOSS_bad_owner;
             if (k.lowest == 0) k.lowest = frame;
-        } else if (is_entry(w, c, frame)) {
-            if (spp_rare(!entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER)))) return SPP_LOSS_bad_owner;
+        } else if (is_entry(w, c, frame) && entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER))) {
             python = false;
+        } else if (spp_rare(frame >= w->sp && frame < w->stack_end)) {
+            return SPP_LOSS_bad_owner; /* on the stack, where it ends is known: no generator's */
         } else if (!generator_holds(c, frame, SPP_L_CHAIN == 3 && trusted)) {
             return SPP_LOSS_bad_generator;
         }

@@ -17,6 +17,7 @@
 
 static uint8_t *memory, *pristine; /* tstate | codes | generators | C stack | old chunk | new chunk */
 static uintptr_t tstate, codes, generators, stack, old_chunk, chunk, unmapped;
+static uintptr_t stack_end; /* 0: not known yet */
 
 static void set_byte(uintptr_t at, uint8_t value) { *(uint8_t *)at = value; }
 
@@ -66,6 +67,7 @@ static void set_up(void) {
     stack = generators + 65536;
     old_chunk = stack + 65536;
     chunk = old_chunk + 65536;
+    stack_end = stack + 65536;
     invent_types(unmapped);
     for (uint32_t i = 0; i < 16; i++) {
         set(code(i) + SPP_L_OB_TYPE, spp_py.code_type);
@@ -77,7 +79,7 @@ static void set_up(void) {
 static spp_frame found[SPP_DEPTH_MAX + 1];
 
 static enum spp_loss walk(bool other, uint32_t max, uint32_t *depth, uint32_t *marks) {
-    spp_walk w = {.tstate = tstate, .sp = stack, .stack_end = stack + 65536, .epoch = 1, .out = found, .max = max};
+    spp_walk w = {.tstate = tstate, .sp = stack, .stack_end = stack_end, .epoch = 1, .out = found, .max = max};
     found[max] = 0x5afe; /* nothing is written behind the end */
     enum spp_loss loss = other ? spp_frames_other(&w) : spp_frames_own(&w);
     CHECK_EQUAL(found[max], 0x5afe);
@@ -136,6 +138,24 @@ static void true_stacks(void) {
     /* Back to the newer chunk: no. */
     set(first + SPP_L_FRAME_PREVIOUS, frame_at(0));
     WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+}
+
+/* Where the stack ends is not known of a thread that was just found. An entry frame and a generator above its stack pointer are
+ * told apart by what they say of themselves. */
+static void unknown_stack(void) {
+    stack_end = 0;
+    make_chain(5);
+    uintptr_t generator = old_chunk + 256, frame = generator + SPP_L_GEN_IFRAME;
+    set(generator + SPP_L_OB_TYPE, spp_py.gen_type);
+    make_frame(frame, 9, frame_at(3), SPP_L_OWNED_BY_GENERATOR);
+    set(frame_at(4) + SPP_L_FRAME_PREVIOUS, frame);
+    make_entry(stack + 4096, frame_at(1));
+    set(frame_at(2) + SPP_L_FRAME_PREVIOUS, stack + 4096);
+    WALKS(512, SPP_LOSS_NONE, 6, 0);
+    CHECK_EQUAL(spp_frame_code(found[1]), code(9));
+    set(stack + 4096 + SPP_L_FRAME_CODE, code(1)); /* neither */
+    WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+    stack_end = stack + 65536;
 }
 
 static void deep_stacks(void) {
@@ -297,6 +317,7 @@ int main(void) {
     CHECK_EQUAL(spp_os_memory_init(), 0);
     set_up();
     true_stacks();
+    unknown_stack();
     deep_stacks();
     cycles();
     broken_frames();
