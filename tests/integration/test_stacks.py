@@ -14,8 +14,8 @@ PROGRAMS = ["chains", "recursion", "generators", "coroutines", "raising", "callb
 MODES = {"cpu": (0.1, SAMPLES / 10_000, SAMPLES * 0.5), "wall": (0.5, SAMPLES / 10_000, SAMPLES * 0.05)}
 
 
-# 3.11 and 3.12 may show a frame that is being entered before its caller is written in it (the compiler orders the two stores as it
-# likes): what lies below is not known, and the sample says so (2 or 3 of some 200,000 samples).
+# 3.11 and 3.12 may show a frame that is being entered before its caller is written in it (the compiler orders the two stores as
+# it likes): what lies below is not known, and the sample says so (2 or 3 of some 200,000 samples).
 UNLINKED = sys.version_info[:2] in ((3, 11), (3, 12))
 
 
