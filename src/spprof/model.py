@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from typing import Any, Callable, Container, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _trie, intervals
 from .demangle import demangle
@@ -489,7 +489,7 @@ class Profile:
         result.reverse()
         return result
 
-    def stack_tree(self) -> Tuple[Sequence[int], Sequence[int], Container[int]]:
+    def stack_tree(self) -> Tuple[Sequence[int], Sequence[int], FrozenSet[int]]:
         """Parent and frame id of each node of the tree that the keys of stacks point into (0: its root, which has no frame); and
         the nodes of `spprof run` itself, which are as the root."""
         columns = self._columns()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -29,6 +30,21 @@ MAIN, A, B = (
 DEFLATE = ("deflate", "deflate", "/usr/lib/libz.so.1", 0x100, 0x123, 0, -1, -1, 1)
 
 pytestmark = pytest.mark.skipif(not COLLECTOR.exists(), reason="no collector was built: `make collector` does, with Go")
+
+SHOP = """
+import threading
+
+def sell():
+    while not done.is_set():
+        sum(range(100))
+
+done = threading.Event()
+thread = threading.Thread(target=sell)
+thread.start()
+input()
+done.set()
+thread.join()
+"""
 
 
 def free_port():
@@ -131,6 +147,30 @@ def test_names_lines_and_values_arrive(tmp_path):
 def test_counts_arrive_instead_of_time(tmp_path):
     text = received(tmp_path, convert(tmp_path, "--weight", "samples"))
     assert re.findall(r"Values: \[(.*)\]", text) == ["1", "1 1", "7"]
+
+
+def test_a_program_is_pushed_while_it_runs(tmp_path):
+    """The collector shows its functions before the program has ended, and in the end as many samples as the file has."""
+    script, path = tmp_path / "shop.py", tmp_path / "shop.spprof"
+    script.write_text(SHOP)
+    with collector(tmp_path) as (address, log, process):
+        run = subprocess.Popen([sys.executable, "-m", "spprof", "run", "-q", "-o", path, script], stdin=subprocess.PIPE)
+        push = subprocess.Popen([sys.executable, "-m", "spprof", "push", path, address, "--every", "0.5"])
+        try:
+            wait_for(log, "sell", process)
+            assert run.poll() is None
+            run.communicate(b"\n", timeout=60)
+            assert push.wait(60) == 0
+        finally:
+            for one in (run, push):
+                if one.poll() is None:
+                    one.kill()
+                    one.wait()
+    values = re.findall(r"Values: \[(.*)\]", log.read_text())
+    told = subprocess.run(
+        [sys.executable, "-m", "spprof", "report", "-f", "json", path], stdout=subprocess.PIPE, check=True, timeout=60
+    )
+    assert sum(len(each.split()) for each in values) == json.loads(told.stdout)["samples"]
 
 
 def test_the_collector_tells_what_is_no_request(tmp_path):

@@ -11,7 +11,7 @@ from typing import List, Optional
 from .. import __version__
 from ..errors import SpprofError
 
-VERBS = ("run", "live", "dump", "report", "open", "diff", "convert", "symbolize")
+VERBS = ("run", "live", "dump", "report", "open", "diff", "convert", "push", "symbolize")
 
 EXAMPLES = """\
 examples:

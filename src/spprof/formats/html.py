@@ -197,15 +197,32 @@ class _Tables:
                 self.nodes.append(frame)
             return node
 
-        nodes: Dict[int, int] = {}
-        for key in sorted(samples):  # neighbours have most of their frames in common
-            node = child(0, self._frame(TRUNCATION, 0)) if key < 0 else 0
-            frames = profile.stack_frames(key)
-            for id in frames:
+        parents, frames, launchers = profile.stack_tree()
+
+        def follow(node: int, known: Dict[int, int]) -> int:
+            """Our node for one of the profile's: up to one that is known, and down again."""
+            path = []
+            while node not in known:
+                path.append(node)
+                node = parents[node]
+            ours = known[node]
+            for each in reversed(path):
+                id = frames[each]
                 if id not in frame_ids:
                     frame_ids[id] = self._frame(profile.frame(id), profile.first_line(id))
-                node = child(node, frame_ids[id])
-            nodes[key] = node if frames else child(node, self._frame(NO_FRAMES, 0))
+                ours = known[each] = child(ours, frame_ids[id])
+            return ours
+
+        whole: Dict[int, int] = {}  # the profile's node -> ours
+        cut: Dict[int, int] = {}  # the same, of stacks that begin with the mark
+        nodes: Dict[int, int] = {}
+        for key in sorted(samples):  # neighbours have most of their frames in common
+            node, known = (~key, cut) if key < 0 else (key, whole)
+            if not known:
+                root = child(0, self._frame(TRUNCATION, 0)) if key < 0 else 0
+                known.update(dict.fromkeys((0, *launchers), root))
+            has_frames = node and node not in launchers
+            nodes[key] = follow(node, known) if has_frames else child(known[0], self._frame(NO_FRAMES, 0))
         for key in sorted(samples, key=lambda key: (-samples[key], nodes[key])):
             self.ids[key] = len(self.stacks)
             self.stacks.append(nodes[key])

@@ -87,8 +87,9 @@ class _Request:
         """Who was profiled, by the semantic conventions (https://opentelemetry.io/docs/specs/semconv/resource/process/)."""
         header = self.profile.header
         argv = [str(argument) for argument in header.get("argv") or []]
+        script = os.path.basename(argv[0]) if argv else "unknown_service:python"
         about = {
-            "service.name": os.path.basename(argv[0]) if argv else "unknown_service:python",
+            "service.name": os.environ.get("OTEL_SERVICE_NAME") or script,  # the variable of OpenTelemetry's own libraries
             "process.pid": header.get("pid"),
             "process.command_args": argv,
             "process.runtime.name": header.get("implementation"),

@@ -123,15 +123,15 @@ def _interned(profile: Profile, options: Options, callstacks: Dict[int, int]) ->
     def name(field: int, value: str) -> int:
         return intern(field, text(2, value))
 
-    known: List[int] = []  # of each look the id of its frame
+    known: List[bytes] = []  # of each look its frame, as stacks tell it
     for key, id in callstacks.items():
         stack = frames.stack(key)
         for look in frames.looks[len(known) :]:
             mapping = intern(19, number(7, name(17, look.library if look.native else look.file)))
             function = number(2, name(5, look.name)) + number(3, mapping) + number(4, look.address)
             source = number(5, name(18, look.file)) if look.file else b""
-            known.append(intern(6, function + source + number(6, look.line or look.first_line)))
-        fresh.append(data(7, number(1, id) + b"".join(number(2, known[one]) for one in stack)))
+            known.append(number(2, intern(6, function + source + number(6, look.line or look.first_line))))
+        fresh.append(data(7, number(1, id) + b"".join(map(known.__getitem__, stack))))
         if len(fresh) >= CHUNK >> 4:
             yield _packet(_NEEDS_STATE, data(12, b"".join(fresh)))
             fresh.clear()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import Counter
 from fnmatch import fnmatchcase
 from itertools import compress
-from typing import Dict, Mapping, Optional, Sequence, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Union
 
 from .. import _trie
 from .._reader import _BLOCK, MAGIC, Reading, _block
@@ -107,9 +108,7 @@ class Follower:
             for total, part in zip(known, sums):
                 for key, value in part.items():
                     total[key] = total.get(key, 0) + value
-        for name in columns:
-            if not name.startswith(("code_", "frame_", "node_")):
-                del columns[name][:]
+        _clear_samples(reading)
 
     def _counts(self, thread: int, label: int, reading: Reading) -> bool:
         """Whether the next sample of a thread is to be added up."""
@@ -127,16 +126,88 @@ class Follower:
         self._sums.clear()
         self._left_out = self._seen.copy()
 
-    def profile(self) -> Optional[Profile]:
-        """The sums so far, as a profile without single samples: for `functions`, `threads`, `aggregate`. None before the header
-        was read. Raises BadFile for a header that makes no sense."""
+    def _profile(self) -> Optional[Profile]:
+        """Of the samples that are kept. None before the header was read. Raises BadFile for a header that makes no sense."""
         if self._reading is None or self._reading.last[ord("H")] is None:
             return None
         try:
-            columns = prepared(typed({**self._reading.result(), "warning": self.warning}))
+            return Profile.of_columns(prepared(typed({**self._reading.result(), "warning": self.warning})))
         except (ValueError, KeyError, TypeError) as error:
             raise BadFile(f"{self.path}: {error}") from None
-        profile = Profile.of_columns(columns)
+
+    def profile(self) -> Optional[Profile]:
+        """The sums so far, as a profile without single samples: for `functions`, `threads`, `aggregate`. None before the header
+        was read. Raises BadFile for a header that makes no sense."""
+        profile = self._profile()
+        if profile is None:
+            return None
         profile._sums = {thread: (dict(samples), dict(weights)) for thread, (samples, weights) in self._sums.items()}
-        columns["thread"] = list(profile._sums)
+        profile._columns()["thread"] = list(profile._sums)
         return profile
+
+
+def _clear_samples(reading: Reading) -> None:
+    """Forgets the samples, and keeps what they are told by."""
+    columns = reading.tables.columns
+    for name in columns:
+        if not name.startswith(("code_", "frame_", "node_")):
+            del columns[name][:]
+
+
+class Windows(Follower):
+    """Reads a .spprof file as it grows, and gives its samples part by part: each once, as a profile of the time in which they
+    were read. `grew_at` is when something new came last (`time.monotonic()`)."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        self._done: List[Profile] = []  # of files that were replaced
+        self._since_ns = 0  # from which the next part counts; 0: the beginning of the file
+        super().__init__(path)
+        self.grew_at = time.monotonic()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the profile was finished, and all of it was read."""
+        return self._reading is not None and self._reading.last[ord("E")] is not None
+
+    @property
+    def pid(self) -> Optional[int]:
+        """Of the program, once the header was read."""
+        header = self._reading.last[ord("H")] if self._reading else None
+        pid = json.loads(header).get("pid") if header is not None else None
+        return pid if isinstance(pid, int) and pid > 0 else None
+
+    def read_on(self) -> None:
+        """Reads all that there is now. Raises as `read` does."""
+        while self.read():
+            self.grew_at = time.monotonic()
+
+    def take(self) -> List[Profile]:
+        """What was sampled since the last call: no profile or one, or more if the file was replaced meanwhile. Raises BadFile."""
+        self._finish_part()
+        done, self._done = self._done, []
+        return done
+
+    def _begin(self) -> None:
+        if getattr(self, "_reading", None) is not None:
+            self._finish_part()
+        self._since_ns = 0
+        super()._begin()
+
+    def _add_up(self, reading: Reading) -> None:
+        """Samples stay, until they are taken."""
+
+    def _finish_part(self) -> None:
+        reading = self._reading
+        if reading is None or not reading.tables.columns["stack"]:
+            return
+        profile = self._profile()
+        assert profile is not None  # the header comes first: without it there are no samples
+        _clear_samples(reading)
+        header, end = profile.header, max(profile.column("time_ns"))
+        start = self._since_ns or int(header["start_ns"])
+        if header.get("start_unix_ns"):
+            header["start_unix_ns"] += start - int(header["start_ns"])
+        header["start_ns"], self._since_ns = start, max(start, end)
+        profile._bytes = b""  # runs of the garbage collector are not followed
+        profile._columns()["end"] = {"stop_ns": self._since_ns, "reason": "part"}
+        self._done.append(profile)

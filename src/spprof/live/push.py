@@ -1,0 +1,183 @@
+"""Profiles sent to an OpenTelemetry collector while they are taken: each part of a growing file as a request of its own
+(https://opentelemetry.io/docs/specs/otlp/#otlphttp)."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
+
+from .. import __version__, formats
+from ..errors import BadOption, SpprofError
+from .follow import Windows
+
+_PATH = "/v1development/profiles"
+_AGAIN = (429, 502, 503, 504)  # of the specification: the request may be sent once more
+_HOPELESS = {
+    401: "who we are was not told, or not believed: --header 'Authorization=...'",
+    403: "we may not",
+    404: "nobody takes profiles there: a collector does with --feature-gates=service.profilesSupport",
+    405: "nobody takes profiles there",
+    415: "it wants another encoding",
+}
+_TIMEOUT_S = 20
+_STILL_S = 15.0  # a program that lives writes its account every 2 s
+_LAST_TRIES = 3
+
+
+class Refused(SpprofError):
+    """The collector will not take any profile."""
+
+
+class _Later(Exception):
+    """The collector cannot be reached, or asks to be left alone for a while."""
+
+
+class Collector:
+    """Where to send to."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        """`url`: of the collector, or of what takes profiles there. Raises BadOption."""
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadOption(f"{url}: not the address of a collector; one looks like http://127.0.0.1:4318")
+        self.url = urllib.parse.urlunsplit(parts._replace(path=_PATH)) if parts.path in ("", "/") else url
+        self.headers = {
+            "Content-Type": "application/x-protobuf",
+            "Content-Encoding": "gzip",
+            "User-Agent": f"spprof/{__version__}",
+            **headers,
+        }
+
+    def send(self, body: bytes) -> str:
+        """Sends a packed request; what the collector said of it, '' if nothing. Raises Refused, _Later."""
+        request = urllib.request.Request(self.url, body, self.headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+                return _objection(response.read())
+        except urllib.error.HTTPError as error:
+            said = error.read(300).decode("utf-8", "replace").strip()
+            if error.code in _AGAIN:
+                raise _Later(f"{error.code} {error.reason}") from None
+            if error.code in _HOPELESS:
+                raise Refused(f"{self.url}: {error.code} {error.reason}: {_HOPELESS[error.code]}") from None
+            return f"{error.code} {error.reason} {said}".strip()
+        except OSError as error:  # URLError too; a timeout
+            raise _Later(str(getattr(error, "reason", error))) from None
+
+
+def _objection(answer: bytes) -> str:
+    """What an answer says against profiles that it was given."""
+    from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
+
+    try:
+        partial = profiles_service_pb2.ExportProfilesServiceResponse.FromString(answer).partial_success
+    except ValueError:  # protobuf's DecodeError
+        return ""
+    return f"{partial.rejected_profiles} rejected: {partial.error_message}" if partial.rejected_profiles else ""
+
+
+class Pusher:
+    """Follows a file and sends what comes. `counts` has what was sent, what the collector did not want and what had to be left
+    out while it could not be reached: profiles and samples of each."""
+
+    def __init__(
+        self, follower: Windows, collector: Collector, every_s: float, keep_bytes: int, say: Callable[[str], None]
+    ) -> None:
+        self.follower, self.collector, self.every_s, self.keep_bytes, self.say = follower, collector, every_s, keep_bytes, say
+        self.waiting: Deque[Tuple[bytes, int]] = deque()  # packed requests, and their samples
+        self.counts: Dict[str, List[int]] = {"sent": [0, 0], "refused": [0, 0], "left out": [0, 0]}
+        self.trouble = ""
+        self.stopped = False
+
+    def run(self) -> None:
+        """Until the profile has ended, or `stopped` is set (by a signal). Raises Refused, BadFile, OSError."""
+        due = time.monotonic()
+        while not self.stopped and not self._has_ended():
+            due += self.every_s
+            while not self.stopped and time.monotonic() < due and not self._has_ended():
+                time.sleep(max(0.0, min(0.2, due - time.monotonic())))
+                self.follower.read_on()
+            self._collect()
+            self._send()
+        self.follower.read_on()
+        self._collect()
+        for trial in range(_LAST_TRIES):
+            if self._send():
+                return
+            if trial + 1 < _LAST_TRIES:
+                time.sleep(2**trial)
+        while self.waiting:
+            self._count("left out", self.waiting.popleft()[1])
+
+    def _has_ended(self) -> bool:
+        follower = self.follower
+        if follower.ended or follower.warning:
+            return True
+        if time.monotonic() - follower.grew_at < _STILL_S:
+            return False
+        return follower.pid is not None and not _lives(follower.pid)
+
+    def _count(self, what: str, samples: int) -> None:
+        self.counts[what][0] += 1
+        self.counts[what][1] += samples
+
+    def _collect(self) -> None:
+        for profile in self.follower.take():
+            made = io.BytesIO()
+            formats.write(profile, made, "otlp", formats.Options())
+            self.waiting.append((gzip.compress(made.getvalue(), 5), len(profile)))
+        while sum(len(body) for body, _ in self.waiting) > self.keep_bytes:
+            self._count("left out", self.waiting.popleft()[1])
+
+    def _send(self) -> bool:
+        """Sends what waits, the oldest first; whether nothing waits any more."""
+        while self.waiting:
+            body, samples = self.waiting[0]
+            try:
+                objection = self.collector.send(body)
+            except _Later as error:
+                if str(error) != self.trouble:
+                    self.say(f"{self.collector.url}: {error}; what is sampled is kept, and sent later")
+                self.trouble = str(error)
+                return False
+            if self.trouble:
+                self.say(f"{self.collector.url}: takes profiles again")
+                self.trouble = ""
+            self.waiting.popleft()
+            self._count("refused" if objection else "sent", samples)
+            if objection:
+                self.say(f"{self.collector.url}: {objection}")
+        return True
+
+
+def _lives(pid: int) -> bool:
+    if os.name == "nt":  # os.kill would end it
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def headers_of(given: Optional[List[str]], environment: Mapping[str, str] = os.environ) -> Dict[str, str]:
+    """NAME=VALUE, from the command line and before it from OTEL_EXPORTER_OTLP_HEADERS, where values are written as in URLs
+    (https://opentelemetry.io/docs/specs/otel/protocol/exporter/). Raises BadOption."""
+    pairs: List[Any] = []
+    for text in filter(None, environment.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",")):
+        name, equals, value = text.partition("=")
+        pairs.append((name, equals, urllib.parse.unquote(value)))
+    pairs += [text.partition("=") for text in given or []]
+    for name, equals, _ in pairs:
+        if not equals or not name.strip():
+            raise BadOption(f"a header is given as NAME=VALUE, not as {name!r}")
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,339 @@
+"""`spprof push`: what a server receives adds up to the file, whatever the server does meanwhile."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from conftest import MAIN, A
+from others import needed
+from spprof_file import Writer
+
+from spprof import BadOption, Profile
+from spprof.live.push import Collector, headers_of
+
+service = needed("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+if sys.version_info < (3, 10):
+    pytest.skip("opentelemetry-proto for Python 3.9 has an older draft of profiles", allow_module_level=True)
+
+UNIX = 1_700_000_000_000_000_000
+B = ("b", "b", "/app/y.py", 20, 21)
+
+
+class Server(ThreadingHTTPServer):
+    """Answers with `answers` in turn, then with 200; keeps what it took."""
+
+    def __init__(self, *answers):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers, self.taken, self.asked = list(answers), [], 0
+        self.came = threading.Condition()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def wait(self, requests):
+        with self.came:
+            assert self.came.wait_for(lambda: self.asked >= requests, 60), self.asked
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        server = self.server
+        status, answer = server.answers.pop(0) if server.answers else (200, b"")
+        if status == 200:
+            assert self.headers["Content-Encoding"] == "gzip" and self.headers["Content-Type"] == "application/x-protobuf"
+            server.taken.append((self.path, dict(self.headers), gzip.decompress(body)))
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(answer)
+        with server.came:
+            server.asked += 1
+            server.came.notify_all()
+
+
+@pytest.fixture
+def server():
+    servers = []
+
+    def start(*answers):
+        servers.append(Server(*answers))
+        return servers[-1]
+
+    yield start
+    for each in servers:
+        each.shutdown()
+        each.server_close()
+
+
+@pytest.fixture
+def push():
+    running = []
+
+    def start(*arguments, **environment):
+        command = [sys.executable, "-m", "spprof", "push", *map(str, arguments)]
+        process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def parts(bodies):
+    """Of each request its beginning, its end, and its samples: (names from root to leaf, thread, labels) -> weight, time."""
+    for body in bodies:
+        message = service.ExportProfilesServiceRequest.FromString(body)
+        tables = message.dictionary
+        text = tables.string_table
+        (resource,) = message.resource_profiles
+        (scope,) = resource.scope_profiles
+        (profile,) = scope.profiles
+        found = []
+        for sample in profile.samples:
+            locations = tables.stack_table[sample.stack_index].location_indices
+            names = [
+                text[tables.function_table[tables.location_table[i].lines[0].function_index].name_strindex]
+                for i in reversed(locations)
+            ]
+            pairs = {}
+            for i in sample.attribute_indices:
+                value = tables.attribute_table[i].value
+                pairs[text[tables.attribute_table[i].key_strindex]] = getattr(value, value.WhichOneof("value"))
+            tid = pairs.pop("thread.id", 0)
+            pairs.pop("thread.name", None)
+            for value, at in zip(sample.values, sample.timestamps_unix_nano):
+                found.append((tuple(names), tid, tuple(sorted(pairs.items())), value, at))
+        yield profile, {pair.key: pair.value for pair in resource.resource.attributes}, found
+
+
+def told_by(path):
+    """The same of the file."""
+    profile = Profile.load(path)
+    header = profile.header
+    since = header["start_unix_ns"] - header["start_ns"]
+    for sample in profile.samples():
+        names = tuple(frame.qualname for frame in sample.frames)
+        labels = tuple(sorted(sample.labels.items()))
+        yield names, profile.thread_tid(sample.thread), labels, sample.weight_ns, sample.timestamp_ns + since
+
+
+def writer_of(path, **more):
+    writer = Writer(start_unix_ns=UNIX, pid=os.getpid(), implementation="cpython", python="3.11.7", **more)
+    writer.json(b"T", [{"id": 0, "tid": 70, "name": "Main"}, {"id": 1, "tid": 71, "name": "other"}])
+    path.write_bytes(writer.data)
+    return writer
+
+
+def grow(path, writer):
+    """Appends what is new, as spprof does."""
+    writer.flush()
+    with open(path, "ab") as file:
+        file.write(writer.data[path.stat().st_size :])
+
+
+def test_what_arrives_is_the_file(tmp_path, server, push):
+    """Three windows while the file grows, the last one at its end."""
+    path, to = tmp_path / "p.spprof", server()
+    writer = writer_of(path)
+    process = push(path, to.url, "--every", "0.3")
+    for i in range(3):
+        for j in range(50):
+            now = 6000 + 1000 * i + 10 * j
+            writer.sample(
+                [(*MAIN, 3), (*A, 11)] if j % 3 else [(*MAIN, 3), B],
+                now,
+                10,
+                thread=j % 2,
+                label='{"route": "/x"}' if j % 5 else None,
+            )
+        grow(path, writer)
+        to.wait(i + 1)
+    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
+    grow(path, writer)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "") and said == "spprof: 150 samples in 3 profiles sent\n"
+    assert {request[0] for request in to.taken} == {"/v1development/profiles"}
+    came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+    assert Counter(came) == Counter(told_by(path)) and len(came) == 150
+    profiles = [profile for profile, _, _ in parts(body for _, _, body in to.taken)]
+    assert len({profile.profile_id for profile in profiles}) == 3
+    # They follow one another, and each sample lies in its own.
+    assert profiles[0].time_unix_nano == UNIX
+    for a, b in zip(profiles, profiles[1:]):
+        assert a.time_unix_nano + a.duration_nano == b.time_unix_nano
+    for profile, _, samples in parts(body for _, _, body in to.taken):
+        assert all(profile.time_unix_nano <= at <= profile.time_unix_nano + profile.duration_nano for *_, at in samples)
+
+
+def test_a_server_that_is_away_gets_it_later(tmp_path, server, push):
+    path, to = tmp_path / "p.spprof", server((503, b""), (503, b""), (429, b""))
+    writer = writer_of(path)
+    process = push(path, to.url, "--every", "0.2")
+    for i in range(2):
+        writer.sample([(*MAIN, 3), (*A, 11)], 6000 + 1000 * i, 10)
+        grow(path, writer)
+        to.wait(i + 1)
+    to.wait(4)
+    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
+    grow(path, writer)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0
+    assert "503 Service Unavailable; what is sampled is kept" in said and "takes profiles again" in said
+    came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+    assert Counter(came) == Counter(told_by(path)) and len(came) == 2
+
+
+def test_what_cannot_be_kept_is_counted(tmp_path, push):
+    path = tmp_path / "p.spprof"
+    writer = writer_of(path)
+    writer.sample([(*MAIN, 3)], 6000, 10)
+    writer.sample([(*MAIN, 3)], 6100, 10)
+    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
+    grow(path, writer)
+    process = push(path, "http://127.0.0.1:9", "--every", "0.1")  # nobody listens there
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and "0 samples in 0 profiles sent, 2 samples in 1 profiles left out" in said
+
+
+def test_refusals(tmp_path, server, push):
+    path = tmp_path / "p.spprof"
+    writer = writer_of(path)
+    writer.sample([(*MAIN, 3)], 6000, 10)
+    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
+    grow(path, writer)
+    process = push(path, server((404, b"")).url, "--every", "0.1")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 2 and "404 Not Found: nobody takes profiles there" in said
+    process = push(path, server((400, b"no such thing")).url, "--every", "0.1")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and "400 Bad Request no such thing" in said and "1 samples in 1 profiles refused" in said
+    partial = service.ExportProfilesServiceResponse()
+    partial.partial_success.rejected_profiles, partial.partial_success.error_message = 1, "too old"
+    process = push(path, server((200, partial.SerializeToString())).url, "--every", "0.1")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and "1 rejected: too old" in said
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such signal")
+def test_a_signal_sends_what_is_left(tmp_path, server, push):
+    path, to = tmp_path / "p.spprof", server()
+    process = push(path, to.url + "/here", "--every", "0.2", "--header", "X-Key=a b", OTEL_SERVICE_NAME="shop")
+    assert process.stderr.readline() == f"spprof: waits for {path}\n"
+    writer = writer_of(path)
+    writer.sample([(*MAIN, 3)], 6000, 10)
+    grow(path, writer)
+    to.wait(1)
+    writer.sample([(*MAIN, 3)], 7000, 10)
+    grow(path, writer)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and "2 samples in 2 profiles sent" in said
+    address, headers, _ = to.taken[0]
+    assert address == "/here" and headers["X-Key"] == "a b"
+    ((_, resource, _), _) = parts(body for _, _, body in to.taken)
+    assert resource["service.name"].string_value == "shop"
+
+
+def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):
+    """The same name, another file: what the first one had is sent too."""
+    path, to = tmp_path / "p.spprof", server()
+    first = writer_of(path)
+    process = push(path, to.url, "--every", "0.2")
+    first.sample([(*MAIN, 3)], 6000, 10)
+    grow(path, first)
+    to.wait(1)
+    first.sample([(*MAIN, 3), B], 7000, 10)
+    grow(path, first)
+    told = list(told_by(path))
+    to.wait(2)
+    other = tmp_path / "other"
+    second = writer_of(other, argv=["again.py"])
+    second.sample([(*MAIN, 3), (*A, 11)], 6500, 20)
+    second.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
+    grow(other, second)
+    told += told_by(other)
+    other.replace(path)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, said
+    came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+    assert Counter(came) == Counter(told)
+
+
+def test_a_real_program(tmp_path, server):
+    """Pushed while it runs; it and its pusher end by themselves."""
+    path, to = tmp_path / "p.spprof", server()
+    program = "import threading\ndef f():\n    while not done.is_set(): sum(range(100))\ndone = threading.Event()\n"
+    program += "import threading; t = threading.Thread(target=f); t.start(); input(); done.set(); t.join()"
+    script = tmp_path / "work.py"
+    script.write_text(program)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "spprof", "run", "-q", "-o", str(path), str(script)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    pusher = subprocess.Popen(
+        [sys.executable, "-m", "spprof", "push", str(path), to.url, "--every", "0.3"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        to.wait(3)
+        run.communicate(b"\n", timeout=60)
+        said = pusher.communicate(timeout=60)[1]
+        assert pusher.returncode == 0, said
+        came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+        assert Counter(came) == Counter(told_by(path)) and len(to.taken) >= 3
+    finally:
+        for process in (run, pusher):
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+def test_a_killed_program_ends_it(tmp_path, server, push):
+    path, to = tmp_path / "p.spprof", server()
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    writer = Writer(start_unix_ns=UNIX, pid=gone.pid)
+    writer.sample([(*MAIN, 3)], 6000, 10)
+    path.write_bytes(writer.data)
+    grow(path, writer)
+    began = time.monotonic()
+    process = push(path, to.url, "--every", "1")
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 1 and "has no end, and its program is gone" in said and "1 samples in 1 profiles sent" in said
+    assert time.monotonic() - began > 10  # not before a living one would have written something
+
+
+def test_addresses_and_headers():
+    assert Collector("http://h:4318", {}).url == Collector("http://h:4318/", {}).url == "http://h:4318/v1development/profiles"
+    assert Collector("https://h/x/y?z=1", {}).url == "https://h/x/y?z=1"
+    for wrong in ("h:4318", "ftp://h", "http://", ""):
+        with pytest.raises(BadOption, match="not the address"):
+            Collector(wrong, {})
+    assert headers_of(["a=1", "b=2=3"], {"OTEL_EXPORTER_OTLP_HEADERS": "a=0,c=x%20y"}) == {"a": "1", "b": "2=3", "c": "x y"}
+    with pytest.raises(BadOption, match="NAME=VALUE"):
+        headers_of(["a"], {})
+
+
+def test_a_file_that_is_no_profile(tmp_path, push):
+    path = tmp_path / "p.spprof"
+    path.write_bytes(b"no profile at all, but something else")
+    process = push(path, "http://127.0.0.1:9")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 2 and "not a .spprof file" in said
