@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -292,6 +294,21 @@ def test_only_slow_ones_are_kept_and_only_so_many(folder):
     for file in folder.iterdir():  # wall time: where it waited
         assert re.search(r"app \(.*test_web.py:\d+\) \d\d", file.read_text())
     assert os.listdir(folder.parent / "takes") == []
+
+
+def test_a_page_of_a_request_ended_when_the_request_did(folder):
+    """Not "the program died": the profile that it is a part of goes on."""
+    middleware, recorder = made_by(plain, folder=folder, slower_than=0.0, rate=1000)
+    began = time.monotonic_ns()
+    ask(middleware)
+    ended = time.monotonic_ns()
+    assert is_active()
+    recorder.finish()
+    (file,) = folder.iterdir()
+    (packed,) = re.findall(r'id="profile"[^>]*>([A-Za-z0-9+/=]+)<', file.read_text())
+    data = zlib.decompress(base64.b64decode(packed))
+    about = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+    assert about["end"]["reason"] == "request" and began <= about["end"]["stop_ns"] <= ended
 
 
 def test_a_body_that_is_made_while_it_is_sent_belongs_to_the_request(folder):

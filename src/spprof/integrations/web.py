@@ -219,7 +219,9 @@ class Recorder:
                 if job.take.path != path or read_ns < job.stop_ns:
                     path, read_ns = job.take.path, self._flushed(job.take)
                     profile = Profile.load(path)
-                self._save(filtered(profile, labels={"request": job.request.id}), job)
+                part = filtered(profile, labels={"request": job.request.id})
+                part._columns()["end"] = {"stop_ns": job.stop_ns, "reason": "request"}  # the profile itself goes on
+                self._save(part, job)
             except Exception:  # a server must not lose this thread
                 logger.exception("the profile of request %s was not written", job.request.id)
             with self.lock:
