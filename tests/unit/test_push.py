@@ -86,7 +86,11 @@ def push():
     def start(*arguments, **environment):
         command = [sys.executable, "-m", "spprof", "push", *map(str, arguments)]
         process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+            command,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "no_proxy": "127.0.0.1", **environment},
         )
         running.append(process)
         return process
@@ -226,6 +230,9 @@ def test_refusals(tmp_path, server, push):
     process = push(path, server((400, b"no such thing")).url, "--every", "0.1")
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 1 and "400 Bad Request no such thing" in said and "1 samples in 1 profiles refused" in said
+    process = push(path, server((302, b"")).url, "--every", "0.1")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and "302 Found" in said
     partial = service.ExportProfilesServiceResponse()
     partial.partial_success.rejected_profiles, partial.partial_success.error_message = 1, "too old"
     process = push(path, server((200, partial.SerializeToString())).url, "--every", "0.1")
@@ -265,17 +272,20 @@ def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):
     grow(path, first)
     told = list(told_by(path))
     to.wait(2)
+    first.sample([(*MAIN, 3), B, B], 8000, 10)  # nobody waits for this one
     other = tmp_path / "other"
     second = writer_of(other, argv=["again.py"])
     second.sample([(*MAIN, 3), (*A, 11)], 6500, 20)
     second.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
     grow(other, second)
     told += told_by(other)
+    grow(path, first)
+    told += list(told_by(path))[2:]
     other.replace(path)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 0, said
     came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
-    assert Counter(came) == Counter(told)
+    assert Counter(came) == Counter(told) and len(came) == 4
 
 
 def test_a_real_program(tmp_path, server):
@@ -289,8 +299,9 @@ def test_a_real_program(tmp_path, server):
         [sys.executable, "-m", "spprof", "run", "-q", "-o", str(path), str(script)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
     pusher = subprocess.Popen(
-        [sys.executable, "-m", "spprof", "push", str(path), to.url, "--every", "0.3"], stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-m", "spprof", "push", str(path), to.url, "--every", "0.3"],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "no_proxy": "127.0.0.1"},
+    )  # fmt: skip
     try:
         to.wait(3)
         run.communicate(b"\n", timeout=60)

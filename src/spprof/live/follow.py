@@ -59,6 +59,9 @@ class Follower:
                 self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             except FileNotFoundError:
                 return 0
+        return self._read_piece()
+
+    def _read_piece(self) -> int:
         os.lseek(self._fd, self._at, os.SEEK_SET)  # Windows has no pread
         data = os.read(self._fd, _CHUNK)
         self._at += len(data)
@@ -175,6 +178,13 @@ class Windows(Follower):
         header = self._reading.last[ord("H")] if self._reading else None
         pid = json.loads(header).get("pid") if header is not None else None
         return pid if isinstance(pid, int) and pid > 0 else None
+
+    def read(self) -> int:
+        """See `Follower.read`; a file that was replaced is read to its end first."""
+        if self._is_another():
+            while self._read_piece():
+                pass
+        return super().read()
 
     def read_on(self) -> None:
         """Reads all that there is now. Raises as `read` does."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import io
 import os
 import time
@@ -39,6 +40,13 @@ class _Later(Exception):
     """The collector cannot be reached, or asks to be left alone for a while."""
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A request that is sent on becomes one without a body (RFC 9110, 15.4), and its answer says nothing of the profile."""
+
+    def redirect_request(self, *request: Any) -> None:
+        return None
+
+
 class Collector:
     """Where to send to."""
 
@@ -54,12 +62,13 @@ class Collector:
             "User-Agent": f"spprof/{__version__}",
             **headers,
         }
+        self._opener = urllib.request.build_opener(_NoRedirect)
 
     def send(self, body: bytes) -> str:
         """Sends a packed request; what the collector said of it, '' if nothing. Raises Refused, _Later."""
         request = urllib.request.Request(self.url, body, self.headers)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            with self._opener.open(request, timeout=_TIMEOUT_S) as response:
                 return _objection(response.read())
         except urllib.error.HTTPError as error:
             said = error.read(300).decode("utf-8", "replace").strip()
@@ -68,7 +77,7 @@ class Collector:
             if error.code in _HOPELESS:
                 raise Refused(f"{self.url}: {error.code} {error.reason}: {_HOPELESS[error.code]}") from None
             return f"{error.code} {error.reason} {said}".strip()
-        except OSError as error:  # URLError too; a timeout
+        except (OSError, http.client.HTTPException) as error:  # URLError too; a timeout
             raise _Later(str(getattr(error, "reason", error))) from None
 
 
