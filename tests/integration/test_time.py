@@ -125,7 +125,7 @@ def test_shares_within_the_binomial_interval(run, group, request):
     truth_all = sum(run.took[name] for name in names)
     weight_all = sum(map(run.weight, names))
     n = run.samples(names)
-    assert n > 100
+    assert n > 50  # some 250 by the kernel's tick of 4 ms, less if single samples are long
     for name in names:
         truth, share = run.took[name] / truth_all, run.weight(name) / weight_all
         bound = Z * (truth * (1 - truth) / n) ** 0.5
@@ -134,7 +134,12 @@ def test_shares_within_the_binomial_interval(run, group, request):
 
 @pytest.mark.parametrize("case", [name for name in GROUPS if name != "threads"])
 def test_total_weight_is_the_threads_clock(run, case):
-    assert run.weight(case) == pytest.approx(run.took[case], rel=0.02)
+    """In wall mode a thread that waits for a processor cannot be looked at: that time goes to its next sample, which may lie in
+    the case after it. How long it waited the kernel tells."""
+    waited, cases = run.said["waited"], list(run.said["waited"])
+    before = cases[max(0, cases.index(case) - 1)]
+    unseen = waited[case] + waited[before] if run.mode == "wall" else 0
+    assert run.weight(case) == pytest.approx(run.took[case], abs=0.02 * run.took[case] + unseen)
 
 
 @pytest.mark.parametrize("thread", GROUPS["threads"])

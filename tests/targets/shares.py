@@ -188,11 +188,23 @@ def alternate():
         phases.append((begin, time.monotonic_ns()))
 
 
+def waiting_ns():
+    """proc_pid_schedstat(5): the time spent waiting for a processor; 0 where the kernel does not count it."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1])
+    except OSError:
+        return 0
+
+
 phases = []
 CASES = [functions, lines, kernel, loop, bursts, threads, alternate]
 spprof.start(INTERVAL, MODE, OUT, clock=CLOCK)
+waited = {}  # case -> ns in which this thread could have run and had no processor
 for case in CASES:
+    before = waiting_ns()
     timed(case)
+    waited[case.__name__] = waiting_ns() - before
 spprof.stop()
 line = {text.split("# ")[1].strip(): i for i, text in enumerate(open(__file__), 1) if text.strip().endswith(("tenths", "tenth")) and "for _" in text}
-print(json.dumps({"took": took, "lines": line, "phases": phases, "stats": spprof.stats(), "uid": os.getuid()}))
+print(json.dumps({"took": took, "waited": waited, "lines": line, "phases": phases, "stats": spprof.stats(), "uid": os.getuid()}))
