@@ -6,10 +6,6 @@
 #include "os/os.h"
 #include "py/layout.h"
 
-#if PY_VERSION_HEX < 0x030D0000
-extern PyThreadState *_PyThreadState_UncheckedGet(void);
-#endif
-
 #define LIST_MAX 100000 /* thread states looked at in one interpreter */
 #define INTERPS_MAX 64
 #define READINGS 8
