@@ -10,7 +10,7 @@ import zlib
 
 UNITS = 40
 
-libc = ctypes.CDLL(None)
+libc = ctypes.CDLL(None if sys.platform != "win32" else "ucrtbase")
 COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))
 inner_calls = []
 

@@ -8,6 +8,7 @@ import threading
 import time
 
 UNITS = 4
+POSIX = "poll and nanosleep"
 EINTR = 4
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -4,6 +4,7 @@ import resource
 import threading
 
 UNITS = 2
+POSIX = "limit of descriptors"
 THREADS = 1100
 LEAST = {
     "cpu": 0.4,

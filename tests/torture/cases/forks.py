@@ -7,6 +7,7 @@ import sys
 import threading
 
 UNITS = 6
+POSIX = "fork"
 LEAST = {"wall": 0.5}  # each fork holds the sampler's locks while the kernel copies the process
 
 

@@ -6,6 +6,7 @@ import tempfile
 import time
 
 UNITS = 4
+POSIX = "interval timers"
 ANYWHERE = {"on_alarm", "on_prof", "on_user"}  # Python runs signal handlers between any two instructions
 hits = {"alarm": 0, "prof": 0, "user": 0}
 
