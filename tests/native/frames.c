@@ -1,4 +1,8 @@
+#ifdef _WIN32
+#include <malloc.h>
+#else
 #include <alloca.h>
+#endif
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -177,6 +177,8 @@ def main():
     left_out = {"use_wait"} if mode == "cpu" else set()
     if "SPPROF_SANITIZED" in os.environ:
         left_out.add("use_throwing")  # AddressSanitizer wants the C++ library loaded before Python
+    if not hasattr(lib, "apply_throwing"):
+        left_out.add("use_throwing")  # made without a C++ compiler
     names = [name for name in sorted(globals()) if name.startswith("use_") and name not in left_out]
     turn = 0
     while time.process_time() < end:
