@@ -15,7 +15,7 @@ CASE, OUT, MODE, INTERVAL_MS, UNITS = sys.argv[1], sys.argv[2], sys.argv[3], flo
 
 def own_threads_cpu():
     """Nanoseconds of CPU of the profiler's own threads, by the scheduler; None: nobody tells, as on Windows."""
-    if not os.path.isdir("/proc/self/task"):
+    if sys.platform == "win32":
         return None
     total = 0
     for tid in os.listdir("/proc/self/task"):
