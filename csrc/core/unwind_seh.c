@@ -49,8 +49,9 @@ static void add(const reader *r, uint64_t at, const spp_unwind_rule *rule) {
 
 /* What has been done to the stack so far. */
 typedef struct {
-    uint32_t pushed; /* bytes from the CFA down to rsp; if a frame register is set, at that instant */
+    uint32_t pushed; /* bytes from the CFA down to rsp */
     bool framed;
+    uint32_t frame_pushed;        /* `pushed` when the frame register was set: gcc pushes and allocates after that */
     uint8_t frame_reg;            /* its DWARF number */
     uint32_t frame_above;         /* bytes from rsp up to where it points */
     int32_t rbp_below;            /* bytes from the CFA down to where rbp is saved; 0: it is not */
@@ -68,7 +69,7 @@ static spp_unwind_rule rule_of(const state *s) {
     rule.off = (int32_t)s->pushed;
     if (s->framed) {
         rule.reg = s->frame_reg;
-        rule.off = (int32_t)s->pushed - (int32_t)s->frame_above;
+        rule.off = (int32_t)s->frame_pushed - (int32_t)s->frame_above;
     }
     if (s->rbp_below != 0) rule.fp = s->rbp_below > -30000 && s->rbp_below < 30000 ? (int16_t)-s->rbp_below : SPP_UNWIND_LOST;
     return rule;
@@ -103,7 +104,7 @@ static uint32_t taken_by(const uint8_t *p) {
     }
 }
 
-/* One code. `all`: what is pushed when the prologue is done, from where saves by a move are counted. False: not understood. */
+/* One code. `all`: what is pushed where saves by a move are counted from. False: not understood. */
 static bool do_code(state *s, const uint8_t *p, const uint8_t *head, uint32_t all) {
     unsigned op = p[1] & 15, info = p[1] >> 4;
     s->pushed += taken_by(p);
@@ -115,6 +116,7 @@ static bool do_code(state *s, const uint8_t *p, const uint8_t *head, uint32_t al
         break;
     case SET_FRAME:
         s->framed = true;
+        s->frame_pushed = s->pushed;
         s->frame_reg = dwarf_of(head[3] & 15);
         s->frame_above = (head[3] >> 4) * 16u;
         break;
@@ -153,7 +155,7 @@ static bool run_info(const reader *r, uint32_t info, state *s, const function *f
         if (!function_at(r->image, (uint64_t)info + 4 + (count + 1u) / 2 * 4, &parent)) return false;
         if (!run_info(r, parent.info, s, NULL, NULL, deep + 1)) return false;
     }
-    uint32_t all = s->pushed;
+    uint32_t all = s->pushed, framed_all = s->framed ? s->frame_pushed : 0;
     if (told != NULL) tell(told, f->begin, s);
     for (unsigned i = 0; i < count;) {
         unsigned slots = slots_of(codes[2 * i + 1] & 15, codes[2 * i + 1] >> 4);
@@ -162,6 +164,14 @@ static bool run_info(const reader *r, uint32_t info, state *s, const function *f
         starts[n++] = i;
         i += slots;
     }
+    /* Saves are counted from rsp as the prologue leaves it, or from where it was when the frame register was set. */
+    uint32_t pushed = s->pushed;
+    for (unsigned k = n; k-- > 0;) {
+        const uint8_t *p = codes + 2 * (size_t)starts[k];
+        pushed += taken_by(p);
+        if ((p[1] & 15) == SET_FRAME) framed_all = pushed;
+    }
+    if (framed_all != 0) all = framed_all;
     while (n-- > 0) {
         const uint8_t *p = codes + 2 * (size_t)starts[n];
         if ((p[1] & 15) == EPILOGUE) continue; /* version 2: told by its instructions here, as all others */
