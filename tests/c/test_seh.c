@@ -10,8 +10,8 @@
 #define INFO 0x200u
 
 /* push rbp; sub rsp, 0x40; lea rbp, [rsp+0x20]; nop; lea rsp, [rbp+0x20]; pop rbp; ret */
-static const uint8_t microsofts[] = {0x55, 0x48, 0x83, 0xec, 0x40, 0x48, 0x8d, 0x6c, 0x24, 0x20,
-                                     0x90, 0x48, 0x8d, 0x65, 0x20, 0x5d, 0xc3};
+static const uint8_t microsofts[] = {0x55, 0x48, 0x83, 0xec, 0x40, 0x48, 0x8d, 0x6c, 0x24,
+                                     0x20, 0x90, 0x48, 0x8d, 0x65, 0x20, 0x5d, 0xc3};
 static const uint8_t microsofts_info[] = {1, 10, 3, 0x25, 10, 0x03, 5, 0x72, 1, 0x50};
 /* push rbp; mov rbp, rsp; push rsi; push rbx; sub rsp, 0x20; nop; add rsp, 0x20; pop rbx; pop rsi; pop rbp; ret */
 static const uint8_t gccs[] = {0x55, 0x48, 0x89, 0xe5, 0x56, 0x53, 0x48, 0x83, 0xec, 0x20,
@@ -50,11 +50,11 @@ static void check(const uint8_t *code, size_t code_n, const uint8_t *info, size_
 
 int main(void) {
     /* rbp -1: it is not the function's own there, so no rule may use it. */
-    static const truth of_microsofts[] = {{0, 8, -1, 0},        {1, 16, -1, 16},      {5, 0x50, -1, 16}, {10, 0x50, 0x30, 16},
-                                          {11, 0x50, 0x30, 16}, {15, 16, 0x30, 16},   {16, 8, -1, 0}};
-    static const truth of_gccs[] = {{0, 8, -1, 0},        {1, 16, -1, 16},      {4, 16, 16, 16}, {5, 24, 16, 16}, {6, 32, 16, 16},
-                                    {10, 0x40, 16, 16},   {11, 0x40, 16, 16},   {15, 32, 16, 16}, {16, 24, 16, 16}, {17, 16, 16, 16},
-                                    {18, 8, -1, 0}};
+    static const truth of_microsofts[] = {{0, 8, -1, 0},        {1, 16, -1, 16},    {5, 0x50, -1, 16}, {10, 0x50, 0x30, 16},
+                                          {11, 0x50, 0x30, 16}, {15, 16, 0x30, 16}, {16, 8, -1, 0}};
+    static const truth of_gccs[] = {{0, 8, -1, 0},    {1, 16, -1, 16},    {4, 16, 16, 16},    {5, 24, 16, 16},
+                                    {6, 32, 16, 16},  {10, 0x40, 16, 16}, {11, 0x40, 16, 16}, {15, 32, 16, 16},
+                                    {16, 24, 16, 16}, {17, 16, 16, 16},   {18, 8, -1, 0}};
     check(microsofts, sizeof microsofts, microsofts_info, sizeof microsofts_info, of_microsofts,
           sizeof of_microsofts / sizeof *of_microsofts);
     check(gccs, sizeof gccs, gccs_info, sizeof gccs_info, of_gccs, sizeof of_gccs / sizeof *of_gccs);
