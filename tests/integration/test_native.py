@@ -140,12 +140,15 @@ def test_code_of_the_jit_is_crossed(run_python, tmp_path, library):
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython's trampolines came with 3.12")
 def test_trampolines_of_cpython_are_crossed(run_python, tmp_path, library):
     """-X perf: each Python function is called by code of its own, without unwind information, named in a perf-PID.map."""
-    ran = run_python("-X", "perf", TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu")
-    os.unlink(f"/tmp/perf-{ran.profile.header['pid']}.map")
-    check(ran, gaps=0.01)  # a trampoline that is interrupted itself
-    names = {frame.name for stack in ran.profile.aggregate() for frame in stack if frame.native}
-    assert APPLY - {"apply_thread", "apply_wait", "apply_throwing"} <= names
-    assert not [name for name in names if name.startswith(("py::", "py_trampoline_"))], sorted(names)
+    to_meet, met, runs = APPLY - {"apply_thread", "apply_wait", "apply_throwing"}, set(), 0
+    while not to_meet <= met:  # as above
+        runs += 1
+        assert runs <= 20, sorted(to_meet - met)
+        ran = run_python("-X", "perf", TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu")
+        os.unlink(f"/tmp/perf-{ran.profile.header['pid']}.map")
+        check(ran, gaps=0.01)  # a trampoline that is interrupted itself
+        met |= {frame.name for stack in ran.profile.aggregate() for frame in stack if frame.native}
+    assert not [name for name in met if name.startswith(("py::", "py_trampoline_"))], sorted(met)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
