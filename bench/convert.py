@@ -73,5 +73,5 @@ def _replay(command: List[str], name: str) -> Row:
         text = said.read().decode(errors="replace")
     if process.returncode != 0:
         return Row(goal, f"failed: {text[-200:]}", None)
-    samples = next((line.strip() for line in text.splitlines() if "amples" in line), "")
+    samples = next((line.strip() for line in text.splitlines() if "amples" in line), "").partition(" from ")[0]  # no path
     return Row(goal, f"{took:.2f} s, {usage.ru_maxrss // 1024} MB; {samples}", None)
