@@ -155,23 +155,22 @@ static bool run_info(const reader *r, uint32_t info, state *s, const function *f
         if (!function_at(r->image, (uint64_t)info + 4 + (count + 1u) / 2 * 4, &parent)) return false;
         if (!run_info(r, parent.info, s, NULL, NULL, deep + 1)) return false;
     }
-    uint32_t all = s->pushed, framed_all = s->framed ? s->frame_pushed : 0;
+    uint32_t all = s->pushed, after_frame = 0; /* after_frame: of these, what comes after the frame register is set */
+    bool sets_frame = false;
     if (told != NULL) tell(told, f->begin, s);
     for (unsigned i = 0; i < count;) {
         unsigned slots = slots_of(codes[2 * i + 1] & 15, codes[2 * i + 1] >> 4);
         if (slots == 0 || slots > count - i) return false;
+        if ((codes[2 * i + 1] & 15) == SET_FRAME && !sets_frame) { /* the last instruction comes first */
+            sets_frame = true;
+            after_frame = all - s->pushed;
+        }
         all += taken_by(codes + 2 * (size_t)i);
         starts[n++] = i;
         i += slots;
     }
     /* Saves are counted from rsp as the prologue leaves it, or from where it was when the frame register was set. */
-    uint32_t pushed = s->pushed;
-    for (unsigned k = n; k-- > 0;) {
-        const uint8_t *p = codes + 2 * (size_t)starts[k];
-        pushed += taken_by(p);
-        if ((p[1] & 15) == SET_FRAME) framed_all = pushed;
-    }
-    if (framed_all != 0) all = framed_all;
+    all = sets_frame ? all - after_frame : s->framed ? s->frame_pushed : all;
     while (n-- > 0) {
         const uint8_t *p = codes + 2 * (size_t)starts[n];
         if ((p[1] & 15) == EPILOGUE) continue; /* version 2: told by its instructions here, as all others */

@@ -45,3 +45,16 @@ current: Optional[Session] = None
 def is_written_to(path: str) -> bool:
     """Whether a profile is being taken and goes to this file."""
     return current is not None and current.path == os.path.abspath(path)
+
+
+def process_lives(pid: int) -> bool:
+    """Whether there is such a process, as far as the system tells; on Windows, where to ask would end it, False."""
+    if os.name == "nt":
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 from ._reader import MAGIC, blocks, text_of
 from .errors import BadFile, BadOption, CannotWrite, Unsupported
 from .model import read_columns
+from .session import process_lives
 
 DEBUG_DIRECTORIES = ("/usr/lib/debug",)
 # What compilers add to copies and parts of a function, as in csrc/core/resolve.c.
@@ -62,7 +63,7 @@ def symbolize(
     if not wanted:
         raise BadOption(f"{path}: the profile has no native frames; take one with `spprof run --native`")
     in_place = output is None or (os.path.exists(output) and os.path.samefile(path, output))
-    if in_place and columns["end"] is None and isinstance(pid, int) and _lives(pid):
+    if in_place and columns["end"] is None and isinstance(pid, int) and process_lives(pid):
         raise BadOption(f"{path}: the profile is still being taken; wait for its end, or give another file to write (-o)")
     ids = build_ids(data)
     told = []
@@ -76,16 +77,6 @@ def symbolize(
     if any(library.found for library in told):
         _write(data, chains, output or path)
     return told
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def _addresses(columns: Dict[str, Any]) -> Dict[str, List[Tuple[int, int]]]:

@@ -136,7 +136,7 @@ def check(python, case, out, mode, said, given, loaded):
     if stats["expected"] != stats["taken"] + stats["repeated"] + sum(lost.values()):
         problems.append("the account does not close")
     figures.update(lost=lost, clock=stats["clock"])
-    truth = said.get("cpu_ns" if mode == "cpu" else "wall_ns")
+    truth = (said or {}).get("cpu_ns" if mode == "cpu" else "wall_ns")
     if truth is None:  # nobody tells how many they should be
         return problems, figures
     took, expected = stats["taken"] if mode == "cpu" else judged["main_ticks"], truth / (INTERVAL_MS * 1e6)

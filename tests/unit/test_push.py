@@ -129,6 +129,11 @@ def parts(bodies):
         yield profile, {pair.key: pair.value for pair in resource.resource.attributes}, found
 
 
+def samples_of(server):
+    """All that a server took."""
+    return [sample for _, _, samples in parts(body for _, _, body in server.taken) for sample in samples]
+
+
 def told_by(path):
     """The same of the file."""
     profile = Profile.load(path)
@@ -154,6 +159,11 @@ def grow(path, writer):
         file.write(writer.data[path.stat().st_size :])
 
 
+def finish(path, writer):
+    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
+    grow(path, writer)
+
+
 def test_what_arrives_is_the_file(tmp_path, server, push):
     """Three windows while the file grows, the last one at its end."""
     path, to = tmp_path / "p.spprof", server()
@@ -171,12 +181,11 @@ def test_what_arrives_is_the_file(tmp_path, server, push):
             )
         grow(path, writer)
         to.wait(i + 1)
-    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
-    grow(path, writer)
+    finish(path, writer)
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "") and said == "spprof: 150 samples in 3 profiles sent\n"
     assert {request[0] for request in to.taken} == {"/v1development/profiles"}
-    came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+    came = samples_of(to)
     assert Counter(came) == Counter(told_by(path)) and len(came) == 150
     profiles = [profile for profile, _, _ in parts(body for _, _, body in to.taken)]
     assert len({profile.profile_id for profile in profiles}) == 3
@@ -197,12 +206,11 @@ def test_a_server_that_is_away_gets_it_later(tmp_path, server, push):
         grow(path, writer)
         to.wait(i + 1)
     to.wait(4)
-    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
-    grow(path, writer)
+    finish(path, writer)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 0
     assert "503 Service Unavailable; what is sampled is kept" in said and "takes profiles again" in said
-    came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+    came = samples_of(to)
     assert Counter(came) == Counter(told_by(path)) and len(came) == 2
 
 
@@ -211,8 +219,7 @@ def test_what_cannot_be_kept_is_counted(tmp_path, push):
     writer = writer_of(path)
     writer.sample([(*MAIN, 3)], 6000, 10)
     writer.sample([(*MAIN, 3)], 6100, 10)
-    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
-    grow(path, writer)
+    finish(path, writer)
     process = push(path, "http://127.0.0.1:9", "--every", "0.1")  # nobody listens there
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 1 and "0 samples in 0 profiles sent, 2 samples in 1 profiles left out" in said
@@ -222,8 +229,7 @@ def test_refusals(tmp_path, server, push):
     path = tmp_path / "p.spprof"
     writer = writer_of(path)
     writer.sample([(*MAIN, 3)], 6000, 10)
-    writer.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
-    grow(path, writer)
+    finish(path, writer)
     process = push(path, server((404, b"")).url, "--every", "0.1")
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 2 and "404 Not Found: nobody takes profiles there" in said
@@ -276,19 +282,18 @@ def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):
     other = tmp_path / "other"
     second = writer_of(other, argv=["again.py"])
     second.sample([(*MAIN, 3), (*A, 11)], 6500, 20)
-    second.json(b"E", {"stop_ns": 10_000_000, "reason": "stop"})
-    grow(other, second)
+    finish(other, second)
     told += told_by(other)
     grow(path, first)
     told += list(told_by(path))[2:]
     other.replace(path)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 0, said
-    came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+    came = samples_of(to)
     assert Counter(came) == Counter(told) and len(came) == 4
 
 
-def test_a_real_program(tmp_path, server):
+def test_a_real_program(tmp_path, server, push):
     """Pushed while it runs; it and its pusher end by themselves."""
     path, to = tmp_path / "p.spprof", server()
     program = "import threading\ndef f():\n    while not done.is_set(): sum(range(100))\ndone = threading.Event()\n"
@@ -298,22 +303,18 @@ def test_a_real_program(tmp_path, server):
     run = subprocess.Popen(
         [sys.executable, "-m", "spprof", "run", "-q", "-o", str(path), str(script)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    pusher = subprocess.Popen(
-        [sys.executable, "-m", "spprof", "push", str(path), to.url, "--every", "0.3"],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "no_proxy": "127.0.0.1"},
-    )  # fmt: skip
+    pusher = push(path, to.url, "--every", "0.3")
     try:
         to.wait(3)
         run.communicate(b"\n", timeout=60)
         said = pusher.communicate(timeout=60)[1]
         assert pusher.returncode == 0, said
-        came = [sample for _, _, samples in parts(body for _, _, body in to.taken) for sample in samples]
+        came = samples_of(to)
         assert Counter(came) == Counter(told_by(path)) and len(to.taken) >= 3
     finally:
-        for process in (run, pusher):
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+        if run.poll() is None:
+            run.kill()
+            run.communicate()
 
 
 def test_a_killed_program_ends_it(tmp_path, server, push):

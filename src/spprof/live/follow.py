@@ -52,14 +52,18 @@ class Follower:
     def read(self) -> int:
         """Reads on, 4 MiB at most; the number of bytes that were new. Raises BadFile if it is no .spprof file, OSError."""
         if self._is_another():
-            self._left_out.clear()
-            self._begin()
+            self._change_file()
         if self._fd < 0:
             try:
                 self._fd = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             except FileNotFoundError:
                 return 0
         return self._read_piece()
+
+    def _change_file(self) -> None:
+        """Another file has the name now, or the file was emptied."""
+        self._left_out.clear()
+        self._begin()
 
     def _read_piece(self) -> int:
         os.lseek(self._fd, self._at, os.SEEK_SET)  # Windows has no pread
@@ -179,13 +183,6 @@ class Windows(Follower):
         pid = json.loads(header).get("pid") if header is not None else None
         return pid if isinstance(pid, int) and pid > 0 else None
 
-    def read(self) -> int:
-        """See `Follower.read`; a file that was replaced is read to its end first."""
-        if self._is_another():
-            while self._read_piece():
-                pass
-        return super().read()
-
     def read_on(self) -> None:
         """Reads all that there is now. Raises as `read` does."""
         while self.read():
@@ -197,11 +194,13 @@ class Windows(Follower):
         done, self._done = self._done, []
         return done
 
-    def _begin(self) -> None:
-        if getattr(self, "_reading", None) is not None:
-            self._finish_part()
+    def _change_file(self) -> None:
+        """The old one is read to its end first."""
+        while self._read_piece():
+            pass
+        self._finish_part()
         self._since_ns = 0
-        super()._begin()
+        super()._change_file()
 
     def _add_up(self, reading: Reading) -> None:
         """Samples stay, until they are taken."""

@@ -16,6 +16,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from .. import __version__, formats
 from ..errors import BadOption, SpprofError
+from ..session import process_lives
 from .follow import Windows
 
 _PATH = "/v1development/profiles"
@@ -131,7 +132,7 @@ class Pusher:
             return True
         if time.monotonic() - follower.grew_at < _STILL_S:
             return False
-        return follower.pid is not None and not _lives(follower.pid)
+        return follower.pid is not None and not process_lives(follower.pid)
 
     def _count(self, what: str, samples: int) -> None:
         self.counts[what][0] += 1
@@ -164,18 +165,6 @@ class Pusher:
             if objection:
                 self.say(f"{self.collector.url}: {objection}")
         return True
-
-
-def _lives(pid: int) -> bool:
-    if os.name == "nt":  # os.kill would end it
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
 
 
 def headers_of(given: Optional[List[str]], environment: Mapping[str, str] = os.environ) -> Dict[str, str]:
