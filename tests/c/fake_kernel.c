@@ -350,6 +350,15 @@ int fake_setname(const char *name) {
     return 0;
 }
 
+int pthread_set_qos_class_self_np(qos_class_t class, int relative) {
+    kern_return_t failed = 0;
+    if (enter(FAKE_pthread_set_qos_class_self_np, MACH_PORT_NULL, &failed) &&
+        (class != QOS_CLASS_USER_INTERACTIVE || relative != 0)) {
+        misuse("not meant", FAKE_pthread_set_qos_class_self_np);
+    }
+    return leave(FAKE_pthread_set_qos_class_self_np, MACH_PORT_NULL, failed);
+}
+
 pthread_introspection_hook_t pthread_introspection_hook_install(pthread_introspection_hook_t new) {
     pthread_introspection_hook_t before = hook;
     hook = new;

@@ -10,7 +10,8 @@
 #define FAKE_CALLS(X) \
     X(mach_thread_self) X(mach_port_deallocate) X(mach_port_mod_refs) X(task_threads) X(thread_suspend) X(thread_resume) \
     X(thread_get_state) X(thread_info) X(vm_deallocate) X(mach_vm_read_overwrite) X(mach_vm_region) X(mach_wait_until) \
-    X(mach_timebase_info) X(semaphore_create) X(semaphore_signal) X(semaphore_timedwait) X(pthread_threadid_np) X(fcntl)
+    X(mach_timebase_info) X(semaphore_create) X(semaphore_signal) X(semaphore_timedwait) X(pthread_threadid_np) X(fcntl) \
+    X(pthread_set_qos_class_self_np)
 // clang-format on
 typedef enum {
 #define X(name) FAKE_##name,

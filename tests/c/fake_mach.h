@@ -168,9 +168,11 @@ void _dyld_register_func_for_remove_image(void (*func)(const struct mach_header 
 
 /* ---- pthread and fcntl: what Linux has otherwise, or not at all */
 
+FAKE_STRUCT(typedef unsigned int qos_class_t;)
 #ifdef __APPLE__
-_Static_assert(F_GETPATH == 50, "F_GETPATH");
+_Static_assert(F_GETPATH == 50 && QOS_CLASS_USER_INTERACTIVE == 0x21, "numbers");
 #else
+#define QOS_CLASS_USER_INTERACTIVE 0x21
 int fake_threadid(const void *thread, uint64_t *id);
 int fake_key_create(pthread_key_t *key, void (*end)(void *));
 int fake_key_delete(pthread_key_t key);
@@ -187,5 +189,6 @@ int fake_getpath(int fd, char *to);
 #define F_GETPATH 50
 #define fcntl(fd, command, to) fake_getpath(fd, to)
 #endif
+int pthread_set_qos_class_self_np(qos_class_t qos_class, int relative_priority);
 
 #endif

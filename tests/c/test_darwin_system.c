@@ -1,5 +1,6 @@
 /* What os/darwin makes of memory, clocks, images and its own threads, against a kernel that is made up (fake_kernel.h). The truth
  * is Linux's: the memory is this process's. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -140,6 +141,7 @@ static void body(void *arg) {
 static void workers(void) {
     bool blocked = false;
     fake_reset();
+    fake_fail(FAKE_pthread_set_qos_class_self_np, 1, EPERM); /* it runs all the same */
     spp_os_worker *worker = spp_os_worker_start("spprof-test", true, body, &blocked);
     CHECK(worker != NULL);
     CHECK(spp_os_worker_tid(worker) != spp_os_tid());
@@ -149,6 +151,11 @@ static void workers(void) {
     spp_os_worker_join(worker);
     CHECK(blocked);
     CHECK_EQUAL(fake_count(FAKE_semaphore_create), 1);
+    CHECK_EQUAL(fake_count(FAKE_pthread_set_qos_class_self_np), 1);
+    worker = spp_os_worker_start("spprof-test", false, body, &blocked);
+    spp_os_worker_join(worker);
+    CHECK_EQUAL(fake_count(FAKE_pthread_set_qos_class_self_np), 1);
+    (void)spp_os_bell_wait(&bell, 0);
     /* Rung twice before it is waited for; then by nobody. */
     int before = fake_count(FAKE_semaphore_signal);
     spp_os_bell_ring(&bell);

@@ -8,10 +8,12 @@
 #include "os/os.h"
 #include "os/posix/posix.h"
 
-/* `prompt` needs nothing here: mach_wait_until wakes when asked. */
+/* A thread has the class that threads have unless told otherwise, whatever its maker's is. One that is to run when it wakes goes
+ * before the program's: then it waits for none of them, and its sleeps end without being put together with others'. Who may not
+ * have that runs as the others do. */
 void spp_posix_worker_begins(const char *name, bool prompt) {
-    (void)prompt;
     pthread_setname_np(name);
+    if (prompt) (void)pthread_set_qos_class_self_np(QOS_CLASS_USER_INTERACTIVE, 0);
 }
 
 /* ---- the bell: a semaphore of the kernel's, so that to ring it takes no lock and may be done in a signal handler. Of a forked
