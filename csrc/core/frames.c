@@ -280,9 +280,9 @@ INLINE void place_anchors(spp_walk *w, copies *c) {
 #endif
 
 /* Rule (g), 3.11 and 3.12: the compiler is free to link a frame that is being entered before it writes its caller in it (Debian's
- * 3.11 for arm64 does, by four instructions; a thread may stand there), so that the caller is who had called from that place last.
- * A frame that waits for one that its own evaluator runs has put its stack's top away; one that waits for C code has not. So
- * a caller that has not did not call. What is newest: whether its own evaluator runs its caller too. */
+ * 3.11 for arm64 does, by four instructions; a thread may stand there), so that the caller is who had called from that place
+ * last. A frame that waits for one that its own evaluator runs has put its stack's top away; one that waits for C code has not.
+ * So a caller that has not did not call. What is newest: whether its own evaluator runs its caller too. */
 INLINE bool is_called_in_place(copies *c, uintptr_t newest) {
     if (SPP_L_FRAME_STACKTOP < 0 || byte(c, newest + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD) return false;
     return SPP_L_FRAME_IS_ENTRY < 0 || byte(c, newest + (uintptr_t)SPP_L_FRAME_IS_ENTRY) == 0;
@@ -295,7 +295,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
     chunk k = {0};
     uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
     if (newest != 0) enter_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
-    bool trusted = false; /* this frame was reached from a Python frame that held */
+    bool trusted = false;  /* this frame was reached from a Python frame that held */
     bool in_place = false; /* this frame called the newest one, and their evaluator is the same */
     uint32_t steps = 0;
 #if SPP_L_FRAME_IS_ENTRY >= 0

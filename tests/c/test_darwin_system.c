@@ -225,8 +225,8 @@ static void forks(void) {
     (void)spp_os_threads(count, NULL);
 }
 
-/* What the tests above take for granted is refused, in a child that knows nothing yet: no time base is x86_64's, no id is none, no
- * region is known, and without a semaphore a bell is heard all the same. */
+/* What the tests above take for granted is refused, in a child that knows nothing yet: no time base is x86_64's, no id is none,
+ * no region is known, and without a semaphore a bell is heard all the same. */
 static void refused(void) {
     pid_t child = fork();
     if (child == 0) {

@@ -1,5 +1,5 @@
-/* The walker on made-up memory (layout_313.h; some of it for 3.11 and 3.12): whatever the frames are, it gives a true stack, a loss or a truncation; never a
- * fault, never more than was asked for. */
+/* The walker on made-up memory (layout_313.h; some of it for 3.11 and 3.12): whatever the frames are, it gives a true stack, a
+ * loss or a truncation; never a fault, never more than was asked for. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

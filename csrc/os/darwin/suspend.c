@@ -47,8 +47,8 @@ spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, ui
 
 /* ---- stop and go */
 
-/* A thread that could not be resumed: tried again before another is stopped. With a right of its own, if that was to be had. Under
- * the table's lock. */
+/* A thread that could not be resumed: tried again before another is stopped. With a right of its own, if that was to be had.
+ * Under the table's lock. */
 static mach_port_t stuck = MACH_PORT_NULL;
 static bool stuck_is_ours;
 #define TRIES 100 /* a message that the kernel has no memory for */

@@ -60,7 +60,8 @@ static void in_child(void) {
 static void begin(void) {
     make_lock();
     pthread_atfork(NULL, NULL, in_child);
-    /* For good: another's may have been put before it. A thread that begins or ends just now may not be told to the one before. */
+    /* For good: another's may have been put before it. A thread that begins or ends just now may not be told to the one before.
+     */
     atomic_store_explicit(&hook_before, pthread_introspection_hook_install(on_thread), memory_order_release);
 }
 
