@@ -279,6 +279,15 @@ INLINE void place_anchors(spp_walk *w, copies *c) {
 }
 #endif
 
+/* Rule (g), 3.11 and 3.12: the compiler is free to link a frame that is being entered before it writes its caller in it (Debian's
+ * 3.11 for arm64 does, by four instructions; a thread may stand there), so that the caller is who had called from that place
+ * last. A frame that waits for one that its own evaluator runs has put its stack's top away; one that waits for C code has not.
+ * So a caller that has not did not call. What is newest: whether its own evaluator runs its caller too. */
+INLINE bool is_called_in_place(copies *c, uintptr_t newest) {
+    if (SPP_L_FRAME_STACKTOP < 0 || byte(c, newest + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD) return false;
+    return SPP_L_FRAME_IS_ENTRY < 0 || byte(c, newest + (uintptr_t)SPP_L_FRAME_IS_ENTRY) == 0;
+}
+
 INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
     enum spp_loss loss = SPP_LOSS_NONE;
     uintptr_t frame = first_frame(w, c, &loss);
@@ -286,7 +295,8 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
     chunk k = {0};
     uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
     if (newest != 0) enter_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
-    bool trusted = false; /* this frame was reached from a Python frame that held */
+    bool trusted = false;  /* this frame was reached from a Python frame that held */
+    bool in_place = false; /* this frame called the newest one, and their evaluator is the same */
     uint32_t steps = 0;
 #if SPP_L_FRAME_IS_ENTRY >= 0
     uintptr_t newest_of_segment = 0;
@@ -313,9 +323,11 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
             return SPP_LOSS_bad_generator;
         }
         if (python) {
+            if (spp_rare(in_place && half(c, frame + (uintptr_t)SPP_L_FRAME_STACKTOP) < 0)) return SPP_LOSS_bad_order;
             loss = add_frame(w, c, frame, SPP_L_CHAIN == 2 && w->depth < 2);
             if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
         }
+        in_place = python && w->depth == 1 && is_called_in_place(c, frame);
 #if SPP_L_FRAME_IS_ENTRY >= 0
         if (newest_of_segment == 0) newest_of_segment = frame;
         if (anchored && byte(c, frame + SPP_L_FRAME_IS_ENTRY)) {
@@ -328,6 +340,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
         trusted = python;
         frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
     }
+    if (spp_rare(in_place && frame == 0)) return SPP_LOSS_bad_order;
     if (frame == 0 && !reached_root(&k, c)) w->marks |= SPP_SAMPLE_TRUNCATED;
 #if SPP_L_FRAME_IS_ENTRY >= 0
     if (anchored) place_anchors(w, c);

@@ -49,6 +49,7 @@
 #define SPP_L_FRAME_OWNER 69
 #define SPP_L_FRAME_TLBC (-1)
 #define SPP_L_FRAME_IS_ENTRY 68
+#define SPP_L_FRAME_STACKTOP 64 /* -1 while it runs */
 
 /* Frame owners */
 #define SPP_L_OWNED_BY_THREAD 0

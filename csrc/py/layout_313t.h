@@ -49,6 +49,7 @@
 #define SPP_L_FRAME_OWNER 70
 #define SPP_L_FRAME_TLBC (-1)
 #define SPP_L_FRAME_IS_ENTRY (-1)
+#define SPP_L_FRAME_STACKTOP (-1)
 
 /* Frame owners */
 #define SPP_L_OWNED_BY_THREAD 0

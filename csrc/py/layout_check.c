@@ -150,6 +150,12 @@ AT(SPP_L_FRAME_IS_ENTRY, _PyInterpreterFrame, is_entry);
 #else
 NONE(SPP_L_FRAME_IS_ENTRY);
 #endif
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030D0000
+AT(SPP_L_FRAME_STACKTOP, _PyInterpreterFrame, stacktop);
+_Static_assert(sizeof(((_PyInterpreterFrame *)0)->stacktop) == sizeof(int), "layout: SPP_L_FRAME_STACKTOP must be an int");
+#else
+NONE(SPP_L_FRAME_STACKTOP);
+#endif
 #if PY_VERSION_HEX >= 0x030E0000
 _Static_assert((SPP_L_FRAME_CODE_MASK & Py_TAG_BITS) == 0, "layout: SPP_L_FRAME_CODE_MASK leaves tag bits");
 _Static_assert(~SPP_L_FRAME_CODE_MASK <= 7, "layout: SPP_L_FRAME_CODE_MASK removes bits of the address");

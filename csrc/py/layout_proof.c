@@ -490,6 +490,9 @@ static const char *prove_from_probe(void) {
         i += !bad && own[i].owner == SPP_L_OWNED_BY_THREAD;
     }
     bad = bad ? bad : prove_data_stack(ts, &own[2], &own[0], &own[3]);
+    if (!bad && SPP_L_FRAME_STACKTOP >= 0 && u32_at(own[0].frame, SPP_L_FRAME_STACKTOP) != UINT32_MAX) {
+        bad = "FRAME_STACKTOP"; /* spprof_b is running list() */
+    }
 #else
     (void)frame;
 #endif

@@ -232,6 +232,43 @@ static void forks(void) {
     (void)spp_os_threads(count, NULL);
 }
 
+/* What the tests above take for granted is refused, in a child that knows nothing yet: no time base is x86_64's, no id is none,
+ * no region is known, and without a semaphore a bell is heard all the same. */
+static void refused(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        uintptr_t addr = (uintptr_t)&bell, low = 1, end = 1;
+        fake_reset();
+        fake_script_time(5000);
+        fake_fail(FAKE_mach_timebase_info, 0, KERN_FAILURE);
+        fake_fail(FAKE_pthread_threadid_np, 0, KERN_INVALID_ARGUMENT);
+        fake_fail(FAKE_mach_vm_region, 0, KERN_INVALID_ADDRESS);
+        fake_fail(FAKE_semaphore_create, 0, KERN_RESOURCE_SHORTAGE);
+        fake_fail(FAKE_mach_port_deallocate, 0, KERN_INVALID_NAME);
+        CHECK_EQUAL(spp_os_now_ns(), 5000);
+        CHECK_EQUAL(spp_os_tid(), -1);
+        CHECK_EQUAL(spp_os_regions(&addr, &low, &end, 1), 0);
+        CHECK_EQUAL(low | end, 0);
+        CHECK(!spp_os_bell_wait(&bell, spp_os_now_ns() + 3000000));
+        spp_os_bell_ring(&bell);
+        CHECK_EQUAL(fake_count(FAKE_semaphore_signal), 0);
+        CHECK(spp_os_bell_wait(&bell, spp_os_now_ns() + 3000000));
+        CHECK_EQUAL(spp_os_threads(count, NULL), 0);
+        CHECK_EQUAL(scanned, 1);
+        /* One is made after all; nobody can signal it. */
+        fake_fail_no_more();
+        fake_fail(FAKE_semaphore_signal, 0, KERN_TERMINATED);
+        CHECK(!spp_os_bell_wait(&bell, spp_os_now_ns() + 1000000));
+        spp_os_bell_ring(&bell);
+        CHECK_EQUAL(fake_count(FAKE_semaphore_signal), 1);
+        CHECK(spp_os_bell_wait(&bell, spp_os_now_ns() + 3000000));
+        exit(check_done());
+    }
+    int status = -1;
+    CHECK_EQUAL(waitpid(child, &status, 0), child);
+    CHECK_EQUAL(status, 0);
+}
+
 /* ---- images */
 
 /* As a linker would write it: a program's header of one segment with code, its link data, and a UUID. */
@@ -440,6 +477,7 @@ static void damaged_images(void) {
 }
 
 int main(void) {
+    refused();
     fake_timebase(125, 3);
     (void)spp_os_now_ns();
     slots_are_proved();

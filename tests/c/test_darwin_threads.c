@@ -433,6 +433,30 @@ static void others_resume(void) {
     end_test();
 }
 
+/* A kernel without memory for any message: nobody stays suspended once it has some, with a right of its own or without. */
+static void is_resumed_later(void) {
+    for (int both = 0; both < 2; both++) {
+        spp_suspend_handle handle;
+        fake_reset();
+        victim = fake_start(1);
+        CHECK_EQUAL(scan(), 0);
+        CHECK_EQUAL(spp_suspend_open(tid_of(victim), &handle), SPP_SUSPEND_DONE);
+        CHECK_EQUAL(stop(victim, handle), SPP_SUSPEND_DONE);
+        fake_fail(FAKE_thread_resume, 0, KERN_RESOURCE_SHORTAGE);
+        if (both) fake_fail(FAKE_mach_port_mod_refs, 0, KERN_RESOURCE_SHORTAGE);
+        spp_suspend_go(handle);
+        CHECK_EQUAL(fake_suspended(), 1);
+        CHECK_EQUAL(stop(victim, handle), SPP_SUSPEND_REFUSED);
+        fake_fail_no_more();
+        CHECK_EQUAL(stop(victim, handle), SPP_SUSPEND_DONE);
+        spp_suspend_go(handle);
+        CHECK_EQUAL(fake_suspended(), 0);
+        spp_suspend_close(handle);
+        check_rights();
+        end_test();
+    }
+}
+
 /* The slots are believed only where the kernel says the truth of our own. */
 static void slots(void) {
     uintptr_t value = 77;
@@ -532,6 +556,7 @@ int main(void) {
     dies_at_each_step();
     fails_at_each_step();
     others_resume();
+    is_resumed_later();
     slots();
     together();
     return check_done();

@@ -1,5 +1,5 @@
-/* The walker on made-up memory (layout_313.h): whatever the frames are, it gives a true stack, a loss or a truncation; never a
- * fault, never more than was asked for. */
+/* The walker on made-up memory (layout_313.h; some of it for 3.11 and 3.12): whatever the frames are, it gives a true stack, a
+ * loss or a truncation; never a fault, never more than was asked for. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -326,9 +326,100 @@ int main(void) {
     free(pristine);
     return check_done();
 }
+#elif SPP_L_CHAIN == 2
+/* 3.11 and 3.12: what a walk makes of a frame that is linked before its caller is written in it. */
+#define MEMORY (1u << 20)
+
+static uintptr_t tstate, interp, code, trampoline, cframe, entries, root, newest, outer, inner;
+
+static void set_half(uintptr_t at, int32_t value) { memcpy((void *)at, &value, sizeof value); }
+
+/* `waits`: for a frame that its own evaluator runs; else it runs, C code perhaps. `first`: the first of its evaluator. */
+static void make_frame(uintptr_t frame, uintptr_t of, uintptr_t previous, uint8_t owner, bool waits, bool first) {
+    set(frame + SPP_L_FRAME_CODE, of);
+    set(frame + SPP_L_FRAME_INSTR, of + SPP_L_CODE_BYTECODE);
+    *(uint8_t *)(frame + SPP_L_FRAME_OWNER) = owner;
+    set_half(frame + SPP_L_FRAME_STACKTOP, waits ? 2 : -1);
+#if SPP_L_FRAME_IS_ENTRY >= 0
+    *(uint8_t *)(frame + SPP_L_FRAME_IS_ENTRY) = first;
+    set(frame + SPP_L_FRAME_PREVIOUS, previous);
+#else
+    uintptr_t entry = entries; /* 3.12: on the C stack, between it and its caller */
+    if (first) {
+        entries += 256;
+        make_frame(entry, trampoline, previous, SPP_L_OWNER_ENTRY_MIN, true, false);
+    }
+    set(frame + SPP_L_FRAME_PREVIOUS, first ? entry : previous);
+#endif
+}
+
+static void make_generator(uintptr_t frame) { set(frame - SPP_L_GEN_IFRAME + SPP_L_OB_TYPE, spp_py.gen_type); }
+
+static void set_up(void) {
+    void *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    tstate = (uintptr_t)memory;
+    code = tstate + 4096;
+    trampoline = code + 1024;
+    cframe = tstate + 8192; /* the C stack: 8 KiB */
+    entries = cframe + 1024;
+    uintptr_t chunk = cframe + 8192;
+    root = chunk + SPP_L_CHUNK_DATA + 8;
+    newest = root + 128;
+    outer = chunk + 8192 + SPP_L_GEN_IFRAME;
+    inner = outer + 1024;
+    interp = chunk + 16384;
+    invent_types(tstate + MEMORY);
+    set(code + SPP_L_OB_TYPE, spp_py.code_type);
+    set(code + SPP_L_OB_SIZE, 60);
+#if SPP_L_INTERP_TRAMPOLINE >= 0
+    set(interp + SPP_L_INTERP_TRAMPOLINE, trampoline);
+#endif
+    set(tstate + SPP_L_TS_INTERP, interp);
+    set(tstate + SPP_L_TS_FRAME, cframe);
+    set(tstate + SPP_L_TS_CHUNK, chunk);
+    set(tstate + SPP_L_TS_TOP, newest + 128);
+    set(cframe + SPP_L_CFRAME_CURRENT, newest);
+    /* A function sends to a generator, that to another, and that one calls a function. */
+    make_frame(root, code, 0, SPP_L_OWNED_BY_THREAD, false, true);
+    make_frame(outer, code, root, SPP_L_OWNED_BY_GENERATOR, false, true);
+    make_frame(inner, code, outer, SPP_L_OWNED_BY_GENERATOR, true, true);
+    make_generator(outer);
+    make_generator(inner);
+}
+
+/* The same answer from inside and from outside. */
+static void walks(enum spp_loss loss, uint32_t depth) {
+    spp_frame found[16];
+    for (int other = 0; other < 2; other++) {
+        spp_walk w = {.tstate = tstate, .sp = cframe, .stack_end = cframe + 8192, .epoch = 1, .out = found, .max = 16};
+        CHECK_EQUAL(other ? spp_frames_other(&w) : spp_frames_own(&w), loss);
+        CHECK_EQUAL(w.marks, 0);
+        if (loss == SPP_LOSS_NONE) CHECK_EQUAL(w.depth, depth);
+    }
+}
+
+int main(void) {
+    CHECK_EQUAL(spp_os_memory_init(), 0);
+    set_up();
+    make_frame(newest, code, inner, SPP_L_OWNED_BY_THREAD, false, false);
+    walks(SPP_LOSS_NONE, 4);
+    /* Who called from that place before is there still, and lives; or nobody did. */
+    make_frame(newest, code, outer, SPP_L_OWNED_BY_THREAD, false, false);
+    walks(SPP_LOSS_bad_order, 0);
+    make_frame(newest, code, 0, SPP_L_OWNED_BY_THREAD, false, false);
+    walks(SPP_LOSS_bad_order, 0);
+    /* C code, which the outer generator runs, called it. */
+    make_frame(newest, code, outer, SPP_L_OWNED_BY_THREAD, false, true);
+    walks(SPP_LOSS_NONE, 3);
+    /* The outer generator is the newest: C code ended the inner one (3.12's gen.throw). */
+    set(cframe + SPP_L_CFRAME_CURRENT, outer);
+    walks(SPP_LOSS_NONE, 2);
+    return check_done();
+}
 #else
 int main(void) {
-    printf("made for 3.13 and later\n");
+    printf("3.9 and 3.10 have frame objects\n");
     return check_done();
 }
 #endif

@@ -47,8 +47,10 @@ spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, ui
 
 /* ---- stop and go */
 
-/* A thread that could not be resumed: tried again before another is stopped. With a right of its own. Under the table's lock. */
+/* A thread that could not be resumed: tried again before another is stopped. With a right of its own, if that was to be had.
+ * Under the table's lock. */
 static mach_port_t stuck = MACH_PORT_NULL;
+static bool stuck_is_ours;
 #define TRIES 100 /* a message that the kernel has no memory for */
 
 /* Whether it goes on, or never will for another reason. KERN_FAILURE: it was not suspended, so somebody else resumed it. */
@@ -64,13 +66,14 @@ static bool resume(mach_port_t port) {
 
 static void go(mach_port_t port) {
     if (resume(port)) return;
-    stuck = mach_port_mod_refs(mach_task_self(), port, MACH_PORT_RIGHT_SEND, 1) == KERN_SUCCESS ? port : MACH_PORT_NULL;
+    stuck = port;
+    stuck_is_ours = mach_port_mod_refs(mach_task_self(), port, MACH_PORT_RIGHT_SEND, 1) == KERN_SUCCESS;
 }
 
 static bool still_stuck(void) {
     if (stuck == MACH_PORT_NULL) return false;
     if (!resume(stuck)) return true;
-    spp_darwin_release(stuck);
+    if (stuck_is_ours) spp_darwin_release(stuck);
     stuck = MACH_PORT_NULL;
     return false;
 }

@@ -30,14 +30,15 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* ---- notices */
 
 static _Atomic uint64_t changes = 1;
-static pthread_introspection_hook_t hook_before;
+static _Atomic(pthread_introspection_hook_t) hook_before;
 
 /* On any thread, at its beginning or end: no lock, and nothing that could fail. */
 static void on_thread(unsigned int event, pthread_t who, void *addr, size_t size) {
     if (event == SPP_INTROSPECTION_START || event == SPP_INTROSPECTION_TERMINATE) {
         atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
     }
-    if (hook_before != NULL) hook_before(event, who, addr, size);
+    pthread_introspection_hook_t before = atomic_load_explicit(&hook_before, memory_order_acquire);
+    if (before != NULL) before(event, who, addr, size);
 }
 
 static void make_lock(void) {
@@ -59,7 +60,9 @@ static void in_child(void) {
 static void begin(void) {
     make_lock();
     pthread_atfork(NULL, NULL, in_child);
-    hook_before = pthread_introspection_hook_install(on_thread); /* for good: another's may have been put before it */
+    /* For good: another's may have been put before it. A thread that begins or ends just now may not be told to the one before.
+     */
+    atomic_store_explicit(&hook_before, pthread_introspection_hook_install(on_thread), memory_order_release);
 }
 
 void spp_darwin_table_lock(void) {
