@@ -7,6 +7,7 @@
 
 #include "arch/arch.h"
 #include "os/suspend/suspend.h"
+#include "os/windows/machine.h"
 
 /* A handle of our own, which stays good when the thread has ended, and keeps its id from being used again. */
 typedef struct {
@@ -55,13 +56,9 @@ spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, ui
     return spp_os_thread_cpu_ns(tid, ns) == 0 ? SPP_SUSPEND_DONE : SPP_SUSPEND_GONE;
 }
 
-/* Whether pc is behind a call of the kernel: `syscall`, or wine's call of its dispatcher at a fixed place in the page that the
- * kernel shares with all. */
+/* Whether pc is behind a call of the kernel. */
 static bool is_at_syscall(uintptr_t pc) {
-    static const uint8_t wine[] = {0xff, 0x14, 0x25, 0x00, 0x10, 0xfe, 0x7f};
-    if (!spp_os_readable(pc - 8) || !spp_os_readable(pc)) return false;
-    const uint8_t *p = (const uint8_t *)pc;
-    return (p[-2] == 0x0f && p[-1] == 0x05) || memcmp(p - sizeof wine, wine, sizeof wine) == 0;
+    return spp_os_readable(pc - SYSCALL_BYTES) && spp_os_readable(pc - 1) && is_syscall((const uint8_t *)pc - SYSCALL_BYTES);
 }
 
 /* SuspendThread only asks; GetThreadContext waits until the thread stands, which needs nothing but the kernel. */
@@ -78,8 +75,7 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
         ResumeThread(t->thread);
         return SPP_SUSPEND_REFUSED;
     }
-    context->pc = registers->Rip;
-    context->sp = registers->Rsp;
+    read_context(registers, context);
     context->machine = registers;
     context->at_syscall = is_at_syscall(context->pc);
     subject->slots = t->teb;
@@ -97,13 +93,9 @@ spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_contex
 
 void spp_suspend_go(spp_suspend_handle handle) { ResumeThread(((const target *)handle)->thread); }
 
-/* DWARF's numbers: psABI for AMD64, figure 3.36. */
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
-    const CONTEXT *c = context->machine;
-    const uintptr_t from[] = {c->Rax, c->Rdx, c->Rcx, c->Rbx, c->Rsi, c->Rdi, c->Rbp, c->Rsp, c->R8,
-                              c->R9,  c->R10, c->R11, c->R12, c->R13, c->R14, c->R15, c->Rip};
     memset(to, 0, SPP_OS_REGISTERS * sizeof *to);
-    memcpy(to, from, sizeof from);
+    read_registers(context->machine, to);
 }
 
 /* Windows ends a process without asking it. */
