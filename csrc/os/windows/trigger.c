@@ -32,6 +32,12 @@ static uintptr_t teb_of(HANDLE thread) {
     return query != NULL && query(thread, 0, &is, sizeof is, NULL) >= 0 ? (uintptr_t)is.teb : 0;
 }
 
+/* Not while it is suspended. Under wine a thread has none until it has begun. */
+static uintptr_t known_teb(target *t) {
+    if (t->teb == 0) t->teb = teb_of(t->thread);
+    return t->teb;
+}
+
 spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
     target *t = calloc(1, sizeof *t);
     if (t == NULL) return SPP_SUSPEND_REFUSED;
@@ -40,7 +46,6 @@ spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
         free(t);
         return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
     }
-    t->teb = teb_of(t->thread);
     *handle = (spp_suspend_handle)t;
     return SPP_SUSPEND_DONE;
 }
@@ -64,9 +69,10 @@ static bool is_at_syscall(uintptr_t pc) {
 /* SuspendThread only asks; GetThreadContext waits until the thread stands, which needs nothing but the kernel. */
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject) {
-    const target *t = (const target *)handle;
+    target *t = (target *)handle;
     CONTEXT *registers = (CONTEXT *)(void *)room->bytes;
     _Static_assert(sizeof *registers <= sizeof room->bytes, "the registers do not fit");
+    subject->slots = known_teb(t);
     if (SuspendThread(t->thread) == (DWORD)-1) {
         return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
     }
@@ -78,14 +84,13 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     read_context(registers, context);
     context->machine = registers;
     context->at_syscall = is_at_syscall(context->pc);
-    subject->slots = t->teb;
     return SPP_SUSPEND_DONE;
 }
 
 /* NT_TIB in winnt.h: how far the stack is in use is told by its pages. */
 spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
-    const target *t = (const target *)handle;
-    if (t->teb == 0 || !spp_os_readable(t->teb)) return SPP_SUSPEND_GONE;
+    target *t = (target *)handle;
+    if (known_teb(t) == 0 || !spp_os_readable(t->teb)) return SPP_SUSPEND_GONE;
     context->sp = (uintptr_t)((const volatile NT_TIB *)t->teb)->StackLimit + SPP_RED_ZONE;
     subject->slots = t->teb;
     return SPP_SUSPEND_DONE;
