@@ -225,7 +225,9 @@ print(len(places))
     assert seen["work_one"] > 50 and seen["work_two"] > 50, seen
 
 
-@pytest.mark.skipif(WINDOWS, reason="there 131 functions of OpenSSL's, sha256's too, have handlers in place of unwind codes: no frames above")
+@pytest.mark.skipif(
+    WINDOWS, reason="there 131 functions of OpenSSL's, sha256's too, have handlers in place of unwind codes: no frames above"
+)
 def test_c_functions_have_the_names_that_python_knows_them_by(run_python, tmp_path):
     text = """
 import hashlib, sys, spprof

@@ -1,8 +1,8 @@
 """Unwind rows of Windows' arm64 code against the code itself: seh.py LIBRARY ROWS.so FUNCTIONS SEED
 
-As compact.py does for macOS: functions of a DLL are run by an emulated processor (unicorn), and before each instruction the rows of
-csrc/arch/seh_aarch64.c say where the caller's stack pointer, frame pointer and return address are. Fails unless at least 99.9 % of
-the instants are right, and all functions are understood. tools/windows --arm64 runs it.
+As compact.py does for macOS: functions of a DLL are run by an emulated processor (unicorn), and before each instruction the rows
+of csrc/arch/seh_aarch64.c say where the caller's stack pointer, frame pointer and return address are. Fails unless at least
+99.9 % of the instants are right, and all functions are understood. tools/windows --arm64 runs it.
 """
 
 import collections
@@ -59,7 +59,10 @@ def main():
             machine.run(library.base + begin, library.base + begin + length, rows)
     wrong = sum(machine.wrong.values())
     functions = ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
-    print(f"{sum(kinds.values())} functions ({functions}), {len(refused)} not understood; {machine.right + wrong} instants,", end=" ")
+    print(
+        f"{sum(kinds.values())} functions ({functions}), {len(refused)} not understood; {machine.right + wrong} instants,",
+        end=" ",
+    )
     print(f"{wrong} wrong; {machine.overwritten} runs ended since they wrote over what they had saved")
     for place, n in machine.wrong.most_common(5):
         print(f"  wrong {n} times: {place}")

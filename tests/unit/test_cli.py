@@ -13,10 +13,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from wine import WINE
 
 import spprof
 from spprof import Profile
-from wine import WINE
 
 SHOW = """
 import json, sys
