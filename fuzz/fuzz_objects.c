@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         free((void *)(uintptr_t)image.starts.at);
     } else {
         spp_unwind_section all = taken(&at, &left, left, LOW);
-        spp_unwind_image image = {all.at, all.n, LOW, data[1] * 4u, all.n};
+        spp_unwind_image image = {all.at, all.n, LOW, data[1] * 4u, all.n, data[2] & 1 ? 2 : 3};
         spp_unwind_read_seh(&o, &rules, &image);
         free((void *)(uintptr_t)all.at);
     }

@@ -13,6 +13,7 @@ enum { SPP_REG_FP = 29, SPP_REG_SP = 31, SPP_REG_RA = 30 };
 #define SPP_RED_ZONE 0u       /* AAPCS64 has none */
 #define SPP_CALL_PUSHES 0u    /* the return address is in the link register; a function saves it, or does not */
 #define SPP_CODE_IN_OBJECTS 1 /* linkers describe no procedure linkage table, and Linux's vDSO not the return from a signal */
+#define SPP_SEH_WORDS 2u      /* of an entry of Windows' table of functions */
 #define SPP_TWO_RETURN_KEYS 1 /* the letter B in a CIE: return addresses are signed by the second key */
 
 /* The kernel's frame of a signal (struct rt_sigframe in Linux's arch/arm64/kernel/signal.c: siginfo of 128 bytes, ucontext, whose

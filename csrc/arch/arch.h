@@ -25,9 +25,9 @@ enum {
     SPP_CODES
 };
 
-/* Of a function that Mach-O's compact unwind information describes (Apple's mach-o/compact_unwind_encoding.h): from `at` on,
- * bytes from where it begins, its CFA is sp or the frame pointer plus `off`, and the caller's frame pointer and return address
- * lie at `fp` and `ra` from there, or are in their registers. */
+/* Of a function that Mach-O's compact unwind information describes (Apple's mach-o/compact_unwind_encoding.h), or Windows' of
+ * arm64: from `at` on, bytes from where it begins, its CFA is sp or the frame pointer plus `off`, and the caller's frame pointer
+ * and return address lie at `fp` and `ra` from there, or are in their registers. */
 typedef struct {
     uint32_t at;
     int32_t off;
@@ -50,6 +50,12 @@ typedef struct {
 #define SPP_COMPACT_DWARF UINT32_MAX
 uint32_t spp_compact_rows_aarch64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
 uint32_t spp_compact_rows_x86_64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
+
+/* Rows of a function that Windows' tables for arm64 describe, in the order of their places, from its entry's second word and the
+ * record of n bytes (and more) that it may point to. Its length in bytes; 0: it is not understood, whatever was told before. On
+ * each processor. */
+uint32_t spp_seh_rows_aarch64(uint32_t data, const uint8_t *record, size_t n, void (*tell)(void *arg, const spp_compact_row *row),
+                              void *arg);
 
 /* Handler. One of them. `pc` is in the instruction that runs, or the last byte of the call: it may be anything, is read as a
  * guarded copy, and is met rarely. */

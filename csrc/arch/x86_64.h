@@ -12,6 +12,7 @@ enum { SPP_REG_FP = 6, SPP_REG_SP = 7, SPP_REG_RA = 16 };
 #define SPP_RED_ZONE 128u     /* bytes below sp that are in use */
 #define SPP_CALL_PUSHES 8u    /* a call puts its return address on the stack */
 #define SPP_CODE_IN_OBJECTS 0 /* code of objects without unwind information does not tell itself */
+#define SPP_SEH_WORDS 3u      /* of an entry of Windows' table of functions */
 #define SPP_TWO_RETURN_KEYS 0 /* the letter B in a CIE: unknown */
 
 /* The kernel's frame of a signal: where sp lies is told by unwind information, and from there the others (struct sigcontext in

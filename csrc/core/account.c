@@ -35,9 +35,8 @@ void spp_account_end(spp_thread *t) {
     spp_now.ended_unpaired += s.unpaired;
     spp_now.ended_gaps += s.gaps;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) spp_now.ended_losses[i] += s.losses[i];
-    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0 || cpu < t->cpu_start) {
-        cpu = t->given_ns;
-    }
+    /* Of a thread that has ended the system may say less than its samples were given, or tell another's that has its id now. */
+    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0 || cpu < t->given_ns) cpu = t->given_ns;
     /* What it ran before it was found is in the account as whole ticks; the rest of it is nobody's yet. */
     spp_now.ended_cpu += cpu - t->cpu_start + t->losses[SPP_LOSS_before_found] * spp_now.interval_ns;
 }

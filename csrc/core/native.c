@@ -98,8 +98,9 @@ static void read_rows_of_image(object *o) {
     const spp_os_object *facts = &o->facts;
     uint8_t *bytes = copy_of(facts->base, facts->end);
     if (bytes == NULL) return;
-    spp_unwind_image image = {bytes, facts->end - facts->base, facts->base, facts->functions - facts->base,
-                              facts->functions_end - facts->base};
+    spp_unwind_image image = {
+        bytes,        facts->end - facts->base, facts->base, facts->functions - facts->base, facts->functions_end - facts->base,
+        SPP_SEH_WORDS};
     spp_unwind_read_seh(&o->rows, &rules, &image);
     free(bytes);
 }

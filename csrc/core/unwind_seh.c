@@ -1,5 +1,5 @@
-/* Rows from the tables of Windows' x64 objects: RUNTIME_FUNCTION and UNWIND_INFO ("x64 exception handling" of Microsoft's
- * documentation, which names what is used here).
+/* Rows from the tables of Windows' objects. Those of x64: RUNTIME_FUNCTION and UNWIND_INFO ("x64 exception handling" of
+ * Microsoft's documentation, which names what is used here). Those of arm64: arch/seh_aarch64.c.
  *
  * A prologue's codes say what has been done to the stack from which of its instructions on; they are run in the order of the
  * instructions, backwards as they stand. Of epilogues nothing is said: they are told by their instructions, which may only be
@@ -9,7 +9,7 @@
 
 #include "core/unwind_table.h"
 
-enum { FUNCTION_BYTES = 12, HANDLER_FLAGS = 3, CHAINED = 4 };
+enum { FUNCTION_BYTES = 12, FUNCTION_BYTES_ARM64 = 8, HANDLER_FLAGS = 3, CHAINED = 4 };
 enum { PUSH, ALLOC_LARGE, ALLOC_SMALL, SET_FRAME, SAVE, SAVE_FAR, EPILOGUE, SPARE, SAVE_XMM, SAVE_XMM_FAR, MACHINE_FRAME };
 enum { RBP = 5, DEEP_MAX = 8, SLOTS_MAX = 255 };
 
@@ -272,23 +272,88 @@ static void add_function(const reader *r, const function *f) {
     add(r, f->end, &leaf);
 }
 
-void spp_unwind_read_seh(spp_unwind_object *o, spp_unwind_rules *rules, const spp_unwind_image *image) {
-    reader r = {image, o, rules};
+/* What an entry says is behind the end of those before it, and in the object. */
+static bool is_inside(const reader *r, const function *f, uint64_t end_place) {
+    return f->begin >= end_place && f->end > f->begin && r->image->base + f->end <= r->object->high;
+}
+
+static void add_bounds(const reader *r, const function *f) {
+    uint64_t low = r->object->low - r->image->base;
+    const uint32_t bounds[] = {(uint32_t)(f->begin - low), (uint32_t)(f->end - low)};
+    if (spp_bytes_append(&r->object->functions, bounds, sizeof bounds) != 0) r->object->out_of_memory = true;
+}
+
+static void read_x64(const reader *r) {
+    const spp_unwind_image *image = r->image;
+    spp_unwind_object *o = r->object;
     uint64_t end_place = o->low - image->base;
     function f;
-    o->n = 0;
     for (uint64_t at = image->functions; at < image->functions_end && !o->out_of_memory; at += FUNCTION_BYTES) {
         if (!function_at(image, at, &f)) break;
-        bool inside = f.begin >= end_place && f.end > f.begin && image->base + f.end <= o->high;
-        if (!inside) { /* not sorted, or the zeros at the end of a section */
+        if (!is_inside(r, &f, end_place)) { /* not sorted, or the zeros at the end of a section */
             o->refused += f.begin != 0;
             continue;
         }
-        const uint32_t bounds[] = {(uint32_t)(image->base + f.begin - o->low), (uint32_t)(image->base + f.end - o->low)};
         const uint8_t *head = bytes_at(image, f.info, 4);
         bool part = head != NULL && (head[0] >> 3 & CHAINED); /* of the function before it, most likely */
-        if (!part && spp_bytes_append(&o->functions, bounds, sizeof bounds) != 0) o->out_of_memory = true;
-        add_function(&r, &f);
+        if (!part) add_bounds(r, &f);
+        add_function(r, &f);
         end_place = f.end;
     }
+}
+
+/* ---- arm64 */
+
+typedef struct {
+    const reader *r;
+    uint32_t begin;
+} place;
+
+static void add_row(void *arg, const spp_compact_row *row) {
+    const place *p = arg;
+    spp_unwind_rule rule = {.kind = SPP_CFA_REG, .off = row->off};
+    rule.reg = row->by_fp ? SPP_REG_FP : SPP_REG_SP;
+    rule.fp = row->fp == SPP_COMPACT_SAME ? SPP_UNWIND_SAME : row->fp;
+    rule.ra = row->ra == SPP_COMPACT_SAME ? SPP_UNWIND_SAME : row->ra;
+    add(p->r, p->begin + (uint64_t)row->at, &rule);
+}
+
+/* Nothing, to see first whether all is understood, and how long it is. */
+static void skip_row(void *arg, const spp_compact_row *row) { (void)arg, (void)row; }
+
+/* What is in no function is a leaf, which leaves its return address in its register. */
+static void read_arm64(const reader *r) {
+    static const spp_unwind_rule leaf = {.kind = SPP_CFA_REG, .reg = SPP_REG_SP, .ra = SPP_UNWIND_SAME, .fp = SPP_UNWIND_SAME};
+    static const spp_unwind_rule none = {0};
+    const spp_unwind_image *image = r->image;
+    spp_unwind_object *o = r->object;
+    uint64_t end_place = o->low - image->base;
+    const uint8_t *p;
+    for (uint64_t at = image->functions; at < image->functions_end && !o->out_of_memory; at += FUNCTION_BYTES_ARM64) {
+        if ((p = bytes_at(image, at, FUNCTION_BYTES_ARM64)) == NULL) break;
+        uint32_t data = number(p + 4, 4);
+        const uint8_t *record = (data & 3) == 0 ? bytes_at(image, data, 4) : NULL;
+        size_t record_n = record != NULL ? (size_t)(image->n - data) : 0;
+        uint32_t begin = number(p, 4), length = spp_seh_rows_aarch64(data, record, record_n, skip_row, NULL);
+        function f = {.begin = begin, .end = begin + (length != 0 ? length : 4)};
+        if (!is_inside(r, &f, end_place) || length == 0) o->refused += begin != 0;
+        if (!is_inside(r, &f, end_place)) continue;
+        end_place = f.end;
+        if (length == 0) {
+            add(r, f.begin, &none);
+            continue;
+        }
+        if ((data & 3) != 2) add_bounds(r, &f); /* that is a part of one */
+        (void)spp_seh_rows_aarch64(data, record, record_n, add_row, &(place){r, begin});
+        add(r, f.end, &leaf);
+    }
+}
+
+void spp_unwind_read_seh(spp_unwind_object *o, spp_unwind_rules *rules, const spp_unwind_image *image) {
+    reader r = {image, o, rules};
+    o->n = 0;
+    if (image->words == FUNCTION_BYTES / 4)
+        read_x64(&r);
+    else
+        read_arm64(&r);
 }

@@ -84,8 +84,9 @@ typedef struct {
     size_t n;
     uintptr_t base;                    /* where the program has it */
     uint64_t functions, functions_end; /* its table of functions, from the base */
+    uint32_t words;                    /* of the table's entries: 3 on x86_64, 2 on arm64 (SPP_SEH_WORDS) */
 } spp_unwind_image;
-/* The same from such a table of x86_64 (unwind_seh.c). */
+/* The same from such a table (unwind_seh.c). */
 void spp_unwind_read_seh(spp_unwind_object *object, spp_unwind_rules *rules, const spp_unwind_image *image);
 /* The same from an entry of .eh_frame, if it is for the function [place, end); false: it is not, or not understood. */
 bool spp_unwind_add_entry(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section frames, uint32_t entry,

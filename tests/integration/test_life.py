@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from truth import QUALIFIED
+from wine import WINE
 
 import spprof
 from spprof import _core
@@ -163,7 +164,7 @@ def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
     # 100 ms are promised; a machine that gives the drain thread no processor for as long again is not spprof's fault.
     assert last - max(times) < 200_000_000
     assert max(times) <= last + 50_000_000
-    assert len(times) > 300 or profile.clock == "timer"
+    assert len(times) > (30 if WINE else 300) or profile.clock == "timer"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from truth import DRIVE, Truth
+from wine import WINE
 
 from spprof.model import TRUNCATED, TRUNCATION
 
@@ -48,7 +49,8 @@ def test_every_stack_is_possible(drive, program, mode):
     n = check(profile, Truth(program))
     # Enough of them, or nothing was proven: a full machine can halve a run, but a clock that stopped cannot pass. Timers
     # give no more than the kernel's tick, 100 a second at least.
-    assert n >= (least if ran.json["clock"] in ("perf", "perf-user") else seconds * 90)
+    # Under wine a sample, and a new thread, take some calls of its server; and `threads` begins threads all the time.
+    assert n >= (least if ran.json["clock"] in ("perf", "perf-user") else seconds * (25 if WINE else 90))
     stats = ran.json
     assert sum(profile.column("count")) == stats["taken"] + stats["repeated"]
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())

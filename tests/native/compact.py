@@ -114,7 +114,7 @@ class Machine:
         self.uc.mem_map(STACK, STACK_BYTES)
         self.uc.hook_add(UC_HOOK_MEM_READ_UNMAPPED | UC_HOOK_MEM_WRITE_UNMAPPED, self._make_up)
         self.uc.hook_add(UC_HOOK_CODE, self._instruction)
-        self.right, self.wrong = 0, collections.Counter()
+        self.right, self.overwritten, self.wrong = 0, 0, collections.Counter()
 
     def _make_up(self, uc, access, address, size, value, data):
         made = False
@@ -141,8 +141,14 @@ class Machine:
         fp, lr = uc.reg_read(UC_ARM64_REG_X29), uc.reg_read(UC_ARM64_REG_X30)
         cfa = (fp if row.by_fp else uc.reg_read(UC_ARM64_REG_SP)) + row.off
         found = (cfa, fp if row.fp == SAME else self._word(cfa + row.fp), lr if row.ra == SAME else self._word(cfa + row.ra))
+        places = (row.fp, row.ra)
         if found == self.truth:
             self.right += 1
+            self.last = places
+        elif cfa == self.truth[0] and places == self.last:  # a store by a made-up number went there
+            self.overwritten += 1
+            uc.emu_stop()
+            return
         else:
             self.wrong[f"{self.low:#x}+{address - self.low:#x}"] += 1
         code = struct.unpack("<I", uc.mem_read(address, 4))[0]
@@ -152,7 +158,7 @@ class Machine:
             uc.reg_write(UC_ARM64_REG_PC, address + 4)
 
     def run(self, low, end, rows):
-        self.low, self.end, self.rows = low, end, rows
+        self.low, self.end, self.rows, self.last = low, end, rows, None
         draw = self.random
         self.truth = (STACK + 0x300000 - 16 * draw.randrange(100), STACK + 0x380000 + 16 * draw.randrange(100), 0x6666000000)
         for i in range(29):

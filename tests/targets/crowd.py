@@ -1,4 +1,4 @@
-"""100 threads that all work: crowd.py OUT MODE"""
+"""100 threads that all work: crowd.py OUT MODE MILLISECONDS"""
 
 import json
 import sys
@@ -12,7 +12,7 @@ took = {}
 
 def burn():
     begin = time.thread_time_ns()
-    end = begin + 30_000_000
+    end = begin + int(sys.argv[3]) * 1_000_000
     while time.thread_time_ns() < end:
         sum(range(1000))
     took[threading.current_thread().name] = time.thread_time_ns() - begin

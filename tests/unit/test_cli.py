@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 import zipfile
+from pathlib import Path
 
 import pytest
+from wine import WINE
 
 import spprof
 from spprof import Profile
@@ -45,7 +47,7 @@ def both(cwd, *target, flags=(), stdin=""):
 def place(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "show.py").write_text(SHOW)
-    (tmp_path / "link.py").symlink_to("sub/show.py")
+    (tmp_path / "link.py").symlink_to(Path("sub", "show.py"))
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("import sys; print(sys.argv)")
     (tmp_path / "pkg" / "__main__.py").write_text(SHOW)
@@ -68,6 +70,8 @@ TARGETS = [
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: " ".join(target)[:20].strip())
 def test_the_program_sees_what_it_would_see_alone(place, target):
+    if WINE and "link.py" in target[0]:
+        pytest.skip("wine 8 makes no symbolic links")
     alone, profiled = both(place, *target)
     assert json.loads(alone.stdout.splitlines()[-1])["is main"]
     assert profiled.stderr == alone.stderr == ""
@@ -116,16 +120,17 @@ def test_encoding_cookie_and_pyc(tmp_path):
 
 
 def test_multiprocessing_finds_the_program(tmp_path):
+    ways = ("spawn",) if os.name == "nt" else ("spawn", "fork")
     (tmp_path / "x.py").write_text(
         "import multiprocessing as m\ndef f(x): return x + 1\n"
         "if __name__ == '__main__':\n"
-        "  for how in 'spawn', 'fork':\n"
+        f"  for how in {ways}:\n"
         "    with m.get_context(how).Pool(1) as pool: print(pool.map(f, [1, 2]))\n"
     )
     alone, profiled = both(tmp_path, "x.py")
     # CPython 3.12+ counts our drain thread too and warns (where warnings are shown: a debug build). docs/troubleshooting.md
     stderr = re.sub(r".*DeprecationWarning: This process .* is multi-threaded.*\n.*os\.fork\(\)\n", "", profiled.stderr)
-    assert alone.stdout == "[2, 3]\n[2, 3]\n" and stderr == alone.stderr
+    assert alone.stdout == "[2, 3]\n" * len(ways) and stderr == alone.stderr
 
 
 BUSY = "import sys, time\ndef spin():\n  while 1: sum(range(99))\nprint('ready', flush=True)\nspin()\n"
@@ -171,14 +176,17 @@ def test_summary_file_names_and_report(tmp_path):
 
 @pytest.mark.skipif(not spprof.native_unwinding_available(), reason="native frames are not to be had here")
 def test_report_of_native_frames(tmp_path):
-    (tmp_path / "x.py").write_text("import zlib\nfor i in range(300):\n  zlib.compress(bytes(99999))\n")
+    # On Windows zlib is a part of Python's own library, whose functions are not shown: those that it calls are. And the program
+    # runs for longer there, since wine's clock goes in steps of 10 ms.
+    rounds, library = (3000, r"\[\w+\.dll") if os.name == "nt" else (300, r"\[libz")
+    (tmp_path / "x.py").write_text(f"import zlib\nfor i in range({rounds}):\n  zlib.compress(bytes(99999))\n")
     assert run(["-m", "spprof", "run", "--native", "-q", "-o", "p.spprof", "x.py"], tmp_path).returncode == 0
     report = {option: run(["-m", "spprof", "report", "p.spprof", "--limit", "200", *option.split()], tmp_path).stdout
               for option in ("", "--python-only", "--native-only", "--native-calls")}  # fmt: skip
-    assert "[libz" in report[""] and "<module> (x.py:1)" in report[""]
-    assert "[libz" not in report["--python-only"] and "<module> (x.py:1)" in report["--python-only"]
-    assert "[libz" in report["--native-only"] and "x.py" not in report["--native-only"]
-    assert re.search(r"<module> \(x\.py:3\) > .*\[libz", report["--native-calls"])
+    assert re.search(library, report[""]) and "<module> (x.py:1)" in report[""]
+    assert not re.search(library, report["--python-only"]) and "<module> (x.py:1)" in report["--python-only"]
+    assert re.search(library, report["--native-only"]) and "x.py" not in report["--native-only"]
+    assert re.search(rf"<module> \(x\.py:3\) > .*{library}", report["--native-calls"])
 
 
 def test_waiting_is_pointed_out(tmp_path):
@@ -247,9 +255,11 @@ def test_help_teaches_by_examples(tmp_path, command):
 
 def test_broken_pipe(tmp_path, data):
     (tmp_path / "p.spprof").write_bytes(data)
-    command = f"{sys.executable} -m spprof convert p.spprof -f speedscope -o - | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.stderr == "" and done.stdout in ("0\n", "1\n")
+    command = [sys.executable, "-m", "spprof", "convert", "p.spprof", "-f", "speedscope", "-o", "-"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        child.stdout.close()  # nobody reads it
+        errors = child.stderr.read()
+        assert child.wait(60) in (0, 1) and errors == ""
 
 
 def test_what_a_format_cannot_do_is_refused_before_the_program_runs(tmp_path):

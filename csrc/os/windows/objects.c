@@ -9,6 +9,7 @@
 #include <winternl.h>
 
 #include "os/os.h"
+#include "os/windows/machine.h"
 
 #define MODULES_MAX 4096
 
@@ -91,8 +92,8 @@ static bool describe(HMODULE module, spp_os_object *o) {
     const IMAGE_DATA_DIRECTORY *directory = nt.OptionalHeader.DataDirectory;
     o->functions = o->base + directory[IMAGE_DIRECTORY_ENTRY_EXCEPTION].VirtualAddress;
     o->functions_end = o->functions + directory[IMAGE_DIRECTORY_ENTRY_EXCEPTION].Size;
-    bool x64 = nt.FileHeader.Machine == IMAGE_FILE_MACHINE_AMD64; /* other processors' objects have other tables */
-    if (!x64 || o->functions == o->base || o->functions_end > o->end) o->functions = o->functions_end = 0;
+    bool ours = nt.FileHeader.Machine == MACHINE; /* other processors' objects have other tables */
+    if (!ours || o->functions == o->base || o->functions_end > o->end) o->functions = o->functions_end = 0;
     note_build_id(o, &directory[IMAGE_DIRECTORY_ENTRY_DEBUG]);
     DWORD n = GetModuleFileNameW(module, path, 512);
     if (n > 0 && n < 512) spp_windows_utf8(path, o->path, sizeof o->path);

@@ -7,6 +7,7 @@
 
 #include "arch/arch.h"
 #include "os/suspend/suspend.h"
+#include "os/windows/machine.h"
 
 /* A handle of our own, which stays good when the thread has ended, and keeps its id from being used again. */
 typedef struct {
@@ -31,6 +32,12 @@ static uintptr_t teb_of(HANDLE thread) {
     return query != NULL && query(thread, 0, &is, sizeof is, NULL) >= 0 ? (uintptr_t)is.teb : 0;
 }
 
+/* Not while it is suspended. Under wine a thread has none until it has begun. */
+static uintptr_t known_teb(target *t) {
+    if (t->teb == 0) t->teb = teb_of(t->thread);
+    return t->teb;
+}
+
 spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
     target *t = calloc(1, sizeof *t);
     if (t == NULL) return SPP_SUSPEND_REFUSED;
@@ -39,7 +46,6 @@ spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
         free(t);
         return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
     }
-    t->teb = teb_of(t->thread);
     *handle = (spp_suspend_handle)t;
     return SPP_SUSPEND_DONE;
 }
@@ -55,21 +61,18 @@ spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, ui
     return spp_os_thread_cpu_ns(tid, ns) == 0 ? SPP_SUSPEND_DONE : SPP_SUSPEND_GONE;
 }
 
-/* Whether pc is behind a call of the kernel: `syscall`, or wine's call of its dispatcher at a fixed place in the page that the
- * kernel shares with all. */
+/* Whether pc is behind a call of the kernel. */
 static bool is_at_syscall(uintptr_t pc) {
-    static const uint8_t wine[] = {0xff, 0x14, 0x25, 0x00, 0x10, 0xfe, 0x7f};
-    if (!spp_os_readable(pc - 8) || !spp_os_readable(pc)) return false;
-    const uint8_t *p = (const uint8_t *)pc;
-    return (p[-2] == 0x0f && p[-1] == 0x05) || memcmp(p - sizeof wine, wine, sizeof wine) == 0;
+    return spp_os_readable(pc - SYSCALL_BYTES) && spp_os_readable(pc - 1) && is_syscall((const uint8_t *)pc - SYSCALL_BYTES);
 }
 
 /* SuspendThread only asks; GetThreadContext waits until the thread stands, which needs nothing but the kernel. */
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject) {
-    const target *t = (const target *)handle;
+    target *t = (target *)handle;
     CONTEXT *registers = (CONTEXT *)(void *)room->bytes;
     _Static_assert(sizeof *registers <= sizeof room->bytes, "the registers do not fit");
+    subject->slots = known_teb(t);
     if (SuspendThread(t->thread) == (DWORD)-1) {
         return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
     }
@@ -78,18 +81,16 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
         ResumeThread(t->thread);
         return SPP_SUSPEND_REFUSED;
     }
-    context->pc = registers->Rip;
-    context->sp = registers->Rsp;
+    read_context(registers, context);
     context->machine = registers;
     context->at_syscall = is_at_syscall(context->pc);
-    subject->slots = t->teb;
     return SPP_SUSPEND_DONE;
 }
 
 /* NT_TIB in winnt.h: how far the stack is in use is told by its pages. */
 spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
-    const target *t = (const target *)handle;
-    if (t->teb == 0 || !spp_os_readable(t->teb)) return SPP_SUSPEND_GONE;
+    target *t = (target *)handle;
+    if (known_teb(t) == 0 || !spp_os_readable(t->teb)) return SPP_SUSPEND_GONE;
     context->sp = (uintptr_t)((const volatile NT_TIB *)t->teb)->StackLimit + SPP_RED_ZONE;
     subject->slots = t->teb;
     return SPP_SUSPEND_DONE;
@@ -97,13 +98,9 @@ spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_contex
 
 void spp_suspend_go(spp_suspend_handle handle) { ResumeThread(((const target *)handle)->thread); }
 
-/* DWARF's numbers: psABI for AMD64, figure 3.36. */
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
-    const CONTEXT *c = context->machine;
-    const uintptr_t from[] = {c->Rax, c->Rdx, c->Rcx, c->Rbx, c->Rsi, c->Rdi, c->Rbp, c->Rsp, c->R8,
-                              c->R9,  c->R10, c->R11, c->R12, c->R13, c->R14, c->R15, c->Rip};
     memset(to, 0, SPP_OS_REGISTERS * sizeof *to);
-    memcpy(to, from, sizeof from);
+    read_registers(context->machine, to);
 }
 
 /* Windows ends a process without asking it. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from importlib import import_module
@@ -51,6 +52,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _reader_left(error: Exception) -> bool:
+    """Whether nobody reads our stdout any more (`| head`). Windows then calls what is written an invalid argument."""
+    if os.name == "nt" and isinstance(error, OSError) and error.filename is None and error.errno == errno.EINVAL:
+        return True
+    return isinstance(error, BrokenPipeError)
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs the command (default: sys.argv) and returns the exit code: 0, 1, 2 for what the user can put right, or 3 if
     `diff --fail-if` says so."""
@@ -62,10 +70,10 @@ def main(argv: Optional[List[str]] = None) -> int:
         options.parser.print_usage(sys.stderr)
         sys.stderr.write(f"spprof {options.verb}: error: {error}\n")
         return 2
-    except BrokenPipeError:
-        # The reader of our stdout left (`| head`); nothing more can be said there, also not by the interpreter at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except (SpprofError, OSError) as error:
+        if _reader_left(error):
+            # Nothing more can be said there, also not by the interpreter at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
         sys.stderr.write(f"spprof: {error}\n")
         return 2

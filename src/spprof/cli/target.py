@@ -42,7 +42,10 @@ def find_code(text: str) -> Program:
 
 def find_script(path: str) -> Program:
     """What `python path` runs: a script, a compiled one, or a directory or zip file with a `__main__.py`. Raises NoProgram."""
-    full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)  # not abspath(): python keeps `./` too
+    if os.name == "nt":
+        full = os.path.abspath(path)
+    else:
+        full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)  # not abspath(): python keeps `./` too there
     if pkgutil.get_importer(full) is not None:
         return _find_in_archive(full)
     try:
