@@ -195,8 +195,9 @@ int main(int argc, char **argv) {
     printf("its state: in %u slots and %u thread-local variables (of %u in all) at %u looks\n", in_slots, in_variables,
            words - slots, LOOKS);
     fflush(stdout);
-    bool found =
-        in_slots == (PY_VERSION_HEX < 0x030F0000 ? LOOKS : 0) && in_variables >= (PY_VERSION_HEX < 0x030C0000 ? 0 : LOOKS / 2);
+    uint32_t slots_wanted = PY_VERSION_HEX < 0x030F0000 ? LOOKS : 0,
+             variables_wanted = PY_VERSION_HEX < 0x030C0000 ? 0 : LOOKS / 2;
+    bool found = in_slots == slots_wanted && in_variables >= variables_wanted;
     TerminateProcess(GetCurrentProcess(), found && differ == 0 && early * 1000 <= walks && stray * 100 <= walks ? 0 : 1);
     return 1;
 }
