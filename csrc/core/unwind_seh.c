@@ -272,6 +272,13 @@ static void add_function(const reader *r, const function *f) {
     add(r, f->end, &leaf);
 }
 
+/* The last function, if it ends at `from`, ends at `to`: Microsoft's compilers cut large ones, CPython's evaluator say, into
+ * parts. */
+static void lengthen(spp_unwind_object *o, uint32_t from, uint32_t to) {
+    uint32_t *last = o->functions.n != 0 ? (uint32_t *)(void *)(o->functions.at + o->functions.n) - 2 : NULL;
+    if (last != NULL && last[1] == from) last[1] = to;
+}
+
 void spp_unwind_read_seh(spp_unwind_object *o, spp_unwind_rules *rules, const spp_unwind_image *image) {
     reader r = {image, o, rules};
     uint64_t end_place = o->low - image->base;
@@ -286,8 +293,12 @@ void spp_unwind_read_seh(spp_unwind_object *o, spp_unwind_rules *rules, const sp
         }
         const uint32_t bounds[] = {(uint32_t)(image->base + f.begin - o->low), (uint32_t)(image->base + f.end - o->low)};
         const uint8_t *head = bytes_at(image, f.info, 4);
-        bool part = head != NULL && (head[0] >> 3 & CHAINED); /* of the function before it, most likely */
-        if (!part && spp_bytes_append(&o->functions, bounds, sizeof bounds) != 0) o->out_of_memory = true;
+        bool part = head != NULL && (head[0] >> 3 & CHAINED); /* of the function before it, if it goes on right behind it */
+        if (part) {
+            lengthen(o, bounds[0], bounds[1]);
+        } else if (spp_bytes_append(&o->functions, bounds, sizeof bounds) != 0) {
+            o->out_of_memory = true;
+        }
         add_function(&r, &f);
         end_place = f.end;
     }
