@@ -232,11 +232,19 @@ static object *object_at(const view *v, uintptr_t address) {
     return v != NULL ? (object *)(uintptr_t)spp_unwind_object_of(&v->shown.map, address) : NULL; /* its rows come first */
 }
 
+/* A part of the evaluator. What Windows and macOS name has no size: then as far as the unwind tables say that the function goes.
+ */
+static spp_range part_at(const object *o, uintptr_t at, uint64_t size) {
+    bool known = spp_unwind_function_of(&o->rows, at + 1) == at;
+    uintptr_t end = known ? spp_unwind_end_of(&o->rows, at) : at;
+    return (spp_range){at, end > at + size ? end : at + size};
+}
+
 /* The evaluator's parts: compilers move what is rarely run to a place of its own, NAME.cold. */
 static void find_evaluator(const view *v, spp_range *parts) {
     const object *o = object_at(v, evaluator_address);
     const spp_symbol *whole = o != NULL ? spp_symbols_find(&o->symbols, evaluator_address - o->facts.base) : NULL;
-    parts[0] = (spp_range){evaluator_address, evaluator_address + 1};
+    parts[0] = o != NULL ? part_at(o, evaluator_address, 1) : (spp_range){evaluator_address, evaluator_address + 1};
     if (whole == NULL) return;
     const char *name = spp_symbols_name(&o->symbols, whole);
     size_t length = strlen(name);
@@ -245,7 +253,7 @@ static void find_evaluator(const view *v, spp_range *parts) {
         const spp_symbol *s = &o->symbols.list[i];
         const char *part = spp_symbols_name(&o->symbols, s);
         if (strncmp(part, name, length) != 0 || (part[length] != 0 && part[length] != '.')) continue;
-        parts[n++] = (spp_range){o->facts.base + s->at, o->facts.base + s->at + s->size};
+        parts[n++] = part_at(o, o->facts.base + s->at, s->size);
     }
 }
 

@@ -277,10 +277,17 @@ static bool is_inside(const reader *r, const function *f, uint64_t end_place) {
     return f->begin >= end_place && f->end > f->begin && r->image->base + f->end <= r->object->high;
 }
 
-static void add_bounds(const reader *r, const function *f) {
+/* `part`: of the function before it, if it goes on right behind that, which then ends where the part does: Microsoft's compilers cut
+ * large ones, CPython's evaluator say, into parts. Else it is nobody's. */
+static void add_bounds(const reader *r, const function *f, bool part) {
+    spp_bytes *all = &r->object->functions;
     uint64_t low = r->object->low - r->image->base;
     const uint32_t bounds[] = {(uint32_t)(f->begin - low), (uint32_t)(f->end - low)};
-    if (spp_bytes_append(&r->object->functions, bounds, sizeof bounds) != 0) r->object->out_of_memory = true;
+    uint32_t *last = all->n != 0 ? (uint32_t *)(void *)(all->at + all->n) - 2 : NULL;
+    if (part && last != NULL && last[1] == bounds[0])
+        last[1] = bounds[1];
+    else if (!part && spp_bytes_append(all, bounds, sizeof bounds) != 0)
+        r->object->out_of_memory = true;
 }
 
 static void read_x64(const reader *r) {
@@ -295,8 +302,7 @@ static void read_x64(const reader *r) {
             continue;
         }
         const uint8_t *head = bytes_at(image, f.info, 4);
-        bool part = head != NULL && (head[0] >> 3 & CHAINED); /* of the function before it, most likely */
-        if (!part) add_bounds(r, &f);
+        add_bounds(r, &f, head != NULL && (head[0] >> 3 & CHAINED));
         add_function(r, &f);
         end_place = f.end;
     }
@@ -343,7 +349,7 @@ static void read_arm64(const reader *r) {
             add(r, f.begin, &none);
             continue;
         }
-        if ((data & 3) != 2) add_bounds(r, &f); /* that is a part of one */
+        add_bounds(r, &f, (data & 3) == 2);
         (void)spp_seh_rows_aarch64(data, record, record_n, add_row, &(place){r, begin});
         add(r, f.end, &leaf);
     }

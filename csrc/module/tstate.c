@@ -130,6 +130,7 @@ const char *spp_tstate_init(spp_thread_states *states) {
         interps[interps_n++] = at;
     }
     find_key();
+    if (!key_is_known && spp_os_clock_first == SPP_CLOCK_SUSPEND) return "thread state: the slot that holds it";
     states->own = own;
     states->of_thread = of_thread;
     states->births = (uint64_t *)((uintptr_t)PyInterpreterState_Main() + SPP_L_INTERP_NEXT_UNIQUE_ID);

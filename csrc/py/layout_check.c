@@ -222,7 +222,9 @@ NONE(SPP_L_TLBC_ENTRIES);
 
 /* str and bytes */
 AT(SPP_L_STR_LENGTH, PyASCIIObject, length);
-AT(SPP_L_STR_STATE, PyASCIIObject, state);
+/* Its last four bytes hold the bits: there are no others, but on Windows in free-threaded 3.14+, where a word with `interned`
+ * alone goes before them. */
+SAME(SPP_L_STR_STATE, offsetof(PyASCIIObject, state) + sizeof(((PyASCIIObject *)0)->state) - 4);
 SAME(SPP_L_STR_ASCII_DATA, sizeof(PyASCIIObject));
 SAME(SPP_L_STR_DATA, sizeof(PyCompactUnicodeObject));
 AT(SPP_L_BYTES_DATA, PyBytesObject, ob_sval);

@@ -128,30 +128,35 @@ static bool same_bytes(uintptr_t base, long offset, const void *want, size_t len
 
 /* --- str, bytes and object header ------------------------------------------------------------------------------ */
 
+/* The last four bytes of a str's state: layout_check.c says why. */
+#define STATE_BEFORE_BITS (sizeof(((PyASCIIObject *)0)->state) - sizeof(uint32_t))
+
+static uint32_t state_bits(const PyASCIIObject *o) {
+    uint32_t bits;
+    memcpy(&bits, (const char *)&o->state + STATE_BEFORE_BITS, sizeof bits);
+    return bits;
+}
+
 static const char *prove_state_bits(void) {
     PyASCIIObject o;
-    uint32_t w;
     memset(&o, 0, sizeof o);
     o.state.kind = 5;
-    memcpy(&w, &o.state, sizeof w);
-    if (w != 5u << SPP_L_STR_KIND_SHIFT || ((w >> SPP_L_STR_KIND_SHIFT) & SPP_L_STR_KIND_MASK) != 5) {
+    uint32_t bits = state_bits(&o);
+    if (bits != 5u << SPP_L_STR_KIND_SHIFT || ((bits >> SPP_L_STR_KIND_SHIFT) & SPP_L_STR_KIND_MASK) != 5) {
         return "STR_KIND_SHIFT";
     }
     o.state.kind = 7;
-    memcpy(&w, &o.state, sizeof w);
-    if (w != (uint32_t)SPP_L_STR_KIND_MASK << SPP_L_STR_KIND_SHIFT) {
+    if (state_bits(&o) != (uint32_t)SPP_L_STR_KIND_MASK << SPP_L_STR_KIND_SHIFT) {
         return "STR_KIND_MASK";
     }
     memset(&o, 0, sizeof o);
     o.state.compact = 1;
-    memcpy(&w, &o.state, sizeof w);
-    if (w != 1u << SPP_L_STR_COMPACT_BIT) {
+    if (state_bits(&o) != 1u << SPP_L_STR_COMPACT_BIT) {
         return "STR_COMPACT_BIT";
     }
     memset(&o, 0, sizeof o);
     o.state.ascii = 1;
-    memcpy(&w, &o.state, sizeof w);
-    return w == 1u << SPP_L_STR_ASCII_BIT ? NULL : "STR_ASCII_BIT";
+    return state_bits(&o) == 1u << SPP_L_STR_ASCII_BIT ? NULL : "STR_ASCII_BIT";
 }
 
 static const char *prove_header(PyObject *o, PyTypeObject *type) {
@@ -616,7 +621,7 @@ static const char *prove_debug_offsets(void) {
         OF(SPP_L_CODE_BYTECODE, code_object.co_code_adaptive),
         OF(SPP_L_CODE_SIZE, code_object.co_code_adaptive),
         OF(SPP_L_STR_LENGTH, unicode_object.length),
-        OF(SPP_L_STR_STATE, unicode_object.state),
+        OF(SPP_L_STR_STATE - STATE_BEFORE_BITS, unicode_object.state),
         OF(SPP_L_STR_ASCII_DATA, unicode_object.asciiobject_size),
         OF(SPP_L_BYTES_DATA, bytes_object.ob_sval),
 #if PY_VERSION_HEX >= 0x030E0000

@@ -1,6 +1,6 @@
 /* Rows of Windows' unwind tables against what made-up functions do to the stack, instruction by instruction. x86_64: one as
- * Microsoft's compiler makes them, which sets a frame register last, and one as gcc does, which pushes after it. arm64: packed
- * and not. */
+ * Microsoft's compiler makes them, which sets a frame register last, and one as gcc does, which pushes after it; and whose a part
+ * of a function is. arm64: packed and not. */
 #include <string.h>
 
 #include "check.h"
@@ -45,6 +45,33 @@ static void check(const uint8_t *code, size_t code_n, const uint8_t *info, size_
         CHECK(rule->off == (rule->reg == SPP_REG_SP ? is[i].rsp : is[i].rbp));
         CHECK(rule->fp == (is[i].saved != 0 ? -is[i].saved : SPP_UNWIND_SAME));
     }
+    spp_unwind_object_free(&o);
+    spp_unwind_rules_free(&rules);
+}
+
+/* A function of two parts, one right behind the other, and a third part after another function: whose is what. */
+static void check_parts(void) {
+    enum { OTHER = INFO + 0x40, PART = INFO + 0x80, NOPS = 16 };
+    static uint8_t image[0x300];
+    const uint32_t functions[][3] = {{CODE, CODE + NOPS, INFO},
+                                     {CODE + NOPS, CODE + 2 * NOPS, PART},
+                                     {CODE + 2 * NOPS, CODE + 3 * NOPS, OTHER},
+                                     {CODE + 4 * NOPS, CODE + 5 * NOPS, PART}};
+    memset(image, 0x90, sizeof image);
+    memset(image + INFO, 0, sizeof image - INFO);
+    memcpy(image, functions, sizeof functions);
+    image[INFO] = image[OTHER] = 1;
+    image[PART] = 1 | 4 << 3; /* version 1, chained: what it continues comes behind its codes */
+    memcpy(image + PART + 4, functions[0], sizeof functions[0]);
+    spp_unwind_rules rules;
+    CHECK(spp_unwind_rules_make(&rules) == 0);
+    spp_unwind_object o = {.low = BASE, .high = BASE + sizeof image};
+    spp_unwind_read_seh(&o, &rules, &(spp_unwind_image){image, sizeof image, BASE, 0, sizeof functions, 3});
+    uintptr_t code = BASE + CODE;
+    CHECK(o.refused == 0 && !o.out_of_memory);
+    CHECK(spp_unwind_function_of(&o, code + NOPS + 3) == code && spp_unwind_end_of(&o, code) == code + 2 * NOPS);
+    CHECK(spp_unwind_function_of(&o, code + 2 * NOPS + 3) == code + 2 * NOPS);
+    CHECK(spp_unwind_function_of(&o, code + 4 * NOPS + 3) == code + 4 * NOPS + 3);
     spp_unwind_object_free(&o);
     spp_unwind_rules_free(&rules);
 }
@@ -170,6 +197,7 @@ static void test_records(void) {
 }
 
 int main(void) {
+    check_parts();
     /* rbp -1: it is not the function's own there, so no rule may use it. */
     static const truth of_microsofts[] = {{0, 8, -1, 0},        {1, 16, -1, 16},    {5, 0x50, -1, 16}, {10, 0x50, 0x30, 16},
                                           {11, 0x50, 0x30, 16}, {15, 16, 0x30, 16}, {16, 8, -1, 0}};

@@ -81,7 +81,10 @@ def test_an_expression_over_several_lines(drive):
     first = next(i for i, t in enumerate(text, 1) if "# begins" in t)
     last = next(i for i, t in enumerate(text, 1) if "# ends" in t)
     found = {
-        (f[-2].line, f[-2].end_line) for f in profile.aggregate() if len(f) > 1 and f[-2].name == "broad" and f[-1].name == "take"
+        (caller.line, caller.end_line)
+        for frames in profile.aggregate()
+        for caller, callee in zip(frames, frames[1:])
+        if (caller.name, callee.name) == ("broad", "take")
     }
     assert found == ({(first, last)} if COLUMNS else {(first, first)})
 

@@ -3,8 +3,9 @@
  * A thread runs Python programs in python3XX.dll, made by another compiler than this; it is suspended at instants that are
  * nobody's choice, walked by spprof's tables, and unwound by RtlVirtualUnwind from the same registers. Fails if two walks differ,
  * of which Windows' own reached the thread's beginning, or if more than one in a hundred did not; or if ours did not in one of a
- * thousand. RtlVirtualUnwind alone is asked, with functions found beforehand: what finds
- * them for it takes a lock that the suspended thread may hold. */
+ * thousand. (Or if the thread's state is not found where that Python keeps it: in a slot; from 3.12 on, while the thread runs
+ * Python, in a thread-local variable of Python's too, and from 3.15 on only there.) RtlVirtualUnwind alone is asked, with
+ * functions found beforehand: what finds them for it takes a lock that the suspended thread may hold. */
 #include "os/windows/windows.h"
 
 #include <Python.h>
@@ -17,6 +18,7 @@
 #include "os/suspend/suspend.h"
 
 #define DEEP 512u
+#define LOOKS 20u /* for the thread's state */
 
 typedef struct {
     uintptr_t base, end;
@@ -101,10 +103,19 @@ static uint32_t by_windows(CONTEXT c, uintptr_t *pcs, uintptr_t *sps, bool *reac
 }
 
 static volatile bool ready;
+static PyThreadState *volatile state; /* the program's */
+
+/* How many of a suspended thread's own words, of those with such numbers, name its state. */
+static uint32_t naming(const spp_os_subject *subject, uint32_t from, uint32_t to) {
+    uint32_t n = 0;
+    for (uint32_t k = from; k < to; k++) n += spp_os_slot_of(subject, k) == (uintptr_t)state;
+    return n;
+}
 
 static DWORD WINAPI program(void *unused) {
     bool forever = unused == NULL;
     Py_Initialize();
+    state = PyThreadState_Get();
     ready = true;
     while (forever) {
         PyRun_SimpleString("import json, re, math, decimal\n"
@@ -134,6 +145,7 @@ int main(int argc, char **argv) {
     if (thread == NULL || spp_run_native(spp_os_symbol("_PyEval_EvalFrameDefault"), &why) != 0) return 2;
     if (spp_suspend_open((int32_t)tid, &target) != SPP_SUSPEND_DONE) return 2;
     spp_os_objects(see, NULL);
+    uint32_t slots = spp_os_slots(), words = spp_os_words(), in_slots = 0, in_variables = 0;
     srand(1);
     while (walks < wanted) {
         spp_os_context context = {0};
@@ -156,6 +168,10 @@ int main(int argc, char **argv) {
         spp_unwind(&atomic_load(&spp_native_now)->map, &w);
         bool reached;
         uint32_t n = by_windows(*(const CONTEXT *)context.machine, theirs, their_sps, &reached);
+        if (walks < LOOKS) {
+            in_slots += naming(&subject, 0, slots);
+            in_variables += naming(&subject, slots, words);
+        }
         spp_suspend_go(target);
         walks++;
         frames += n;
@@ -176,7 +192,12 @@ int main(int argc, char **argv) {
         }
     }
     printf("%u walks, %u frames: %u differ; ours ended early in %u, Windows' in %u\n", walks, frames, differ, early, stray);
+    printf("its state: in %u slots and %u thread-local variables (of %u in all) at %u looks\n", in_slots, in_variables,
+           words - slots, LOOKS);
     fflush(stdout);
-    TerminateProcess(GetCurrentProcess(), differ == 0 && early * 1000 <= walks && stray * 100 <= walks ? 0 : 1);
+    uint32_t slots_wanted = PY_VERSION_HEX < 0x030F0000 ? LOOKS : 0,
+             variables_wanted = PY_VERSION_HEX < 0x030C0000 ? 0 : LOOKS / 2;
+    bool found = in_slots == slots_wanted && in_variables >= variables_wanted;
+    TerminateProcess(GetCurrentProcess(), found && differ == 0 && early * 1000 <= walks && stray * 100 <= walks ? 0 : 1);
     return 1;
 }

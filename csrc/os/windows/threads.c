@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tlhelp32.h>
-#include <winternl.h>
 
 #include "os/suspend/suspend.h"
 
@@ -87,42 +86,6 @@ int spp_os_thread_name(int32_t tid, char *to, size_t size) {
     if (text != NULL) LocalFree(text);
     CloseHandle(thread);
     return failed ? -1 : 0;
-}
-
-/* ---- slots: 64 in a thread's environment block, 1024 more in a block that it points to (winternl.h's TEB). Proved on a slot
- * of our own. */
-
-#define FIRST_SLOTS 64u
-#define MORE_SLOTS 1024u
-#define TEB_SLOTS 0x1480u
-#define TEB_MORE 0x1780u
-
-static uintptr_t slot_in(uintptr_t teb, uint32_t slot, bool guarded) {
-    uintptr_t at = teb + TEB_SLOTS + 8u * slot;
-    if (slot >= FIRST_SLOTS) {
-        uintptr_t more = *(volatile uintptr_t *)(teb + TEB_MORE);
-        at = more + 8u * (slot - FIRST_SLOTS);
-        if (more == 0 || (guarded && !spp_os_readable(at))) return 0;
-    }
-    return *(volatile uintptr_t *)at;
-}
-
-uint32_t spp_os_slots(void) {
-    uintptr_t teb = (uintptr_t)NtCurrentTeb();
-    DWORD mine = TlsAlloc();
-    bool found = mine != TLS_OUT_OF_INDEXES;
-    for (uintptr_t value = 0x5bd1e995; value < 0x5bd1e997 && found; value++) {
-        found = TlsSetValue(mine, (void *)value) && slot_in(teb, mine, false) == value;
-    }
-    if (mine != TLS_OUT_OF_INDEXES) TlsFree(mine);
-    return found ? FIRST_SLOTS + MORE_SLOTS : 0;
-}
-
-uint32_t spp_os_words(void) { return spp_os_slots(); }
-
-uintptr_t spp_os_slot(uint32_t slot) { return slot_in((uintptr_t)NtCurrentTeb(), slot, false); }
-uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
-    return subject->slots != 0 ? slot_in(subject->slots, slot, true) : 0;
 }
 
 /* ---- our own threads */
