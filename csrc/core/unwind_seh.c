@@ -277,8 +277,8 @@ static bool is_inside(const reader *r, const function *f, uint64_t end_place) {
     return f->begin >= end_place && f->end > f->begin && r->image->base + f->end <= r->object->high;
 }
 
-/* `part`: of the function before it, if it goes on right behind that, which then ends where the part does: Microsoft's compilers cut
- * large ones, CPython's evaluator say, into parts. Else it is nobody's. */
+/* `part`: of the function before it, if it goes on right behind that, which then ends where the part does: Microsoft's compilers
+ * cut large ones, CPython's evaluator say, into parts. Else it is nobody's. */
 static void add_bounds(const reader *r, const function *f, bool part) {
     spp_bytes *all = &r->object->functions;
     uint64_t low = r->object->low - r->image->base;

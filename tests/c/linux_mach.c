@@ -316,7 +316,9 @@ int fake_threadid(const void *thread, uint64_t *id) {
 }
 
 int fake_setname(const char *name) { return pthread_setname_np(pthread_self(), name); }
-int pthread_set_qos_class_self_np(qos_class_t class, int relative) { return class == QOS_CLASS_USER_INTERACTIVE ? relative : EINVAL; }
+int pthread_set_qos_class_self_np(qos_class_t class, int relative) {
+    return class == QOS_CLASS_USER_INTERACTIVE ? relative : EINVAL;
+}
 
 int fake_key_create(pthread_key_t *key, void (*end)(void *)) {
     int failed = pthread_key_create(key, end);

@@ -1,22 +1,24 @@
 /* Clocks of Windows.
  *
  * A thread's CPU time is told in cycles (QueryThreadCycleTime), which are nanoseconds by the time stamp counter's rate, measured
- * at start. Where that call fails (wine) GetThreadTimes serves, which goes in steps: 10 ms under wine. A thread that was seen to
- * run is then taken to go on with the wall clock, until it is a step ahead of what the system says. So its clock is at most one
- * step ahead, and never goes back. */
+ * at start. Where that call fails (wine), or counts what goes at no constant rate (arm64), GetThreadTimes serves, which goes in
+ * steps: 10 ms under wine, a tick of the system's clock on Windows (15.6 ms). A thread that was seen to run is then taken to go
+ * on with the wall clock, until it is a step ahead of what the system says. So its clock is at most one step ahead, and never
+ * goes back. */
 #include "os/windows/windows.h"
 
 #include <winternl.h>
 
 #include "arch/arch.h"
 #include "os/suspend/suspend.h"
+#include "os/windows/machine.h"
 
 const spp_clock spp_os_clock_first = SPP_CLOCK_SUSPEND, spp_os_clock_last = SPP_CLOCK_SUSPEND;
 
 static uint64_t counter_hz; /* of QueryPerformanceCounter */
 static bool cycles_count;   /* QueryThreadCycleTime works */
 static double ns_a_cycle;
-#define STEP_NS 20000000u  /* of GetThreadTimes: 10 ms of user time and 10 ms of kernel time, under wine */
+#define STEP_NS 20000000u  /* of GetThreadTimes: 10 ms of user time and 10 ms of kernel time, under wine; a tick on Windows */
 #define ASK_NS 2500000u    /* it is asked this often at most: 50 us under wine */
 #define ENDED_NS 10000000u /* a thread whose clock stands is asked this often whether it has ended */
 
@@ -194,7 +196,7 @@ void spp_windows_clock_start(void) {
     clocks = spp_os_pages(SLOTS * sizeof *clocks);
     timer_slot = TlsAlloc();
     choose_sleep();
-    if (clocks == NULL || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
+    if (clocks == NULL || !CYCLES_TELL_TIME || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
     /* 20 ms tell the rate to 1 in 100,000: the counter goes in steps of 100 ns. */
     uint64_t began = spp_os_now_ns(), first = spp_arch_cycles();
     Sleep(20);

@@ -8,12 +8,14 @@
 
 #include "os/os.h"
 
-/* A processor gives: MACHINE, of the objects that it runs; read_context; read_registers, by DWARF's numbers; SYSCALL_BYTES, what
- * is_syscall has to see of the code before pc to tell whether the kernel was called just there. */
+/* A processor gives: MACHINE, of the objects that it runs; CYCLES_TELL_TIME, whether a thread's cycles (QueryThreadCycleTime) go
+ * at one rate; read_context; read_registers, by DWARF's numbers; SYSCALL_BYTES, what is_syscall has to see of the code before pc
+ * to tell whether the kernel was called just there. */
 
 #if defined(__x86_64__)
 
 #define MACHINE IMAGE_FILE_MACHINE_AMD64
+#define CYCLES_TELL_TIME true /* they are the time stamp counter's */
 
 static inline void read_context(const CONTEXT *from, spp_os_context *to) {
     to->pc = from->Rip;
@@ -37,6 +39,7 @@ static inline bool is_syscall(const uint8_t *code) {
 #elif defined(__aarch64__)
 
 #define MACHINE IMAGE_FILE_MACHINE_ARM64
+#define CYCLES_TELL_TIME false /* they are the core's own, whose rate changes */
 
 static inline void read_context(const CONTEXT *from, spp_os_context *to) {
     to->pc = from->Pc;
