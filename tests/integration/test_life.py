@@ -454,7 +454,7 @@ def test_frames_of_dead_code_have_their_own_names(run_python, tmp_path, mode):
                 assert 1 <= int(number[1]) <= made
                 checked.add(number[1])
                 assert len({f.file for f in frames if f.file.startswith("<file")}) == 1
-    assert len(checked) > min(200, made // 20)
+    assert len(checked) > min(200, made // 20, len(ran.profile) // 20)  # under wine there may be 500 samples instead of 20,000
 
 
 def test_odd_names(run_python, tmp_path):
