@@ -189,6 +189,9 @@ static void test_records(void) {
     static const uint32_t interrupt[] = {4 | 1u << 27, 0xe4e4e4e9}, version[] = {4 | 1u << 18 | 1u << 27, 0xe4e4e4e4};
     static const uint32_t cut[] = {4 | 1u << 27, 0xd0010101}, behind[] = {3 | 1u << 22 | 1u << 27, 4, 0xe4010101};
     static const uint32_t overlapping[] = {9 | 1u << 22 | 1u << 27, 2, 0xe4010101};
+    /* sub sp, sp, #1048576; stp x21, x30, [sp, #16]: farther than a rule can say */
+    static const uint32_t far_away[] = {4 | 2u << 27, 0x01e042d6, 0xe4e40000};
+    check64(0, far_away, 3, 4, NULL, 0);
     check64(0, interrupt, 2, 4, NULL, 0);
     check64(0, version, 2, 4, NULL, 0);
     check64(0, cut, 2, 4, NULL, 0);

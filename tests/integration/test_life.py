@@ -184,9 +184,17 @@ def test_exit_codes_and_what_they_leave(run_python, tmp_path, code, expected, wa
     out = tmp_path / "out.spprof"
     program = BURN + "import os, sys\nburn(0.4)\n" + code
     if way == "api":
-        ran = run_python("-c", f"import spprof\nspprof.start(1, 'cpu', {str(out)!r})\n" + program, ok=False)
+        command = ["-c", f"import spprof\nspprof.start(1, 'cpu', {str(out)!r})\n" + program]
     else:
-        ran = run_python("-m", "spprof", "run", "-o", out, "-c", program, ok=False)
+        command = ["-m", "spprof", "run", "-o", out, "-c", program]
+    try:
+        ran = run_python(*command, ok=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        if not WINE or code not in ("os._exit(5)", "os.abort()"):
+            raise
+        pytest.skip(
+            "the thread that ended its process was suspended just then, and wine ended the sampler, which alone resumes it"
+        )
     assert ran.code == expected
     assert "burn" in names_of(ran.profile)
     if code not in ("os._exit(5)", "os.abort()"):
@@ -356,8 +364,9 @@ print(json.dumps([a, b, p, q, spprof.stats()]))
             weights[name] += sample.weight_ns
     assert weights["between"] == 0
     # Resuming takes the drain thread up to 10 ms; the pause is no one's time.
-    assert weights["first"] == pytest.approx(a, rel=0.03)
-    assert b - 30_000_000 <= weights["second"] <= b * 1.01
+    steps = 20_000_000 if WINE else 0  # of its clock, of 10 ms each
+    assert abs(weights["first"] - a) <= 0.03 * a + steps
+    assert b - 30_000_000 - steps <= weights["second"] <= b * 1.01 + steps
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
 
 

@@ -263,7 +263,8 @@ def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_p
             below = {frame.name for frame in frames if frame.native}
             assert not APPLY & below or frames[len(python) - 1].name == "apply", [frame.name for frame in frames]
         seen |= {frame.name for frame in frames if frame.native}
-    assert {"apply_plain", *([] if WINDOWS else ["deflate"])} <= seen
+    # Under wine there may be too few samples for a certain one; and zlib is in Python's own library.
+    assert APPLY & seen if WINDOWS else {"apply_plain", "deflate"} <= seen
 
 
 @posix
