@@ -38,8 +38,17 @@ static uintptr_t known_teb(target *t) {
     return t->teb;
 }
 
+/* A thread that ends the process (ExitProcess, so os._exit) ends all others first, the sampler too: were it suspended just then,
+ * nobody would resume it, and the process would stay. It takes the lock of the process's environment block for that, so that lock
+ * is held from before a thread is suspended until it goes on. Whoever has it meanwhile is not suspended, so it comes. Both in
+ * ntdll, on Windows and under wine. */
+typedef void(NTAPI *lock_fn)(void);
+static lock_fn keep_from_ending, let_end;
+
 spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
-    target *t = calloc(1, sizeof *t);
+    keep_from_ending = SPP_WINDOWS_FIND(lock_fn, L"ntdll.dll", "RtlAcquirePebLock");
+    let_end = SPP_WINDOWS_FIND(lock_fn, L"ntdll.dll", "RtlReleasePebLock");
+    target *t = keep_from_ending != NULL && let_end != NULL ? calloc(1, sizeof *t) : NULL;
     if (t == NULL) return SPP_SUSPEND_REFUSED;
     t->thread = OpenThread(THREAD_SUSPEND_RESUME | THREAD_GET_CONTEXT | THREAD_QUERY_INFORMATION, FALSE, (DWORD)tid);
     if (t->thread == NULL) {
@@ -73,12 +82,15 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     CONTEXT *registers = (CONTEXT *)(void *)room->bytes;
     _Static_assert(sizeof *registers <= sizeof room->bytes, "the registers do not fit");
     subject->slots = known_teb(t);
+    keep_from_ending();
     if (SuspendThread(t->thread) == (DWORD)-1) {
-        return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
+        DWORD why = GetLastError();
+        let_end();
+        return why == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
     }
     registers->ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER;
     if (!GetThreadContext(t->thread, registers)) {
-        ResumeThread(t->thread);
+        spp_suspend_go(handle);
         return SPP_SUSPEND_REFUSED;
     }
     read_context(registers, context);
@@ -96,7 +108,10 @@ spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_contex
     return SPP_SUSPEND_DONE;
 }
 
-void spp_suspend_go(spp_suspend_handle handle) { ResumeThread(((const target *)handle)->thread); }
+void spp_suspend_go(spp_suspend_handle handle) {
+    ResumeThread(((const target *)handle)->thread);
+    let_end();
+}
 
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) {
     memset(to, 0, SPP_OS_REGISTERS * sizeof *to);
