@@ -5,7 +5,9 @@
 #ifndef SPPROF_PY_LAYOUT_314_WINDOWS_H
 #define SPPROF_PY_LAYOUT_314_WINDOWS_H
 
+#ifndef SPPROF_PY_LAYOUT_314T_H /* the free-threaded build differs in the same */
 #include "py/layout_314.h"
+#endif
 
 #undef SPP_L_TS_SIZE
 #define SPP_L_TS_SIZE 824 /* with datastack_cached_chunk; always readable, a _PyThreadStateImpl follows */

@@ -7,23 +7,8 @@
 #define SPPROF_PY_LAYOUT_314T_WINDOWS_H
 
 #include "py/layout_314t.h"
+#include "py/layout_314_windows.h"
 
-#undef SPP_L_TS_SIZE
-#define SPP_L_TS_SIZE 824 /* with datastack_cached_chunk; always readable, a _PyThreadStateImpl follows */
-#undef SPP_L_TS_CHUNK
-#define SPP_L_TS_CHUNK 224
-#undef SPP_L_TS_TOP
-#define SPP_L_TS_TOP 232
-#undef SPP_L_TS_LIMIT
-#define SPP_L_TS_LIMIT 240
-#undef SPP_L_TS_CACHED_CHUNK
-#define SPP_L_TS_CACHED_CHUNK 816 /* from 3.14.4 on: spp_layout_has_cached_chunk() */
-#undef SPP_L_TS_NATIVE_ID
-#define SPP_L_TS_NATIVE_ID 156
-#undef SPP_L_INTERP_NEXT_UNIQUE_ID
-#define SPP_L_INTERP_NEXT_UNIQUE_ID 7328
-#undef SPP_L_INTERP_THREADS_HEAD
-#define SPP_L_INTERP_THREADS_HEAD 7336
 #undef SPP_L_STR_STATE
 #define SPP_L_STR_STATE 52 /* of its bits: Windows' compilers begin a new word behind the `unsigned char` before them */
 #undef SPP_L_STR_KIND_SHIFT

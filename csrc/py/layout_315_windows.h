@@ -6,7 +6,9 @@
 #ifndef SPPROF_PY_LAYOUT_315_WINDOWS_H
 #define SPPROF_PY_LAYOUT_315_WINDOWS_H
 
+#ifndef SPPROF_PY_LAYOUT_315T_H /* the free-threaded build differs in the same */
 #include "py/layout_315.h"
+#endif
 
 #undef SPP_L_TS_SIZE
 #define SPP_L_TS_SIZE 880

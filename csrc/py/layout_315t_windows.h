@@ -7,23 +7,8 @@
 #define SPPROF_PY_LAYOUT_315T_WINDOWS_H
 
 #include "py/layout_315t.h"
+#include "py/layout_315_windows.h"
 
-#undef SPP_L_TS_SIZE
-#define SPP_L_TS_SIZE 880
-#undef SPP_L_TS_CHUNK
-#define SPP_L_TS_CHUNK 248
-#undef SPP_L_TS_TOP
-#define SPP_L_TS_TOP 256
-#undef SPP_L_TS_LIMIT
-#define SPP_L_TS_LIMIT 264
-#undef SPP_L_TS_CACHED_CHUNK
-#define SPP_L_TS_CACHED_CHUNK 272
-#undef SPP_L_TS_NATIVE_ID
-#define SPP_L_TS_NATIVE_ID 180
-#undef SPP_L_INTERP_NEXT_UNIQUE_ID
-#define SPP_L_INTERP_NEXT_UNIQUE_ID 7320
-#undef SPP_L_INTERP_THREADS_HEAD
-#define SPP_L_INTERP_THREADS_HEAD 7328
 #undef SPP_L_STR_STATE
 #define SPP_L_STR_STATE 52 /* of its bits: Windows' compilers begin a new word behind the `unsigned char` before them */
 #undef SPP_L_STR_KIND_SHIFT
