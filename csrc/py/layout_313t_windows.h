@@ -6,7 +6,8 @@
 #ifndef SPPROF_PY_LAYOUT_313T_WINDOWS_H
 #define SPPROF_PY_LAYOUT_313T_WINDOWS_H
 
-#include "py/layout_313t.h"
+#include "py/layout_313t.h" /* first: it is what the next one changes */
+
 #include "py/layout_313_windows.h"
 
 #endif

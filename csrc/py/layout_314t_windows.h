@@ -6,7 +6,8 @@
 #ifndef SPPROF_PY_LAYOUT_314T_WINDOWS_H
 #define SPPROF_PY_LAYOUT_314T_WINDOWS_H
 
-#include "py/layout_314t.h"
+#include "py/layout_314t.h" /* first: it is what the next one changes */
+
 #include "py/layout_314_windows.h"
 
 #undef SPP_L_STR_STATE

@@ -6,7 +6,8 @@
 #ifndef SPPROF_PY_LAYOUT_315T_WINDOWS_H
 #define SPPROF_PY_LAYOUT_315T_WINDOWS_H
 
-#include "py/layout_315t.h"
+#include "py/layout_315t.h" /* first: it is what the next one changes */
+
 #include "py/layout_315_windows.h"
 
 #undef SPP_L_STR_STATE
