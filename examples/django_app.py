@@ -3,6 +3,7 @@ then `curl localhost:PORT/slow` leaves a file in spprof-requests/. In a project,
 
 import os
 import sys
+import time
 from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIServer, make_server
 
@@ -19,17 +20,22 @@ def fast(request):
 
 
 def slow(request):
-    return HttpResponse(str(count_primes(200_000)))
+    return HttpResponse(str(count_primes(for_seconds=1)))
 
 
-def count_primes(limit):
-    return sum(all(n % d for d in range(2, int(n**0.5) + 1)) for n in range(2, limit))
+def count_primes(for_seconds):
+    """Those that are found in so much time: as slow on every processor."""
+    end, n, primes = time.monotonic() + for_seconds, 2, 0
+    while time.monotonic() < end:
+        primes += all(n % d for d in range(2, int(n**0.5) + 1))
+        n += 1
+    return primes
 
 
 urlpatterns = [path("fast", fast), path("slow", slow)]
 
 settings.configure(ROOT_URLCONF=__name__, SECRET_KEY="example", ALLOWED_HOSTS=["*"], MIDDLEWARE=[])
-application = SpprofMiddleware(get_wsgi_application(), slower_than=0.25, token=os.environ.get("SPPROF_TOKEN"))
+application = SpprofMiddleware(get_wsgi_application(), slower_than=0.5, token=os.environ.get("SPPROF_TOKEN"))
 
 
 class Server(ThreadingMixIn, WSGIServer):

@@ -4,6 +4,7 @@
 import asyncio
 import os
 import sys
+import time
 
 import uvicorn
 from fastapi import FastAPI
@@ -11,7 +12,7 @@ from fastapi import FastAPI
 from spprof.integrations.asgi import SpprofMiddleware
 
 app = FastAPI()
-app.add_middleware(SpprofMiddleware, slower_than=0.25, token=os.environ.get("SPPROF_TOKEN"))
+app.add_middleware(SpprofMiddleware, slower_than=0.5, token=os.environ.get("SPPROF_TOKEN"))
 
 
 @app.get("/fast")
@@ -22,19 +23,24 @@ async def fast():
 @app.get("/slow")
 async def slow():
     primes = 0
-    for start in range(0, 200_000, 1000):
-        primes += count_primes(start, start + 1000)
+    for _ in range(100):
+        primes = max(primes, count_primes(for_seconds=0.01))
         await asyncio.sleep(0)  # others have their turn
     return primes
 
 
 @app.get("/blocking")
 def blocking():
-    return count_primes(0, 200_000)
+    return count_primes(for_seconds=1)
 
 
-def count_primes(start, limit):
-    return sum(all(n % d for d in range(2, int(n**0.5) + 1)) for n in range(max(2, start), limit))
+def count_primes(for_seconds):
+    """Those that are found in so much time: as slow on every processor."""
+    end, n, primes = time.monotonic() + for_seconds, 2, 0
+    while time.monotonic() < end:
+        primes += all(n % d for d in range(2, int(n**0.5) + 1))
+        n += 1
+    return primes
 
 
 if __name__ == "__main__":

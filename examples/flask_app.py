@@ -3,13 +3,14 @@
 
 import os
 import sys
+import time
 
 from flask import Flask
 
 from spprof.integrations.wsgi import SpprofMiddleware
 
 app = Flask(__name__)
-app.wsgi_app = SpprofMiddleware(app.wsgi_app, slower_than=0.25, token=os.environ.get("SPPROF_TOKEN"))
+app.wsgi_app = SpprofMiddleware(app.wsgi_app, slower_than=0.5, token=os.environ.get("SPPROF_TOKEN"))
 
 
 @app.get("/fast")
@@ -19,11 +20,16 @@ def fast():
 
 @app.get("/slow")
 def slow():
-    return str(count_primes(200_000))
+    return str(count_primes(for_seconds=1))
 
 
-def count_primes(limit):
-    return sum(all(n % d for d in range(2, int(n**0.5) + 1)) for n in range(2, limit))
+def count_primes(for_seconds):
+    """Those that are found in so much time: as slow on every processor."""
+    end, n, primes = time.monotonic() + for_seconds, 2, 0
+    while time.monotonic() < end:
+        primes += all(n % d for d in range(2, int(n**0.5) + 1))
+        n += 1
+    return primes
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
     # 100 ms are promised; a machine that gives the drain thread no processor for as long again is not spprof's fault.
     assert last - max(times) < 200_000_000
     assert max(times) <= last + 50_000_000
-    assert len(times) > (30 if WINE else 300) or profile.clock == "timer"
+    assert len(times) > (30 if WINE else 100) or profile.clock == "timer"
 
 
 @pytest.mark.parametrize(
@@ -544,7 +544,7 @@ print(json.dumps([n, late, raised, spprof.stats()["taken"], took]))
 """)  # fmt: skip
     n, late, raised, taken, took = ran.json
     assert (late, raised) == (0, 1) and n < 100
-    assert taken > 100
+    assert taken > 50  # of 900 ms, which timers may give a tick each 10 ms
     later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
     assert later == pytest.approx(0.5e9 if mode == "cpu" else took * 1e9, rel=0.1)
 
@@ -662,7 +662,9 @@ def drain(read_end, over):
         os.read(read_end, 1 << 20)
 waited = []
 spprof.start(0.1, sys.argv[2], sys.argv[1])
-for _ in range(100):
+turns = 0
+while turns < 100 or spprof.stats()["taken"] <= 30:  # a fast processor is hardly on the CPU in so many
+    turns += 1
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     try:
@@ -680,16 +682,16 @@ for _ in range(100):
     other.join()
     os.close(read_end)
     os.close(write_end)
-    if len(waited) > 3: break
+    if len(waited) > 0.03 * turns + 1: break
 spprof.stop()
-print(json.dumps([len(waited), spprof.stats()["taken"]]))
+print(json.dumps([len(waited), turns, spprof.stats()["taken"]]))
 """
 
 
 @no_fork
 def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
     text = """if True:
-        import ctypes, os, signal, sys, spprof
+        import ctypes, os, signal, sys, time, spprof
         libc = ctypes.CDLL(None)
         spprof.start()
         pid = libc.fork() if sys.argv[1] == "fork" else libc.syscall(SYS_FORK)  # the second runs no handlers of forks
@@ -699,7 +701,8 @@ def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
         status = os.waitpid(pid, 0)[1]
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM, status
         assert spprof.is_active()
-        sum(range(1000000))
+        end = time.thread_time() + 0.3
+        while time.thread_time() < end: sum(range(1000))
         spprof.stop()
         assert spprof.stats()["taken"] > 0
     """.replace("SYS_FORK", {"x86_64": "57"}.get(platform.machine(), "220, signal.SIGCHLD, 0, 0, 0, 0"))  # aarch64 has clone only
@@ -712,5 +715,5 @@ def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp_path, mode):
     """A tick that waited for the return from the same call had it begin anew: 15 to 50 of 100 were not heard."""
-    waited, taken = run_python("-c", INTERRUPTED, tmp_path / "out.spprof", mode).json
-    assert waited <= 2 and taken > 30
+    waited, turns, taken = run_python("-c", INTERRUPTED, tmp_path / "out.spprof", mode).json
+    assert waited <= 0.02 * turns and taken > 30

@@ -230,12 +230,13 @@ print(len(places))
 )
 def test_c_functions_have_the_names_that_python_knows_them_by(run_python, tmp_path):
     text = """
-import hashlib, sys, spprof
+import hashlib, sys, time, spprof
 def digest(data): return hashlib.sha256(data)
 def compare(a, b): return a < b
 spprof.start(0.2, output_path=sys.argv[1], native=True)
 data, numbers = b"x" * 20_000_000, list(range(8_000_000))
-for _ in range(5):
+end = time.thread_time() + 2
+while time.thread_time() < end:
     digest(data), compare(numbers, list(numbers))
 spprof.stop()
 """
@@ -254,17 +255,18 @@ spprof.stop()
 
 
 def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_path, library):
-    ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "leaf", library, "cpu")
-    seen = set()
-    for frames in ran.profile.aggregate():
-        python = [i for i, frame in enumerate(frames) if not frame.native]
-        if python and frames[0].name != "[native unpaired]":
-            assert python == list(range(len(python))), [frame.name for frame in frames]
-            below = {frame.name for frame in frames if frame.native}
-            assert not APPLY & below or frames[len(python) - 1].name == "apply", [frame.name for frame in frames]
-        seen |= {frame.name for frame in frames if frame.native}
-    # Under wine there may be too few samples for a certain one; and zlib is in Python's own library.
-    assert APPLY & seen if WINDOWS else {"apply_plain", "deflate"} <= seen
+    to_meet, met, runs = {"apply_plain", *([] if WINDOWS else ["deflate"])}, set(), 0
+    while not to_meet <= met:  # as above
+        runs += 1
+        assert runs <= 20, sorted(to_meet - met)
+        ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "leaf", library, "cpu")
+        for frames in ran.profile.aggregate():
+            python = [i for i, frame in enumerate(frames) if not frame.native]
+            if python and frames[0].name != "[native unpaired]":
+                assert python == list(range(len(python))), [frame.name for frame in frames]
+                below = {frame.name for frame in frames if frame.native}
+                assert not APPLY & below or frames[len(python) - 1].name == "apply", [frame.name for frame in frames]
+            met |= {frame.name for frame in frames if frame.native}
 
 
 @posix

@@ -56,7 +56,7 @@ def test_a_thread_without_python_is_seen_in_wall_mode(run_once):
     known = {*ran.json["tids"].values(), ran.json["main"]}
     strangers = [thread for thread in ran.profile.threads if thread.tid not in known]
     assert len(strangers) == 1, "the thread that ran no Python, and none of the profiler's own"
-    assert 0.3e9 < strangers[0].weight_ns < 0.5e9  # it slept 0.4 s
+    assert 0.3e9 < strangers[0].weight_ns <= ran.json["slept"]  # 0.4 s and more
     frames = {s.frames[-1].name for s in ran.profile.samples() if s.thread == strangers[0].id}
     assert frames == {"[no Python frames]"}
 

@@ -281,10 +281,10 @@ def test_only_slow_ones_are_kept_and_only_so_many(folder):
     def app(environ, start_response):
         start_response("200 OK", [])
         if environ["PATH_INFO"] != "/fast":
-            time.sleep(0.06)
+            time.sleep(0.5)
         return [b""]
 
-    middleware, recorder = made_by(app, folder=folder, slower_than=0.05, keep=2, rate=1000, format="collapsed")
+    middleware, recorder = made_by(app, folder=folder, slower_than=0.45, keep=2, rate=1000, format="collapsed")
     for path in ("/a", "/fast", "/../b/é", "/fast", "/"):
         ask(middleware, path)
     assert is_active()  # it goes on between requests

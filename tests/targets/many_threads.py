@@ -82,7 +82,9 @@ with ThreadPoolExecutor(1, thread_name_prefix="pool") as pool:
 run_by_c(callback, None)
 # A thread of a C library that never runs Python: it sleeps (a function of libc with one argument) and ends.
 wait, argument = (libc.Sleep, 400) if os.name == "nt" else (libc.usleep, 400_000)
+slept = time.monotonic_ns()
 run_by_c(ctypes.cast(wait, ctypes.c_void_p), ctypes.c_void_p(argument))
+slept = time.monotonic_ns() - slept
 time.sleep(0.05)
 spprof.stop()
-print(json.dumps({"took": took, "tids": tids, "main": threading.get_native_id(), "stats": spprof.stats()}))
+print(json.dumps({"took": took, "tids": tids, "main": threading.get_native_id(), "slept": slept, "stats": spprof.stats()}))
