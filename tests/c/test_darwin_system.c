@@ -168,6 +168,7 @@ static void workers(void) {
     fake_fail(FAKE_semaphore_timedwait, 0, KERN_INVALID_ARGUMENT);
     CHECK(!spp_os_bell_wait(&bell, spp_os_now_ns() + 3000000));
     fake_fail_no_more();
+    fake_script_time(3000000);
     fake_fail(FAKE_semaphore_timedwait, 1, KERN_ABORTED); /* interrupted: it waits again */
     int waits = fake_count(FAKE_semaphore_timedwait);
     CHECK(!spp_os_bell_wait(&bell, spp_os_now_ns() + 2000000));

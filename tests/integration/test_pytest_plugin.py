@@ -32,6 +32,8 @@ def test_burns(seconds):
 
 def test_fails():
     assert not "failed on purpose"
+
+burn(0.1)  # while it is collected
 """
 
 

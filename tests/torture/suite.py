@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .__main__ import ROOT, add_up, clean, interpreters
+from .__main__ import ROOT, add_up, environment, interpreters
 
 LOG = ROOT / "build" / "torture" / "suite.jsonl"
 TIMEOUT = 400 if "--projects" not in sys.argv else 1200
@@ -58,7 +58,7 @@ def prepare(python, project):
 def run(command, folder):
     """(exit status or a word, what it printed)"""
     process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               env=clean({}), start_new_session=True)  # fmt: skip
+                               env=environment(command[0], {}), start_new_session=True)  # fmt: skip
     try:
         text = process.communicate(timeout=TIMEOUT)[0]
         return process.returncode, text.decode(errors="replace")
@@ -81,7 +81,7 @@ def once(python, tests, mode):
             line["passed"] = int(counted[-1])
         if mode is not None:
             report = [python, "-m", "spprof", "report", "--limit", "1", out]
-            told = subprocess.run(report, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean({}), cwd=folder)
+            told = subprocess.run(report, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(python, {}), cwd=folder)
             line["whole"] = told.returncode == 0 and "Warning" not in told.stdout and "a bug" not in told.stdout
             line["report"] = told.stdout[-600:]
         return line
