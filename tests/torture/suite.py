@@ -81,7 +81,9 @@ def once(python, tests, mode):
             line["passed"] = int(counted[-1])
         if mode is not None:
             report = [python, "-m", "spprof", "report", "--limit", "1", out]
-            told = subprocess.run(report, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(python, {}), cwd=folder)
+            told = subprocess.run(
+                report, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(python, {}), cwd=folder
+            )
             line["whole"] = told.returncode == 0 and "Warning" not in told.stdout and "a bug" not in told.stdout
             line["report"] = told.stdout[-600:]
         return line
