@@ -116,7 +116,7 @@ static DWORD WINAPI program(void *unused) {
     bool forever = unused == NULL;
     Py_Initialize();
     state = PyThreadState_Get();
-    ready = true;
+    ready = !forever;
     while (forever) {
         PyRun_SimpleString("import json, re, math, decimal\n"
                            "class C:\n"
@@ -127,6 +127,7 @@ static DWORD WINAPI program(void *unused) {
                            "str(3 ** 500), '%r %s' % (1.1, [2]), float('1e100')\n"
                            "exec('def f(n): return n and f(n - 1)\\nf(40)')\n"
                            "[x for x in map(str, range(100))], {}.fromkeys('abc'), compile('a + b * c', '', 'eval')\n");
+        ready = true; /* all modules are loaded */
     }
     return 0;
 }
@@ -140,7 +141,6 @@ int main(int argc, char **argv) {
     DWORD tid;
     HANDLE thread = CreateThread(NULL, 0, program, NULL, 0, &tid);
     while (!ready) Sleep(10);
-    Sleep(500); /* modules are loaded */
     spp_suspend_handle target;
     if (thread == NULL || spp_run_native(spp_os_symbol("_PyEval_EvalFrameDefault"), &why) != 0) return 2;
     if (spp_suspend_open((int32_t)tid, &target) != SPP_SUSPEND_DONE) return 2;
