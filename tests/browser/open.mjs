@@ -30,7 +30,7 @@ for (let i = 0; i < result.total; i++) {
   result.rows[name] = rows.map((row) => row.split(/[\t\n]+/).map((cell) => cell.trim()).filter(Boolean))
   if (i + 1 < result.total) {
     await page.keyboard.press('n')
-    await page.waitForTimeout(300)
+    await page.locator(`text=/\\(${i + 2}\\/${result.total}\\)$/`).first().waitFor({ timeout: 30000 })
   }
 }
 if (process.env.SHOT) await page.screenshot({ path: process.env.SHOT })
