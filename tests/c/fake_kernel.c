@@ -35,7 +35,7 @@ static long arrays, other_rights;
 static int misuses;
 static pthread_t suspender; /* who stopped a thread last */
 static uint32_t next_port;
-static uint64_t next_id = 5000000000u; /* beyond 32 bits: as after months */
+static uint64_t next_id = 6000000000u; /* beyond 32 bits: as after months; never that of a real thread, below */
 static uint64_t scripted;              /* 0: the time is the real one */
 static mach_timebase_info_data_t base = {1, 1};
 static pthread_introspection_hook_t hook;

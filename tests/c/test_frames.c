@@ -2,7 +2,11 @@
  * loss or a truncation; never a fault, never more than was asked for. */
 #include <stdlib.h>
 #include <string.h>
+#if defined(_WIN32)
+#include <windows.h>
+#else
 #include <sys/mman.h>
+#endif
 
 #include "check.h"
 #include "core/frames.h"
@@ -18,6 +22,15 @@
 static uint8_t *memory, *pristine; /* tstate | codes | generators | C stack | old chunk | new chunk */
 static uintptr_t tstate, codes, generators, stack, old_chunk, chunk, unmapped;
 static uintptr_t stack_end; /* 0: not known yet */
+
+#if defined(_WIN32)
+static void *unreadable(size_t n) { return VirtualAlloc(NULL, n, MEM_RESERVE, PAGE_NOACCESS); }
+#else
+static void *unreadable(size_t n) {
+    void *at = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+#endif
 
 static void set_byte(uintptr_t at, uint8_t value) { *(uint8_t *)at = value; }
 
@@ -56,10 +69,10 @@ static void make_chain(uint32_t n) {
 }
 
 static void set_up(void) {
-    memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory = spp_os_pages(MEMORY);
     pristine = malloc(MEMORY);
-    void *hole = mmap(NULL, 1 << 16, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED && hole != MAP_FAILED);
+    void *hole = unreadable(1 << 16);
+    CHECK(memory != NULL && hole != NULL);
     unmapped = (uintptr_t)hole + 4096;
     tstate = (uintptr_t)memory;
     codes = tstate + 4096;
@@ -207,8 +220,8 @@ static void broken_frames(void) {
         set(frame_at(2) + SPP_L_FRAME_PREVIOUS, frame_at(1) | 1u << bit);
         WALKS(512, SPP_LOSS_bad_frame, 0, 0);
         make_chain(5);
-        set(frame_at(2) + SPP_L_FRAME_CODE, code(2) | 1u << bit); /* 3.13 does not tag its code pointers */
-        WALKS(512, SPP_LOSS_bad_code, 0, 0);
+        set(frame_at(2) + SPP_L_FRAME_CODE, code(2) | 1u << bit); /* 3.14 and later tag their code pointers, with two bits */
+        WALKS(512, 1u << bit & ~SPP_L_FRAME_CODE_MASK ? SPP_LOSS_NONE : SPP_LOSS_bad_code, 5, 0);
     }
     make_chain(5);
     set_byte(frame_at(3) + SPP_L_FRAME_OWNER, SPP_L_OWNED_BY_GENERATOR);
@@ -242,23 +255,23 @@ static void broken_frames(void) {
 /* Addresses at which nothing is. The first frame is read by the handler only after it was probed; further ones were linked by
  * a frame that held, so 3.13+ trusts them: those only from outside. */
 static void unmapped_frames(void) {
-    static const uintptr_t near[] = {0, 8, 4096};
+    static const uintptr_t beyond[] = {0, 8, 4096};
     for (size_t i = 0; i < 3; i++) {
         make_chain(5);
-        set(tstate + SPP_L_TS_FRAME, unmapped + near[i]);
+        set(tstate + SPP_L_TS_FRAME, unmapped + beyond[i]);
         WALKS(512, SPP_LOSS_bad_generator, 0, 0);
         make_chain(5);
-        set(tstate + SPP_L_TS_FRAME, 8 + near[i]); /* the first page */
+        set(tstate + SPP_L_TS_FRAME, 8 + beyond[i]); /* the first page */
         WALKS(512, SPP_LOSS_bad_generator, 0, 0);
         uint32_t depth, marks;
         make_chain(5);
-        set(frame_at(2) + SPP_L_FRAME_PREVIOUS, unmapped + near[i]);
+        set(frame_at(2) + SPP_L_FRAME_PREVIOUS, unmapped + beyond[i]);
         CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
         make_chain(5);
-        set(frame_at(2) + SPP_L_FRAME_CODE, unmapped + near[i]);
+        set(frame_at(2) + SPP_L_FRAME_CODE, unmapped + beyond[i]);
         CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
         make_chain(5);
-        set(tstate + SPP_L_TS_CHUNK, unmapped + near[i]);
+        set(tstate + SPP_L_TS_CHUNK, unmapped + beyond[i]);
         CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
     }
     spp_walk w = {.tstate = unmapped, .out = found, .max = 512};
@@ -356,8 +369,8 @@ static void make_frame(uintptr_t frame, uintptr_t of, uintptr_t previous, uint8_
 static void make_generator(uintptr_t frame) { set(frame - SPP_L_GEN_IFRAME + SPP_L_OB_TYPE, spp_py.gen_type); }
 
 static void set_up(void) {
-    void *memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);
+    void *memory = spp_os_pages(MEMORY);
+    CHECK(memory != NULL);
     tstate = (uintptr_t)memory;
     code = tstate + 4096;
     trampoline = code + 1024;

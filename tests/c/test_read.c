@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -10,6 +9,7 @@
 #include "core/read.h"
 #include "core/store.h"
 #include "core/write.h"
+#include "os/os.h"
 
 #define START_NS 5000000000000u
 #define BLOCKS 4
@@ -52,16 +52,22 @@ static void define(spp_resolved *r, uint32_t block) {
     }
 }
 
+/* The core has a descriptor of its own, so nothing is buffered here. */
+static size_t size_of(FILE *of) {
+    CHECK_EQUAL(fseek(of, 0, SEEK_END), 0);
+    return (size_t)ftell(of);
+}
+
 static void write_file(void) {
     spp_cap.max_depth = 16;
     CHECK_EQUAL(spp_capture_init(), 0);
     spp_threads_used = 3;
     for (uint32_t i = 0; i < 3; i++) CHECK_EQUAL(spp_capture_prepare(&spp_threads[i], getpid(), i * 2, SPP_CLOCK_TIMER), 0);
-    int fd = memfd_create("spprof", 0);
+    FILE *kept = tmpfile();
     static const char header[] = "{\"start_ns\":5000000000000}";
-    CHECK_EQUAL(spp_write_start(dup(fd), header, sizeof header - 1), 0);
+    CHECK_EQUAL(spp_write_start(spp_os_file_copy(fileno(kept)), header, sizeof header - 1), 0);
     CHECK_EQUAL(spp_store_start(START_NS), 0);
-    block_end[blocks++] = (size_t)lseek(fd, 0, SEEK_END);
+    block_end[blocks++] = size_of(kept);
     unsigned long long random = 3;
     uint64_t clock[3] = {START_NS, START_NS, START_NS};
     spp_resolved resolved = {0};
@@ -93,18 +99,18 @@ static void write_file(void) {
         spp_write_samples(&resolved, &columns);
         spp_columns_clear(&columns);
         spp_resolved_clear(&resolved);
-        block_end[blocks++] = (size_t)lseek(fd, 0, SEEK_END);
+        block_end[blocks++] = size_of(kept);
         if (block == 1) {
             spp_write_block('?', "unknown", 7); /* a kind of a later version */
-            block_end[blocks++] = (size_t)lseek(fd, 0, SEEK_END);
+            block_end[blocks++] = size_of(kept);
         }
     }
     spp_write_block('T', "[{\"id\":0}]", 10);
-    block_end[blocks++] = (size_t)lseek(fd, 0, SEEK_END);
+    block_end[blocks++] = size_of(kept);
     spp_write_block('A', "{\"a\":1}", 7);
-    block_end[blocks++] = (size_t)lseek(fd, 0, SEEK_END);
+    block_end[blocks++] = size_of(kept);
     spp_write_block('E', "{}", 2);
-    block_end[blocks++] = (size_t)lseek(fd, 0, SEEK_END);
+    block_end[blocks++] = size_of(kept);
     CHECK_EQUAL(spp_write_error(), 0);
     spp_write_stop();
     spp_store_stop();
@@ -112,8 +118,9 @@ static void write_file(void) {
     spp_resolved_free(&resolved);
     file_n = block_end[blocks - 1];
     file = malloc(file_n);
-    CHECK_EQUAL(pread(fd, file, file_n, 0), (ssize_t)file_n);
-    close(fd);
+    rewind(kept);
+    CHECK_EQUAL(fread(file, 1, file_n, kept), file_n);
+    fclose(kept);
 }
 
 /* Checks the samples that a profile has against the truth; the number of them. */
