@@ -24,7 +24,7 @@ def slow():
 
 
 def count_primes(for_seconds):
-    """Those that are found in so much time: as slow on every processor."""
+    """How many are found in so much time: equally slow on every processor."""
     end, n, primes = time.monotonic() + for_seconds, 2, 0
     while time.monotonic() < end:
         primes += all(n % d for d in range(2, int(n**0.5) + 1))

@@ -28,7 +28,7 @@ def test_a_sample_has_the_labels_of_its_context(run_once, mode):
                 seen[frame.name] += sample.count
     if mode == "cpu":
         assert seen.pop("napping") < 50, "of 1,000 ticks: it slept"
-    least = 100 if ran.profile.clock != "timer" else 5  # a tick of the kernel's is up to 10 ms
+    least = 100 if ran.profile.clock != "timer" else 20  # of ten times the work
     assert all(n > least for n in seen.values()), seen
     assert ran.json["current"] == {}
 
@@ -47,7 +47,7 @@ def test_labels_of_requests_that_are_gone(run_once, mode):
             seen.add(number)
         else:
             assert all(frame.name != "handle" for frame in sample.frames)
-    assert len(seen) > (250 if ran.profile.clock != "timer" else 20)
+    assert len(seen) > (250 if ran.profile.clock != "timer" else 20)  # of 300; of 3,000 that are shorter than a tick
 
 
 def test_garbage_collections_are_markers(run_once):

@@ -23,11 +23,14 @@ WINDOWS = os.name == "nt"
 no_fork = pytest.mark.skipif(WINDOWS, reason="Windows has no fork")
 no_exec = pytest.mark.skipif(WINDOWS, reason="Windows replaces no program by another")
 no_signals = pytest.mark.skipif(WINDOWS, reason="Windows has no such signals")
+# The CPU clock is read when it may have been used up, not all the time: docs/troubleshooting.md, "Hardly any samples".
 BURN = """
 import time
 def burn(seconds):
     end = time.thread_time() + seconds
-    while time.thread_time() < end: sum(range(1000))
+    while time.thread_time() < end:
+        until = time.monotonic() + end - time.thread_time()
+        while time.monotonic() < until: sum(range(1000))
 """
 
 
@@ -539,12 +542,13 @@ took = time.monotonic() - began
 late = len(got) - n
 signal.raise_signal(signal.SIGTRAP)
 raised = len(got) - n - late
+while spprof.stats()["taken"] <= 100: burn(0.05)  # timers may give a tick each 10 ms
 spprof.stop()
 print(json.dumps([n, late, raised, spprof.stats()["taken"], took]))
 """)  # fmt: skip
     n, late, raised, taken, took = ran.json
     assert (late, raised) == (0, 1) and n < 100
-    assert taken > 50  # of 900 ms, which timers may give a tick each 10 ms
+    assert taken > 100
     later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
     assert later == pytest.approx(0.5e9 if mode == "cpu" else took * 1e9, rel=0.1)
 
@@ -644,7 +648,7 @@ def test_calls_of_c_code_that_does_not_retry_are_not_interrupted(run_python, tmp
         pytest.skip("before Linux 6.16 a tick that lands in a call which is about to sleep interrupts it")
     try:
         _core.choose_clock("perf")
-    except PermissionError:
+    except OSError:
         pytest.skip("the system refuses the clock perf")
     ran = run_python("-c", CALLS, tmp_path / "out.spprof", mode)
     interrupted, taken = ran.json
@@ -682,7 +686,7 @@ while turns < 100 or spprof.stats()["taken"] <= 30:  # a fast processor is hardl
     other.join()
     os.close(read_end)
     os.close(write_end)
-    if len(waited) > 0.03 * turns + 1: break
+    if len(waited) > max(3, 0.03 * turns): break
 spprof.stop()
 print(json.dumps([len(waited), turns, spprof.stats()["taken"]]))
 """
@@ -716,4 +720,4 @@ def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
 def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp_path, mode):
     """A tick that waited for the return from the same call had it begin anew: 15 to 50 of 100 were not heard."""
     waited, turns, taken = run_python("-c", INTERRUPTED, tmp_path / "out.spprof", mode).json
-    assert waited <= 0.02 * turns and taken > 30
+    assert waited <= max(2, 0.02 * turns) and taken > 30

@@ -12,8 +12,10 @@ import spprof
 
 def repeat(step, seconds, clock):
     end = clock() + seconds
-    while clock() < end:
-        step()  # -> step
+    while clock() < end:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
+        until = time.monotonic() + end - clock()
+        while time.monotonic() < until:
+            step()  # -> step
 
 
 def main(path, out, mode, clock, interval_ms, seconds, max_depth="512"):

@@ -13,32 +13,34 @@ import spprof
 
 def burn(seconds):
     end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        sum(range(100))
+    while time.thread_time() < end:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
+        until = time.monotonic() + end - time.thread_time()
+        while time.monotonic() < until:
+            sum(range(100))
 
 
 def red():
-    burn(0.02)
+    burn(0.02 * more)
 
 
 def blue():
-    burn(0.02)
+    burn(0.02 * more)
 
 
 def plain():
-    burn(0.02)
+    burn(0.02 * more)
 
 
 def deep():
-    burn(0.1)
+    burn(0.1 * more)
 
 
 def threaded():
-    burn(0.1)
+    burn(0.1 * more)
 
 
 def napping():
-    time.sleep(0.1)
+    time.sleep(0.1 * more)
 
 
 def handle():
@@ -47,7 +49,7 @@ def handle():
 
 def stepped():
     for _ in range(3):
-        burn(0.02)
+        burn(0.02 * more)
         yield
 
 
@@ -78,7 +80,7 @@ def thread():
 
 def requests(spans):
     """More sets of labels than fit into what is kept at a time: each dies when its request ends."""
-    for number in range(300):
+    for number in range(300 * more):
         began = time.monotonic_ns()
         with spprof.label(request=number):
             handle()
@@ -99,6 +101,7 @@ def collect(truth):
 
 spans, collections = [], []
 spprof.start(0.1, sys.argv[2], sys.argv[1])
+more = 10 if spprof.stats()["clock"] == "timer" else 1  # its ticks are the kernel's, 4 to 10 ms apart
 asyncio.run(both())
 threads = [threading.Thread(target=thread, name="t"), threading.Thread(target=requests, args=(spans,), name="r")]
 for each in threads:

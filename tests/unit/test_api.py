@@ -11,16 +11,9 @@ import threading
 import time
 
 import pytest
+from work import burn
 
 import spprof
-
-
-def burn(seconds=0.05, samples=0):
-    """So much CPU time, and until so many samples more are taken: by a timer of 4 to 10 ms they are few, under load fewer."""
-    wanted, late = samples and spprof.stats()["taken"] + samples, time.monotonic() + 60
-    end = time.thread_time() + seconds
-    while time.thread_time() < end or (samples and spprof.stats()["taken"] < wanted and time.monotonic() < late):
-        sum(range(200))
 
 
 def until_sampled(path, *threads):
@@ -38,7 +31,7 @@ def nothing_left_running():
     hook = threading.Thread._set_native_id
     yield
     if spprof.is_active():
-        spprof.stop()  # a test that failed is the only one
+        spprof.stop()  # so that no other test fails by it
         pytest.fail("left running")
     assert threading.Thread._set_native_id is hook
 
@@ -179,21 +172,24 @@ def pause_me(seconds):
 def test_thread_names(tmp_path):
     path, over, done = tmp_path / "p.spprof", threading.Event(), threading.Event()
 
-    def work(over):
-        while not over.is_set():
+    def work(end):
+        while not end.is_set():
             burn(0.01)
 
     early = threading.Thread(target=work, args=(over,), name="early")
+    late = threading.Thread(target=work, args=(done,), name="late")
     early.start()
     spprof.start(output_path=path)
-    late = threading.Thread(target=work, args=(done,), name="late")
     late.start()
-    until_sampled(path, early, late, threading.main_thread())
-    done.set()
-    late.join()
-    early.name = "renamed"
-    profile = spprof.stop()
-    over.set()
+    try:
+        until_sampled(path, early, late, threading.main_thread())
+        done.set()
+        late.join()
+        early.name = "renamed"
+        profile = spprof.stop()
+    finally:
+        done.set()
+        over.set()
     early.join()
     assert {"renamed", "late", "MainThread"} <= {thread.name for thread in profile.threads if thread.samples}
 

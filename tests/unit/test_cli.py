@@ -142,12 +142,15 @@ def test_signals(tmp_path, number):
     (tmp_path / "x.py").write_text(BUSY)
     command = [sys.executable, "-m", "spprof", "run", "-o", "p.spprof", "x.py"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stdout.readline() == "ready\n"
-        late = time.monotonic() + 60
-        while len(Profile.load(tmp_path / "p.spprof")) <= 20 and time.monotonic() < late:
-            time.sleep(0.1)
-        child.send_signal(number)
-        _, errors = child.communicate(timeout=60)
+        try:
+            assert child.stdout.readline() == "ready\n"
+            late = time.monotonic() + 60
+            while len(Profile.load(tmp_path / "p.spprof")) <= 20 and time.monotonic() < late:
+                time.sleep(0.1)
+            child.send_signal(number)
+            _, errors = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert child.returncode == -number
     profile = Profile.load(tmp_path / "p.spprof")
     assert "spin" in {row.name for row in profile.functions()} and len(profile) > 20

@@ -21,11 +21,11 @@ static uintptr_t readable_until(uintptr_t addr) {
 
 bool spp_os_readable(uintptr_t addr) { return readable_until(addr & ~(uintptr_t)7) != 0 && !spp_at_fault(); }
 
-static bool copies_are_quick;
+static bool kernel_copies;
 #define QUICK_NS 20000u
 
-/* Where the kernel's copy is slow (wine: 90 us): ask, then copy. Another thread may free the memory in between; what is read so
- * is code objects, which cannot die meanwhile, and what they own. */
+/* Where the kernel's copy is slow (wine: 90 us), or copies what is not there: ask, then copy. Another thread may free the memory
+ * in between; what is read so is code objects, which cannot die meanwhile, and what they own. */
 static int read_by_query(void *to, uintptr_t addr, size_t n) {
     uintptr_t end = addr + n;
     if (end < addr) return -1;
@@ -41,7 +41,7 @@ static int read_by_query(void *to, uintptr_t addr, size_t n) {
 int spp_os_read(void *to, uintptr_t addr, size_t n) {
     SIZE_T done = 0;
     if (spp_at_fault()) return -1;
-    if (!copies_are_quick) return read_by_query(to, addr, n);
+    if (!kernel_copies) return read_by_query(to, addr, n);
     return ReadProcessMemory(GetCurrentProcess(), (const void *)addr, to, n, &done) && done == n ? 0 : -1;
 }
 
@@ -58,10 +58,10 @@ int spp_os_memory_init(void) {
         uint64_t took = spp_os_now_ns() - began;
         if (read && took < shortest) shortest = took;
     }
-    /* Seen under wine, where it is quick only now and then: what nothing was committed to is copied, as zeros. */
+    /* Seen under wine, when it happened to be quick: pages to which nothing was committed are copied, as zeros. */
     SIZE_T done = 0;
     bool refuses = !ReadProcessMemory(GetCurrentProcess(), hole, &copy, sizeof copy, &done);
-    copies_are_quick = shortest < QUICK_NS && refuses;
+    kernel_copies = shortest < QUICK_NS && refuses;
     VirtualFree(hole, 0, MEM_RELEASE);
     return probes ? 0 : -1;
 }
