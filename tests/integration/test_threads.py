@@ -112,7 +112,7 @@ def test_a_thread_that_blocks_every_signal_is_named_in_the_report(run_once, run_
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
-    ran = run_python(TARGETS / "crowd.py", tmp_path / "out.spprof", mode, 30 if os.name != "nt" else 100)
+    ran = run_python(TARGETS / "crowd.py", tmp_path / "out.spprof", mode, 30 if os.name != "nt" else 300)
     stats = closes(ran)
     by_name = {thread.name: thread for thread in ran.profile.threads}
     took = ran.json["took"]
