@@ -187,7 +187,7 @@ def test_labels_choose_what_is_shown(terminal, tmp_path):
     while samples(terminal.screen()) <= first + 50:  # it goes on
         time.sleep(0.05)
     terminal.type("b")
-    terminal.until(r"route=/pay")
+    terminal.until("route=/pay 'user=Jane")  # as it was typed: above the tables it stands without quotes
     terminal.type("C-u")
     terminal.type("Enter")
     terminal.until(lambda screen: {"cart", "pay"} <= set(names(screen)) and "labels:" not in screen)

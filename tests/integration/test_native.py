@@ -103,17 +103,25 @@ def check(ran, gaps=0.001):
     return n
 
 
+def runs_until(met, to_meet):
+    """Seconds for one run after another, each longer, until all of these were met: the faster the machine and the lower
+    CONFIG_HZ, the fewer of them a run meets."""
+    for run in range(40):
+        yield (1 + run / 4) * SAMPLES / 10000
+        if to_meet <= met:
+            return
+    pytest.fail(f"never met: {sorted(to_meet - met)}")
+
+
 @pytest.mark.parametrize("native", ["True", "full"])
 def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library, native):
     throws = "SPPROF_SANITIZED" not in os.environ and not WINDOWS  # where it is made without a C++ compiler
     left_out = {"apply_thread", "apply_wait", *([] if throws else ["apply_throwing"])}
     to_meet = APPLY - left_out | {"apply_thread_body", *([] if WINDOWS else ["deflate"])}  # there Python's own library has zlib
     to_meet |= {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out}
-    met, runs = set(), 0
-    while not to_meet <= met:  # the faster the machine and the lower CONFIG_HZ, the fewer of them a run meets
-        runs += 1
-        assert runs <= 20, sorted(to_meet - met)
-        ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, native, library, "cpu")
+    met, before, files = set(), set(), set()
+    for seconds in runs_until(met, to_meet):
+        ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, native, library, "cpu")
         # CONFIG_HZ is what timers give, and wine's server serves one call at a time.
         assert check(ran) > SAMPLES / (400 if WINE else 80 if ran.json["clock"] == "timer" else 20)
         frames = {frame for frames in ran.profile.aggregate() for frame in frames if frame.native}
@@ -123,20 +131,21 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
         own = {f.name for f in frames if f.name.startswith(("Py", "_Py")) and "python3" in os.path.basename(f.file)}
         own = {f.name for f in frames if f.name in own and not re.search(r"cpython-3\d+", f.file)}
         if native == "full":  # an evaluator stands before the Python frames that it runs, named even where it is stripped
-            before = {
+            before |= {
                 a.name
                 for s in ran.profile.samples()
                 if not s.flags & (UNPAIRED | GAP)
                 for a, b in zip(s.frames, s.frames[1:])
                 if a.native and not b.native
             }
-            assert before == {"_PyEval_EvalFrameDefault"}, sorted(before)
+            assert before <= {"_PyEval_EvalFrameDefault"}, sorted(before)
         else:
             assert not own, sorted(own)
-        assert {os.path.basename(f.file) for f in frames if f.name in APPLY - {"apply_throwing"}} == {library.name}
+        files |= {os.path.basename(f.file) for f in frames if f.name in APPLY - {"apply_throwing"}}
         assert not {row.file for row in rows} & {frame.file for frame in frames if frame.file}
         deflated = [call for call in ran.profile.native_calls() if "libz" in os.path.basename(call.library)]
         assert {(call.file, call.line) for call in deflated} <= {(str(TARGET), ZLIB_LINE)}
+    assert files == {library.name} and (native != "full" or before)
     if "apply_throwing" not in left_out:
         assert "shapes::Thrower<int>::one(int (*)(int), int)" in met
 
@@ -151,11 +160,9 @@ def test_code_of_the_jit_is_crossed(run_python, tmp_path, library):
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython's trampolines came with 3.12")
 def test_trampolines_of_cpython_are_crossed(run_python, tmp_path, library):
     """-X perf: each Python function is called by code of its own, without unwind information, named in a perf-PID.map."""
-    to_meet, met, runs = APPLY - {"apply_thread", "apply_wait", "apply_throwing"}, set(), 0
-    while not to_meet <= met:  # as above
-        runs += 1
-        assert runs <= 20, sorted(to_meet - met)
-        ran = run_python("-X", "perf", TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu")
+    met = set()
+    for seconds in runs_until(met, APPLY - {"apply_thread", "apply_wait", "apply_throwing"}):
+        ran = run_python("-X", "perf", TARGET, tmp_path / "out.spprof", seconds, 0.2, "True", library, "cpu")
         os.unlink(f"/tmp/perf-{ran.profile.header['pid']}.map")
         check(ran, gaps=0.01)  # a trampoline that is interrupted itself
         met |= {frame.name for stack in ran.profile.aggregate() for frame in stack if frame.native}
@@ -255,11 +262,9 @@ spprof.stop()
 
 
 def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_path, library):
-    to_meet, met, runs = {"apply_plain", *([] if WINDOWS else ["deflate"])}, set(), 0
-    while not to_meet <= met:  # as above
-        runs += 1
-        assert runs <= 20, sorted(to_meet - met)
-        ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "leaf", library, "cpu")
+    met = set()
+    for seconds in runs_until(met, {"apply_plain", *([] if WINDOWS else ["deflate"])}):
+        ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, "leaf", library, "cpu")
         for frames in ran.profile.aggregate():
             python = [i for i, frame in enumerate(frames) if not frame.native]
             if python and frames[0].name != "[native unpaired]":

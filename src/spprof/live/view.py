@@ -174,7 +174,7 @@ class LiveView(App[None]):
     def action_filter(self, field: str) -> None:
         self.action_leave_filter()
         self.query_one(f"#{field}").display = True
-        self.query_one(f"#{field}").focus()
+        self.set_focus(self.query_one(f"#{field}"))  # at once: who sees the field may type in it
 
     def action_leave_filter(self) -> None:
         for field in ("#pattern", "#labels"):
