@@ -179,7 +179,7 @@ class LiveView(App[None]):
     def action_leave_filter(self) -> None:
         for field in ("#pattern", "#labels"):
             self.query_one(field).display = False
-        self.query_one("#functions").focus()
+        self.set_focus(self.query_one("#functions"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "labels":
