@@ -13,13 +13,17 @@ from hosts import host
 from spprof import Profile, formats, is_active
 
 BURN = """
-import time
+import time, spprof
 def leaf():
     return sum(i * i for i in range(200))
-def burn(seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        leaf()
+def burn(seconds, samples=20):
+    # Until so much CPU time was used and so many samples were taken: by timers there are few, of 4 to 10 ms each.
+    wanted = spprof.stats()["taken"] + samples if spprof.is_active() else 0
+    end, late = time.process_time() + seconds, time.monotonic() + 60
+    while time.process_time() < end or (wanted and spprof.stats()["taken"] < wanted and time.monotonic() < late):
+        until = time.monotonic() + 0.01  # who reads its own CPU clock all the time is hardly met by a full machine's timers
+        while time.monotonic() < until:
+            leaf()
     return "burnt"
 """
 
