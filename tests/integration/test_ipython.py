@@ -158,7 +158,7 @@ def test_a_notebook_executed_by_a_kernel(tmp_path):
     cells = ["%load_ext spprof", BURN, "%%spprof\nburn(0.2)", "sorted({f.name for s in _spprof for f in s.frames})"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(
-        notebook, timeout=100, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=100, startup_timeout=200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     shown, value = notebook.cells[2].outputs
     assert shown.output_type == "display_data" and "burn" in shown.data["text/plain"]

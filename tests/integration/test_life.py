@@ -86,7 +86,7 @@ def whole():
         return pool.map(task, range(20))
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
 print(whole())
-burn(0.1)
+burn(0.3)
 spprof.stop()
 """)  # fmt: skip
     assert ran.out.strip() == str([n * n for n in range(20)])
@@ -121,7 +121,7 @@ def test_exec_is_clean(run_python, tmp_path):
     ran = run_python("-c", BURN + f"""
 import os, sys, spprof
 spprof.start(0.2, "cpu", {str(tmp_path / "out.spprof")!r})
-burn(0.3)
+burn(0.6)
 more = "import os, time; [sum(range(1000)) for _ in range(30000)]; print(sorted(os.listdir('/proc/self/fd')))"
 os.execv(sys.executable, [sys.executable, "-c", more])
 """)  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
         assert profile.end is None
     # 100 ms are promised; a machine that gives the drain thread no processor for as long again is not spprof's fault.
     assert last - max(times) < 200_000_000
-    assert max(times) <= last + 50_000_000
+    assert max(times) <= last + 200_000_000  # in wall mode it may have waited for a processor since it told the time
     assert len(times) > (30 if WINE else 100) or profile.clock == "timer"
 
 
@@ -364,10 +364,10 @@ print(json.dumps([a, b, p, q, spprof.stats()]))
         for name in {f.name for f in sample.frames} & set(weights):
             weights[name] += sample.weight_ns
     assert weights["between"] == 0
-    # Resuming takes the drain thread up to 10 ms; the pause is no one's time.
-    steps = 20_000_000 if WINE else 0  # of its clock, of 10 ms each
+    # Resuming takes the drain thread up to 10 ms, and more where no processor is free; the pause is no one's time.
+    steps = 20_000_000 if WINE or profile.clock == "timer" else 0  # of a clock, of up to 10 ms each
     assert abs(weights["first"] - a) <= 0.03 * a + steps
-    assert b - 30_000_000 - steps <= weights["second"] <= b * 1.01 + steps
+    assert b - (30_000_000 if mode == "cpu" else 110_000_000) - steps <= weights["second"] <= b * 1.01 + steps
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
 
 
@@ -440,8 +440,10 @@ spprof.start(0.1, %r, %r)
 end = time.process_time() + 2
 i = 0
 while time.process_time() < end:
-    i += 1
-    exec(compile(TEXT.format(i), f"<file {i}>", "exec"), {})
+    until = time.monotonic() + 0.02  # as in `burn`
+    while time.monotonic() < until:
+        i += 1
+        exec(compile(TEXT.format(i), f"<file {i}>", "exec"), {})
 spprof.stop()
 print(i)
 """
@@ -470,7 +472,7 @@ def test_frames_of_dead_code_have_their_own_names(run_python, tmp_path, mode):
 def test_odd_names(run_python, tmp_path):
     """Names that are a subclass of str, long, empty, with line ends, not ASCII, lone surrogates: all are read."""
     ran = run_python("-c", BURN + f"""
-import json, spprof, types
+import json, random, spprof, types
 class Name(str): pass
 def template():
     for _ in range(3000): sum(range(100))
@@ -483,7 +485,7 @@ for name in names:
 spprof.start(0.2, "cpu", {str(tmp_path / "out.spprof")!r})
 end = time.process_time() + 1
 while time.process_time() < end:
-    for f in functions: f()
+    for f in random.sample(functions, len(functions)): f()  # not in step with timers
 spprof.stop()
 print(json.dumps([f.__code__.co_name for f in functions]))
 """)  # fmt: skip
@@ -515,7 +517,7 @@ def test_a_trap_of_others_ends_the_process_as_ever(run_python, tmp_path):
     ran = run_python("-c", BURN + f"""
 import os, signal, spprof
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-burn(0.3)
+burn(0.6)
 os.kill(os.getpid(), signal.SIGTRAP)
 burn(60)
 """, ok=False)  # fmt: skip
@@ -613,7 +615,7 @@ later()
 spprof.stop()
 """)  # fmt: skip
     later = [s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames)]
-    assert sum(later) == pytest.approx(1.6e9, rel=0.02) and len(later) > 100
+    assert sum(later) == pytest.approx(1.6e9, rel=0.02) and len(later) > (100 if ran.profile.clock != "timer" else 20)
 
 
 CALLS = """
@@ -678,8 +680,8 @@ while turns < 100 or spprof.stats()["taken"] <= 30:  # a fast processor is hardl
     over = threading.Event()
     other = threading.Thread(target=drain, args=(read_end, over))
     other.start()
-    signal.setitimer(signal.ITIMER_REAL, 0.004)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.004)
         while True: os.write(write_end, bytes(1 << 16))
     except Rang:
         over.set()

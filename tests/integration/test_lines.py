@@ -37,7 +37,7 @@ def places(code):
 def test_every_place_is_one_of_the_code_objects(drive, program):
     path = str(TARGETS / f"{program}.py")
     codes, checked, runs = codes_of(path), set(), 0
-    while len(checked) < 8:  # some places are met in few samples
+    while len(checked) < (8 if COLUMNS else 6):  # some places are met in few samples
         runs += 1
         assert runs <= 10, sorted(checked)
         for frames in drive(program, interval_ms=0.1, seconds=1.0).profile.aggregate():

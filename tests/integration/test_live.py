@@ -41,7 +41,7 @@ class Terminal:
     def __init__(self, folder):
         self.tmux = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
         environment = {**os.environ, "PS1": "$ ", "ENV": "", "TERM": "screen-256color"}
-        subprocess.run([*self.tmux, "new-session", "-d", "-x", "120", "-y", "40", "sh"], check=True, cwd=folder, env=environment)
+        subprocess.run([*self.tmux, "new-session", "-d", "-x", "200", "-y", "40", "sh"], check=True, cwd=folder, env=environment)
 
     def screen(self):
         return subprocess.run([*self.tmux, "capture-pane", "-p"], check=True, capture_output=True, text=True).stdout
@@ -81,8 +81,8 @@ def terminal(tmp_path):
 
 
 def names(screen):
-    """The functions in the order of the screen, without what qualifies them (3.9 does not know it)."""
-    return re.findall(r"^ *[\d.]+ s +[\d.]+% +[\d.]+ s +[\d.]+% +(?:\S+\.)?(\S+) \(", screen, re.MULTILINE)
+    """The program's functions in the order of the screen, without what qualifies them (3.9 does not know it)."""
+    return re.findall(r"^ *[\d.]+ s +[\d.]+% +[\d.]+ s +[\d.]+% +(?:\S+\.)?(\S+) \(.*prog\.py", screen, re.MULTILINE)
 
 
 def before(screen, *functions):
@@ -91,16 +91,21 @@ def before(screen, *functions):
 
 
 def samples(screen):
-    return int(re.search(r"([\d,]+) samples, by", screen).group(1).replace(",", ""))
+    """The number of them that the screen tells; -1 if it is half drawn."""
+    told = re.search(r"([\d,]+) samples, by", screen)
+    return int(told.group(1).replace(",", "")) if told else -1
 
 
 def test_a_run_as_it_happens(terminal, tmp_path):
     terminal.spprof("run", "--live", "-q", "-o", "p.spprof", "prog.py")
-    screen = terminal.until(r"^prog.py: .* of CPU time, .* samples, by self time", r"outer \(.*prog.py:5\)", "second")
-    assert re.search(r"^running · by function", screen, re.MULTILINE) and "MainThread" in screen
-    assert "the \N{REPLACEMENT CHARACTER}[31msecond" in screen  # a name cannot paint the screen
-    terminal.until(lambda screen: before(screen, "<genexpr>", "<module>"))
-    assert "hello" not in screen
+    terminal.until(
+        r"^prog.py: .* of CPU time, .* samples, by self time",
+        r"^running · by function",
+        "MainThread",
+        r"the \N{REPLACEMENT CHARACTER}\[31msecond",  # a name cannot paint the screen
+        r"outer \(.*prog.py:5\)",
+    )
+    assert "hello" not in terminal.until(lambda screen: before(screen, "<genexpr>", "<module>"))
 
     terminal.type("t")
     terminal.until("by total time", lambda screen: before(screen, "<module>", "inner", "<genexpr>"))
@@ -116,15 +121,15 @@ def test_a_run_as_it_happens(terminal, tmp_path):
     )
 
     terminal.type("p")
-    first = samples(terminal.until("PAUSED"))
+    terminal.until("PAUSED")
     size = (tmp_path / "p.spprof").stat().st_size
     while (tmp_path / "p.spprof").stat().st_size < size + 2000:  # the program does not wait
         time.sleep(0.05)
+    first = samples(terminal.screen())
     terminal.type("l")  # is answered, of the moment that was kept
     assert samples(terminal.until(r"by line", r"second \(.*prog.py:[89]\)")) == first
     terminal.type("p")
-    while samples(terminal.screen()) <= first + 100:
-        time.sleep(0.05)
+    terminal.until(lambda screen: samples(screen) > first + 100)
 
     terminal.type("o")
     terminal.until("hello, a terminal: True")
@@ -184,8 +189,7 @@ def test_labels_choose_what_is_shown(terminal, tmp_path):
         r"MainThread +0\.00 s +0\.0% +0$",
     )
     first = samples(screen)
-    while samples(terminal.screen()) <= first + 50:  # it goes on
-        time.sleep(0.05)
+    terminal.until(lambda screen: samples(screen) > first + 50)  # it goes on
     terminal.type("b")
     terminal.until("route=/pay 'user=Jane")  # as it was typed: above the tables it stands without quotes
     terminal.type("C-u")
@@ -216,11 +220,9 @@ def test_from_another_terminal(terminal, tmp_path):
     program.stdout.readline()
     terminal.spprof("live", "p.spprof")
     first = samples(terminal.until(r"^prog.py: .* of wall time, .* samples, by self time", "^running", r"outer \("))
-    while samples(terminal.screen()) <= first + 100:
-        time.sleep(0.05)
+    first = samples(terminal.until(lambda screen: samples(screen) > first + 200))
     terminal.type("z")
-    while samples(terminal.screen()) > first:
-        time.sleep(0.05)
+    terminal.until(lambda screen: 0 <= samples(screen) < first)
     program.kill()
     program.wait()
     program.stdout.close()

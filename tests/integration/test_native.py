@@ -118,12 +118,13 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
     throws = "SPPROF_SANITIZED" not in os.environ and not WINDOWS  # where it is made without a C++ compiler
     left_out = {"apply_thread", "apply_wait", *([] if throws else ["apply_throwing"])}
     to_meet = APPLY - left_out | {"apply_thread_body", *([] if WINDOWS else ["deflate"])}  # there Python's own library has zlib
+    to_meet |= {"shapes::Thrower<int>::one(int (*)(int), int)"} if throws else set()
     to_meet |= {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out}
     met, before, files = set(), set(), set()
     for seconds in runs_until(met, to_meet):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, native, library, "cpu")
         # CONFIG_HZ is what timers give, and wine's server serves one call at a time.
-        assert check(ran) > SAMPLES / (400 if WINE else 80 if ran.json["clock"] == "timer" else 20)
+        assert check(ran) > SAMPLES / (400 if WINE else 250 if ran.json["clock"] == "timer" else 20)
         frames = {frame for frames in ran.profile.aggregate() for frame in frames if frame.native}
         rows = ran.profile.functions(only="python")
         met |= {frame.name for frame in frames} | {row.qualname for row in rows}
@@ -146,8 +147,6 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
         deflated = [call for call in ran.profile.native_calls() if "libz" in os.path.basename(call.library)]
         assert {(call.file, call.line) for call in deflated} <= {(str(TARGET), ZLIB_LINE)}
     assert files == {library.name} and (native != "full" or before)
-    if "apply_throwing" not in left_out:
-        assert "shapes::Thrower<int>::one(int (*)(int), int)" in met
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's JIT has stood in its releases since 3.14")
@@ -186,7 +185,7 @@ def test_code_made_at_run_time_has_the_name_that_its_maker_gave_it(run_python, t
             seen += total.samples
     named = callers.pop(("use_jitted", "jitted [optimized] :3"))
     early = callers.pop(("use_jitted", "[unknown]"), 0)
-    assert sum(callers.values()) <= 0.01 * seen, callers
+    assert sum(callers.values()) <= 0.01 * seen + 3, callers
     assert named > early and (when == "after" or early == 0)
 
 
@@ -244,7 +243,9 @@ spprof.start(0.2, output_path=sys.argv[1], native=True)
 data, numbers = b"x" * 20_000_000, list(range(8_000_000))
 end = time.thread_time() + 2
 while time.thread_time() < end:
-    digest(data), compare(numbers, list(numbers))
+    for _ in range(5): digest(data)
+    copy = list(numbers)
+    for _ in range(2): compare(numbers, copy)
 spprof.stop()
 """
     ran = run_python("-c", text, tmp_path / "out.spprof")
@@ -275,6 +276,7 @@ def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_p
 
 
 @posix
+@pytest.mark.timeout(900)
 def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
     """addr2line of binutils reads the same debug information by other code; a stripped library's is found by its build id."""
     pytest.importorskip("symbolic")
@@ -339,7 +341,7 @@ def test_what_symbolize_refuses(run_python, tmp_path):
     pytest.importorskip("symbolic")
     (tmp_path / "x.spprof").write_bytes(b"\x89SPPROF\n")
     program = "import spprof, time, zlib; spprof.start(0.1, output_path='live.spprof', native=True);"
-    program += "[zlib.compress(bytes(99999)) for _ in range(300)]; time.sleep(0.5); print(flush=True); input()"
+    program += "\nwhile spprof.stats()['taken'] < 20: zlib.compress(bytes(99999))\nspprof.flush(); print(flush=True); input()"
     live = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert live.stdout.readline()

@@ -32,7 +32,7 @@ def py_spy(tmp_path, format, *options):
     program = tool("py-spy", "pip install '.[consumers]'")
     out = tmp_path / "out"
     command = [program, "record", "-r", "100", "-f", format, "-o", str(out), *options, "--"]
-    subprocess.run([*command, sys.executable, str(TARGETS / "two_threads.py"), "1"], check=True, timeout=60, capture_output=True)
+    subprocess.run([*command, sys.executable, str(TARGETS / "two_threads.py"), "3"], check=True, timeout=60, capture_output=True)
     return out
 
 
@@ -73,7 +73,7 @@ def test_py_spys_speedscope_file(tmp_path):
     # By id: py-spy does not always know a thread's name.
     tables = {thread: {row.qualname: row for row in profile.functions(thread=str(thread.tid))} for thread in profile.threads}
     ((worker, figures),) = ((thread, figures) for thread, figures in tables.items() if "worker" in figures)
-    assert figures["worker"].total_weight_ns == worker.weight_ns
+    assert 0.9 * worker.weight_ns <= figures["worker"].total_weight_ns <= worker.weight_ns
     assert 0.8 * worker.weight_ns < figures["hot"].self_weight_ns <= figures["through"].total_weight_ns
 
 
@@ -81,7 +81,7 @@ def test_gos_cpu_profile_as_go_tool_pprof_shows_it(tmp_path):
     go = tool("go", "it makes the file")
     file = tmp_path / "cpu.pprof"
     environment = {**os.environ, "GOFLAGS": "-p=1"}
-    subprocess.run([go, "run", str(TARGETS / "profiled.go"), str(file)], check=True, timeout=200, env=environment)
+    subprocess.run([go, "run", str(TARGETS / "profiled.go"), str(file)], check=True, timeout=280, env=environment)
     command = [go, "tool", "pprof", "-top", "-nodecount=10000", "-nodefraction=0", "-unit=ns", str(file)]
     printed = subprocess.run(command, check=True, timeout=60, stdout=subprocess.PIPE, text=True).stdout
     rows = re.findall(r"^ *(\d+)(?:ns)? +[\d.]+% +[\d.]+% +(\d+)(?:ns)? +[\d.]+% +(\S+)(?: \(inline\))?$", printed, re.M)
@@ -95,4 +95,4 @@ def test_gos_cpu_profile_as_go_tool_pprof_shows_it(tmp_path):
     assert truth["main.hot"][1] > 0.9 * sum(flat for flat, _ in truth.values())
     assert 0 < truth["main.doubled"][1] < truth["main.main"][1]  # inlined, and so found
     assert (profile.unit, profile.mode, profile.interval_ns) == ("nanoseconds", "cpu", 10_000_000)
-    assert any(frame.file.endswith("profiled.go") and frame.line for frame in next(iter(profile)).frames)
+    assert any(frame.file.endswith("profiled.go") and frame.line for sample in profile for frame in sample.frames)

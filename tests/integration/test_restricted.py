@@ -275,7 +275,7 @@ os.closerange(3, 4096)
 files = []
 for i in range(100):
     files.append(open(f"own.{{i}}", "w+"))
-afterwards(0.4)
+afterwards(0.8)
 other.join()
 problem = None
 try:

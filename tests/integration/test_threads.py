@@ -95,10 +95,10 @@ def test_a_thread_that_blocks_every_signal_is_counted(run_once):
     # It blocks them from its first line on: its ticks were lost to that, or before it was found.
     lost = stats["losses"]["signals_blocked"] + stats["losses"]["before_found"]
     assert stats["losses"]["signals_blocked"] > 0.8 * lost
-    assert lost * stats["interval_ns"] == pytest.approx(took["deaf"], rel=0.05)
+    assert lost * stats["interval_ns"] == pytest.approx(took["deaf"], rel=0.05 if ran.profile.clock != "timer" else 0.1)
     by_name = {thread.name: thread for thread in ran.profile.threads}
     assert {"deaf", "normal", "MainThread"} <= set(by_name)
-    assert by_name["normal"].weight_ns == pytest.approx(took["normal"], rel=0.05)
+    assert by_name["normal"].weight_ns == pytest.approx(took["normal"], rel=0.05 if ran.profile.clock != "timer" else 0.1)
     assert by_name["deaf"].weight_ns < 0.05 * took["deaf"]
 
 
@@ -129,7 +129,8 @@ def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
             if any(frame.name == "burn" for frame in sample.frames):
                 burnt[sample.thread_name] += sample.weight_ns
         for name, ns in took.items():
-            assert burnt[name] <= ns * 1.05 + 2_000_000 + 2 * STEP_NS
+            tick = 2_000_000 if ran.profile.clock != "timer" else 10_000_000  # of which a part was before `burn`
+            assert burnt[name] <= ns * 1.05 + tick + 2 * STEP_NS
 
 
 @pytest.mark.skipif(os.name == "nt", reason="how often a thread was switched in is told by Linux alone")

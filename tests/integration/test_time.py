@@ -158,7 +158,7 @@ def test_sleepers_get_their_wall_time_and_no_cpu_time(run):
         assert run.weight("asleep") == pytest.approx(run.took["asleep"], rel=0.02)
     else:
         # Its weight is measured CPU time and so never more than its clock; one tick may cut across.
-        assert run.weight("asleep") <= run.took["asleep"] + 1_000_000
+        assert run.weight("asleep") <= run.took["asleep"] + (1_000_000 if run.clock != "timer" else 10_000_000)
 
 
 def test_naps_get_their_wall_time(run, request):
@@ -166,7 +166,8 @@ def test_naps_get_their_wall_time(run, request):
         pytest.skip("a question of wall mode")
     if (run.clock, "bursts") in IN_STEP:
         known_shortfall(request, "what a nap uses of the CPU is in step with the kernel's tick")
-    assert run.weight("nap") == pytest.approx(run.took["nap"], rel=0.05)
+    # Time that its thread waited for a processor goes to its next sample, as above.
+    assert run.weight("nap") == pytest.approx(run.took["nap"], abs=0.05 * run.took["nap"] + run.said["waited"]["bursts"])
 
 
 def test_the_account_closes(run):

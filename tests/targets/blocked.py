@@ -57,7 +57,7 @@ for thread in threads:
     thread.start()
 for thread in threads:
     ready.acquire()
-time.sleep(0.3)  # between `release` and the wait there are a few instructions; both pictures below check that they are past
+time.sleep(1)  # between `release` and the wait there are a few instructions; both pictures below check that they are past
 before = {t.name: stack(sys._current_frames()[t.ident]) for t in threads}
 spprof.start(1, "wall", sys.argv[1])
 time.sleep(1)

@@ -12,13 +12,16 @@ took = {}
 
 def burn():
     begin = time.thread_time_ns()
-    end = begin + int(sys.argv[3]) * 1_000_000
-    while time.thread_time_ns() < end:
-        sum(range(1000))
+    end = begin + int(sys.argv[3]) * 1_000_000 * more
+    while (left := end - time.thread_time_ns()) > 0:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
+        until = time.monotonic_ns() + left
+        while time.monotonic_ns() < until:
+            sum(range(1000))
     took[threading.current_thread().name] = time.thread_time_ns() - begin
 
 
 spprof.start(1, sys.argv[2], sys.argv[1])
+more = 2 if spprof.stats()["clock"] == "timer" else 1  # its ticks are the kernel's, 4 to 10 ms apart
 threads = [threading.Thread(target=burn, name=f"crowd-{i}") for i in range(100)]
 for thread in threads:
     thread.start()

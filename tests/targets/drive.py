@@ -1,6 +1,6 @@
 """Runs a target program under spprof: drive.py TARGET OUT MODE CLOCK INTERVAL_MS SECONDS [MAX_DEPTH]
 
-SECONDS are CPU time of the process in CPU mode, else wall time. Comments `# -> NAME` say which functions a line may call."""
+SECONDS are CPU time of the process. Comments `# -> NAME` say which functions a line may call."""
 
 import importlib.util
 import json
@@ -10,10 +10,10 @@ import time
 import spprof
 
 
-def repeat(step, seconds, clock):
-    end = clock() + seconds
-    while clock() < end:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
-        until = time.monotonic() + end - clock()
+def repeat(step, seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
+        until = time.monotonic() + end - time.process_time()
         while time.monotonic() < until:
             step()  # -> step
 
@@ -24,7 +24,7 @@ def main(path, out, mode, clock, interval_ms, seconds, max_depth="512"):
     spec.loader.exec_module(target)
     sys.setrecursionlimit(20000)
     spprof.start(float(interval_ms), mode, out, clock=clock, max_depth=int(max_depth))  # -> start __getattr__
-    repeat(target.step, float(seconds), time.process_time if mode == "cpu" else time.monotonic)  # -> repeat
+    repeat(target.step, float(seconds))  # -> repeat
     spprof.stop()  # -> stop __getattr__
     print(json.dumps(spprof.stats()))
 

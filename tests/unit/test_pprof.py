@@ -29,7 +29,7 @@ def pprof(tmp_path):
         path = tmp_path / "p.pb.gz"
         path.write_bytes(render(profile, "pprof", **options))
         command = [go, "tool", "pprof", *arguments, str(path)]
-        done = subprocess.run(command, capture_output=True, timeout=120, env=ENVIRONMENT, cwd=tmp_path)
+        done = subprocess.run(command, capture_output=True, timeout=280, env=ENVIRONMENT, cwd=tmp_path)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
