@@ -14,7 +14,7 @@ const errors = []
 page.on('pageerror', (error) => errors.push(String(error)))
 await page.goto(pathToFileURL(`${dir}/index.html`).href + `#localProfilePath=${encodeURI(loader)}`)
 const tab = page.getByText('Sandwich', { exact: false }).first()
-await tab.waitFor({ timeout: 30000 })
+await tab.waitFor({ timeout: 60000 })
 const result = { profiles: [], rows: {}, errors }
 
 // The thread list is a table that opens on a click on the title, "NAME (1/2)"; its rows are there all along.
@@ -23,14 +23,14 @@ result.total = (await title.count()) ? Number((await title.textContent()).match(
 result.list = await page.locator('tr[title]').evaluateAll((rows) => rows.map((row) => row.title))
 for (let i = 0; i < result.total; i++) {
   await tab.click()
-  await page.locator('tr:not([title]):has(td):visible').first().waitFor({ timeout: 10000 })
+  await page.locator('tr:not([title]):has(td):visible').first().waitFor({ timeout: 60000 })
   const name = result.list[i] ?? ''
   const rows = await page.locator('tr:not([title]):has(td):visible').allInnerTexts()
   result.profiles.push(name)
   result.rows[name] = rows.map((row) => row.split(/[\t\n]+/).map((cell) => cell.trim()).filter(Boolean))
   if (i + 1 < result.total) {
     await page.keyboard.press('n')
-    await page.locator(`text=/\\(${i + 2}\\/${result.total}\\)$/`).first().waitFor({ timeout: 30000 })
+    await page.locator(`text=/\\(${i + 2}\\/${result.total}\\)$/`).first().waitFor({ timeout: 60000 })
   }
 }
 if (process.env.SHOT) await page.screenshot({ path: process.env.SHOT })

@@ -28,11 +28,15 @@ const commands = {
     })
     page.setDefaultTimeout(10000)
     await page.goto(pathToFileURL(path).href)
-    await page.waitForSelector('header, .broken', { timeout: 20000 })
+    await page.waitForSelector('header, .broken', { timeout: 60000 })
     await commands.settle()
   },
-  // Two frames: what an event changed is on the canvas after the first.
-  settle: () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))),
+  // What an event changed is on the canvas after a frame; what was just opened measures itself, and listens, within three.
+  settle: () =>
+    page.evaluate(async () => {
+      for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done))
+      await new Promise((done) => setTimeout(done))
+    }),
   click: ({ selector, at, modifiers = [] }) => page.click(selector, { position: at, modifiers }),
   press: ({ key }) => page.keyboard.press(key),
   fill: async ({ selector, text }) => {

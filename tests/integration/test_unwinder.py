@@ -24,13 +24,16 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def oracle(tmp_path_factory):
-    """tests/native/oracle.c with the core and libunwind, which nothing else here needs."""
-    made = tmp_path_factory.mktemp("oracle") / "oracle.so"
+def oracle():
+    """tests/native/oracle.c with the core and libunwind, which nothing else here needs: one for all interpreters."""
+    made, source = ROOT / "build" / "oracle.so", ROOT / "tests" / "native" / "oracle.c"
     asked = ["gcc", "-E", "-include", "libunwind.h", "-xc", os.devnull]
     if shutil.which("gcc") is None or subprocess.run(asked, capture_output=True).returncode:
         pytest.skip("libunwind's headers are not installed (Debian: libunwind-dev)")
-    subprocess.run([ROOT / "tools" / "core-library", made, "tests/native/oracle.c", "-lunwind"], check=True)
+    made.parent.mkdir(exist_ok=True)
+    parts = [source, ROOT / "tools" / "core-library", *(ROOT / "csrc").rglob("*.[ch]")]
+    if not made.exists() or made.stat().st_mtime < max(part.stat().st_mtime for part in parts):
+        subprocess.run([ROOT / "tools" / "core-library", made, source, "-lunwind"], check=True)
     return made
 
 

@@ -30,7 +30,7 @@ def seen_by(driver, *arguments):
     """What a driver of tests/browser/ saw: it prints JSON."""
     done = subprocess.run(
         ["node", str(BROWSER / driver), *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240, env=environment(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
