@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 
+from drive import repeat
+
 import spprof
 
 took = {}
@@ -14,10 +16,7 @@ libc = ctypes.CDLL(None)
 
 def burn(name):
     begin = time.thread_time_ns()
-    while (left := begin + 1_000_000_000 - time.thread_time_ns()) > 0:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
-        until = time.monotonic_ns() + left
-        while time.monotonic_ns() < until:
-            sum(range(1000))
+    repeat(lambda: sum(range(1000)), 1.0, time.thread_time)
     took[name] = time.thread_time_ns() - begin
 
 

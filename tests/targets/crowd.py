@@ -5,6 +5,8 @@ import sys
 import threading
 import time
 
+from drive import repeat
+
 import spprof
 
 took = {}
@@ -12,11 +14,7 @@ took = {}
 
 def burn():
     begin = time.thread_time_ns()
-    end = begin + int(sys.argv[3]) * 1_000_000 * more
-    while (left := end - time.thread_time_ns()) > 0:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
-        until = time.monotonic_ns() + left
-        while time.monotonic_ns() < until:
-            sum(range(1000))
+    repeat(lambda: sum(range(1000)), int(sys.argv[3]) / 1000 * more, time.thread_time)
     took[threading.current_thread().name] = time.thread_time_ns() - begin
 
 

@@ -10,10 +10,10 @@ import time
 import spprof
 
 
-def repeat(step, seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
-        until = time.monotonic() + end - time.process_time()
+def repeat(step, seconds, clock=time.process_time):
+    end = clock() + seconds
+    while clock() < end:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
+        until = time.monotonic() + end - clock()
         while time.monotonic() < until:
             step()  # -> step
 

@@ -7,7 +7,8 @@ import os
 import platform
 import struct
 import sys
-import time
+
+from drive import repeat
 
 import spprof
 
@@ -56,11 +57,7 @@ spprof.start(float(interval_ms), "cpu", out, native=True)
 use_jitted(1000)
 if when == "after":
     name_it()
-end = time.process_time() + float(seconds)
-while (left := end - time.process_time()) > 0:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
-    until = time.monotonic() + left
-    while time.monotonic() < until:
-        use_jitted(100)
+repeat(lambda: use_jitted(100), float(seconds))
 spprof.stop()
 os.unlink(path)
 print(json.dumps(spprof.stats()))

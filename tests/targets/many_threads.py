@@ -9,6 +9,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from drive import repeat
+
 import spprof
 
 took = {}
@@ -19,10 +21,7 @@ go = threading.Event()
 def burn(name, seconds=0.5):
     tids[name] = threading.get_native_id()
     begin = time.thread_time()
-    while (left := begin + seconds - time.thread_time()) > 0:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
-        until = time.monotonic() + left
-        while time.monotonic() < until:
-            sum(range(1000))
+    repeat(lambda: sum(range(1000)), seconds, time.thread_time)
     took[name] = time.thread_time() - begin
 
 
