@@ -101,9 +101,7 @@ static void flushed(uint32_t asked) {
 }
 
 /* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
-static void pause_or_resume(void) {
-    bool pause = spp_now.pause_wanted;
-    if (pause == spp_now.paused) return;
+static void turn(bool pause) {
     if (pause) atomic_store(&spp_cap.active, 2);
     spp_now.paused = pause;
     uint32_t used = spp_threads_used;
@@ -133,6 +131,14 @@ static void pause_or_resume(void) {
         atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
         if (spp_now.pause_wanted) atomic_store(&spp_cap.active, 2); /* again, meanwhile */
     }
+}
+
+static void pause_or_resume(void) {
+    bool pause = spp_now.pause_wanted;
+    /* Paused and resumed since the last look: handlers refuse still, as spp_run_pause told them. */
+    bool both = !pause && !spp_now.paused && atomic_load(&spp_cap.active) == 2;
+    if (both) turn(true);
+    if (both || pause != spp_now.paused) turn(pause);
 }
 
 static void look_for_objects(void) {

@@ -3,6 +3,7 @@ import { chromium } from 'playwright-core'
 import { pathToFileURL } from 'node:url'
 
 const browser = await chromium.launch({
+  timeout: 120000,
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run', '--disable-component-update', '--disable-sync'],
 })
@@ -12,7 +13,7 @@ page.on('pageerror', (error) => errors.push(String(error)))
 page.on('console', (message) => ['error', 'warning'].includes(message.type()) && errors.push(message.text()))
 page.on('dialog', (dialog) => { errors.push(`dialog: ${dialog.message()}`); dialog.dismiss() })
 page.on('request', (request) => requests.push(request.url()))
-await page.goto(pathToFileURL(process.argv[2]).href)
+await page.goto(pathToFileURL(process.argv[2]).href, { timeout: 60000 })
 
 const rows = () => page.locator('#rows tr').evaluateAll((all) =>
   all.map((row) => [...row.cells].map((cell) => cell.textContent).filter((text, i) => i !== 3)))

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url'
 
 const [dir, loader] = process.argv.slice(2)
 const browser = await chromium.launch({
+  timeout: 120000,
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--allow-file-access-from-files', '--disable-background-networking', '--no-first-run',
     '--disable-component-update', '--disable-sync', '--disable-quic', '--use-gl=angle', '--use-angle=swiftshader'],
@@ -12,7 +13,7 @@ const browser = await chromium.launch({
 const page = await browser.newPage({ viewport: { width: 1400, height: 900 } })
 const errors = []
 page.on('pageerror', (error) => errors.push(String(error)))
-await page.goto(pathToFileURL(`${dir}/index.html`).href + `#localProfilePath=${encodeURI(loader)}`)
+await page.goto(pathToFileURL(`${dir}/index.html`).href + `#localProfilePath=${encodeURI(loader)}`, { timeout: 60000 })
 const tab = page.getByText('Sandwich', { exact: false }).first()
 await tab.waitFor({ timeout: 60000 })
 const result = { profiles: [], rows: {}, errors }

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 
 const browser = await chromium.launch({
+  timeout: 120000,
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run', '--disable-component-update', '--disable-sync',
     '--disable-quic', '--use-gl=angle', '--use-angle=swiftshader'],
@@ -27,7 +28,7 @@ const commands = {
       if (!/^(file|data|blob):/.test(request.url())) troubles.push(`asked for ${request.url()}`)
     })
     page.setDefaultTimeout(10000)
-    await page.goto(pathToFileURL(path).href)
+    await page.goto(pathToFileURL(path).href, { timeout: 60000 })
     await page.waitForSelector('header, .broken', { timeout: 60000 })
     await commands.settle()
   },

@@ -169,7 +169,7 @@ def test_labels_after_a_fork():
             if pid == 0:
                 with spprof.label(b=2), spprof.Profiler(interval_ms=0.1) as profiler:
                     late = time.monotonic() + 60
-                    while spprof.stats()["taken"] < 20 and time.monotonic() < late: sum(range(1000))
+                    while spprof.stats()["taken"] < 20 and time.monotonic() < late: sum(range(100000))
                 sets = {tuple(sorted(s.labels.items())) for s in profiler.profile if s.frames[-1].name == "<module>"}
                 os._exit(0 if (("a", "1"), ("b", "2")) in sets else 3)
             status = os.waitpid(pid, 0)[1]

@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -136,16 +137,20 @@ def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
     out = tmp_path / "out.spprof"
     process = subprocess.Popen([sys.executable, TARGETS / "busy.py", out, mode, "1"], stdout=subprocess.PIPE)
     reader = process.stdout.fileno()
-    first, last, buffer = None, 0, b""
-    # It is killed when it has worked for one second of its own monotonic clock.
-    while first is None or last - first < 1_000_000_000:
+    first, last, calm, buffer = None, 0, 0, b""
+    late = time.monotonic() + 60
+    # It is killed when it has worked for one second of its own monotonic clock, the last 0.3 s without a stop: a machine that
+    # gives it no processor may give the profiler's thread none either.
+    while first is None or last - first < 1e9 or (last - calm < 3e8 and time.monotonic() < late):
         more = os.read(reader, 1 << 16)
         assert more, "it ended by itself"
         buffer += more
         whole = len(buffer) // 8 * 8
         stamps = struct.unpack(f"{whole // 8}q", buffer[:whole])
         buffer = buffer[whole:]
-        first, last = first or stamps[0], stamps[-1]
+        first = first or stamps[0]
+        for stamp in stamps:
+            calm, last = stamp if stamp - last > 50_000_000 else calm, stamp
     process.kill() if how == "SIGKILL" else process.terminate()
     while True:
         more = os.read(reader, 1 << 16)
@@ -354,6 +359,8 @@ p = time.monotonic_ns() + int(time.get_clock_info("monotonic").resolution * 1e9)
 between()
 q = time.monotonic_ns()
 spprof.resume()
+taken, late = spprof.stats()["taken"], time.monotonic() + 60
+while spprof.stats()["taken"] == taken and time.monotonic() < late: burn(0.002)  # resuming is the drain thread's
 b = now(); second(); b = now() - b
 spprof.stop()
 print(json.dumps([a, b, p, q, spprof.stats()]))
@@ -366,10 +373,9 @@ print(json.dumps([a, b, p, q, spprof.stats()]))
         for name in {f.name for f in sample.frames} & set(weights):
             weights[name] += sample.weight_ns
     assert weights["between"] == 0
-    # Resuming takes the drain thread up to 10 ms, and more where no processor is free; the pause is no one's time.
     steps = 20_000_000 if WINE or profile.clock == "timer" else 0  # of a clock, of up to 10 ms each
-    assert abs(weights["first"] - a) <= 0.03 * a + steps
-    assert b - (30_000_000 if mode == "cpu" else 110_000_000) - steps <= weights["second"] <= b * 1.01 + steps
+    for name, truth in (("first", a), ("second", b)):
+        assert abs(weights[name] - truth) <= 0.03 * truth + steps, name
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
 
 
@@ -537,8 +543,10 @@ spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
 burn(0.2)
 got = []
 signal.signal(signal.SIGTRAP, lambda *_: got.append(1))
-burn(0.2)  # until the profiler has seen it, its own ticks arrive there
-n = len(got)
+n = -1
+while n < len(got):  # until the profiler has seen it, its own ticks arrive there
+    n = len(got)
+    burn(0.2)
 def later(): burn(0.5)
 began = time.monotonic()
 later()
@@ -548,10 +556,10 @@ signal.raise_signal(signal.SIGTRAP)
 raised = len(got) - n - late
 while spprof.stats()["taken"] <= 100: burn(0.05)  # timers may give a tick each 10 ms
 spprof.stop()
-print(json.dumps([n, late, raised, spprof.stats()["taken"], took]))
+print(json.dumps([late, raised, spprof.stats()["taken"], took]))
 """)  # fmt: skip
-    n, late, raised, taken, took = ran.json
-    assert (late, raised) == (0, 1) and n < 100
+    late, raised, taken, took = ran.json
+    assert (late, raised) == (0, 1)
     assert taken > 100
     later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
     assert later == pytest.approx(0.5e9 if mode == "cpu" else took * 1e9, rel=0.1)

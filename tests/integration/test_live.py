@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -221,6 +222,7 @@ def test_from_another_terminal(terminal, tmp_path):
     terminal.spprof("live", "p.spprof")
     first = samples(terminal.until(r"^prog.py: .* of wall time, .* samples, by self time", "^running", r"outer \("))
     first = samples(terminal.until(lambda screen: samples(screen) > first + 200))
+    program.send_signal(signal.SIGSTOP)  # it would have as many again before a full machine looks
     terminal.type("z")
     terminal.until(lambda screen: 0 <= samples(screen) < first)
     program.kill()

@@ -242,10 +242,10 @@ def compare(a, b): return a < b
 spprof.start(0.2, output_path=sys.argv[1], native=True)
 data, numbers = b"x" * 20_000_000, list(range(8_000_000))
 end = time.thread_time() + 2
-while time.thread_time() < end:
+while time.thread_time() < end or spprof.stats()["taken"] < 800:
     for _ in range(5): digest(data)
     copy = list(numbers)
-    for _ in range(2): compare(numbers, copy)
+    for _ in range(10): compare(numbers, copy)
 spprof.stop()
 """
     ran = run_python("-c", text, tmp_path / "out.spprof")

@@ -36,9 +36,9 @@ def test_threads_of_every_origin_are_found(run_once, mode):
         took = sum(said["took"].values()) * 1e9
         assert abs(sum(weights.values()) + lost - took) <= 0.05 * took + 2 * STEP_NS * len(OWN)
     for name in OWN:
-        # What it ran before it was found is counted, not sampled: at most the 100 ms between two scans, of 500.
+        # What it ran before it was found is counted, not sampled: of 500 ms the 100 between two scans, or more on a full machine.
         took = said["took"][name] * 1e9
-        assert 0.8 * took <= weights[name] + 2 * STEP_NS and (mode == "wall" or weights[name] < 1.02 * took + 2 * STEP_NS), name
+        assert 0.5 * took <= weights[name] + 2 * STEP_NS and (mode == "wall" or weights[name] < 1.02 * took + 2 * STEP_NS), name
 
 
 def test_names_are_those_of_threading(run_once):
@@ -69,30 +69,34 @@ def test_short_threads_are_sampled_or_counted(run_python, tmp_path, units, n):
     stats = closes(ran)
     weight = sum(ran.profile.column("weight_ns"))
     counted = stats["losses"]["before_found"] * stats["interval_ns"]
-    # Beside what the program measured, the process's clock holds what start, stop and each thread's end in the kernel cost:
-    # up to 0.3 ms a thread on 3.13t. What must not happen is that time of short threads is missing.
-    used = ran.json["used"]
-    assert 0.95 * used - 30e6 <= weight + counted <= 1.05 * used + 30e6 + n * 400_000
+    # What must not happen is that time of short threads is missing, or is there twice. The process's clock holds also what each
+    # thread's end costs in the kernel, up to 0.3 ms on 3.13t, and the profiler's own thread.
+    assert 0.95 * ran.json["used"] - 30e6 <= weight + counted <= 1.02 * ran.json["process"] + 30e6
 
 
 def test_a_living_thread_is_found_once_while_others_are_born_and_die(run_python, tmp_path):
-    ran = run_python(TARGETS / "births.py", tmp_path / "out.spprof")
-    closes(ran)
-    # Found anew, a thread would have the name that the system gives it, not Python's; and would be there twice.
-    names = [thread.name for thread in ran.profile.threads]
-    if WINE:  # finding a thread takes ten calls of its server: some have ended before their name was asked for
-        names = [name for name in names if not name.startswith("Thread ")]
-    assert len(names) == len(set(names))
-    assert {name for name in names if "-" not in name and "." not in name} == {"MainThread"}
-    # Those that live for less than half a second its server lets be found late, or not at all where processors are scarce.
-    assert len({f"line-{i}" for i in range(150)} & set(names)) >= (75 if WINE else 150)
+    # 256 names are kept of threads that are not found yet, as many as begin in 40 ms here: a machine that gives the profiler's
+    # thread no processor for so long has two tries more. A thread that is lost at random is so in each of them.
+    for _ in range(3):
+        ran = run_python(TARGETS / "births.py", tmp_path / "out.spprof")
+        closes(ran)
+        # Found anew, a thread would have the name that the system gives it, not Python's; and would be there twice.
+        names = [thread.name for thread in ran.profile.threads]
+        if WINE:  # finding a thread takes ten calls of its server: some have ended before their name was asked for
+            names = [name for name in names if not name.startswith("Thread ")]
+        foreign = {name for name in names if "-" not in name and "." not in name} - {"MainThread"}
+        # Those that live for less than half a second its server lets be found late, or not at all where processors are scarce.
+        lines = len({f"line-{i}" for i in range(150)} & set(names))
+        if len(names) == len(set(names)) and not foreign and lines >= (75 if WINE else 150):
+            return
+    pytest.fail(f"{len(names) - len(set(names))} twice, {foreign} unknown to Python, {lines} of 150 lines")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that a thread could block")
 def test_a_thread_that_blocks_every_signal_is_counted(run_once):
     ran = run_once("blocking_thread")
     stats, took = closes(ran), ran.json["took"]
-    # It blocks them from its first line on: its ticks were lost to that, or before it was found.
+    # It blocks them before it works: its ticks were lost to that, or before it was found.
     lost = stats["losses"]["signals_blocked"] + stats["losses"]["before_found"]
     assert stats["losses"]["signals_blocked"] > 0.8 * lost
     assert lost * stats["interval_ns"] == pytest.approx(took["deaf"], rel=0.05 if ran.profile.clock != "timer" else 0.1)

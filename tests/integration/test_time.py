@@ -26,8 +26,8 @@ GROUPS = {
     "threads": ["thread_six", "thread_three", "thread_one"],
 }
 COMPARISONS = len(CLOCKS) * len(USERS) * sum(map(len, GROUPS.values()))
-# All of them together fail by chance less than once in a thousand runs (two-sided, Bonferroni).
-Z = -statistics.NormalDist().inv_cdf(0.001 / COMPARISONS / 2)
+# All of them together fail by chance less than once in a hundred thousand runs (two-sided, Bonferroni).
+Z = -statistics.NormalDist().inv_cdf(1e-5 / COMPARISONS / 2)
 
 
 def as_nobody(folder):
@@ -125,7 +125,7 @@ def test_shares_within_the_binomial_interval(run, group, request):
     truth_all = sum(run.took[name] for name in names)
     weight_all = sum(map(run.weight, names))
     n = run.samples(names)
-    assert n > 50  # some 250 by the kernel's tick of 4 ms, less if single samples are long
+    assert sum(count for name in names for _, count in run.rows.get(name, ())) > 50  # 250 or so by a tick of 4 ms
     for name in names:
         truth, share = run.took[name] / truth_all, run.weight(name) / weight_all
         bound = Z * (truth * (1 - truth) / n) ** 0.5
@@ -137,16 +137,18 @@ def test_total_weight_is_the_threads_clock(run, case):
     """In wall mode a thread that waits for a processor cannot be looked at: that time goes to its next sample, which may lie in
     the case after it. How long it waited the kernel tells."""
     waited, cases = run.said["waited"], list(run.said["waited"])
-    before = cases[max(0, cases.index(case) - 1)]
-    unseen = waited[case] + waited[before] if run.mode == "wall" else 0
-    assert run.weight(case) == pytest.approx(run.took[case], abs=0.02 * run.took[case] + unseen)
+    at = cases.index(case)
+    unseen = waited[case] + waited[cases[max(0, at - 1)]] if run.mode == "wall" else 0
+    # The kernel's tick may meet nobody for many turns of `bursts`: what crosses an end is in one sample.
+    heaviest = [max(run.rows.get(name, [(0, 1)]))[0] for name in (case, cases[at + 1])] if run.clock == "timer" else [0]
+    assert run.weight(case) == pytest.approx(run.took[case], abs=0.02 * run.took[case] + unseen + max(heaviest))
 
 
 @pytest.mark.parametrize("thread", GROUPS["threads"])
 def test_total_weight_of_each_thread(run, thread):
     # What a thread runs after its last tick is in no sample, and it may have begun within a tick.
     tick = max(weight / count for weight, count in run.rows[thread])
-    assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02, abs=2 * tick if run.clock == "timer" else None)
+    assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02, abs=2 * tick)
     by_thread = [t for t in run.profile.threads if t.name == thread]
     assert len(by_thread) == 1
     # Nothing of it was given to another thread.
@@ -155,7 +157,7 @@ def test_total_weight_of_each_thread(run, thread):
 
 def test_sleepers_get_their_wall_time_and_no_cpu_time(run):
     if run.mode == "wall":
-        assert run.weight("asleep") == pytest.approx(run.took["asleep"], rel=0.02)
+        assert run.weight("asleep") == pytest.approx(run.took["asleep"], rel=0.05)
     else:
         # Its weight is measured CPU time and so never more than its clock; one tick may cut across.
         assert run.weight("asleep") <= run.took["asleep"] + (1_000_000 if run.clock != "timer" else 10_000_000)

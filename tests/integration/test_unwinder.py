@@ -48,7 +48,7 @@ def test_agrees_with_libunwind_frame_by_frame(oracle):
     print(told)
     assert told["samples"] >= SAMPLES
     assert told["samples"] == sum(told[kind] for kind in ("equal", "untold", "blind", "early", "ours", "other"))
-    assert told["reached"] >= 0.999 * told["samples"], told
+    assert told["samples"] - told["reached"] <= 0.001 * told["samples"] + 3, told
     assert told["early"] + told["ours"] + told["other"] <= 0.001 * told["samples"] + 3, told
     assert told["untold"] + told["blind"] <= 0.1 * told["samples"], told
     if SAMPLES >= 20000:  # fewer may not meet those callers in any other sample

@@ -52,7 +52,7 @@ async def app(scope, receive, send):
     arrived += 1
     while arrived < 3:  # all overlap
         await asyncio.sleep(0.001)
-    work, turns = {"/render": (render, 30), "/parse": (parse, 10), "/pack": (pack, 20)}[scope["path"]]
+    work, turns = {"/render": (render, 30), "/parse": (parse, 10), "/pack": (pack, 60)}[scope["path"]]
     spent = 0
     for _ in range(turns):
         if work is pack:
@@ -107,6 +107,16 @@ class Server:
             if len(found) >= count:
                 return found
             assert time.monotonic() < end, found
+            time.sleep(0.02)
+
+    def file(self, part):
+        """The file of a request, by a part of its name, once it is there."""
+        end = time.monotonic() + 60
+        while True:
+            for each in self.files(1):
+                if part in each.name:
+                    return each
+            assert time.monotonic() < end, part
             time.sleep(0.02)
 
     def __enter__(self):
@@ -175,7 +185,7 @@ def test_overlapping_async_requests_are_kept_apart(tmp_path):
         (file,) = (each for each in files if response.headers["X-Spprof-Request"] in each.name)
         assert re.fullmatch(rf"\d{{8}}T\d{{6}}-GET-{name}-[\d.]+s-[0-9a-f]{{12}}\.speedscope\.json", file.name)
         spent = json.loads(body)["spent"]
-        # A tick a millisecond, and each of 10 to 30 turns may begin and end within one: a sample more or less for each.
+        # A tick a millisecond, and each of 10 to 60 turns may begin and end within one: a sample more or less for each.
         assert spent * 0.85 < time_in(file, name) < spent * 1.1, (name, spent, time_in(file, name))
         assert [time_in(file, other) for other in functions if other != name] == [0, 0]
 
@@ -187,20 +197,21 @@ def test_the_examples(tmp_path, name, package):
     with Server(tmp_path, EXAMPLES / f"{name}.py", "readable.py") as server:
         server.get("/fast", X_Spprof_Token="wrong")
         all_at_once(server, ["/slow", "/fast"])
-        (slow,) = server.files(1)
-        assert re.search(r"-GET-slow-[\d.]+s-", slow.name)
+        slow = server.file("-GET-slow-")
         assert time_in(slow, "count_primes") > 0.5 * sum(speedscope(slow).values()) > 0
         assert time_in(slow, "slow") > 0 == time_in(slow, "fast")
         response, _ = server.get("/fast", X_Spprof_Token=TOKEN)
-        fast = next(each for each in server.files(2) if each != slow)
-        assert fast.name.endswith(f"-{response.headers['X-Spprof-Request']}.speedscope.json")
+        asked = {slow, server.file(f"-{response.headers['X-Spprof-Request']}.speedscope.json")}
         assert (tmp_path / "spprof-requests").stat().st_mode & 0o777 == 0o700
         if name == "fastapi_app":
             server.get("/blocking")  # in another thread
-            blocking = next(each for each in server.files(3) if "-blocking-" in each.name)
+            blocking = server.file("-blocking-")
+            asked.add(blocking)
             # The loop's own part, which waits for the GIL meanwhile, belongs to the request too.
             assert time_in(blocking, "blocking") > 0.5 * sum(speedscope(blocking).values()) > 0
-    assert len(list((tmp_path / "spprof-requests").iterdir())) == (3 if name == "fastapi_app" else 2)
+    # Of the other three none was kept, or a full machine made it as slow.
+    others = {*(tmp_path / "spprof-requests").iterdir()} - asked
+    assert all(float(re.search(r"-([\d.]+)s-", each.name)[1]) >= 0.9 for each in others), others
 
 
 # Without a server: what servers do, step by step.

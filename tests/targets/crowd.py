@@ -19,6 +19,8 @@ def burn():
 
 
 spprof.start(1, sys.argv[2], sys.argv[1])
+if spprof.stats()["clock"] == "timer":
+    sys.setswitchinterval(0.012)  # a thread's turn with the GIL is longer than a tick, and meets one
 more = 2 if spprof.stats()["clock"] == "timer" else 1  # its ticks are the kernel's, 4 to 10 ms apart
 threads = [threading.Thread(target=burn, name=f"crowd-{i}") for i in range(100)]
 for thread in threads:

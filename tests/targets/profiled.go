@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"os"
 	"runtime/pprof"
+	"time"
 )
 
 //go:noinline
@@ -27,9 +28,9 @@ func main() {
 		panic(err)
 	}
 	x := 0
-	// Half a second or so. Each turn takes another time: Go samples every 10 ms to the clock, and where each turn took
+	// A second, and enough turns for a slow processor. Each turn takes another time: Go samples every 10 ms to the clock, and where each turn took
 	// 3.33 ms all samples fell in the same third of it.
-	for i := 0; i < 150; i++ {
+	for i, began := 0, time.Now(); i < 100 || time.Since(began) < time.Second; i++ {
 		n := 1000000 + rand.Intn(1000000)
 		x += hot(n) + doubled(n)
 	}

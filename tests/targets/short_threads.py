@@ -21,11 +21,13 @@ def short(units):
 
 used = 0
 spprof.start(1, "cpu", sys.argv[1])
+process = time.process_time_ns()
 begin = time.thread_time_ns()
 for _ in range(int(sys.argv[2])):
     thread = threading.Thread(target=short, args=(int(sys.argv[3]),))
     thread.start()
     thread.join()
 used += time.thread_time_ns() - begin
+process = time.process_time_ns() - process
 spprof.stop()
-print(json.dumps({"used": used, "stats": spprof.stats()}))
+print(json.dumps({"used": used, "process": process, "stats": spprof.stats()}))

@@ -14,6 +14,7 @@ import pytest
 from work import burn
 
 import spprof
+from spprof import _core
 
 
 def until_sampled(path, *threads):
@@ -100,6 +101,18 @@ def test_pause_and_resume():
     spprof.resume()
     burn(0.2, samples=1)
     assert "pause_me" not in names_of(profile := spprof.stop()) and "burn" in names_of(profile)
+
+
+def test_pauses_too_short_to_be_seen():
+    """The drain thread may look only when a pause is over; without lazy imports between, it nearly always does."""
+    spprof.start(0.2)
+    for _ in range(20):
+        _core.pause()
+        _core.resume()
+        taken = spprof.stats()["taken"]
+        burn(0.003, samples=1)  # waits for a minute at most
+        assert spprof.stats()["taken"] > taken
+    spprof.stop()
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])

@@ -44,6 +44,12 @@ def firefox(tmp_path_factory):
         quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         daemons.append(subprocess.Popen(command, env=environment, **quiet))
         end = time.monotonic() + 60
+        # The tool, asked for a session that is not there yet, removes the socket of one that is about to be. The name of the
+        # session is what its daemon writes last.
+        current = folder / "current.txt"
+        while not (current.exists() and current.read_text() == session):
+            assert daemons[-1].poll() is None and time.monotonic() < end, "the daemon does not come up"
+            time.sleep(0.02)
         while True:
             done = tool("profile", "info", "--session", session)
             if done.returncode == 0:

@@ -17,7 +17,7 @@ from spprof import Profile, __version__
 from spprof.formats import _protobuf
 
 # Newer releases of Go build the tool when it is first used: from what they have, and once, in the user's cache.
-ENVIRONMENT = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": ""}
+ENVIRONMENT = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "", "TZ": "UTC"}
 
 
 @pytest.fixture

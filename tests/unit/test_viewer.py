@@ -56,7 +56,7 @@ class Browser:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(120)
         self.process.stdout.close()
 
     # What the views show.

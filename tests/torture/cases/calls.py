@@ -9,6 +9,7 @@ import time
 
 UNITS = 4
 POSIX = "poll and nanosleep"
+LINUX = (6, 16)  # before it, a tick that lands in a call which is about to sleep interrupts it
 EINTR = 4
 libc = ctypes.CDLL(None, use_errno=True)
 
