@@ -1,7 +1,9 @@
 # spprof: everything that one does with this source, as short commands. `make` or `make help` lists them.
-# PYTHON: the interpreter to build for (3.9 or newer). Everything made lies in .venv/, build/ and examples/out/.
+# PYTHON: the interpreter to build for (3.9 or newer). PYTEST: what runs the tests; .ci/run has tests/twice.py.
+# Everything made lies in .venv/, build/ and examples/out/.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST ?= -m pytest
 PIP_INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO := examples/out/demo
 DEMO_RATE ?= 1000
@@ -28,7 +30,7 @@ demo: .venv/made ## build, profile a real program, show its hottest functions, l
 test: .venv/made ## set up and run all tests: unit, integration, C
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test \
 	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test,symbols,consumers,hosts]"
-	$(BIN)/python -m pytest tests/unit tests/integration
+	$(BIN)/python $(PYTEST) tests/unit tests/integration
 	tools/ctest
 
 ctest: .venv/made ## the C tests alone: plain, then under ASan+UBSan, then under TSan

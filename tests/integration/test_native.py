@@ -94,7 +94,7 @@ def check(ran, gaps=0.001):
             problems["; ".join(("~" if f.native else "") + f.name for f in sample.frames)] = 1
         short += bool(sample.flags & GAP)
         assert sample.thread_name != "MainThread" or sample.flags & GAP or sample.frames[0].name == ROOT, sample
-    assert not problems, f"{len(problems)} of {n}: " + "\n".join(list(problems)[:6])
+    assert not problems, f"{len(problems)} impossible of {n}: " + "\n".join(list(problems)[:6])
     limit = 0.01 if sys.version_info[:2] == (3, 12) else 0.002
     assert ran.json["native_unpaired"] <= limit * n + 3, ran.json
     # A stack that goes on standing is written again and again, but counted once.
