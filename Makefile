@@ -3,7 +3,7 @@
 # Everything made lies in .venv/, build/ and examples/out/.
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST ?= -m pytest
+PYTEST := -m pytest
 PIP_INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO := examples/out/demo
 DEMO_RATE ?= 1000

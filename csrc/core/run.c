@@ -128,15 +128,16 @@ static void turn(bool pause) {
     }
     if (!pause) {
         uint32_t was = 2;
-        atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
+        if (!spp_now.pause_wanted) atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
         if (spp_now.pause_wanted) atomic_store(&spp_cap.active, 2); /* again, meanwhile */
     }
 }
 
 static void pause_or_resume(void) {
+    bool refused = atomic_load(&spp_cap.active) == 2; /* before the wish: a pause that comes between is a new one */
     bool pause = spp_now.pause_wanted;
     /* Paused and resumed since the last look: handlers refuse still, as spp_run_pause told them. */
-    bool both = !pause && !spp_now.paused && atomic_load(&spp_cap.active) == 2;
+    bool both = refused && !pause && !spp_now.paused;
     if (both) turn(true);
     if (both || pause != spp_now.paused) turn(pause);
 }

@@ -174,7 +174,7 @@ def test_labels_after_a_fork():
                 os._exit(0 if (("a", "1"), ("b", "2")) in sets else 3)
             status = os.waitpid(pid, 0)[1]
         spprof.stop()
-        assert status == 0, status
+        assert status == 0, f"exit {os.waitstatus_to_exitcode(status)}"
     """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(text)], stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 0, done.stderr.decode()

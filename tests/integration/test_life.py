@@ -65,7 +65,8 @@ if pid == 0:
     spprof.stop()
     os._exit(7)
 parent_only()
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+assert code == 7, "exit %d" % code
 spprof.stop()
 """)  # fmt: skip
     parent, child = spprof.Profile.load(tmp_path / "out.spprof"), spprof.Profile.load(tmp_path / "child.spprof")

@@ -220,14 +220,16 @@ def test_from_another_terminal(terminal, tmp_path):
     program = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE)
     program.stdout.readline()
     terminal.spprof("live", "p.spprof")
-    first = samples(terminal.until(r"^prog.py: .* of wall time, .* samples, by self time", "^running", r"outer \("))
-    first = samples(terminal.until(lambda screen: samples(screen) > first + 200))
-    program.send_signal(signal.SIGSTOP)  # it would have as many again before a full machine looks
-    terminal.type("z")
-    terminal.until(lambda screen: 0 <= samples(screen) < first)
-    program.kill()
-    program.wait()
-    program.stdout.close()
+    try:
+        first = samples(terminal.until(r"^prog.py: .* of wall time, .* samples, by self time", "^running", r"outer \("))
+        first = samples(terminal.until(lambda screen: samples(screen) > first + 200))
+        program.send_signal(signal.SIGSTOP)  # it would have as many again before a full machine looks
+        terminal.type("z")
+        terminal.until(lambda screen: 0 <= samples(screen) < first)
+    finally:
+        program.kill()
+        program.wait()
+        program.stdout.close()
     terminal.until("^no news for")
     terminal.type("q")
     terminal.until(r"code=0$")

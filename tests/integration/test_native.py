@@ -93,7 +93,7 @@ def check(ran, gaps=0.001):
             problems[problem] = problems.get(problem, 0) + 1
             problems["; ".join(("~" if f.native else "") + f.name for f in sample.frames)] = 1
         short += bool(sample.flags & GAP)
-        assert sample.thread_name != "MainThread" or sample.flags & GAP or sample.frames[0].name == ROOT, sample
+        assert sample.thread_name != "MainThread" or sample.flags & GAP or sample.frames[0].name == ROOT, f"impossible: {sample}"
     assert not problems, f"{len(problems)} impossible of {n}: " + "\n".join(list(problems)[:6])
     limit = 0.01 if sys.version_info[:2] == (3, 12) else 0.002
     assert ran.json["native_unpaired"] <= limit * n + 3, ran.json
@@ -226,7 +226,7 @@ print(len(places))
         python = [frame.name for frame in sample.frames if not frame.native]
         for frame in sample.frames:
             if frame.name.startswith("work_"):
-                assert python[-1] == frame.name.replace("work", "use"), sample
+                assert python[-1] == frame.name.replace("work", "use"), f"impossible: {sample}"
                 seen[frame.name] = seen.get(frame.name, 0) + 1
     assert seen["work_one"] > 50 and seen["work_two"] > 50, seen
 

@@ -105,7 +105,7 @@ def served(profile, others):
     total = 0
     for frames, sums in profile.aggregate().items():
         names = [f.name for f in frames if os.path.basename(f.file) == "application.py" and f.name != "first"]
-        assert names == STACK[: len(names)] or names in others, names
+        assert names == STACK[: len(names)] or names in others, f"impossible: {names}"
         total += sums.weight_ns if "serve_page" in names else 0
     return total
 

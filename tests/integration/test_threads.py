@@ -27,9 +27,9 @@ def test_threads_of_every_origin_are_found(run_once, mode):
     weights = dict.fromkeys(OWN, 0)
     for sample in profile.samples():
         own = [f.name for f in sample.frames if f.name in weights]
-        assert len(own) <= 1, "no function of one thread was called by another's"
+        assert len(own) <= 1, "impossible: no function of one thread was called by another's"
         if own:
-            assert tids[sample.thread] == said["tids"][own[0]], sample
+            assert tids[sample.thread] == said["tids"][own[0]], f"impossible: {sample}"
             weights[own[0]] += sample.weight_ns
     lost = closes(ran)["losses"]["before_found"] * 1e6
     if mode == "cpu":

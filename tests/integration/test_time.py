@@ -125,7 +125,8 @@ def test_shares_within_the_binomial_interval(run, group, request):
     truth_all = sum(run.took[name] for name in names)
     weight_all = sum(map(run.weight, names))
     n = run.samples(names)
-    assert sum(count for name in names for _, count in run.rows.get(name, ())) > 50  # 250 or so by a tick of 4 ms
+    met = sum(count for name in names for _, count in run.rows.get(name, ()))
+    assert met > 50 and (n > 50 or run.clock == "timer")  # 250 or so by a tick of 4 ms, of which a few may weigh most
     for name in names:
         truth, share = run.took[name] / truth_all, run.weight(name) / weight_all
         bound = Z * (truth * (1 - truth) / n) ** 0.5
@@ -140,15 +141,18 @@ def test_total_weight_is_the_threads_clock(run, case):
     at = cases.index(case)
     unseen = waited[case] + waited[cases[max(0, at - 1)]] if run.mode == "wall" else 0
     # The kernel's tick may meet nobody for many turns of `bursts`: what crosses an end is in one sample.
-    heaviest = [max(run.rows.get(name, [(0, 1)]))[0] for name in (case, cases[at + 1])] if run.clock == "timer" else [0]
-    assert run.weight(case) == pytest.approx(run.took[case], abs=0.02 * run.took[case] + unseen + max(heaviest))
+    crossing = 0
+    if run.clock == "timer":
+        crossing = max(w / n for name in (case, cases[at + 1]) for w, n in run.rows.get(name, [(0, 1)]))
+    allowed = 0.02 * run.took[case] + unseen + min(crossing, 0.2 * run.took[case])
+    assert run.weight(case) == pytest.approx(run.took[case], abs=allowed)
 
 
 @pytest.mark.parametrize("thread", GROUPS["threads"])
 def test_total_weight_of_each_thread(run, thread):
     # What a thread runs after its last tick is in no sample, and it may have begun within a tick.
     tick = max(weight / count for weight, count in run.rows[thread])
-    assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02, abs=2 * tick)
+    assert run.weight(thread) == pytest.approx(run.took[thread], rel=0.02, abs=min(2 * tick, 0.2 * run.took[thread]))
     by_thread = [t for t in run.profile.threads if t.name == thread]
     assert len(by_thread) == 1
     # Nothing of it was given to another thread.

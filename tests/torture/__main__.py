@@ -164,7 +164,7 @@ def once(name, python, case, mode, units, log, loaded):
             began = time.monotonic()
             status, printed, said, errors = run(python, case, out, mode, units, given)
             took = time.monotonic() - began
-            killed = isinstance(status, int) and status < 0
+            killed = isinstance(status, int) and -status in (signal.SIGSEGV, signal.SIGABRT)
             if not (killed and loaded and name in given.get("DIES", ()) and failed[1] < 2):
                 break
             failed[1] += 1
@@ -190,10 +190,12 @@ def once(name, python, case, mode, units, log, loaded):
 
 def show(line):
     lost = ", ".join(f"{k} {v}" for k, v in sorted(line.get("lost", {}).items(), key=lambda kv: -kv[1])[:3])
+    died = "; died before, unprofiled {} times, profiled {}".format(*line["failed_before"])
     share = f"{line['share']:7.1%}" if "share" in line else "      ?"
     print(
         f"{'FAILED' if line['problems'] else 'ok':7}{line['python']:6} {line['case']:12} {line['mode']:5} "
-        f"{line.get('samples', 0):8,} samples {share} {line['seconds']:6.1f} s  {lost}",
+        f"{line.get('samples', 0):8,} samples {share} {line['seconds']:6.1f} s  {lost}"
+        f"{died if any(line['failed_before']) else ''}",
         flush=True,
     )
     for problem in line["problems"][:6]:
