@@ -53,6 +53,15 @@ void spp_run_name(int32_t tid, const char *name) {
     spp_os_bell_ring(&spp_cap.bell); /* a thread that was just born is found at once */
 }
 
+/* Slots of ended threads serve again once their last samples were stored; called right after that, and
+ * before a run's first scan. */
+static void free_ended(void) {
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ENDED) atomic_store(&spp_threads[i].state, SPP_THREAD_FREE);
+    }
+}
+
 static spp_thread *free_slot(void) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
@@ -77,9 +86,14 @@ static void introduce(spp_thread *t) {
 
 int spp_watch_arm(spp_thread *t) {
     spp_os_trigger_disarm(&t->trigger);
-    t->stands = false; /* told by the trigger before */
-    if (spp_now.paused) return 0;
-    if (spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t) != 0) return -1;
+    t->stands = false;                               /* told by the trigger before */
+    if (spp_now.paused || t->bare_ns != 0) return 0; /* armed by the resuming; by care_bare, if it does not replace the program */
+    int failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+    if (failed && t->clock != spp_os_clock_last) { /* out of descriptors, most likely: a timer needs none */
+        t->clock = spp_os_clock_last;
+        failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
+    }
+    if (failed) return -1;
     if (spp_now.wall) spp_os_trigger_watch(&t->trigger);
     t->first_run = t->trigger.runs != NULL ? *t->trigger.runs : 0;
     return 0;
@@ -88,18 +102,12 @@ int spp_watch_arm(spp_thread *t) {
 static void arm_thread(int32_t tid, bool first) {
     spp_thread *t = free_slot();
     if (t == NULL || spp_capture_prepare(t, tid, spp_now.next_id, spp_now.clock) != 0) return;
-    if (!first) {
-        /* What it ran before it was found is lost, and known exactly: its clock began at 0. */
-        t->losses[SPP_LOSS_before_found] = t->cpu_start / spp_now.interval_ns;
-    }
+    /* What it ran before it was found is lost, and known exactly: its clock began at 0. In a pause nothing is lost. */
+    if (!first && !spp_now.paused) t->losses[SPP_LOSS_before_found] = t->cpu_start / spp_now.interval_ns;
+    if (!first && spp_now.paused) spp_now.ended_cpu += t->cpu_start;
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
-    bool armed = spp_watch_arm(t) == 0;
-    if (!armed && t->clock != spp_os_clock_last) { /* out of descriptors, most likely: a timer needs none */
-        t->clock = spp_os_clock_last;
-        armed = spp_watch_arm(t) == 0;
-    }
-    if (armed) {
+    if (spp_watch_arm(t) == 0) {
         introduce(t);
         spp_now.next_id++;
     } else { /* out of timers too: tried anew by each scan, and said only when there is one */
@@ -158,6 +166,7 @@ void spp_watch_scan(bool first) {
     uint32_t used = spp_threads_used, kept = 0;
     for (uint32_t i = 0; i < used; i++) spp_threads[i].seen = false;
     if (first) {
+        free_ended();
         early_n = 0;
         spp_map_free(&slot_of_tid);
     }
@@ -174,14 +183,6 @@ void spp_watch_scan(bool first) {
     }
     early_n = kept;
     spp_os_unlock();
-}
-
-/* Slots of ended threads serve again once their last samples were stored; called right after that. */
-static void free_ended(void) {
-    uint32_t used = spp_threads_used;
-    for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ENDED) atomic_store(&spp_threads[i].state, SPP_THREAD_FREE);
-    }
 }
 
 /* Neither its handler nor the sampler may meet a trigger in the making. */

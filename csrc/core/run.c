@@ -114,13 +114,16 @@ static void turn(bool pause) {
             spp_os_trigger_disarm(&t->trigger);
             spp_resolve_flush(t);
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
-            t->cpu_start = cpu - t->ticks * spp_now.interval_ns;
+            uint64_t from = cpu - t->ticks * spp_now.interval_ns;
+            spp_now.ended_cpu += from - t->cpu_start; /* what it ran in the pause is in nobody's ticks, and not lost */
+            t->cpu_start = from;
             t->watched_cpu = cpu;
             t->period_ns = spp_now.interval_ns;
             atomic_fetch_add(&t->losses[SPP_LOSS_overrun], atomic_exchange(&t->owed, 0));
             t->given_ns = t->look_cpu = cpu;
             t->look_ns = t->written_ns = spp_os_now_ns();
             t->off_ns = 0;
+            if (t->due_ns > 0) atomic_fetch_add(&t->losses[SPP_LOSS_overrun], (uint64_t)t->due_ns / spp_now.interval_ns);
             t->due_ns = 0;
             (void)spp_watch_arm(t);
         }
@@ -192,6 +195,7 @@ static void drain_body(void *unused) {
     finish(atomic_load(&spp_now.terminating) ? "SIGTERM" : "stop");
     flushed(asked);
     spp_os_work_end();
+    atomic_store(&spp_now.over, true);
     if (atomic_load(&spp_now.terminating)) spp_os_term_now();
 }
 
@@ -281,6 +285,8 @@ int spp_run_start(const spp_options *o, const spp_thread_states *states, const c
     *why = NULL;
     if (set_up(o, states, why) != 0) {
         spp_native_stop();
+        spp_os_signal_remove(); /* if it was taken */
+        spp_os_file_close(o->fd);
         return -1;
     }
     /* The caller's header is a JSON object; the instant from which the file counts goes in last, so it wins. */
@@ -351,7 +357,7 @@ int spp_run_flush(void) {
     uint32_t mine = atomic_fetch_add(&flush_asked, 1) + 1;
     spp_os_bell_ring(&spp_cap.bell);
     /* The drain thread takes some hundred microseconds. The bell is for one who waits, and here several may. */
-    while ((int32_t)(atomic_load(&flush_done) - mine) < 0 && atomic_load(&spp_now.active)) {
+    while ((int32_t)(atomic_load(&flush_done) - mine) < 0 && atomic_load(&spp_now.active) && !atomic_load(&spp_now.over)) {
         spp_os_sleep_until(spp_os_now_ns() + FLUSH_STEP_NS);
     }
     return atomic_load(&flush_error);

@@ -19,6 +19,7 @@ typedef struct {
     spp_os_worker *drain, *sampler;
     _Atomic int stopping, terminating;
     _Atomic bool pause_wanted;
+    _Atomic bool over;     /* the drain thread has written all: of the run, or SIGTERM came and did not end the process */
     bool paused;           /* no trigger is armed; by the drain thread, under its lock */
     spp_bytes names;       /* block N, given before the stop */
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */

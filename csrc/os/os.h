@@ -226,7 +226,8 @@ void spp_os_trigger_watch(spp_os_trigger *trigger);
  * on. */
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns);
 void spp_os_trigger_disarm(spp_os_trigger *trigger);
-/* False if the program closed the trigger's descriptor, as daemons close all that they find: to be disarmed and armed anew. */
+/* False if nothing ticks, since the program closed the trigger's descriptor, as daemons close all that they find, or arming
+ * failed: to be disarmed and armed anew. */
 bool spp_os_trigger_alive(const spp_os_trigger *trigger);
 /* In a forked child: lets go of the parent's trigger without stopping it. */
 void spp_os_trigger_drop(spp_os_trigger *trigger);

@@ -66,8 +66,11 @@ def start(
             os.close(fd)
             if path is not None and is_new:
                 os.unlink(path)
-            if isinstance(error, OSError):
-                raise Unsupported(f"cannot start the clock {clock!r}: {error.strerror or error}") from error
+            if isinstance(error, OSError):  # its "filename" tells what went wrong
+                kind = CannotWrite if error.filename == "the profile cannot be written" else Unsupported
+                raise kind(f"{error.filename or 'cannot start'}: {error.strerror or error}") from error
+            if type(error) is RuntimeError:
+                raise Unsupported(str(error)) from error
             raise
         from .threadnames import ThreadNames
 
@@ -84,9 +87,9 @@ def stop() -> Profile:
         taken = session.current
         if taken is None or not _core.active():
             raise NotActive("no profile is being taken: call spprof.start() first")
-        taken.names.leave()
-        _leave_gc()
         try:
+            taken.names.leave()
+            _leave_gc()
             if taken.native:
                 from .callables import named
 

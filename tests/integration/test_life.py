@@ -23,6 +23,7 @@ TARGETS = Path(__file__).resolve().parent.parent / "targets"
 WINDOWS = os.name == "nt"
 no_fork = pytest.mark.skipif(WINDOWS, reason="Windows has no fork")
 no_exec = pytest.mark.skipif(WINDOWS, reason="Windows replaces no program by another")
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="of Linux's descriptors and signals")
 no_signals = pytest.mark.skipif(WINDOWS, reason="Windows has no such signals")
 # The CPU clock is read when it may have been used up, not all the time: docs/troubleshooting.md, "Hardly any samples".
 BURN = """
@@ -378,6 +379,28 @@ print(json.dumps([a, b, p, q, spprof.stats()]))
     for name, truth in (("first", a), ("second", b)):
         assert abs(weights[name] - truth) <= 0.03 * truth + steps, name
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    # What ran in the pause, half a second, was not to be sampled: nothing is lost of it.
+    assert stats["losses"]["before_found"] * stats["interval_ns"] < 0.2e9
+
+
+def test_short_runs_give_the_places_of_their_threads_back(run_python, tmp_path):
+    """There are 8192, and 200 runs of 64 threads would take more. None lasts until the drain thread looks after its threads."""
+    ran = run_python("-c", BURN + f"""
+import spprof, threading
+over = threading.Event()
+threads = [threading.Thread(target=over.wait) for _ in range(63)]
+for t in threads: t.start()
+for _ in range(200):
+    spprof.start()
+    spprof.stop()
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+def last(): burn(0.06)
+last()
+spprof.stop()
+over.set()
+for t in threads: t.join()
+""")  # fmt: skip
+    assert "last" in names_of(ran.profile)
 
 
 EVENTS = """
@@ -392,6 +415,73 @@ def events():
     with open("/proc/self/maps") as maps:
         return [kinds.count("anon_inode:[perf_event]"), sum("[perf_event]" in line for line in maps)]
 """
+
+
+@only_linux
+def test_ticks_go_on_if_descriptors_are_gone_when_it_is_resumed(run_python, tmp_path):
+    """As at the start: a timer needs none."""
+    ran = run_python("-c", BURN + EVENTS + f"""
+import json, resource, spprof
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+spprof.pause()
+while events() != [0, 0]: time.sleep(0.01)
+taken = [open("/dev/null") for _ in range(80)]
+spprof.resume()
+def last():
+    for _ in range(40):
+        burn(0.05)
+        if spprof.stats()["taken"] > 10: break
+last()
+spprof.stop()
+""")  # fmt: skip
+    assert "last" in names_of(ran.profile)
+
+
+@only_linux
+def test_a_thread_that_is_about_to_exec_is_not_armed_by_a_resume(run_python, tmp_path):
+    """A tick that meets the kernel's change of the program would end the new one."""
+    ran = run_python("-c", BURN + EVENTS + f"""
+import json, spprof, sys
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+has = spprof.stats()["clock"] != "timer"
+spprof.pause()
+while events() != [0, 0]: time.sleep(0.01)
+sys.audit("os.exec", "x", (), None)
+began = time.monotonic()
+spprof.resume()
+spprof.flush()  # the drain thread has resumed
+seen = events()[0]
+meanwhile = time.monotonic() - began
+while has and events()[0] == 0: time.sleep(0.01)  # it did not exec
+spprof.stop()
+print(json.dumps([seen, meanwhile]))
+""")  # fmt: skip
+    seen, meanwhile = ran.json
+    assert seen == 0 or meanwhile > 0.9
+
+
+@only_linux
+def test_each_generation_of_forks_takes_the_same_signal(run_python):
+    """A child inherits the handler of the run that it forgets. It would have to take SIGPROF, its child a third one."""
+    ran = run_python("-c", """
+import os, spprof
+def generation(n):
+    spprof.start(clock="timer")
+    with open("/proc/self/status") as file:
+        caught = int(file.read().split("SigCgt:")[1].split()[0], 16)
+    print(n, [number for number in (16, 23, 27) if caught >> (number - 1) & 1], flush=True)
+    if n < 4:
+        pid = os.fork()
+        if pid == 0:
+            generation(n + 1)
+            os._exit(0)
+        code = os.waitpid(pid, 0)[1]
+        assert code == 0, code
+    spprof.stop()
+generation(0)
+""")  # fmt: skip
+    assert ran.out.split("\n")[:5] == [f"{n} [23]" for n in range(5)]
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])

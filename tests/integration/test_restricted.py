@@ -3,6 +3,7 @@ Either it works by another way, or it says clearly what is missing; the program 
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from errno import ENOSYS, EPERM
@@ -134,6 +135,55 @@ def in_namespace(commands, *python):
     if "unshare" in ran.stderr or "mount:" in ran.stderr:
         pytest.skip(f"no mount namespace here: {ran.stderr.strip()[:100]}")
     return ran
+
+
+def test_the_first_process_of_a_container_goes_on_after_sigterm(tmp_path):
+    """As without spprof: the kernel keeps the signal from it, unless it has a handler."""
+    if os.getuid() != 0:
+        pytest.skip("needs root, for a process namespace of its own")
+    ran = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", WORK + f"""
+import os, signal, spprof
+assert os.getpid() == 1
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+work(0.2)
+os.kill(1, signal.SIGTERM)
+def later(): work(0.3)
+later()
+spprof.flush()
+spprof.stop()
+"""], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)  # fmt: skip
+    if "unshare" in ran.stderr:
+        pytest.skip(f"no process namespace here: {ran.stderr.strip()[:100]}")
+    assert ran.returncode == 0, ran.stderr
+    profile = spprof.Profile.load(tmp_path / "out.spprof")
+    assert profile.end["reason"] == "stop" and any("later" in [f.name for f in s.frames] for s in profile.samples())
+
+
+def test_flush_ends_where_sigterm_ended_the_profile_and_not_the_program(run_python, tmp_path):
+    text = """
+import os, signal, spprof, time
+spprof.start(1, "cpu", "out.spprof")
+os.kill(os.getpid(), signal.SIGTERM)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # while the file is being finished
+for _ in range(50):
+    spprof.flush()
+    time.sleep(0.01)
+spprof.stop()
+print("went on")
+"""
+    for _ in range(10):
+        ran = run_python("-c", text, ok=False, timeout=60)
+        if ran.code != -signal.SIGTERM:  # else the file was finished before the program ignored the signal
+            break
+    assert (ran.code, ran.out) == (0, "went on\n"), ran.err
+
+
+def test_a_profile_that_cannot_be_written_is_refused_as_such(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(spprof.CannotWrite, match="cannot be written: No space left"):
+            spprof.start(output_path="/dev/full")
+    assert len(os.listdir("/proc/self/fd")) == before and not spprof.is_active()
 
 
 @not_sanitized

@@ -120,6 +120,13 @@ static SPP_COLD void trap_of_others(void) {
     syscall(SYS_tgkill, getpid(), spp_os_tid(), SIGTRAP);
 }
 
+/* A thread that sleeps in a call gets its tick when it wakes, maybe in a later run, where its slot may be another thread's: such
+ * ticks tell the run that they are of, in bits that no address has. */
+#define RUN_SHIFT 48
+static _Atomic uint64_t run_number; /* of the run that is on, or was last */
+
+static uint64_t trap_data(const void *cookie) { return run_number << RUN_SHIFT | (uintptr_t)cookie; }
+
 /* siginfo's si_code and si_perf_data of such a tick (include/uapi/asm-generic/siginfo.h); older headers lack both. */
 #define TRAP_PERF_CODE 6
 #define PERF_DATA_AT 24
@@ -133,7 +140,8 @@ static SPP_HOT void handle_trap(int signum, siginfo_t *info, void *uc) {
     }
     uint64_t data;
     memcpy(&data, (const char *)info + PERF_DATA_AT, sizeof data);
-    deliver((uintptr_t)data, uc, true);
+    uintptr_t value = data >> RUN_SHIFT == run_number ? (uintptr_t)(data & (((uint64_t)1 << RUN_SHIFT) - 1)) : 0;
+    deliver(value, uc, true);
 }
 
 /* perf_event_attr as of Linux 5.13, whatever headers this is compiled with. */
@@ -149,8 +157,8 @@ typedef union {
 /* Raw, since C libraries differ in the type of the request. Async-signal-safe. */
 static long perf_call(int fd, unsigned long request, void *argument) { return syscall(SYS_ioctl, fd, request, argument); }
 
-/* `trap_data` not 0: its ticks come as SIGTRAP, with this. */
-static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, uintptr_t trap_data) {
+/* `data` not 0: its ticks come as SIGTRAP, with this. */
+static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data) {
     perf_attr a;
     memset(&a, 0, sizeof a);
     a.attr.type = PERF_TYPE_SOFTWARE;
@@ -159,13 +167,13 @@ static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, uintptr_t tr
     a.attr.exclude_kernel = !kernel;
     a.attr.exclude_hv = 1;
     a.attr.disabled = 1;
-    if (trap_data == 0) {
+    if (data == 0) {
         a.attr.size = PERF_ATTR_SIZE_VER0;
         a.attr.wakeup_events = 1;
     } else {
         a.attr.size = sizeof a.words;
         a.words[ATTR_FLAGS] |= FLAG_SIGTRAP | FLAG_REMOVE_ON_EXEC;
-        a.words[ATTR_SIG_DATA] = trap_data;
+        a.words[ATTR_SIG_DATA] = data;
     }
     return syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
@@ -209,8 +217,11 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
 }
 
 static bool take_signal(int signum, void (*handler)(int, siginfo_t *, void *), struct sigaction *old) {
-    struct sigaction action;
-    if (sigaction(signum, NULL, old) != 0 || !is_free(old)) return false;
+    struct sigaction action, now;
+    if (sigaction(signum, NULL, &now) != 0) return false;
+    if (now.sa_sigaction == handler) return true; /* inherited by a fork, with what stood there before */
+    if (!is_free(&now)) return false;
+    *old = now;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = handler;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -240,7 +251,7 @@ static bool can_trap(void) {
 }
 
 /* A thread that sleeps in a call gets its tick when it wakes, maybe long after the run: so the handler stays for good, and what
- * comes then finds no run. */
+ * comes then finds no run, or one of another number. */
 static bool take_trap(void) {
     struct sigaction now;
     if (trap_taken) return sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_sigaction == handle_trap;
@@ -254,6 +265,7 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
     static const int candidates[] = {SIGURG, SIGPROF, SIGSTKFLT};
     on_tick = tick;
     is_ours = valid;
+    run_number = (run_number + 1) & 0xffff;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         if (!take_signal(candidates[i], handle, &old_action)) continue;
         chosen_signal = candidates[i];
@@ -286,9 +298,9 @@ static int move_up(int fd) {
 }
 
 /* As perf_open; -1 also if the program would be left with less than half of the descriptors that it may have. */
-static int perf_open_spare(int32_t tid, uint64_t period_ns, bool kernel, uintptr_t trap_data) {
+static int perf_open_spare(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data) {
     struct rlimit limit;
-    long opened = perf_open(tid, period_ns, kernel, trap_data);
+    long opened = perf_open(tid, period_ns, kernel, data);
     if (opened < 0) return -1;
     int fd = move_up((int)opened);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 2) {
@@ -301,7 +313,7 @@ static int perf_open_spare(int32_t tid, uint64_t period_ns, bool kernel, uintptr
 
 static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
     uintptr_t value = (uintptr_t)cookie;
-    int fd = traps ? perf_open_spare(tid, period_ns, kernel, value) : -1;
+    int fd = traps ? perf_open_spare(tid, period_ns, kernel, trap_data(cookie)) : -1;
     bool trap = fd >= 0;
     if (!trap) fd = perf_open_spare(tid, period_ns, kernel, 0);
     if (fd < 0) return -1;
@@ -385,7 +397,8 @@ void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
 
 bool spp_os_trigger_alive(const spp_os_trigger *trigger) {
     uint64_t id;
-    return trigger->perf_fd < 0 || (perf_call(trigger->perf_fd, PERF_EVENT_IOC_ID, &id) == 0 && id == trigger->perf_id);
+    if (trigger->perf_fd < 0) return trigger->has_timer;
+    return perf_call(trigger->perf_fd, PERF_EVENT_IOC_ID, &id) == 0 && id == trigger->perf_id;
 }
 
 void spp_os_trigger_disarm(spp_os_trigger *trigger) {

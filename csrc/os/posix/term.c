@@ -28,6 +28,7 @@ static void on_term(int signum) {
 
 void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) {
     struct sigaction old, action;
+    if (getpid() == 1) return; /* the first process of a container: the kernel keeps SIGTERM from it unless it has a handler */
     if (sigaction(SIGTERM, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) return;
     term_bell = bell;
     term_asked = asked;
