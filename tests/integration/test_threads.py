@@ -92,6 +92,34 @@ def test_a_living_thread_is_found_once_while_others_are_born_and_die(run_python,
     pytest.fail(f"{len(names) - len(set(names))} twice, {foreign} unknown to Python, {lines} of 150 lines")
 
 
+@pytest.mark.skipif(os.name != "nt", reason="only Windows keeps an ended thread while somebody has a handle of it")
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_no_handles_are_kept_of_threads_that_ended(run_python, tmp_path, mode):
+    # GetProcessHandleCount says 0 under wine, so each number is tried.
+    ran = run_python("-c", f"""
+import ctypes, json, threading, time, spprof
+kernel, flags = ctypes.windll.kernel32, ctypes.c_uint32()
+def handles():
+    return sum(kernel.GetHandleInformation(ctypes.c_void_p(h), ctypes.byref(flags)) for h in range(4, 40000, 4))
+def burn():
+    end = time.monotonic() + 0.02
+    while time.monotonic() < end: sum(range(1000))
+def short_threads(n):
+    for _ in range(n // 10):
+        threads = [threading.Thread(target=burn) for _ in range(10)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+    time.sleep(0.5)
+spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
+short_threads(20)
+before = handles()
+short_threads(200)
+print(json.dumps({{"more": handles() - before}}))
+spprof.stop()
+""")  # fmt: skip
+    assert ran.json["more"] < 40  # there are two of each thread that is armed
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that a thread could block")
 def test_a_thread_that_blocks_every_signal_is_counted(run_once):
     ran = run_once("blocking_thread")

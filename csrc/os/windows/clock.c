@@ -89,7 +89,8 @@ static clock_of *find(int32_t tid) {
     }
     HANDLE thread = room != NULL ? OpenThread(THREAD_QUERY_INFORMATION | SYNCHRONIZE, FALSE, (DWORD)tid) : NULL;
     if (thread == NULL) return NULL;
-    if (GetProcessIdOfThread(thread) != GetCurrentProcessId()) { /* another process has a thread of this id by now */
+    /* Another process has a thread of this id by now; or it was forgotten at its end, and some other handle keeps it. */
+    if (GetProcessIdOfThread(thread) != GetCurrentProcessId() || spp_windows_has_ended(thread)) {
         CloseHandle(thread);
         return NULL;
     }
@@ -101,7 +102,7 @@ static clock_of *find(int32_t tid) {
 static bool has_ended(clock_of *c, uint64_t now) {
     if (now - c->alive_ns < ENDED_NS) return false;
     c->alive_ns = now;
-    return WaitForSingleObject(c->thread, 0) == WAIT_OBJECT_0;
+    return spp_windows_has_ended(c->thread);
 }
 
 /* -1: the thread has ended, and is forgotten. */

@@ -40,19 +40,30 @@ uint64_t spp_os_thread_count(void) { return atomic_load_explicit(&changes, memor
 
 typedef LONG(NTAPI *next_fn)(HANDLE process, HANDLE thread, ACCESS_MASK access, ULONG attributes, ULONG flags, HANDLE *next);
 
+/* A thread that has ended is in the system's lists, and can be opened, while anybody has a handle of it: we do of each that is
+ * armed. */
+bool spp_windows_has_ended(HANDLE thread) { return WaitForSingleObject(thread, 0) == WAIT_OBJECT_0; }
+
 /* Since Windows Vista; toolhelp's list is of all processes, and takes milliseconds. */
 static int by_next(next_fn next, void (*see)(void *arg, int32_t tid), void *arg) {
     HANDLE thread = NULL, following;
     int n = 0;
-    while (next(GetCurrentProcess(), thread, THREAD_QUERY_LIMITED_INFORMATION, 0, 0, &following) >= 0) {
+    while (next(GetCurrentProcess(), thread, THREAD_QUERY_LIMITED_INFORMATION | SYNCHRONIZE, 0, 0, &following) >= 0) {
         if (thread != NULL) CloseHandle(thread);
         thread = following;
         int32_t tid = (int32_t)GetThreadId(thread);
         n++;
-        if (!spp_suspend_is_sampler(tid)) see(arg, tid);
+        if (!spp_suspend_is_sampler(tid) && !spp_windows_has_ended(thread)) see(arg, tid);
     }
     if (thread != NULL) CloseHandle(thread);
     return n > 0 ? 0 : -1;
+}
+
+static bool has_ended(int32_t tid) {
+    HANDLE thread = OpenThread(SYNCHRONIZE, FALSE, (DWORD)tid);
+    bool ended = thread != NULL && spp_windows_has_ended(thread);
+    if (thread != NULL) CloseHandle(thread);
+    return ended;
 }
 
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
@@ -63,7 +74,8 @@ int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
     if (list == INVALID_HANDLE_VALUE) return -1;
     for (BOOL more = Thread32First(list, &entry); more; more = Thread32Next(list, &entry)) {
         int32_t tid = (int32_t)entry.th32ThreadID;
-        if (entry.th32OwnerProcessID == GetCurrentProcessId() && !spp_suspend_is_sampler(tid)) see(arg, tid);
+        if (entry.th32OwnerProcessID != GetCurrentProcessId() || spp_suspend_is_sampler(tid)) continue;
+        if (!has_ended(tid)) see(arg, tid);
     }
     CloseHandle(list);
     return 0;

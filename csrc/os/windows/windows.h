@@ -19,6 +19,9 @@ void spp_windows_clock_start(void);
 HANDLE spp_windows_timer(void);
 void spp_windows_timer_of_thread(HANDLE timer);
 
+/* Whether a thread has ended, by a handle of it that may wait (SYNCHRONIZE). */
+bool spp_windows_has_ended(HANDLE thread);
+
 /* UTF-16 as UTF-8, NUL-terminated; cut if it does not fit. */
 void spp_windows_utf8(const wchar_t *from, char *to, size_t size);
 
