@@ -1,6 +1,7 @@
 """All threads are found, unasked; what could not be caught is counted and named."""
 
 import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,31 @@ print(json.dumps({{"more": handles() - before}}))
 spprof.stop()
 """)  # fmt: skip
     assert ran.json["more"] < 40  # there are two of each thread that is armed
+
+
+@pytest.mark.skipif(os.name != "nt" or platform.machine() != "AMD64", reason="Windows' calls, and code for x86_64")
+def test_a_thread_that_cannot_be_suspended_once_more_is_counted(run_python, tmp_path):
+    # It takes no lock that the program might wait for while it stands.
+    ran = run_python("-c", f"""
+import ctypes, json, time, spprof
+kernel, word = ctypes.windll.kernel32, ctypes.c_void_p
+kernel.VirtualAlloc.restype = kernel.CreateThread.restype = word
+code = word(kernel.VirtualAlloc(None, word(4096), 0x3000, 0x40))
+ctypes.memmove(code, b"\\xeb\\xfe", 2)  # jumps to itself
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+thread = word(kernel.CreateThread(None, word(0), code, None, 0, None))
+for _ in range(10):
+    time.sleep(0.1)
+    n = 0
+    while kernel.SuspendThread(thread) != -1: n += 1
+    time.sleep(0.05)  # what it ran before is due then
+    for _ in range(n): kernel.ResumeThread(thread)
+kernel.TerminateThread(thread, 0)
+spprof.stop()
+print(json.dumps({{"times": n, "refused": spprof.stats()["losses"]["not_suspended"]}}))
+""")  # fmt: skip
+    assert ran.json["times"] >= 126  # the sampler's was one of the 127, perhaps
+    assert ran.json["refused"] > 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that a thread could block")

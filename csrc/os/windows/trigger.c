@@ -45,15 +45,18 @@ static uintptr_t known_teb(target *t) {
 typedef void(NTAPI *lock_fn)(void);
 static lock_fn keep_from_ending, let_end;
 
+#define RIGHTS (THREAD_SUSPEND_RESUME | THREAD_GET_CONTEXT | THREAD_QUERY_INFORMATION | SYNCHRONIZE)
+
 spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
     keep_from_ending = SPP_WINDOWS_FIND(lock_fn, L"ntdll.dll", "RtlAcquirePebLock");
     let_end = SPP_WINDOWS_FIND(lock_fn, L"ntdll.dll", "RtlReleasePebLock");
     target *t = keep_from_ending != NULL && let_end != NULL ? calloc(1, sizeof *t) : NULL;
     if (t == NULL) return SPP_SUSPEND_REFUSED;
-    t->thread = OpenThread(THREAD_SUSPEND_RESUME | THREAD_GET_CONTEXT | THREAD_QUERY_INFORMATION, FALSE, (DWORD)tid);
+    t->thread = OpenThread(RIGHTS, FALSE, (DWORD)tid);
     if (t->thread == NULL) {
+        bool refused = GetLastError() == ERROR_ACCESS_DENIED;
         free(t);
-        return GetLastError() == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
+        return refused ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
     }
     *handle = (spp_suspend_handle)t;
     return SPP_SUSPEND_DONE;
@@ -75,6 +78,11 @@ static bool is_at_syscall(uintptr_t pc) {
     return spp_os_readable(pc - SYSCALL_BYTES) && spp_os_readable(pc - 1) && is_syscall((const uint8_t *)pc - SYSCALL_BYTES);
 }
 
+/* The error does not tell: access is denied to a thread that ends, and the program may have suspended one as often as can be. */
+static spp_suspend_result why_not(const target *t) {
+    return spp_windows_has_ended(t->thread) ? SPP_SUSPEND_GONE : SPP_SUSPEND_REFUSED;
+}
+
 /* SuspendThread only asks; GetThreadContext waits until the thread stands, which needs nothing but the kernel. */
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject) {
@@ -84,14 +92,13 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     subject->slots = known_teb(t);
     keep_from_ending();
     if (SuspendThread(t->thread) == (DWORD)-1) {
-        DWORD why = GetLastError();
         let_end();
-        return why == ERROR_ACCESS_DENIED ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
+        return why_not(t);
     }
     registers->ContextFlags = CONTEXT_CONTROL | CONTEXT_INTEGER;
     if (!GetThreadContext(t->thread, registers)) {
         spp_suspend_go(handle);
-        return SPP_SUSPEND_REFUSED;
+        return why_not(t);
     }
     read_context(registers, context);
     context->machine = registers;
