@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,17 @@ def test_standing_threads_show_where_they_wait(run_python, tmp_path, library):
     waits = [s.frames for s in ran.profile if s.flags & STANDING and any(f.name == "cb_wait" for f in s.frames)]
     leaves = {os.path.basename(frames[-1].file) for frames in waits if frames[-1].native}
     assert any(name.startswith("ntdll" if WINDOWS else "libc") for name in leaves), leaves
+
+
+@pytest.mark.skipif(not WINDOWS, reason="Windows counts a path in UTF-16, where these letters are shorter than in UTF-8")
+def test_a_library_whose_path_is_cut_has_names(run_python, tmp_path, library):
+    with tempfile.TemporaryDirectory() as folder:  # tmp_path is too long for more than 260 units
+        long = Path(folder, "\u6f22" * 80, "\u5b57" * 80)
+        long.mkdir(parents=True)
+        copy = shutil.copy(library, long)
+        ran = run_python(TARGET, tmp_path / "out.spprof", 0.5, 0.2, "True", copy, "cpu")
+    met = {frame.file for sample in ran.profile.samples() for frame in sample.frames if frame.name in APPLY}
+    assert len(met) == 1 and "\u6f22" * 80 + "/" + "\u5b57" * 30 in met.pop().replace("\\", "/")
 
 
 @posix

@@ -146,6 +146,21 @@ print(json.dumps({{"times": n, "refused": spprof.stats()["losses"]["not_suspende
     assert ran.json["refused"] > 0
 
 
+@pytest.mark.skipif(os.name != "nt", reason="Windows' names of threads may be of any length")
+def test_a_long_name_of_a_thread_is_cut_between_letters(run_python, tmp_path):
+    ran = run_python("-c", f"""
+import ctypes, spprof, time
+kernel, word = ctypes.windll.kernel32, ctypes.c_void_p
+kernel.CreateThread.restype = word
+thread = word(kernel.CreateThread(None, word(0), kernel.Sleep, word(1000), 0, None))
+kernel.SetThreadDescription(thread, "ab" + "\U0001f40d" * 50)
+spprof.start(10, "wall", {str(tmp_path / "out.spprof")!r})
+time.sleep(0.2)
+spprof.stop()
+""")  # fmt: skip
+    assert "ab" + "\U0001f40d" * 15 in [thread.name for thread in ran.profile.threads]  # of 63 bytes
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that a thread could block")
 def test_a_thread_that_blocks_every_signal_is_counted(run_once):
     ran = run_once("blocking_thread")

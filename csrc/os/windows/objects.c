@@ -12,6 +12,7 @@
 #include "os/windows/machine.h"
 
 #define MODULES_MAX 4096
+#define PATH_UNITS 1024u /* longer ones are cut */
 
 const bool spp_os_native = true;
 
@@ -69,11 +70,19 @@ static void note_build_id(spp_os_object *o, const IMAGE_DATA_DIRECTORY *where) {
     }
 }
 
+/* As everywhere in spprof, with slashes; cut if it does not fit. */
+static void give_path(const wchar_t *path, char *to, size_t size) {
+    spp_windows_utf8(path, to, size);
+    for (char *c = to; *c != 0; c++) {
+        if (*c == '\\') *c = '/';
+    }
+}
+
 /* An object may go away meanwhile: its headers are read by guarded copies. */
 static bool describe(HMODULE module, spp_os_object *o) {
     IMAGE_DOS_HEADER dos;
     IMAGE_NT_HEADERS64 nt;
-    wchar_t path[512];
+    wchar_t path[PATH_UNITS];
     *o = (spp_os_object){.base = (uintptr_t)module, .low = UINTPTR_MAX};
     if (spp_os_read(&dos, o->base, sizeof dos) != 0 || dos.e_magic != IMAGE_DOS_SIGNATURE) return false;
     uintptr_t at = o->base + (uintptr_t)dos.e_lfanew;
@@ -95,11 +104,7 @@ static bool describe(HMODULE module, spp_os_object *o) {
     bool ours = nt.FileHeader.Machine == MACHINE; /* other processors' objects have other tables */
     if (!ours || o->functions == o->base || o->functions_end > o->end) o->functions = o->functions_end = 0;
     note_build_id(o, &directory[IMAGE_DIRECTORY_ENTRY_DEBUG]);
-    DWORD n = GetModuleFileNameW(module, path, 512);
-    if (n > 0 && n < 512) spp_windows_utf8(path, o->path, sizeof o->path);
-    for (char *c = o->path; *c != 0; c++) { /* as everywhere in spprof */
-        if (*c == '\\') *c = '/';
-    }
+    if (GetModuleFileNameW(module, path, PATH_UNITS) > 0) give_path(path, o->path, sizeof o->path);
     return o->low < o->high && o->high <= o->end;
 }
 
@@ -140,9 +145,24 @@ static HANDLE own_session(void) {
     return (HANDLE)&here;
 }
 
+/* For DbgHelp. The object's own may be cut, so the loader is asked again; unless it has gone away meanwhile. */
+static bool find_path(const spp_os_object *o, wchar_t path[PATH_UNITS]) {
+    char now[sizeof o->path];
+    DWORD n = GetModuleFileNameW((HMODULE)o->base, path, PATH_UNITS);
+    if (n > 0 && n < PATH_UNITS) {
+        give_path(path, now, sizeof now);
+        if (strcmp(now, o->path) == 0) return true;
+    }
+    if (o->path[0] == 0 || MultiByteToWideChar(CP_UTF8, 0, o->path, -1, path, PATH_UNITS) == 0) return false;
+    for (wchar_t *at = path; *at != 0; at++) {
+        if (*at == L'/') *at = L'\\';
+    }
+    return true;
+}
+
 int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t at, uint32_t size, const char *name), void *arg) {
     static bool tried, ready;
-    wchar_t path[512];
+    wchar_t path[PATH_UNITS];
     if (!tried) {
         tried = true;
         (void)LoadLibraryW(L"dbghelp.dll");
@@ -155,11 +175,7 @@ int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t 
     load_fn load = SPP_WINDOWS_FIND(load_fn, L"dbghelp.dll", "SymLoadModuleExW");
     names_fn names = SPP_WINDOWS_FIND(names_fn, L"dbghelp.dll", "SymEnumSymbolsW");
     unload_fn unload = SPP_WINDOWS_FIND(unload_fn, L"dbghelp.dll", "SymUnloadModule64");
-    if (!ready || load == NULL || names == NULL || unload == NULL) return 0;
-    if (MultiByteToWideChar(CP_UTF8, 0, object->path, -1, path, 512) == 0) return 0;
-    for (wchar_t *at = path; *at != 0; at++) {
-        if (*at == L'/') *at = L'\\';
-    }
+    if (!ready || load == NULL || names == NULL || unload == NULL || !find_path(object, path)) return 0;
     visit v = {add, arg, object->base};
     if (load(own_session(), NULL, path, NULL, object->base, (DWORD)(object->end - object->base), NULL, 0) != object->base)
         return 0;
