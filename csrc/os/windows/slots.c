@@ -22,21 +22,30 @@
 
 static uint32_t words[OBJECTS]; /* of each object's variables, by its number; written with the GIL, before there is a sampler */
 
-/* Guarded, since what a thread's environment block names is made and freed by the loader. */
-static uintptr_t word_at(uintptr_t at) { return at != 0 && spp_os_readable(at) ? *(volatile uintptr_t *)at : 0; }
+/* Guarded, since what a thread's environment block names is made and freed by the loader, and the block itself by the kernel when
+ * the thread ends, which one that is not suspended may do at any time (SPP_CLOCK_GIL). */
+static uintptr_t word_at(uintptr_t at) {
+    uintptr_t value;
+    return at != 0 && spp_os_read(&value, at, sizeof value) == 0 ? value : 0;
+}
+
+/* Of the calling thread's own block, which stays, without asking the kernel. */
+static uintptr_t in_block(uintptr_t teb, uint32_t offset) {
+    return teb == (uintptr_t)NtCurrentTeb() ? *(volatile uintptr_t *)(teb + offset) : word_at(teb + offset);
+}
 
 static uintptr_t variable_in(uintptr_t teb, uint32_t number) {
     uint32_t object = number / BLOCK_WORDS, place = number % BLOCK_WORDS;
     if (object >= OBJECTS || place >= words[object]) return 0;
-    uintptr_t blocks = *(volatile uintptr_t *)(teb + TEB_BLOCKS); /* 0: the thread is just beginning */
+    uintptr_t blocks = in_block(teb, TEB_BLOCKS); /* 0: the thread is just beginning */
     uintptr_t block = blocks != 0 ? word_at(blocks + 8u * object) : 0;
     return block != 0 ? word_at(block + 8u * place) : 0;
 }
 
 static uintptr_t slot_in(uintptr_t teb, uint32_t slot) {
     if (slot >= SLOTS) return variable_in(teb, slot - SLOTS);
-    if (slot < FIRST_SLOTS) return *(volatile uintptr_t *)(teb + TEB_SLOTS + 8u * slot);
-    uintptr_t more = *(volatile uintptr_t *)(teb + TEB_MORE);
+    if (slot < FIRST_SLOTS) return in_block(teb, TEB_SLOTS + 8u * slot);
+    uintptr_t more = in_block(teb, TEB_MORE);
     return more != 0 ? word_at(more + 8u * (slot - FIRST_SLOTS)) : 0;
 }
 

@@ -1,6 +1,7 @@
 /* What os/suspend asks of Windows. */
 #include "os/windows/windows.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <winternl.h>
@@ -106,11 +107,13 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     return SPP_SUSPEND_DONE;
 }
 
-/* NT_TIB in winnt.h: how far the stack is in use is told by its pages. */
+/* NT_TIB in winnt.h: how far the stack is in use is told by its pages. Guarded: the thread may end meanwhile. */
 spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
     target *t = (target *)handle;
-    if (known_teb(t) == 0 || !spp_os_readable(t->teb)) return SPP_SUSPEND_GONE;
-    context->sp = (uintptr_t)((const volatile NT_TIB *)t->teb)->StackLimit + SPP_RED_ZONE;
+    uintptr_t limit;
+    if (known_teb(t) == 0) return SPP_SUSPEND_GONE;
+    if (spp_os_read(&limit, t->teb + offsetof(NT_TIB, StackLimit), sizeof limit) != 0) return SPP_SUSPEND_GONE;
+    context->sp = limit + SPP_RED_ZONE;
     subject->slots = t->teb;
     return SPP_SUSPEND_DONE;
 }
