@@ -208,13 +208,25 @@ void spp_windows_clock_start(void) {
 
 void spp_windows_timer_of_thread(HANDLE timer) { TlsSetValue(timer_slot, timer); }
 
+/* The program's threads, which have no timer, wait here for a lock, and may have the GIL: Sleep(1) takes up to a tick of the
+ * system's clock (15.6 ms). So shorter waits only let others run. */
+static void sleep_without_timer(uint64_t ns) {
+    if (ns < 1000000)
+        (void)SwitchToThread();
+    else
+        Sleep((DWORD)(ns / 1000000 + 1));
+}
+
 void spp_os_sleep_until(uint64_t ns) {
     for (;;) {
         uint64_t now = spp_os_now_ns();
+        HANDLE timer = own_timer();
         if (now + 100 > ns) return;
         if (by_delay)
             sleep_by_delay(ns - now);
+        else if (timer != NULL)
+            sleep_by_timer(timer, ns - now);
         else
-            sleep_by_timer(own_timer(), ns - now);
+            sleep_without_timer(ns - now);
     }
 }
