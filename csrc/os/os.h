@@ -197,6 +197,9 @@ typedef void (*spp_os_tick_fn)(void *cookie, spp_tick kind, const spp_os_context
  * way, it is to be walked as it stands; -1: it is gone, or refuses. One thread at a time. */
 int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context);
 void spp_os_let_go(const spp_os_trigger *trigger);
+/* How much being stopped once may move a thread's own CPU clock, where the system has a sleeper run for that: more than it takes.
+ * 0: a thread that sleeps is stopped without. */
+uint64_t spp_os_stop_ns(void);
 /* Whether a thread whose CPU clock shows the same as before has not run meanwhile. False where the clock goes in steps: then a
  * standing thread is walked at each tick. */
 bool spp_os_clock_tells(void);

@@ -28,6 +28,7 @@
 #define spp_os_hold fake_hold
 #define spp_os_let_go fake_let_go
 #define spp_os_gate fake_gate
+#define spp_os_stop_ns fake_stop_ns
 #include "../../csrc/os/suspend/trigger.c"
 #undef spp_os_now_ns
 #undef spp_os_sleep_until
@@ -50,9 +51,11 @@ typedef struct {
 static thread threads[THREADS];
 static uint64_t now_ns, end_ns, late_ns;
 static unsigned any_stopped, opened;
+static uint64_t stop_moves_ns; /* what a stop adds to the clock of the thread, once it goes on */
 
 uint64_t fake_now(void) { return now_ns; }
 uint64_t fake_own_cpu(void) { return 0; }
+uint64_t fake_stop_ns(void) { return stop_moves_ns != 0 ? 100000 : 0; }
 
 /* The only time that passes, in steps of 10 us. */
 void fake_sleep(uint64_t until) {
@@ -106,6 +109,7 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
 void spp_suspend_go(spp_suspend_handle handle) {
     CHECK_EQUAL(threads[handle].stopped, 1);
     any_stopped = threads[handle].stopped = 0;
+    threads[handle].cpu_ns += stop_moves_ns;
 }
 spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
     (void)handle, (void)context;
@@ -119,6 +123,7 @@ bool spp_suspend_clock_proves(void) { return proves; }
 
 typedef struct {
     unsigned ticks, refused, waiting; /* of the ticks, those that met it in a call */
+    unsigned asleep;                  /* and had been there for a while: a third of an interval */
     uint64_t last_cpu, on_running, on_waiting;
     unsigned phase[10];
 } heard;
@@ -137,6 +142,7 @@ static void hear(void *cookie, spp_tick kind, const spp_os_context *context) {
     h->phase[now_ns % INTERVAL * 10 / INTERVAL]++;
     *(context->at_syscall ? &h->on_waiting : &h->on_running) += context->subject->cpu_ns - h->last_cpu;
     h->waiting += context->at_syscall;
+    h->asleep += context->at_syscall && !threads[h - of].runs(now_ns - INTERVAL / 3);
     h->last_cpu = context->subject->cpu_ns;
 }
 
@@ -146,7 +152,7 @@ static void begin(void) {
     memset(threads, 0, sizeof threads);
     memset(of, 0, sizeof of);
     memset(triggers, 0, sizeof triggers);
-    late_ns = 0;
+    late_ns = stop_moves_ns = 0;
     CHECK_EQUAL(fake_signal_install(hear, NULL, false), 0);
 }
 
@@ -167,6 +173,8 @@ static bool always(uint64_t ns) { return ns != 0; }
 static bool a_third(uint64_t ns) { return ns / 10000 % 3 == 0; }
 static bool in_step(uint64_t ns) { return ns % INTERVAL < INTERVAL / 4; }
 static bool bursts(uint64_t ns) { return ns % (21 * MS) < MS; }
+static bool long_bursts(uint64_t ns) { return ns % (53400 * (uint64_t)1000) < 3400 * (uint64_t)1000; }
+static bool a_little(uint64_t ns) { return ns % INTERVAL < 20000; }
 static bool late_bloomer(uint64_t ns) { return ns > 5000 * (uint64_t)MS; }
 
 /* Ticks are as many as the periods of CPU time, or fewer where a thread is often met in calls; and none for one that does not
@@ -203,6 +211,30 @@ static void test_bursts_keep_their_time(void) {
     run(1, 20000 * (uint64_t)MS);
     CHECK(of[0].ticks > 300); /* of 952 periods: some bursts are met twice, some not */
     CHECK(of[0].on_running > 9 * of[0].on_waiting);
+}
+
+/* Where being stopped moves a thread's clock, a sleeper is not stopped because it was stopped: of its 50 looks a few may. Its
+ * sleep gets no tick, and the time that stops take is in the account like any other of its clock. */
+static void test_a_stop_is_not_the_cause_of_the_next(void) {
+    begin();
+    threads[0].runs = long_bursts;
+    stop_moves_ns = 8000;
+    run(1, 53400 * (uint64_t)MS); /* 1000 bursts */
+    CHECK_EQUAL(of[0].asleep, 0);
+    CHECK(of[0].ticks > 2500 && of[0].ticks <= threads[0].cpu_ns / INTERVAL + 2);
+    CHECK(threads[0].stops < of[0].ticks + 3 * 1000);
+}
+
+/* And one that does run so little at a time still gets its ticks, all of them. */
+static void test_short_calls_get_their_time(void) {
+    for (int moves = 0; moves < 2; moves++) {
+        begin();
+        threads[0].runs = a_little;
+        stop_moves_ns = moves ? 8000 : 0;
+        run(1, 20000 * (uint64_t)MS);
+        uint64_t due = threads[0].cpu_ns / INTERVAL;
+        CHECK(due >= 400 && of[0].ticks + 4 > due && of[0].ticks <= due + 2);
+    }
 }
 
 /* A late sampler owes no burst of ticks, and what it owes is less than one. */
@@ -311,7 +343,9 @@ static void test_weights_are_the_cpu_clock(void) {
     spp_cap.interval_ns = INTERVAL;
     spp_cap.group = 1;
     spp_cap.thread_state = no_python;
-    for (int late = 0; late < 2; late++) {
+    for (int kind = 0; kind < 4; kind++) {
+        bool late = kind & 1;
+        stop_moves_ns = kind & 2 ? 8000 : 0;
         memset(threads, 0, sizeof threads);
         threads[0].runs = late ? late_bloomer : a_third;
         late_ns = late ? 3 * MS : 0;
@@ -344,6 +378,8 @@ int main(void) {
     test_ticks_are_the_cpu_time();
     test_no_program_stays_in_step();
     test_bursts_keep_their_time();
+    test_a_stop_is_not_the_cause_of_the_next();
+    test_short_calls_get_their_time();
     test_a_late_sampler_does_not_catch_up();
     test_refusals_are_told_and_the_dead_are_left();
     test_the_interpreters_lock();

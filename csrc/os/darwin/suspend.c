@@ -126,6 +126,9 @@ void spp_suspend_go(spp_suspend_handle handle) {
 
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) { read_registers(context->machine, to); }
 
+/* A waiting thread is not woken: it would stop when it returns from the kernel (thread_hold in xnu's osfmk/kern/thread_act.c). */
+uint64_t spp_os_stop_ns(void) { return 0; }
+
 /* While it runs its clock moves (read_cpu in threads.c). */
 bool spp_os_clock_tells(void) { return true; }
 

@@ -24,6 +24,7 @@ typedef struct armed {
     int64_t owed_ns;            /* CPU time that no tick came for yet; less than 0: ahead */
     uint64_t threshold_ns;      /* owed so much, the next tick is due */
     uint32_t waited;            /* looks that put off a tick */
+    _Atomic bool stopped;       /* since its clock last moved; also by spp_os_hold's caller */
 } armed;
 
 static armed *all;             /* under the lock */
@@ -89,6 +90,15 @@ static bool met_asleep(armed *s, uint64_t ran, uint64_t passed, const spp_os_con
     return context->at_syscall && ran + passed / 8 < passed && s->waited++ < PATIENCE;
 }
 
+/* Where being stopped moves a thread's own clock (spp_os_stop_ns), the first movement after a stop is the stop's, if it is as
+ * small: else each look would have a sleeper stopped by the next, until its patience is at an end and the sleep gets the tick.
+ * The time stays owed. A thread that does run so little is stopped at every second look, and the bound keeps what it runs until
+ * its patience ends below one period: else its ticks would be fewer than its periods. */
+static bool moved_by_stop(armed *s, uint64_t ran, uint64_t passed) {
+    uint64_t whole = passed > s->period_ns ? passed : s->period_ns;
+    return ran != 0 && atomic_exchange(&s->stopped, false) && ran < spp_os_stop_ns() && ran < whole / (2 * PATIENCE + 2);
+}
+
 static void look_at(armed *s) {
     uint64_t cpu, now = spp_os_now_ns();
     if (spp_suspend_cpu_ns(s->handle, s->tid, &cpu) != SPP_SUSPEND_DONE) return; /* it is gone: the watch will see */
@@ -96,7 +106,8 @@ static void look_at(armed *s) {
     s->look_ns = now;
     s->look_cpu = cpu;
     s->owed_ns += (int64_t)ran;
-    if (ran == 0 || s->owed_ns < (int64_t)s->threshold_ns) return;
+    bool by_stop = moved_by_stop(s, ran, passed);
+    if (ran == 0 || by_stop || s->owed_ns < (int64_t)s->threshold_ns) return;
     spp_os_subject who = {.tid = s->tid, .cpu_ns = cpu};
     spp_os_context context = {.subject = &who};
     if (atomic_load(&gated)) { /* it may run, but no Python */
@@ -109,6 +120,7 @@ static void look_at(armed *s) {
     if (result == SPP_SUSPEND_DONE) {
         bool asleep = met_asleep(s, ran, passed, &context);
         if (!asleep) on_tick(s->cookie, SPP_TICK_CPU, &context);
+        atomic_store(&s->stopped, true);
         spp_suspend_go(s->handle);
         if (!asleep) ticked(s);
     } else if (result == SPP_SUSPEND_REFUSED) {
@@ -243,13 +255,15 @@ bool spp_os_thread_blocks(int32_t tid) {
 
 /* The drain lock is held, so the trigger stays. */
 int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context) {
-    const armed *s = trigger->suspended;
+    armed *s = trigger->suspended;
     uint64_t cpu;
     if (spp_suspend_clock_proves()) return 1;
     if (s == NULL || spp_suspend_cpu_ns(s->handle, s->tid, &cpu) != SPP_SUSPEND_DONE) return -1;
     held.subject = (spp_os_subject){.tid = s->tid, .cpu_ns = cpu};
     *context = (spp_os_context){.subject = &held.subject};
-    return spp_suspend_stop(s->handle, &held.registers, context, &held.subject) == SPP_SUSPEND_DONE ? 0 : -1;
+    if (spp_suspend_stop(s->handle, &held.registers, context, &held.subject) != SPP_SUSPEND_DONE) return -1;
+    atomic_store(&s->stopped, true); /* before its clock can be read: it stands, and moves when it goes on */
+    return 0;
 }
 
 void spp_os_let_go(const spp_os_trigger *trigger) { spp_suspend_go(((const armed *)trigger->suspended)->handle); }

@@ -63,6 +63,11 @@ uint64_t spp_os_process_cpu_ns(void) {
 
 bool spp_os_clock_tells(void) { return cycles_count; }
 
+/* SuspendThread has the thread itself wait, in an asynchronous procedure call that the kernel queues to it: a sleeper wakes for
+ * that, and its cycles count 5 to 20 us. GetThreadTimes does not see so little. */
+#define STOP_NS 100000u
+uint64_t spp_os_stop_ns(void) { return cycles_count ? STOP_NS : 0; }
+
 /* A running thread's cycles may be counted up only when it leaves its processor: nobody says. So one that seems to stand is held
  * while it is walked. */
 bool spp_suspend_clock_proves(void) { return false; }
