@@ -16,6 +16,8 @@
 
 typedef enum { SPP_THREAD_FREE, SPP_THREAD_ARMED, SPP_THREAD_ENDED } spp_thread_state;
 
+#define SPP_LEAVES 4u /* frames of a standing thread that are read twice */
+
 /* A handler starts with cold caches, so what each tick touches lies together, in the first cache lines. */
 typedef struct spp_thread {
     _Alignas(64) _Atomic uint32_t state; /* the watch: written while disarmed, then constant while armed */
@@ -66,6 +68,9 @@ typedef struct spp_thread {
     int64_t off_ns;                                 /* time off the CPU up to then that no sample stands for yet */
     _Atomic int64_t due_ns;                         /* the same, that no tick was counted for yet; less than 0: too many were */
     bool stands;                                    /* the stack of the last walk stood at the last look */
+    bool held;                                      /* since its clock last moved it was held for that walk */
+    spp_frame held_leaves[SPP_LEAVES];              /* its newest Python frames then */
+    uint32_t held_depth;                            /* how many */
     uint32_t look_run, first_run;                   /* what the trigger's `runs` was then, and when it was armed */
     uint64_t written_ns;                            /* when that stack was last emitted */
     uint32_t repeats;                               /* ticks since then */

@@ -12,7 +12,6 @@
 #define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
 
 #define BATCH 32u /* threads that are looked at without giving the lock back */
-#define LEAVES 4u /* frames that are read twice */
 /* A CPU clock may gain on the clock of the day (100 ppm on one virtual machine: nobody disciplines it), 0.4 s in an hour of
  * computing. More than this is not taken off the next sleep; less may be a reading that was interrupted, made good by the next.
  */
@@ -30,14 +29,34 @@ static bool pages_move;       /* this kernel's events count in their pages when 
  * stolen from a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's
  * kernel/sched/core.c). */
 static bool same_leaves(const spp_walk *walk, const spp_frame *frames, uint32_t depth) {
-    spp_frame leaves[LEAVES] = {0};
-    spp_walk again = {.tstate = walk->tstate, .out = leaves, .max = walk->max < LEAVES ? walk->max : LEAVES};
+    spp_frame leaves[SPP_LEAVES] = {0};
+    spp_walk again = {.tstate = walk->tstate, .out = leaves, .max = walk->max < SPP_LEAVES ? walk->max : SPP_LEAVES};
     (void)spp_frames_other(&again);
     if (again.depth != (depth < again.max ? depth : again.max)) return false;
     for (uint32_t i = 0; i < again.depth; i++) {
         if (leaves[i] != frames[i]) return false;
     }
     return true;
+}
+
+/* While it is held: for moved_by_hold. */
+static void keep_leaves(spp_thread *t, const spp_walk *walk) {
+    spp_walk leaves = {.tstate = walk->tstate, .sp = walk->sp, .stack_end = walk->stack_end};
+    if (spp_os_stop_ns() == 0) return;
+    leaves.out = t->held_leaves;
+    leaves.max = SPP_LEAVES;
+    (void)spp_frames_own(&leaves);
+    t->held_depth = leaves.depth;
+}
+
+/* Drain lock held. Whether a thread's clock moved only because it was held at an earlier look: that would have it held and walked
+ * at each look of its sleep. But a thread may run as shortly for itself, and then stand elsewhere: that its frames tell. */
+static bool moved_by_hold(spp_thread *t, uint64_t moved, uint64_t passed) {
+    const spp_walk walk = {.tstate = t->tstate, .max = SPP_LEAVES};
+    bool held = t->held;
+    if (moved == 0) return false;
+    t->held = false;
+    return held && moved < spp_os_stop_ns() && moved < passed / 4 && same_leaves(&walk, t->held_leaves, t->held_depth);
 }
 
 /* Drain lock held. Walks a thread that the system holds meanwhile: nothing is allocated, nothing waited for. What spp_os_hold
@@ -53,6 +72,7 @@ static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     if (walk->stack_end == 0) atomic_store_explicit(&t->stack_sp, context.sp, memory_order_relaxed);
     *loss = room == NULL ? spp_frames_own(walk) : spp_frames_native_own(room, walk, &context, low, spp_cap.native);
     *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_own(walk->tstate) : 0;
+    keep_leaves(t, walk);
     spp_os_let_go(&t->trigger);
     atomic_store_explicit(&t->tstate, walk->tstate, memory_order_relaxed);
     return 0;
@@ -107,6 +127,7 @@ static void walk_standing(spp_thread *t) {
     t->repeats = 1; /* written when it has moved, or after a while */
     t->written_ns = t->look_ns;
     t->stands = true;
+    t->held = held == 0;
 }
 
 /* Whether a tick is due to a thread that stood less than half an interval in all: not if it waits for a processor, most likely
@@ -130,12 +151,14 @@ static void look_at(spp_thread *t) {
     t->look_run = run;
     uint64_t passed = now - t->look_ns;
     int64_t off = (int64_t)passed - (int64_t)(cpu - t->look_cpu);
-    bool still = cpu == t->look_cpu; /* it did not run, or its clock goes in steps */
+    /* It did not run, or its clock goes in steps. */
+    bool still = cpu == t->look_cpu || (t->stands && moved_by_hold(t, cpu - t->look_cpu, passed));
     t->due_ns += off;
     if (t->stands && still && spp_os_clock_tells()) { /* all the time since the last look */
         uint32_t ticks = t->due_ns > 0 ? (uint32_t)(t->due_ns / interval) : 0;
         t->off_ns += off;
         t->look_ns = now;
+        t->look_cpu = cpu;
         t->due_ns -= ticks * interval;
         t->repeats += ticks;
         atomic_fetch_add_explicit(&t->repeated, ticks, memory_order_relaxed);
