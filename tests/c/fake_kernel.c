@@ -566,6 +566,26 @@ void fake_unload(int image) {
     if (image_removed != NULL) image_removed(header, slide);
 }
 
+static struct dyld_all_image_infos infos = {.version = 17};
+static integer_t infos_format;
+
+void fake_dyld(const void *header, integer_t format) {
+    infos.dyldImageLoadAddress = header;
+    infos_format = format;
+}
+
+kern_return_t task_info(task_t task, task_flavor_t flavor, task_info_t to, mach_msg_type_number_t *n) {
+    kern_return_t failed = KERN_SUCCESS;
+    if (enter(FAKE_task_info, MACH_PORT_NULL, &failed)) {
+        if (task != mach_task_self_ || flavor != TASK_DYLD_INFO || *n != TASK_DYLD_INFO_COUNT) {
+            misuse("a flavor or a count", FAKE_task_info);
+        }
+        task_dyld_info_data_t info = {(uint64_t)(uintptr_t)&infos, sizeof infos, infos_format};
+        memcpy(to, &info, sizeof info);
+    }
+    return leave(FAKE_task_info, MACH_PORT_NULL, failed);
+}
+
 uint32_t _dyld_image_count(void) { return images_n; }
 /* One that is gone by now is NULL, as dyld's. */
 const struct mach_header *_dyld_get_image_header(uint32_t i) { return i < images_n ? images[i].header : NULL; }

@@ -11,7 +11,7 @@
     X(mach_thread_self) X(mach_port_deallocate) X(mach_port_mod_refs) X(task_threads) X(thread_suspend) X(thread_resume) \
     X(thread_get_state) X(thread_info) X(vm_deallocate) X(mach_vm_read_overwrite) X(mach_vm_region) X(mach_wait_until) \
     X(mach_timebase_info) X(semaphore_create) X(semaphore_signal) X(semaphore_timedwait) X(pthread_threadid_np) X(fcntl) \
-    X(pthread_set_qos_class_self_np)
+    X(pthread_set_qos_class_self_np) X(task_info)
 // clang-format on
 typedef enum {
 #define X(name) FAKE_##name,
@@ -64,5 +64,7 @@ void fake_timebase(uint32_t numer, uint32_t denom);
 /* Images. `header` is any memory. */
 void fake_image(const void *header, intptr_t slide, const char *name);
 void fake_unload(int image);
+/* dyld itself, which is in no list; NULL: no header is told. */
+void fake_dyld(const void *header, integer_t format);
 
 #endif

@@ -20,11 +20,11 @@
 typedef int kern_return_t;
 typedef unsigned int mach_port_t, mach_port_name_t, mach_port_right_t, natural_t, mach_msg_type_number_t;
 typedef int integer_t, mach_port_delta_t, thread_state_flavor_t, vm_region_flavor_t;
-typedef unsigned int thread_flavor_t;
+typedef unsigned int thread_flavor_t, task_flavor_t;
 typedef mach_port_t task_t, thread_act_t, vm_map_t, semaphore_t;
 typedef thread_act_t *thread_act_array_t;
 typedef natural_t *thread_state_t;
-typedef integer_t *thread_info_t;
+typedef integer_t *thread_info_t, *task_info_t;
 typedef int *vm_region_info_t;
 FAKE_STRUCT(typedef uintptr_t vm_address_t, vm_size_t; typedef uint64_t mach_vm_address_t, mach_vm_size_t;)
 
@@ -165,6 +165,30 @@ intptr_t _dyld_get_image_vmaddr_slide(uint32_t image_index);
 const char *_dyld_get_image_name(uint32_t image_index);
 void _dyld_register_func_for_add_image(void (*func)(const struct mach_header *mh, intptr_t vmaddr_slide));
 void _dyld_register_func_for_remove_image(void (*func)(const struct mach_header *mh, intptr_t vmaddr_slide));
+
+kern_return_t task_info(task_t target_task, task_flavor_t flavor, task_info_t task_info_out,
+                        mach_msg_type_number_t *task_info_outCnt);
+#define TASK_DYLD_INFO 17
+FAKE_STRUCT(typedef struct task_dyld_info {
+    uint64_t all_image_info_addr, all_image_info_size;
+    integer_t all_image_info_format;
+} __attribute__((packed, aligned(4))) task_dyld_info_data_t;)
+FAKE_SIZE(task_dyld_info_data_t, 20);
+FAKE_PLACE(task_dyld_info_data_t, all_image_info_format, 16);
+#ifdef __APPLE__
+_Static_assert(TASK_DYLD_INFO_COUNT == 5 && TASK_DYLD_ALL_IMAGE_INFO_64 == 1, "numbers");
+#else
+#define TASK_DYLD_INFO_COUNT ((mach_msg_type_number_t)5)
+#define TASK_DYLD_ALL_IMAGE_INFO_64 1
+#endif
+/* Its beginning. */
+FAKE_STRUCT(struct dyld_all_image_infos {
+    uint32_t version, infoArrayCount;
+    const void *infoArray, *notification;
+    bool processDetachedFromSharedRegion, libSystemInitialized;
+    const struct mach_header *dyldImageLoadAddress;
+};)
+FAKE_PLACE(struct dyld_all_image_infos, dyldImageLoadAddress, 32);
 
 /* ---- pthread and fcntl: what Linux has otherwise, or not at all */
 

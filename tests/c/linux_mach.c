@@ -440,6 +440,10 @@ kern_return_t semaphore_timedwait(semaphore_t semaphore, mach_timespec_t t) {
 }
 
 /* No images: native frames are not shown. */
+kern_return_t task_info(task_t task, task_flavor_t flavor, task_info_t to, mach_msg_type_number_t *n) {
+    (void)task, (void)flavor, (void)to, (void)n;
+    return KERN_INVALID_ARGUMENT;
+}
 uint32_t _dyld_image_count(void) { return 0; }
 const struct mach_header *_dyld_get_image_header(uint32_t i) { return i > 0 ? NULL : NULL; }
 intptr_t _dyld_get_image_vmaddr_slide(uint32_t i) { return (intptr_t)(i & 0); }

@@ -433,6 +433,55 @@ static void images(void) {
     CHECK_EQUAL(found_n, 0);
 }
 
+/* dyld's own image is in no list, and seen all the same, once; where it cannot be had, the others are. */
+static void the_loader(void) {
+    static _Alignas(4096) uint8_t dyld[IMAGE_BYTES];
+    fake_reset();
+    make_image();
+    memcpy(dyld, image, sizeof dyld);
+    fake_image(image, (intptr_t)((uintptr_t)image - FILE_BASE), "/lib/one.dylib");
+    fake_dyld(dyld, TASK_DYLD_ALL_IMAGE_INFO_64);
+    look();
+    CHECK_EQUAL(found_n, 2);
+    CHECK_EQUAL(strcmp(found[0].path, "/lib/one.dylib"), 0);
+    CHECK_EQUAL(strcmp(found[1].path, "/usr/lib/dyld"), 0);
+    CHECK_EQUAL(found[1].base, (uintptr_t)dyld - FILE_BASE);
+    CHECK_EQUAL(found[1].low, (uintptr_t)dyld);
+    CHECK_EQUAL(found[1].compact, (uintptr_t)dyld + UNWIND_AT);
+    spp_os_object one = found[0];
+    symbols_n = 0;
+    CHECK_EQUAL(spp_os_symbols(&found[1], see_symbol, NULL), 0);
+    CHECK_EQUAL(symbols_n, 3);
+    /* It is refused, is told in another form, is no image, or is gone when its place is read. */
+    fake_fail(FAKE_task_info, 0, KERN_INVALID_ARGUMENT);
+    look();
+    CHECK_EQUAL(found_n, 1);
+    fake_fail_no_more();
+    fake_dyld(dyld, TASK_DYLD_ALL_IMAGE_INFO_64 - 1);
+    look();
+    CHECK_EQUAL(found_n, 1);
+    fake_dyld((const void *)8, TASK_DYLD_ALL_IMAGE_INFO_64);
+    look();
+    CHECK_EQUAL(found_n, 1);
+    fake_dyld(dyld, TASK_DYLD_ALL_IMAGE_INFO_64);
+    fake_fail(FAKE_mach_vm_read_overwrite, 1, KERN_INVALID_ADDRESS);
+    look();
+    CHECK_EQUAL(found_n, 1);
+    fake_fail_no_more();
+    dyld[32 + 8] = 'x'; /* it has no __TEXT */
+    look();
+    CHECK_EQUAL(found_n, 1);
+    CHECK(found[0].low == one.low && found[0].base == one.base && strcmp(found[0].path, one.path) == 0);
+    /* One that lists it. */
+    fake_dyld(image, TASK_DYLD_ALL_IMAGE_INFO_64);
+    look();
+    CHECK_EQUAL(found_n, 1);
+    CHECK(found[0].low == one.low && found[0].base == one.base && strcmp(found[0].path, one.path) == 0);
+    fake_dyld(NULL, 0);
+    fake_unload(0);
+    CHECK_EQUAL(fake_misuses(), 0);
+}
+
 /* Headers that are none, are damaged, or are no longer there: every byte of the header, with each of eight values. */
 static void damaged_images(void) {
     uintptr_t slide = (uintptr_t)image - FILE_BASE;
@@ -489,6 +538,7 @@ int main(void) {
     locks();
     forks();
     images();
+    the_loader();
     damaged_images();
     return check_done();
 }

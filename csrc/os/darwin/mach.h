@@ -13,6 +13,7 @@
 #else
 #include <dlfcn.h>
 #include <mach-o/dyld.h>
+#include <mach-o/dyld_images.h>
 #include <mach/mach.h>
 #include <mach/mach_time.h>
 #include <mach/semaphore.h>

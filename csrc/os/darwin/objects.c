@@ -153,18 +153,62 @@ static void copy_path(char *to, size_t size, const char *name) {
     }
 }
 
-void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg) {
-    uint32_t n = _dyld_image_count();
-    for (uint32_t i = 0; i < n; i++) {
-        facts f = {.o = {.base = (uintptr_t)_dyld_get_image_vmaddr_slide(i), .low = UINTPTR_MAX}};
-        if (!each_command((uintptr_t)_dyld_get_image_header(i), read_command, &f) || f.o.low >= f.o.high) continue;
-        if (f.link != 0 && f.starts_n != 0) {
-            f.o.starts = f.link + (uintptr_t)(f.starts_at - f.link_at);
-            f.o.starts_end = f.o.starts + (uintptr_t)f.starts_n;
-        }
-        copy_path(f.o.path, sizeof f.o.path, _dyld_get_image_name(i));
-        see(arg, &f.o);
+typedef void (*see_object)(void *arg, const spp_os_object *object);
+
+static void see_image(uintptr_t header, uintptr_t slide, const char *name, see_object see, void *arg) {
+    facts f = {.o = {.base = slide, .low = UINTPTR_MAX}};
+    if (!each_command(header, read_command, &f) || f.o.low >= f.o.high) return;
+    if (f.link != 0 && f.starts_n != 0) {
+        f.o.starts = f.link + (uintptr_t)(f.starts_at - f.link_at);
+        f.o.starts_end = f.o.starts + (uintptr_t)f.starts_n;
     }
+    copy_path(f.o.path, sizeof f.o.path, name);
+    see(arg, &f.o);
+}
+
+/* ---- dyld's own: in its list of images it is not, and the first function of the main thread is its `start` (macOS 12) */
+
+/* The kernel knows where dyld tells debuggers what it has loaded, itself too. 0: that is not to be had. */
+static uintptr_t header_of_dyld(void) {
+    const size_t place = offsetof(struct dyld_all_image_infos, dyldImageLoadAddress);
+    uintptr_t header = 0;
+    task_dyld_info_data_t told = {0};
+    mach_msg_type_number_t words = TASK_DYLD_INFO_COUNT;
+    kern_return_t failed = task_info(mach_task_self(), TASK_DYLD_INFO, (task_info_t)&told, &words);
+    if (failed != KERN_SUCCESS || words < TASK_DYLD_INFO_COUNT || told.all_image_info_addr == 0) return 0;
+    if (told.all_image_info_format != TASK_DYLD_ALL_IMAGE_INFO_64) return 0;
+    return spp_os_read(&header, (uintptr_t)told.all_image_info_addr + place, sizeof header) == 0 ? header : 0;
+}
+
+typedef struct {
+    bool there;
+    uintptr_t at; /* in the file's own counting */
+} text;
+
+static void find_text(void *arg, const uint8_t *command, size_t size) {
+    text *t = arg;
+    if (number(command, 4) != SEGMENT_64 || size < SEGMENT_BYTES) return;
+    if (strncmp((const char *)command + 8, "__TEXT", NAME_BYTES) != 0) return;
+    t->there = true;
+    t->at = (uintptr_t)number(command + 24, 8);
+}
+
+/* No list tells how far it was moved: its header is the beginning of its __TEXT. Every program asks for it by this name. */
+static void see_dyld(uintptr_t header, see_object see, void *arg) {
+    text t = {0};
+    if (each_command(header, find_text, &t) && t.there) see_image(header, header - t.at, "/usr/lib/dyld", see, arg);
+}
+
+void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg) {
+    uintptr_t dyld = header_of_dyld();
+    uint32_t n = _dyld_image_count();
+    bool listed = false;
+    for (uint32_t i = 0; i < n; i++) {
+        uintptr_t header = (uintptr_t)_dyld_get_image_header(i);
+        listed = listed || header == dyld;
+        see_image(header, (uintptr_t)_dyld_get_image_vmaddr_slide(i), _dyld_get_image_name(i), see, arg);
+    }
+    if (!listed && dyld != 0) see_dyld(dyld, see, arg);
 }
 
 /* ---- its functions' names: what dladdr would tell, without the loader's lock, and those that are not exported too. The image's
