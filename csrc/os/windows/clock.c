@@ -1,10 +1,10 @@
 /* Clocks of Windows.
  *
  * A thread's CPU time is told in cycles (QueryThreadCycleTime), which are nanoseconds by the time stamp counter's rate, measured
- * at start. Where that call fails (wine), or counts what goes at no constant rate (arm64), GetThreadTimes serves, which goes in
- * steps: 10 ms under wine, a tick of the system's clock on Windows (15.6 ms). A thread that was seen to run is then taken to go
- * on with the wall clock, until it is a step ahead of what the system says. So its clock is at most one step ahead, and never
- * goes back. */
+ * at start. Where that call fails (wine), or counts what goes at no constant rate (arm64, emulating x86_64 too), GetThreadTimes
+ * serves, which goes in steps: 10 ms under wine, a tick of the system's clock on Windows (15.6 ms). A thread that was seen to run
+ * is then taken to go on with the wall clock, until it is a step ahead of what the system says. So its clock is at most one step
+ * ahead, and never goes back. */
 #include "os/windows/windows.h"
 
 #include <winternl.h>
@@ -197,12 +197,22 @@ static void choose_sleep(void) {
     if (timer != NULL) CloseHandle(timer);
 }
 
+typedef BOOL(WINAPI *machines_fn)(HANDLE process, USHORT *of_process, USHORT *native);
+
+/* Programs for x86_64 run on arm64 too, where a thread's cycles are the core's own, and the time stamp counter another clock. */
+static bool cycles_tell_time(void) {
+    machines_fn machines = SPP_WINDOWS_FIND(machines_fn, L"kernel32.dll", "IsWow64Process2"); /* since Windows 10 1511 */
+    USHORT of_process, native = MACHINE;
+    if (machines != NULL && !machines(GetCurrentProcess(), &of_process, &native)) native = MACHINE;
+    return CYCLES_TELL_TIME && native == MACHINE;
+}
+
 void spp_windows_clock_start(void) {
     ULONG64 cycles = 0;
     clocks = spp_os_pages(SLOTS * sizeof *clocks);
     timer_slot = TlsAlloc();
     choose_sleep();
-    if (clocks == NULL || !CYCLES_TELL_TIME || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
+    if (clocks == NULL || !cycles_tell_time() || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
     /* 20 ms tell the rate to 1 in 100,000: the counter goes in steps of 100 ns. */
     uint64_t began = spp_os_now_ns(), first = spp_arch_cycles();
     Sleep(20);

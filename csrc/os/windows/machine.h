@@ -15,7 +15,7 @@
 #if defined(__x86_64__)
 
 #define MACHINE IMAGE_FILE_MACHINE_AMD64
-#define CYCLES_TELL_TIME true /* they are the time stamp counter's */
+#define CYCLES_TELL_TIME true /* they are the time stamp counter's, unless another processor emulates this one */
 
 static inline void read_context(const CONTEXT *from, spp_os_context *to) {
     to->pc = from->Rip;
