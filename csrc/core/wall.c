@@ -85,7 +85,6 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     walk->tstate = spp_now.states.of_thread(t->tid, last);
     if (walk->tstate == SPP_STATE_UNKNOWN || (walk->tstate == 0 && last != 0)) { /* or it has just let go of its state */
         atomic_fetch_add_explicit(&t->losses[SPP_LOSS_moved], 1, memory_order_relaxed);
-        t->due_ns -= (int64_t)spp_now.interval_ns;
         return -1;
     }
     atomic_store_explicit(&t->tstate, walk->tstate, memory_order_relaxed);
@@ -115,7 +114,6 @@ static void walk_standing(spp_thread *t) {
     if (held < 0 || (held > 0 && walk_free(t, &walk, &loss, &label) != 0)) return;
     if (loss != SPP_LOSS_NONE) {
         atomic_fetch_add_explicit(&t->losses[loss], 1, memory_order_relaxed);
-        t->due_ns -= (int64_t)spp_now.interval_ns;
         return;
     }
     spp_resolve_stood(t, &walk, label);

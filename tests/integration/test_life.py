@@ -462,6 +462,26 @@ print(json.dumps([seen, meanwhile]))
 
 
 @only_linux
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code for x86_64")
+def test_a_call_that_cannot_fail_does_not_where_a_signal_waits_with_a_tick(run_python):
+    """A blocked call that a tick has begin anew is ended for the program's signal; one that was only to begin must not be."""
+    ran = run_python("-c", """
+import ctypes, mmap, signal, spprof
+# mov edi, 20000000; again: mov eax, 39 (getpid); syscall; test eax, eax; jl out; dec edi; jnz again; out: ret
+code = mmap.mmap(-1, 4096, prot=7)
+code.write(bytes.fromhex("bf002d3101 b827000000 0f05 85c0 7c04 ffcf 75f1 c3"))
+getpids = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+signal.signal(signal.SIGALRM, lambda *_: None)
+spprof.start(0.1)
+signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+print(getpids())
+signal.setitimer(signal.ITIMER_REAL, 0)
+spprof.stop()
+""")  # fmt: skip
+    assert int(ran.out) > 0
+
+
+@only_linux
 def test_each_generation_of_forks_takes_the_same_signal(run_python):
     """A child inherits the handler of the run that it forgets. It would have to take SIGPROF, its child a third one."""
     ran = run_python("-c", """

@@ -23,6 +23,9 @@ static inline bool on_call(const ucontext_t *uc) { return *(const uint32_t *)(ui
 
 static inline bool began_before(const ucontext_t *uc) { return uc == NULL; } /* not told */
 
+static inline bool is_to_begin(const ucontext_t *uc) { return uc == NULL; } /* not told */
+static inline long call_number(const ucontext_t *uc) { return (long)uc->uc_mcontext.regs[8]; }
+
 static inline void interrupt_call(ucontext_t *uc) {
     uc->uc_mcontext.pc += 4;
     uc->uc_mcontext.regs[0] = (unsigned long long)-EINTR;

@@ -28,6 +28,10 @@ static inline bool began_before(const ucontext_t *uc) {
     return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP] + 2;
 }
 
+/* Whether it has not begun, as far as can be told: rcx may be left from the same call before. */
+static inline bool is_to_begin(const ucontext_t *uc) { return !began_before(uc); }
+static inline long call_number(const ucontext_t *uc) { return (long)uc->uc_mcontext.gregs[REG_RAX]; }
+
 static inline void interrupt_call(ucontext_t *uc) {
     uc->uc_mcontext.gregs[REG_RIP] += 2;
     uc->uc_mcontext.gregs[REG_RAX] = -EINTR;

@@ -55,6 +55,65 @@ static bool is_free(const struct sigaction *action) {
     return !(action->sa_flags & SA_SIGINFO) && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN);
 }
 
+/* Whether the kernel's call of this number may wait, so that a signal ends it: no other begins anew. A tick may also meet the
+ * instruction of a call that has not begun; getpid, say, cannot fail, and must not. */
+static bool may_wait(long number) {
+    static const long waiting[] = {
+        SYS_read,
+        SYS_write,
+        SYS_readv,
+        SYS_writev,
+        SYS_pread64,
+        SYS_pwrite64,
+        SYS_ioctl,
+        SYS_fcntl,
+        SYS_flock,
+        SYS_openat,
+        SYS_accept,
+        SYS_accept4,
+        SYS_connect,
+        SYS_recvfrom,
+        SYS_recvmsg,
+        SYS_recvmmsg,
+        SYS_sendto,
+        SYS_sendmsg,
+        SYS_sendmmsg,
+        SYS_pselect6,
+        SYS_ppoll,
+        SYS_epoll_pwait,
+        SYS_wait4,
+        SYS_waitid,
+        SYS_futex,
+        SYS_nanosleep,
+        SYS_clock_nanosleep,
+        SYS_rt_sigsuspend,
+        SYS_rt_sigtimedwait,
+        SYS_msgrcv,
+        SYS_msgsnd,
+        SYS_semop,
+        SYS_semtimedop,
+        SYS_mq_timedreceive,
+        SYS_mq_timedsend,
+        SYS_io_getevents,
+        SYS_getrandom,
+        SYS_splice,
+        SYS_tee,
+        SYS_restart_syscall,
+#ifdef SYS_poll /* older calls, which newer processors do without */
+        SYS_poll,
+        SYS_select,
+        SYS_epoll_wait,
+        SYS_pause,
+        SYS_open,
+#endif
+    };
+    for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
+        if (waiting[i] == number) return true;
+    }
+    return number >=
+           424; /* those that came since 2019 (io_uring_enter, epoll_pwait2, futex_waitv) are few, and many of them wait */
+}
+
 /* Handler. A signal of the program's has ended a call, and a tick waited for the same return from the kernel: the kernel takes
  * SIGTRAP first (kernel/signal.c, get_signal), and begins the call anew because our handler says SA_RESTART. The program's
  * handler then runs, but a call that it was to interrupt goes on waiting, for ever perhaps: Ctrl-C in a blocked read would not be
@@ -83,7 +142,7 @@ static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
 static inline void deliver(uintptr_t value, void *uc, bool trapped) {
     int saved = errno;
-    if (spp_rare(on_call(uc))) give_way(uc, trapped);
+    if (spp_rare(on_call(uc)) && !is_to_begin(uc) && may_wait(call_number(uc))) give_way(uc, trapped);
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL && is_ours(cookie)) {
