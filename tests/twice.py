@@ -36,14 +36,14 @@ class Failures:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             errors = re.findall(r"^E +(\S.*)", report.longreprtext, re.MULTILINE) or [report.longreprtext]
-            self.said[report.nodeid] = "\n".join([*filter(None, [self.said.get(report.nodeid)]), *errors])
+            self.said.setdefault(report.nodeid, []).extend(errors)
             self.printed += report.capstdout + report.capstderr
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.stopped = bool(session.shouldfail or session.shouldstop)
 
     def final(self) -> bool:
-        errors = "\n".join(self.said.values())
+        errors = "\n".join(error for said in self.said.values() for error in said)
         return (
             self.stopped
             or not 0 < len(self.said) <= MOST
@@ -63,8 +63,8 @@ def main() -> int:
     again = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     print(again.stdout)
     passed = again.returncode == 0 and re.search(rf"\b{len(failures.said)} passed\b", again.stdout)  # not skipped
-    for test, text in failures.said.items():
-        print(f"UNSTABLE {test}: {'passed the second time' if passed else 'tried twice'}: {text.splitlines()[0]}")
+    for test, errors in failures.said.items():
+        print(f"UNSTABLE {test}: {'passed the second time' if passed else 'tried twice'}: {errors[0].splitlines()[0]}")
     return 0 if passed else again.returncode or code
 
 

@@ -86,8 +86,9 @@ static void introduce(spp_thread *t) {
 
 int spp_watch_arm(spp_thread *t) {
     spp_os_trigger_disarm(&t->trigger);
-    t->stands = false;                               /* told by the trigger before */
-    if (spp_now.paused || t->bare_ns != 0) return 0; /* armed by the resuming; by care_bare, if it does not replace the program */
+    t->stands = false; /* told by the trigger before */
+    /* Left to the resuming, and to care_bare if it does not replace the program. */
+    if (spp_now.paused || t->bare_ns != 0) return 0;
     int failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->period_ns, t);
     if (failed && t->clock != spp_os_clock_last) { /* out of descriptors, most likely: a timer needs none */
         t->clock = spp_os_clock_last;
@@ -102,9 +103,13 @@ int spp_watch_arm(spp_thread *t) {
 static void arm_thread(int32_t tid, bool first) {
     spp_thread *t = free_slot();
     if (t == NULL || spp_capture_prepare(t, tid, spp_now.next_id, spp_now.clock) != 0) return;
-    /* What it ran before it was found is lost, and known exactly: its clock began at 0. In a pause nothing is lost. */
-    if (!first && !spp_now.paused) t->losses[SPP_LOSS_before_found] = t->cpu_start / spp_now.interval_ns;
-    if (!first && spp_now.paused) spp_now.ended_cpu += t->cpu_start;
+    if (!first) {
+        /* What it ran before it was found is known exactly: its clock began at 0. It is lost, but in a pause nothing is. */
+        if (spp_now.paused)
+            spp_now.ended_cpu += t->cpu_start;
+        else
+            t->losses[SPP_LOSS_before_found] = t->cpu_start / spp_now.interval_ns;
+    }
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
     if (spp_watch_arm(t) == 0) {

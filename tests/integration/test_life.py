@@ -421,7 +421,7 @@ def events():
 def test_ticks_go_on_if_descriptors_are_gone_when_it_is_resumed(run_python, tmp_path):
     """As at the start: a timer needs none."""
     ran = run_python("-c", BURN + EVENTS + f"""
-import json, resource, spprof
+import resource, spprof
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
 spprof.pause()
