@@ -9,10 +9,10 @@ DEMO := examples/out/demo
 DEMO_RATE ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ctest matrix torture bench browser viewer collector lint format asan wheel venv clean
+.PHONY: help demo test ctest matrix torture bench browser viewer collector docs lint format asan wheel sdist completions venv clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/made ## build, profile a real program, show its hottest functions, leave a page and files for viewers
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/demo . -r examples/requirements.txt
@@ -63,15 +63,25 @@ collector: .venv/made ## a real OpenTelemetry collector, built with Go (two minu
 	tests/collector/build
 	$(BIN)/python -m pytest tests/collector
 
+docs: .venv/made ## the documentation as a site, in build/site; broken links are errors
+	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/docs ".[docs]"
+	$(BIN)/python tools/site
+
 lint: ## style and static checks: clang-format, cppcheck, ruff, mypy
 	tools/lint
 
 format: ## the same, putting right what can be
 	tools/lint --fix
 
-wheel: .venv/made ## a wheel for this interpreter and a source archive, in dist/
-	$(PIP_INSTALL) build
-	$(BIN)/python -m build
+wheel: ## a source archive and a wheel for each interpreter at hand, of HEAD, in dist/ (tools/wheels --help)
+	$(PYTHON) tools/wheels
+
+sdist: ## the source archive alone
+	$(PYTHON) tools/wheels --sdist
+
+completions: .venv/made ## what shells complete, and the manual page, in build/share/; wheels have them in share/
+	$(PIP_INSTALL) -c tools/backend.txt shtab argparse-manpage
+	$(BIN)/python tools/completions build/share
 
 venv: .venv/made ## .venv with the build tools, for make's other targets
 

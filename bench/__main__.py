@@ -4,6 +4,7 @@
   python3 -m bench --quick                 everything, shortly: tells that it works, not how good it is
   python3 -m bench --only cost10k,handler  some
   python3 -m bench --only impossible --python build/venvs/3.13t/bin/python --samples 200000
+  python3 -m bench --only shares --clocks perf,timer --rates 1000 --programs "in step"
   python3 -m bench.report                  writes the results into docs/benchmarks.md
 
 Interpreters: goals that need one take --python, goals for each interpreter take those that `tools/matrix --build-only` built.
@@ -13,13 +14,29 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, Iterator, List
 
-from . import convert, cost, handler, impossible, intervals, memory, native, peers, startup, threads
+from . import (
+    calls,
+    convert,
+    cost,
+    handler,
+    impossible,
+    intervals,
+    memory,
+    native,
+    peers,
+    shares,
+    slowdown,
+    startup,
+    threads,
+    ticks,
+)
 from .goals import Options, Row, Subject
 from .pythons import ROOT, choose
 
@@ -39,6 +56,10 @@ SUBJECTS: Dict[str, Subject] = {
     "peers": peers.peers,
     "peers_native": peers.peers_native,
     "intervals": intervals.intervals,
+    "shares": shares.shares,
+    "ticks": ticks.ticks,
+    "slowdown": slowdown.slowdown,
+    "calls": calls.calls,
     "impossible": impossible.impossible,
     "memory": memory.growth,
 }
@@ -78,6 +99,13 @@ def table(rows: List[Row], command: str) -> str:
     return "\n".join(f"  {mark[row.met]:6}  {row.goal}\n          {row.measured}\n          {command}" for row in rows)
 
 
+def _asked(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Iterator[str]:
+    """The options that say how to measure, as they were given."""
+    for name, value in vars(given).items():
+        if name not in ("only", "list", "python", "tag") and value != parser.get_default(name):
+            yield f"--{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(str(value))}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -87,9 +115,20 @@ def main() -> int:
     parser.add_argument("--python", metavar="PATH", help="interpreter to measure; it must be able to import spprof")
     parser.add_argument("--quick", action="store_true", help="few short rounds")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds where programs are compared")
-    parser.add_argument("--samples", type=int, default=1_000_000, metavar="N", help="for `impossible` (default 1000000)")
+    parser.add_argument(
+        "--samples", type=int, default=1_000_000, metavar="N", help="for `impossible`, and calls for `calls` (default 1000000)"
+    )
     parser.add_argument("--rate", type=int, default=10_000, metavar="HZ", help="for `impossible` (default 10000)")
     parser.add_argument("--minutes", type=float, default=10, metavar="M", help="for `memory` (default 10)")
+    parser.add_argument("--clocks", metavar="NAME,...", help="for subjects that compare clocks (default: all that are here)")
+    parser.add_argument("--rates", default="1000,10000", metavar="HZ,...", help="for these (default 1000,10000)")
+    parser.add_argument("--programs", default="", metavar="PATTERN", help="for `shares`: programs whose names have it")
+    parser.add_argument("--modes", default="cpu", metavar="NAME,...", help="for `shares`: cpu, wall (default cpu)")
+    parser.add_argument("--seconds", type=float, metavar="N", help="of each run of `shares` and `ticks` (default 10)")
+    parser.add_argument("--around", default="", metavar="COMMAND", help="before each program's: --around 'taskset -c 0'")
+    parser.add_argument("--as-nobody", action="store_true", help="programs have no privilege (setpriv(1), as root)")
+    parser.add_argument("--tag", metavar="NAME", help="keep the results beside those of other runs, under this name")
+    parser.add_argument("--peers", action="store_true", help="for `slowdown`: other profilers in the same rounds")
     given = parser.parse_args()
     if given.list:
         for name, subject in SUBJECTS.items():
@@ -104,12 +143,16 @@ def main() -> int:
         print(f"    {text}", file=sys.stderr, flush=True)
 
     options = Options(
-        choose(given.python), given.python, given.quick, given.rounds, given.samples, given.minutes, given.rate, note
-    )
+        choose(given.python), given.python, given.quick, given.rounds, given.samples, given.minutes, given.rate, note,
+        tuple(given.clocks.split(",")) if given.clocks else (), tuple(map(int, given.rates.split(","))), given.programs,
+        given.peers, given.seconds, tuple(shlex.split(given.around)), given.as_nobody,
+        tuple(given.modes.split(",")),
+    )  # fmt: skip
+    asked = "".join(f" {word}" for word in _asked(parser, given))
     RESULTS.mkdir(exist_ok=True)
     missed = 0
     for name in names:
-        command = f"python3 -m bench --only {name}" + (" --quick" if given.quick else "")
+        command = f"python3 -m bench --only {name}{asked}"
         print(f"{name} ({SUBJECTS[name].__doc__}) Python {options.python.name}", flush=True)
         began, where = time.time(), machine()
         try:
@@ -129,7 +172,7 @@ def main() -> int:
             "quick": given.quick,
             "rows": [row._asdict() for row in rows],
         }
-        (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+        (RESULTS / (f"{name}-{given.tag}.json" if given.tag else f"{name}.json")).write_text(json.dumps(result, indent=1) + "\n")
         print(table(rows, command), flush=True)
         missed += sum(row.met is False for row in rows)
     print(f"{missed} missed" if missed else "all met")

@@ -1,12 +1,13 @@
 """Runs programs and says what they cost, children and all."""
 
+import contextlib
 import json
 import os
 import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 WORK = TARGETS.parent.parent / "build" / "bench"
@@ -27,11 +28,19 @@ class Failed(Exception):
     """A program that had to work did not."""
 
 
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A new folder, in which programs may write that run as somebody else."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=WORK) as made:
+        os.chmod(made, 0o777)
+        yield Path(made)
+
+
 def run(command: Sequence[str], environment: Optional[Dict[str, str]] = None, may_fail: bool = False) -> Run:
     """Runs to the end, with stdout thrown away."""
-    WORK.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=WORK) as folder, tempfile.TemporaryFile() as errors:
-        says = Path(folder) / "says.json"
+    with folder() as own, tempfile.TemporaryFile() as errors:
+        says = own / "says.json"
         env = {**os.environ, "BENCH_SAYS": str(says), **(environment or {})}
         began = time.monotonic()
         process = subprocess.Popen(

@@ -60,7 +60,7 @@ def _extra(one: Dict[str, Any], name: str = "profiled") -> float:
 def _times_empty(rounds: List[Dict[str, Any]], name: str = "profiled") -> float:
     """Extra CPU of the tree as a multiple of what its ticks cost with an empty handler."""
     extra = figures.median([_extra(one, name) for one in rounds]).value
-    ticks = figures.median([one[name]["file"]["account"]["taken"] for one in rounds]).value
+    ticks = figures.median([one[name]["file"]["tick_stats"]["taken"] for one in rounds]).value
     return extra / (ticks * figures.median([_tick_cost(one) for one in rounds]).value)
 
 

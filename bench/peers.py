@@ -180,7 +180,7 @@ def _tachyon(python: str, version: str, more: List[str]) -> Tool:
     )
 
 
-def _found(options: Options) -> Tuple[List[Tool], List[str]]:
+def found(options: Options) -> Tuple[List[Tool], List[str]]:
     """The tools that run here, and what is missing with the reason."""
     tools, missing = _installed(
         options,
@@ -215,7 +215,7 @@ def _installed(options: Options, *packages: Tuple[str, List[str], Callable[..., 
     return tools, missing
 
 
-def _run(tool: Tool, rate: int, words: List[str]) -> child.Run:
+def run_under(tool: Tool, rate: int, words: List[str]) -> child.Run:
     """One run under the tool; `says` gets the number of samples and of impossible stacks."""
     with tempfile.TemporaryDirectory(dir=child.WORK) as folder:
         file = str(Path(folder) / "out")
@@ -248,7 +248,7 @@ def _alone(python: str, words: List[str]) -> Callable[[], child.Run]:
 def peers(options: Options) -> List[Row]:
     """py-spy, austin, pyinstrument, scalene and 3.15's profiling.sampling beside spprof: cost, samples, impossible stacks."""
     child.WORK.mkdir(parents=True, exist_ok=True)
-    return _beside(options, BUSY, *_found(options))
+    return _beside(options, BUSY, *found(options))
 
 
 def peers_native(options: Options) -> List[Row]:
@@ -283,7 +283,7 @@ def _beside(options: Options, program: Path, tools: List[Tool], missing: List[st
         variants.setdefault(f"alone {tool.python}", _alone(tool.python, [str(program), units]))
         for rate in tool.rates:
             name = f"{tool.name} {rate}"
-            variants[name] = kept(name, lambda tool=tool, rate=rate: _run(tool, rate, [str(program), units]))
+            variants[name] = kept(name, lambda tool=tool, rate=rate: run_under(tool, rate, [str(program), units]))
     done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]))
     rows = []
     for tool in tools:
@@ -320,7 +320,7 @@ def _compare(title: str, tool: Tool, rate: int, name: str, done: List[Dict[str, 
         raw["samples"] = got.json()
     if tool.stacks and tool.judged:
         try:
-            judged = _run(tool, rate, [str(chains.write()), "3"]).says["chains"]
+            judged = run_under(tool, rate, [str(chains.write()), "3"]).says["chains"]
         except (child.Failed, OSError, subprocess.CalledProcessError) as error:
             return Row(title, f"{text}, impossible stacks not measured: {error}"[:500], None, raw)
         share = judged.get("impossible", 0) / max(1, judged.get("all", 0))

@@ -1,13 +1,14 @@
 """The interpreters: the one for most goals (`--python`), all of the matrix, and virtual environments for other tools."""
 
+import functools
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from .child import TARGETS, WORK
+from .child import TARGETS, WORK, Failed
 
 ROOT = TARGETS.parent.parent
 _CAN = "import sys, spprof._core; print('%d.%d.%d' % sys.version_info[:3] + sys.abiflags)"
@@ -55,6 +56,23 @@ def each(asked: Optional[str]) -> List[Python]:
         return [choose(asked)]
     able = [Python(name, path) for name, path in matrix().items() if version_if_able(path)]
     return able or [choose(None)]
+
+
+@functools.lru_cache(None)
+def as_nobody(path: str) -> Tuple[str, ...]:
+    """What runs this interpreter as an unprivileged user; Failed if nothing does.
+
+    Where the interpreter is out of such a user's reach (in /root), one capability opens files for reading; it allows nothing of
+    what clocks need."""
+    setpriv = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    reading = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    problems = []
+    for prefix in (setpriv, setpriv + reading):
+        done = subprocess.run([*prefix, path, "-c", "import spprof.recording.api"], capture_output=True, text=True, cwd=TARGETS)
+        if done.returncode == 0:
+            return prefix
+        problems.append(done.stderr.strip()[-200:])
+    raise Failed(f"an unprivileged user cannot run {path}: {problems[-1]}")
 
 
 def venv(base: str, name: str, *packages: str) -> Path:

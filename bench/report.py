@@ -10,7 +10,7 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin (python3 -m bench.report) -->", "<!-- results: end -->"
 ORDER = (
     "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "convert", "peers",
-    "native", "native1k", "tables", "intervals",
+    "native", "native1k", "tables", "intervals", "shares", "ticks", "slowdown", "calls",
 )  # fmt: skip
 
 
@@ -18,11 +18,11 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _table(result: Dict[str, Any]) -> List[str]:
+def _table(title: str, result: Dict[str, Any]) -> List[str]:
     machine = result["machine"]
     right = "root" if machine["root"] else "an unprivileged user"
     lines = [
-        f"### {result['name']}",
+        f"### {title}",
         f"`{result['command']}`, {result['when']} UTC, {result['seconds']} s, "
         f"Python {result['python']}, commit {result['spprof']}; "
         f"{machine['processor']}, {machine['processors']} processors, Linux {machine['kernel']}, as {right}, "
@@ -44,8 +44,8 @@ def render() -> str:
     missing = [name for name in ORDER if name not in found]
     lines: List[str] = []
     for name in ORDER:
-        if name in found:
-            lines += _table(found[name])
+        for one in sorted(one for one in found if one == name or one.startswith(f"{name}-")):  # --tag
+            lines += _table(one, found[one])
     if missing:
         lines += [f"Not measured yet: {', '.join(missing)}.", ""]
     return "\n".join(lines)

@@ -24,7 +24,7 @@ uint64_t bench_tables_ns(uintptr_t evaluator, uint64_t *rows, uint64_t *n);
 uint64_t bench_tables_ns(uintptr_t evaluator, uint64_t *rows, uint64_t *n) {
     if (spp_os_memory_init() != 0 || spp_os_lock_init(NULL) != 0) return 0;
     uint64_t began = spp_os_now_ns();
-    if (spp_native_start(evaluator) != 0) return 0;
+    if (spp_native_start(evaluator, NULL) != 0) return 0;
     uint64_t took = spp_os_now_ns() - began;
     const spp_native_view *view = spp_native_now;
     *rows = 0;

@@ -13,20 +13,20 @@ def _runs(options: Options, mode: str) -> List[Dict[str, Any]]:
     runs = []
     for _ in range(rounds):
         runs.append(child.ask([options.python.path, MANY, mode, seconds]))
-        options.note(", ".join(f"{key} {value}" for key, value in runs[-1].items() if key != "account"))
+        options.note(", ".join(f"{key} {value}" for key, value in runs[-1].items() if key != "tick_stats"))
     return runs
 
 
 def _gap(run: Dict[str, Any]) -> int:
-    """Ticks that the account does not explain."""
-    account = run["account"]
-    return account["expected"] - account["taken"] - account["repeated"] - sum(account["losses"].values())
+    """Ticks that the tick stats do not explain."""
+    tick_stats = run["tick_stats"]
+    return tick_stats["expected"] - tick_stats["taken"] - tick_stats["repeated"] - sum(tick_stats["losses"].values())
 
 
 def _lost(run: Dict[str, Any]) -> str:
-    account = run["account"]
-    told = ", ".join(f"{n:,} {reason}" for reason, n in account["losses"].items() if n)
-    return f"{account['expected']:,} ticks = {account['taken']:,} taken + {account['repeated']:,} repeated + {told or 'no loss'}"
+    stats = run["tick_stats"]
+    told = ", ".join(f"{n:,} {reason}" for reason, n in stats["losses"].items() if n)
+    return f"{stats['expected']:,} ticks = {stats['taken']:,} taken + {stats['repeated']:,} repeated + {told or 'no loss'}"
 
 
 def wall100(options: Options) -> List[Row]:
@@ -42,7 +42,7 @@ def wall100(options: Options) -> List[Row]:
             {"runs": runs},
         ),
         Row(
-            "the account of these ticks closes, no sleeper silent",
+            "the stats of these ticks add up, no sleeper silent",
             f"{runs[0]['silent']} silent; {_lost(runs[0])}",
             all(_gap(run) == 0 and run["silent"] == 0 for run in runs),
         ),
@@ -55,7 +55,7 @@ def wall100(options: Options) -> List[Row]:
 
 
 def cpu100(options: Options) -> List[Row]:
-    """CPU mode, 1 kHz, 100 threads that compute: is any silent, does the account close?"""
+    """CPU mode, 1 kHz, 100 threads that compute: is any silent, do the tick stats add up?"""
     runs = _runs(options, "cpu")
     silent, gaps = max(run["silent"] for run in runs), [_gap(run) for run in runs]
     least, most = min(run["least_share"] for run in runs), max(run["most_share"] for run in runs)

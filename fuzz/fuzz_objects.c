@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/unwind_compact.h"
-#include "core/unwind_table.h"
+#include "core/unwind_seh.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -2,7 +2,8 @@
 
     python tests/refused.py perf_event_open COMMAND...
 
-runs a command without the calls that are named, separated by commas; `refuse` refuses them to the process itself."""
+runs a command without the calls that are named, separated by commas; `refuse` refuses them to the process itself. `kill:NAMES`
+and `kill=True`: a call ends the process, as sandboxes have it."""
 
 import ctypes
 import os
@@ -17,12 +18,13 @@ CALLS = {
 }.get(platform.machine() if sys.platform == "linux" else "", {})  # where none are known, none can be refused
 
 
-def refuse(names, error=EPERM):
+def refuse(names, error=EPERM, kill=False):
     """From now on, and for good. The filter is as the kernel takes it (linux/filter.h, linux/seccomp.h): load the call's number,
     compare, refuse with an errno. Raises KeyError for a call that is not known here, OSError if the kernel takes no filter."""
+    action = 0x80000000 if kill else 0x00050000 | error
     program = struct.pack("HBBI", 0x20, 0, 0, 0)
     for name in names:
-        program += struct.pack("HBBI", 0x15, 0, 1, CALLS[name]) + struct.pack("HBBI", 0x06, 0, 0, 0x00050000 | error)
+        program += struct.pack("HBBI", 0x15, 0, 1, CALLS[name]) + struct.pack("HBBI", 0x06, 0, 0, action)
     program += struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
 
     class Filter(ctypes.Structure):
@@ -38,5 +40,5 @@ def refuse(names, error=EPERM):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    refuse(sys.argv[1].split(","))
+    refuse(sys.argv[1].replace("kill:", "").split(","), kill=sys.argv[1].startswith("kill:"))
     os.execvp(sys.argv[2], sys.argv[2:])

@@ -18,7 +18,7 @@ import pytest
 MOST = 3
 FINAL = re.compile(
     r"impossible|exit -\d|died with <Signals|Sanitizer|runtime error:|Fatal Python error|Segmentation fault"
-    r"|\bSIG(?:SEGV|ABRT|BUS|TRAP|FPE|ILL)\b|timed out after \d{3}|Timeout \(>"
+    r"|\bSIG(?:SEGV|ABRT|BUS|TRAP|FPE|ILL)\b|timed out after \d{3}|Timeout \(>|crashed while running"
 )
 # Exit statuses of what a signal killed, as Python and as a shell tell them, in what pytest shows of an assertion.
 FINAL_STATUS = re.compile(r"(?<![\w.])-(?:4|5|6|7|8|11|16|27)(?=[ ,)\]]|$)|\b(?:4|6|7|8|11|13[2-9]) == 0\b", re.MULTILINE)

@@ -11,8 +11,8 @@ import time
 import simulated
 
 import spprof
-from spprof import intervals
-from spprof.comparison import Comparison
+from spprof.model import intervals
+from spprof.report.comparison import Comparison
 
 NAMES = {"cpu": ("six", "three", "one", "little"), "wall": ("six", "three", "nap")}
 draw = random.Random(11).randrange  # turns of changing length are in step with no clock

@@ -103,7 +103,7 @@ def main(profile, source):
         counted[(cut if flags & TRUNCATED else whole)[stack]] += count
         truncated += count * (flags & TRUNCATED)
     good, outside, unchecked = (counted.pop(key, 0) for key in (GOOD, OUTSIDE, UNCHECKED))
-    impossible = sum(counted.values())
+    impossible, tick_stats = sum(counted.values()), json.loads(data["tick_stats"])
     json.dump(
         {
             "checked": good + impossible,
@@ -113,7 +113,8 @@ def main(profile, source):
             "unchecked": unchecked,
             "stacks": len(data["node_parent"]) // 4,
             "examples": counted.most_common(5),
-            "account": json.loads(data["account"]),
+            "tick_stats": tick_stats,
+            "clock": tick_stats.get("clock") or json.loads(data["header"])["clock"],
         },
         sys.stdout,
     )

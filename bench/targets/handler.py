@@ -24,7 +24,7 @@ def main(seconds):
     spprof.stop()
     cycles = sorted(_core.handler_cycles())
     n = len(cycles)
-    account = spprof.stats()
+    tick_stats = spprof.stats()
     print(
         json.dumps(
             {
@@ -32,9 +32,9 @@ def main(seconds):
                 "median": cycles[n // 2] if n else None,
                 "p90": cycles[n * 9 // 10] if n else None,
                 "p99": cycles[n * 99 // 100] if n else None,
-                "taken": account["taken"],
-                "expected": account["expected"],
-                "clock": account["clock"],
+                "taken": tick_stats["taken"],
+                "expected": tick_stats["expected"],
+                "clock": tick_stats["clock"],
             }
         )
     )

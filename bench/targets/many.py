@@ -59,7 +59,7 @@ def wall(seconds):
         "least_wall_s": min(samples[tid].weight_ns for tid in tids if tid in samples) / 1e9,
         "silent": sum(tid not in samples or samples[tid].samples == 0 for tid in tids),
         "seconds": seconds,
-        "account": profile.stats,
+        "tick_stats": profile.stats,
     }
 
 
@@ -92,7 +92,7 @@ def cpu(seconds):
         "least_share": min(weights.get(tid, 0) / spent for tid, spent in own.items()),
         "most_share": max(weights.get(tid, 0) / spent for tid, spent in own.items()),
         "cpu_s": sum(own.values()) / 1e9,
-        "account": profile.stats,
+        "tick_stats": profile.stats,
     }
 
 

@@ -36,7 +36,7 @@ def main(seconds, interval_ms, native, nested):
     down(nested, time.thread_time() + seconds)
     profile = spprof.stop()
     cycles = sorted(_core.handler_cycles())
-    account = spprof.stats()
+    tick_stats = spprof.stats()
     frames = python = samples = 0
     for stack, total in profile.aggregate().items():
         samples += total.samples
@@ -50,10 +50,10 @@ def main(seconds, interval_ms, native, nested):
                 "p90": cycles[len(cycles) * 9 // 10] if cycles else None,
                 "native_frames": frames / samples,
                 "python_frames": python / samples,
-                "unpaired": account.get("native_unpaired", 0),
-                "taken": account["taken"],
-                "expected": account["expected"],
-                "clock": account["clock"],
+                "unpaired": tick_stats.get("native_unpaired", 0),
+                "taken": tick_stats["taken"],
+                "expected": tick_stats["expected"],
+                "clock": tick_stats["clock"],
             }
         )
     )

@@ -15,7 +15,7 @@ def main(path, span):
         "samples": len(data["thread"]) // 4,
         "bytes": os.path.getsize(path),
         "nodes": len(data["node_parent"]) // 4,
-        "account": json.loads(data["account"]),
+        "tick_stats": json.loads(data["tick_stats"]),
         "clock": json.loads(data["header"])["clock"],
         "warning": data["warning"],
     }

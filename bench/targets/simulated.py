@@ -7,7 +7,7 @@ time."""
 import random
 from collections import Counter
 
-from spprof import intervals
+from spprof.model import intervals
 
 MS = 1_000_000
 

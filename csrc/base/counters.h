@@ -16,12 +16,16 @@
     X(bad_offset, "an instruction lay outside its code")                                               \
     X(queue_full, "the thread's queue was full: the drain thread came too late")                       \
     X(store_full, "the drain thread's memory limit was reached")                                       \
+    X(writer_behind, "the output took no more: too much waited to be written")                         \
     X(overrun, "the kernel merged this tick with the next one (timer resolution or a late interrupt)") \
+    X(slow_tick, "one tick took so long that they came more rarely, for the program to go on")         \
     X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")    \
     X(signals_blocked, "the thread blocks the signal")                                                 \
+    X(no_trigger, "nothing ticked: the program closed the descriptor, or no timer was to be had")      \
     X(not_suspended, "the system did not let the thread be suspended")                                 \
+    X(no_stack, "the thread's alternate signal stack had no room for a walk")                          \
     X(before_found, "the thread had not been found yet, or ended before its next tick")                \
-    X(moved, "threads came or went while a standing thread was looked up")
+    X(moved, "threads came or went while an off-CPU thread was looked up")
 
 enum spp_loss {
 #define X(name, title) SPP_LOSS_##name,

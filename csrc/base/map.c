@@ -1,6 +1,6 @@
 #include "base/map.h"
+#include "base/heap.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Steele, Lea and Flood's SplitMix64 finaliser. */
@@ -35,13 +35,13 @@ static void put(spp_map *map, uint64_t a, uint64_t b, uint32_t value) {
 
 static int grow(spp_map *map) {
     size_t slots = map->slots ? (map->mask + 1) * 2 : 64;
-    spp_map bigger = {calloc(slots, sizeof(spp_map_slot)), slots - 1, map->n};
+    spp_map bigger = {spp_alloc_zeroed(slots, sizeof(spp_map_slot)), slots - 1, map->n};
     if (bigger.slots == NULL) return -1;
     for (size_t i = 0; map->slots && i <= map->mask; i++) {
         spp_map_slot *s = &map->slots[i];
         if (s->used) put(&bigger, s->a, s->b, s->value);
     }
-    free(map->slots);
+    spp_free(map->slots);
     *map = bigger;
     return 0;
 }
@@ -71,6 +71,6 @@ uint32_t spp_map_remove(spp_map *map, uint64_t a, uint64_t b) {
 }
 
 void spp_map_free(spp_map *map) {
-    free(map->slots);
+    spp_free(map->slots);
     memset(map, 0, sizeof *map);
 }

@@ -28,6 +28,14 @@ typedef uint64_t spp_frame;
 #define SPP_NATIVE_BITS (SPP_NO_OFFSET & ~31u)
 #define SPP_NATIVE_UNPAIRED ((spp_frame)SPP_NATIVE_BITS)
 #define SPP_NATIVE_EVALUATOR ((spp_frame)8)
+/* Address 2 stands for a whole stack that nobody knows. */
+#define SPP_UNKNOWN_STACK ((spp_frame)(SPP_NATIVE_BITS | 2u))
+
+/* A frame that was resolved before its turn: its upper bits are a frame id. */
+#define SPP_KNOWN_BITS (SPP_NATIVE_BITS | 16u)
+static inline spp_frame spp_frame_known(uint32_t id) { return (spp_frame)id << SPP_OFFSET_BITS | SPP_KNOWN_BITS; }
+static inline bool spp_frame_is_known(spp_frame frame) { return (frame & SPP_NO_OFFSET) == SPP_KNOWN_BITS; }
+static inline uint32_t spp_frame_id(spp_frame frame) { return (uint32_t)(frame >> SPP_OFFSET_BITS); }
 
 static inline spp_frame spp_frame_make(uintptr_t code, uint32_t half_offset) {
     return (spp_frame)code >> 3 << SPP_OFFSET_BITS | half_offset;
@@ -46,15 +54,16 @@ static inline uint32_t spp_frame_offset(spp_frame frame) {
 }
 
 /* What a code of the file is. */
-typedef enum { SPP_CODE_PYTHON, SPP_CODE_NATIVE } spp_code_kind;
+typedef enum { SPP_KIND_PYTHON, SPP_KIND_NATIVE } spp_code_kind;
 
 /* Marks on a sample. */
 enum {
     SPP_SAMPLE_TRUNCATED = 1, /* deeper than the configured depth: the root part is missing */
     SPP_SAMPLE_KERNEL = 2,    /* weight of time spent in the kernel (clock user+timer) */
-    SPP_SAMPLE_STANDING = 4,  /* taken from outside, of a thread that stood still (wall mode) */
+    SPP_SAMPLE_OFF_CPU = 4,   /* taken from outside, of a thread that stood still (wall mode) */
     SPP_SAMPLE_GAP = 8,       /* native frames are missing: code without unwind information was crossed, or ended the walk */
     SPP_SAMPLE_UNPAIRED = 16, /* native frames were left out: they did not fit the Python frames */
+    SPP_SAMPLE_COARSE = 32,   /* taken where the kernel's tick fell, or the GIL was handed over: at no random instant */
 };
 
 #endif

@@ -1,13 +1,13 @@
 #include "base/vec.h"
+#include "base/heap.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int grow(void **at, size_t *room, size_t need, size_t size) {
     if (need <= *room) return 0;
     size_t want = *room ? *room * 2 : 64;
     while (want < need) want *= 2;
-    void *moved = realloc(*at, want * size);
+    void *moved = spp_realloc(*at, want * size);
     if (moved == NULL) return -1;
     *at = moved;
     *room = want;
@@ -42,11 +42,11 @@ int spp_bytes_append(spp_bytes *bytes, const void *from, size_t n) {
 }
 
 void spp_vec64_free(spp_vec64 *vec) {
-    free(vec->at);
+    spp_free(vec->at);
     memset(vec, 0, sizeof *vec);
 }
 
 void spp_bytes_free(spp_bytes *bytes) {
-    free(bytes->at);
+    spp_free(bytes->at);
     memset(bytes, 0, sizeof *bytes);
 }

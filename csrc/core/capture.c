@@ -10,6 +10,7 @@
 spp_capture spp_cap;
 spp_thread *spp_threads;
 _Atomic uint32_t spp_threads_used;
+_Atomic uint64_t spp_pending[SPP_THREADS_MAX / 64];
 uint32_t *spp_cycles;
 _Atomic uint64_t spp_cycles_count;
 
@@ -33,69 +34,92 @@ bool spp_capture_valid(const void *cookie) {
     return at >= base && at < base + used * sizeof(spp_thread) && (at - base) % sizeof(spp_thread) == 0;
 }
 
-int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock clock) {
+/* One block: two stacks of the handler, four paths of ids. Kept when the slot is used again for stacks no deeper. */
+static int make_stacks(spp_thread *t) {
     uint32_t depth = spp_cap.max_depth + (spp_cap.native != SPP_NATIVE_OFF ? SPP_NATIVE_MAX : 0);
-    size_t stack = depth * sizeof(spp_frame), ids = (depth + 2u) * sizeof(uint32_t);
-    /* One block: two stacks of the handler, four paths of ids. Kept when the slot is used again for stacks no deeper. */
-    if (thread->block_depth < depth) {
-        uint8_t *block = spp_os_pages(2 * stack + 4 * ids);
-        if (block == NULL) return -1;
-        spp_os_pages_free(thread->block, thread->block_bytes);
-        thread->block = block;
-        thread->block_bytes = 2 * stack + 4 * ids;
-        thread->block_depth = depth;
-        thread->now = (spp_frame *)(void *)block;
-        thread->prev = (spp_frame *)(void *)(block + stack);
-        thread->path = (uint32_t *)(void *)(block + 2 * stack);
-        thread->nodes = (uint32_t *)(void *)(block + 2 * stack + ids);
-        thread->node_frames = (uint32_t *)(void *)(block + 2 * stack + 2 * ids);
-        thread->stood_path = (uint32_t *)(void *)(block + 2 * stack + 3 * ids);
+    size_t stack = depth * sizeof(spp_frame), ids = (depth + 2u) * sizeof(uint32_t), bytes = 2 * stack + 4 * ids;
+    if (t->watch.block_depth >= depth) return 0;
+    uint8_t *block = spp_os_pages(bytes);
+    if (block == NULL) return -1;
+    spp_os_pages_free(t->watch.block, t->watch.block_bytes);
+    t->watch.block = block;
+    t->watch.block_bytes = bytes;
+    t->watch.block_depth = depth;
+    t->tick.now = (spp_frame *)(void *)block;
+    t->tick.prev = (spp_frame *)(void *)(block + stack);
+    t->queued.path = (uint32_t *)(void *)(block + 2 * stack);
+    t->file.nodes = (uint32_t *)(void *)(block + 2 * stack + ids);
+    t->file.frames = (uint32_t *)(void *)(block + 2 * stack + 2 * ids);
+    t->wall.path = (uint32_t *)(void *)(block + 2 * stack + 3 * ids);
+    return 0;
+}
+
+/* Not `busy`: a late signal may be in its handler. */
+static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t seed) {
+    t->epoch = 0;
+    t->prev_depth = 0;
+    t->last_ns = now;
+    t->given_ns = t->spread_cpu = cpu;
+    t->period_ns = t->usual_ns = spp_cap.interval_ns;
+    t->until_sync = 0;
+    t->owed = t->in_user = t->row = 0;
+    t->patience = PATIENCE_MIN;
+    t->ahead_ns = 0;
+    t->group_cpu = t->tick_ns = t->last_tick_ns = 0;
+    t->random = (now ^ seed << 32) * 0x9E3779B97F4A7C15u | 1u;
+    memset(t->known, 0, sizeof t->known);
+    t->ticks = t->taken = t->truncated = t->unpaired = t->gaps = 0;
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) t->losses[i] = 0;
+    t->tstate = t->stack_end = 0;
+    t->stack = (spp_os_stack){0, 0};
+    if (t->native != NULL) t->native->most = spp_native_most(spp_cap.interval_ns);
+}
+
+static void reset_watch(spp_thread_watch *w, uint64_t cpu) {
+    w->cpu_start = w->last_cpu = cpu;
+    w->last_ticks = 0;
+    w->exec_disarmed_ns = w->blocked_ns = 0;
+}
+
+static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
+    w->stood = w->repeated = 0;
+    w->look_ns = w->written_ns = now;
+    w->look_cpu = cpu;
+    w->off_ns = 0;
+    w->due_ns = 0;
+    w->stands = w->cut = false;
+    w->repeats = 0;
+}
+
+static void reset_file(spp_thread_file *f) {
+    f->depth = 0;
+    f->nodes[0] = 0;
+    f->us = f->pace = 0;
+    f->carry_ns = 0;
+}
+
+int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, spp_clock clock) {
+    if (make_stacks(t) != 0 || spp_queue_make(&t->tick.queue) != 0) return -1;
+    if (spp_cap.native != SPP_NATIVE_OFF && t->tick.native == NULL) {
+        t->tick.native = spp_os_pages(sizeof *t->tick.native);
+        if (t->tick.native == NULL) return -1;
     }
-    if (spp_queue_make(&thread->queue) != 0) return -1;
-    if (spp_cap.native != SPP_NATIVE_OFF && thread->native == NULL) {
-        thread->native = spp_os_pages(sizeof *thread->native);
-        if (thread->native == NULL) return -1;
-    }
-    if (thread->native != NULL) thread->native->most = spp_native_most(spp_cap.interval_ns);
-    thread->tid = tid;
-    thread->trigger = (spp_os_trigger){.perf_fd = -1};
-    thread->id = id;
-    thread->clock = clock;
-    thread->epoch = 0;
-    thread->prev_depth = 0;
-    thread->last_ns = spp_os_now_ns();
-    thread->cpu_start = 0;
-    (void)spp_os_thread_cpu_ns(tid, &thread->cpu_start);
-    thread->given_ns = thread->cpu_start;
-    thread->period_ns = spp_cap.interval_ns;
-    thread->until_sync = 0;
-    thread->owed = thread->in_user = 0;
-    thread->patience = PATIENCE_MIN;
-    thread->ahead_ns = 0;
-    thread->random = (thread->last_ns ^ ((uint64_t)(uint32_t)tid << 32)) * 0x9E3779B97F4A7C15u | 1u;
-    memset(thread->known, 0, sizeof thread->known);
-    thread->ticks = thread->taken = thread->truncated = thread->unpaired = thread->gaps = 0;
-    thread->stood = thread->repeated = 0;
-    thread->watched_cpu = thread->cpu_start;
-    thread->watched_ticks = 0;
-    for (int i = 0; i < SPP_LOSS_COUNT; i++) thread->losses[i] = 0;
-    thread->tstate = thread->stack_sp = thread->stack_low = thread->stack_end = 0;
-    thread->stands = false;
-    thread->look_ns = thread->written_ns = thread->last_ns;
-    thread->look_cpu = thread->cpu_start;
-    thread->off_ns = 0;
-    thread->due_ns = 0;
-    thread->bare_ns = 0;
-    thread->repeats = 0;
-    thread->node_depth = 0;
-    thread->nodes[0] = 0;
-    thread->file_us = thread->file_pace = 0;
-    thread->file_carry_ns = 0;
+    uint64_t now = spp_os_now_ns(), cpu = 0;
+    (void)spp_os_thread_cpu_ns(tid, &cpu);
+    t->tid = tid;
+    t->trigger = (spp_os_trigger){.perf_fd = -1};
+    t->id = id;
+    t->clock = clock;
+    reset_tick(&t->tick, now, cpu, (uint32_t)tid);
+    reset_watch(&t->watch, cpu);
+    reset_wall(&t->wall, now, cpu);
+    t->queued.cut = false;
+    reset_file(&t->file);
     return 0;
 }
 
 static SPP_COLD void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
-    atomic_fetch_add_explicit(&t->losses[reason], n, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->tick.losses[reason], n, memory_order_relaxed);
 }
 
 /* ---- time */
@@ -105,27 +129,38 @@ static SPP_COLD void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
 /* Handler. xorshift64*: enough to break step with any program; Vigna, "An experimental exploration of Marsaglia's xorshift
  * generators, scrambled", 2016. Returns a number in [0, 1) as a fraction of 2^32. */
 static uint64_t draw(spp_thread *t) {
-    t->random ^= t->random >> 12;
-    t->random ^= t->random << 25;
-    t->random ^= t->random >> 27;
-    return (t->random * 0x2545F4914F6CDD1Du) >> 32;
+    t->tick.random ^= t->tick.random >> 12;
+    t->tick.random ^= t->tick.random << 25;
+    t->tick.random ^= t->tick.random >> 27;
+    return (t->tick.random * 0x2545F4914F6CDD1Du) >> 32;
 }
 
 static void miss(spp_thread *t, enum spp_loss reason, uint64_t n) {
     lose(t, reason, n);
-    BUMP(t->ticks, n);
+    BUMP(t->tick.ticks, n);
+}
+
+/* Handler. A tick takes at most a quarter of what its thread runs. One may take more than an interval: 200 us under strace or
+ * another kernel's emulation, as much on a stack of 4,000 frames. Then a thread would run nothing but its ticks. */
+#define TICKS_LEAST 4u
+static inline uint64_t least_period(const spp_thread *t) { return TICKS_LEAST * t->tick.tick_ns; }
+
+/* Handler. Why ticks came more rarely than asked for, where there is no other `reason`. */
+static enum spp_loss rarely(const spp_thread *t, enum spp_loss reason) {
+    return least_period(t) > spp_cap.interval_ns ? SPP_LOSS_slow_tick : reason;
 }
 
 /* Handler. What the CPU clock says that ticks fell short by: the kernel merged some with the next one, or lost a piece of a
  * period each time that the thread left a processor. Some are owed: groups to come make up for them. The others are lost. */
 static SPP_COLD void count_missed(spp_thread *t, uint64_t cpu) {
-    uint64_t due = (cpu - t->cpu_start) / spp_cap.interval_ns, ticks = atomic_load_explicit(&t->ticks, memory_order_relaxed) + 1;
+    uint64_t due = (cpu - t->watch.cpu_start) / spp_cap.interval_ns,
+             ticks = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed) + 1;
     uint64_t owed = due > ticks ? due - ticks : 0;
     if (owed > SPP_OWED_MOST) {
-        miss(t, SPP_LOSS_overrun, owed - SPP_OWED_MOST);
+        miss(t, rarely(t, SPP_LOSS_overrun), owed - SPP_OWED_MOST);
         owed = SPP_OWED_MOST;
     }
-    atomic_store_explicit(&t->owed, (uint32_t)owed, memory_order_relaxed);
+    atomic_store_explicit(&t->tick.owed, (uint32_t)owed, memory_order_relaxed);
 }
 
 /* Handler. Begins a group of ticks with a period drawn from the interval -20 % .. +20 %, around what brings the thread back
@@ -133,15 +168,25 @@ static SPP_COLD void count_missed(spp_thread *t, uint64_t cpu) {
  * short loop, and the rate is kept. The kernel takes at least 10 us. */
 static SPP_COLD void begin_group(spp_thread *t, uint64_t cpu) {
     uint64_t interval = spp_cap.interval_ns, group = spp_cap.group;
-    uint64_t due = t->cpu_start + (atomic_load_explicit(&t->ticks, memory_order_relaxed) + 1 + group) * interval;
+    uint64_t due = t->watch.cpu_start + (atomic_load_explicit(&t->tick.ticks, memory_order_relaxed) + 1 + group) * interval;
     uint64_t centre = due > cpu ? (due - cpu) / group : 0, faster = interval / (interval < FASTEST_NS ? 10 : 5);
     if (centre < interval - faster) centre = interval - faster;
     if (centre > interval * 11 / 10) centre = interval * 11 / 10;
+    if (centre < least_period(t)) centre = interval = least_period(t);
     uint64_t period = centre - interval / 5 + ((draw(t) * (interval * 2 / 5)) >> 32);
     if (period < 10000) period = 10000;
-    t->period_ns = period;
-    t->until_sync = (uint32_t)group - 1;
+    t->tick.period_ns = period;
+    t->tick.until_sync = (uint32_t)group - 1;
+    t->tick.group_cpu = cpu;
     spp_os_trigger_period(&t->trigger, period);
+}
+
+/* Handler. At the end of a tick that began a group. */
+static SPP_COLD void time_tick(spp_thread *t) {
+    uint64_t cost = spp_os_own_cpu_ns() - t->tick.group_cpu;
+    t->tick.tick_ns = cost < t->tick.last_tick_ns ? cost : t->tick.last_tick_ns;
+    t->tick.last_tick_ns = cost;
+    t->tick.group_cpu = 0;
 }
 
 /* Handler. A tick of the perf clocks. The CPU clock is read (0.17 us) at each tick below 2.5 kHz; above, at every eighth, and
@@ -149,25 +194,55 @@ static SPP_COLD void begin_group(spp_thread *t, uint64_t cpu) {
  * was told. */
 #define SYNC_ALWAYS_NS 400000u
 static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *new_given) {
-    bool kernel = t->clock == SPP_CLOCK_PERF, new_group = t->until_sync == 0;
+    bool kernel = t->clock == SPP_CLOCK_PERF, new_group = t->tick.until_sync == 0;
     /* The kernel's event counts time that the CPU clock does not (time stolen from a virtual machine): half a tick at the
      * most is taken off each until the two agree again. */
-    uint64_t off = t->ahead_ns < t->period_ns / 2 ? t->ahead_ns : t->period_ns / 2;
-    t->ahead_ns -= off;
-    *weight = t->period_ns - off;
-    *new_given = t->given_ns + *weight;
-    if (!new_group) t->until_sync--;
-    bool often = t->period_ns >= SYNC_ALWAYS_NS || (t->until_sync & 7u) == 0;
-    bool gap = now - t->last_ns > t->period_ns + t->period_ns / 2;
+    uint64_t off = t->tick.ahead_ns < t->tick.period_ns / 2 ? t->tick.ahead_ns : t->tick.period_ns / 2;
+    t->tick.ahead_ns -= off;
+    *weight = t->tick.period_ns - off;
+    *new_given = t->tick.given_ns + *weight;
+    if (!new_group) t->tick.until_sync--;
+    bool often = t->tick.period_ns >= SYNC_ALWAYS_NS || (t->tick.until_sync & 7u) == 0;
+    bool gap = now - t->tick.last_ns > t->tick.period_ns + t->tick.period_ns / 2;
     if (!new_group && !(kernel && (often || gap))) return;
     uint64_t cpu = spp_os_own_cpu_ns();
     if (kernel) { /* else time in the kernel is not this tick's: the remainder timer gives it */
-        *new_given = cpu > t->given_ns ? cpu : t->given_ns;
-        *weight = *new_given - t->given_ns;
-        t->ahead_ns = *new_given - cpu;
+        *new_given = cpu > t->tick.given_ns ? cpu : t->tick.given_ns;
+        *weight = *new_given - t->tick.given_ns;
+        t->tick.ahead_ns = *new_given - cpu;
         if (new_group) count_missed(t, cpu);
+    } else if (*new_given > cpu) {
+        t->tick.ahead_ns = *new_given - cpu;
     }
     if (new_group) begin_group(t, cpu);
+}
+
+/* Handler. Clock `signal`: its instants are drawn from wall time, so each stands for an interval. Were it all that ran since the
+ * last one, the end of a burst would get more than its beginning: what the burst before had left. What is over or wanting, by
+ * chance or because ticks were lost, is spread over those to come. Where the sampler finds no processor and most ticks are lost,
+ * each of the others stands for as many intervals as pass between two of them. */
+#define SPREAD 16
+#define SPREAD_MOST 4 /* of these intervals; more is a gap, most of which the thread ran where this one meets it */
+static uint64_t spread_weight(spp_thread *t, uint64_t cpu) {
+    int64_t interval = (int64_t)spp_cap.interval_ns, open = (int64_t)(cpu - t->tick.given_ns),
+            since = (int64_t)(cpu - t->tick.spread_cpu);
+    int64_t usual = (int64_t)t->tick.usual_ns, each = usual > interval * 3 / 2 ? usual : interval;
+    t->tick.spread_cpu = cpu;
+    t->tick.usual_ns = (uint64_t)(usual + ((since < SPREAD_MOST * each ? since : SPREAD_MOST * each) - usual) / SPREAD);
+    if (open > SPREAD_MOST * each) return (uint64_t)open;
+    int64_t weight = each + (open - each) / SPREAD;
+    return (uint64_t)(weight > interval / SPREAD ? weight : interval / SPREAD);
+}
+
+/* Handler. Its sampler makes up for what is owed, and is told how often the thread can bear ticks. */
+static void keep_pace(spp_thread *t, uint64_t cpu) {
+    count_missed(t, cpu);
+    if (t->tick.until_sync-- != 0) return;
+    uint64_t least = least_period(t);
+    t->tick.until_sync = 15;
+    t->tick.group_cpu = cpu;
+    t->tick.period_ns = least > spp_cap.interval_ns ? least : spp_cap.interval_ns;
+    spp_os_trigger_period(&t->trigger, t->tick.period_ns);
 }
 
 /* Looks of the remainder timer, 4 ms of CPU time each, after which time that no system call explains (our own signals, page
@@ -176,13 +251,13 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 
 /* Handler. Whether this look may give the kernel's remainder to the stack that it finds. */
 static SPP_COLD bool look(spp_thread *t, bool at_syscall) {
-    t->in_user++;
-    if (!at_syscall && t->in_user < t->patience) return false;
+    t->tick.in_user++;
+    if (!at_syscall && t->tick.in_user < t->tick.patience) return false;
     if (at_syscall) {
-        uint32_t patience = 4 * t->in_user;
-        t->patience = patience < PATIENCE_MIN ? PATIENCE_MIN : patience > PATIENCE_MAX ? PATIENCE_MAX : patience;
+        uint32_t patience = 4 * t->tick.in_user;
+        t->tick.patience = patience < PATIENCE_MIN ? PATIENCE_MIN : patience > PATIENCE_MAX ? PATIENCE_MAX : patience;
     }
-    t->in_user = 0;
+    t->tick.in_user = 0;
     return true;
 }
 
@@ -195,16 +270,23 @@ static inline uint64_t cpu_clock(const spp_os_context *context) {
  * sample is kept; if not, its time falls to the next one. Returns false if there is nothing to give. */
 static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint64_t now, uint64_t *weight,
                   uint64_t *new_given) {
-    if (t->clock < SPP_CLOCK_TIMER && kind == SPP_TICK_CPU) {
+    if (t->clock < SPP_CLOCK_SIGNAL && kind == SPP_TICK_CPU) {
         weigh_perf(t, now, weight, new_given);
         return true;
     }
     if (kind == SPP_TICK_REMAINDER && !look(t, context->at_syscall)) return false;
     uint64_t cpu = cpu_clock(context);
-    *new_given = cpu > t->given_ns ? cpu : t->given_ns;
-    *weight = *new_given - t->given_ns;
+    *new_given = cpu > t->tick.given_ns ? cpu : t->tick.given_ns;
+    *weight = *new_given - t->tick.given_ns;
     if (kind == SPP_TICK_REMAINDER) return *weight >= spp_cap.interval_ns / 2;
-    uint64_t due = (cpu - t->cpu_start) / spp_cap.interval_ns, handled = atomic_load_explicit(&t->ticks, memory_order_relaxed);
+    if (t->clock == SPP_CLOCK_SIGNAL) {
+        *weight = spread_weight(t, cpu) + context->more * (uint64_t)spp_cap.interval_ns;
+        *new_given = t->tick.given_ns + *weight;
+        keep_pace(t, cpu);
+        return true;
+    }
+    uint64_t due = (cpu - t->watch.cpu_start) / spp_cap.interval_ns,
+             handled = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed);
     /* Looks of a sampler fall anywhere in their intervals: one of them may be a whole interval after the last without any lost.
      */
     uint64_t usual = t->clock >= SPP_CLOCK_SUSPEND ? 2 : 1;
@@ -217,8 +299,8 @@ static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, u
 /* Handler. How many frames at the root are those of the previous sample. Equal address means equal code object while no
  * code object died in between (epoch). */
 static uint32_t common_root(const spp_thread *t, uint32_t depth) {
-    uint32_t least = depth < t->prev_depth ? depth : t->prev_depth;
-    const spp_frame *a = t->now + depth, *b = t->prev + t->prev_depth;
+    uint32_t least = depth < t->tick.prev_depth ? depth : t->tick.prev_depth;
+    const spp_frame *a = t->tick.now + depth, *b = t->tick.prev + t->tick.prev_depth;
     uint32_t n = 0;
     for (; n + 4 <= least; n += 4, a -= 4, b -= 4) { /* one branch for four */
         if (((a[-1] ^ b[-1]) | (a[-2] ^ b[-2]) | (a[-3] ^ b[-3]) | (a[-4] ^ b[-4])) != 0) break;
@@ -228,67 +310,90 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
 }
 
 /* Handler. Writes the record; false if the queue is full. */
-static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t marks) {
+static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t flags) {
     uint32_t depth = w->depth, fresh = depth - common_root(t, depth), head = SPP_RECORD_WORDS;
     uint64_t label = spp_rare(atomic_load_explicit(&spp_labels.used, memory_order_relaxed)) ? spp_label_own(w->tstate) : 0;
     if (spp_rare(label != 0)) head++;
     uint32_t words = head + fresh;
-    if (!spp_queue_room(&t->queue, words)) return false;
-    spp_queue_put(&t->queue, 0, now);
-    spp_queue_put(&t->queue, 1, weight);
-    spp_queue_put(&t->queue, 2,
-                  depth | (uint64_t)(marks | w->marks) << 16 | (uint64_t)fresh << 32 | (uint64_t)(head - SPP_RECORD_WORDS) << 48);
-    if (spp_rare(label != 0)) spp_queue_put(&t->queue, SPP_RECORD_WORDS, label);
+    if (!spp_queue_room(&t->tick.queue, words)) return false;
+    spp_queue_put(&t->tick.queue, 0, now);
+    spp_queue_put(&t->tick.queue, 1, weight);
+    spp_queue_put(&t->tick.queue, 2,
+                  depth | (uint64_t)(flags | w->flags) << 16 | (uint64_t)fresh << 32 | (uint64_t)(head - SPP_RECORD_WORDS) << 48);
+    if (spp_rare(label != 0)) spp_queue_put(&t->tick.queue, SPP_RECORD_WORDS, label);
     for (uint32_t i = 0; i < fresh; i++) {
-        spp_queue_put(&t->queue, head + i, t->now[fresh - 1 - i]);
+        spp_queue_put(&t->tick.queue, head + i, t->tick.now[fresh - 1 - i]);
     }
-    spp_queue_publish(&t->queue, words);
-    spp_frame *swap = t->now;
-    t->now = t->prev;
-    t->prev = swap;
-    t->prev_depth = depth;
+    spp_queue_publish(&t->tick.queue, words);
+    spp_capture_mark(t);
+    spp_frame *swap = t->tick.now;
+    t->tick.now = t->tick.prev;
+    t->tick.prev = swap;
+    t->tick.prev_depth = depth;
     return true;
 }
 
+void spp_capture_stack(spp_thread *t, const spp_os_context *context, spp_walk *walk) {
+    walk->sp = context->sp - SPP_RED_ZONE;
+    bool known = context->sp >= t->tick.stack.low && context->sp < t->tick.stack.end; /* without a call */
+    if (spp_rare(!known) && !spp_os_stack_known(context, &t->tick.stack)) return;
+    walk->stack_low = t->tick.stack.low;
+    walk->stack_end = t->tick.stack.end;
+    if (spp_rare(atomic_load_explicit(&t->tick.stack_end, memory_order_relaxed) != t->tick.stack.end)) {
+        atomic_store_explicit(&t->tick.stack_end, t->tick.stack.end, memory_order_relaxed);
+    }
+}
+
+/* Handler. What flags a sample has before it is walked. Kernel time comes by the kernel's tick too. */
+static inline uint32_t flags_of(const spp_thread *t, bool counts) {
+    if (spp_rare(t->clock == SPP_CLOCK_TIMER || t->clock == SPP_CLOCK_GIL)) return SPP_SAMPLE_COARSE;
+    return counts ? 0 : SPP_SAMPLE_KERNEL;
+}
+
 /* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. */
-static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now, uint64_t weight, uint32_t marks) {
+static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now, uint64_t weight, uint32_t flags) {
     uint32_t epoch = atomic_load_explicit(&spp_cap.epoch, memory_order_acquire);
-    if (spp_rare(epoch != t->epoch)) {
-        t->epoch = epoch;
-        t->prev_depth = 0;
+    if (spp_rare(epoch != t->tick.epoch)) {
+        t->tick.epoch = epoch;
+        t->tick.prev_depth = 0;
     }
+    /* Each field is named: what is left out has gcc clear the whole by `rep stos`, which takes 40 cycles to begin. */
     spp_walk walk = {.tstate = spp_cap.thread_state(context->subject),
-                     .sp = context->sp - SPP_RED_ZONE,
-                     .stack_end = atomic_load_explicit(&t->stack_end, memory_order_relaxed),
+                     .sp = 0,
+                     .stack_low = 0,
+                     .stack_end = 0,
                      .epoch = epoch,
-                     .known = t->known,
-                     .out = t->now,
-                     .max = spp_cap.max_depth};
-    atomic_store_explicit(&t->tstate, walk.tstate, memory_order_relaxed);
-    if (spp_rare(walk.stack_end == 0)) {
-        atomic_store_explicit(&t->stack_sp, context->sp, memory_order_relaxed);
-    }
-    enum spp_loss loss;
-    if (spp_rare(spp_cap.native != SPP_NATIVE_OFF)) {
-        uintptr_t low = atomic_load_explicit(&t->stack_low, memory_order_relaxed);
-        if (spp_rare(walk.stack_end != 0 && (context->sp < low || context->sp >= walk.stack_end))) {
-            /* It has grown, or is another one: the watch looks anew, and this sample is probed. */
-            walk.stack_end = 0;
-            atomic_store_explicit(&t->stack_sp, context->sp, memory_order_relaxed);
-            atomic_store_explicit(&t->stack_end, 0, memory_order_relaxed);
-        }
-        loss = spp_frames_native_own(t->native, &walk, context, low, spp_cap.native);
-    } else {
-        loss = spp_frames_own(&walk);
-    }
+                     .known = t->tick.known,
+                     .out = t->tick.now,
+                     .max = spp_cap.max_depth,
+                     .anchors = NULL,
+                     .anchors_max = 0,
+                     .depth = 0,
+                     .flags = 0,
+                     .anchors_n = 0};
+    atomic_store_explicit(&t->tick.tstate, walk.tstate, memory_order_relaxed);
+    spp_capture_stack(t, context, &walk);
+    enum spp_loss loss = spp_rare(spp_cap.native != SPP_NATIVE_OFF)
+                             ? spp_frames_native_own(t->tick.native, &walk, context, spp_cap.native)
+                             : spp_frames_own(&walk);
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
-    if (!push(t, &walk, now, weight, marks)) return SPP_LOSS_queue_full;
-    if (spp_rare(walk.marks != 0)) {
-        if (walk.marks & SPP_SAMPLE_TRUNCATED) BUMP(t->truncated, 1);
-        if (walk.marks & SPP_SAMPLE_UNPAIRED) BUMP(t->unpaired, 1);
-        if (walk.marks & SPP_SAMPLE_GAP) BUMP(t->gaps, 1);
+    if (!push(t, &walk, now, weight, flags)) return SPP_LOSS_queue_full;
+    if (spp_rare(walk.flags != 0)) {
+        if (walk.flags & SPP_SAMPLE_TRUNCATED) BUMP(t->tick.truncated, 1);
+        if (walk.flags & SPP_SAMPLE_UNPAIRED) BUMP(t->tick.unpaired, 1);
+        if (walk.flags & SPP_SAMPLE_GAP) BUMP(t->tick.gaps, 1);
     }
     return SPP_LOSS_NONE;
+}
+
+/* The time of so many ticks in a row, that gave no sample, may fall to the next one; that of more is nobody's known. */
+#define ROW_MOST 7u
+
+/* Handler. A sample of the time since the last one, in which the thread may have been anywhere. */
+static SPP_COLD enum spp_loss sample_unknown(spp_thread *t, uint64_t now, uint64_t weight, uint32_t flags) {
+    spp_walk walk = {.depth = 1};
+    t->tick.now[0] = SPP_UNKNOWN_STACK;
+    return push(t, &walk, now, weight, flags) ? SPP_LOSS_NONE : SPP_LOSS_queue_full;
 }
 
 /* Handler. A new Python thread shows in the interpreter's count at once; the watch is woken to arm it. */
@@ -302,47 +407,76 @@ static void notice_births(void) {
     }
 }
 
-/* Handler. A tick without a walk. Its time falls to the next sample. */
-static SPP_COLD void refuse(spp_thread *t) { miss(t, SPP_LOSS_not_suspended, 1); }
-
-SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
-    uint64_t began = spp_os_cycles();
-    spp_thread *t = cookie;
-    if (atomic_load_explicit(&spp_cap.active, memory_order_acquire) != 1) return;
-    if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) return;
-    atomic_store_explicit(&t->busy, 1, memory_order_seq_cst);
+/* Handler. Whether the run and the thread's record stand until leave(), to be called in any case. */
+static inline bool enter(spp_thread *t) {
+    atomic_store_explicit(&t->tick.busy, 1, memory_order_seq_cst);
     /* stop() clears `active`, whoever disarms changes `state`, then they wait for `busy`: one of the two sees the other. */
-    if (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) != 1) goto out;
-    if (atomic_load_explicit(&t->state, memory_order_seq_cst) != SPP_THREAD_ARMED) goto out;
+    return atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) == 1 &&
+           atomic_load_explicit(&t->state, memory_order_seq_cst) == SPP_THREAD_ARMED;
+}
 
-    if (spp_rare(kind == SPP_TICK_REFUSED)) {
-        refuse(t);
-        goto out;
+static inline void leave(spp_thread *t) { atomic_store_explicit(&t->tick.busy, 0, memory_order_release); }
+
+/* Handler. A tick without a walk, counted with next to no stack. Its time falls to the next sample. */
+static SPP_COLD __attribute__((noinline)) void refuse(spp_thread *t, enum spp_loss reason) {
+    if (enter(t)) {
+        miss(t, reason, 1);
+        t->tick.row++;
     }
+    leave(t);
+}
+
+static SPP_HOT __attribute__((noinline)) void take(spp_thread *t, spp_tick kind, const spp_os_context *context) {
+    uint64_t began = spp_os_cycles();
+    if (!enter(t)) goto out;
     uint64_t now = spp_os_now_ns(), weight, given;
     bool counts = kind != SPP_TICK_REMAINDER;
     if (!weigh(t, kind, context, now, &weight, &given)) goto out;
-    if (counts) BUMP(t->ticks, 1);
-    t->last_ns = now;
-    enum spp_loss loss = sample(t, context, now, weight, counts ? 0 : SPP_SAMPLE_KERNEL);
+    if (counts) BUMP(t->tick.ticks, 1 + context->more);
+    t->tick.last_ns = now;
+    uint32_t flags = flags_of(t, counts);
+    enum spp_loss loss =
+        spp_rare(t->tick.row >= ROW_MOST) ? sample_unknown(t, now, weight, flags) : sample(t, context, now, weight, flags);
     if (spp_usual(loss == SPP_LOSS_NONE)) {
-        t->given_ns = given;
-        BUMP(t->taken, 1);
+        t->tick.given_ns = given;
+        t->tick.row = 0;
+        BUMP(t->tick.taken, 1);
+        if (spp_rare(context->more != 0)) lose(t, SPP_LOSS_in_kernel, context->more); /* their time is this sample's */
         if (!counts) {
             /* A remainder sample stands for the ticks that fell inside the kernel: one is taken, the rest are counted. */
-            BUMP(t->ticks, 1);
-            uint64_t due = (given - t->cpu_start) / spp_cap.interval_ns;
-            uint64_t handled = atomic_load_explicit(&t->ticks, memory_order_relaxed);
-            if (due > handled) miss(t, SPP_LOSS_in_kernel, due - handled);
+            BUMP(t->tick.ticks, 1);
+            uint64_t due = (given - t->watch.cpu_start) / spp_cap.interval_ns;
+            uint64_t handled = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed);
+            if (due > handled) miss(t, rarely(t, SPP_LOSS_in_kernel), due - handled);
         }
-        if (spp_queue_crowded(&t->queue)) spp_os_bell_ring(&spp_cap.bell);
+        if (spp_queue_crowded(&t->tick.queue)) spp_os_bell_ring(&spp_cap.bell);
     } else if (counts) {
-        lose(t, loss, 1);
+        lose(t, loss, 1 + context->more);
+        t->tick.row++;
     }
     notice_births();
+    if (spp_rare(t->tick.group_cpu != 0)) time_tick(t);
 out:
-    atomic_store_explicit(&t->busy, 0, memory_order_release);
+    leave(t);
     uint64_t n = atomic_load_explicit(&spp_cycles_count, memory_order_relaxed);
     BUMP(spp_cycles_count, 1); /* two at once may leave one figure out */
     spp_cycles[n % SPP_CYCLES_KEPT] = (uint32_t)(spp_os_cycles() - began);
+}
+
+SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
+    spp_thread *t = cookie;
+    if (atomic_load_explicit(&spp_cap.active, memory_order_acquire) != 1) return;
+    if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) return;
+    if (spp_rare(kind == SPP_TICK_REFUSED || kind == SPP_TICK_NO_STACK)) {
+        refuse(t, kind == SPP_TICK_REFUSED ? SPP_LOSS_not_suspended : SPP_LOSS_no_stack);
+    } else {
+        take(t, kind, context);
+    }
+}
+
+void spp_capture_wait(void) {
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    for (uint32_t i = 0; i < used; i++) {
+        while (atomic_load(&spp_threads[i].tick.busy) != 0) spp_os_sleep_until(spp_os_now_ns() + 50000);
+    }
 }

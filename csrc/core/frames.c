@@ -127,7 +127,7 @@ INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
     uintptr_t frame = word(c, w->tstate + SPP_L_TS_FRAME);
     while (frame != 0) {
         if (w->depth == w->max) {
-            w->marks |= SPP_SAMPLE_TRUNCATED;
+            w->flags |= SPP_SAMPLE_TRUNCATED;
             return SPP_LOSS_NONE;
         }
         if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
@@ -148,18 +148,25 @@ typedef struct {
     uintptr_t last;         /* the last frame seen in this chunk */
 } chunk;
 
-INLINE void enter_chunk(chunk *k, copies *c, uintptr_t at, uintptr_t top) {
+INLINE void enter_chunk(chunk *k, uintptr_t at, uintptr_t top) {
     k->at = at;
     k->low = at + SPP_L_CHUNK_DATA;
-    k->top = top != 0 ? top : k->low + 8u * word(c, at + SPP_L_CHUNK_TOP);
+    k->top = top;
     k->last = UINTPTR_MAX;
+}
+
+/* `top` is the thread's. While a chunk is added or dropped, it lies in the chunk before for a few instructions. If this one lay
+ * below that in memory, [low, top) would hold the frames of both, and the root would not be known. */
+INLINE void enter_newest_chunk(chunk *k, copies *c, uintptr_t at, uintptr_t top) {
+    uint64_t size = word(c, at + SPP_L_CHUNK_SIZE);
+    enter_chunk(k, at, spp_usual(top - at <= size) ? top : at + size);
 }
 
 static SPP_COLD bool go_to_older_chunk(chunk *k, copies *c, uintptr_t frame) {
     for (int n = 0; n < CHUNKS_MAX; n++) {
         uintptr_t previous = k->at != 0 ? word(c, k->at + SPP_L_CHUNK_PREVIOUS) : 0;
         if (previous == 0) return false;
-        enter_chunk(k, c, previous, 0);
+        enter_chunk(k, previous, previous + SPP_L_CHUNK_DATA + 8u * word(c, previous + SPP_L_CHUNK_TOP));
         if (frame >= k->low && frame < k->top) return true;
     }
     return false;
@@ -183,25 +190,28 @@ INLINE bool is_newest(spp_walk *w, copies *c, uintptr_t frame) {
     return cached != 0 && frame == cached + SPP_L_CHUNK_DATA;
 }
 
-/* While the stack's end is not known: near enough, and readable. It may be a generator's frame: glibc puts the stacks of threads
- * right below Python's arenas. */
-INLINE bool near_stack(spp_walk *w, copies *c, uintptr_t at, size_t n) { return at - w->sp < (64u << 20) && there(c, at, n); }
+/* Whether an address lies on the stack that the thread is on, where that is known: what is there can be read in place. */
+INLINE bool on_stack(const spp_walk *w, uintptr_t at) { return at >= w->sp && at < w->stack_end; }
+
+/* Below it: left by calls that returned. */
+INLINE bool is_dead(const spp_walk *w, uintptr_t at) { return w->stack_end != 0 && at < w->sp && at >= w->stack_low; }
 
 /* 3.15: the entry frame below all others, in the thread state. */
 INLINE bool is_base(spp_walk *w, copies *c, uintptr_t frame) {
     return SPP_L_TS_BASE_FRAME >= 0 && frame == word(c, w->tstate + (uintptr_t)SPP_L_TS_BASE_FRAME);
 }
 
-INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame) {
+/* Whether an entry frame may be here. *sure: there is memory, as there is around a frame that was reached from a Python frame
+ * that held. A thread may be on another C stack than its own, and come back to one (coroutines); there what a frame says of
+ * itself decides. */
+INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame, bool *sure) {
     if (is_base(w, c, frame)) return true;
-    if (c != NULL) { /* a standing thread is consistent: what the frame says of itself is true */
-        if (!there(c, frame, SPP_L_FRAME_SIZE)) return false;
-        uint8_t owner = byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER);
-        return owner >= SPP_L_OWNER_ENTRY_MIN && owner <= SPP_L_OWNER_ENTRY_MAX;
-    }
-    if (frame < w->sp) return false;
-    if (w->stack_end != 0) return frame < w->stack_end;
-    return near_stack(w, c, frame, SPP_L_FRAME_SIZE); /* what it says of itself decides */
+    if (c == NULL && spp_usual(on_stack(w, frame))) return true;
+    if (is_dead(w, frame)) return false;
+    if (!*sure) *sure = there(c, frame - (uintptr_t)SPP_L_GEN_IFRAME, (size_t)SPP_L_GEN_IFRAME + SPP_L_FRAME_SIZE);
+    if (!*sure) return false;
+    uint8_t owner = byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER);
+    return owner >= SPP_L_OWNER_ENTRY_MIN && owner <= SPP_L_OWNER_ENTRY_MAX;
 }
 
 /* Rule (b): what an entry frame says of itself. */
@@ -233,8 +243,8 @@ INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
     if (SPP_L_CHAIN == 3 || anchor == 0) return anchor;
     /* Rule (f): the cframe lies in the thread state or on the C stack. */
     bool inside = anchor >= w->tstate && anchor < w->tstate + SPP_L_TS_SIZE;
-    bool on_stack = c != NULL || (anchor >= w->sp && (w->stack_end != 0 ? anchor < w->stack_end : there(c, anchor, 32)));
-    if (!inside && !on_stack) {
+    bool readable = c != NULL || on_stack(w, anchor) || (!is_dead(w, anchor) && there(c, anchor, 32));
+    if (!inside && !readable) {
         *loss = SPP_LOSS_bad_cframe;
         return 0;
     }
@@ -269,8 +279,7 @@ INLINE void place_anchors(spp_walk *w, copies *c) {
         uintptr_t newest = w->anchors[i].at;
         w->anchors[i].at = 0;
         for (uint32_t tries = i == 0 ? 2 : 1; tries > 0 && w->anchors[i].at == 0; tries--) {
-            bool on_stack = at >= low && (at & 7) == 0 && (w->stack_end != 0 ? at < w->stack_end : near_stack(w, c, at, 24));
-            if (!on_stack) break;
+            if (at < low || (at & 7) != 0 || (!on_stack(w, at) && !there(c, at, 24))) break;
             if (word(c, at + SPP_L_CFRAME_CURRENT) == newest) w->anchors[i].at = at;
             low = at + 1;
             at = word(c, at + SPP_L_CFRAME_PREVIOUS);
@@ -294,7 +303,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     chunk k = {0};
     uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
-    if (newest != 0) enter_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
+    if (newest != 0) enter_newest_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
     bool trusted = false;  /* this frame was reached from a Python frame that held */
     bool in_place = false; /* this frame called the newest one, and their evaluator is the same */
     uint32_t steps = 0;
@@ -303,7 +312,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
 #endif
     while (frame != 0) {
         if (w->depth == w->max || steps++ == 4 * SPP_DEPTH_MAX) {
-            w->marks |= SPP_SAMPLE_TRUNCATED;
+            w->flags |= SPP_SAMPLE_TRUNCATED;
             break;
         }
         if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
@@ -315,12 +324,15 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
         } else if (is_newest(w, c, frame)) {
             if (spp_rare(byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD)) return SPP_LOSS_bad_owner;
             if (k.lowest == 0) k.lowest = frame;
-        } else if (is_entry(w, c, frame) && entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER))) {
-            python = false;
-        } else if (spp_rare(frame >= w->sp && frame < w->stack_end)) {
-            return SPP_LOSS_bad_owner; /* on the stack, where it ends is known: no generator's */
-        } else if (!generator_holds(c, frame, SPP_L_CHAIN == 3 && trusted)) {
-            return SPP_LOSS_bad_generator;
+        } else {
+            bool sure = SPP_L_CHAIN == 3 && trusted;
+            if (is_entry(w, c, frame, &sure) && entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER))) {
+                python = false;
+            } else if (spp_rare(on_stack(w, frame))) {
+                return SPP_LOSS_bad_owner; /* no generator's */
+            } else if (!generator_holds(c, frame, sure)) {
+                return SPP_LOSS_bad_generator;
+            }
         }
         if (python) {
             if (spp_rare(in_place && half(c, frame + (uintptr_t)SPP_L_FRAME_STACKTOP) < 0)) return SPP_LOSS_bad_order;
@@ -341,7 +353,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
         frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
     }
     if (spp_rare(in_place && frame == 0)) return SPP_LOSS_bad_order;
-    if (frame == 0 && !reached_root(&k, c)) w->marks |= SPP_SAMPLE_TRUNCATED;
+    if (frame == 0 && !reached_root(&k, c)) w->flags |= SPP_SAMPLE_TRUNCATED;
 #if SPP_L_FRAME_IS_ENTRY >= 0
     if (anchored) place_anchors(w, c);
 #endif
@@ -354,7 +366,7 @@ INLINE enum spp_loss walk_frames(spp_walk *walk, copies *c, bool anchored) {
     spp_walk w = *walk; /* in registers: what is written to `out` cannot change it */
     enum spp_loss loss = SPP_LOSS_NONE;
     w.depth = 0;
-    w.marks = 0;
+    w.flags = 0;
     w.anchors_n = 0;
     if (w.tstate != 0) {
 #if SPP_L_CHAIN == 1
@@ -365,7 +377,7 @@ INLINE enum spp_loss walk_frames(spp_walk *walk, copies *c, bool anchored) {
 #endif
     }
     walk->depth = w.depth;
-    walk->marks = w.marks;
+    walk->flags = w.flags;
     walk->anchors_n = w.anchors_n;
     return loss;
 }

@@ -1,7 +1,7 @@
 /* Walking a thread's Python frames, leaf first, believing nothing that was not checked.
  *
  * One walker, two memories: `spp_frames_own` reads the interrupted thread's memory in place (handler: no lock, no
- * allocation, bounded by `max`); `spp_frames_other` reads a standing thread's memory by guarded copies (any thread, not
+ * allocation, bounded by `max`); `spp_frames_other` reads an off-CPU thread's memory by guarded copies (any thread, not
  * a handler). The rules (a) to (f) are in docs/how-it-works.md. */
 #ifndef SPPROF_CORE_FRAMES_H
 #define SPPROF_CORE_FRAMES_H
@@ -36,8 +36,10 @@ typedef struct {
 
 typedef struct {
     uintptr_t tstate;
-    uintptr_t sp;        /* lowest address of the C stack in use */
-    uintptr_t stack_end; /* its end, 0 while unknown: then entry frames are probed */
+    uintptr_t sp; /* lowest address of the C stack in use */
+    /* From sp to stack_end all can be read in place, and from stack_low to sp lies what calls left that returned. 0: not known,
+     * each page is probed. */
+    uintptr_t stack_low, stack_end;
     uint32_t epoch;
     spp_known *known; /* SPP_KNOWN_CODES of them; NULL: check every time */
     spp_frame *out;
@@ -46,7 +48,7 @@ typedef struct {
     uint32_t anchors_max;
     /* results */
     uint32_t depth;
-    uint32_t marks; /* SPP_SAMPLE_TRUNCATED */
+    uint32_t flags; /* SPP_SAMPLE_TRUNCATED */
     uint32_t anchors_n;
 } spp_walk;
 

@@ -35,20 +35,20 @@ static bool cross(const spp_walk *python, spp_unwind_walk *w, uint32_t *next, co
     return true;
 }
 
-/* Handler. All native frames; marks what is missing. */
+/* Handler. All native frames; the result says what is missing. */
 static uint32_t unwind_all(const spp_native_view *view, const spp_walk *python, spp_unwind_walk *w) {
-    uint32_t next = 0, marks = 0;
+    uint32_t next = 0, flags = 0;
     spp_unwind(&view->map, w);
     while (spp_rare(w->end == SPP_UNWIND_NO_RULE || w->end == SPP_UNWIND_ASTRAY)) {
         if (!cross(python, w, &next, view)) break;
-        marks = SPP_SAMPLE_GAP;
+        flags = SPP_SAMPLE_GAP;
         if (w->stop == 0 || w->sp <= w->stop)
             spp_unwind(&view->map, w);
         else
             w->end = SPP_UNWIND_STOPPED;
     }
-    if (w->end == SPP_UNWIND_TOO_DEEP) return marks | SPP_SAMPLE_TRUNCATED;
-    return (w->end == SPP_UNWIND_REACHED || w->end == SPP_UNWIND_STOPPED) && !w->guessed ? marks : SPP_SAMPLE_GAP;
+    if (w->end == SPP_UNWIND_TOO_DEEP) return flags | SPP_SAMPLE_TRUNCATED;
+    return (w->end == SPP_UNWIND_REACHED || w->end == SPP_UNWIND_STOPPED) && !w->guessed ? flags : SPP_SAMPLE_GAP;
 }
 
 static inline spp_frame native_frame(uintptr_t pc, bool evaluates) {
@@ -68,7 +68,7 @@ static bool is_evaluator(const spp_native_view *view, uintptr_t pc) {
 static bool merge(const spp_native_view *view, const spp_walk *python, const spp_unwind_walk *w, spp_native_mode mode,
                   spp_frame *out, uint32_t *depth) {
     uint32_t evaluators = 0, n = 0, p = 0;
-    if (w->end != SPP_UNWIND_REACHED || (python->marks & SPP_SAMPLE_TRUNCATED)) return false;
+    if (w->end != SPP_UNWIND_REACHED || (python->flags & SPP_SAMPLE_TRUNCATED)) return false;
     for (uint32_t i = 0; i < w->depth; i++) evaluators += is_evaluator(view, w->pcs[i]);
     if (evaluators != python->depth && evaluators != python->depth + 1) return false;
     uint32_t skip = evaluators - python->depth;
@@ -94,7 +94,7 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
                   spp_frame *out, uint32_t *depth) {
     uint32_t n = 0, p = 0, k = 0;
     uintptr_t low = python->sp;
-    bool cut = (python->marks & SPP_SAMPLE_TRUNCATED) != 0;
+    bool cut = (python->flags & SPP_SAMPLE_TRUNCATED) != 0;
     (void)view;
     for (uint32_t i = 0; i < w->depth; low = w->cfas[i++]) {
         bool evaluates = k < python->anchors_n && python->anchors[k].at < w->cfas[i];
@@ -140,23 +140,23 @@ static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_
     w->pcs = room->pcs;
     w->cfas = room->cfas;
     w->max = room->most;
-    uint32_t marks = unwind_all(view, walk, w);
+    uint32_t flags = unwind_all(view, walk, w);
     if (spp_usual(merge(view, walk, w, mode, out, &merged))) {
 #if SPP_L_CHAIN != 1
-        if (marks == 0) learn(view, walk, w);
+        if (flags == 0) learn(view, walk, w);
 #endif
-        walk->marks |= marks | (walk->marks & SPP_SAMPLE_TRUNCATED ? SPP_SAMPLE_GAP : 0);
+        walk->flags |= flags | (walk->flags & SPP_SAMPLE_TRUNCATED ? SPP_SAMPLE_GAP : 0);
         walk->depth = merged;
     } else {
         for (uint32_t i = 0; i < walk->depth; i++) out[i] = room->python[i];
         out[walk->depth++] = SPP_NATIVE_UNPAIRED;
-        walk->marks |= SPP_SAMPLE_UNPAIRED;
+        walk->flags |= SPP_SAMPLE_UNPAIRED;
     }
     walk->out = out;
 }
 
 SPP_HOT enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *walk, const spp_os_context *context,
-                                            uintptr_t stack_low, spp_native_mode mode) {
+                                            spp_native_mode mode) {
     uintptr_t registers[SPP_OS_REGISTERS];
     const spp_native_view *view = atomic_load(&spp_native_now);
     spp_frame *out = walk->out;
@@ -167,7 +167,7 @@ SPP_HOT enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *wal
     enum spp_loss loss = spp_frames_own_anchored(walk);
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     spp_os_registers(context, registers);
-    bool bounded = walk->stack_end != 0 && context->sp >= stack_low && context->sp < walk->stack_end;
+    bool bounded = walk->stack_end != 0;
     spp_unwind_walk w = {.pc = context->pc,
                          .sp = context->sp,
                          .fp = registers[SPP_REG_FP],
@@ -189,11 +189,8 @@ enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uin
     enum spp_loss loss = spp_frames_other_anchored(walk);
     room->python_n = walk->depth;
     if (loss != SPP_LOSS_NONE) return loss;
-    spp_unwind_walk w = {.pc = pc,
-                         .sp = walk->sp,
-                         .stack_end = walk->stack_end != 0 ? walk->stack_end : walk->sp + STACK_MOST,
-                         .memory = SPP_UNWIND_OTHER,
-                         .cache = &room->cache};
+    spp_unwind_walk w = {
+        .pc = pc, .sp = walk->sp, .stack_end = walk->sp + STACK_MOST, .memory = SPP_UNWIND_OTHER, .cache = &room->cache};
     add_native(room, walk, &w, view, mode, out);
     return SPP_LOSS_NONE;
 }

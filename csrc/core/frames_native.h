@@ -32,11 +32,9 @@ typedef struct {
 /* So many that a walk leaves the program most of the time between two ticks. */
 uint32_t spp_native_most(uint64_t interval_ns);
 
-/* As spp_frames_own; `walk->out` has room for walk->max Python frames and SPP_NATIVE_MAX more. `stack_low`: from there to
- * walk->stack_end all is mapped. */
-enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *walk, const spp_os_context *context, uintptr_t stack_low,
-                                    spp_native_mode mode);
-/* As spp_frames_other, of a thread that stands at `pc` and walk->sp; walk->stack_end may be 0. Its other registers are not known:
+/* As spp_frames_own; `walk->out` has room for walk->max Python frames and SPP_NATIVE_MAX more. */
+enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *walk, const spp_os_context *context, spp_native_mode mode);
+/* As spp_frames_other, of a thread that stands at `pc` and walk->sp. Its other registers are not known:
  * where a frame pointer would be needed the mark SPP_SAMPLE_GAP is likely. Not in a handler. */
 enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uintptr_t pc, spp_native_mode mode);
 

@@ -1,8 +1,8 @@
 #include "core/labels.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/peek.h"
 #include "os/os.h"
 #include "py/layout.h"
@@ -102,12 +102,12 @@ uint64_t spp_label_add(const char *text, size_t n) {
     if (n > UINT32_MAX) return 0;
     if (first_free == 0 && places_n == places_room) {
         uint32_t room = places_room ? places_room * 2 : 64;
-        place *more = realloc(places, room * sizeof *more);
+        place *more = spp_realloc(places, room * sizeof *more);
         if (more == NULL) return 0;
         places = more;
         places_room = room;
     }
-    char *copy = malloc(n ? n : 1);
+    char *copy = spp_alloc(n ? n : 1);
     if (copy == NULL) return 0;
     memcpy(copy, text, n);
     uint32_t at = first_free ? first_free - 1 : places_n++;
@@ -121,7 +121,7 @@ uint64_t spp_label_add(const char *text, size_t n) {
 }
 
 static void release(uint32_t at) {
-    free(places[at].text);
+    spp_free(places[at].text);
     places[at].text = NULL;
     places[at].next = first_free;
     first_free = at + 1;

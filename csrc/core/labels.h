@@ -3,7 +3,7 @@
  *
  * The set is found where CPython keeps it: thread state > context > its variables, a hash array mapped trie that never changes
  * once made (Python/hamt.c, the same from 3.9 to 3.15) > the variable's value, an object of ours with a number. Whether that
- * holds of this interpreter is proven when labels are first used (src/spprof/labels.py). */
+ * holds of this interpreter is proven when labels are first used (src/spprof/recording/labels.py). */
 #ifndef SPPROF_CORE_LABELS_H
 #define SPPROF_CORE_LABELS_H
 

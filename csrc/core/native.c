@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/capture.h"
-#include "core/resolve.h"
+#include "base/heap.h"
 #include "core/symbols.h"
 #include "core/unwind_compact.h"
+#include "core/unwind_seh.h"
 #include "os/os.h"
 
 #define OBJECTS_MAX 4096u
@@ -37,6 +37,7 @@ static uint64_t current_stamp;
 static bool hidden_changes;
 static bool leaving; /* what was sampled before a change is being named */
 static uintptr_t evaluator_address;
+static const spp_native_users *users;
 static uint32_t serial;
 static spp_symbols jit;                /* under the drain lock: code that is in no object */
 static uint64_t jit_known, jit_looked; /* bytes of its map that were read, and when */
@@ -55,9 +56,9 @@ static void tell(const spp_os_object *facts) {
 /* A copy of memory that may go away meanwhile. */
 static uint8_t *copy_of(uintptr_t from, uintptr_t end) {
     if (end <= from || end - from > SECTION_MAX) return NULL;
-    uint8_t *bytes = malloc(end - from);
+    uint8_t *bytes = spp_alloc(end - from);
     if (bytes != NULL && spp_os_read(bytes, from, end - from) == 0) return bytes;
-    free(bytes);
+    spp_free(bytes);
     return NULL;
 }
 
@@ -81,7 +82,7 @@ static bool next_function(void *arg, uintptr_t low, uintptr_t high, spp_unwind_s
         size_t n = end - at;
         if (n == 0 || n > FUNCTION_MAX) continue;
         if (n > of->room) {
-            uint8_t *larger = realloc(of->code, n);
+            uint8_t *larger = spp_realloc(of->code, n);
             if (larger == NULL) return false;
             of->code = larger;
             of->room = n;
@@ -102,7 +103,7 @@ static void read_rows_of_image(object *o) {
         bytes,        facts->end - facts->base, facts->base, facts->functions - facts->base, facts->functions_end - facts->base,
         SPP_SEH_WORDS};
     spp_unwind_read_seh(&o->rows, &rules, &image);
-    free(bytes);
+    spp_free(bytes);
 }
 
 static spp_unwind_section section_of(uintptr_t from, uintptr_t end) {
@@ -117,10 +118,10 @@ static void read_compact_rows(object *o) {
     spp_unwind_compact image = {section_of(f->compact, f->compact_end), section_of(f->frames, f->frames_end),
                                 section_of(f->low, f->high), section_of(f->starts, f->starts_end)};
     spp_unwind_read_compact(&o->rows, &rules, &image);
-    free((void *)(uintptr_t)image.compact.at);
-    free((void *)(uintptr_t)image.frames.at);
-    free((void *)(uintptr_t)image.code.at);
-    free((void *)(uintptr_t)image.starts.at);
+    spp_free((void *)(uintptr_t)image.compact.at);
+    spp_free((void *)(uintptr_t)image.frames.at);
+    spp_free((void *)(uintptr_t)image.code.at);
+    spp_free((void *)(uintptr_t)image.starts.at);
 }
 
 /* Its symbols are known. The frames begin where the index says (LSB, .eh_frame_hdr: eh_frame_ptr, a 32-bit distance from itself
@@ -138,8 +139,8 @@ static void read_rows(object *o) {
     spp_unwind_section i = {bytes + (index - low), end - index, index}, f = {bytes + (frames - low), end - frames, frames};
     functions all = {.o = o};
     spp_unwind_read(&o->rows, &rules, i, f, &(spp_unwind_gaps){next_function, &all});
-    free(all.code);
-    free(bytes);
+    spp_free(all.code);
+    spp_free(bytes);
 }
 
 /* Where distributions put what they stripped: /usr/lib/debug/.build-id/ab/cdef.debug. */
@@ -174,7 +175,7 @@ static void read_symbols(object *o) {
         uintptr_t end = (o->facts.high + 4095) & ~(uintptr_t)4095;
         uint8_t *image = copy_of(o->facts.base, end);
         if (image != NULL) (void)spp_symbols_read(&o->symbols, image, end - o->facts.base);
-        free(image);
+        spp_free(image);
         return;
     }
     if (!spp_symbols_whole(file, n)) {
@@ -188,7 +189,7 @@ static void read_symbols(object *o) {
 }
 
 static object *make_object(const spp_os_object *facts) {
-    object *o = calloc(1, sizeof *o);
+    object *o = spp_alloc_zeroed(1, sizeof *o);
     if (o == NULL) return NULL;
     o->facts = *facts;
     o->rows.low = facts->low;
@@ -202,7 +203,7 @@ static object *make_object(const spp_os_object *facts) {
 static void free_object(object *o) {
     spp_unwind_object_free(&o->rows);
     spp_symbols_free(&o->symbols);
-    free(o);
+    spp_free(o);
 }
 
 /* ---- the view */
@@ -258,11 +259,11 @@ static void find_evaluator(const view *v, spp_range *parts) {
 }
 
 static view *make_view(found *f) {
-    view *v = calloc(1, sizeof *v);
+    view *v = spp_alloc_zeroed(1, sizeof *v);
     if (v == NULL) return NULL;
-    v->objects = calloc(f->n + 1, sizeof(object *));
+    v->objects = spp_alloc_zeroed(f->n + 1, sizeof(object *));
     if (v->objects == NULL) {
-        free(v);
+        spp_free(v);
         return NULL;
     }
     qsort(f->at, f->n, sizeof *f->at, by_address);
@@ -279,22 +280,14 @@ static view *make_view(found *f) {
     return v;
 }
 
-/* Until no handler runs that may have seen what was shown before. */
-static void wait_for_handlers(void) {
-    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-    for (uint32_t i = 0; i < used; i++) {
-        while (atomic_load(&spp_threads[i].busy) != 0) spp_os_sleep_until(spp_os_now_ns() + 50000);
-    }
-}
-
 /* Lets go of a view, and of its objects that are in no other. */
 static void free_view(view *v) {
     if (v == NULL) return;
     for (uint32_t i = 0; i < v->n; i++) {
         if (!v->objects[i]->kept) free_object(v->objects[i]);
     }
-    free(v->objects);
-    free(v);
+    spp_free(v->objects);
+    spp_free(v);
 }
 
 static const view *before; /* while a new one takes its place */
@@ -308,13 +301,8 @@ static bool stays(uintptr_t address) {
  * same. */
 static void names_changed(const view *old) {
     before = old;
-    spp_resolve_forget_native(old != NULL ? stays : NULL);
+    if (users != NULL) users->after(old != NULL ? stays : NULL);
     before = NULL;
-    for (uint32_t i = 0; i < spp_threads_used; i++) {
-        if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
-        spp_resolve_flush(&spp_threads[i]);
-        spp_threads[i].stands = false;
-    }
 }
 
 static int renew(void) {
@@ -336,7 +324,7 @@ static int renew(void) {
     for (uint32_t i = 0; old != NULL && i < old->n; i++) gone += !old->objects[i]->kept;
     hidden_changes = old != NULL && (uint32_t)(stamp - current_stamp) != gone;
     leaving = true;
-    if (old != NULL) spp_resolve_queues(); /* addresses that were taken by the old view get their names by it */
+    if (old != NULL && users != NULL) users->before(); /* addresses that were taken by the old view get their names by it */
     leaving = false;
     current = v;
     atomic_store(&spp_native_now, &v->shown);
@@ -344,7 +332,7 @@ static int renew(void) {
     current_stamp = stamp;
     atomic_store(&spp_native_sure_ns, began);
     spp_os_unlock();
-    wait_for_handlers();
+    if (users != NULL) users->wait();
     free_view(old);
     return 0;
 }
@@ -377,7 +365,8 @@ void spp_native_look(void) {
         atomic_store(&spp_native_sure_ns, now);
 }
 
-int spp_native_start(uintptr_t evaluator) {
+int spp_native_start(uintptr_t evaluator, const spp_native_users *told) {
+    users = told;
     evaluator_address = evaluator;
     look_at_jit(spp_os_now_ns());
     if (spp_unwind_rules_make(&rules) != 0 || renew() != 0) {

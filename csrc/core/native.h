@@ -19,8 +19,18 @@ typedef struct {
 } spp_native_view;
 extern _Atomic(const spp_native_view *) spp_native_now;
 
-/* Called without the drain lock. `evaluator`: the address of _PyEval_EvalFrameDefault. -1: no memory. */
-int spp_native_start(uintptr_t evaluator);
+/* What others do when objects come or go. */
+typedef struct {
+    /* Drain lock held, before it happens: what was sampled by now gets its names. */
+    void (*before)(void);
+    /* Drain lock held, after it: addresses mean something else, but those that stay (NULL: all may). */
+    void (*after)(bool (*stays)(uintptr_t address));
+    /* Without the lock. Returns when no handler runs any more that may have seen the former view. */
+    void (*wait)(void);
+} spp_native_users;
+/* Called without the drain lock. `evaluator`: the address of _PyEval_EvalFrameDefault. `users` stay; NULL: there are none. -1: no
+ * memory. */
+int spp_native_start(uintptr_t evaluator, const spp_native_users *users);
 /* The drain thread, not under the drain lock. Notices objects that came or went. */
 void spp_native_look(void);
 /* The drain thread. What an O block says of objects that it has not said yet (docs/file-format.md); the caller frees it. */

@@ -24,6 +24,10 @@ uint64_t spp_queue_peek(const spp_queue *queue, uint64_t at) {
     return queue->words[(atomic_load_explicit(&queue->tail, memory_order_relaxed) + at) & SPP_QUEUE_MASK];
 }
 
+void spp_queue_poke(spp_queue *queue, uint64_t at, uint64_t word) {
+    queue->words[(atomic_load_explicit(&queue->tail, memory_order_relaxed) + at) & SPP_QUEUE_MASK] = word;
+}
+
 void spp_queue_take(spp_queue *queue, uint64_t n) {
     uint64_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
     atomic_store_explicit(&queue->tail, tail + n, memory_order_release);

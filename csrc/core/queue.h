@@ -48,9 +48,10 @@ static inline void spp_queue_publish(spp_queue *queue, uint32_t n) {
 /* Producer. More than half full? */
 static inline bool spp_queue_crowded(const spp_queue *queue) { return spp_queue_used(queue) > SPP_QUEUE_WORDS / 2; }
 
-/* Consumer. Words that can be read now; peek the at-th; take n away. */
+/* Consumer. Words that can be read now; peek at the at-th, or change it; take n away. */
 uint64_t spp_queue_ready(const spp_queue *queue);
 uint64_t spp_queue_peek(const spp_queue *queue, uint64_t at);
+void spp_queue_poke(spp_queue *queue, uint64_t at, uint64_t word); /* in its place */
 void spp_queue_take(spp_queue *queue, uint64_t n);
 
 #endif

@@ -1,16 +1,15 @@
 #include "core/read.h"
 
 #include <libdeflate.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/sample.h"
 #include "core/store.h"
 #include "core/write.h"
 #include "os/os.h"
 
-#define COLUMN_MAX (1u << 28) /* values a block's column may claim */
-#define THREAD_MAX (1u << 24)
+#define COLUMN_MAX (1u << 28)      /* values a block's column may claim */
 #define US_MAX (UINT64_MAX / 4000) /* keeps nanoseconds within int64_t */
 
 typedef struct {
@@ -66,35 +65,35 @@ static int get_column(input *in, struct libdeflate_decompressor *inflater, spp_b
     return 0;
 }
 
-/* Turns what the block added to the definitions into absolute values, and checks every id. */
-static int settle_definitions(spp_profile *p, const size_t *was, size_t strings_was) {
-    spp_vec64 *c = p->columns;
-    uint64_t strings = c[SPP_COL_STRING_LEN].n, bytes = strings_was;
-    for (size_t i = was[SPP_COL_STRING_LEN]; i < strings; i++) {
-        if (c[SPP_COL_STRING_LEN].at[i] > p->strings.n) return -1;
-        bytes += c[SPP_COL_STRING_LEN].at[i];
-    }
-    if (bytes != p->strings.n) return -1;
-    if (c[SPP_COL_CODE_KIND].n != c[SPP_COL_CODE_NAME].n) return -1;
-    for (size_t i = was[SPP_COL_CODE_KIND]; i < c[SPP_COL_CODE_KIND].n; i++) {
-        if (c[SPP_COL_CODE_KIND].at[i] > SPP_CODE_NATIVE) return -1;
-    }
-    for (int k = SPP_COL_CODE_NAME; k <= SPP_COL_CODE_LINE; k++) {
-        if (c[k].n != c[SPP_COL_CODE_NAME].n) return -1;
+/* Checks what the rows of the columns say of lengths and values; of a new column that is all. */
+static int check_columns(const spp_profile *p, const size_t *was) {
+    const spp_vec64 *c = p->columns;
+    for (int k = 0; k < SPP_COLS; k++) {
+        const spp_column_row *row = &spp_column_rows[k];
+        uint64_t below = row->more + (row->of != SPP_TABLE_NUMBER ? c[spp_column_first[row->of]].n : 0);
+        if (c[k].n != c[spp_column_first[row->table]].n) return -1;
+        if (below == 0 && row->of == SPP_TABLE_NUMBER) continue;
         for (size_t i = was[k]; i < c[k].n; i++) {
-            if (c[k].at[i] >= (k == SPP_COL_CODE_LINE ? (uint64_t)INT32_MAX : strings)) return -1;
+            if (c[k].at[i] >= below) return -1;
         }
     }
-    for (int k = SPP_COL_FRAME_CODE; k <= SPP_COL_FRAME_END_COL; k++) {
-        if (c[k].n != c[SPP_COL_FRAME_CODE].n) return -1;
+    return 0;
+}
+
+static int settle_strings(const spp_profile *p, size_t was, size_t bytes) {
+    const spp_vec64 *length = &p->columns[SPP_COL_STRING_LEN];
+    for (size_t i = was; i < length->n; i++) {
+        if (length->at[i] > p->strings.n) return -1;
+        bytes += length->at[i];
     }
-    for (size_t i = was[SPP_COL_FRAME_CODE]; i < c[SPP_COL_FRAME_CODE].n; i++) {
-        uint64_t code = c[SPP_COL_FRAME_CODE].at[i], end = c[SPP_COL_FRAME_END_LINE].at[i];
-        if (code >= c[SPP_COL_CODE_NAME].n || end > INT32_MAX || c[SPP_COL_FRAME_COL].at[i] > INT32_MAX ||
-            c[SPP_COL_FRAME_END_COL].at[i] > INT32_MAX || c[SPP_COL_FRAME_LINE].at[i] > UINT32_MAX) {
-            return -1;
-        }
-        uint64_t coded = c[SPP_COL_FRAME_LINE].at[i];
+    return bytes == p->strings.n ? 0 : -1;
+}
+
+/* Turns what the block says of frames into absolute values. */
+static int settle_frames(spp_profile *p, size_t was) {
+    spp_vec64 *c = p->columns;
+    for (size_t i = was; i < c[SPP_COL_FRAME_CODE].n; i++) {
+        uint64_t code = c[SPP_COL_FRAME_CODE].at[i], end = c[SPP_COL_FRAME_END_LINE].at[i], coded = c[SPP_COL_FRAME_LINE].at[i];
         int64_t line = coded == 0 ? 0 : (int64_t)c[SPP_COL_CODE_LINE].at[code] + unzigzag(coded - 1);
         int64_t end_line = end == 0 ? 0 : line + (int64_t)end - 1;
         if (line < 0 || line > INT32_MAX || end_line > INT32_MAX) return -1;
@@ -118,7 +117,6 @@ static uint64_t frame_told(spp_profile *p, size_t before, uint64_t told) {
 
 static int settle_nodes(spp_profile *p, size_t was) {
     spp_vec64 *parent = &p->columns[SPP_COL_NODE_PARENT], *frame = &p->columns[SPP_COL_NODE_FRAME];
-    if (parent->n != frame->n) return -1;
     for (size_t id = was; id < parent->n; id++) {
         uint64_t back = parent->at[id];
         if (back == 0 || back > id) return -1;
@@ -133,7 +131,7 @@ static int settle_nodes(spp_profile *p, size_t was) {
 static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
     if (thread >= p->clocks_n) {
         size_t n = (size_t)(thread + 1) * 2;
-        uint64_t *more = realloc(p->clocks, 2 * n * sizeof *more);
+        uint64_t *more = spp_realloc(p->clocks, 2 * n * sizeof *more);
         if (more == NULL) return NULL;
         for (size_t i = p->clocks_n; i < n; i++) {
             more[2 * i] = 0;
@@ -147,16 +145,7 @@ static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
 
 static int settle_samples(spp_profile *p, size_t was) {
     spp_vec64 *c = p->columns;
-    for (int k = SPP_COL_THREAD; k <= SPP_COL_FLAGS; k++) {
-        if (c[k].n != c[SPP_COL_THREAD].n) return -1;
-    }
-    if (c[SPP_COL_LABEL].n != c[SPP_COL_THREAD].n) return -1;
-    uint64_t nodes = c[SPP_COL_NODE_PARENT].n, strings = c[SPP_COL_STRING_LEN].n;
     for (size_t i = was; i < c[SPP_COL_THREAD].n; i++) {
-        if (c[SPP_COL_THREAD].at[i] >= THREAD_MAX || c[SPP_COL_STACK].at[i] >= nodes || c[SPP_COL_COUNT].at[i] >= UINT32_MAX ||
-            c[SPP_COL_FLAGS].at[i] > 255 || c[SPP_COL_LABEL].at[i] > strings) {
-            return -1;
-        }
         uint64_t *clock = clock_of(p, c[SPP_COL_THREAD].at[i]);
         if (clock == NULL) return -1;
         uint64_t unforeseen = (uint64_t)unzigzag(c[SPP_COL_TIME].at[i]), step = (clock[1] >> 2) + unforeseen;
@@ -184,8 +173,8 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
     spp_vec64 text = {0};
     for (int k = 0; k < SPP_COLS; k++) was[k] = p->columns[k].n;
     for (int k = 0; k < SPP_COLS && !failed; k++) {
-        if (k >= SPP_COL_CODE_KIND && in.at == in.end) {
-            failed = add_zeros(&p->columns[k], p->columns[k == SPP_COL_LABEL ? SPP_COL_THREAD : SPP_COL_CODE_NAME].n);
+        if (k >= SPP_COLS_ALWAYS && in.at == in.end) {
+            failed = add_zeros(&p->columns[k], p->columns[spp_column_first[spp_column_rows[k].table]].n);
         } else {
             failed = get_column(&in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
         }
@@ -196,7 +185,8 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
         p->strings.at[p->strings.n++] = (uint8_t)text.at[i];
     }
     spp_vec64_free(&text);
-    failed = failed || settle_definitions(p, was, strings_was) != 0 || settle_nodes(p, was[SPP_COL_NODE_PARENT]) != 0 ||
+    failed = failed || check_columns(p, was) != 0 || settle_strings(p, was[SPP_COL_STRING_LEN], strings_was) != 0 ||
+             settle_frames(p, was[SPP_COL_FRAME_CODE]) != 0 || settle_nodes(p, was[SPP_COL_NODE_PARENT]) != 0 ||
              settle_samples(p, was[SPP_COL_THREAD]) != 0;
     if (!failed) return 0;
     for (int k = 0; k < SPP_COLS; k++) p->columns[k].n = was[k];
@@ -205,7 +195,7 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
 }
 
 static int add_threads(spp_profile *p, spp_span span) {
-    spp_span *more = realloc(p->threads, (p->threads_n + 1) * sizeof *more);
+    spp_span *more = spp_realloc(p->threads, (p->threads_n + 1) * sizeof *more);
     if (more == NULL) return -1;
     p->threads = more;
     p->threads[p->threads_n++] = span;
@@ -215,7 +205,7 @@ static int add_threads(spp_profile *p, spp_span span) {
 static int get_block(spp_profile *p, uint8_t kind, spp_span payload, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
     switch (kind) {
     case 'H': p->header = payload; return 0;
-    case 'A': p->account = payload; return 0;
+    case 'A': p->tick_stats = payload; return 0;
     case 'E': p->end = payload; return 0;
     case 'T': return add_threads(p, payload);
     case 'S': return get_samples(p, (input){payload.at, payload.at + payload.n}, inflater, plane);
@@ -256,8 +246,8 @@ int spp_read(const uint8_t *file, size_t n, spp_profile *p, const char **why) {
 void spp_profile_free(spp_profile *p) {
     for (int k = 0; k < SPP_COLS; k++) spp_vec64_free(&p->columns[k]);
     spp_bytes_free(&p->strings);
-    free(p->threads);
-    free(p->clocks);
+    spp_free(p->threads);
+    spp_free(p->clocks);
     if (p->followers != NULL) spp_os_pages_free(p->followers, SPP_FOLLOWERS_SIZE);
     memset(p, 0, sizeof *p);
 }

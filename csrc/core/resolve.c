@@ -2,14 +2,15 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/map.h"
 #include "core/labels.h"
 #include "core/native.h"
 #include "core/resolve_code.h"
+#include "core/resolve_native.h"
+#include "core/resolve_table.h"
 
 /* Distinct names or frames kept for recognition. Beyond it everything known is forgotten and gets new ids when it comes
  * again, so that a program that makes names for ever does not fill memory. */
@@ -20,8 +21,8 @@ typedef struct {
     uint32_t code_id;
     int32_t first_line;
     bool hidden; /* not the program's: see is_hidden */
-    uint8_t *lines;
-    uint32_t lines_n;
+    bool lines_known;
+    spp_table lines;
     uint32_t frames_n, frames_mask; /* open addressing by offset; mask + 1 slots */
     uint64_t *frames;               /* (offset + 1) << 32 | frame id; 0: empty */
 } live_code;
@@ -39,16 +40,19 @@ static spp_code scratch;
 static uint32_t unreadable_code = SPP_MAP_NONE;
 static spp_map native_frames; /* by address */
 static spp_map native_codes;  /* by the address at which the function begins */
+static bool hold;             /* nothing more is to be collected */
 static uint64_t sampled_ns;   /* when the frames were sampled that are being resolved */
 
 /* ---- interning */
+
+static void put(int column, uint64_t value) { spp_vec64_push(&out.columns.of[column], value); }
 
 /* Strings are recognised by two independent 64-bit hashes: at 400,000 strings the chance of one confusion is 2e-28. */
 static uint32_t string_id(const spp_bytes *text) {
     uint64_t a = spp_hash_bytes(text->at, text->n, 0), b = spp_hash_bytes(text->at, text->n, 0x9E3779B97F4A7C15u);
     uint32_t id = spp_map_get(&strings, a, b);
     if (id != SPP_MAP_NONE) return id;
-    spp_vec64_push(&out.string_len, text->n);
+    put(SPP_COL_STRING_LEN, text->n);
     spp_bytes_append(&out.string_bytes, text->at, text->n);
     spp_map_add(&strings, a, b, strings_n);
     return strings_n++;
@@ -59,11 +63,11 @@ static uint32_t code_id(const spp_code *code, spp_code_kind kind) {
     uint64_t a = name << 32 | qualname, b = file << 32 | (uint32_t)code->first_line | (uint64_t)kind << 31;
     uint32_t id = spp_map_get(&codes, a, b);
     if (id != SPP_MAP_NONE) return id;
-    spp_vec64_push(&out.code_name, name);
-    spp_vec64_push(&out.code_qualname, qualname);
-    spp_vec64_push(&out.code_file, file);
-    spp_vec64_push(&out.code_line, code->first_line > 0 ? (uint64_t)code->first_line : 0);
-    spp_vec64_push(&out.code_kind, kind);
+    put(SPP_COL_CODE_NAME, name);
+    put(SPP_COL_CODE_QUALNAME, qualname);
+    put(SPP_COL_CODE_FILE, file);
+    put(SPP_COL_CODE_LINE, code->first_line > 0 ? (uint64_t)code->first_line : 0);
+    put(SPP_COL_CODE_KIND, kind);
     spp_map_add(&codes, a, b, codes_n);
     return codes_n++;
 }
@@ -81,12 +85,11 @@ static uint32_t frame_id(uint32_t code, int32_t first_line, spp_place place) {
     uint32_t id = spp_map_get(&frames, a, b);
     if (id != SPP_MAP_NONE) return id;
     first_line = first_line > 0 ? first_line : 0; /* as the file says it */
-    spp_vec64_push(&out.frame_code, code);
-    spp_vec64_push(&out.frame_line, place.line ? spp_zigzag((int64_t)place.line - first_line) + 1 : 0);
-    spp_vec64_push(&out.frame_end_line,
-                   place.line && place.end_line >= place.line ? (uint64_t)(place.end_line - place.line) + 1 : 0);
-    spp_vec64_push(&out.frame_col, (uint64_t)(place.col + 1));
-    spp_vec64_push(&out.frame_end_col, (uint64_t)(place.end_col + 1));
+    put(SPP_COL_FRAME_CODE, code);
+    put(SPP_COL_FRAME_LINE, place.line ? spp_zigzag((int64_t)place.line - first_line) + 1 : 0);
+    put(SPP_COL_FRAME_END_LINE, place.line && place.end_line >= place.line ? (uint64_t)(place.end_line - place.line) + 1 : 0);
+    put(SPP_COL_FRAME_COL, (uint64_t)(place.col + 1));
+    put(SPP_COL_FRAME_END_COL, (uint64_t)(place.end_col + 1));
     spp_map_add(&frames, a, b, frames_n);
     return frames_n++;
 }
@@ -94,19 +97,19 @@ static uint32_t frame_id(uint32_t code, int32_t first_line, spp_place place) {
 /* ---- live code objects */
 
 static void forget_live(uint32_t index) {
-    free(live[index].lines);
-    free(live[index].frames);
+    spp_table_close(&live[index].lines);
+    spp_free(live[index].frames);
     memset(&live[index], 0, sizeof live[index]);
     live_free[live_free_n++] = index;
 }
 
 static void forget_everything(void) {
     for (uint32_t i = 0; i < live_n; i++) {
-        free(live[i].lines);
-        free(live[i].frames);
+        spp_table_close(&live[i].lines);
+        spp_free(live[i].frames);
     }
-    free(live);
-    free(live_free);
+    spp_free(live);
+    spp_free(live_free);
     live = NULL;
     live_free = NULL;
     live_n = live_room = live_free_n = 0;
@@ -123,10 +126,10 @@ static uint32_t new_live(void) {
     if (live_free_n > 0) return live_free[--live_free_n];
     if (live_n == live_room) {
         uint32_t room = live_room ? live_room * 2 : 256;
-        live_code *more = realloc(live, room * sizeof *live);
+        live_code *more = spp_realloc(live, room * sizeof *live);
         if (more == NULL) return SPP_MAP_NONE;
         live = more;
-        uint32_t *more_free = realloc(live_free, room * sizeof *live_free);
+        uint32_t *more_free = spp_realloc(live_free, room * sizeof *live_free);
         if (more_free == NULL) return SPP_MAP_NONE;
         live_free = more_free;
         live_room = room;
@@ -151,13 +154,10 @@ static uint32_t adopt(uintptr_t address) {
     live_code *code = &live[index];
     memset(code, 0, sizeof *code);
     code->hidden = is_hidden(&scratch);
-    code->code_id = code->hidden ? 0 : code_id(&scratch, SPP_CODE_PYTHON);
+    code->code_id = code->hidden ? 0 : code_id(&scratch, SPP_KIND_PYTHON);
     code->first_line = scratch.first_line;
-    code->lines = scratch.lines_known ? malloc(scratch.lines.n + 1) : NULL; /* NULL: its frames have no line */
-    if (code->lines != NULL && scratch.lines.n != 0) {
-        memcpy(code->lines, scratch.lines.at, scratch.lines.n);
-        code->lines_n = (uint32_t)scratch.lines.n;
-    }
+    code->lines_known = /* else its frames have no line */
+        scratch.lines_known && spp_table_open(&code->lines, scratch.lines, scratch.lines_n, scratch.first_line) == 0;
     if (spp_map_add(&live_of_address, address, 0, index) != 0) {
         forget_live(index);
         return SPP_MAP_NONE;
@@ -168,7 +168,7 @@ static uint32_t adopt(uintptr_t address) {
 static void remember_frame(live_code *code, uint32_t offset, uint32_t id) {
     if (code->frames == NULL || (code->frames_n + 1) * 2 > code->frames_mask + 1) {
         uint32_t slots = code->frames ? (code->frames_mask + 1) * 2 : 8;
-        uint64_t *bigger = calloc(slots, sizeof *bigger);
+        uint64_t *bigger = spp_alloc_zeroed(slots, sizeof *bigger);
         if (bigger == NULL) return; /* resolved again next time */
         for (uint32_t i = 0; code->frames && i <= code->frames_mask; i++) {
             if (code->frames[i] == 0) continue;
@@ -176,7 +176,7 @@ static void remember_frame(live_code *code, uint32_t offset, uint32_t id) {
             while (bigger[at]) at = (at + 1) & (slots - 1);
             bigger[at] = code->frames[i];
         }
-        free(code->frames);
+        spp_free(code->frames);
         code->frames = bigger;
         code->frames_mask = slots - 1;
     }
@@ -194,61 +194,23 @@ static uint32_t unreadable_frame(void) {
         spp_bytes_append(&scratch.name, text, sizeof text - 1);
         spp_bytes_append(&scratch.qualname, text, sizeof text - 1);
         scratch.first_line = 0;
-        unreadable_code = code_id(&scratch, SPP_CODE_PYTHON);
+        unreadable_code = code_id(&scratch, SPP_KIND_PYTHON);
     }
     return frame_id(unreadable_code, 0, (spp_place){0, 0, -1, -1});
-}
-
-/* Without what compilers add to copies and parts of a function: f.isra.0, f.constprop.1, f.cold. */
-static void set_function(spp_bytes *to, const char *name) {
-    static const char *const added[] = {".isra.", ".constprop.", ".part.", ".cold", ".lto_priv.", ".llvm."};
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
-        const char *at = strstr(name, added[i]);
-        if (at != NULL && at != name && (size_t)(at - name) < n) n = (size_t)(at - name);
-    }
-    to->n = 0;
-    spp_bytes_append(to, name, n);
-}
-
-/* CPython's own, which stand between a caller and what it calls: seed of the merge, "functions starting with Py or _Py". Without
- * symbols they cannot be told from the rest of the interpreter. */
-static bool is_plumbing(const spp_native_place *place) {
-    if (!place->python || spp_cap.native_full) return false;
-    static const char *const begins[] = {"Py", "_Py", "py::", "py_trampoline_"};
-    for (size_t i = 0; place->function != NULL && i < sizeof begins / sizeof *begins; i++) {
-        if (strncmp(place->function, begins[i], strlen(begins[i])) == 0) return true;
-    }
-    return place->function == NULL;
 }
 
 #define NOWHERE spp_frame_native(1) /* an address that no object holds */
 
 static uint32_t name_native(spp_frame frame) {
-    uintptr_t pc = spp_frame_pc(frame);
     spp_native_place place = {.file = ""};
-    char text[64];
-    if (pc == 0) {
-        place.function = "[native unpaired]";
-    } else if (!spp_native_place_of(pc, &place)) {
-        place.function = "[unknown]"; /* code that some program made: a JIT's, a trampoline */
-    } else if (is_plumbing(&place)) {
-        return HIDDEN;
-    }
-    /* Stripped, with a part of it split off: Debian's 3.14 and 3.15. */
-    if (place.function == NULL && (frame & SPP_NATIVE_EVALUATOR)) place.function = "_PyEval_EvalFrameDefault";
-    if (place.function == NULL) {
-        const char *name = strrchr(place.file, '/');
-        snprintf(text, sizeof text, "[%.32s+0x%llx]", name != NULL ? name + 1 : place.file, (unsigned long long)place.start);
-        place.function = text;
-    }
-    set_function(&scratch.name, place.function);
-    set_function(&scratch.qualname, place.function);
+    if (!spp_resolve_native_name(frame, &place, &scratch.name)) return HIDDEN;
+    scratch.qualname.n = 0;
+    spp_bytes_append(&scratch.qualname, scratch.name.at, scratch.name.n);
     scratch.file.n = 0;
     spp_bytes_append(&scratch.file, place.file, strlen(place.file));
     scratch.first_line = place.start <= INT32_MAX ? (int32_t)place.start : 0;
-    uint32_t code = code_id(&scratch, SPP_CODE_NATIVE);
-    uintptr_t begins = pc - (uintptr_t)(place.at - place.start);
+    uint32_t code = code_id(&scratch, SPP_KIND_NATIVE);
+    uintptr_t begins = spp_frame_pc(frame) - (uintptr_t)(place.at - place.start);
     if (place.file[0] != 0 && spp_map_get(&native_codes, begins, 0) == SPP_MAP_NONE) {
         (void)spp_map_add(&native_codes, begins, 0, code);
     }
@@ -265,9 +227,19 @@ static uint32_t resolve_native(spp_frame frame) {
     return id;
 }
 
+/* Stacks that stand: they are written as they are, and walked again. */
+static void walk_anew(void) {
+    for (uint32_t i = 0; i < spp_threads_used; i++) {
+        if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
+        spp_resolve_flush(&spp_threads[i]);
+        spp_threads[i].wall.stands = false;
+    }
+}
+
 void spp_resolve_forget_native(bool (*stays)(uintptr_t address)) {
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* equal addresses are no equal frames any more */
     spp_map_free(&native_frames);
+    walk_anew();
     if (stays == NULL) return;
     spp_map kept = {0};
     for (size_t i = 0; native_codes.slots != NULL && i <= native_codes.mask; i++) {
@@ -287,7 +259,11 @@ void spp_resolve_native_codes(spp_vec64 *to) {
     }
 }
 
-static uint32_t resolve_frame(spp_frame frame) {
+#define BUSY (SPP_MAP_NONE - 1)
+
+/* BUSY: its line table is long, a piece of it was read, and there is more to read; not if it is `urgent`. */
+static uint32_t resolve_frame(spp_frame frame, bool urgent) {
+    if (spp_frame_is_known(frame)) return spp_frame_id(frame);
     if (spp_frame_is_native(frame)) return resolve_native(frame);
     uintptr_t address = spp_frame_code(frame);
     uint32_t offset = spp_frame_offset(frame);
@@ -303,7 +279,12 @@ static uint32_t resolve_frame(spp_frame frame) {
         }
     }
     spp_place place = {0, 0, -1, -1};
-    if (code->lines != NULL) place = spp_code_place(code->lines, code->lines_n, code->first_line, offset);
+    if (offset == SPP_OFFSET_NONE) {
+        if (code->lines_known) place.line = place.end_line = code->first_line;
+    } else if (code->lines_known) {
+        if (!urgent && !spp_table_step(&code->lines, offset)) return BUSY;
+        place = spp_table_place(&code->lines, offset);
+    }
     uint32_t id = frame_id(code->code_id, code->first_line, place);
     if (offset != SPP_OFFSET_NONE) remember_frame(code, offset, id);
     return id;
@@ -318,11 +299,11 @@ static uint32_t label_of(uint64_t number) {
     return number != 0 && text.at != NULL ? string_id(&text) + 1 : 0;
 }
 
-static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight_ns, uint32_t marks,
+static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight_ns, uint32_t flags,
                 uint32_t count, uint32_t label) {
     if (spp_vec64_room(&out.samples, depth + 4) != 0) return -1;
     uint64_t *to = out.samples.at + out.samples.n;
-    to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)marks << 16 | (uint64_t)count << 32;
+    to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)flags << 16 | (uint64_t)count << 32;
     to[1] = time_ns;
     to[2] = weight_ns;
     uint32_t n = 0;
@@ -335,84 +316,161 @@ static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_
     return 0;
 }
 
-/* No memory. What the handler took is not taken after all; the account subtracts it. */
-static void lose(spp_thread *thread, uint32_t count) {
-    atomic_fetch_add_explicit(&thread->losses[SPP_LOSS_store_full], count, memory_order_relaxed);
+/* What the handler took is not taken after all; the tick stats subtract it. */
+static void lose(spp_thread *thread, enum spp_loss loss, uint32_t count) {
+    atomic_fetch_add_explicit(&thread->tick.losses[loss], count, memory_order_relaxed);
+}
+
+void spp_resolve_hold(bool held) {
+    if (hold && !held) {
+        uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+        spp_resolve_queues(); /* those of the time till now */
+        for (uint32_t i = 0; i < used; i++) {
+            if (spp_threads[i].wall.cut) spp_threads[i].wall.stands = false; /* its stack was not kept: it is walked anew */
+        }
+        atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* so the next sample of each thread is whole */
+    }
+    hold = held;
 }
 
 void spp_resolve_flush(spp_thread *t) {
-    if (t->repeats == 0) return;
-    uint64_t weight = t->off_ns > 0 ? (uint64_t)t->off_ns : 0;
-    if (emit(t, t->stood_path, t->stood_depth, t->look_ns, weight, t->stood_marks, t->repeats, t->stood_label) != 0)
-        lose(t, t->repeats);
-    t->off_ns -= (int64_t)weight;
-    t->written_ns = t->look_ns;
-    t->repeats = 0;
+    if (t->wall.repeats == 0) return;
+    uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
+    if (hold || t->wall.cut)
+        lose(t, SPP_LOSS_writer_behind, t->wall.repeats);
+    else if (emit(t, t->wall.path, t->wall.depth, t->wall.look_ns, weight, t->wall.flags, t->wall.repeats, t->wall.label) != 0)
+        lose(t, SPP_LOSS_store_full, t->wall.repeats);
+    t->wall.off_ns -= (int64_t)weight;
+    t->wall.written_ns = t->wall.look_ns;
+    t->wall.repeats = 0;
+}
+
+/* How much of a queue is resolved at a time. */
+#define RECORDS_STEP 64u    /* without the lock being given back between: 0.1 ms */
+#define RECORDS_PROMPT 512u /* where nobody else's turn would help: by who holds the GIL, or the sampler */
+
+/* The record at a queue's head. False: a frame was BUSY, and it is still there. */
+static bool resolve_record(spp_thread *thread) {
+    spp_queue *queue = &thread->tick.queue;
+    uint64_t word = spp_queue_peek(queue, 2);
+    uint32_t depth = (uint32_t)(word & 0xFFFF), flags = (uint32_t)(word >> 16 & 0xFFFF);
+    uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), labelled = (uint32_t)(word >> 48);
+    uint32_t head = SPP_RECORD_WORDS + labelled;
+    /* Without those frames that it has in common with one that was not kept, a sample says nothing. */
+    if (hold || (thread->queued.cut && fresh < depth)) {
+        thread->queued.cut = true;
+        lose(thread, SPP_LOSS_writer_behind, 1);
+        spp_queue_take(queue, head + fresh);
+        return true;
+    }
+    sampled_ns = spp_queue_peek(queue, 0);
+    for (uint32_t i = 0; i < fresh; i++) {
+        uint32_t id = resolve_frame(spp_queue_peek(queue, head + i), false);
+        if (id == BUSY) return false;
+        thread->queued.path[depth - fresh + i] = id;
+    }
+    uint32_t label = labelled ? label_of(spp_queue_peek(queue, SPP_RECORD_WORDS)) : 0;
+    if (emit(thread, thread->queued.path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), flags, 1, label) != 0) {
+        lose(thread, SPP_LOSS_store_full, 1);
+    }
+    spp_queue_take(queue, head + fresh);
+    thread->queued.cut = false;
+    return true;
+}
+
+/* What was sampled before end_ns, and of that so many records at the most. False: there is more. */
+static bool resolve_some(spp_thread *thread, uint64_t end_ns, uint32_t most) {
+    spp_queue *queue = &thread->tick.queue;
+    if (queue->words == NULL) return true;
+    bool all = false;
+    if (spp_queue_ready(queue) >= SPP_RECORD_WORDS) spp_resolve_flush(thread); /* it stood before it ran again and took these */
+    for (; !all; most--) {
+        all = spp_queue_ready(queue) < SPP_RECORD_WORDS || spp_queue_peek(queue, 0) >= end_ns;
+        if (all || most == 0 || !resolve_record(thread)) break;
+    }
+    if (spp_queue_ready(queue) > 0) spp_capture_mark(thread);
+    return all;
 }
 
 static void resolve_until(spp_thread *thread, uint64_t end_ns) {
-    spp_queue *queue = &thread->queue;
-    if (queue->words == NULL) return;
-    uint64_t ready = spp_queue_ready(queue);
-    if (ready >= SPP_RECORD_WORDS) spp_resolve_flush(thread); /* it stood before it ran again and took these */
-    while (ready >= SPP_RECORD_WORDS && spp_queue_peek(queue, 0) < end_ns) {
-        uint64_t word = spp_queue_peek(queue, 2);
-        uint32_t depth = (uint32_t)(word & 0xFFFF), marks = (uint32_t)(word >> 16 & 0xFFFF);
-        uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), labelled = (uint32_t)(word >> 48);
-        uint32_t head = SPP_RECORD_WORDS + labelled, label = labelled ? label_of(spp_queue_peek(queue, SPP_RECORD_WORDS)) : 0;
-        sampled_ns = spp_queue_peek(queue, 0);
-        for (uint32_t i = 0; i < fresh; i++) {
-            spp_frame frame = spp_queue_peek(queue, head + i);
-            thread->path[depth - fresh + i] = resolve_frame(frame);
-        }
-        if (emit(thread, thread->path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), marks, 1, label) != 0) {
-            lose(thread, 1);
-        }
-        spp_queue_take(queue, head + fresh);
-        ready -= head + fresh;
+    while (!resolve_some(thread, end_ns, RECORDS_STEP)) {
+        spp_os_unlock();
+        spp_os_lock();
     }
 }
 
 void spp_resolve_queue(spp_thread *thread) { resolve_until(thread, UINT64_MAX); }
 
-void spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label) {
-    spp_resolve_queue(thread); /* what the handler took before comes before */
-    sampled_ns = thread->look_ns;
+bool spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label) {
+    if (!resolve_some(thread, UINT64_MAX, RECORDS_PROMPT)) return false; /* what the handler took before comes before */
+    sampled_ns = thread->wall.look_ns;
+    thread->wall.cut = hold;
+    if (hold) return true;
     for (uint32_t i = 0; i < walk->depth; i++) {
-        spp_frame frame = walk->out[walk->depth - 1 - i];
-        thread->stood_path[i] = resolve_frame(frame);
+        uint32_t id = resolve_frame(walk->out[walk->depth - 1 - i], false);
+        if (id == BUSY) return false;
+        thread->wall.path[i] = id;
     }
-    thread->stood_depth = walk->depth;
-    thread->stood_marks = walk->marks | SPP_SAMPLE_STANDING;
-    thread->stood_label = label_of(label);
+    thread->wall.depth = walk->depth;
+    thread->wall.flags = walk->flags | SPP_SAMPLE_OFF_CPU;
+    thread->wall.label = label_of(label);
+    return true;
 }
 
-static void resolve_all(uint64_t end_ns) {
-    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-    for (uint32_t i = 0; i < used; i++) resolve_until(&spp_threads[i], end_ns);
+/* Calls `visit` for each thread whose queue may hold something. The lock may be given back in it. */
+static void each_pending(void (*visit)(spp_thread *thread, uint64_t argument), uint64_t argument) {
+    uint32_t words = (atomic_load_explicit(&spp_threads_used, memory_order_acquire) + 63) / 64;
+    for (uint32_t w = 0; w < words; w++) {
+        uint64_t seen = atomic_load_explicit(&spp_pending[w], memory_order_seq_cst);
+        for (uint32_t i = 0; seen != 0; i++, seen >>= 1) {
+            uint64_t bit = (uint64_t)1 << i;
+            if (seen & 1 && atomic_fetch_and_explicit(&spp_pending[w], ~bit, memory_order_seq_cst) & bit)
+                visit(&spp_threads[w * 64 + i], argument);
+        }
+    }
 }
 
-void spp_resolve_queues(void) { resolve_all(UINT64_MAX); }
+static void resolve_now(spp_thread *thread, uint64_t end_ns) {
+    while (!resolve_some(thread, end_ns, UINT32_MAX)) {}
+}
+
+void spp_resolve_queues(void) { each_pending(resolve_now, UINT64_MAX); }
 
 void spp_resolve_sure(void) {
     uint64_t now = spp_os_now_ns(), sure = atomic_load(&spp_native_sure_ns);
-    resolve_all(sure);
+    each_pending(resolve_until, sure);
     spp_label_forget(sure < now ? sure : now);
+}
+
+/* Gives the frames of a code object their ids where they are, in all that a queue holds. */
+static void resolve_in_place(spp_queue *queue, uintptr_t code) {
+    uint64_t ready = spp_queue_ready(queue);
+    for (uint64_t at = 0; at + SPP_RECORD_WORDS <= ready;) {
+        uint64_t word = spp_queue_peek(queue, at + 2), head = SPP_RECORD_WORDS + (word >> 48), fresh = word >> 32 & 0xFFFF;
+        for (uint64_t i = at + head; i < at + head + fresh; i++) {
+            spp_frame frame = spp_queue_peek(queue, i);
+            if (spp_frame_is_native(frame) || spp_frame_is_known(frame) || spp_frame_code(frame) != code) continue;
+            spp_queue_poke(queue, i, spp_frame_known(resolve_frame(frame, true)));
+        }
+        at += head + fresh;
+    }
+}
+
+static void resolve_before_death(spp_thread *thread, uint64_t code) {
+    if (!resolve_some(thread, UINT64_MAX, hold ? UINT32_MAX : RECORDS_PROMPT))
+        resolve_in_place(&thread->tick.queue, (uintptr_t)code);
 }
 
 void spp_resolve_death(uintptr_t code) {
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel);
-    spp_resolve_queues();
+    each_pending(resolve_before_death, code);
     uint32_t index = spp_map_remove(&live_of_address, code, 0);
     if (index != SPP_MAP_NONE) forget_live(index);
 }
 
-void spp_resolve_collection(int32_t tid, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]) {
-    uint64_t thread = 0;
-    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
-    for (uint32_t i = 0; i < used && thread == 0; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ARMED && spp_threads[i].tid == tid) thread = spp_threads[i].id + 1ull;
-    }
+void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]) {
+    if (hold) return; /* no sample is lost */
+    uint64_t thread = of != NULL ? of->id + 1ull : 0;
     uint64_t words[SPP_COLLECTION_WORDS] = {thread, began_ns, took_ns, counts[0], counts[1], counts[2]};
     if (spp_vec64_room(&out.collections, SPP_COLLECTION_WORDS) != 0) return; /* no memory: no sample is lost */
     for (size_t i = 0; i < SPP_COLLECTION_WORDS; i++) spp_vec64_push(&out.collections, words[i]);
@@ -429,27 +487,10 @@ void spp_resolve_swap(spp_resolved *with) {
 int spp_resolve_start(void) {
     forget_everything();
     spp_label_forget(UINT64_MAX);
+    hold = false;
     strings_n = codes_n = frames_n = 0;
     spp_resolved_free(&out);
     return 0;
 }
 
 void spp_resolve_stop(void) { forget_everything(); }
-
-void spp_resolved_clear(spp_resolved *r) {
-    spp_vec64 *all[] = {&r->string_len,    &r->code_name,  &r->code_qualname, &r->code_file,      &r->code_line,
-                        &r->code_kind,     &r->frame_code, &r->frame_line,    &r->frame_end_line, &r->frame_col,
-                        &r->frame_end_col, &r->samples,    &r->collections};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->n = 0;
-    r->string_bytes.n = 0;
-    r->sample_count = 0;
-}
-
-void spp_resolved_free(spp_resolved *r) {
-    spp_vec64 *all[] = {&r->string_len,    &r->code_name,  &r->code_qualname, &r->code_file,      &r->code_line,
-                        &r->code_kind,     &r->frame_code, &r->frame_line,    &r->frame_end_line, &r->frame_col,
-                        &r->frame_end_col, &r->samples,    &r->collections};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) spp_vec64_free(all[i]);
-    spp_bytes_free(&r->string_bytes);
-    r->sample_count = 0;
-}

@@ -94,15 +94,13 @@ static void read_name(const uint8_t *copy, long offset, spp_bytes *to) {
     spp_bytes_append(to, unreadable, sizeof unreadable - 1);
 }
 
-static int read_bytes(uintptr_t address, spp_bytes *to) {
+/* Where the bytes of an object are, and how many. */
+static int find_bytes(uintptr_t address, uintptr_t *at, size_t *n) {
     uint8_t head[SPP_L_BYTES_DATA];
-    to->n = 0;
     if (address == 0 || (address & 7) || spp_os_read(head, address, sizeof head) != 0) return -1;
-    uint64_t n = word_at(head, SPP_L_OB_SIZE);
-    if (word_at(head, SPP_L_OB_TYPE) != spp_py_bytes_type || n > LINES_MAX) return -1;
-    if (spp_bytes_room(to, n) != 0 || (n != 0 && spp_os_read(to->at, address + SPP_L_BYTES_DATA, n) != 0)) return -1;
-    to->n = n;
-    return 0;
+    *n = word_at(head, SPP_L_OB_SIZE);
+    *at = address + SPP_L_BYTES_DATA;
+    return word_at(head, SPP_L_OB_TYPE) != spp_py_bytes_type || *n > LINES_MAX ? -1 : 0;
 }
 
 int spp_code_read(uintptr_t address, spp_code *code) {
@@ -113,17 +111,6 @@ int spp_code_read(uintptr_t address, spp_code *code) {
     read_name(copy, SPP_L_CODE_QUALNAME >= 0 ? SPP_L_CODE_QUALNAME : SPP_L_CODE_NAME, &code->qualname);
     read_name(copy, SPP_L_CODE_FILENAME, &code->file);
     memcpy(&code->first_line, copy + SPP_L_CODE_FIRSTLINENO, sizeof code->first_line);
-    code->lines_known = read_bytes(word_at(copy, SPP_L_CODE_LINETABLE), &code->lines) == 0;
+    code->lines_known = find_bytes(word_at(copy, SPP_L_CODE_LINETABLE), &code->lines, &code->lines_n) == 0;
     return 0;
-}
-
-spp_place spp_code_place(const uint8_t *lines, size_t n, int32_t first_line, uint32_t offset) {
-    if (offset == SPP_OFFSET_NONE) return (spp_place){first_line, first_line, -1, -1};
-#if SPP_L_LINES == 1
-    return spp_lines_lnotab(lines, n, first_line, offset);
-#elif SPP_L_LINES == 2
-    return spp_lines_pep626(lines, n, first_line, offset);
-#else
-    return spp_lines_locations(lines, n, first_line, offset);
-#endif
 }

@@ -6,12 +6,14 @@
 #include <stdbool.h>
 
 #include "base/vec.h"
-#include "core/resolve_lines.h"
+#include <stddef.h>
+#include <stdint.h>
 
 typedef struct {
     spp_bytes name, qualname, file; /* UTF-8, surrogates encoded as three bytes each */
-    spp_bytes lines;                /* line table */
-    bool lines_known;               /* an empty table is one too: all on the first line (3.9) */
+    uintptr_t lines;                /* where its line table is, of so many bytes (resolve_table.h) */
+    size_t lines_n;
+    bool lines_known; /* an empty table is one too: all on the first line (3.9) */
     int32_t first_line;
 } spp_code;
 
@@ -22,7 +24,4 @@ extern size_t spp_py_type_flags;
 /* Fills `code`, whose byte vectors are used again from call to call. A name that cannot be read becomes "<unreadable>".
  * -1: this is no code object. */
 int spp_code_read(uintptr_t address, spp_code *code);
-/* Where in its source the byte offset lies. */
-spp_place spp_code_place(const uint8_t *lines, size_t n, int32_t first_line, uint32_t offset);
-
 #endif

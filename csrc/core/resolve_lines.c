@@ -1,7 +1,5 @@
 #include "core/resolve_lines.h"
 
-#include <stdbool.h>
-
 static const spp_place nowhere = {0, 0, -1, -1};
 
 static spp_place at_line(int64_t line) {
@@ -10,25 +8,23 @@ static spp_place at_line(int64_t line) {
     return place;
 }
 
-spp_place spp_lines_lnotab(const uint8_t *table, size_t n, int32_t first_line, uint32_t offset) {
-    int64_t line = first_line, start = 0;
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        start += table[i];
-        if (start > offset) break;
-        line += (int8_t)table[i + 1];
-    }
-    return at_line(line);
+static bool next_lnotab(const uint8_t *table, size_t n, spp_lines_cursor *c, spp_place *place) {
+    if (c->i + 1 >= n) return false;
+    *place = at_line(c->line);
+    c->at += table[c->i];
+    c->line += (int8_t)table[c->i + 1];
+    c->i += 2;
+    return true;
 }
 
-spp_place spp_lines_pep626(const uint8_t *table, size_t n, int32_t first_line, uint32_t offset) {
-    int64_t line = first_line, end = 0;
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        int8_t delta = (int8_t)table[i + 1];
-        if (delta != -128) line += delta;
-        end += table[i];
-        if (offset < end) return delta == -128 ? nowhere : at_line(line);
-    }
-    return nowhere;
+static bool next_pep626(const uint8_t *table, size_t n, spp_lines_cursor *c, spp_place *place) {
+    if (c->i + 1 >= n) return false;
+    int8_t delta = (int8_t)table[c->i + 1];
+    if (delta != -128) c->line += delta;
+    *place = delta == -128 ? nowhere : at_line(c->line);
+    c->at += table[c->i];
+    c->i += 2;
+    return true;
 }
 
 /* Six bits a byte, low first; bit 6 tells that more follow. Stops at the table's end. */
@@ -78,20 +74,39 @@ static location read_entry(const uint8_t *table, size_t n, size_t *i, unsigned c
     return l;
 }
 
-spp_place spp_lines_locations(const uint8_t *table, size_t n, int32_t first_line, uint32_t offset) {
-    int64_t line = first_line, end = 0;
-    for (size_t i = 0; i < n;) {
-        uint8_t first = table[i++];
-        location l = read_entry(table, n, &i, (first >> 3) & 15u, &line);
-        end += 2 * ((first & 7) + 1);
-        if (offset >= end) continue;
-        if (!l.has_line) return nowhere;
-        spp_place place = at_line(l.line);
-        if (place.line == 0) return nowhere;
-        if (l.end_line > 0 && l.end_line <= INT32_MAX) place.end_line = (int32_t)l.end_line;
-        if (l.col >= 0 && l.col <= INT32_MAX - 1) place.col = (int32_t)l.col;
-        if (l.end_col >= 0 && l.end_col <= INT32_MAX - 1) place.end_col = (int32_t)l.end_col;
-        return place;
+static bool next_location(const uint8_t *table, size_t n, spp_lines_cursor *c, spp_place *place) {
+    if (c->i >= n) return false;
+    uint8_t first = table[c->i++];
+    location l = read_entry(table, n, &c->i, (first >> 3) & 15u, &c->line);
+    c->at += 2u * ((first & 7u) + 1u);
+    *place = l.has_line ? at_line(l.line) : nowhere;
+    if (place->line == 0) return true;
+    if (l.end_line > 0 && l.end_line <= INT32_MAX) place->end_line = (int32_t)l.end_line;
+    if (l.col >= 0 && l.col <= INT32_MAX - 1) place->col = (int32_t)l.col;
+    if (l.end_col >= 0 && l.end_col <= INT32_MAX - 1) place->end_col = (int32_t)l.end_col;
+    return true;
+}
+
+const spp_lines_rules spp_lines_of_lnotab = {next_lnotab, true};
+const spp_lines_rules spp_lines_of_pep626 = {next_pep626, false};
+const spp_lines_rules spp_lines_of_locations = {next_location, false};
+
+spp_place spp_lines_find(const spp_lines_rules *rules, const uint8_t *table, size_t n, spp_lines_cursor from, uint32_t offset) {
+    spp_place place;
+    while (rules->next(table, n, &from, &place)) {
+        if (offset < from.at) return place;
     }
-    return nowhere;
+    return rules->goes_on ? at_line(from.line) : nowhere;
+}
+
+spp_place spp_lines_lnotab(const uint8_t *table, size_t n, int32_t first_line, uint32_t offset) {
+    return spp_lines_find(&spp_lines_of_lnotab, table, n, (spp_lines_cursor){.line = first_line}, offset);
+}
+
+spp_place spp_lines_pep626(const uint8_t *table, size_t n, int32_t first_line, uint32_t offset) {
+    return spp_lines_find(&spp_lines_of_pep626, table, n, (spp_lines_cursor){.line = first_line}, offset);
+}
+
+spp_place spp_lines_locations(const uint8_t *table, size_t n, int32_t first_line, uint32_t offset) {
+    return spp_lines_find(&spp_lines_of_locations, table, n, (spp_lines_cursor){.line = first_line}, offset);
 }

@@ -1,24 +1,28 @@
-/* Start, stop, and the drain thread. */
+#include "core/run.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "core/native.h"
 #include "core/resolve.h"
-#include "core/run.h"
+#include "core/state.h"
 #include "core/store.h"
+#include "core/tick_stats.h"
+#include "core/wall.h"
+#include "core/watch.h"
 #include "core/write.h"
+#include "core/writer.h"
 
 #define LOOK_NS 10000000u  /* the watch looks for new threads this often */
 #define WRITE_NS 85000000u /* a block is written this often: kill -9 costs less than 100 ms */
-#define ACCOUNT_NS 2000000000u
+#define TICK_STATS_NS 2000000000u
 #define FLUSH_STEP_NS 200000u
-
-spp_run spp_now;
-const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "timer", "suspend", "gil"};
+#define PREPARE_STEP_NS 20000u
+#define TERM_MOST_NS 2000000000u /* a handler of SIGTERM in Python has so long to begin its stop */
 
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;
@@ -26,14 +30,20 @@ static spp_columns columns;
 static _Atomic uint32_t flush_asked, flush_done;
 static _Atomic int flush_error;
 
-/* Drain thread: empties the queues under the lock, then stores and writes without it. */
-static void drain(void) {
+/* Drain thread: empties the queues under the lock, then stores and writes without it. What threads are called waits too while the
+ * output takes nothing, but the `last` time. */
+static void drain(bool last) {
     spp_bytes threads = {0};
+    bool behind = spp_writer_behind();
     spp_os_lock();
+    if (!behind) spp_resolve_hold(false);
     spp_resolve_sure();
+    spp_resolve_hold(behind);
     spp_resolve_swap(&resolved);
-    threads = spp_now.thread_text;
-    memset(&spp_now.thread_text, 0, sizeof spp_now.thread_text);
+    if (!behind || last) {
+        threads = spp_run_state.thread_text;
+        memset(&spp_run_state.thread_text, 0, sizeof spp_run_state.thread_text);
+    }
     spp_os_unlock();
     if (threads.n > 0) {
         spp_bytes text = {0};
@@ -48,7 +58,9 @@ static void drain(void) {
     if (objects.n > 0) spp_write_block('O', objects.at, objects.n);
     spp_bytes_free(&objects);
     /* Definitions without samples too: were they kept, they would come after what needs them. */
-    if (resolved.sample_count + resolved.string_len.n + resolved.code_line.n + resolved.frame_code.n > 0) {
+    const spp_vec64 *defined = resolved.columns.of;
+    if (resolved.sample_count + defined[SPP_COL_STRING_LEN].n + defined[SPP_COL_CODE_LINE].n + defined[SPP_COL_FRAME_CODE].n >
+        0) {
         spp_store_add(&resolved, &columns);
         spp_write_samples(&resolved, &columns);
         spp_columns_clear(&columns);
@@ -57,9 +69,9 @@ static void drain(void) {
     spp_resolved_clear(&resolved);
 }
 
-static void write_account(void) {
+static void write_tick_stats(void) {
     spp_bytes text = {0};
-    spp_run_account(&text);
+    spp_tick_stats_text(&text);
     spp_write_block('A', text.at, text.n);
     spp_bytes_free(&text);
 }
@@ -70,40 +82,61 @@ static void finish(const char *reason) {
     spp_watch_last();
     atomic_store(&spp_cap.active, 0);
     spp_watch_disarm_all();
-    spp_now.stop_ns = spp_os_now_ns();
-    spp_account_unseen();
-    spp_now.cpu_ns = spp_os_process_cpu_ns() - spp_now.start_process_cpu;
-    drain();
+    atomic_store(&spp_run_state.drain_cpu, spp_os_own_cpu_ns() + spp_writer_cpu_ns());
+    spp_run_state.cpu_ns = spp_tick_stats_cpu();
+    spp_run_state.stop_ns = spp_os_now_ns();
+    spp_tick_stats_unseen();
+    drain(true);
     spp_os_lock();
-    spp_bytes names = spp_now.names;
-    memset(&spp_now.names, 0, sizeof spp_now.names);
+    spp_bytes names = spp_run_state.names;
+    memset(&spp_run_state.names, 0, sizeof spp_run_state.names);
     spp_os_unlock();
     if (names.n > 0) spp_write_block('N', names.at, names.n);
     spp_bytes_free(&names);
-    write_account();
-    int n = snprintf(text, sizeof text, "{\"stop_ns\":%llu,\"reason\":\"%s\"}", (unsigned long long)spp_now.stop_ns, reason);
+    write_tick_stats();
+    int n =
+        snprintf(text, sizeof text, "{\"stop_ns\":%llu,\"reason\":\"%s\"}", (unsigned long long)spp_run_state.stop_ns, reason);
     spp_write_block('E', text, (size_t)n);
 }
 
-/* Drain thread. What standing threads have not written yet: their ticks of less than 80 ms. */
-static void flush_standing(void) {
+/* Drain thread. What off-CPU threads have not written yet: their ticks of less than 80 ms. */
+static void flush_off_cpu(void) {
     uint32_t used = spp_threads_used;
-    spp_os_lock();
     for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ARMED) spp_resolve_flush(&spp_threads[i]);
+        if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
+        spp_os_lock();
+        spp_resolve_flush(&spp_threads[i]);
+        spp_os_unlock();
     }
-    spp_os_unlock();
 }
 
-static void flushed(uint32_t asked) {
-    atomic_store(&flush_error, spp_write_error());
+static void flushed(uint32_t asked, int error) {
+    atomic_store(&flush_error, error != 0 ? error : spp_write_error());
     atomic_store(&flush_done, asked);
+}
+
+/* Drain thread. A flush whose samples are with the writer: it is done when those are written, or when they are for too long. */
+static struct {
+    bool waits;
+    uint32_t asked;
+    uint64_t moved, until_ns;
+} flushing;
+
+static void look_at_flush(void) {
+    if (!flushing.waits) return;
+    uint64_t now = spp_os_now_ns(), moved = spp_writer_moved();
+    if (moved != flushing.moved) flushing.until_ns = now + SPP_WRITER_STUCK_NS;
+    flushing.moved = moved;
+    bool late = now > flushing.until_ns;
+    if (!spp_writer_idle(true) && !late) return;
+    flushing.waits = false;
+    flushed(flushing.asked, late ? ETIMEDOUT : 0);
 }
 
 /* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
 static void turn(bool pause) {
     if (pause) atomic_store(&spp_cap.active, 2);
-    spp_now.paused = pause;
+    spp_run_state.paused = pause;
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
@@ -114,62 +147,73 @@ static void turn(bool pause) {
             spp_os_trigger_disarm(&t->trigger);
             spp_resolve_flush(t);
         } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
-            uint64_t from = cpu - t->ticks * spp_now.interval_ns;
-            spp_now.ended_cpu += from - t->cpu_start; /* what it ran in the pause is in nobody's ticks, and not lost */
-            t->cpu_start = from;
-            t->watched_cpu = cpu;
-            t->period_ns = spp_now.interval_ns;
-            atomic_fetch_add(&t->losses[SPP_LOSS_overrun], atomic_exchange(&t->owed, 0));
-            t->given_ns = t->look_cpu = cpu;
-            t->look_ns = t->written_ns = spp_os_now_ns();
-            t->off_ns = 0;
-            if (t->due_ns > 0) atomic_fetch_add(&t->losses[SPP_LOSS_overrun], (uint64_t)t->due_ns / spp_now.interval_ns);
-            t->due_ns = 0;
+            uint64_t from = cpu - t->tick.ticks * spp_run_state.interval_ns;
+            spp_run_state.ended_cpu +=
+                from - t->watch.cpu_start; /* what it ran in the pause is in nobody's ticks, and not lost */
+            t->watch.cpu_start = from;
+            t->watch.last_cpu = cpu;
+            t->tick.period_ns = spp_run_state.interval_ns;
+            atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], atomic_exchange(&t->tick.owed, 0));
+            t->tick.given_ns = t->wall.look_cpu = cpu;
+            t->wall.look_ns = t->wall.written_ns = spp_os_now_ns();
+            t->wall.off_ns = 0;
+            if (t->wall.due_ns > 0)
+                atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], (uint64_t)t->wall.due_ns / spp_run_state.interval_ns);
+            t->wall.due_ns = 0;
             (void)spp_watch_arm(t);
         }
         spp_os_unlock();
     }
     if (!pause) {
         uint32_t was = 2;
-        if (!spp_now.pause_wanted) atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
-        if (spp_now.pause_wanted) atomic_store(&spp_cap.active, 2); /* again, meanwhile */
+        if (!spp_run_state.pause_wanted) atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
+        if (spp_run_state.pause_wanted) atomic_store(&spp_cap.active, 2); /* again, meanwhile */
     }
 }
 
 static void pause_or_resume(void) {
     bool refused = atomic_load(&spp_cap.active) == 2; /* before the wish: a pause that comes between is a new one */
-    bool pause = spp_now.pause_wanted;
+    bool pause = spp_run_state.pause_wanted;
     /* Paused and resumed since the last look: handlers refuse still, as spp_run_pause told them. */
-    bool both = refused && !pause && !spp_now.paused;
+    bool both = refused && !pause && !spp_run_state.paused;
     if (both) turn(true);
-    if (both || pause != spp_now.paused) turn(pause);
+    if (both || pause != spp_run_state.paused) turn(pause);
 }
 
 static void look_for_objects(void) {
-    if (spp_cap.native == SPP_NATIVE_OFF) return;
     spp_os_loader_begin();
-    spp_native_look();
+    spp_os_signal_look();
+    if (spp_cap.native != SPP_NATIVE_OFF) spp_native_look();
     spp_os_loader_end();
 }
 
 static void drain_body(void *unused) {
     (void)unused;
-    uint64_t written = spp_os_now_ns(), accounted = written, count = spp_os_thread_count();
-    while (!atomic_load(&spp_now.stopping) && !atomic_load(&spp_now.terminating)) {
+    flushing.waits = false;
+    while (!atomic_load(&spp_run_state.begun)) { /* the start may fail yet: nothing is written before */
+        if (atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.begun))
+            return; /* not a stop at once after the start */
+        spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+    }
+    uint64_t written = spp_os_now_ns(), stats_ns = written, count = spp_os_thread_count();
+    while (!atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.terminating)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+        look_at_flush();
         uint32_t asked = atomic_load(&flush_asked); /* first: who asks from here on waits for the next turn */
-        bool flush = asked != atomic_load(&flush_done);
+        bool flush = asked != atomic_load(&flush_done) && !flushing.waits;
         look_for_objects();
         spp_os_work_begin();
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         pause_or_resume();
         if (spp_os_signal_taken()) spp_watch_rearm();
+        if (spp_os_term_waits(now, TERM_MOST_NS)) atomic_store(&spp_run_state.terminating, 1);
+        spp_os_signals_care();
         bool due = flush || now - written >= WRITE_NS;
         if (due || rung || threads != count || threads == 0) spp_watch_scan(false);
         count = threads;
-        if (flush) flush_standing();
+        if (flush) flush_off_cpu();
         if (due) {
-            drain();
+            drain(false);
             spp_watch_care();
             written = now;
         } else if (rung) { /* a queue is half full, say; small blocks take more room, so none is written yet */
@@ -177,44 +221,59 @@ static void drain_body(void *unused) {
             spp_resolve_sure();
             spp_os_unlock();
         }
-        if (flush || now - accounted >= ACCOUNT_NS) {
-            write_account();
-            accounted = now;
+        atomic_store(&spp_run_state.drain_cpu, spp_os_own_cpu_ns() + spp_writer_cpu_ns());
+        if (flush || (now - stats_ns >= TICK_STATS_NS && !spp_writer_behind())) {
+            write_tick_stats();
+            stats_ns = now;
         }
-        if (flush) flushed(asked);
+        if (flush) {
+            flushing.waits = true;
+            flushing.asked = asked;
+            flushing.until_ns = spp_os_now_ns() + SPP_WRITER_STUCK_NS;
+        }
         spp_os_work_end();
+        if (flush) look_at_flush();
     }
-    if (spp_now.sampler != NULL) {
-        atomic_store(&spp_now.stopping, 1);
-        spp_os_worker_join(spp_now.sampler);
-        spp_now.sampler = NULL;
+    if (spp_run_state.sampler != NULL) {
+        atomic_store(&spp_run_state.stopping, 1);
+        spp_os_worker_join(spp_run_state.sampler);
+        spp_run_state.sampler = NULL;
     }
     uint32_t asked = atomic_load(&flush_asked);
     look_for_objects();
     spp_os_work_begin();
-    finish(atomic_load(&spp_now.terminating) ? "SIGTERM" : "stop");
-    flushed(asked);
+    if (spp_os_thread_count() != count)
+        spp_watch_scan(false); /* they began since: what they ran is counted, and they have names */
+    finish(atomic_load(&spp_run_state.terminating) ? "SIGTERM" : "stop");
     spp_os_work_end();
-    atomic_store(&spp_now.over, true);
-    if (atomic_load(&spp_now.terminating)) spp_os_term_now();
+    flushed(asked, spp_writer_wait()); /* a fork need not wait for this */
+    atomic_store(&spp_run_state.over, true);
+    if (atomic_load(&spp_run_state.terminating)) spp_os_term_now();
 }
 
 /* A forked child has none of the threads: everything is forgotten without being touched. */
 static void in_child(void) {
-    if (!atomic_exchange(&spp_now.active, false)) return;
+    spp_heap_child();
+    spp_os_signal_child();
+    if (atomic_exchange(&spp_run_state.phase, SPP_RUN_NONE) == SPP_RUN_NONE) return; /* or another thread starts or stops */
+    atomic_store(&spp_run_state.active, false);
     atomic_store(&spp_cap.active, 0);
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
         if (spp_threads[i].state == SPP_THREAD_ARMED) spp_os_trigger_drop(&spp_threads[i].trigger);
         spp_threads[i].state = SPP_THREAD_FREE;
-        spp_threads[i].busy = 0;
+        spp_threads[i].tick.busy = 0;
+        spp_threads[i].watch.counted = false;
+        /* A run of the child's own resolves every queue, also one that none of its threads takes. What the parent's threads
+         * left there stands on frames of the parent's file. */
+        spp_queue_take(&spp_threads[i].tick.queue, spp_queue_ready(&spp_threads[i].tick.queue));
     }
     spp_write_abandon();
     spp_store_abandon();
     spp_native_abandon();
     memset(&resolved, 0, sizeof resolved);
     memset(&columns, 0, sizeof columns);
-    spp_now.drain = spp_now.sampler = NULL;
+    spp_run_state.drain = spp_run_state.sampler = NULL;
     spp_os_term_restore();
 }
 
@@ -223,13 +282,23 @@ static int refuse(const char **why, const char *reason) {
     return -1;
 }
 
-int spp_run_prepare(const char **why) {
-    static bool once;
-    if (once) return 0;
+static int prepare(const char **why) {
     if (spp_os_memory_init() != 0) return refuse(why, "no way to probe memory safely works here");
     if (spp_capture_init() != 0 || spp_os_lock_init(in_child) != 0) return refuse(why, "no memory");
-    once = true;
     return 0;
+}
+
+/* By one thread: a fork that hears of itself twice waits for the locks that it has. (Without a GIL two threads may be here.) */
+int spp_run_prepare(const char **why) {
+    enum { OPEN, TAKEN, DONE };
+    static _Atomic uint32_t state;
+    for (uint32_t was = OPEN; !atomic_compare_exchange_strong(&state, &was, TAKEN); was = OPEN) {
+        if (was == DONE) return 0;
+        spp_os_sleep_until(spp_os_now_ns() + PREPARE_STEP_NS);
+    }
+    int failed = prepare(why);
+    atomic_store(&state, failed ? OPEN : DONE);
+    return failed;
 }
 
 typedef struct {
@@ -238,8 +307,11 @@ typedef struct {
 } tables_job;
 
 static void make_tables(void *job) {
+    static const spp_native_users users = {spp_resolve_queues, spp_resolve_forget_native, spp_capture_wait};
     tables_job *j = job;
-    j->failed = spp_native_start(j->evaluator);
+    spp_os_loader_begin(); /* a child forked meanwhile would have the loader's own lock, for ever */
+    j->failed = spp_native_start(j->evaluator, &users);
+    spp_os_loader_end();
 }
 
 int spp_run_native(uintptr_t evaluator, const char **why) {
@@ -254,11 +326,11 @@ int spp_run_native(uintptr_t evaluator, const char **why) {
 
 static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {
     if (spp_run_prepare(why) != 0) return -1;
-    memset(&spp_now.start_ns, 0, sizeof spp_now - offsetof(spp_run, start_ns));
-    spp_now.clock = o->clock;
-    spp_now.wall = o->wall;
-    spp_now.interval_ns = o->interval_ns;
-    spp_now.states = *states;
+    memset(&spp_run_state.start_ns, 0, sizeof spp_run_state - offsetof(spp_run, start_ns));
+    spp_run_state.clock = o->clock;
+    spp_run_state.wall = o->wall;
+    spp_run_state.interval_ns = o->interval_ns;
+    spp_run_state.states = *states;
     uint64_t rate = 1000000000u / o->interval_ns;
     spp_cap.max_depth = o->max_depth;
     spp_cap.native = (spp_native_mode)o->native;
@@ -272,67 +344,102 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     if (spp_os_signal_install(spp_capture_tick, spp_capture_valid, o->may_trap) != 0) {
         return refuse(why, "the program handles SIGURG, SIGPROF and SIGSTKFLT itself, and spprof needs one of them");
     }
-    spp_now.start_ns = spp_os_now_ns();
-    spp_now.start_process_cpu = spp_os_process_cpu_ns();
+    spp_run_state.start_ns = spp_os_now_ns();
     spp_os_lock(); /* code objects and sets of labels die meanwhile */
     int failed = spp_resolve_start();
     spp_os_unlock();
-    if (failed != 0 || spp_store_start(spp_now.start_ns) != 0) return refuse(why, "no memory");
+    if (failed != 0 || spp_store_start(spp_run_state.start_ns) != 0) return refuse(why, "no memory");
     return 0;
 }
 
-int spp_run_start(const spp_options *o, const spp_thread_states *states, const char **why) {
+static void undo_start(void) {
+    atomic_store(&spp_run_state.stopping, 1);
+    if (spp_run_state.sampler != NULL) spp_os_worker_join(spp_run_state.sampler);
+    if (spp_run_state.drain != NULL) spp_os_worker_join(spp_run_state.drain);
+    spp_run_state.sampler = spp_run_state.drain = NULL;
+    spp_os_signal_remove();
+    spp_store_stop();
+    spp_os_lock(); /* code objects die meanwhile */
+    spp_resolve_stop();
+    spp_os_unlock();
+    spp_native_stop();
+}
+
+/* The caller's header is a JSON object; the instant from which the file counts goes in last, so it wins. */
+static int write_header(spp_options *o) {
+    spp_bytes header = {0};
+    char tail[64];
+    int n = snprintf(tail, sizeof tail, ",\"start_ns\":%llu}", (unsigned long long)spp_run_state.start_ns);
+    spp_bytes_append(&header, o->header, o->header_n - 1);
+    spp_bytes_append(&header, tail, (size_t)n);
+    int failed = spp_write_start(&o->file, header.at, header.n);
+    spp_bytes_free(&header);
+    return failed;
+}
+
+static spp_start_result start(spp_options *o, const spp_thread_states *states, const char **why) {
     *why = NULL;
     if (set_up(o, states, why) != 0) {
         spp_native_stop();
         spp_os_signal_remove(); /* if it was taken */
-        spp_os_file_close(o->fd);
-        return -1;
+        spp_os_file_close(&o->file);
+        return SPP_START_REFUSED;
     }
-    /* The caller's header is a JSON object; the instant from which the file counts goes in last, so it wins. */
-    spp_bytes header = {0};
-    char tail[64];
-    int n = snprintf(tail, sizeof tail, ",\"start_ns\":%llu}", (unsigned long long)spp_now.start_ns);
-    spp_bytes_append(&header, o->header, o->header_n - 1);
-    spp_bytes_append(&header, tail, (size_t)n);
-    int failed = spp_write_start(o->fd, header.at, header.n);
-    spp_bytes_free(&header);
-    if (failed) {
-        spp_native_stop();
-        spp_write_stop();
-        spp_os_signal_remove();
-        return refuse(why, "the profile cannot be written");
-    }
-    if (o->wall) {
-        spp_now.sampler = spp_os_worker_start("spprof-sampler", true, spp_wall_body, NULL);
-    }
-    spp_watch_scan(true); /* before anything of this call costs the program time */
+    /* The threads first: what was in the file is gone before the first write, and nothing may fail then but the write itself. */
+    if (o->wall) spp_run_state.sampler = spp_os_worker_start("spprof-sampler", true, spp_wall_body, NULL);
     /* Prompt: a thread that was just born rings, and runs unseen until the drain thread gets a processor (260 us on two that were
      * busy, and less than a tick at 10 kHz so). */
-    spp_now.drain = spp_os_worker_start("spprof-drain", true, drain_body, NULL);
-    if (spp_now.drain == NULL || (o->wall && spp_now.sampler == NULL)) {
-        atomic_store(&spp_now.stopping, 1);
-        if (spp_now.sampler) spp_os_worker_join(spp_now.sampler);
-        if (spp_now.drain) spp_os_worker_join(spp_now.drain);
-        spp_watch_disarm_all();
-        spp_native_stop();
-        spp_write_stop();
-        spp_os_signal_remove();
-        return refuse(why, "a thread cannot be started");
+    spp_run_state.drain = spp_os_worker_start("spprof-drain", true, drain_body, NULL);
+    if (spp_run_state.drain == NULL || (o->wall && spp_run_state.sampler == NULL)) {
+        undo_start();
+        spp_os_file_close(&o->file);
+        (void)refuse(why, "a thread cannot be started");
+        return SPP_START_REFUSED;
     }
-    atomic_store(&spp_now.active, true);
+    if (write_header(o) != 0) {
+        int error = errno;
+        undo_start();
+        spp_write_stop();
+        (void)refuse(why, "the profile cannot be written");
+        errno = error;
+        return SPP_START_UNWRITTEN;
+    }
+    spp_run_state.start_process_cpu = spp_os_process_cpu_ns();
+    spp_watch_scan(true);
+    atomic_store(&spp_run_state.active, true);
     atomic_store(&spp_cap.active, 1);
-    spp_os_term_catch(&spp_cap.bell, &spp_now.terminating);
-    return 0;
+    atomic_store(&spp_run_state.begun, 1);
+    spp_os_bell_ring(&spp_cap.bell);
+    spp_os_term_catch(&spp_cap.bell, &spp_run_state.terminating);
+    return SPP_START_DONE;
+}
+
+/* A thread that blocks the ticks' signal has one pending when the run is over, too. */
+void spp_run_exec(void) {
+    if (spp_run_active()) spp_watch_exec();
+    spp_os_signal_take_back();
+}
+
+spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, const char **why) {
+    spp_os_loader_begin();
+    spp_os_exec_tell(spp_run_exec);
+    spp_os_signal_look();
+    spp_os_loader_end();
+    spp_os_work_begin();
+    spp_start_result result = start(o, states, why);
+    int error = errno;
+    spp_os_work_end();
+    errno = error;
+    return result;
 }
 
 void spp_run_stop(void) {
-    if (!atomic_load(&spp_now.active)) return;
+    if (!atomic_load(&spp_run_state.active)) return;
     spp_os_term_restore();
-    atomic_store(&spp_now.stopping, 1);
+    atomic_store(&spp_run_state.stopping, 1);
     spp_os_bell_ring(&spp_cap.bell);
-    spp_os_worker_join(spp_now.drain);
-    spp_now.drain = NULL;
+    spp_os_worker_join(spp_run_state.drain);
+    spp_run_state.drain = NULL;
     spp_os_signal_remove();
     spp_write_stop();
     spp_store_stop();
@@ -342,22 +449,23 @@ void spp_run_stop(void) {
     spp_native_stop();
     spp_columns_free(&columns);
     spp_resolved_free(&resolved);
-    atomic_store(&spp_now.active, false);
+    atomic_store(&spp_run_state.active, false);
 }
 
 void spp_run_pause(bool paused) {
-    if (!atomic_load(&spp_now.active)) return;
-    atomic_store(&spp_now.pause_wanted, paused);
+    if (!atomic_load(&spp_run_state.active)) return;
+    atomic_store(&spp_run_state.pause_wanted, paused);
     if (paused) atomic_store(&spp_cap.active, 2); /* at once; the drain thread takes the triggers off */
     spp_os_bell_ring(&spp_cap.bell);
 }
 
 int spp_run_flush(void) {
-    if (!atomic_load(&spp_now.active)) return 0;
+    if (!atomic_load(&spp_run_state.active)) return 0;
     uint32_t mine = atomic_fetch_add(&flush_asked, 1) + 1;
     spp_os_bell_ring(&spp_cap.bell);
     /* The drain thread takes some hundred microseconds. The bell is for one who waits, and here several may. */
-    while ((int32_t)(atomic_load(&flush_done) - mine) < 0 && atomic_load(&spp_now.active) && !atomic_load(&spp_now.over)) {
+    while ((int32_t)(atomic_load(&flush_done) - mine) < 0 && atomic_load(&spp_run_state.active) &&
+           !atomic_load(&spp_run_state.over)) {
         spp_os_sleep_until(spp_os_now_ns() + FLUSH_STEP_NS);
     }
     return atomic_load(&flush_error);
@@ -366,14 +474,17 @@ int spp_run_flush(void) {
 void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
     uint64_t took = spp_os_now_ns() - began_ns;
     spp_os_lock();
-    if (atomic_load(&spp_cap.active) == 1) spp_resolve_collection(spp_os_tid(), began_ns, took, counts);
+    if (atomic_load(&spp_cap.active) == 1) {
+        uint32_t slot = spp_watch_slot(spp_os_tid());
+        spp_resolve_collection(slot != SPP_MAP_NONE ? &spp_threads[slot] : NULL, began_ns, took, counts);
+    }
     spp_os_unlock();
 }
 
 spp_vec64 spp_run_native_functions(void) {
     spp_vec64 found = {0};
     spp_os_lock();
-    if (atomic_load(&spp_now.active) && spp_cap.native != SPP_NATIVE_OFF) {
+    if (atomic_load(&spp_run_state.active) && spp_cap.native != SPP_NATIVE_OFF) {
         spp_resolve_sure();
         spp_resolve_native_codes(&found);
     }
@@ -382,12 +493,14 @@ spp_vec64 spp_run_native_functions(void) {
 }
 
 void spp_run_native_names(const char *text, size_t n) {
-    if (!atomic_load(&spp_now.active)) return;
+    if (!atomic_load(&spp_run_state.active)) return;
     spp_os_lock();
-    spp_now.names.n = 0;
-    (void)spp_bytes_append(&spp_now.names, text, n); /* no memory: the functions keep their own names */
+    spp_run_state.names.n = 0;
+    (void)spp_bytes_append(&spp_run_state.names, text, n); /* no memory: the functions keep their own names */
     spp_os_unlock();
 }
 
-bool spp_run_active(void) { return atomic_load(&spp_now.active); }
-bool spp_run_paused(void) { return atomic_load(&spp_now.active) && atomic_load(&spp_now.pause_wanted); }
+bool spp_run_active(void) { return atomic_load(&spp_run_state.active); }
+bool spp_run_paused(void) { return atomic_load(&spp_run_state.active) && atomic_load(&spp_run_state.pause_wanted); }
+void spp_run_tick_stats(spp_bytes *to) { spp_tick_stats_text(to); }
+void spp_run_name(int32_t tid, const char *name) { spp_watch_name(tid, name); }

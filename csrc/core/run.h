@@ -1,47 +1,65 @@
-/* What arm.c, wall.c, account.c and run.c share: the state of the one run. */
+/* The core's entry: all that the module asks of a run. run.c says how; state.h is what the run keeps to itself. */
 #ifndef SPPROF_CORE_RUN_H
 #define SPPROF_CORE_RUN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "core/arm.h"
-#include "core/capture.h"
+#include "base/vec.h"
+#include "core/tstates.h"
+#include "os/os.h"
 
 typedef struct {
-    _Atomic bool active;
+    spp_os_file file; /* owned by the run from here on */
     spp_clock clock;
-    bool wall; /* the sampler runs, and adds the time off the CPU */
+    bool wall; /* time off the CPU too */
     uint64_t interval_ns;
-    spp_thread_states states;
-    /* from here on zeroed at each start */
-    uint64_t start_ns, start_process_cpu, stop_ns, cpu_ns;
-    uint32_t next_id; /* of threads in the file */
-    spp_os_worker *drain, *sampler;
-    _Atomic int stopping, terminating;
-    _Atomic bool pause_wanted;
-    _Atomic bool over;     /* the drain thread has written all: of the run, or SIGTERM came and did not end the process */
-    bool paused;           /* no trigger is armed; by the drain thread, under its lock */
-    spp_bytes names;       /* block N, given before the stop */
-    spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
-    /* counters of threads that ended, and of those never found; by the watch */
-    uint64_t ended_taken, ended_repeated, ended_truncated, ended_unpaired, ended_gaps, ended_losses[SPP_LOSS_COUNT], ended_cpu;
-    uint64_t sampler_cpu; /* when it ended */
-} spp_run;
-extern spp_run spp_now;
+    uint32_t max_depth;
+    const void *header; /* a JSON object with at least one key; start_ns is added */
+    size_t header_n;
+    bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
+    int native;    /* spp_native_mode */
+    bool native_full;
+} spp_options;
 
-/* The watch (drain thread, or start and stop while no drain thread runs). */
-void spp_watch_scan(bool first);
-/* Drain lock held. Arms a prepared thread's trigger anew, or leaves that to the resuming. */
-int spp_watch_arm(spp_thread *t);
-void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
-void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
-void spp_watch_last(void);  /* at the end: what threads lost that block signals */
-void spp_watch_disarm_all(void);
-/* The sampler thread of wall mode. */
-void spp_wall_body(void *unused);
-/* Adds up a thread's counters into the run's, when it ends. */
-void spp_account_end(spp_thread *thread);
-/* CPU time of threads that came and went unseen: counted once, at stop. */
-void spp_account_unseen(void);
+/* What any use needs, once a process. -1 with *why. */
+int spp_run_prepare(const char **why);
+/* Before spp_run_start, for native frames. Without the GIL: who holds the loader's lock may wait for it. `evaluator`: the address
+ * of _PyEval_EvalFrameDefault. -1 with *why. */
+int spp_run_native(uintptr_t evaluator, const char **why);
+/* There is one run at a time in the process, whatever the interpreter, and one thread that starts or stops it. Whoever changes
+ * `from` to STARTING or STOPPING is that thread, until it changes it again; so no lock of Python's is needed, which an exception
+ * could leave taken, and which a signal handler or a finalizer would wait for in the thread that has it. */
+typedef enum { SPP_RUN_NONE, SPP_RUN_STARTING, SPP_RUN_ACTIVE, SPP_RUN_STOPPING } spp_run_phase;
+/* Any thread. False: it is another phase. */
+bool spp_run_turn(spp_run_phase from, spp_run_phase to);
+/* Any thread. What it is; *mine: it is this thread that starts or stops. */
+spp_run_phase spp_run_phase_now(bool *mine);
+/* The thread that has turned NONE to STARTING, without the GIL: with thousands of threads it takes a while. If it fails, *why
+ * and perhaps errno say why, and it turns it back. */
+typedef enum { SPP_START_DONE, SPP_START_REFUSED, SPP_START_UNWRITTEN } spp_start_result;
+spp_start_result spp_run_start(spp_options *options, const spp_thread_states *states, const char **why);
+void spp_run_stop(void); /* the one that has turned ACTIVE to STOPPING */
+void spp_run_pause(bool paused);
+/* Any thread, without the GIL: waits. When it returns, all samples that were taken before the call are in the file, unless it
+ * gives an errno: that of the first write that failed. 0 without a run. */
+int spp_run_flush(void);
+/* Native functions sampled so far: where each begins in memory, and its code id in the file. The caller frees it. */
+spp_vec64 spp_run_native_functions(void);
+/* What is written as block N when the run stops. */
+void spp_run_native_names(const char *text, size_t n);
+/* Unless paused. A garbage collection of the calling thread has ended: counts are generation, objects collected, objects
+ * uncollectable. */
+void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]);
+bool spp_run_active(void);
+bool spp_run_paused(void);
+
+/* The tick stats, as a JSON object (docs/file-format.md, block A); also after the run. Any thread. */
+void spp_run_tick_stats(spp_bytes *to);
+/* The calling thread is about to replace the program: no tick may be on its way then, for the new one has no handler for it.
+ * If it fails, the thread is armed again after a second. */
+void spp_run_exec(void);
+/* A thread's name for people; name is UTF-8. Any thread. */
+void spp_run_name(int32_t tid, const char *name);
 
 #endif

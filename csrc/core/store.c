@@ -1,9 +1,9 @@
 #include "core/store.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "os/os.h"
 
 /* Nodes recognised at a time: 12 bytes each in a table of two to the twenty. When it is full all are forgotten and later
@@ -21,6 +21,8 @@ static uint64_t start_us;
 /* Frames (id + 1; 0: none) that followed a frame in new nodes, the last one first. */
 static uint32_t (*followers)[SPP_FOLLOWERS];
 
+static void put(spp_columns *columns, int column, uint64_t value) { spp_vec64_push(&columns->of[column], value); }
+
 static uint32_t home(uint32_t parent, uint32_t frame) {
     uint64_t x = ((uint64_t)parent << 32 | frame) * 0x9E3779B97F4A7C15u;
     x ^= x >> 32;
@@ -30,7 +32,7 @@ static uint32_t home(uint32_t parent, uint32_t frame) {
 
 static int grow(void) {
     uint32_t slots = table ? (mask + 1) * 2 : 1024;
-    node *bigger = calloc(slots, sizeof *bigger), *old = table;
+    node *bigger = spp_alloc_zeroed(slots, sizeof *bigger), *old = table;
     if (bigger == NULL) return -1;
     uint32_t old_slots = table ? mask + 1 : 0;
     table = bigger;
@@ -41,7 +43,7 @@ static int grow(void) {
         while (table[at].id) at = (at + 1) & mask;
         table[at] = old[i];
     }
-    free(old);
+    spp_free(old);
     return 0;
 }
 
@@ -65,7 +67,7 @@ static void forget_nodes(void) {
     memset(table, 0, ((size_t)mask + 1) * sizeof *table);
     known = 0;
     uint32_t used = spp_threads_used;
-    for (uint32_t i = 0; i < used; i++) spp_threads[i].node_depth = 0;
+    for (uint32_t i = 0; i < used; i++) spp_threads[i].file.depth = 0;
 }
 
 static uint32_t child(uint32_t parent, uint32_t before, uint32_t frame, spp_columns *columns) {
@@ -74,8 +76,8 @@ static uint32_t child(uint32_t parent, uint32_t before, uint32_t frame, spp_colu
         if (table[at].parent == parent && table[at].frame == frame) return table[at].id;
     }
     uint32_t id = next_id++;
-    spp_vec64_push(&columns->node_parent, id - parent);
-    spp_vec64_push(&columns->node_frame, tell_frame(before, frame));
+    put(columns, SPP_COL_NODE_PARENT, id - parent);
+    put(columns, SPP_COL_NODE_FRAME, tell_frame(before, frame));
     table[at] = (node){parent, frame, id};
     if (++known * 3ull > (mask + 1ull) * 2) (void)grow();
     return id;
@@ -83,35 +85,35 @@ static uint32_t child(uint32_t parent, uint32_t before, uint32_t frame, spp_colu
 
 /* The node of a stack: from the root, what equals this thread's previous stack is not looked up again. */
 static uint32_t intern(spp_thread *t, const uint64_t *frames, uint32_t depth, spp_columns *columns) {
-    uint32_t least = depth < t->node_depth ? depth : t->node_depth, i = 0;
-    while (i < least && t->node_frames[i] == (uint32_t)frames[i]) i++;
+    uint32_t least = depth < t->file.depth ? depth : t->file.depth, i = 0;
+    while (i < least && t->file.frames[i] == (uint32_t)frames[i]) i++;
     for (; i < depth; i++) {
-        t->node_frames[i] = (uint32_t)frames[i];
-        t->nodes[i + 1] = child(t->nodes[i], i > 0 ? (uint32_t)frames[i - 1] + 1 : 0, (uint32_t)frames[i], columns);
+        t->file.frames[i] = (uint32_t)frames[i];
+        t->file.nodes[i + 1] = child(t->file.nodes[i], i > 0 ? (uint32_t)frames[i - 1] + 1 : 0, (uint32_t)frames[i], columns);
     }
-    t->node_depth = depth;
-    return t->nodes[depth];
+    t->file.depth = depth;
+    return t->file.nodes[depth];
 }
 
 /* Time and weight: docs/file-format.md tells the rules. */
 static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_columns *columns) {
-    if (t->file_us == 0) t->file_us = start_us;
+    if (t->file.us == 0) t->file.us = start_us;
     uint64_t us = time_ns / 1000;
-    if (us < t->file_us) us = t->file_us;
-    uint64_t step = us - t->file_us;
-    int64_t unforeseen = (int64_t)step - (int64_t)(t->file_pace >> 2);
-    spp_vec64_push(&columns->time, spp_zigzag(unforeseen));
-    t->file_us = us;
-    t->file_pace += (uint64_t)unforeseen;
+    if (us < t->file.us) us = t->file.us;
+    uint64_t step = us - t->file.us;
+    int64_t unforeseen = (int64_t)step - (int64_t)(t->file.pace >> 2);
+    put(columns, SPP_COL_TIME, spp_zigzag(unforeseen));
+    t->file.us = us;
+    t->file.pace += (uint64_t)unforeseen;
     /* What the reader's weights lack so far, this sample's prediction taken off. */
-    t->file_carry_ns += (int64_t)weight_ns - (int64_t)step * 1000;
+    t->file.carry_ns += (int64_t)weight_ns - (int64_t)step * 1000;
     int64_t correction = 0;
-    if (t->file_carry_ns >= 2000 || t->file_carry_ns <= -2000) {
-        correction = t->file_carry_ns / 1000;
+    if (t->file.carry_ns >= 2000 || t->file.carry_ns <= -2000) {
+        correction = t->file.carry_ns / 1000;
         if (correction < -(int64_t)step) correction = -(int64_t)step; /* no negative weight */
-        t->file_carry_ns -= correction * 1000;
+        t->file.carry_ns -= correction * 1000;
     }
-    spp_vec64_push(&columns->weight, spp_zigzag(correction));
+    put(columns, SPP_COL_WEIGHT, spp_zigzag(correction));
 }
 
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {
@@ -121,12 +123,12 @@ void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {
         uint32_t depth = (uint32_t)at[3];
         if (known >= NODES_MAX) forget_nodes();
         uint32_t node_id = intern(t, at + 4, depth, columns);
-        spp_vec64_push(&columns->thread, t->id);
+        put(columns, SPP_COL_THREAD, t->id);
         add_time(t, at[1], at[2], columns);
-        spp_vec64_push(&columns->stack, node_id);
-        spp_vec64_push(&columns->count, (at[0] >> 32) - 1);
-        spp_vec64_push(&columns->flags, at[0] >> 16 & 0xFF);
-        spp_vec64_push(&columns->label, at[3] >> 32);
+        put(columns, SPP_COL_STACK, node_id);
+        put(columns, SPP_COL_COUNT, (at[0] >> 32) - 1);
+        put(columns, SPP_COL_FLAGS, at[0] >> 16 & 0xFF);
+        put(columns, SPP_COL_LABEL, at[3] >> 32);
         at += depth + 4;
     }
 }
@@ -140,19 +142,7 @@ int spp_store_start(uint64_t start_ns) {
 }
 
 void spp_store_stop(void) {
-    free(table);
+    spp_free(table);
     if (followers != NULL) spp_os_pages_free(followers, SPP_FOLLOWERS_SIZE);
     spp_store_abandon();
-}
-
-void spp_columns_clear(spp_columns *c) {
-    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight,
-                        &c->stack,       &c->count,      &c->flags,  &c->label};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) all[i]->n = 0;
-}
-
-void spp_columns_free(spp_columns *c) {
-    spp_vec64 *all[] = {&c->node_parent, &c->node_frame, &c->thread, &c->time, &c->weight,
-                        &c->stack,       &c->count,      &c->flags,  &c->label};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) spp_vec64_free(all[i]);
 }

@@ -2,14 +2,8 @@
 #ifndef SPPROF_CORE_STORE_H
 #define SPPROF_CORE_STORE_H
 
-#include "base/vec.h"
+#include "core/columns.h"
 #include "core/resolve.h"
-
-/* The columns of an S block that are one number an entry (docs/file-format.md), in the order of the file. */
-typedef struct {
-    spp_vec64 node_parent, node_frame;
-    spp_vec64 thread, time, weight, stack, count, flags, label;
-} spp_columns;
 
 /* Frames that a new node's parent's frame was last followed by: docs/file-format.md, column node_frame. */
 #define SPP_FOLLOWERS 16u
@@ -19,9 +13,7 @@ typedef struct {
 int spp_store_start(uint64_t start_ns);
 void spp_store_stop(void);
 void spp_store_abandon(void); /* in a forked child: leaks what may be half done */
-/* Appends all samples of `resolved` to `columns`. */
+/* Appends all samples of `resolved` to `columns`, with the nodes that are new. */
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns);
-void spp_columns_clear(spp_columns *columns);
-void spp_columns_free(spp_columns *columns);
 
 #endif

@@ -1,4 +1,5 @@
 #include "core/symbols.h"
+#include "base/heap.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static int add(spp_symbols *s, uint64_t at, uint64_t size, const char *name, siz
     static const uint8_t zero;
     if (s->n == s->room) {
         size_t room = s->room * 2 + 512;
-        spp_symbol *list = realloc(s->list, room * sizeof *list);
+        spp_symbol *list = spp_realloc(s->list, room * sizeof *list);
         if (list == NULL) return -1;
         s->list = list;
         s->room = room;
@@ -162,7 +163,7 @@ int spp_symbols_read_map(spp_symbols *s, const char *text, size_t n) {
 }
 
 void spp_symbols_free(spp_symbols *s) {
-    free(s->list);
+    spp_free(s->list);
     spp_bytes_free(&s->names);
     memset(s, 0, sizeof *s);
 }

@@ -7,7 +7,7 @@
  * just that begins gets rows of its own. Code that is in no function is a leaf, which changes nothing. */
 #include <string.h>
 
-#include "core/unwind_table.h"
+#include "core/unwind_seh.h"
 
 enum { FUNCTION_BYTES = 12, FUNCTION_BYTES_ARM64 = 8, HANDLER_FLAGS = 3, CHAINED = 4 };
 enum { PUSH, ALLOC_LARGE, ALLOC_SMALL, SET_FRAME, SAVE, SAVE_FAR, EPILOGUE, SPARE, SAVE_XMM, SAVE_XMM_FAR, MACHINE_FRAME };

@@ -1,86 +1,12 @@
 #include "core/unwind_table.h"
+#include "base/heap.h"
+#include "core/unwind_bytes.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define RULE_SLOTS 131072u /* a power of two, twice SPP_UNWIND_RULES at least */
 #define REMEMBERED 8       /* depth of remember_state */
 #define CODE_ROWS 256u     /* of a function whose code tells them */
-
-/* ---- bytes */
-
-typedef struct {
-    const uint8_t *at, *end;
-    bool bad; /* a read went past the end: what came of it is 0 */
-} input;
-
-static uint64_t get(input *in, size_t n) {
-    uint64_t value = 0;
-    if ((size_t)(in->end - in->at) < n) {
-        in->bad = true;
-        in->at = in->end;
-        return 0;
-    }
-    memcpy(&value, in->at, n); /* little-endian, as both architectures are */
-    in->at += n;
-    return value;
-}
-
-static uint64_t get_uleb(input *in) {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        uint64_t byte = get(in, 1);
-        value |= (byte & 127) << shift;
-        if (byte < 128) return value;
-    }
-    in->bad = true;
-    return 0;
-}
-
-static int64_t get_sleb(input *in) {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64;) {
-        uint64_t byte = get(in, 1);
-        value |= (byte & 127) << shift;
-        shift += 7;
-        if (byte >= 128) continue;
-        if ((byte & 64) && shift < 64) value |= ~(uint64_t)0 << shift;
-        return (int64_t)value;
-    }
-    in->bad = true;
-    return 0;
-}
-
-static void skip(input *in, uint64_t n) {
-    if ((uint64_t)(in->end - in->at) < n) {
-        in->bad = true;
-        n = (uint64_t)(in->end - in->at);
-    }
-    in->at += n;
-}
-
-/* A number in one of the encodings of exception frames (LSB, "DWARF Exception Header Encoding"); `here` is the address of
- * in->at in the program. Indirect ones are refused. */
-static uint64_t get_encoded(input *in, uint8_t encoding, uintptr_t here) {
-    uint64_t value;
-    switch (encoding & 15) {
-    case 0x00:
-    case 0x04:
-    case 0x0c: value = get(in, 8); break;
-    case 0x01: value = get_uleb(in); break;
-    case 0x02: value = get(in, 2); break;
-    case 0x03: value = get(in, 4); break;
-    case 0x09: value = (uint64_t)get_sleb(in); break;
-    case 0x0a: value = (uint64_t)(int16_t)get(in, 2); break;
-    case 0x0b: value = (uint64_t)(int32_t)get(in, 4); break;
-    default: in->bad = true; return 0;
-    }
-    if ((encoding & 0xf0) == 0x10)
-        value += here;
-    else if (encoding & 0xf0)
-        in->bad = true;
-    return value;
-}
 
 /* ---- rows */
 
@@ -119,9 +45,9 @@ void spp_unwind_add(spp_unwind_object *o, spp_unwind_rules *rules, uint64_t plac
     if (o->n > 0 && o->rule_of[o->n - 1] == number) return;
     if (o->n == o->room) {
         uint32_t room = o->room * 2 + 1024;
-        uint32_t *places = realloc(o->places, room * sizeof *places);
+        uint32_t *places = spp_realloc(o->places, room * sizeof *places);
         if (places != NULL) o->places = places;
-        uint16_t *rule_of = realloc(o->rule_of, room * sizeof *rule_of);
+        uint16_t *rule_of = spp_realloc(o->rule_of, room * sizeof *rule_of);
         if (rule_of != NULL) o->rule_of = rule_of;
         if (places == NULL || rule_of == NULL) {
             o->out_of_memory = true;
@@ -445,8 +371,8 @@ static bool add_function(output *to, cie *c, const uint8_t *at, spp_unwind_secti
 
 int spp_unwind_rules_make(spp_unwind_rules *rules) {
     rules->n = 0;
-    rules->at = calloc(SPP_UNWIND_RULES, sizeof *rules->at);
-    rules->slots = calloc(RULE_SLOTS, sizeof *rules->slots);
+    rules->at = spp_alloc_zeroed(SPP_UNWIND_RULES, sizeof *rules->at);
+    rules->slots = spp_alloc_zeroed(RULE_SLOTS, sizeof *rules->slots);
     if (rules->at == NULL || rules->slots == NULL) return -1;
     for (uint32_t i = 0; i < SPP_CODES; i++) {
         if (number_of(rules, &code_rules[i]) != i) return -1;
@@ -455,8 +381,8 @@ int spp_unwind_rules_make(spp_unwind_rules *rules) {
 }
 
 void spp_unwind_rules_free(spp_unwind_rules *rules) {
-    free(rules->at);
-    free(rules->slots);
+    spp_free(rules->at);
+    spp_free(rules->slots);
     memset(rules, 0, sizeof *rules);
 }
 
@@ -504,8 +430,8 @@ bool spp_unwind_add_entry(spp_unwind_object *o, spp_unwind_rules *rules, spp_unw
 }
 
 void spp_unwind_object_free(spp_unwind_object *o) {
-    free(o->places);
-    free(o->rule_of);
+    spp_free(o->places);
+    spp_free(o->rule_of);
     spp_bytes_free(&o->functions);
     memset(o, 0, sizeof *o);
 }

@@ -78,16 +78,6 @@ typedef struct {
 /* Reads an object's rows; `low` and `high` are given. The sections may be copies. `gaps` may be NULL. */
 void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section index, spp_unwind_section frames,
                      const spp_unwind_gaps *gaps);
-/* A Windows object as it lies in memory, or a copy of it. */
-typedef struct {
-    const uint8_t *at;
-    size_t n;
-    uintptr_t base;                    /* where the program has it */
-    uint64_t functions, functions_end; /* its table of functions, from the base */
-    uint32_t words;                    /* of the table's entries: 3 on x86_64, 2 on arm64 (SPP_SEH_WORDS) */
-} spp_unwind_image;
-/* The same from such a table (unwind_seh.c). */
-void spp_unwind_read_seh(spp_unwind_object *object, spp_unwind_rules *rules, const spp_unwind_image *image);
 /* The same from an entry of .eh_frame, if it is for the function [place, end); false: it is not, or not understood. */
 bool spp_unwind_add_entry(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section frames, uint32_t entry,
                           uint64_t place, uint64_t end);

@@ -4,32 +4,40 @@
 #include <libdeflate.h>
 #include <string.h>
 
+#include "base/heap.h"
+#include "core/writer.h"
 #include "os/os.h"
 
 static int first_error;
 static struct libdeflate_compressor *compressor;
 static spp_bytes payload, plane, packed;
 
-/* What was written whole blocks at a time is readable; after the first error nothing is written any more. */
-static void write_all(const uint8_t *at, size_t n) {
-    if (first_error == 0) first_error = spp_os_file_write(at, n);
-}
-
 static void put_u32(uint8_t *to, uint32_t value) {
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)(value >> 8 * i);
 }
 
-void spp_write_block(char kind, const void *from, size_t n) {
-    uint8_t head[9];
+#define HEAD 9u
+
+/* NULL: no memory. */
+static spp_block *make_block(char kind, const void *from, size_t n, size_t before) {
+    spp_block *block = spp_writer_block(before + HEAD + n);
+    if (block == NULL) return NULL;
+    uint8_t *head = block->bytes + before;
+    memcpy(block->bytes, SPP_FILE_MAGIC, before);
     head[8] = (uint8_t)kind;
     put_u32(head, (uint32_t)n);
     put_u32(head + 4, libdeflate_crc32(libdeflate_crc32(0, head + 8, 1), from, n));
-    packed.n = 0;
-    if (spp_bytes_append(&packed, head, sizeof head) != 0 || spp_bytes_append(&packed, from, n) != 0) {
+    memcpy(head + HEAD, from, n);
+    return block;
+}
+
+/* What was written whole blocks at a time is readable; after the first error nothing is written any more. */
+void spp_write_block(char kind, const void *from, size_t n) {
+    spp_block *block = first_error == 0 ? make_block(kind, from, n, 0) : NULL;
+    if (block != NULL)
+        spp_writer_put(block);
+    else if (first_error == 0)
         first_error = ENOMEM;
-        return;
-    }
-    write_all(packed.at, packed.n);
 }
 
 static void put_varint(spp_bytes *to, uint64_t value) {
@@ -82,21 +90,27 @@ static bool has_any(const spp_vec64 *column) {
     return false;
 }
 
-void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
-    payload.n = 0;
-    put_column(&d->string_len);
-    uint8_t width = d->string_bytes.n ? 1 : 0;
-    put_varint(&payload, d->string_bytes.n);
+static void put_text(const spp_bytes *text) {
+    uint8_t width = text->n ? 1 : 0;
+    put_varint(&payload, text->n);
     spp_bytes_append(&payload, &width, 1);
-    if (width) put_plane(d->string_bytes.at, d->string_bytes.n);
-    const spp_vec64 *columns[] = {&d->code_name,  &d->code_qualname,  &d->code_file, &d->code_line,     &d->frame_code,
-                                  &d->frame_line, &d->frame_end_line, &d->frame_col, &d->frame_end_col, &c->node_parent,
-                                  &c->node_frame, &c->thread,         &c->time,      &c->weight,        &c->stack,
-                                  &c->count,      &c->flags};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) put_column(columns[i]);
-    bool labelled = has_any(&c->label);
-    if (labelled || has_any(&d->code_kind)) put_column(&d->code_kind);
-    if (labelled) put_column(&c->label);
+    if (width) put_plane(text->at, text->n);
+}
+
+void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
+    const spp_vec64 *columns[SPP_COLS];
+    int n = SPP_COLS_ALWAYS;
+    for (int k = 0; k < SPP_COLS; k++) {
+        columns[k] = spp_column_rows[k].table < SPP_TABLE_NODE ? &d->columns.of[k] : &c->of[k];
+        if (k >= SPP_COLS_ALWAYS && has_any(columns[k])) n = k + 1;
+    }
+    payload.n = 0;
+    for (int k = 0; k < n; k++) {
+        if (k == SPP_COL_STRING_BYTES)
+            put_text(&d->string_bytes);
+        else
+            put_column(columns[k]);
+    }
     spp_write_block('S', payload.at, payload.n);
 }
 
@@ -112,12 +126,18 @@ void spp_write_collections(const spp_resolved *d) {
     spp_write_block('G', payload.at, payload.n);
 }
 
-int spp_write_start(int fd, const void *header, size_t n) {
-    first_error = spp_os_file_take(fd);
+int spp_write_start(spp_os_file *file, const void *header, size_t n) {
+    spp_block *block = make_block('H', header, n, sizeof SPP_FILE_MAGIC - 1);
     compressor = libdeflate_alloc_compressor(6);
-    if (compressor == NULL) return -1;
-    write_all((const uint8_t *)SPP_FILE_MAGIC, 8);
-    spp_write_block('H', header, n);
+    first_error = spp_writer_start(file);
+    if (first_error == 0 && (block == NULL || compressor == NULL)) first_error = ENOMEM;
+    if (first_error == 0) first_error = spp_writer_empty();
+    if (first_error == 0) {
+        spp_writer_put(block);
+        first_error = spp_writer_wait();
+    } else {
+        spp_free(block);
+    }
     if (first_error == 0) return 0;
     errno = first_error;
     return -1;
@@ -126,7 +146,7 @@ int spp_write_start(int fd, const void *header, size_t n) {
 void spp_write_stop(void) {
     libdeflate_free_compressor(compressor);
     compressor = NULL;
-    int error = spp_os_file_end();
+    int error = spp_writer_end(first_error != 0);
     if (first_error == 0) first_error = error;
     spp_bytes_free(&payload);
     spp_bytes_free(&plane);
@@ -134,11 +154,11 @@ void spp_write_stop(void) {
 }
 
 void spp_write_abandon(void) {
-    (void)spp_os_file_end();
+    spp_writer_abandon();
     compressor = NULL;
     memset(&payload, 0, sizeof payload);
     memset(&plane, 0, sizeof plane);
     memset(&packed, 0, sizeof packed);
 }
 
-int spp_write_error(void) { return first_error; }
+int spp_write_error(void) { return first_error != 0 ? first_error : spp_writer_error(); }

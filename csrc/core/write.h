@@ -10,7 +10,8 @@
 
 #define SPP_FILE_MAGIC "\x89SPPROF\n"
 
-int spp_write_start(int fd, const void *header, size_t n); /* fd belongs to it from now on, also on failure */
+/* `file` belongs to it from now on, also on failure. What was in it is gone only when nothing but the write itself can fail. */
+int spp_write_start(spp_os_file *file, const void *header, size_t n);
 void spp_write_stop(void);
 void spp_write_abandon(void); /* in a forked child: the file is the parent's */
 void spp_write_block(char kind, const void *payload, size_t n);

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "core/arm.h"
 #include "core/labels.h"
+#include "core/run.h"
 #include "os/os.h"
 
 #if PY_VERSION_HEX < 0x030C0000

@@ -1,4 +1,5 @@
-/* Labels in Python: the type of their sets, and what src/spprof/labels.py proves and switches on. GIL held, all of it. */
+/* Labels in Python: the type of their sets, and what src/spprof/recording/labels.py proves and switches on. GIL held,
+ * all of it. */
 #ifndef SPPROF_MODULE_LABELS_H
 #define SPPROF_MODULE_LABELS_H
 

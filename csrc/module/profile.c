@@ -8,6 +8,9 @@
 #define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
 #endif
 
+/* Of a type of Python's array. */
+static size_t size_of(char type) { return type == 'B' ? 1 : type == 'q' ? 8 : 4; }
+
 /* A column as bytes of `size`-byte integers, `add` added to each. */
 static PyObject *column(const spp_vec64 *from, size_t size, int64_t add) {
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(from->n * size));
@@ -82,43 +85,35 @@ bool spp_put(PyObject *dict, const char *key, PyObject *value) {
 }
 
 static PyObject *profile_dict(const spp_profile *p) {
-    static const struct {
-        const char *key;
-        int column;
-        size_t size;
-    } keys[] = {
-        {"code_name", SPP_COL_CODE_NAME, 4},
-        {"code_qualname", SPP_COL_CODE_QUALNAME, 4},
-        {"code_file", SPP_COL_CODE_FILE, 4},
-        {"code_line", SPP_COL_CODE_LINE, 4},
-        {"frame_code", SPP_COL_FRAME_CODE, 4},
-        {"frame_line", SPP_COL_FRAME_LINE, 4},
-        {"frame_col", SPP_COL_FRAME_COL, 4},
-        {"frame_end_line", SPP_COL_FRAME_END_LINE, 4},
-        {"frame_end_col", SPP_COL_FRAME_END_COL, 4},
-        {"node_parent", SPP_COL_NODE_PARENT, 4},
-        {"node_frame", SPP_COL_NODE_FRAME, 4},
-        {"thread", SPP_COL_THREAD, 4},
-        {"weight_ns", SPP_COL_WEIGHT, 8},
-        {"stack", SPP_COL_STACK, 4},
-        {"count", SPP_COL_COUNT, 4},
-        {"flags", SPP_COL_FLAGS, 1},
-        {"code_kind", SPP_COL_CODE_KIND, 1},
-        {"label", SPP_COL_LABEL, 4},
-    };
     int64_t start = start_of(p);
     PyObject *dict = start < 0 ? NULL : PyDict_New();
     if (dict == NULL) return NULL;
-    bool good = spp_put(dict, "header", span_bytes(p->header)) && spp_put(dict, "account", span_bytes(p->account)) &&
+    bool good = spp_put(dict, "header", span_bytes(p->header)) && spp_put(dict, "tick_stats", span_bytes(p->tick_stats)) &&
                 spp_put(dict, "end", span_bytes(p->end)) && spp_put(dict, "threads", threads_of(p)) &&
                 spp_put(dict, "strings", strings_of(p)) &&
-                spp_put(dict, "warning", p->warning ? PyUnicode_FromString(p->warning) : Py_NewRef(Py_None)) &&
-                spp_put(dict, "time_ns", column(&p->columns[SPP_COL_TIME], 8, start));
-    for (size_t i = 0; good && i < sizeof keys / sizeof *keys; i++) {
-        good = spp_put(dict, keys[i].key, column(&p->columns[keys[i].column], keys[i].size, 0));
+                spp_put(dict, "warning", p->warning ? PyUnicode_FromString(p->warning) : Py_NewRef(Py_None));
+    for (int k = 0; good && k < SPP_COLS; k++) {
+        const spp_column_row *row = &spp_column_rows[k];
+        if (row->key[0] == 0) continue;
+        good = spp_put(dict, row->key, column(&p->columns[k], size_of(row->type), k == SPP_COL_TIME ? start : 0));
     }
     if (!good) Py_CLEAR(dict);
     return dict;
+}
+
+PyObject *spp_profile_columns(void) {
+    static const char *const tables[] = {"string", "byte", "code", "frame", "node", "sample"};
+    PyObject *rows = PyTuple_New(SPP_COLS);
+    for (int k = 0; rows != NULL && k < SPP_COLS; k++) {
+        const spp_column_row *is = &spp_column_rows[k];
+        PyObject *row = Py_BuildValue("(ssC)", is->key, tables[is->table], is->type);
+        if (row == NULL) {
+            Py_CLEAR(rows);
+        } else {
+            PyTuple_SET_ITEM(rows, k, row);
+        }
+    }
+    return rows;
 }
 
 PyObject *spp_profile_read(PyObject *self, PyObject *data) {

@@ -1,19 +1,52 @@
 #include "module/tstate.h"
 
 #include <Python.h>
+#include <string.h>
 
 #include "base/hints.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "module/current.h"
 #include "os/os.h"
 #include "py/layout.h"
 
 #define LIST_MAX 100000 /* thread states looked at in one interpreter */
 #define INTERPS_MAX 64
 #define READINGS 8
+#define PROOFS 100
+#define FEW_STATES 64u /* so many are read under the drain lock */
 
 /* CPython keeps a thread's state in a thread-specific slot; read directly it costs half of PyGILState_GetThisThreadState, which
  * looks at the runtime's own cache lines first. Which slot is found out at start. */
 static uint32_t key;
 static bool key_is_known;
+
+/* Handler: both read one variable. A program may have cleared its exit handlers, which stop the run before that. */
+#if PY_VERSION_HEX >= 0x030D0000
+#define IS_FINALIZING Py_IsFinalizing
+#else
+#define IS_FINALIZING _Py_IsFinalizing
+#endif
+
+PyAPI_DATA(char) _PyRuntime; /* of which the headers for everybody do not tell */
+
+/* Where the runtime keeps who ends it. Python's function for that reads the same word, but in a handler, whose code and data have
+ * left the processor's first cache since the last tick, the call takes 60 cycles more. NULL: not known. */
+static const volatile uintptr_t *ender;
+
+/* Since 3.13 the runtime begins with a table for debuggers, of which this is the fifth word; versions before will not change. */
+static void find_ender(void) {
+    uintptr_t runtime = (uintptr_t)&_PyRuntime, offset = PY_VERSION_HEX >= 0x030B0000 ? 24 : 16;
+#if PY_VERSION_HEX >= 0x030D0000
+    bool told = memcmp((const void *)runtime, "xdebugpy", 8) == 0;
+    offset = told ? (uintptr_t)((const uint64_t *)runtime)[4] : 0;
+#endif
+    const volatile uintptr_t *at = (const volatile uintptr_t *)(runtime + offset);
+    ender = offset != 0 && !IS_FINALIZING() && *at == 0 ? at : NULL;
+}
+
+/* Handler. */
+static inline bool is_ending(void) { return ender != NULL ? *ender != 0 : IS_FINALIZING() != 0; }
 
 static uint32_t count_of(uintptr_t value, uint32_t from, uint32_t to) {
     uint32_t found = 0;
@@ -53,6 +86,7 @@ static SPP_COLD uintptr_t of_suspended(const spp_os_subject *subject) {
 /* Handler. Of the calling thread, also while it has released the GIL; 0: it runs no Python. Up to 3.11 the thread-specific
  * slot knows only the main interpreter's states: in a subinterpreter the current one is taken if it says it is ours. */
 static SPP_HOT uintptr_t own(const spp_os_subject *subject) {
+    if (spp_rare(is_ending())) return 0; /* states are being freed, other threads' first */
     if (spp_rare(subject != NULL)) return of_suspended(subject);
     PyThreadState *mine = key_is_known ? (PyThreadState *)spp_os_slot(key) : PyGILState_GetThisThreadState();
 #if PY_VERSION_HEX < 0x030C0000
@@ -73,12 +107,6 @@ static uintptr_t word(uintptr_t at) {
     return spp_os_read(&value, at, sizeof value) == 0 ? value : 0;
 }
 
-static bool belongs(uintptr_t tstate, int32_t tid) {
-    unsigned long thread = 0; /* as CPython declares it */
-    if (spp_os_read(&thread, tstate + SPP_L_TS_THREAD_ID, sizeof thread) != 0) return false;
-    return thread != 0 && spp_os_tid_of_pthread(thread) == tid;
-}
-
 /* Up to 3.11 a thread makes the state of a thread that it starts, and that has its id until the new one runs. */
 static bool unborn(uintptr_t state) {
 #if PY_VERSION_HEX >= 0x030C0000
@@ -91,48 +119,168 @@ static bool unborn(uintptr_t state) {
 #endif
 }
 
-/* Any thread, no GIL: the list may change under the walk, so every read is guarded and the answer is checked by what the
- * state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
-static uintptr_t of_thread(int32_t tid, uintptr_t last) {
-    if (last != 0 && belongs(last, tid)) return last;
-    /* A state that ends while the list is read cuts it short; two readings that are the same were not cut. */
-    uintptr_t before = 0, perhaps = 0;
-    for (int reading = 0; reading < READINGS; reading++) {
-        uintptr_t all = 1;
-        perhaps = 0;
-        for (size_t i = 0; i < interps_n; i++) {
-            uintptr_t state = word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
-            for (int n = 0; state != 0 && n < LIST_MAX; n++) {
-                if (belongs(state, tid)) {
-                    if (!unborn(state)) return state;
-                    perhaps = state; /* or its stack is empty: then there is no other */
-                }
-                all = all * 31 + state;
-                state = word(state + SPP_L_TS_NEXT);
-            }
-        }
-        if (reading > 0 && all == before) return perhaps;
-        before = all;
-    }
-    return SPP_STATE_UNKNOWN;
+/* ---- which state is whose, in the lists of states. CPython puts a new state at the head of its list, so of a list that was
+ * read once only what stands before the first one known is read again. By the sampler alone. */
+
+static spp_vec64 states;       /* those met */
+static spp_map state_of_tid;   /* their places in `states` */
+static spp_map tid_of_settled; /* by the state: this one and all behind it had their threads when the list was read */
+static uint64_t read_at;       /* what `stamp` was before all lists were read to their ends */
+static bool all_have_threads;  /* ... and no state waited for its thread then */
+static bool just_read;         /* at this look of the sampler's */
+static bool want_more;         /* more states came than could be read under the lock */
+
+static int32_t tid_of(uintptr_t state) {
+    unsigned long thread = 0; /* as CPython declares it */
+    if (spp_os_read(&thread, state + SPP_L_TS_THREAD_ID, sizeof thread) != 0 || thread == 0) return -1;
+    return spp_os_tid_of_pthread(thread);
 }
 
-const char *spp_tstate_init(spp_thread_states *states) {
-    interps_n = 0;
-    for (PyInterpreterState *i = PyInterpreterState_Head(); i != NULL && interps_n < INTERPS_MAX;
-         i = PyInterpreterState_Next(i)) {
-        uintptr_t at = (uintptr_t)i;
-        PyThreadState *first = PyInterpreterState_ThreadHead(i);
-        if (word(at + SPP_L_INTERP_THREADS_HEAD) != (uintptr_t)first) return "interpreter: list of threads";
-        if (first && word((uintptr_t)first + SPP_L_TS_NEXT) != (uintptr_t)PyThreadState_Next(first)) {
-            return "thread state: next";
-        }
-        interps[interps_n++] = at;
+static bool belongs(uintptr_t state, int32_t tid) { return tid_of(state) == tid; }
+
+/* Changes with each state and each interpreter that is made. Looks which interpreters there are. */
+static uint64_t stamp(void) {
+    uint64_t all = 1;
+    interps_n = spp_current_interps(interps, INTERPS_MAX);
+    for (size_t i = 0; i < interps_n; i++) {
+        all = all * 31 + interps[i];
+        all = all * 31 + word(interps[i] + SPP_L_INTERP_THREADS_HEAD);
+        all = all * 31 + word(interps[i] + SPP_L_INTERP_NEXT_UNIQUE_ID);
     }
+    return all;
+}
+
+static void set(spp_map *map, uint64_t at, uint32_t value) {
+    (void)spp_map_remove(map, at, 0);
+    (void)spp_map_add(map, at, 0, value); /* no memory: read again next time */
+}
+
+static uintptr_t found(int32_t tid) {
+    uint32_t at = spp_map_get(&state_of_tid, (uint64_t)tid, 0);
+    return at != SPP_MAP_NONE && belongs(states.at[at], tid) ? states.at[at] : 0;
+}
+
+/* Drain lock held, for a fork may come. `list` as read from its head on: states, and then whether they were born and their tids.
+ */
+static void keep(const spp_vec64 *list, const spp_vec64 *tids, bool main) {
+    bool settled = true;
+    for (size_t i = list->n; i-- > 0;) {
+        int32_t tid = (int32_t)(tids->at[i] >> 1);
+        bool born = tids->at[i] & 1;
+        settled = settled && born;
+        /* A state whose stack is empty may be of a thread that its maker is about to start, but there may be no other. And one
+         * of a subinterpreter goes before the thread's own does. */
+        if (tid <= 0 || ((!born || !main) && found(tid) != 0) || spp_vec64_push(&states, list->at[i]) != 0) continue;
+        set(&state_of_tid, (uint64_t)tid, (uint32_t)(states.n - 1));
+        if (settled) set(&tid_of_settled, list->at[i], (uint32_t)tid);
+    }
+    all_have_threads = all_have_threads && settled;
+}
+
+/* Reads a list up to what is known of it. A state that ends meanwhile cuts the reading short: one that came to a known state, or
+ * two that are the same, were not cut. False: that was not to be had, or there are more than `most`. */
+static bool read_list(uintptr_t interp, size_t most, spp_vec64 *list) {
+    uint64_t before = 0;
+    for (int n = 0; n < READINGS; n++) {
+        uint64_t all = 1;
+        uintptr_t state = word(interp + SPP_L_INTERP_THREADS_HEAD);
+        for (list->n = 0; state != 0; state = word(state + SPP_L_TS_NEXT)) {
+            uint32_t tid = spp_map_get(&tid_of_settled, state, 0);
+            if (tid != SPP_MAP_NONE && belongs(state, (int32_t)tid)) return true;
+            if (list->n == most || spp_vec64_push(list, state) != 0) return false;
+            all = all * 31 + state;
+        }
+        if (n > 0 && all == before) return true;
+        before = all;
+    }
+    return false;
+}
+
+/* `locked`: the drain lock is held. */
+static bool read_lists(size_t most, bool locked) {
+    uint64_t now = stamp();
+    bool whole = true;
+    spp_vec64 list = {0}, tids = {0};
+    all_have_threads = true;
+    for (size_t i = 0; i < interps_n && whole; i++) { /* the main interpreter is the last */
+        whole = read_list(interps[i], most, &list) && spp_vec64_room(&tids, list.n) == 0;
+        tids.n = 0;
+        for (size_t k = 0; whole && k < list.n; k++) {
+            int32_t tid = tid_of(list.at[k]);
+            bool born = tid > 0 && !unborn(list.at[k]);
+            spp_vec64_push(&tids, tid > 0 ? (uint64_t)tid << 1 | born : 0);
+        }
+        if (!locked) spp_os_lock();
+        if (whole) keep(&list, &tids, i + 1 == interps_n);
+        if (!locked) spp_os_unlock();
+    }
+    spp_vec64_free(&list);
+    spp_vec64_free(&tids);
+    if (whole) read_at = now;
+    want_more = !whole;
+    return whole;
+}
+
+static void forget_states(void) {
+    spp_vec64_free(&states);
+    spp_map_free(&state_of_tid);
+    spp_map_free(&tid_of_settled);
+    read_at = 0;
+    want_more = true;
+    just_read = all_have_threads = false;
+}
+
+/* The sampler, without the drain lock: reading a list takes 1 us for each thread. */
+static void look(void) {
+    static size_t least = FEW_STATES;
+    if (states.n > 2 * least) { /* of threads that ended, most likely */
+        spp_os_lock();
+        forget_states();
+        spp_os_unlock();
+    }
+    bool anew = states.n == 0;
+    just_read = want_more && read_lists(LIST_MAX, false);
+    if (anew) least = states.n > FEW_STATES ? states.n : FEW_STATES;
+}
+
+/* Drain lock held. Any thread, no GIL: the lists may change under the walk, so every read is guarded and the answer is checked by
+ * what the state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
+static uintptr_t of_thread(int32_t tid, uintptr_t last) {
+    if (last != 0 && belongs(last, tid)) return last;
+    uintptr_t state = found(tid);
+    if ((state != 0 && !unborn(state)) || ((all_have_threads || just_read) && read_at == stamp())) return state;
+    return read_lists(FEW_STATES, true) ? found(tid) : SPP_STATE_UNKNOWN;
+}
+
+/* Whether the interpreter's own functions find what we find, of what cannot go away meanwhile. NULL, or what differs. */
+static const char *prove_lists(void) {
+    PyThreadState *mine = PyThreadState_Get();
+    PyInterpreterState *interp = PyInterpreterState_Get();
+    if (word((uintptr_t)interp + SPP_L_INTERP_THREADS_HEAD) != (uintptr_t)PyInterpreterState_ThreadHead(interp)) {
+        return "interpreter: list of threads";
+    }
+    if (word((uintptr_t)mine + SPP_L_TS_NEXT) != (uintptr_t)PyThreadState_Next(mine)) return "thread state: next";
+    bool needed = spp_os_clock_first != SPP_CLOCK_SUSPEND;
+    if (needed && word((uintptr_t)interp + SPP_L_INTERP_NEXT) != (uintptr_t)PyInterpreterState_Next(interp)) {
+        return "interpreter: next";
+    }
+    return NULL;
+}
+
+const char *spp_tstate_init(spp_thread_states *to) {
+    const char *differs = prove_lists();
+    /* Threads of other interpreters, and those that have no GIL, come and go meanwhile. */
+    for (int n = 1; differs != NULL && n < PROOFS; n++) differs = prove_lists();
+    if (differs != NULL) return differs;
     find_key();
+    find_ender();
     if (!key_is_known && spp_os_clock_first == SPP_CLOCK_SUSPEND) return "thread state: the slot that holds it";
-    states->own = own;
-    states->of_thread = of_thread;
-    states->births = (uint64_t *)((uintptr_t)PyInterpreterState_Main() + SPP_L_INTERP_NEXT_UNIQUE_ID);
+    spp_current_init();
+    forget_states();
+    to->own = own;
+    to->of_thread = of_thread;
+    to->look = look;
+    to->current = spp_current_state;
+    to->births = (uint64_t *)((uintptr_t)PyInterpreterState_Main() + SPP_L_INTERP_NEXT_UNIQUE_ID);
     return NULL;
 }

@@ -30,6 +30,8 @@ int spp_os_read(void *to, uintptr_t addr, size_t n);
 /* Anonymous zeroed pages; NULL on failure. */
 void *spp_os_pages(size_t bytes);
 void spp_os_pages_free(void *at, size_t bytes);
+/* The same pages, and more zeroed ones, perhaps elsewhere; NULL: that cannot be done without copying, and all is as it was. */
+void *spp_os_pages_grow(void *at, size_t bytes, size_t more);
 
 /* ---- threads */
 
@@ -38,10 +40,11 @@ int32_t spp_os_tid(void);
 uint64_t spp_os_thread_count(void);
 /* Calls see(arg, tid) for each thread of the process, but one of our own that makes the ticks (os/suspend). */
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg);
+/* The calling worker opens files often, or one for long: what it opens from here on never has a number that the program sees, and
+ * of the program's it has only `but` (-1: none), if that is open. False: the system cannot do that. It arms no triggers. */
+bool spp_os_own_files(int but);
 /* Where a thread stands that waits in the kernel. -1: it runs, or the system does not tell. */
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp);
-/* Whether the thread's signal mask blocks our signal. */
-bool spp_os_thread_blocks(int32_t tid);
 /* The OS name of a thread, NUL-terminated. */
 int spp_os_thread_name(int32_t tid, char *to, size_t size);
 /* For each of n addresses: the bounds of the mapped region that holds it, or 0. One pass over the process's map. */
@@ -55,17 +58,44 @@ uint32_t spp_os_slots(void);
 uint32_t spp_os_words(void);
 /* Handler. The calling thread's. */
 uintptr_t spp_os_slot(uint32_t slot);
+/* How far from a thread's pthread_t a word of its own lies (a slot, a thread-local variable) that holds `value` in the calling
+ * thread; 0: none is known to, or more than one. Other threads' are there too, to be read without trust. */
+intptr_t spp_os_own_place(uintptr_t value);
 
-/* ---- the profile's file: one at a time. Its number is a descriptor, on Windows a handle. Errors are errno's numbers, 0: none */
+/* ---- the profile's file. Its number is a descriptor, on Windows a handle. Errors are errno's numbers, 0: none */
 
-/* A copy of one of Python's descriptors, which programs do not inherit; -1 with errno. To be closed, or taken. */
-int spp_os_file_copy(int fd);
-void spp_os_file_close(int file);
-/* It is what is written from now on, and is closed by spp_os_file_end, also if this fails. */
-int spp_os_file_take(int file);
-/* All n bytes. If the program closed the file unknowingly it is opened anew, where it has a path. */
-int spp_os_file_write(const void *from, size_t n);
-int spp_os_file_end(void);
+/* Takes one of Python's descriptors for this process, if it is a regular file: nobody else's profile goes there until
+ * spp_os_file_end, or until the process has closed it. Readers ask nothing. 1: another has it. 0 also if it cannot be locked, as
+ * on some file systems of the network. */
+int spp_os_file_lock(int fd);
+/* It is about to be closed. A forked child has closed it, if it was not forgotten. */
+void spp_os_file_forget(int fd);
+/* One that is written. */
+typedef struct {
+    int fd;                  /* or handle; -1: closed */
+    int from;                /* POSIX: the descriptor of Python's that it is a copy of, with the same lock */
+    bool apart;              /* POSIX: fd is of the writer's own table of descriptors, out of the program's reach */
+    uint64_t device, number; /* what it was opened as */
+    char path[4096];         /* "": none */
+} spp_os_file;
+/* A copy of one of Python's descriptors, which programs do not inherit. To be closed, by this or by spp_os_file_end, which gives
+ * the lock back too. */
+int spp_os_file_copy(spp_os_file *file, int fd);
+void spp_os_file_close(spp_os_file *file);
+/* What was in a regular file is gone. */
+int spp_os_file_empty(spp_os_file *file);
+/* All n bytes. If the program closed the file unknowingly it is had by Python's descriptor, or opened anew where it has a path:
+ * the calling thread then gets a table of descriptors of its own, so that the program closes it no more. The same thread always.
+ */
+int spp_os_file_write(spp_os_file *file, const void *from, size_t n);
+int spp_os_file_end(spp_os_file *file);
+/* In a forked child: the file and its lock are the parent's, Python's descriptor too. */
+void spp_os_file_drop(spp_os_file *file);
+/* What keeps a regular file's number its own when the program has closed every descriptor of it: file systems give the number of
+ * a file that is gone to the next one that is made, and that one would be taken for ours. NULL: nothing does, or need not. Forked
+ * children do not have it. */
+void *spp_os_file_hold(int fd);
+void spp_os_file_release(void *hold); /* in the process that made it */
 /* The path of an open file; false if it has none, or none that fits. POSIX systems only. */
 bool spp_os_path_of(int fd, char *to, size_t size);
 
@@ -101,12 +131,15 @@ int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t 
 char *spp_os_jit_map(uint64_t *known, size_t *n);
 
 /* ---- the drain lock: one for the process, held for microseconds, never in a handler, never over I/O. A fork takes it
- * first, and `child` runs in the new process with the lock made anew. */
+ * first, and `child` runs in the new process with the lock made anew. It is fair: who gives it back and takes it again lets those
+ * go first that wait; so long work gives it back between its steps. So is what follows. */
 
 void spp_os_lock(void);
+/* For a handler of the program's, which may have interrupted who has it: false if it is not to be had until then. */
+bool spp_os_lock_until(uint64_t until_ns);
 void spp_os_unlock(void);
-/* Around whatever the drain thread does beside waiting, before the lock: a fork waits for it, so that no child inherits a lock
- * that it holds, of an allocator say that knows nothing of forks. */
+/* Around start, and whatever the drain thread does beside waiting, before the lock: a fork waits for it, so that no child
+ * inherits a lock that it holds, of an allocator say that knows nothing of forks. */
 void spp_os_work_begin(void);
 void spp_os_work_end(void);
 /* Around what may wait for the dynamic loader, and not within the above: a fork waits for it too, but 100 ms at the most. Whoever
@@ -121,8 +154,9 @@ typedef struct spp_os_worker spp_os_worker;
 /* `prompt`: as far as the system lets us, it runs as soon as it wakes. */
 spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg);
 int32_t spp_os_worker_tid(const spp_os_worker *worker);
-void spp_os_worker_join(spp_os_worker *worker); /* frees it */
-void spp_os_sleep_until(uint64_t ns);           /* monotonic */
+void spp_os_worker_join(spp_os_worker *worker);  /* frees it */
+void spp_os_worker_leave(spp_os_worker *worker); /* it ends when it can, and nobody waits */
+void spp_os_sleep_until(uint64_t ns);            /* monotonic */
 
 /* ---- a doorbell: rung by handlers, awaited by one worker */
 
@@ -143,6 +177,7 @@ bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns); /* until rung (true
 typedef enum {
     SPP_CLOCK_PERF,      /* perf task-clock, kernel samples too */
     SPP_CLOCK_PERF_USER, /* perf task-clock, user samples; a thread-CPU timer gives the kernel's remainder */
+    SPP_CLOCK_SIGNAL,    /* a thread of ours sends those that run a signal, at instants drawn at random */
     SPP_CLOCK_TIMER,     /* thread-CPU timer: CONFIG_HZ at most */
     SPP_CLOCK_SUSPEND,   /* a thread of ours suspends those that run */
     SPP_CLOCK_GIL,       /* it takes the interpreter's lock instead: where threads may not be suspended. CPU mode only */
@@ -154,7 +189,9 @@ extern const spp_clock spp_os_clock_first, spp_os_clock_last;
 typedef enum {
     SPP_TICK_CPU,
     SPP_TICK_REMAINDER,
-    SPP_TICK_REFUSED, /* one was due, but the system did not let the thread be suspended: to be counted. No context */
+    /* To be counted, without a context: one was due, but ... */
+    SPP_TICK_REFUSED,  /* the system did not let the thread be suspended */
+    SPP_TICK_NO_STACK, /* the thread's alternate stack has no room for the handler, and little for this */
 } spp_tick;
 
 typedef struct {
@@ -164,6 +201,7 @@ typedef struct {
     uintptr_t timer; /* timer_t */
     /* Changes each time the thread begins to run (but not while it goes on), and costs no call; NULL: not known. */
     const volatile uint32_t *runs;
+    void *sender;    /* SPP_CLOCK_SIGNAL: what its sampler knows of the thread; NULL: another clock */
     void *suspended; /* os/suspend: what its sampler knows of the thread; NULL: not armed */
 } spp_os_trigger;
 
@@ -177,7 +215,8 @@ typedef struct {
 /* What the handler sees of the interrupted thread. */
 typedef struct {
     uintptr_t pc, sp;
-    bool at_syscall; /* interrupted inside a system call, or on its way in or out */
+    bool at_syscall; /* interrupted inside a system call, or on its way in or out; only told where the core asks */
+    uint32_t more;   /* so many more instants of the clock `signal` met the thread in the same call */
     const void *machine;
     const spp_os_subject *subject; /* NULL: the interrupted thread is the calling one. Else it is this one, suspended meanwhile */
 } spp_os_context;
@@ -187,6 +226,15 @@ typedef struct {
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]);
 /* Handler. A thread-specific slot of a suspended thread, by a guarded read; 0 if it cannot be told. */
 uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot);
+
+/* What is known of a thread's own C stack: [low, end) can be read in place. Zeroes at first. */
+typedef struct {
+    uintptr_t low, end;
+} spp_os_stack;
+/* Handler. Whether the thread is on its own stack, and all from its stack pointer to `end` can be read in place, and may be as
+ * long as it is on that stack; *stack is brought up to date. Else (a coroutine's stack, an alternate one) each page is to be
+ * probed. */
+bool spp_os_stack_known(const spp_os_context *context, spp_os_stack *stack);
 
 /* Called in the signal handler, on the thread that owns `cookie`'s trigger; or, with a subject in the context, by our own thread
  * that suspended it. */
@@ -201,7 +249,7 @@ void spp_os_let_go(const spp_os_trigger *trigger);
  * 0: a thread that sleeps is stopped without. */
 uint64_t spp_os_stop_ns(void);
 /* Whether a thread whose CPU clock shows the same as before has not run meanwhile. False where the clock goes in steps: then a
- * standing thread is walked at each tick. */
+ * off-CPU thread is walked at each tick. */
 bool spp_os_clock_tells(void);
 
 /* For SPP_CLOCK_GIL, before it is armed: has no thread run Python code from enter() on (false: it cannot be had) until leave().
@@ -209,17 +257,35 @@ bool spp_os_clock_tells(void);
 void spp_os_gate(bool (*enter)(void), void (*leave)(void));
 /* Whether this clock works here; on failure *why names the call and errno. */
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error);
-/* Installs the signal handler, or starts the thread that suspends others. `may_trap`: ticks may come by SIGTRAP, which ends a
- * program that is not told to expect it: the caller disarms a thread before that replaces its program. `valid` tells whether a
+/* Installs the signal handler, or starts the thread that suspends others. `may_trap`: ticks may come by signals which end a
+ * program that is not told to expect them: the caller disarms a thread before that replaces its program, and calls
+ * spp_os_signal_take_back. `valid` tells whether a
  * cookie from a signal is one of ours. -1: someone else uses every signal that could serve, or no thread can be started. */
 int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), bool may_trap);
+/* Where a word says, by being 1, that a signal waits until the main thread sees it, which makes it 0; NULL: nobody knows. It
+ * becomes 2 when a call of that thread has ended for that signal, so its owner may test only whether it is 0. */
+void spp_os_signals_wait_at(volatile int *flag);
+/* Drain thread, every 10 ms or so: where one has waited since the call before, and the main thread sleeps, its call is ended. */
+void spp_os_signals_care(void);
 /* Whether the program has just taken a signal from us that ticks came by: its triggers are to be armed anew, and come by
  * another one then. */
 bool spp_os_signal_taken(void);
+/* The drain thread, where it may wait for the dynamic loader: sees to it that what objects that were loaded since say of signals
+ * is seen. */
+void spp_os_signal_look(void);
+/* Has `call` called by a thread that is about to replace the program, where the system lets us see that. */
+void spp_os_exec_tell(void (*call)(void));
+/* The calling thread, disarmed: takes ticks back that wait because it blocks their signal. */
+void spp_os_signal_take_back(void);
+/* In a forked child: the program's signals are its own. */
+void spp_os_signal_child(void);
 /* Puts the old disposition back if ours is still there; pending signals are swallowed first. Or ends that thread. */
 void spp_os_signal_remove(void);
 /* CPU time of that thread in this run so far: the profiler's own. 0 where there is none. */
 uint64_t spp_os_signal_cpu_ns(void);
+/* System calls that ticks of this run, or the last, have ended: those that were begun anew, and those that returned EINTR to the
+ * program, as far as it may not have been a signal of its own. 0 where ticks end none. */
+void spp_os_calls(uint64_t *anew, uint64_t *ended);
 /* Arms the clock on any thread of the process; the trigger is disarmed (at first: perf_fd -1, all else 0). -1 with errno: the
  * thread is gone, or limits. */
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie);
@@ -232,11 +298,18 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger);
 /* False if nothing ticks, since the program closed the trigger's descriptor, as daemons close all that they find, or arming
  * failed: to be disarmed and armed anew. */
 bool spp_os_trigger_alive(const spp_os_trigger *trigger);
+/* Whether the thread blocks the signal that this clock's ticks come by now. */
+bool spp_os_thread_blocks(int32_t tid, spp_clock clock);
 /* In a forked child: lets go of the parent's trigger without stopping it. */
 void spp_os_trigger_drop(spp_os_trigger *trigger);
 /* Termination by SIGTERM while nobody handles it: rings `bell` and sets *asked instead of dying; the worker finishes the
  * file and calls spp_os_term_now, which dies of the signal as it would have. */
 void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked);
+/* The handler that there is, Python's, is called as before, and when it was first called is kept. If spp_os_term_now is called
+ * all the same, it writes `text` to stderr first. -1: there is no handler, or no memory. */
+int spp_os_term_before(const char *text);
+/* Whether that was more than limit_ns ago. */
+bool spp_os_term_waits(uint64_t now_ns, uint64_t limit_ns);
 void spp_os_term_restore(void);
 void spp_os_term_now(void);
 

@@ -27,6 +27,7 @@
 #define SPP_L_TS_NATIVE_ID (-1)
 
 /* PyInterpreterState */
+#define SPP_L_INTERP_NEXT 0
 #define SPP_L_INTERP_NEXT_UNIQUE_ID 3448
 #define SPP_L_INTERP_TRAMPOLINE (-1)
 #define SPP_L_INTERP_THREADS_HEAD 8

@@ -27,6 +27,7 @@
 #define SPP_L_TS_NATIVE_ID 144
 
 /* PyInterpreterState */
+#define SPP_L_INTERP_NEXT 0
 #define SPP_L_INTERP_NEXT_UNIQUE_ID 64
 #define SPP_L_INTERP_TRAMPOLINE 381736 /* far into the struct: the first to move, proven at import */
 #define SPP_L_INTERP_THREADS_HEAD 72

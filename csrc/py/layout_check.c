@@ -65,6 +65,9 @@ AT(SPP_L_OB_SIZE, PyVarObject, ob_size);
 AT(SPP_L_TS_NEXT, PyThreadState, next);
 AT(SPP_L_TS_INTERP, PyThreadState, interp);
 AT(SPP_L_TS_THREAD_ID, PyThreadState, thread_id);
+#if !defined(_WIN32) /* not needed there */
+AT(SPP_L_INTERP_NEXT, PyInterpreterState, next);
+#endif
 #if PY_VERSION_HEX < 0x030B0000
 SAME(SPP_L_CHAIN, 1);
 AT(SPP_L_TS_FRAME, PyThreadState, frame);

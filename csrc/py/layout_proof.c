@@ -48,10 +48,10 @@ typedef struct {
 } raw_frame;
 
 static const char k_cannot[] = "out of memory or at the recursion limit";
-static char s_message[256];
-static const char *s_failed; /* what the probe, called from Python, found wrong */
-static bool s_probed;
-static bool s_has_cached_chunk;
+/* Of the thread that proves: interpreters with a GIL each may do so at once. */
+static _Thread_local const char *s_failed; /* what the probe, called from Python, found wrong */
+static _Thread_local bool s_probed;
+static _Thread_local bool s_has_cached_chunk;
 #ifdef Py_GIL_DISABLED
 static const bool s_free_threaded = true;
 #else
@@ -68,7 +68,7 @@ static bool copy_memory(void *to, const void *from, size_t len) {
     return ReadProcessMemory(GetCurrentProcess(), from, to, len, &done) && done == len;
 }
 #else
-static int s_pipe[2] = {-1, -1};
+static _Thread_local int s_pipe[2] = {-1, -1};
 
 /* Not inherited, and never waited for. */
 static bool open_memory(void) {
@@ -679,25 +679,26 @@ static const char *prove_all(void) {
     return bad ? bad : prove_with_python();
 }
 
-const char *spp_layout_prove(void) {
+bool spp_layout_prove(char *message, size_t size) {
     if (!open_memory()) {
-        return "spprof cannot prove the layout of this Python: no pipe (out of file descriptors?)";
+        snprintf(message, size, "spprof cannot prove the layout of this Python: no pipe (out of file descriptors?)");
+        return false;
     }
     const char *bad = prove_all();
     PyErr_Clear();
     close_memory();
     if (!bad) {
-        return NULL;
+        return true;
     }
     const char *version = Py_GetVersion();
     int length = (int)strcspn(version, " ");
     if (bad == k_cannot) {
-        snprintf(s_message, sizeof s_message, "spprof cannot prove the layout of Python %.*s: %s", length, version, bad);
+        snprintf(message, size, "spprof cannot prove the layout of Python %.*s: %s", length, version, bad);
     } else {
-        snprintf(s_message, sizeof s_message, "spprof does not know the layout of Python %.*s: %s is not as in %s", length,
-                 version, bad, SPP_LAYOUT);
+        snprintf(message, size, "spprof does not know the layout of Python %.*s: %s is not as in %s", length, version, bad,
+                 SPP_LAYOUT);
     }
-    return s_message;
+    return false;
 }
 
 bool spp_layout_has_cached_chunk(void) { return s_has_cached_chunk; }

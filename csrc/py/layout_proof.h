@@ -3,13 +3,14 @@
 #define SPPROF_PY_LAYOUT_PROOF_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* NULL if every constant that can be proven holds, else a message (static, so never freed) that names the interpreter
- * and the field. GIL held (or thread attached); call once, from module exec. Reads only through a pipe, so that a wrong
- * constant gives a message and not a fault. Leaves no Python error set. */
-const char *spp_layout_prove(void);
+/* Whether every constant that can be proven holds; if not, `message` names the interpreter and the field. GIL held (or thread
+ * attached); from module exec, in each interpreter, also in several at once. Reads only through a pipe, so that a wrong constant
+ * gives a message and not a fault. Leaves no Python error set. */
+bool spp_layout_prove(char *message, size_t size);
 
-/* Whether SPP_L_TS_CACHED_CHUNK exists in this patch release. Valid after spp_layout_prove() returned NULL. */
+/* Whether SPP_L_TS_CACHED_CHUNK exists in this patch release. On the thread for which spp_layout_prove() just returned true. */
 bool spp_layout_has_cached_chunk(void);
 
 #endif

@@ -15,26 +15,26 @@ __version__ = "0.1.0"
 
 # Public name -> the module it lives in. Modules are imported when first used, so that `import spprof` costs next to nothing.
 _HOMES = {
-    "start": "api",
-    "stop": "api",
-    "pause": "api",
-    "resume": "api",
-    "flush": "api",
-    "is_active": "api",
-    "native_unwinding_available": "api",
-    "stats": "api",
-    "label": "labels",
-    "current_labels": "labels",
-    "Profiler": "profiler",
-    "profile": "profiler",
-    "Profile": "model",
-    "Sample": "model",
-    "Frame": "model",
-    "Thread": "model",
-    "FunctionRow": "model",
-    "NativeCall": "model",
-    "Marker": "model",
-    "Total": "model",
+    "start": "recording.api",
+    "stop": "recording.api",
+    "pause": "recording.api",
+    "resume": "recording.api",
+    "flush": "recording.api",
+    "is_active": "recording.api",
+    "native_unwinding_available": "recording.api",
+    "stats": "recording.api",
+    "label": "recording.labels",
+    "current_labels": "recording.labels",
+    "Profiler": "recording.profiler",
+    "profile": "recording.profiler",
+    "Profile": "files.profile",
+    "Sample": "model.records",
+    "Frame": "model.records",
+    "Thread": "model.records",
+    "FunctionRow": "model.records",
+    "NativeCall": "model.records",
+    "Marker": "model.records",
+    "Total": "model.records",
     "SpprofError": "errors",
     "AlreadyActive": "errors",
     "NotActive": "errors",
@@ -46,11 +46,14 @@ _HOMES = {
 
 TYPE_CHECKING = False  # `typing` itself costs more to import than everything here
 if TYPE_CHECKING:
-    from .api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
+    from typing import Any
+
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
-    from .labels import current_labels, label
-    from .model import Frame, FunctionRow, Marker, NativeCall, Profile, Sample, Thread, Total
-    from .profiler import Profiler, profile
+    from .files.profile import Profile
+    from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
+    from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
+    from .recording.labels import current_labels, label
+    from .recording.profiler import Profiler, profile
 
 __all__ = [
     "AlreadyActive",
@@ -88,11 +91,37 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'spprof' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module("." + home, __name__), name)
+    value = getattr(_module(home), name)
     globals()[name] = value
     return value
+
+
+_modules: dict[str, object] = {}
+
+
+def _module(name: str) -> object:
+    """A module of ours, whole. A signal handler or a finalizer that comes within its import may ask for it too, and would find
+    half of it: so signals and the garbage collector wait, but for those that ticks come by. (A signal that another thread of the
+    program gets does not.)"""
+    if name in _modules:
+        return _modules[name]
+    import gc
+    from importlib import import_module
+
+    signals: Any = import_module("_signal")  # `signal` takes longer to import than all this
+    collects, mask = gc.isenabled(), getattr(signals, "pthread_sigmask", None)
+    blocked = mask(signals.SIG_BLOCK, ()) if mask else ()
+    try:
+        if mask:
+            mask(signals.SIG_BLOCK, signals.valid_signals() - {signals.SIGTRAP, signals.SIGURG})
+        gc.disable()
+        _modules[name] = module = import_module("." + name, __name__)
+        return module
+    finally:
+        if collects:
+            gc.enable()
+        if mask:
+            mask(signals.SIG_SETMASK, blocked)
 
 
 def load_ipython_extension(shell: object) -> None:

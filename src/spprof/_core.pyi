@@ -1,6 +1,6 @@
 """The C core. Everything here is private; `spprof` is the public interface."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple, Type, Union
 
 layout_error: Optional[str]
 """Why this interpreter's frames cannot be read (then `start` refuses), or None."""
@@ -8,48 +8,91 @@ LOSSES: Dict[str, str]
 """Key of each reason for which a tick gives no sample -> its title for people."""
 NATIVE: bool
 """Whether native frames can be sampled here."""
+COLUMNS: Tuple[Tuple[str, str, str], ...]
+"""The columns of a file's samples in its order: name ('': not in the result of `read`), table, type of a value as in `array`."""
 CLOCKS: Dict[str, str]
-"""Name of each clock -> one line about it: perf, perf-user, timer."""
+"""Name of each clock -> one line about it: perf, perf-user, signal, timer."""
+
+class WriteError(OSError):
+    """The output takes no data."""
 
 def choose_clock(clock: str) -> str:
     """The clock that `start` would use when asked for `clock` ('auto' or a name of CLOCKS).
 
     Raises ValueError for a name that does not exist, OSError if the kernel refuses it."""
 
-def start(
-    fd: int, clock: str, wall: bool, interval_ns: int, max_depth: int, header: bytes, native: int = 0, full: bool = False
-) -> None:
-    """Writes the magic and the header block (JSON bytes, as docs/file-format.md) to fd, which the core duplicates, and starts sampling
-    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. `native`: 0 no native frames, 1 those
-    below the last Python frame, 2 all; `full`: CPython's own functions too. Raises RuntimeError if active or the
-    layout is unproven, OSError."""
+class Output:
+    """An open file of our own. When nobody has it any more it is closed, unless the program did that, and removed if it was made for
+    a start that failed."""
 
-def stop() -> Dict[str, Any]:
-    """Disarms everything, writes what is left and the end block, and returns the final stats(). RuntimeError if not active."""
+    def keep(self) -> None:
+        """From now on a file that was made for it stays."""
+
+    def close(self) -> None: ...
+    def fileno(self) -> int: ...
+    def leave(self) -> None:
+        """Of an output that does not answer: closes it if that cannot wait; else it stays open."""
+
+    def is_open(self) -> bool:
+        """Whether the descriptor is still that of the profile: a program may close all that it finds, as daemons do."""
+
+    def is_at(self, path: str) -> bool:
+        """Whether the path names this file."""
+
+def open_output(path: str, flags: int, named: bool) -> Output:
+    """By os.open, so that no exception can come between the opening and the object. `named`: a file that profiles are written to; what
+    is there is opened, else it is made, and no other process may do so until the profile is done. BlockingIOError: another has it."""
+
+def copy_output(fd: int) -> Output: ...
+def start(
+    session: Any, output: Output, patch: Tuple[type, str, Any, Any], clock: str, wall: bool, interval_ns: int, max_depth: int,
+    header: bytes, native: int = 0, full: bool = False,
+) -> bool:  # fmt: skip
+    """Writes the magic and the header block (JSON bytes, as docs/file-format.md) to a copy of output's descriptor, and starts sampling
+    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. `native`: 0 no native frames, 1 those
+    below the last Python frame, 2 all; `full`: CPython's own functions too. `session` is kept until the stop. `patch`: a type, an
+    attribute of it, its new value and the old one, to be put back. False: there is a run already, or this thread is just
+    starting or stopping one. RuntimeError if the layout is unproven, WriteError, another OSError whose `filename` says what was
+    refused; then nothing has changed."""
+
+def stop(session: Any) -> Union[Tuple[bool, Optional[str]], Literal[False]]:
+    """Disarms everything, writes what is left and the end block, and takes back what start changed. Whether the output takes nothing,
+    and what is left is with a thread that waits for it; and why not all could be written, or None. False: this is not the session of
+    a run, or this thread is just stopping it."""
+
+def session() -> Any:
+    """What start was given, in the interpreter that called it, while there is a run; else None."""
+
+def forget() -> Any:
+    """In a forked child: takes back what the parent's start changed, and gives its session."""
 
 def pause() -> None: ...
 def resume() -> None: ...
 def flush() -> None:
-    """Waits until all samples that were taken before the call are in the file. OSError if one could not be written."""
+    """Waits until all samples that were taken before the call are in the file. WriteError if one could not be written."""
 
 def active() -> bool:
     """True between start and stop (also while paused); False in a forked child."""
 
 def paused() -> bool: ...
+def back_sigterm(text: bytes) -> bool:
+    """The handler of SIGTERM stays, but if the run has not ended 2 s after the first one, since the main thread is in C code, the
+    core finishes the file, writes `text` to stderr and the process dies of the signal. False: SIGTERM has no handler."""
+
 def stats() -> Dict[str, Any]:
-    """The account so far (of the last run, when stopped; {} before the first): clock str, expected, taken, repeated ints, losses
+    """The tick stats so far (of the last run, when stopped; {} before the first): clock str, expected, taken, repeated ints, losses
     dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated, threads,
-    cpu_ns, wall_ns, write_error (str or None). Kept as the file's 'A' block too."""
+    calls_begun_anew, calls_ended, cpu_ns, wall_ns, write_error (str or None). Kept as the file's 'A' block too."""
 
 def name_threads(names: Sequence[Tuple[int, str]]) -> None:
     """Names by OS thread id (`threading.Thread.native_id`), as the program knows them. Callable from any thread."""
 
 def read(data: Any) -> Dict[str, Any]:
     """Reads a whole .spprof file (bytes-like). ValueError if it is not one. Keys of the result:
-    header, account, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why reading ended early;
-    strings: list of str; code_name, code_qualname, code_file, code_line: bytes of uint32; frame_code: uint32; frame_line, frame_end_line
-    (0 none), frame_col, frame_end_col (-1 none): int32; node_parent, node_frame: uint32 (entry 0 is the root: 0, 0);
-    thread, stack, count (ticks, >= 1): uint32; time_ns, weight_ns: int64; flags: uint8; code_kind (0 Python, 1 native): uint8; label (string id of a JSON object, + 1; 0 none): uint32. Native byte order, one entry each."""
+    header, tick_stats, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why reading ended early;
+    strings: list of str; and each column of COLUMNS that has a name: bytes of its type, native byte order. What values mean is in
+    docs/file-format.md, but lines of frames are lines (0 none), columns are columns (-1 none), node_parent and node_frame are ids (entry 0 is the
+    root: 0, 0), time_ns and weight_ns are nanoseconds, and count is ticks (>= 1)."""
 
 def native_functions() -> Dict[int, int]:
     """Native functions sampled so far: address in memory at which each begins -> its code id in the file. {} without native frames."""

@@ -173,7 +173,7 @@ static void asks(void) {
     CHECK_EQUAL(spp_os_thread_name(tid_of(t), name, sizeof name), -1);
     uintptr_t pc, sp;
     CHECK_EQUAL(spp_os_thread_where(tid_of(t), &pc, &sp), -1);
-    CHECK(!spp_os_thread_blocks(tid_of(t)));
+    CHECK(!spp_os_thread_blocks(tid_of(t), SPP_CLOCK_SUSPEND));
     fake_die(t);
     CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), -1); /* still in the table */
     CHECK_EQUAL(spp_os_thread_name(tid_of(t), name, sizeof name), -1);

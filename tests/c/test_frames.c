@@ -21,7 +21,7 @@
 
 static uint8_t *memory, *pristine; /* tstate | codes | generators | C stack | old chunk | new chunk */
 static uintptr_t tstate, codes, generators, stack, old_chunk, chunk, unmapped;
-static uintptr_t stack_end; /* 0: not known yet */
+static uintptr_t stack_low, stack_end; /* 0: not known */
 
 #if defined(_WIN32)
 static void *unreadable(size_t n) { return VirtualAlloc(NULL, n, MEM_RESERVE, PAGE_NOACCESS); }
@@ -80,6 +80,7 @@ static void set_up(void) {
     stack = generators + 65536;
     old_chunk = stack + 65536;
     chunk = old_chunk + 65536;
+    stack_low = stack - 4096;
     stack_end = stack + 65536;
     invent_types(unmapped);
     for (uint32_t i = 0; i < 16; i++) {
@@ -91,14 +92,15 @@ static void set_up(void) {
 
 static spp_frame found[SPP_DEPTH_MAX + 1];
 
-static enum spp_loss walk(bool other, uint32_t max, uint32_t *depth, uint32_t *marks) {
-    spp_walk w = {.tstate = tstate, .sp = stack, .stack_end = stack_end, .epoch = 1, .out = found, .max = max};
+static enum spp_loss walk(bool other, uint32_t max, uint32_t *depth, uint32_t *flags) {
+    spp_walk w = {
+        .tstate = tstate, .sp = stack, .stack_low = stack_low, .stack_end = stack_end, .epoch = 1, .out = found, .max = max};
     found[max] = 0x5afe; /* nothing is written behind the end */
     enum spp_loss loss = other ? spp_frames_other(&w) : spp_frames_own(&w);
     CHECK_EQUAL(found[max], 0x5afe);
     CHECK(w.depth <= max);
     *depth = w.depth;
-    *marks = w.marks;
+    *flags = w.flags;
     return loss;
 }
 
@@ -106,11 +108,11 @@ static enum spp_loss walk(bool other, uint32_t max, uint32_t *depth, uint32_t *m
 #define WALKS(max, loss_, depth_, marks_)                         \
     do {                                                          \
         for (int other = 0; other < 2; other++) {                 \
-            uint32_t depth, marks;                                \
-            CHECK_EQUAL(walk(other, max, &depth, &marks), loss_); \
+            uint32_t depth, flags;                                \
+            CHECK_EQUAL(walk(other, max, &depth, &flags), loss_); \
             if ((loss_) != SPP_LOSS_NONE) continue;               \
             CHECK_EQUAL(depth, depth_);                           \
-            CHECK_EQUAL(marks, marks_);                           \
+            CHECK_EQUAL(flags, marks_);                           \
         }                                                         \
     } while (0)
 
@@ -151,6 +153,12 @@ static void true_stacks(void) {
     /* Back to the newer chunk: no. */
     set(first + SPP_L_FRAME_PREVIOUS, frame_at(0));
     WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+    /* A chunk below the root in memory was just added, or is about to go: the thread's top lies in the root still. */
+    make_chain(5);
+    make_chunk(chunk, 0, MEMORY / 2, (frame_at(5) - chunk - SPP_L_CHUNK_DATA) / 8);
+    make_chunk(old_chunk, chunk, 65536, 0);
+    set(tstate + SPP_L_TS_CHUNK, old_chunk);
+    WALKS(512, SPP_LOSS_NONE, 5, 0);
 }
 
 /* Where the stack ends is not known of a thread that was just found. An entry frame and a generator above its stack pointer are
@@ -169,6 +177,32 @@ static void unknown_stack(void) {
     set(stack + 4096 + SPP_L_FRAME_CODE, code(1)); /* neither */
     WALKS(512, SPP_LOSS_bad_generator, 0, 0);
     stack_end = stack + 65536;
+}
+
+/* A coroutine is on a C stack of its own, below the thread's or above, and was called from Python code on the thread's. */
+static void other_stacks(void) {
+    const uintptr_t others[] = {generators + 8192, old_chunk + 8192};
+    for (size_t i = 0; i < 2; i++) {
+        for (int is_known = 0; is_known < 2; is_known++) {
+            stack_end = is_known ? stack + 65536 : 0;
+            make_chain(5);
+            make_entry(others[i], frame_at(2));
+            make_entry(stack + 4096, frame_at(0));
+            set(frame_at(3) + SPP_L_FRAME_PREVIOUS, others[i]);
+            set(frame_at(1) + SPP_L_FRAME_PREVIOUS, stack + 4096);
+            WALKS(512, SPP_LOSS_NONE, 5, 0);
+            set(others[i] + SPP_L_FRAME_CODE, code(1)); /* it is none */
+            WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+        }
+    }
+    /* What a call left on the thread's own stack that has returned. The thread itself is asked; of one that stands all is true.
+     */
+    stack_end = stack + 65536;
+    make_chain(5);
+    make_entry(stack - 2048, frame_at(1));
+    set(frame_at(2) + SPP_L_FRAME_PREVIOUS, stack - 2048);
+    uint32_t depth, flags;
+    CHECK_EQUAL(walk(false, 512, &depth, &flags), SPP_LOSS_bad_generator);
 }
 
 static void deep_stacks(void) {
@@ -265,16 +299,16 @@ static void unmapped_frames(void) {
         make_chain(5);
         set(tstate + SPP_L_TS_FRAME, 8 + beyond[i]); /* the first page */
         WALKS(512, SPP_LOSS_bad_generator, 0, 0);
-        uint32_t depth, marks;
+        uint32_t depth, flags;
         make_chain(5);
         set(frame_at(2) + SPP_L_FRAME_PREVIOUS, unmapped + beyond[i]);
-        CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
+        CHECK(walk(true, 512, &depth, &flags) != SPP_LOSS_NONE);
         make_chain(5);
         set(frame_at(2) + SPP_L_FRAME_CODE, unmapped + beyond[i]);
-        CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
+        CHECK(walk(true, 512, &depth, &flags) != SPP_LOSS_NONE);
         make_chain(5);
         set(tstate + SPP_L_TS_CHUNK, unmapped + beyond[i]);
-        CHECK(walk(true, 512, &depth, &marks) != SPP_LOSS_NONE);
+        CHECK(walk(true, 512, &depth, &flags) != SPP_LOSS_NONE);
     }
     spp_walk w = {.tstate = unmapped, .out = found, .max = 512};
     CHECK(spp_frames_other(&w) != SPP_LOSS_NONE);
@@ -320,8 +354,8 @@ static void anything(void) {
         } else {
             set(field, value);
         }
-        uint32_t depth, marks;
-        enum spp_loss loss = walk(true, 512, &depth, &marks);
+        uint32_t depth, flags;
+        enum spp_loss loss = walk(true, 512, &depth, &flags);
         CHECK(loss == SPP_LOSS_NONE || (loss >= 0 && loss <= SPP_LOSS_LAST_VALIDATION));
         for (uint32_t i = 0; loss == SPP_LOSS_NONE && i < depth; i++)
             CHECK(spp_frame_code(found[i]) % 8 == 0 && spp_frame_code(found[i]) != 0);
@@ -333,6 +367,7 @@ int main(void) {
     set_up();
     true_stacks();
     unknown_stack();
+    other_stacks();
     deep_stacks();
     cycles();
     broken_frames();
@@ -392,6 +427,7 @@ static void set_up(void) {
 #endif
     set(tstate + SPP_L_TS_INTERP, interp);
     set(tstate + SPP_L_TS_FRAME, cframe);
+    set(chunk + SPP_L_CHUNK_SIZE, 8192);
     set(tstate + SPP_L_TS_CHUNK, chunk);
     set(tstate + SPP_L_TS_TOP, newest + 128);
     set(cframe + SPP_L_CFRAME_CURRENT, newest);
@@ -409,7 +445,7 @@ static void walks(enum spp_loss loss, uint32_t depth) {
     for (int other = 0; other < 2; other++) {
         spp_walk w = {.tstate = tstate, .sp = cframe, .stack_end = cframe + 8192, .epoch = 1, .out = found, .max = 16};
         CHECK_EQUAL(other ? spp_frames_other(&w) : spp_frames_own(&w), loss);
-        CHECK_EQUAL(w.marks, 0);
+        CHECK_EQUAL(w.flags, 0);
         if (loss == SPP_LOSS_NONE) CHECK_EQUAL(w.depth, depth);
     }
 }

@@ -10,6 +10,7 @@
 #include "core/read.h"
 #include "core/store.h"
 #include "core/write.h"
+#include "core/writer.h"
 #include "os/os.h"
 
 #define START_NS 5000000000000u
@@ -23,38 +24,40 @@ static size_t block_end[64], blocks;
 /* What each sample was, by the writer's words. */
 static struct {
     uint64_t time, weight;
-    uint32_t thread, depth, count, marks, frames[8];
+    uint32_t thread, depth, count, flags, frames[8];
 } truth[BLOCKS * SAMPLES];
 
 static void define(spp_resolved *r, uint32_t block) {
     char name[32];
+    spp_vec64 *c = r->columns.of;
     for (uint32_t i = 0; i < 3; i++) { /* codes 3b, 3b+1, 3b+2, each with a name, a qualified name and one file */
         for (uint32_t k = 0; k < 3; k++) {
             int n = snprintf(name, sizeof name, "%s%u.%u", k == 2 ? "\xc3\xa9" : "n", block, i * 3 + k);
-            spp_vec64_push(&r->string_len, (uint64_t)n);
+            spp_vec64_push(&c[SPP_COL_STRING_LEN], (uint64_t)n);
             spp_bytes_append(&r->string_bytes, name, (size_t)n);
         }
         uint64_t string = (block * 3 + i) * 3;
-        spp_vec64_push(&r->code_name, string);
-        spp_vec64_push(&r->code_qualname, string + 1);
-        spp_vec64_push(&r->code_file, string + 2);
-        spp_vec64_push(&r->code_line, 100 * (block + 1) + i);
+        spp_vec64_push(&c[SPP_COL_CODE_NAME], string);
+        spp_vec64_push(&c[SPP_COL_CODE_QUALNAME], string + 1);
+        spp_vec64_push(&c[SPP_COL_CODE_FILE], string + 2);
+        spp_vec64_push(&c[SPP_COL_CODE_LINE], 100 * (block + 1) + i);
         /* Two frames a code: one before its first line, one with columns. */
-        spp_vec64_push(&r->frame_code, block * 3 + i);
-        spp_vec64_push(&r->frame_line, 2 * 7 - 1 + 1); /* zigzag(-7) = 13, plus 1 */
-        spp_vec64_push(&r->frame_end_line, 4);
-        spp_vec64_push(&r->frame_col, 0);
-        spp_vec64_push(&r->frame_end_col, 0);
-        spp_vec64_push(&r->frame_code, block * 3 + i);
-        spp_vec64_push(&r->frame_line, 2 * 9 + 1);
-        spp_vec64_push(&r->frame_end_line, 1);
-        spp_vec64_push(&r->frame_col, 1000);
-        spp_vec64_push(&r->frame_end_col, 1);
+        spp_vec64_push(&c[SPP_COL_FRAME_CODE], block * 3 + i);
+        spp_vec64_push(&c[SPP_COL_FRAME_LINE], 2 * 7 - 1 + 1); /* zigzag(-7) = 13, plus 1 */
+        spp_vec64_push(&c[SPP_COL_FRAME_END_LINE], 4);
+        spp_vec64_push(&c[SPP_COL_FRAME_COL], 0);
+        spp_vec64_push(&c[SPP_COL_FRAME_END_COL], 0);
+        spp_vec64_push(&c[SPP_COL_FRAME_CODE], block * 3 + i);
+        spp_vec64_push(&c[SPP_COL_FRAME_LINE], 2 * 9 + 1);
+        spp_vec64_push(&c[SPP_COL_FRAME_END_LINE], 1);
+        spp_vec64_push(&c[SPP_COL_FRAME_COL], 1000);
+        spp_vec64_push(&c[SPP_COL_FRAME_END_COL], 1);
     }
 }
 
 /* The core writes by a descriptor of its own, so the size is asked of the file, anew each time. */
 static size_t size_of(FILE *of) {
+    CHECK_EQUAL(spp_writer_wait(), 0);
     CHECK_EQUAL(fseek(of, 0, SEEK_END), 0);
     return (size_t)ftell(of);
 }
@@ -68,7 +71,9 @@ static void write_file(void) {
     CHECK(kept != NULL);
     if (kept == NULL) exit(check_done());
     static const char header[] = "{\"start_ns\":5000000000000}";
-    CHECK_EQUAL(spp_write_start(spp_os_file_copy(fileno(kept)), header, sizeof header - 1), 0);
+    static spp_os_file output;
+    CHECK_EQUAL(spp_os_file_copy(&output, fileno(kept)), 0);
+    CHECK_EQUAL(spp_write_start(&output, header, sizeof header - 1), 0);
     CHECK_EQUAL(spp_store_start(START_NS), 0);
     block_end[blocks++] = size_of(kept);
     unsigned long long random = 3;
@@ -87,8 +92,8 @@ static void write_file(void) {
             truth[n].thread = slot * 2;
             truth[n].depth = (uint32_t)check_random(&random) % 8;
             truth[n].count = i % 7 ? 1 : 70000;
-            truth[n].marks = i % 8;
-            spp_vec64_push(&resolved.samples, slot | (uint64_t)truth[n].marks << 16 | (uint64_t)truth[n].count << 32);
+            truth[n].flags = i % 8;
+            spp_vec64_push(&resolved.samples, slot | (uint64_t)truth[n].flags << 16 | (uint64_t)truth[n].count << 32);
             spp_vec64_push(&resolved.samples, truth[n].time);
             spp_vec64_push(&resolved.samples, truth[n].weight);
             spp_vec64_push(&resolved.samples, truth[n].depth);
@@ -135,7 +140,7 @@ static size_t compare(const spp_profile *p) {
     for (size_t i = 0; i < n; i++) {
         CHECK_EQUAL(c[SPP_COL_THREAD].at[i], truth[i].thread);
         CHECK_EQUAL(c[SPP_COL_COUNT].at[i], truth[i].count);
-        CHECK_EQUAL(c[SPP_COL_FLAGS].at[i], truth[i].marks);
+        CHECK_EQUAL(c[SPP_COL_FLAGS].at[i], truth[i].flags);
         /* Times to 1 us; each thread's running sum of weights to 2 us (rounded twice: 3). */
         int64_t late = (int64_t)(truth[i].time - START_NS) - (int64_t)c[SPP_COL_TIME].at[i];
         CHECK(late >= 0 && late < 1000);
@@ -182,7 +187,7 @@ static void whole(void) {
                                     "n0.0n0.1\xc3\xa9"
                                     "0.2",
                                     13) == 0);
-    CHECK(p.threads_n == 1 && p.account.n == 7 && p.end.n == 2 && p.header.n == 26);
+    CHECK(p.threads_n == 1 && p.tick_stats.n == 7 && p.end.n == 2 && p.header.n == 26);
     spp_profile_free(&p);
 }
 
@@ -248,7 +253,9 @@ static void not_ours(void) {
 static void disk_full(void) {
     int fd = open("/dev/full", O_WRONLY);
     if (fd < 0) return;
-    CHECK_EQUAL(spp_write_start(spp_os_file_copy(fd), "{}", 2), -1);
+    static spp_os_file output;
+    CHECK_EQUAL(spp_os_file_copy(&output, fd), 0);
+    CHECK_EQUAL(spp_write_start(&output, "{}", 2), -1);
     close(fd);
     CHECK_EQUAL(spp_write_error(), ENOSPC);
     spp_write_block('A', "{}", 2); /* goes nowhere, harms nothing */

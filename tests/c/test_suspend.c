@@ -20,15 +20,24 @@
 #define spp_os_trigger_alive fake_trigger_alive
 #define spp_os_trigger_drop fake_trigger_drop
 #define spp_os_signal_install fake_signal_install
+#define spp_os_stack_known fake_stack_known
+#define spp_os_signals_care fake_signals_care
+#define spp_os_signals_wait_at fake_signals_wait_at
 #define spp_os_signal_remove fake_signal_remove
 #define spp_os_signal_taken fake_signal_taken
+#define spp_os_exec_tell fake_exec_tell
+#define spp_os_signal_look fake_signal_look
+#define spp_os_signal_take_back fake_signal_take_back
+#define spp_os_signal_child fake_signal_child
 #define spp_os_signal_cpu_ns fake_signal_cpu
+#define spp_os_calls fake_calls
 #define spp_os_clock_probe fake_clock_probe
 #define spp_os_thread_blocks fake_thread_blocks
 #define spp_os_hold fake_hold
 #define spp_os_let_go fake_let_go
 #define spp_os_gate fake_gate
 #define spp_os_stop_ns fake_stop_ns
+#include "../../csrc/os/suspend/sampler.c"
 #include "../../csrc/os/suspend/trigger.c"
 #undef spp_os_now_ns
 #undef spp_os_sleep_until
@@ -214,7 +223,7 @@ static void test_bursts_keep_their_time(void) {
 }
 
 /* Where being stopped moves a thread's clock, a sleeper is not stopped because it was stopped: of its 50 looks a few may. Its
- * sleep gets no tick, and the time that stops take is in the account like any other of its clock. */
+ * sleep gets no tick, and the time that stops take is in the tick stats like any other of its clock. */
 static void test_a_stop_is_not_the_cause_of_the_next(void) {
     begin();
     threads[0].runs = long_bursts;
@@ -331,7 +340,7 @@ static void test_holding(void) {
     fake_trigger_disarm(&triggers[0]);
 }
 
-/* The core on top: its samples' weights are the CPU clock, no more and no less, and its account closes. */
+/* The core on top: its samples' weights are the CPU clock, no more and no less, and its tick stats add up. */
 static uintptr_t no_python(const spp_os_subject *subject) {
     CHECK(subject != NULL);
     return 0;
@@ -361,16 +370,16 @@ static void test_weights_are_the_cpu_clock(void) {
         body(NULL);
         fake_trigger_disarm(&triggers[0]);
         uint64_t weight = 0, samples = 0;
-        for (; spp_queue_ready(&t->queue) > 0; spp_queue_take(&t->queue, SPP_RECORD_WORDS), samples++) {
-            weight += spp_queue_peek(&t->queue, 1);
+        for (; spp_queue_ready(&t->tick.queue) > 0; spp_queue_take(&t->tick.queue, SPP_RECORD_WORDS), samples++) {
+            weight += spp_queue_peek(&t->tick.queue, 1);
         }
-        CHECK_EQUAL(samples, t->taken);
-        CHECK_EQUAL(weight, t->given_ns);
+        CHECK_EQUAL(samples, t->tick.taken);
+        CHECK_EQUAL(weight, t->tick.given_ns);
         CHECK(weight <= threads[0].cpu_ns && threads[0].cpu_ns - weight < 6 * INTERVAL);
-        CHECK_EQUAL(t->ticks, t->taken + t->losses[SPP_LOSS_overrun]);
+        CHECK_EQUAL(t->tick.ticks, t->tick.taken + t->tick.losses[SPP_LOSS_overrun]);
         uint64_t due = threads[0].cpu_ns / INTERVAL;
-        CHECK(t->ticks + 6 > due && t->ticks <= due + 2);
-        if (late) CHECK(t->losses[SPP_LOSS_overrun] > due / 2);
+        CHECK(t->tick.ticks + 6 > due && t->tick.ticks <= due + 2);
+        if (late) CHECK(t->tick.losses[SPP_LOSS_overrun] > due / 2);
     }
 }
 

@@ -69,11 +69,23 @@ static uintptr_t read_registers(void *machine, uintptr_t registers[SPP_OS_REGIST
 #endif
 }
 
+/* The last but one instruction of a function with a realigned stack, `lea -8(%r10),%rsp` behind its `leave`: gcc 12's table still
+ * has the CFA at the frame pointer, which is the caller's again, and libgcc crashes there. */
+static bool has_left(uintptr_t pc) {
+#if defined(__x86_64__)
+    return memcmp((const void *)pc, "\x49\x8d\x62\xf8", 4) == 0;
+#else
+    (void)pc;
+    return false;
+#endif
+}
+
 static void tick(int signum, siginfo_t *info, void *machine) {
     uintptr_t registers[SPP_OS_REGISTERS], pc = read_registers(machine, registers);
     int saved = errno;
     (void)signum, (void)info;
     if (spp_arch_code_at(pc) == SPP_CODE_SIGNAL) return; /* on its way out of a handler: aarch64's libgcc 12 crashes there */
+    if (has_left(pc)) return;
     spp_unwind_walk w = walk(pc, registers, pcs, cfas);
     samples++;
     ends[w.end]++;
@@ -408,7 +420,7 @@ static void test_damaged_symbol_files(void) {
 
 int main(void) {
     CHECK(spp_os_memory_init() == 0 && spp_os_lock_init(NULL) == 0);
-    CHECK(spp_native_start((uintptr_t)recurse) == 0);
+    CHECK(spp_native_start((uintptr_t)recurse, NULL) == 0);
 #if ORACLE
     test_agrees_with_libgcc();
 #else

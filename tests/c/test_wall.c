@@ -22,8 +22,10 @@
 #define INTERVAL MS
 #define LOOKS 1000
 
-static uint64_t now_ns, cpu_ns, hold_moves_ns, written_ns;
+static uint64_t now_ns, cpu_ns, hold_moves_ns, written_ns, unknown_ns;
+static bool given_unknown;
 static unsigned holds, walks, given, place; /* place: where the thread stands */
+static bool holds_none;                     /* as where threads are walked as they stand */
 
 uint64_t fake_now(void) { return now_ns; }
 bool fake_tells(void) { return true; }
@@ -35,6 +37,7 @@ int fake_cpu(int32_t tid, uint64_t *ns) {
 }
 int fake_hold(const spp_os_trigger *trigger, spp_os_context *context) {
     (void)trigger;
+    if (holds_none) return 1;
     holds++;
     *context = (spp_os_context){.sp = 4096};
     return 0;
@@ -43,29 +46,43 @@ void fake_let_go(const spp_os_trigger *trigger) {
     (void)trigger;
     cpu_ns += hold_moves_ns;
 }
+static enum spp_loss fails; /* every walk */
 enum spp_loss fake_frames(spp_walk *walk) {
+    if (fails != SPP_LOSS_NONE) return fails;
     walk->depth = 2;
     walk->out[0] = 700 + place;
     walk->out[1] = 42;
     return SPP_LOSS_NONE;
 }
-void fake_stood(spp_thread *t, const spp_walk *walk, uint64_t label) {
+bool fake_stood(spp_thread *t, const spp_walk *walk, uint64_t label) {
     (void)t, (void)label;
+    given_unknown = walk->out[0] == SPP_UNKNOWN_STACK;
+    if (given_unknown) return true;
     walks++;
     given = (unsigned)walk->out[0] - 700;
+    return true;
 }
 /* As resolve.c's, without the file. */
 void fake_flush(spp_thread *t) {
-    if (t->repeats == 0) return;
-    uint64_t weight = t->off_ns > 0 ? (uint64_t)t->off_ns : 0;
-    written_ns += weight;
-    t->off_ns -= (int64_t)weight;
-    t->written_ns = t->look_ns;
-    t->repeats = 0;
+    if (t->wall.repeats == 0) return;
+    uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
+    *(given_unknown ? &unknown_ns : &written_ns) += weight;
+    t->wall.off_ns -= (int64_t)weight;
+    t->wall.written_ns = t->wall.look_ns;
+    t->wall.repeats = 0;
 }
 static uintptr_t no_state(const spp_os_subject *subject) {
     (void)subject;
     return 0;
+}
+
+static uintptr_t no_state_of(int32_t tid, uintptr_t last) {
+    (void)tid, (void)last;
+    return 0;
+}
+static uintptr_t that_state(int32_t tid, uintptr_t any, uintptr_t stack_end) {
+    (void)tid, (void)stack_end;
+    return any;
 }
 
 static spp_thread thread;
@@ -76,12 +93,12 @@ static void begin(uint64_t moves) {
     stack = frames;
     spp_cap.max_depth = 8;
     spp_cap.thread_state = no_state;
-    spp_now.interval_ns = INTERVAL;
-    now_ns = thread.look_ns = thread.written_ns = 77 * MS;
-    cpu_ns = thread.look_cpu = 5 * MS;
+    spp_run_state.interval_ns = INTERVAL;
+    now_ns = thread.wall.look_ns = thread.wall.written_ns = 77 * MS;
+    cpu_ns = thread.wall.look_cpu = 5 * MS;
     hold_moves_ns = moves;
     holds = walks = given = place = 0;
-    written_ns = 0;
+    written_ns = unknown_ns = 0;
 }
 
 static void sleep_for(unsigned looks) {
@@ -100,9 +117,9 @@ static void test_a_sleeper_is_held_once(void) {
         CHECK_EQUAL(holds, 1);
         CHECK_EQUAL(walks, 1);
         fake_flush(&thread);
-        CHECK_EQUAL(written_ns + (uint64_t)thread.off_ns, LOOKS * INTERVAL - (cpu_ns - 5 * MS));
-        int64_t ticks = (int64_t)(thread.stood + thread.repeated);
-        CHECK_EQUAL(ticks * (int64_t)INTERVAL + thread.due_ns, (int64_t)(LOOKS * INTERVAL - (cpu_ns - 5 * MS)));
+        CHECK_EQUAL(written_ns + (uint64_t)thread.wall.off_ns, LOOKS * INTERVAL - (cpu_ns - 5 * MS));
+        int64_t ticks = (int64_t)(thread.wall.stood + thread.wall.repeated);
+        CHECK_EQUAL(ticks * (int64_t)INTERVAL + thread.wall.due_ns, (int64_t)(LOOKS * INTERVAL - (cpu_ns - 5 * MS)));
     }
 }
 
@@ -139,7 +156,59 @@ static void test_other_movement_is_the_threads(void) {
     CHECK_EQUAL(holds, 2);
 }
 
+/* A walk that comes to nothing is a tick that was lost: once. */
+static void test_a_lost_tick_is_counted_once(void) {
+    begin(0);
+    fails = SPP_LOSS_moved;
+    sleep_for(LOOKS);
+    fails = SPP_LOSS_NONE;
+    int64_t lost = (int64_t)thread.tick.losses[SPP_LOSS_moved];
+    CHECK(lost > 0 && thread.wall.due_ns <= (int64_t)INTERVAL);
+    CHECK_EQUAL(lost * (int64_t)INTERVAL + thread.wall.due_ns, (int64_t)(LOOKS * INTERVAL));
+}
+
+/* A process is frozen for a second, again and again, with the sampler in it, while the thread runs. It stands at last: that
+ * stack gets no more than the ticks that may wait for it. */
+static void test_time_in_which_nobody_looked_is_nobodys(void) {
+    begin(0);
+    for (int i = 0; i < 10; i++) {
+        now_ns += 1000 * MS;
+        cpu_ns += INTERVAL;
+        fails = SPP_LOSS_moved; /* it runs on */
+        look_at(&thread);
+        fails = SPP_LOSS_NONE;
+    }
+    sleep_for(10);
+    fake_flush(&thread);
+    uint64_t off = 10 * (1000 * MS - INTERVAL) + 10 * INTERVAL;
+    CHECK_EQUAL(written_ns + unknown_ns, off);
+    CHECK(written_ns <= (SPP_OWED_MOST + 21) * INTERVAL);
+    uint64_t ticks =
+        thread.wall.stood + thread.wall.repeated + thread.tick.losses[SPP_LOSS_overrun] + thread.tick.losses[SPP_LOSS_moved];
+    CHECK_EQUAL((int64_t)(ticks * INTERVAL) + thread.wall.due_ns, (int64_t)off);
+}
+
+/* One that has let go of its Python state was walked with that state a moment ago: one look may have met it at that. The next
+ * ones show it as it is. */
+static void test_a_thread_that_let_go_of_its_state_loses_one_tick(void) {
+    begin(0);
+    holds_none = true;
+    spp_run_state.states.of_thread = no_state_of;
+    spp_run_state.states.current = that_state;
+    thread.tick.tstate = 4711;
+    sleep_for(LOOKS);
+    holds_none = false;
+    fake_flush(&thread);
+    CHECK_EQUAL(thread.tick.losses[SPP_LOSS_moved], 1);
+    CHECK_EQUAL(walks, 1);
+    CHECK_EQUAL((int64_t)(1 + thread.wall.stood + thread.wall.repeated) * (int64_t)INTERVAL + thread.wall.due_ns,
+                (int64_t)(LOOKS * INTERVAL));
+}
+
 int main(void) {
+    test_time_in_which_nobody_looked_is_nobodys();
+    test_a_lost_tick_is_counted_once();
+    test_a_thread_that_let_go_of_its_state_loses_one_tick();
     test_a_sleeper_is_held_once();
     test_one_that_moved_on_is_walked_anew();
     test_other_movement_is_the_threads();

@@ -119,6 +119,39 @@ print(codes)
     assert ran.profile.warning is None
 
 
+@no_fork
+def test_a_childs_own_profile_has_nothing_of_its_parents_threads(run_python, tmp_path):
+    """The child has copies of what their handlers put into their queues and nobody has read. It has fewer threads than queues."""
+    children = [tmp_path / f"child{i}.spprof" for i in range(4)]
+    ran = run_python("-c", BURN + f"""
+import os, threading, spprof
+def parents(): burn(0.4)
+def childs(): burn(0.1)
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+threads = [threading.Thread(target=parents) for _ in range(4)]
+for t in threads: t.start()
+codes = []
+for path in {[str(path) for path in children]!r}:
+    burn(0.03)
+    pid = os.fork()
+    if pid == 0:
+        spprof.start(0.1, "cpu", path)
+        childs()
+        spprof.stop()
+        os._exit(0)
+    codes.append(os.waitpid(pid, 0)[1])
+for t in threads: t.join()
+spprof.stop()
+print(codes)
+""")  # fmt: skip
+    assert ran.out.strip() == str([0] * 4)
+    for path in children:
+        profile = spprof.Profile.load(path)
+        assert profile.warning is None and profile.end
+        assert "childs" in names_of(profile) and not names_of(profile) & {"parents", "run", "_bootstrap"}
+        assert len(profile.threads) == 1
+
+
 @no_exec
 def test_exec_is_clean(run_python, tmp_path):
     ran = run_python("-c", BURN + f"""
@@ -131,6 +164,77 @@ os.execv(sys.executable, [sys.executable, "-c", more])
     # A tick in the new program would kill it (SIGPROF's default); no descriptor of ours is left there. 3 is the listing's.
     assert ran.out.strip() == str(["0", "1", "2", "3"])
     assert "burn" in names_of(ran.profile)
+
+
+@pytest.mark.skipif(WINDOWS, reason="there it is not known")
+def test_a_report_on_a_program_that_runs_does_not_say_that_it_died(run_python, tmp_path):
+    """The program asks itself, so it runs for sure. Children that live on, of one that was killed too, write no profile."""
+    (tmp_path / "p.py").write_text(
+        BURN
+        + """
+import os, signal, subprocess, sys, time
+import spprof
+REPORT = [sys.executable, "-m", "spprof", "report", "out.spprof"]
+def told():
+    return subprocess.run(REPORT, check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
+def forked(child):
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        child()
+        os.write(writer, b"%d" % os.getpid())
+        time.sleep(60)
+        os._exit(0)
+    os.close(writer)
+    os.read(reader, 20)
+    return pid
+spprof.start(output_path="out.spprof")
+burn(0.1)
+spprof.flush()
+assert "Warning: the program still runs, and the profile is still being written." in told(), told()
+assert "still being written" in spprof.Profile.load("out.spprof").unfinished
+children = [forked(lambda: None)]
+spprof.stop()
+assert "Warning" not in told(), told()
+def to_be_killed():
+    spprof.start(output_path="out.spprof")
+    burn(0.1)
+    spprof.flush()
+    with open("grandchild", "w") as file:
+        file.write(str(forked(lambda: None)))
+children.append(forked(to_be_killed))
+assert "still being written" in told(), told()
+os.kill(children[1], signal.SIGKILL)
+os.waitpid(children[1], 0)
+assert "Warning: the program did not finish the profile; up to 100 ms are missing." in told(), told()
+with open("grandchild") as file:
+    os.kill(int(file.read()), signal.SIGKILL)
+os.kill(children[0], signal.SIGKILL)
+print("all of it")
+"""
+    )
+    assert run_python("p.py").out == "all of it\n"
+
+
+@no_signals
+def test_sigterm_ends_a_program_that_does_not_come_back_from_c_code(tmp_path):
+    """A loop in C that holds the GIL: no handler in Python is ever called. Without spprof it ends at once."""
+    out = tmp_path / "out.spprof"
+    code = "import itertools\ndef for_ever():\n    print('begun', flush=True)\n    sum(itertools.repeat(0))\nfor_ever()"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spprof", "run", "-o", out, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "begun\n"
+    deadline = time.monotonic() + 30
+    while "for_ever" not in names_of(spprof.Profile.load(out)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert str(out) in said and "C code" in said
+    profile = spprof.Profile.load(out)
+    assert profile.end["reason"] == "SIGTERM" and profile.warning is None
+    assert "for_ever" in names_of(profile)
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
@@ -170,7 +274,7 @@ def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
     if how == "SIGTERM":
         assert profile.end is not None and profile.end["reason"] == "SIGTERM" and profile.warning is None
     else:
-        assert profile.end is None
+        assert profile.end is None and profile.unfinished == "the program did not finish the profile; up to 100 ms are missing"
     # 100 ms are promised; a machine that gives the drain thread no processor for as long again is not spprof's fault.
     assert last - max(times) < 200_000_000
     assert max(times) <= last + 200_000_000  # in wall mode it may have waited for a processor since it told the time
@@ -442,12 +546,13 @@ spprof.stop()
 def test_a_thread_that_is_about_to_exec_is_not_armed_by_a_resume(run_python, tmp_path):
     """A tick that meets the kernel's change of the program would end the new one."""
     ran = run_python("-c", BURN + EVENTS + f"""
-import json, spprof, sys
+import json, os, spprof
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-has = spprof.stats()["clock"] != "timer"
+has = spprof.stats()["clock"].startswith("perf")
 spprof.pause()
 while events() != [0, 0]: time.sleep(0.01)
-sys.audit("os.exec", "x", (), None)
+try: os.execv("/does/not/exist", ["x"])
+except FileNotFoundError: pass
 began = time.monotonic()
 spprof.resume()
 spprof.flush()  # the drain thread has resumed
@@ -459,6 +564,138 @@ print(json.dumps([seen, meanwhile]))
 """)  # fmt: skip
     seen, meanwhile = ran.json
     assert seen == 0 or meanwhile > 0.9
+
+
+@only_linux
+def test_a_thread_that_calls_exec_at_its_birth_is_left_alone(run_python, tmp_path):
+    """If it was not found before that, it must not be armed while exec lasts: the next test is what would happen."""
+    ran = run_python("-c", BURN + f"""
+import os, spprof, threading
+def execs():
+    try: os.execv("/does/not/exist", ["x"])
+    except FileNotFoundError: burn(0.01)
+def stays(): burn(0.03)
+def lasts():
+    execs()
+    while time.monotonic() < end: burn(0.1)
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+end = time.monotonic() + 2
+threads = [threading.Thread(target=target) for target in [execs, stays] * 10 + [lasts]]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+spprof.stop()
+""")  # fmt: skip
+    stacks = [{frame.name for frame in sample.frames} for sample in ran.profile.samples()]
+    stacks = [stack for stack in stacks if "burn" in stack]  # after the call of exec
+    assert not [stack for stack in stacks if "execs" in stack]
+    assert any("stays" in stack for stack in stacks) and any("lasts" in stack for stack in stacks)
+
+
+@only_linux
+def test_a_thread_that_execs_at_its_birth_starts_a_clean_program(run_python):
+    program = """
+import os, sys, threading, time, spprof
+def go():
+    end = time.perf_counter() + float(sys.argv[1])
+    while time.perf_counter() < end: pass
+    os.execv(sys.executable, [sys.executable, "-c", "print('began')"])
+spprof.start(0.05)
+threading.Thread(target=go).start()
+time.sleep(60)
+"""
+    for i in range(24):  # 1 in 22 was killed, of those that ran for 0 to 0.35 ms
+        assert run_python("-c", program, i % 8 * 0.00005).out == "began\n"
+
+
+own_gils = pytest.mark.skipif(sys.version_info < (3, 12), reason="an interpreter with a GIL of its own came with 3.12")
+# create() and run(number, code): such an interpreter.
+OWN_GILS = """
+try:
+    import _interpreters as interpreters
+    create, run = interpreters.create, interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    create, run = lambda: interpreters.create(isolated=True), interpreters.run_string
+"""
+
+
+@own_gils
+def test_interpreters_that_import_the_core_at_once_all_may_start(run_python):
+    ran = run_python("-c", OWN_GILS + """
+import json, threading
+wrong = []
+ready = threading.Barrier(3)
+def go(told):
+    number = create()  # here: 3.12 gives its state this thread's id for good
+    ready.wait()
+    code = f"from spprof import _core\\nif _core.layout_error: open({told}, 'wb', closefd=False).write(b'x')"
+    if run(number, code) is not None: wrong.append("an exception")
+import os
+asked, told = os.pipe()
+threads = [threading.Thread(target=go, args=(told,)) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+from spprof import _core
+os.close(told)
+print(json.dumps([wrong, os.read(asked, 9).decode(), _core.layout_error]))
+""")  # fmt: skip
+    assert ran.json == [[], "", None]
+
+
+@own_gils
+def test_interpreters_with_a_gil_each_that_start_at_once_take_turns(run_python):
+    """One has the profile, the others are refused; no stop ends another's."""
+    ran = run_python("-c", OWN_GILS + '''
+import json, os, select, threading
+import spprof
+asked, told = os.pipe()
+met, meet = os.pipe()
+TURNS = f"""
+import os, time
+import spprof
+begun = refused = 0
+wrong = ""
+end = time.monotonic() + 60
+while begun < 4 and time.monotonic() < end:
+    try:
+        spprof.start(1)
+    except spprof.AlreadyActive:
+        if refused == 0: os.write({meet}, b"!")
+        refused += 1
+        continue
+    begun += 1
+    try:
+        if not spprof.is_active(): wrong += "ended by another "
+        sum(range(3000))
+        if spprof.stop().end["reason"] != "stop": wrong += "without an end "
+    except BaseException as error: wrong += repr(error)
+os.write({told}, f"{{begun}} {{refused}} {{wrong}};".encode())
+"""
+ready = threading.Barrier(4)
+def go():
+    number = create()  # here: 3.12 gives its state this thread's id for good
+    run(number, "import spprof; from spprof import _core")
+    ready.wait()
+    run(number, TURNS)
+threads = [threading.Thread(target=go) for _ in range(3)]
+for thread in threads: thread.start()
+spprof.start()
+ready.wait()
+select.select([met], [], [], 60)  # until somebody was refused
+spprof.stop()
+exec(TURNS)
+for thread in threads: thread.join()
+os.close(told)
+with open(asked) as file: said = file.read().split(";")[:-1]
+left = spprof.is_active()
+spprof.start()
+print(json.dumps([said, left, spprof.stop().end["reason"]]))
+''')  # fmt: skip
+    said, left, reason = ran.json
+    assert (left, reason) == (False, "stop")
+    turns = [line.split(" ", 2) for line in said]
+    assert [(begun, wrong) for begun, _, wrong in turns] == [("4", "")] * 4
+    assert sum(int(refused) for _, refused, _ in turns) > 0, "they never met"
 
 
 @only_linux
@@ -483,14 +720,14 @@ spprof.stop()
 
 @only_linux
 def test_each_generation_of_forks_takes_the_same_signal(run_python):
-    """A child inherits the handler of the run that it forgets. It would have to take SIGPROF, its child a third one."""
+    """A child inherits the handlers of the run that it forgets. It would have to take others, its child still others."""
     ran = run_python("-c", """
 import os, spprof
 def generation(n):
     spprof.start(clock="timer")
     with open("/proc/self/status") as file:
         caught = int(file.read().split("SigCgt:")[1].split()[0], 16)
-    print(n, [number for number in (16, 23, 27) if caught >> (number - 1) & 1], flush=True)
+    print(n, [number for number in range(1, 65) if caught >> (number - 1) & 1], flush=True)
     if n < 4:
         pid = os.fork()
         if pid == 0:
@@ -501,7 +738,8 @@ def generation(n):
     spprof.stop()
 generation(0)
 """)  # fmt: skip
-    assert ran.out.split("\n")[:5] == [f"{n} [23]" for n in range(5)]
+    first = ran.out.split("\n")[0]
+    assert ran.out.split("\n")[:5] == [f"{n}{first[1:]}" for n in range(5)]
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
@@ -649,28 +887,22 @@ burn(60)
 def test_a_program_that_takes_the_trap_has_it_and_is_still_sampled(run_python, tmp_path, mode):
     ran = run_python("-c", BURN + f"""
 import json, signal, spprof, time
-before = signal.getsignal(signal.SIGTRAP)
 spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
 burn(0.2)
 got = []
 signal.signal(signal.SIGTRAP, lambda *_: got.append(1))
-n = -1
-while n < len(got):  # until the profiler has seen it, its own ticks arrive there
-    n = len(got)
-    burn(0.2)
 def later(): burn(0.5)
 began = time.monotonic()
 later()
 took = time.monotonic() - began
-late = len(got) - n
+ticks = len(got)
 signal.raise_signal(signal.SIGTRAP)
-raised = len(got) - n - late
 while spprof.stats()["taken"] <= 100: burn(0.05)  # timers may give a tick each 10 ms
 spprof.stop()
-print(json.dumps([late, raised, spprof.stats()["taken"], took]))
+print(json.dumps([ticks, len(got), spprof.stats()["taken"], took]))
 """)  # fmt: skip
-    late, raised, taken, took = ran.json
-    assert (late, raised) == (0, 1)
+    ticks, got, taken, took = ran.json
+    assert (ticks, got) == (0, 1)
     assert taken > 100
     later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
     assert later == pytest.approx(0.5e9 if mode == "cpu" else took * 1e9, rel=0.1)
@@ -722,6 +954,56 @@ for n in range(60):
 print(runs)
 """)  # fmt: skip
     assert ran.out.strip() == "60"
+
+
+@no_exec
+@pytest.mark.parametrize("how", ["posix_spawn", "subprocess", "preexec_fn", "system"])
+def test_new_programs_at_ten_kilohertz_are_not_ended(run_python, tmp_path, how):
+    """A child between its fork (or vfork) and its exec has our handlers, but none of our ticks."""
+    ran = run_python("-c", BURN + f"""
+import os, spprof, subprocess
+def spawned():
+    return os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)[1]
+ways = dict(
+    posix_spawn=spawned, subprocess=lambda: subprocess.call(["/bin/true"]), system=lambda: os.system("true"),
+    preexec_fn=lambda: subprocess.call(["/bin/true"], preexec_fn=lambda: burn(0.002)),
+)
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+print([ways[{how!r}]() for _ in range(60)] == [0] * 60)
+spprof.stop()
+""")  # fmt: skip
+    assert ran.out == "True\n"
+
+
+@no_exec
+def test_nothing_is_left_of_what_hears_of_exec(run_python):
+    """An audit hook would stay for the life of the process, and make each audited call of the program dearer."""
+    ran = run_python("-c", """
+import os, posix, spprof
+from spprof import _core
+def where(): return [_core.function_address(posix.execv), _core.function_address(posix.execve)]
+def failed():
+    try: spprof.start(output_path="/dev/full")
+    except spprof.CannotWrite: return where()
+before = where()
+for _ in range(2):
+    spprof.start()
+    during = where()
+    spprof.stop()
+    assert where() == before and not set(during) & set(before), (before, during, where())
+assert os.name != "posix" or not os.path.exists("/dev/full") or failed() == before
+spprof.start()
+pid = os.fork()
+if pid == 0:
+    spprof.start()
+    within = where()
+    spprof.stop()
+    os._exit(0 if (within, where()) == (during, before) else 1)
+assert os.waitpid(pid, 0)[1] == 0
+spprof.stop()
+print(where() == before)
+""")  # fmt: skip
+    assert ran.out == "True\n"
 
 
 @no_exec
@@ -844,3 +1126,25 @@ def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp
     """A tick that waited for the return from the same call had it begin anew: 15 to 50 of 100 were not heard."""
     waited, turns, taken = run_python("-c", INTERRUPTED, tmp_path / "out.spprof", mode).json
     assert waited <= max(2, 0.02 * turns) and taken > 30
+
+
+def test_ticks_go_on_while_a_program_ends_that_cleared_its_exit_handlers(run_python, tmp_path):
+    """Threads that run C code without the GIL are ticked while the interpreter frees their states."""
+    for n in range(5):
+        out = tmp_path / f"{n}.spprof"
+        run_python("-c", f"""
+import atexit, hashlib, spprof, sys, threading
+spprof.start(0.05, "cpu", {str(out)!r})
+atexit._clear()
+going = threading.Barrier(4)
+def hashes():
+    going.wait()
+    hashlib.pbkdf2_hmac("sha256", b"x" * 64, b"y" * 64, 30_000_000)
+for _ in range(3): threading.Thread(target=hashes, daemon=True).start()
+going.wait()
+class Late:
+    def __del__(self): sum(range(3_000_000))
+sys.late = Late()
+""")  # fmt: skip
+        profile = spprof.Profile.load(out)
+        assert profile.warning is None and profile.end is not None

@@ -15,6 +15,7 @@ import time
 
 import pytest
 from hosts import host
+from switches import switch
 
 PROGRAM = """
 import os, sys, threading
@@ -72,7 +73,7 @@ class Terminal:
 def terminal(tmp_path):
     host("textual")
     if not shutil.which("tmux"):
-        assert not os.environ.get("SPPROF_REQUIRE_HOSTS"), "tmux is missing"
+        assert not switch("SPPROF_REQUIRE_HOSTS"), "tmux is missing"
         pytest.skip("tmux is not installed")
     (tmp_path / "prog.py").write_text(PROGRAM)
     terminal = Terminal(tmp_path)

@@ -11,12 +11,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from switches import switch
 from wine import WINE
 
 from spprof import Profile
-from spprof._reader import blocks
-from spprof.demangle import demangle
-from spprof.model import GAP, STANDING, UNPAIRED, read_columns
+from spprof.model import GAP, OFF_CPU, UNPAIRED
+from spprof.model.demangle import demangle
+from spprof.readers.loading import read_columns
+from spprof.readers.spprof import blocks
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "native"
@@ -86,9 +88,11 @@ def check(ran, gaps=0.001):
         if sample.flags & UNPAIRED:
             assert sample.frames[0].name == "[native unpaired]" and not any(frame.native for frame in sample.frames[1:])
             continue
-        if sample.flags & STANDING and sample.flags & GAP and not any(frame.native for frame in sample.frames):
+        if sample.flags & OFF_CPU and sample.flags & GAP and not any(frame.native for frame in sample.frames):
             short += 1
             continue  # it waited for a processor, and where it stood only the kernel knew
+        if sample.flags & OFF_CPU and sample.frames[0].name == "[unknown stack]":
+            continue  # the sampler came to it 64 ticks late: that is said
         problem = wrong(sample.frames)
         if problem:
             problems[problem] = problems.get(problem, 0) + 1
@@ -98,8 +102,9 @@ def check(ran, gaps=0.001):
     assert not problems, f"{len(problems)} impossible of {n}: " + "\n".join(list(problems)[:6])
     limit = 0.01 if sys.version_info[:2] == (3, 12) else 0.002
     assert ran.json["native_unpaired"] <= limit * n + 3, ran.json
-    # A stack that goes on standing is written again and again, but counted once.
-    assert ran.json["native_gaps"] <= short <= gaps * n + 3, (short, n)
+    # The stack of a thread that goes on waiting is written again and again, but counted once.
+    # On a full machine up to five of 1,300 were seen.
+    assert ran.json["native_gaps"] <= short <= gaps * n + 6, (short, n)
     assert ran.json["repeated"] or short == ran.json["native_gaps"]
     return n
 
@@ -116,7 +121,7 @@ def runs_until(met, to_meet):
 
 @pytest.mark.parametrize("native", ["True", "full"])
 def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library, native):
-    throws = "SPPROF_SANITIZED" not in os.environ and not WINDOWS  # where it is made without a C++ compiler
+    throws = not switch("SPPROF_SANITIZED") and not WINDOWS  # where it is made without a C++ compiler
     left_out = {"apply_thread", "apply_wait", *([] if throws else ["apply_throwing"])}
     to_meet = APPLY - left_out | {"apply_thread_body", *([] if WINDOWS else ["deflate"])}  # there Python's own library has zlib
     to_meet |= {"shapes::Thrower<int>::one(int (*)(int), int)"} if throws else set()
@@ -190,10 +195,10 @@ def test_code_made_at_run_time_has_the_name_that_its_maker_gave_it(run_python, t
     assert named > early and (when == "after" or early == 0)
 
 
-def test_standing_threads_show_where_they_wait(run_python, tmp_path, library):
+def test_waiting_threads_show_where_they_wait(run_python, tmp_path, library):
     ran = run_python(TARGET, tmp_path / "out.spprof", 0.3, 0.5, "True", library, "wall")
     check(ran, gaps=1.0)
-    waits = [s.frames for s in ran.profile if s.flags & STANDING and any(f.name == "cb_wait" for f in s.frames)]
+    waits = [s.frames for s in ran.profile if s.flags & OFF_CPU and any(f.name == "cb_wait" for f in s.frames)]
     leaves = {os.path.basename(frames[-1].file) for frames in waits if frames[-1].native}
     assert any(name.startswith("ntdll" if WINDOWS else "libc") for name in leaves), leaves
 

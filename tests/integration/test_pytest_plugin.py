@@ -138,8 +138,8 @@ def test_unasked_it_does_nothing(run, pytester):
 @pytest.mark.parametrize(
     "option, words",
     [
-        ("--spprof-rate=0", "--spprof-rate is out of range: 1 to 20000"),
-        ("--spprof-format=svg", "'svg' does not exist: choose one of spprof"),
+        ("--spprof-rate=0", "rate=0.0 is out of range: 1 to 20000"),
+        ("--spprof-format=png", "'png' does not exist: choose one of spprof"),
         ("--spprof-dir=test_suite.py", "File exists"),
     ],
 )

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from refused import CALLS
+from switches import switch
+from test_calls import compiled
 
 import spprof
 from spprof import _core
-from spprof.model import STANDING
+from spprof.model import OFF_CPU
 
 pytestmark = pytest.mark.skipif(not CALLS, reason="the numbers of the system calls are not known here")
 
@@ -38,7 +40,7 @@ def waits(seconds):
     time.sleep(seconds)
 """
 # AddressSanitizer reads /proc for itself, and maps what no limit allows.
-not_sanitized = pytest.mark.skipif("SPPROF_SANITIZED" in os.environ, reason="AddressSanitizer itself cannot live so")
+not_sanitized = pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="AddressSanitizer itself cannot live so")
 
 
 def stacks_of(profile):
@@ -65,9 +67,9 @@ def stacks_of(profile):
 @pytest.mark.parametrize(
     "refused, clock",
     [
-        (["perf_event_open"], "timer"),
+        (["perf_event_open"], "signal"),
         (["process_vm_readv"], None),
-        (["perf_event_open", "process_vm_readv"], "timer"),
+        (["perf_event_open", "process_vm_readv"], "signal"),
         (["timer_create"], None),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, list) else None,
@@ -83,7 +85,7 @@ def test_calls_that_are_refused(run_python, tmp_path, mode, refused, clock, erro
 import json
 refuse({refused}, {error})
 import spprof
-from spprof.model import STANDING
+from spprof.model import OFF_CPU
 spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
 work(0.4)
 for _ in range(5):
@@ -104,7 +106,7 @@ print(json.dumps(spprof.stats()))
     # gives the processor to others: time off it is not asked.)
     weights = {"leaf": 0, "work": 0}
     for sample in ran.profile:
-        for name in weights.keys() & {f.name for f in sample.frames if not sample.flags & STANDING}:
+        for name in weights.keys() & {f.name for f in sample.frames if not sample.flags & OFF_CPU}:
             weights[name] += sample.weight_ns
     assert weights["leaf"] > weights["work"] / 2, weights
 
@@ -113,7 +115,7 @@ def test_no_clock_at_all_is_refused_clearly(run_python, tmp_path):
     ran = run_python("-c", REFUSE + WORK + f"""
 refuse({sorted(CALLS)})
 import spprof
-from spprof.model import STANDING
+from spprof.model import OFF_CPU
 for mode in ("cpu", "wall"):
     try:
         spprof.start(1, mode, {str(tmp_path / "out.spprof")!r})
@@ -243,6 +245,29 @@ print("the program went on")
     assert samples > 100
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of a file's size")
+def test_a_write_that_failed_is_told_where_the_file_ends_with_a_whole_block(run_python, tmp_path):
+    """As by chance on a full disk."""
+    ran = run_python("-c", WORK + f"""
+import json, os, resource, spprof
+path = {str(tmp_path / "out.spprof")!r}
+spprof.start(1, "cpu", path)
+while spprof.stats()["taken"] < 20: work(0.05)
+spprof.pause()
+spprof.flush()
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path), -1))
+spprof.resume()
+while not spprof.stats()["write_error"]: work(0.05)
+profile = spprof.stop()
+loaded = spprof.Profile.load(path)
+print(json.dumps([spprof.stats()["write_error"], profile.warning, profile.unfinished, len(profile), loaded.warning, loaded.end]))
+""")  # fmt: skip
+    error, warning, unfinished, samples, cut, end = ran.json
+    assert (cut, end) == (None, None), "the file was cut inside a block"
+    assert error and warning == unfinished == f"not all of it could be written: {error}"
+    assert samples > 0
+
+
 @pytest.mark.parametrize("removed", ["file", "folder"])
 def test_an_output_that_is_removed_meanwhile(run_python, tmp_path, removed):
     folder = tmp_path / "gone"
@@ -269,7 +294,7 @@ def test_a_read_only_folder_is_refused_before_anything_starts(tmp_path):
     folder.mkdir()
     ran = in_namespace([f"mount -t tmpfs -o ro none {folder}"], "-c", WORK + f"""
 import spprof
-from spprof.model import STANDING
+from spprof.model import OFF_CPU
 try: spprof.start(1, "cpu", {str(folder / "out.spprof")!r})
 except spprof.CannotWrite as error: print("refused", error)
 assert not spprof.is_active()
@@ -321,10 +346,17 @@ spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof") if named else None!r})
 other = threading.Thread(target=later, args=[0.3])
 other.start()
 work(0.2)
+numbers = set()
+for fd in range(3, 100):
+    try: numbers.add((os.fstat(fd).st_dev, os.fstat(fd).st_ino))
+    except OSError: pass
 os.closerange(3, 4096)
 files = []
+again = []
 for i in range(100):
     files.append(open(f"own.{{i}}", "w+"))
+    own = os.fstat(files[i].fileno())
+    if (own.st_dev, own.st_ino) in numbers: again.append(i)
 afterwards(0.8)
 other.join()
 problem = None
@@ -335,9 +367,10 @@ except spprof.CannotWrite as error:
 for file in files:
     file.write("mine")
     file.close()
-print(json.dumps([problem, spprof.stats()]))
+print(json.dumps([problem, spprof.stats(), again]))
 """, cwd=tmp_path)  # fmt: skip
-    problem, stats = ran.json
+    problem, stats, again = ran.json
+    assert again == [], "a file of the program's has the number that the profile's had, and is taken for it"
     assert [(tmp_path / f"own.{i}").read_text() for i in range(100)] == ["mine"] * 100
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     if not named:
@@ -349,6 +382,140 @@ print(json.dumps([problem, spprof.stats()]))
     )
     after = sum(total.samples for frames, total in ran.profile.aggregate().items() if any(f.name == "afterwards" for f in frames))
     assert after > 30, "no samples after the descriptors were closed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds descriptors by /proc")
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
+def test_a_program_that_closes_one_of_the_outputs_descriptors(run_python, tmp_path, named, which):
+    """By a mistake of its own, one that it no longer has. There are two, and with either of them the profile is whole."""
+    ran = run_python("-c", WORK + f"""
+import json, os, spprof
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof") if named else None!r})
+def leads(fd): return os.path.realpath(f"/proc/self/fd/{{fd}}").endswith(("out.spprof", "(deleted)"))
+ours = sorted(int(fd) for fd in os.listdir("/proc/self/fd") if leads(fd))
+os.close(ours[{which}])
+def later(): work(0.3)
+later()
+try: profile = spprof.stop()
+except spprof.CannotWrite: profile = None
+names = profile and [f.name for s in profile.samples() for f in s.frames]
+print(json.dumps([len(ours), spprof.stats()["write_error"], profile and "later" in names, profile and profile.warning]))
+""")  # fmt: skip
+    # Without a name there is no other way to it than Python's own, the first one.
+    read = [None, None] if not named and which == 0 else [True, None]
+    assert ran.json == [2, None, *read]
+
+
+NO_TABLES = pytest.mark.skipif(sys.platform != "linux", reason="no tables of descriptors of threads")
+
+
+@NO_TABLES
+@pytest.mark.parametrize("which", ["both", 0, 1])
+def test_a_file_that_the_program_closed_once_is_out_of_its_reach(run_python, tmp_path, which):
+    """What it has of it afterwards is Python's descriptor, or none; nobody else gets the file, and all of it is written."""
+    ran = run_python("-c", WORK + f'''
+import json, os, spprof, subprocess, sys
+path, which = {str(tmp_path / "out.spprof")!r}, {which!r}
+spprof.start(1, "cpu", path)
+def ours():
+    links = [(int(fd), os.path.realpath(f"/proc/self/fd/{{fd}}")) for fd in os.listdir("/proc/self/fd")]
+    return sorted(fd for fd, link in links if link == path)
+before = ours()
+own = [os.dup(1) for fd in before]
+for fd, number in zip(own, before):
+    if which == "both" or number == before[which]: os.dup2(fd, number)  # its own now
+    os.close(fd)
+spprof.flush()
+after = ours()
+still = [os.fstat(fd).st_ino == os.fstat(1).st_ino for fd in before if fd not in after]
+other = """
+import spprof, sys
+try: spprof.start(output_path=sys.argv[1])
+except spprof.CannotWrite: print("refused")
+"""
+refused = subprocess.run([sys.executable, "-c", other, path], stdout=subprocess.PIPE, text=True).stdout
+def later(): work(0.3)
+later()
+if which != "both": os.closerange(3, 4096)
+spprof.flush()
+work(0.1)
+profile = spprof.stop()
+names = [f.name for s in profile.samples() for f in s.frames]
+print(json.dumps([[len(before), len(after)], still, refused, "later" in names, profile.warning, profile.end["reason"]]))
+''')  # fmt: skip
+    left = {"both": 0, 0: 1, 1: 1}[which]
+    assert ran.json == [[2, left], [True] * (2 - left), "refused\n", True, None, "stop"]
+
+
+def test_a_lock_that_is_let_go_late_is_waited_for(run_python, tmp_path):
+    """Of a descriptor that the program closed: the kernel lets go of it later, a child that is just being made later still."""
+    if not hasattr(os, "fork"):
+        pytest.skip("a lock of Windows goes with its handle")
+    ran = run_python("-c", WORK + f"""
+import fcntl, json, os, spprof, threading
+path = {str(tmp_path / "out.spprof")!r}
+def locked():
+    os.dup2(os.open(path, os.O_RDONLY), 3)
+    os.closerange(4, 4096)
+    try: fcntl.flock(3, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError: return False  # it has its lock again already
+    return True
+for _ in range(50):
+    spprof.start(1, "cpu", path)
+    if locked(): break
+    spprof.stop()
+else:
+    raise SystemExit("it was always there first")
+threading.Timer(0.03, fcntl.flock, [3, fcntl.LOCK_UN]).start()
+spprof.flush()
+def later(): work(0.3)
+later()
+profile = spprof.stop()
+print(json.dumps(["later" in [f.name for s in profile.samples() for f in s.frames], profile.end["reason"], profile.warning]))
+""")  # fmt: skip
+    assert ran.json == [True, "stop", None]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows writes by a handle")
+def test_nothing_that_c_code_prints_goes_into_the_profile(run_python, tmp_path):
+    """Where standard output and error are closed, the next file that is opened has their numbers."""
+    run_python("-c", WORK + f"""
+import os, spprof
+os.close(1)
+os.close(2)
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+for _ in range(5):
+    work(0.05)
+    for fd in (1, 2):
+        try: os.write(fd, b"a library prints this")
+        except OSError: pass
+    spprof.flush()
+spprof.stop()
+os._exit(0)
+""")  # fmt: skip
+    profile = spprof.Profile.load(tmp_path / "out.spprof")
+    assert profile.warning is None and profile.end["reason"] == "stop" and len(list(profile.samples())) > 0
+
+
+def test_a_program_that_closes_every_descriptor_again_and_again(run_python, tmp_path):
+    """What nothing ticked for is counted."""
+    ran = run_python("-c", WORK + f"""
+import json, os, time, spprof
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+while time.thread_time() < 0.6:
+    until = time.monotonic() + 0.001
+    while time.monotonic() < until: sum(range(50))
+    os.closerange(3, 4096)
+spprof.stop()
+print(json.dumps(spprof.stats()))
+""", cwd=tmp_path)  # fmt: skip
+    stats = ran.json
+    if stats["clock"] != "perf":
+        pytest.skip("no descriptors")
+    assert stats["losses"]["no_trigger"] > 0
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    assert stats["expected"] * stats["interval_ns"] == pytest.approx(stats["cpu_ns"], rel=0.1)
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
@@ -396,3 +563,180 @@ print(json.dumps(spprof.stats()))
 """)  # fmt: skip
     tids = [thread.tid for thread in ran.profile.threads]
     assert len(tids) == len(set(tids)) > 1
+
+
+def test_a_start_that_fails_leaves_what_was_in_the_file(run_python, tmp_path):
+    """It may fail at any of its steps, the last of which is a thread that the system refuses."""
+    ran = run_python("-c", f"""
+import json, os, spprof
+from pathlib import Path
+file = Path({str(tmp_path / "precious.spprof")!r})
+file.write_text("precious" * 100)
+def refused(**options):
+    try: spprof.start(output_path=file, **options)
+    except (spprof.SpprofError, RuntimeError) as error: return type(error).__name__, file.read_text() == "precious" * 100
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (int(open("/proc/self/statm").read().split()[0]) * 4096 + (6 << 20), -1))
+made = [refused(), refused(mode="wall")]  # no room for a thread's stack
+file.unlink()
+try: spprof.start(output_path=file)
+except (spprof.SpprofError, RuntimeError): made.append(["gone", not file.exists()])
+resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+file.write_text("precious" * 100)
+made += [refused(mode="neither"), refused(clock="none")]
+print(json.dumps(made))
+""")  # fmt: skip
+    assert [kept for _, kept in ran.json] == [True] * 5, ran.json
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="by a library that is preloaded")
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_a_start_for_which_the_system_refuses_a_thread(run_python, tmp_path, mode):
+    """Each of them in turn, the one that writes too: what was in the file is still there."""
+    library = compiled(tmp_path, "no_thread")
+    ran = run_python("-c", f"""
+import ctypes, json, os, spprof
+from pathlib import Path
+library = ctypes.CDLL({str(library)!r})
+file = Path("precious.spprof")
+spprof.start(mode={mode!r})
+spprof.stop()
+def left(): return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+before, failed = left(), []
+for n in range(20):
+    file.write_text("precious")
+    library.grant(n)
+    try: spprof.start(output_path=file, mode={mode!r})
+    except spprof.SpprofError: failed.append([file.read_text(), left() == before])
+    library.grant(-1)
+    if spprof.is_active(): break
+spprof.stop()
+print(json.dumps(failed))
+""", env={"LD_PRELOAD": str(library)}, timeout=60)  # fmt: skip
+    assert len(ran.json) > 1 and ran.json == [["precious", True]] * len(ran.json)
+
+
+@pytest.mark.parametrize("options", ["", "native=True", "clock='signal', native=True", "mode='wall'", "mode='wall', native=True"])
+def test_threads_with_descriptors_of_their_own_do_not_call_the_programs_allocator(run_python, tmp_path, options):
+    """One that is preloaded may open files (tcmalloc walks stacks by libunwind, which makes a pipe), in their table of
+    descriptors: by those numbers it wrote to the program's standard output."""
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("under sanitizers our memory is malloc's")
+    ran = run_python("-c", WORK + f"""
+import ctypes, json, threading, time, spprof
+library = ctypes.CDLL(None)
+library.caller.restype = ctypes.c_char_p
+def each():
+    for i in range(20):
+        exec(f"def f{{i}}(n): return sum(k for k in range(n))\\nf{{i}}(20000)")
+        time.sleep(0.002)
+with spprof.Profiler(0.2, {options}) as p:
+    for _ in range(30):
+        threads = [threading.Thread(target=each) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+callers = {{}}
+for name in iter(lambda: library.caller(len(callers)), None): callers[name.decode()] = library.calls(len(callers))
+print(json.dumps([p.profile.stats["taken"], callers]))
+""", env={"LD_PRELOAD": str(compiled(tmp_path, "allocator"))}, timeout=120)  # fmt: skip
+    taken, callers = ran.json
+    assert taken > 20
+    assert callers == {}
+
+
+def test_a_second_profile_to_the_same_file_is_refused(run_python, tmp_path):
+    """Of another process, however it names the file; not when the first one is done."""
+    ran = run_python("-c", WORK + '''
+import json, os, subprocess, sys, spprof
+path = "out.spprof"
+other = """
+import spprof, sys
+try: spprof.start(output_path=sys.argv[1])
+except spprof.CannotWrite as error: print(error)
+else: spprof.stop()
+"""
+def asks(name="out.spprof"):
+    return subprocess.run([sys.executable, "-c", other, name], stdout=subprocess.PIPE, text=True).stdout
+os.symlink("out.spprof", "link.spprof")
+spprof.start(1, output_path=path)
+work(0.2)
+said = [asks(), asks("link.spprof")]
+spprof.flush()
+said.append(len(spprof.Profile.load(path)) > 0 and "readers ask nothing")
+work(0.1)
+profile = spprof.stop()
+said += [profile.warning, profile.header["pid"] == os.getpid()]
+child = subprocess.Popen(["sleep", "60"], close_fds=False)
+said.append(asks())
+child.kill()
+spprof.start(output_path="/dev/null")
+said.append(asks("/dev/null"))
+spprof.stop()
+print(json.dumps(said))
+''')  # fmt: skip
+    said = ran.json
+    where = f"cannot write {tmp_path}/%s: another profile is being written to it\n"
+    assert said[:2] == [where % "out.spprof", where % "link.spprof"]
+    assert said[2:] == ["readers ask nothing", None, True, "", ""]
+
+
+def test_a_file_is_taken_no_longer_than_its_process_writes(run_python):
+    """Killed, or forked: the child has none of it, and may not write there while its parent does."""
+    if not hasattr(os, "fork"):
+        pytest.skip("Windows has no fork")
+    ran = run_python("-c", WORK + """
+import json, os, signal, time, spprof
+def child(body):
+    pid = os.fork()
+    if pid == 0:
+        try: body()
+        except spprof.CannotWrite: os._exit(7)
+        os._exit(0)
+    return os.waitpid(pid, 0)[1]
+def begins(): spprof.start(output_path="out.spprof")
+def ends():
+    begins()
+    os.kill(os.getpid(), signal.SIGKILL)
+said = [child(ends)]
+spprof.start(output_path="out.spprof")
+said += [child(begins) >> 8]
+reading, writing = os.pipe()
+pid = os.fork()  # it lives on, as a daemon does
+if pid == 0:
+    os.close(writing)
+    os.read(reading, 1)
+    os._exit(0)
+spprof.stop()
+for _ in range(3):
+    begins()
+    spprof.stop()
+os.close(writing)
+os.waitpid(pid, 0)
+print(json.dumps(said + [spprof.Profile.load("out.spprof").end["reason"]]))
+""")  # fmt: skip
+    assert ran.json == [9, 7, "stop"]
+
+
+def test_who_looks_whether_a_file_is_being_written_is_in_nobodys_way(run_python):
+    """Looking has the file locked for a moment."""
+    if not hasattr(os, "fork"):
+        pytest.skip("nothing is looked at there")
+    ran = run_python("-c", """
+import os, signal, spprof
+from spprof.files.writing import is_being_written
+open("out.spprof", "w").close()
+pid = os.fork()
+if pid == 0:
+    while True: is_being_written("out.spprof")
+begun = 0
+try:
+    for _ in range(60):
+        spprof.start(output_path="out.spprof")
+        begun += 1
+        spprof.stop()
+except spprof.CannotWrite as error: print(error)
+os.kill(pid, signal.SIGKILL)
+os.waitpid(pid, 0)
+print(begun)
+""", timeout=120)  # fmt: skip
+    assert ran.json == 60, ran.out

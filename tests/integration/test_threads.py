@@ -161,37 +161,134 @@ spprof.stop()
     assert "ab" + "\U0001f40d" * 15 in [thread.name for thread in ran.profile.threads]  # of 63 bytes
 
 
+@pytest.mark.skipif(platform.system() != "Linux", reason="prctl, by which a name may be any bytes, is Linux's")
+@pytest.mark.parametrize("raw, shown", [
+    ("proze\xdf x".encode("latin-1"), "proze\ufffd x"),
+    ("vierzehn Bytes\u20ac".encode()[:15], "vierzehn Bytes"),  # as the kernel cuts it
+    (b'a"b\\c\x01\xf0\x9f\x90\x8d', 'a"b\\c\x01\U0001f40d'),
+])  # fmt: skip
+def test_a_name_that_the_system_has_in_other_bytes_spoils_nothing(run_python, tmp_path, raw, shown):
+    """In a list of names that is no UTF-8 a file could not be read at all."""
+    (tmp_path / "p.py").write_text(
+        """
+import _thread, ctypes, sys, threading
+import spprof
+from spprof import _core
+done = threading.Event()
+def body():
+    while _core.stats()["threads"] < before + 1:  # until it is found, with the name of who made it
+        pass
+    ctypes.CDLL(None).prctl(15, ctypes.c_char_p(bytes.fromhex(sys.argv[1])), 0, 0, 0)  # PR_SET_NAME
+    print(threading.get_native_id(), flush=True)
+    done.set()
+    threading.Event().wait()
+spprof.start(output_path="out.spprof")
+before = _core.stats()["threads"]
+_thread.start_new_thread(body, ())
+assert done.wait(60)
+spprof.stop()
+"""
+    )
+    ran = run_python("p.py", raw.hex())
+    assert {thread.tid: thread.name for thread in ran.profile.threads}[ran.json] == shown
+
+
+def test_a_name_that_is_cut_is_cut_between_letters(run_python, tmp_path):
+    """What is said of a thread before it is found is kept in a place of its own."""
+    (tmp_path / "p.py").write_text(
+        """
+import json, threading
+import spprof
+names = ["x" * (i % 4) + "\u20ac" * 60 + str(i) for i in range(40)]
+spprof.start(output_path="out.spprof")
+for name in names:
+    thread = threading.Thread(target=print, args=("",), name=name)
+    thread.start()
+    thread.join()
+spprof.stop()
+print(json.dumps(names))
+"""
+    )
+    ran = run_python("p.py")
+    for thread in ran.profile.threads:
+        if thread.name.startswith(("\u20ac", "x")):
+            assert any(name.startswith(thread.name) for name in ran.json), ascii(thread.name)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that a thread could block")
-def test_a_thread_that_blocks_every_signal_is_counted(run_once):
+def test_a_thread_that_blocks_every_signal_is_sampled(run_once):
+    """Timers have a signal that no program blocks. They serve it once its clock has not seen it for a while, which is counted."""
     ran = run_once("blocking_thread")
     stats, took = closes(ran), ran.json["took"]
-    # It blocks them before it works: its ticks were lost to that, or before it was found.
-    lost = stats["losses"]["signals_blocked"] + stats["losses"]["before_found"]
-    assert stats["losses"]["signals_blocked"] > 0.8 * lost
-    assert lost * stats["interval_ns"] == pytest.approx(took["deaf"], rel=0.05 if ran.profile.clock != "timer" else 0.1)
     by_name = {thread.name: thread for thread in ran.profile.threads}
+    near = {"timer": 0.1, "signal": 0.2}.get(ran.profile.clock, 0.05)  # `signal` counts instants at random
     assert {"deaf", "normal", "MainThread"} <= set(by_name)
-    assert by_name["normal"].weight_ns == pytest.approx(took["normal"], rel=0.05 if ran.profile.clock != "timer" else 0.1)
-    assert by_name["deaf"].weight_ns < 0.05 * took["deaf"]
+    assert by_name["normal"].weight_ns == pytest.approx(took["normal"], rel=near)
+    if ran.profile.clock == "timer":
+        assert stats["losses"]["signals_blocked"] == 0
+        assert by_name["deaf"].weight_ns == pytest.approx(took["deaf"], rel=near)
+        return
+    lost = (stats["losses"]["signals_blocked"] + stats["losses"]["before_found"]) * stats["interval_ns"]
+    assert 0 < lost < 0.5 * took["deaf"]
+    assert lost + by_name["deaf"].weight_ns == pytest.approx(took["deaf"], rel=near)
+    if platform.system() == "Linux":  # its timer fires at the kernel's tick, and nobody knows whether it is in step with that
+        assert ran.profile.whole("deaf").unknown > 0.9
+        assert ran.profile.whole("normal").unknown < (0.5 if ran.profile.clock == "perf-user" else 1e-9)
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="other systems' ticks are no signals to threads")
+def test_a_thread_that_blocks_no_signal_any_more_has_the_clock_of_the_run_again(run_python, tmp_path):
+    ran = run_python("-c", f"""
+import json, signal, sys, time, spprof
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+if spprof.stats()["clock"] != "perf": print("null"); sys.exit()
+def burn(until):
+    late = time.monotonic() + 100
+    while not until() and time.monotonic() < late: sum(range(1000))
+def taken(within):
+    "How many samples came in that time of its."
+    before, end = spprof.stats()["taken"], time.thread_time() + within
+    burn(lambda: time.thread_time() > end)
+    return spprof.stats()["taken"] - before
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+burn(lambda: spprof.stats()["losses"]["signals_blocked"] > 0)
+coarse = taken(0.5)
+signal.pthread_sigmask(signal.SIG_SETMASK, [])
+burn(lambda: taken(0.1) > 800)
+print(json.dumps([coarse, taken(0.5)]))
+spprof.stop()
+""")  # fmt: skip
+    if ran.json is None:
+        pytest.skip("no perf events here")
+    coarse, fine = ran.json
+    assert 20 <= coarse <= 1000 and fine > 4 * 500  # of 5,000 each; a timer's are at most 1,000 a second
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that a thread could block")
 def test_a_thread_that_blocks_every_signal_is_named_in_the_report(run_once, run_python):
-    report = run_python("-m", "spprof", "report", run_once("blocking_thread").path).out
+    ran = run_once("blocking_thread")
+    report = run_python("-m", "spprof", "report", ran.path).out
     from spprof import _core
 
-    assert _core.LOSSES["signals_blocked"] in report
+    assert (_core.LOSSES["signals_blocked"] in report) == (ran.profile.clock != "timer")
+    assert ("In step?" in report) == (platform.system() == "Linux")
 
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
+    """Where no processor is free for us a thread of 30 ms may have ended before it is found. Of 3.13t one had in 8 of 43 runs, on
+    two processors that 20 and more threads wanted, and 8 in a run that got an eighth of a processor; that they are more than a
+    fifth was never seen. What they ran is said to be lost."""
     ran = run_python(TARGETS / "crowd.py", tmp_path / "out.spprof", mode, 30 if os.name != "nt" else 300)
     stats = closes(ran)
     by_name = {thread.name: thread for thread in ran.profile.threads}
     took = ran.json["took"]
     assert len(took) == 100
     silent = [name for name in took if name not in by_name or by_name[name].samples == 0]
-    assert not silent
+    assert len(silent) <= 20, silent
+    if mode == "cpu":  # of what a thread ran less than an interval may be owed when it ends
+        owed = sum(took[name] - stats["interval_ns"] for name in silent)
+        assert sum(stats["losses"].values()) * stats["interval_ns"] >= owed
     from spprof import _core
 
     assert set(stats["losses"]) == set(_core.LOSSES), "every loss has a title"
@@ -203,13 +300,23 @@ def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
                 burnt[sample.thread_name] += sample.weight_ns
         for name, ns in took.items():
             tick = 2_000_000 if ran.profile.clock != "timer" else 10_000_000  # of which a part was before `burn`
-            assert burnt[name] <= ns * 1.05 + tick + 2 * STEP_NS
+            # Instants at random: five standard deviations of a number of them that only chance makes (Poisson), which it is not.
+            chance = 5 * (ns * stats["interval_ns"]) ** 0.5 if ran.profile.clock == "signal" else 0
+            assert burnt[name] <= ns * 1.05 + tick + 2 * STEP_NS + chance
 
 
 @pytest.mark.skipif(os.name == "nt", reason="how often a thread was switched in is told by Linux alone")
-def test_sleepers_are_not_woken(run_python, tmp_path):
-    ran = run_python(TARGETS / "sleepers.py", tmp_path / "out.spprof")
+@pytest.mark.parametrize("clock", ["perf", "perf-user", "signal", "timer"] if platform.system() == "Linux" else ["auto"])
+def test_sleepers_are_not_woken(run_python, tmp_path, clock):
+    from spprof import _core
+
+    try:
+        _core.choose_clock(clock)
+    except OSError as error:
+        pytest.skip(f"the system refuses the clock: {error}")
+    ran = run_python(TARGETS / "sleepers.py", tmp_path / "out.spprof", clock)
     said = ran.json
+    assert clock in ("auto", ran.profile.clock)
     assert len(said["before"]) == 100
     assert said["after"] == said["before"], "a sleeping thread was switched in"
     closes(ran)

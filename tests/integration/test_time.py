@@ -12,10 +12,20 @@ from pathlib import Path
 import pytest
 
 import spprof
+from spprof.model import COARSE, KERNEL, OFF_CPU, intervals
 
-TARGET = Path(__file__).resolve().parent.parent / "targets" / "shares.py"
+TARGETS = Path(__file__).resolve().parent.parent / "targets"
+TARGET = TARGETS / "shares.py"
 NOBODY = 65534
-CLOCKS = [("cpu", "perf"), ("cpu", "perf-user"), ("cpu", "timer"), ("wall", "perf"), ("wall", "timer")]
+CLOCKS = [
+    ("cpu", "perf"),
+    ("cpu", "perf-user"),
+    ("cpu", "signal"),
+    ("cpu", "timer"),
+    ("wall", "perf"),
+    ("wall", "signal"),
+    ("wall", "timer"),
+]
 USERS = ["self"] + (["nobody"] if os.getuid() == 0 else [])
 GROUPS = {
     "functions": ["six", "three", "one"],
@@ -50,7 +60,9 @@ def as_nobody(folder):
     problems = []
     for prefix in (setpriv, setpriv + reading):
         try:
-            subprocess.run([*prefix, sys.executable, "-c", "import spprof.api"], check=True, stderr=subprocess.PIPE, **options)
+            subprocess.run(
+                [*prefix, sys.executable, "-c", "import spprof.recording.api"], check=True, stderr=subprocess.PIPE, **options
+            )
             return prefix, options
         except (subprocess.CalledProcessError, OSError) as error:
             problems.append(f"{error} {getattr(error, 'stderr', '')}")
@@ -84,12 +96,15 @@ class Run:
         assert self.profile.clock == clock and self.profile.warning is None
         self.mode, self.took = mode, self.said["took"]
         self.rows = {}  # name of a function or line -> [(weight, count)]
+        self.unknown, self.off_cpu = {}, {}  # the same -> of its weight: sampled at the kernel's tick; of a thread that stood
         names_of_line = {line: name for name, line in self.said["lines"].items()}
         for sample in self.profile.samples():
             names = {f.name for f in sample.frames}
             names |= {names_of_line[f.line] for f in sample.frames if f.name == "lines" and f.line in names_of_line}
             for name in names:
                 self.rows.setdefault(name, []).append((sample.weight_ns, sample.count))
+                kind = self.off_cpu if sample.flags & OFF_CPU else self.unknown if sample.flags & (COARSE | KERNEL) else {}
+                kind[name] = kind.get(name, 0) + sample.weight_ns
 
     def weight(self, name):
         return sum(weight for weight, _ in self.rows.get(name, ()))
@@ -100,6 +115,11 @@ class Run:
         squares = sum(weight * weight / count for weight, count in rows)
         return min(sum(weight for weight, _ in rows) ** 2 / squares, sum(count for _, count in rows))
 
+    def whole(self, names):
+        """What their shares of each other are of."""
+        rows = [row for name in names for row in self.rows.get(name, ())]
+        return intervals.whole(*zip(*rows), sum(self.unknown.get(name, 0) for name in names))
+
 
 @pytest.fixture(scope="module", params=[(*c, u) for u in USERS for c in CLOCKS], ids="-".join)
 def run(request):
@@ -108,19 +128,29 @@ def run(request):
 
 # Thread-CPU timers are looked at by the kernel's own tick only (CONFIG_HZ), so they cannot be jittered: a program in step
 # with that tick (a loop of exactly 2 ms, bursts between sleeps that end on it) is sampled at the same phases again and
-# again. docs/troubleshooting.md tells users. What is in step differs from machine to machine, so these may also pass.
-# Of `perf-user`, that holds for time in the kernel: most of what a nap uses.
+# again. Of `perf-user`, that holds for time in the kernel: most of what a nap uses. There the truth lies in the interval that
+# spprof shows, wide as it is (docs/intervals.md). tests/integration/test_in_step.py shows that it has to be.
 IN_STEP = {("timer", "loop"), ("timer", "bursts"), ("perf-user", "loop"), ("perf-user", "bursts")}
 
 
-def known_shortfall(request, reason):
-    request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
+def check_interval(run, group):
+    whole = run.whole(GROUPS[group])
+    truth_all = sum(run.took[name] for name in GROUPS[group])
+    if run.clock == "timer":  # all but what it stood, for want of a processor too
+        assert whole.unknown_ns + sum(run.off_cpu.get(name, 0) for name in GROUPS[group]) == whole.weight_ns
+        assert whole.unknown > 0.99 or run.mode == "wall"
+    if run.clock == "perf-user":
+        assert 0 < whole.unknown < 0.5, "it is the kernel's time alone"
+    for name in GROUPS[group]:
+        shown = whole.share(run.weight(name), 1 - 1e-5 / COMPARISONS)
+        assert shown.low <= run.took[name] / truth_all <= shown.high, f"{name}: {shown}, truth {run.took[name] / truth_all:.4f}"
 
 
 @pytest.mark.parametrize("group", sorted(GROUPS))
-def test_shares_within_the_binomial_interval(run, group, request):
+def test_shares_within_the_binomial_interval(run, group):
     if (run.clock, group) in IN_STEP:
-        known_shortfall(request, "in step with the kernel's tick")
+        check_interval(run, group)
+        return
     names = GROUPS[group]
     truth_all = sum(run.took[name] for name in names)
     weight_all = sum(map(run.weight, names))
@@ -163,20 +193,27 @@ def test_sleepers_get_their_wall_time_and_no_cpu_time(run):
     if run.mode == "wall":
         assert run.weight("asleep") == pytest.approx(run.took["asleep"], rel=0.05)
     else:
-        # Its weight is measured CPU time and so never more than its clock; one tick may cut across.
-        assert run.weight("asleep") <= run.took["asleep"] + (1_000_000 if run.clock != "timer" else 10_000_000)
+        # Its weight is measured CPU time and so never more than its clock; one tick may cut across. The instants of the clock
+        # `signal` meet it as often as chance has it.
+        tick = 10_000_000 if run.clock == "timer" else 1_000_000
+        chance = Z * (run.took["asleep"] * tick) ** 0.5 if run.clock == "signal" else 0
+        assert run.weight("asleep") <= run.took["asleep"] + tick + chance
 
 
-def test_naps_get_their_wall_time(run, request):
+def test_naps_get_their_wall_time(run):
     if run.mode != "wall":
         pytest.skip("a question of wall mode")
-    if (run.clock, "bursts") in IN_STEP:
-        known_shortfall(request, "what a nap uses of the CPU is in step with the kernel's tick")
     # Time that its thread waited for a processor goes to its next sample, as above.
-    assert run.weight("nap") == pytest.approx(run.took["nap"], abs=0.05 * run.took["nap"] + run.said["waited"]["bursts"])
+    allowed = 0.05 * run.took["nap"] + run.said["waited"]["bursts"]
+    if (run.clock, "bursts") not in IN_STEP:
+        assert run.weight("nap") == pytest.approx(run.took["nap"], abs=allowed)
+        return
+    # How it stood is known; what it used of the CPU is any part of what was sampled at the tick.
+    stood, unknown = run.off_cpu["nap"], sum(run.unknown.get(name, 0) for name in GROUPS["bursts"])
+    assert stood - allowed <= run.took["nap"] <= stood + unknown + allowed
 
 
-def test_the_account_closes(run):
+def test_the_tick_stats_add_up(run):
     stats = run.said["stats"]
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     assert stats["taken"] + stats["repeated"] == sum(run.profile.column("count"))
@@ -198,3 +235,45 @@ def test_timestamps_are_on_the_monotonic_clock(run):
             name = "alternate_" + "ab"[inside[0] % 2] if inside else "no phase"
             assert {name} == own, f"{at}: {own}; nearest begins {min((b - at for b, _ in phases), key=abs)} ns later"
     assert n > 50
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who used how much is asked of Linux's scheduler")
+@pytest.mark.parametrize("native", [False, True])
+def test_the_cpu_time_of_a_run_is_the_programs_and_not_the_profilers(run_python, tmp_path, native):
+    """The summary said 1.05 s on CPU of a program that had used 0.88 s (with native frames: the drain thread makes their tables).
+    Here the sampler uses as much as the program."""
+    if native and not spprof.native_unwinding_available():
+        pytest.skip("no native frames here")
+    (tmp_path / "p.py").write_text(
+        """
+import json, os, sys, threading, time
+import spprof
+def own():
+    total = 0
+    for tid in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{tid}/comm") as comm, open(f"/proc/self/task/{tid}/schedstat") as stat:
+            total += int(stat.read().split()[0]) if comm.read().startswith("spprof-") else 0
+    return total
+def used():  # the system tells it after the time has passed, and our threads go on
+    return own(), time.thread_time_ns()
+done = threading.Event()
+threads = [threading.Thread(target=done.wait) for _ in range(50)]
+for thread in threads:
+    thread.start()
+late, before = time.monotonic() + 60, time.process_time_ns()
+spprof.start(0.05, "wall", native=sys.argv[1] == "True")
+began = used()
+while own() < 300_000_000 and time.monotonic() < late:
+    sum(range(1000))
+spprof.flush()
+told, now = spprof.stats()["cpu_ns"], used()
+spprof.stop()
+whole = time.process_time_ns() - before
+done.set()
+print(json.dumps([now[0] - began[0], now[1] - began[1], whole, told, spprof.stats()["cpu_ns"]]))
+"""
+    )
+    own, program, whole, so_far, told = run_python("p.py", native).json
+    assert own >= 0.2e9
+    for cpu_ns in (so_far, told):
+        assert program - 50_000_000 <= cpu_ns <= whole - own + 50_000_000  # it may be behind by what our threads use in 64 looks

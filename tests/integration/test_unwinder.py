@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from switches import switch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = int(os.environ.get("SPPROF_TEST_UNWINDS", "1000"))  # 5 ms each, nearly all of it libunwind's
 pytestmark = [
     pytest.mark.skipif(platform.machine() != "x86_64", reason="its oracle reads x86_64's registers"),
-    pytest.mark.skipif("SPPROF_SANITIZED" in os.environ, reason="the sanitizers' own frames are not what is compared"),
+    pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="the sanitizers' own frames are not what is compared"),
     *(
         pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed (tests/wheels.txt)")
         for name in ("numpy", "lxml")

@@ -423,7 +423,7 @@ def test_what_is_no_http_passes_through(folder):
         ({"query": "profile"}, "give a token too"),
         ({"slower_than": 1, "rate": 0.5}, "1 to 20000"),
         ({"format": "spprof"}, "can be written as"),
-        ({"format": "svg"}, "can be written as"),
+        ({"format": "png"}, "can be written as"),
         ({"mode": "walk"}, "choose 'cpu' or 'wall'"),
         ({"keep": 0}, "at least one"),
     ],

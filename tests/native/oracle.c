@@ -132,7 +132,7 @@ int oracle_start(uintptr_t evaluator, unsigned interval_us) {
     pthread_attr_t attributes;
     void *low;
     size_t size;
-    if (spp_os_memory_init() != 0 || spp_os_lock_init(NULL) != 0 || spp_native_start(evaluator) != 0) return -1;
+    if (spp_os_memory_init() != 0 || spp_os_lock_init(NULL) != 0 || spp_native_start(evaluator, NULL) != 0) return -1;
     watched = pthread_self();
     if (pthread_getattr_np(watched, &attributes) != 0 || pthread_attr_getstack(&attributes, &low, &size) != 0) return -1;
     stack_end = (uintptr_t)low + size;

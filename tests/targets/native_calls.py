@@ -15,6 +15,9 @@ from xml.etree import ElementTree
 
 import spprof
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from switches import switch  # noqa: E402
+
 out, seconds, interval_ms, native, library, mode = sys.argv[1:]
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 uses = []
@@ -175,7 +178,7 @@ def use_zlib(n):
 def main():
     end = time.process_time() + float(seconds)
     left_out = {"use_wait"} if mode == "cpu" else set()
-    if "SPPROF_SANITIZED" in os.environ:
+    if switch("SPPROF_SANITIZED"):
         left_out.add("use_throwing")  # AddressSanitizer wants the C++ library loaded before Python
     if not hasattr(lib, "apply_throwing"):
         left_out.add("use_throwing")  # made without a C++ compiler

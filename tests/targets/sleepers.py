@@ -1,4 +1,4 @@
-"""100 threads that sleep in wall mode: sleepers.py OUT. Prints their counts of voluntary switches before and after."""
+"""100 threads that sleep in wall mode: sleepers.py OUT CLOCK. Prints their counts of voluntary switches before and after."""
 
 import json
 import re
@@ -31,7 +31,7 @@ for thread in threads:
     thread.start()
 inside.wait()
 time.sleep(0.5)
-spprof.start(1, "wall", sys.argv[1])
+spprof.start(1, "wall", sys.argv[1], clock=sys.argv[2])
 time.sleep(0.3)
 begin, before = time.monotonic_ns(), switches()
 time.sleep(1.5)

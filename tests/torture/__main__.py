@@ -9,7 +9,7 @@
   python -m tests.torture --sum                    adds up the log of all runs so far
 
 Each run is compared with the same program unprofiled: exit status, result and what it printed. Its profile must be whole,
-each stack possible (oracle.py), the account closed, and at least 95 % of the ticks that other clocks tell of taken.
+each stack possible (oracle.py), tick stats that add up, and at least 95 % of the ticks that other clocks tell of taken.
 Each run is a line of JSON in build/torture/log.jsonl. Exits with 1 if anything was wrong."""
 
 import argparse
@@ -26,6 +26,9 @@ import time
 from collections import Counter
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+
+from ..switches import switch
+from .process import finish
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -81,7 +84,7 @@ def told(python, path):
     return "Z:" + str(path).replace("/", "\\") if "-windows/" in str(python) and path != "-" else str(path)
 
 
-def run(python, case, out, mode, units, given):
+def run(python, case, out, mode, units, given, clock):
     """(status or a word, stdout but for the last line, what the driver said, stderr)"""
     command = [
         str(python),
@@ -93,20 +96,13 @@ def run(python, case, out, mode, units, given):
         mode,
         str(INTERVAL_MS),
         str(units),
+        clock,
     ]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=case.parent,
         env=environment(python, given.get("ENV", {})), start_new_session=True,
     )  # fmt: skip
-    try:
-        text, errors = process.communicate(timeout=TIMEOUT)
-        status = process.returncode
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
-        time.sleep(1)
-        os.killpg(process.pid, signal.SIGKILL)
-        text, errors = process.communicate()
-        status = "hangs"
+    status, text, errors = finish(process, TIMEOUT)
     lines = text.splitlines()
     said = [line for line in lines if line.startswith("torture ")]
     printed = [line for line in lines if not line.startswith("torture ")]
@@ -130,14 +126,14 @@ def check(python, case, out, mode, said, given, loaded):
     if judged["warning"] or (not judged["ended"] and not given.get("MAY_LACK_END")):
         problems.append(f"the file is not whole: {judged['warning']}")
     figures = {"samples": judged["samples"], "stacks": judged["stacks"]}
-    if "TORTURE_NATIVE" in os.environ:
+    if switch("TORTURE_NATIVE"):
         figures["unpaired"] = judged["unpaired"]
     stats = (said or {}).get("stats")
     if stats is None:
         return problems, figures
     lost = {name: n for name, n in stats["losses"].items() if n}
     if stats["expected"] != stats["taken"] + stats["repeated"] + sum(lost.values()):
-        problems.append("the account does not close")
+        problems.append("the tick stats do not add up")
     figures.update(lost=lost, clock=stats["clock"])
     truth = (said or {}).get("cpu_ns" if mode == "cpu" else "wall_ns")
     if truth is None:  # nobody tells how many they should be
@@ -150,7 +146,7 @@ def check(python, case, out, mode, said, given, loaded):
     return problems, {**figures, "expected": round(expected), "share": round(share, 4)}
 
 
-def once(name, python, case, mode, units, log, loaded):
+def once(name, python, case, mode, units, log, loaded, clock="auto"):
     given = facts(case)
     units = units or given.get("UNITS", 4)
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
@@ -158,11 +154,11 @@ def once(name, python, case, mode, units, log, loaded):
         # A program that dies by itself now and then has another try, with a profiler in the short form alone: one such death
         # would stand for a failure of ours there.
         failed = [0, 0]  # tries without the profiler, and with it
-        while (plain := run(python, case, "-", mode, units, given))[0] != given.get("STATUS", 0) and failed[0] < 3:
+        while (plain := run(python, case, "-", mode, units, given, clock))[0] != given.get("STATUS", 0) and failed[0] < 3:
             failed[0] += 1
         while True:
             began = time.monotonic()
-            status, printed, said, errors = run(python, case, out, mode, units, given)
+            status, printed, said, errors = run(python, case, out, mode, units, given, clock)
             took = time.monotonic() - began
             killed = isinstance(status, int) and -status in (signal.SIGSEGV, signal.SIGABRT)
             if not (killed and loaded and name in given.get("DIES", ()) and failed[1] < 2):
@@ -221,6 +217,7 @@ def main():
     parser.add_argument("--only", help="cases, by name")
     parser.add_argument("--python", help="interpreters, as tools/matrix names them (default: all that are built)")
     parser.add_argument("--mode", choices=["cpu", "wall"], help="one mode instead of both")
+    parser.add_argument("--clock", default="auto", help="of the profiles: perf, perf-user, signal or timer (default: the best)")
     parser.add_argument("--units", type=int, help="how much each case does (default: its own, about 2 s)")
     parser.add_argument("--minutes", type=float, help="go on until each interpreter had so many minutes")
     parser.add_argument(
@@ -270,7 +267,7 @@ def main():
         while here:
             for case in here:
                 for mode in [asked.mode] if asked.mode else ["cpu", "wall"]:
-                    line = once(name, python, case, mode, asked.units, asked.log, asked.short or asked.loaded)
+                    line = once(name, python, case, mode, asked.units, asked.log, asked.short or asked.loaded, asked.clock)
                     show(line)
                     ran += 1
                     failed += bool(line["problems"])

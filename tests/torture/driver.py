@@ -1,4 +1,4 @@
-"""driver.py CASE OUT MODE INTERVAL_MS UNITS: runs one case, profiled unless OUT is `-`, and prints what came of it as JSON.
+"""driver.py CASE OUT MODE INTERVAL_MS UNITS CLOCK: runs one case, profiled unless OUT is `-`, and prints what came of it as JSON.
 
 The truth about ticks is told by clocks that are not the profiler's: the process's CPU clock less that of the profiler's
 own threads (CPU mode), the monotonic clock of the main thread (wall mode)."""
@@ -10,7 +10,13 @@ import os
 import sys
 import time
 
-CASE, OUT, MODE, INTERVAL_MS, UNITS = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), int(sys.argv[5])
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from switches import switch
+
+del sys.path[0]  # the cases do not see it
+NATIVE = switch("TORTURE_NATIVE")
+CASE, OUT, MODE, CLOCK = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[6]
+INTERVAL_MS, UNITS = float(sys.argv[4]), int(sys.argv[5])
 
 
 def own_threads_cpu():
@@ -41,7 +47,7 @@ def run():
     else:
         import spprof
 
-        spprof.start(INTERVAL_MS, MODE, OUT, native="TORTURE_NATIVE" in os.environ)
+        spprof.start(INTERVAL_MS, MODE, OUT, clock=CLOCK, native=NATIVE)
         cpu, wall, own = time.process_time_ns(), time.monotonic_ns(), own_threads_cpu()
         result = case.main(UNITS)
         if getattr(case, "STOPS", True):

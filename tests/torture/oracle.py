@@ -4,13 +4,13 @@ lines, and every call from a line of a case is to something that this line names
 A line names its callees in its text, or in a comment `# -> NAME NAME` where the call is implicit (callbacks, generators,
 the functions that another file calls). Code made at run time has its text from the case's `source(file)`."""
 
-import os
 import re
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "integration"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration")]
+from switches import switch  # noqa: E402
 from truth import lines_of  # noqa: E402
 
 DRIVER = str(HERE / "driver.py")
@@ -27,7 +27,7 @@ class Oracle:
         self.case = case
         self.files = {}
         self.edges = {}
-        self.faults = "TORTURE_FAULTS" in os.environ  # a build in which reads fail: names may be lost, but not wrong
+        self.faults = switch("TORTURE_FAULTS")  # a build in which reads fail: names may be lost, but not wrong
         self.near = getattr(case, "LINES_ARE_NEAR", False)
         self.traced = getattr(case, "TRACED", False)
         self.roots = getattr(case, "ROOTS", set()) | {"_bootstrap"}
@@ -40,7 +40,7 @@ class Oracle:
             try:
                 if text is None:
                     text = Path(file).read_text()
-                self.files[file] = (text.splitlines(), lines_of(compile(text, file, "exec", dont_inherit=True)))
+                self.files[file] = (text.split("\n"), lines_of(compile(text, file, "exec", dont_inherit=True)))
             except (OSError, UnicodeDecodeError):
                 self.files[file] = (None, None)
             if len(self.files) > 20000:
@@ -85,10 +85,11 @@ class Oracle:
         names = [name for name in lines if name == frame.qualname or name.rpartition(".")[2] == frame.qualname]
         if not names:
             return f"{frame.file} has no function {frame.qualname}"
-        # About to execute its first instruction, a frame stands at its `def`, or nowhere yet; tracers and signal handlers are
-        # called from there.
+        # About to execute its first instruction, a frame stands at its `def`, a module at line 1, or nowhere yet; tracers and
+        # signal handlers are called from there.
+        at_first = frame.line == 0 or (frame.qualname == "<module>" and frame.line == 1)
         if (may_begin or self.traced) and (
-            frame.line == 0 or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")
+            at_first or re.search(r"\b(def|class|lambda)\b|@", text[frame.line - 1] if text else "")
         ):
             return None
         if not any(frame.line in lines[name] for name in names) and not self.near:

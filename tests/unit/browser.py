@@ -10,13 +10,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from switches import switch
 
 BROWSER = Path(__file__).resolve().parent.parent / "browser"
 SPEEDSCOPE = BROWSER / "node_modules" / "speedscope" / "dist" / "release"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 _installed = SPEEDSCOPE.exists() and (BROWSER / "node_modules" / "playwright-core").exists()
 _there = _installed and CHROMIUM and shutil.which("node")
-if not _there and os.environ.get("SPPROF_REQUIRE_BROWSER"):
+if not _there and switch("SPPROF_REQUIRE_BROWSER"):
     pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
 needs_browser = pytest.mark.skipif(not _there, reason="`make browser`, Chromium and node are needed")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 from array import array
 
 import pytest
 from spprof_file import Writer
+from switches import switch
 
 from spprof import Profile, formats
 from spprof.model import Marker
@@ -19,7 +19,7 @@ B = ("b", "b", "/app/%\n.py", 20)
 
 
 def small_writer():
-    """Two threads; recursion, truncation, a standing thread, an empty stack; two blocks. Weights in us, easy to add up."""
+    """Two threads; recursion, truncation, a waiting thread, an empty stack; two blocks. Weights in us, easy to add up."""
     root, a, b = (*MAIN, 3), (*A, 11, 12, 4, 9), (*B, 20)
     writer = Writer(start_ns=5_000_000)
     writer.sample([root], 5100, 100)
@@ -55,7 +55,7 @@ def required(tool, what=""):
     path = shutil.which(tool)
     if path is None:
         told = f"{what or tool} is needed"
-        pytest.fail(told) if os.environ.get("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
+        pytest.fail(told) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
     return path
 
 

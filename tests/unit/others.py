@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 
 import pytest
+from switches import switch
 
 
 def needed(module: str):
     """The module; without it the tests of the calling file are skipped, or fail where SPPROF_REQUIRE_CONSUMERS=1 (in CI)."""
-    if os.environ.get("SPPROF_REQUIRE_CONSUMERS"):
+    if switch("SPPROF_REQUIRE_CONSUMERS"):
         return import_module(module)
     return pytest.importorskip(module, reason=f"{module} is needed: pip install '.[consumers]'")

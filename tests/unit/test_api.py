@@ -15,6 +15,7 @@ from work import burn
 
 import spprof
 from spprof import _core
+from spprof.recording.options import Options
 
 
 def until_sampled(path, *threads):
@@ -65,6 +66,49 @@ def test_without_a_path_nothing_is_left(tmp_path, monkeypatch):
     assert len(profile) > 5 and os.listdir(tmp_path) == []
 
 
+def test_a_rate_is_an_interval():
+    for start in (spprof.start, lambda rate: spprof.Profiler(rate=rate).start()):
+        start(rate=250)
+        assert spprof.stop().interval_ns == 4_000_000
+    wrapped = spprof.profile(rate=20_000)(lambda: None)
+    wrapped()
+    assert wrapped.last_profile.interval_ns == 50_000
+
+
+def test_options_are_checked_and_immutable():
+    options = Options(rate=500, mode="wall", clock="timer", max_depth=7, native="leaf")
+    with pytest.raises(AttributeError):
+        options.mode = "cpu"
+    again = Options.of_text(options.to_text())
+    assert repr(again) == repr(options) and again.interval_ns == 2_000_000 and again.native == "leaf"
+    assert Options().interval_ns == Options(interval_ms=1).interval_ns == Options(rate=1000).interval_ns == 1_000_000
+    for bad in ({"mode": "gpu"}, {"native": "yes"}, {"max_depth": 1.5}, {"interval_ms": 0.01}):
+        with pytest.raises(spprof.BadOption):
+            Options(**bad)
+
+
+def test_what_starts_a_profile_imports_little():
+    """In a fresh interpreter without site's imports: they would be there whatever we do."""
+    code = """
+import sys
+import spprof
+before = set(sys.modules)
+profiler = spprof.Profiler(rate=100)
+late = {"json", "inspect", "subprocess"}
+assert not late & set(sys.modules), late & set(sys.modules)
+profiler.start()
+assert not {*late, "typing"} & (set(sys.modules) - before), sorted(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=with_package())
+    assert done.returncode == 0, done.stderr
+
+
+def with_package():
+    """An environment in which spprof is found without `site`."""
+    folder = os.path.dirname(os.path.dirname(spprof.__file__))
+    return {**os.environ, "PYTHONPATH": folder}
+
+
 def test_errors_change_nothing(tmp_path):
     for call in (spprof.stop, spprof.pause, spprof.resume):
         with pytest.raises(spprof.NotActive):
@@ -75,6 +119,16 @@ def test_errors_change_nothing(tmp_path):
     for options in ({"mode": "gpu"}, {"clock": "sundial"}, {"max_depth": 0}, {"max_depth": 5000}, {"clock": "wall"}):
         with pytest.raises(spprof.BadOption):
             spprof.start(**options)
+    for bad in (0, 0.99, 20001, -1, float("nan"), float("inf"), "1"):
+        with pytest.raises(spprof.BadOption, match="rate="):
+            spprof.start(rate=bad)
+    for both in ({"interval_ms": 1, "rate": 1000}, {"interval_ms": 0.5, "rate": 100}):
+        with pytest.raises(spprof.BadOption, match=r"both interval_ms=.* and rate="):
+            spprof.start(**both)
+        with pytest.raises(spprof.BadOption, match="both"), spprof.Profiler(**both):
+            pass
+        with pytest.raises(spprof.BadOption, match="both"):
+            spprof.profile(**both)(lambda: None)()
     with pytest.raises(spprof.CannotWrite):
         spprof.start(output_path=tmp_path / "no" / "p.spprof")
     with pytest.raises(spprof.CannotWrite):
@@ -310,7 +364,7 @@ def test_decorated_async_generator():
 
 def test_decorator_refuses_unknown_options_at_once():
     with pytest.raises(TypeError):
-        spprof.profile(rate=3)(plain)
+        spprof.profile(pace=3)(plain)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")

@@ -11,7 +11,8 @@ from spprof_file import Writer
 
 from spprof import BadOption, Profile
 from spprof.cli import main
-from spprof.comparison import Comparison
+from spprof.model import intervals
+from spprof.report.comparison import Comparison
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -202,6 +203,61 @@ def test_thread():
         Comparison([both], [both], thread="nobody")
 
 
+# ---- time that was sampled at the kernel's tick
+
+
+def in_step(parse, load, known, **header):
+    """As `simple`, of which all but `known` samples were taken at no random instant."""
+    writer = Writer(**{"python": "3.12.1", **header})
+    for at, name in enumerate(["parse"] * parse + ["load"] * load):
+        writer.sample([MAIN, function(name)], 6000 + 1000 * at, 1000, flags=0 if at % (parse + load) < known else 32)
+    writer.flush()
+    return Profile(writer.data)
+
+
+def test_worst_cases_of_both_sides():
+    """600 of 1000 beside 300 of 1000, of which 100 and 50 are unknown: A lies in 500 .. 700, B in 250 .. 350."""
+    comparison = Comparison([in_step(600, 400, 900)], [in_step(300, 700, 950)])
+    a, b, difference, significant = changes(comparison)["parse"]
+    ends = {part: intervals.Whole(1000, 1000, 1000.0).share(part) for part in (500, 700, 250, 350)}
+    assert (a.low, a.high, b.low, b.high) == (ends[500].low, ends[700].high, ends[250].low, ends[350].high)
+    assert difference.value == pytest.approx(-0.3)
+    assert difference.low == intervals.difference(ends[700], ends[250]).low
+    assert difference.high == intervals.difference(ends[500], ends[350]).high < 0
+    assert significant is True
+    assert comparison.known == (True, True)
+    assert any("A 10.0%, B 5.0%" in note for note in comparison.notes)
+
+
+def test_nothing_is_marked_on_the_ground_of_what_is_unknown():
+    """A change of 30 points that is sure by number, where 20 points of each side are unknown."""
+    assert changes(Comparison([simple(600, 400)], [simple(300, 700)]))["parse"].significant is True
+    one, other = in_step(600, 400, 800), in_step(300, 700, 800)
+    assert changes(Comparison([one], [other]))["parse"].significant is False
+    several = Comparison([one, one, one], [other, other, other])
+    assert changes(several)["parse"].significant is False
+    assert changes(several, measure="time")["parse"].significant is False
+    assert several.grown("load", 5) == []
+    assert Comparison([simple(600, 400)] * 3, [simple(300, 700)] * 3).grown("load", 5) != []
+
+
+def test_no_interval_is_shown_where_most_is_unknown(tmp_path, capsys):
+    for name, profile in (("a", in_step(600, 400, 0)), ("b", in_step(300, 700, 0))):
+        (tmp_path / name).write_bytes(profile.raw())
+    both = [str(tmp_path / name) for name in "ab"]
+    assert main(["diff", *both]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"^ 60\.0% ±\? +30\.0% ±\? +-30\.0 ±\? +0\.60 s ", told, re.M), told
+    assert "A 100.0%, B 100.0%" in told
+    assert main(["diff", "--compare", "time", *both]) == 0
+    assert re.search(r" -0\.30 s ±\? ", capsys.readouterr().out)
+    assert main(["diff", "--json", *both]) == 0
+    document = json.loads(capsys.readouterr().out)
+    parse = next(row for row in document["rows"] if row["qualname"] == "parse")["self"]["share"]
+    assert (parse["a"]["low"], parse["a"]["high"]) == (0, 1) and parse["significant"] is False
+    assert document["a"][0]["unknown_ns"] == document["a"][0]["weight_ns"] == 1_000_000_000
+
+
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -252,10 +308,25 @@ def test_json_is_as_described(files, capsys):
     assert [row["qualname"] for row in told["rows"]] == [row.function.qualname for row, _ in found]
     for row, (_, change) in zip(told["rows"], found):
         assert row["total"]["share"]["difference"] == dict(zip(("share", "low", "high"), change.difference))
-        assert row["total"]["share"]["significant"] == change.significant and row["total"]["time"]["significant"] is None
+        assert row["total"]["share"]["significant"] == change.significant and row["total"]["weight_ns"]["significant"] is None
     (main_row,) = [row for row in told["rows"] if row["qualname"] == "main"]
     assert main_row["self"]["share"]["significant"] is None  # it has none, so it was not compared
     assert len(told["failed"]) == 1
+    assert told["weight_ns"]["a"]["weight_ns"] == told["a"][0]["weight_ns"] == 2_100_000_000
+
+
+def test_json_of_report_and_diff_agree(files, capsys):
+    """One field name has one meaning in both: processes are described alike, and so are shares."""
+    assert main(["diff", "--json", files[0], files[3]]) == 0
+    diff = json.loads(capsys.readouterr().out)
+    assert main(["report", "-f", "json", files[0]]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["processes"] == diff["a"]
+    (before,) = [row for row in report["rows"] if row["qualname"] == "parse"]
+    (change,) = [row for row in diff["rows"] if row["qualname"] == "parse"]
+    for kind in ("self", "total"):
+        assert change[kind]["share"]["a"] == {key: before[kind][key] for key in ("share", "low", "high")}
+        assert round(change[kind]["weight_ns"]["a"]["weight_ns"]) == before[kind]["weight_ns"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from browser import needs_browser, seen_by
 from spprof_file import Writer
 
 from spprof import Profile
-from spprof.comparison import Comparison
-from spprof.viewers import diff
+from spprof.report import diff_page as diff
+from spprof.report.comparison import Comparison
 
 pytestmark = needs_browser
 

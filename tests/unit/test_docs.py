@@ -1,9 +1,11 @@
-"""What the pages of docs/ point to is there: tests, files of the tree, pages and headings."""
+"""What the Markdown files point to is there: tests, files of the tree, pages and headings; and csrc/README.md maps csrc/."""
 
 from __future__ import annotations
 
 import ast
 import re
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,28 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "docs").is_dir():
     pytest.skip("the tests were taken out of the tree", allow_module_level=True)
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+OUTSIDE = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "csrc/README.md",
+    "examples/README.md",
+    "viewer/README.md",
+)
+PAGES = [*(ROOT / name for name in OUTSIDE), *sorted((ROOT / "docs").glob("*.md"))]
+FOLDERS = "tests|src|csrc|bench|examples|tools|viewer|docs|fuzz"
+MADE = {"examples/out/"}  # by a command
+FOREIGN = {"pyconfig.h"}  # not ours
+COLUMNS = 100
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+def prose(text):
+    """The text without blocks of code and what is generated."""
+    text = re.sub(r"^<!-- results: begin.*?^<!-- results: end -->$", "", text, flags=re.M | re.S)
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)
 
 
 def names_of_tests(file):
@@ -34,8 +55,22 @@ def test_each_test_that_is_named_exists(page):
 
 @each_page
 def test_each_file_that_is_named_exists(page):
-    for name in re.findall(r"`((?:tests|src|csrc|bench|examples|tools|viewer)/[\w./-]+)`", page.read_text()):
-        assert list(ROOT.glob(name.replace("3XX", "3*"))), name
+    for name in re.findall(rf"`((?:{FOLDERS})/[\w./*-]+)`", page.read_text()):
+        found = (list(folder.glob(name.replace("3XX", "3*"))) for folder in (ROOT, page.parent))
+        assert any(found) or name in MADE, name
+
+
+@each_page
+def test_each_c_file_that_is_named_exists(page):
+    """Also those that are named from csrc/ on, or by their own name alone."""
+    names = {path.relative_to(ROOT / "csrc").as_posix() for path in (ROOT / "csrc").rglob("*.[ch]")}
+    names |= {
+        path.relative_to(ROOT).as_posix() for folder in ("tests", "bench", "fuzz") for path in (ROOT / folder).rglob("*.[ch]")
+    }
+    for name in set(re.findall(r"`([\w/]+\.[ch])`", prose(page.read_text()))) - FOREIGN:
+        name = name[len("csrc/") :] if name.startswith("csrc/") else name
+        pattern = re.compile("(.*/)?" + re.escape(name).replace("3XX", r"3\w*"))
+        assert any(pattern.fullmatch(known) for known in names), name
 
 
 @each_page
@@ -48,6 +83,23 @@ def test_links_lead_somewhere(page):
         target = page.parent / name if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@each_page
+def test_prose_is_wrapped(page):
+    """Tables, headings, pictures and words that cannot be broken (a link, a name) may be longer."""
+    for line in prose(page.read_text()).splitlines():
+        free = line.startswith(("|", "#", "!")) or " " not in line.strip().lstrip("-*0123456789. ")
+        assert len(line) <= COLUMNS or free, line
+
+
+def test_the_source_map_names_each_file():
+    rows = "".join(re.findall(r"^\| (`.*?) \|", (ROOT / "csrc" / "README.md").read_text(), re.M))
+    named = re.findall(r"`([\w/]+)`", rows)
+    assert len(named) == len(set(named)), sorted({name for name in named if named.count(name) > 1})
+    there = {path.relative_to(ROOT / "csrc").with_suffix("").as_posix() for path in (ROOT / "csrc").rglob("*.[ch]")}
+    there = {re.sub(r"^py/layout_3\w+$", "py/layout_3XX", name) for name in there}
+    assert set(named) == there
 
 
 def test_every_output_names_a_test_or_says_that_it_is_missing():
@@ -70,7 +122,60 @@ def test_pictures_are_small_and_all_are_shown():
     assert max(path.stat().st_size for path in there) < 100_000
 
 
-def test_every_page_is_in_the_readmes_table():
+def test_the_readme_leads_to_every_page():
     readme = (ROOT / "README.md").read_text()
     for page in sorted((ROOT / "docs").glob("*.md")):
-        assert f"| [docs/{page.name}](docs/{page.name}) |" in readme, page.name
+        if page.name != "index.md":  # the README's twin on the site
+            assert f"](docs/{page.name})" in readme, page.name
+
+
+@pytest.fixture(scope="module")
+def site():
+    loader = SourceFileLoader("site_of_the_docs", str(ROOT / "tools" / "site"))
+    module = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_the_site_has_every_page(site):
+    """`make docs` fails on a page without a place in the contents; this says so without Sphinx."""
+    listed = {page for section in site.PAGES.values() for page in section}
+    there = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert there | {Path(copy).stem for copy in site.COPIES.values()} | {"cli", "api"} == listed
+
+
+@pytest.mark.parametrize(
+    "folder, before, after",
+    [
+        ("docs", "[a](live.md#one-look) [b](../CONTRIBUTING.md)", "[a](live.md#one-look) [b](contributing.md)"),
+        ("", "[a](docs/live.md) [b](https://example.org/x)", "[a](live.md) [b](https://example.org/x)"),
+        ("csrc", "[a](../docs/live.md)", "[a](live.md)"),
+        ("docs", "[a](../examples/demo.py) [b](../src/spprof/api.py)", "[a](examples/demo.py) `src/spprof/api.py`"),
+        ("docs", "![picture](images/live.png)\n\n```\n[a](../x)\n```\n", "![picture](images/live.png)\n\n```\n[a](../x)\n```\n"),
+    ],
+)  # fmt: skip
+def test_links_of_the_site(site, folder, before, after):
+    assert site.with_links_of_the_site(before, folder) == after
+
+
+def test_docstrings_and_signatures_of_the_site(site):
+    text = "Does it.\n\nrate: how often,\n    or never\nmode: 'cpu'\n\n    code(1)"
+    assert site.described(text) == "Does it.\n\n- `rate`: how often, or never\n- `mode`: 'cpu'\n\n```python\ncode(1)\n```"
+
+    def function(self, first: int, *, second: str = "so long that it does not fit into one line") -> bool: ...
+
+    text = "function(\n    first: int,\n    *,\n    second: str = 'so long that it does not fit into one line',\n) -> bool"
+    assert site.signature_of("function", function) == text
+
+
+def test_the_tutorial_shows_the_program_as_it_is():
+    program = (ROOT / "examples" / "orders.py").read_text()
+    before, after = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "tutorial.md").read_text(), re.M | re.S)
+    assert before in program
+    results = []
+    for text in (program, program.replace(before, after)):
+        module = {"__name__": "orders"}
+        exec(text, module)
+        customers = module["make_customers"](20)
+        results.append(module["total_by_country"](module["make_orders"](100, 20), customers))
+    assert results[0] == results[1]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import LIBRARY, NAMES, render, required
 from spprof_file import Writer
+from switches import switch
 
 from spprof import Profile, __version__
 
@@ -21,7 +22,7 @@ def firefox(tmp_path_factory):
     node = required("node")
     if not CLI.exists():
         told = "`make browser` is needed"
-        pytest.fail(told) if os.environ.get("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
+        pytest.fail(told) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
     folder = tmp_path_factory.mktemp("ff")  # short: a socket's path may have 108 bytes
     environment = {**os.environ, "PROFILER_CLI_SESSION_DIR": str(folder)}
     environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is not for node
@@ -97,7 +98,7 @@ def test_options(firefox, data):
     ask = firefox(Profile(data), weight="samples", merge_threads=True)
     (thread,) = ask("thread", "list")["threads"]
     assert thread["name"] == "all threads"
-    assert functions(ask, "t-0")["b"] == (8, 10)  # a standing thread's 7 ticks are one sample of weight 7
+    assert functions(ask, "t-0")["b"] == (8, 10)  # a waiting thread's 7 ticks are one sample of weight 7
     file = json.loads(render(Profile(data), "gecko", thread="#*", lines=False))
     assert [thread["name"] for thread in file["threads"]] == ["#wor;ker"]
     assert file["threads"][0]["samples"]["weight"] == [0.5, 0.001]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from math import comb, sqrt
 from pathlib import Path
 
 import pytest
+from spprof_file import Writer
 
-from spprof import Profile, intervals
-from spprof.intervals import Estimate, Whole
+from spprof import Profile
+from spprof.model import intervals
+from spprof.model.intervals import Estimate, Whole
 
 TARGETS = Path(__file__).resolve().parents[2] / "bench" / "targets"
 
@@ -60,8 +63,14 @@ def test_several_runs_by_hand():
     assert intervals.welch([1, 1], [2, 2], least_variances=(1.0, 1.0)).high == pytest.approx(2 + 3.302653, abs=1e-5)
 
 
+def test_the_old_name_of_an_interval(data):
+    profile = Profile(data)
+    with pytest.warns(DeprecationWarning, match="confidence_interval"):
+        assert profile.interval(3_500_000) == profile.confidence_interval(3_500_000)
+
+
 def test_effective_samples():
-    """(sum w)^2 / sum w^2: a few heavy samples say little; ticks of a standing thread are samples of even weight."""
+    """(sum w)^2 / sum w^2: a few heavy samples say little; ticks of a waiting thread are samples of even weight."""
     assert intervals.whole([5, 5, 5, 5], [1] * 4).samples == 4
     assert intervals.whole([7, 1, 1, 1], [1] * 4).samples == pytest.approx(100 / 52)
     assert intervals.whole([70, 10, 10, 10], [7, 1, 1, 1]).samples == 10
@@ -78,13 +87,68 @@ def test_interval_of_a_profile(data):
     squares = 100**2 + 200**2 + 1000**2 + 1 + 3000**2 + 10**2 + 500**2 / 7
     profile = Profile(data)
     assert profile.whole().samples == pytest.approx(4811**2 / squares)
-    n, p = 4811**2 / squares, 3500 / 4811
-    z = 1.959964
-    reach = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    expected = ((p + z * z / (2 * n) - reach) / (1 + z * z / n), (p + z * z / (2 * n) + reach) / (1 + z * z / n))
-    assert profile.interval(3_500_000) == pytest.approx(expected, abs=1e-6)
+    n, z = 4811**2 / squares, 1.959964
+
+    def end(us, side):
+        p = us / 4811
+        reach = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return (p + z * z / (2 * n) + side * reach) / (1 + z * z / n)
+
+    # 1000 us are the kernel's, met by its tick: all of them are this function's, or none.
+    assert profile.confidence_interval(3_500_000) == pytest.approx((end(2500, -1), end(4500, 1)), abs=1e-6)
+    assert profile.whole().unknown_ns == 1_000_000
     assert profile.whole(thread="71").samples == pytest.approx(501**2 / (1 + 500**2 / 7))
-    assert profile.interval(501_000, thread="71")[1] == 1.0
+    assert profile.confidence_interval(501_000, thread="71")[1] == 1.0
+
+
+# ---- samples that were taken at no random instant
+
+
+def of_flags(flags, **header):
+    """A profile of samples of 1 ms in turn by `a` and `b`, with these flags."""
+    writer = Writer(**header)
+    for at, flag in enumerate(flags):
+        writer.sample([("ab"[at % 2], "ab"[at % 2], "/app/x.py", 1, 1)], 6000 + 1000 * at, 1000, flags=flag)
+    writer.flush()
+    return Profile(writer.data)
+
+
+@pytest.mark.parametrize(
+    "flags, clock, unknown",
+    [([0] * 100, "perf", 0), ([0] * 90 + [2] * 10, "perf-user", 10), ([0] * 60 + [32] * 40, "perf", 40),
+     ([32] * 100, "timer", 100), ([32] * 50 + [4] * 50, "timer", 50),
+     # Older files: the clock tells it.
+     ([0] * 100, "timer", 100), ([1] * 50 + [4] * 50, "timer", 50), ([0] * 100, "gil", 100)],
+)  # fmt: skip
+def test_what_is_unknown(flags, clock, unknown):
+    """Kernel time and coarse samples, but what a waiting thread waited."""
+    profile = of_flags(flags, clock=clock)
+    assert profile.whole().unknown_ns == unknown * 1_000_000
+    assert profile.whole("Thread*").unknown_ns == unknown * 1_000_000
+    assert intervals.together([profile.whole()] * 2).unknown == unknown / 100
+
+
+def test_the_worst_case():
+    """Both ends are those of the share that it would be if all, or none, of the unknown time were its own."""
+    whole = Whole(1000, 1000, 1000.0, 100)
+    assert whole.share(300)[1:] == (intervals.share(200, 1000, 1000)[0], intervals.share(400, 1000, 1000)[1])
+    assert whole.share(50).low == 0 and whole.share(950).high == 1
+    assert whole.is_known and Whole(1000, 1000, 1000.0, 500).is_known and not Whole(1000, 1000, 1000.0, 501).is_known
+    assert Whole(1000, 1000, 1000.0, 1000).share(0)[1:] == (0, 1) == Whole(1000, 1000, 1000.0, 1000).share(1000)[1:]
+
+
+def test_coverage_where_some_samples_are_in_step():
+    """Fixed seed. A tenth of 1000 ticks are the kernel's: all, half or none are shown as the function's, and so is the truth."""
+    draw, held, runs, plain = random.Random(5), 0, 400, 0
+    for run in range(runs):
+        own, true, seen = 0.02 if run % 2 else 0.3, (0, 0.05, 0.1)[run % 3], (0, 50, 100)[run // 3 % 3]
+        kernel = sum(draw.random() < 0.1 for _ in range(1000))
+        part = sum(draw.random() < own / 0.9 for _ in range(1000 - kernel)) + min(seen, kernel)
+        whole = Whole(1000, 1000, 1000.0, kernel)
+        held += whole.share(part).low <= own + true <= whole.share(part).high
+        plain += whole.sampled(part).low <= own + true <= whole.sampled(part).high
+    assert tail(held, runs) > 0.001
+    assert plain < 0.7 * runs
 
 
 def tail(held, of, level=0.95):

@@ -50,7 +50,7 @@ def test_a_reader_gets_the_whole_profile(data, native):
 
 def test_samples_have_all_that_was_recorded(marked):
     found = lines(marked)
-    keys = ("thread", "time_ns", "weight_ns", "count", "marks", "labels")
+    keys = ("thread", "time_ns", "weight_ns", "count", "flags", "labels")
     a, b = {"request": "/a"}, {"request": "/b", "user": "\u00e9"}
     assert [tuple(line.get(key) for key in keys) for line in found if line["type"] == "sample"] == [
         (0, 100_000, 100_000, 1, None, None),
@@ -58,11 +58,11 @@ def test_samples_have_all_that_was_recorded(marked):
         (0, 1_300_000, 1_000_000, 1, ["kernel"], a),
         (0, 4_300_000, 3_000_000, 1, ["truncated"], a),
         (0, 4_301_000, 10_000, 1, None, b),
-        (1, 4_000_000, 500_000, 7, ["standing"], b),
+        (1, 4_000_000, 500_000, 7, ["off_cpu"], b),
         (1, 4_001_000, 1_000, 1, None, None),
     ]
     assert found[0] == {"type": "header", "format": 1, **marked.header}
-    assert found[-1] == {"type": "account", **marked.stats, "end": marked.end, "warning": None}
+    assert found[-1] == {"type": "tick_stats", **marked.stats, "end": marked.end, "warning": None}
     threads = [{key: line[key] for key in ("thread", "tid", "name")} for line in found if line["type"] == "thread"]
     assert threads == [{"thread": 0, "tid": 70, "name": "Main"}, {"thread": 1, "tid": 71, "name": "#wor;ker"}]
     assert [line for line in found if line["type"] == "marker"] == [
@@ -130,6 +130,6 @@ def test_duckdb_takes_any_name(tmp_path):
 
 def test_jq_reads_it(data):
     jq = shutil.which("jq") or pytest.skip("jq is needed")
-    program = 'select(.type == "sample" and (.marks // [] | index("standing"))) | [.count, .weight_ns]'
+    program = 'select(.type == "sample" and (.flags // [] | index("off_cpu"))) | [.count, .weight_ns]'
     done = subprocess.run([jq, "-c", program], input=render(Profile(data), "jsonl"), capture_output=True, timeout=60, check=True)
     assert done.stdout == b"[7,500000]\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import json
 import os
+import pickle
 import random
 import shutil
 import subprocess
@@ -13,16 +14,26 @@ import pytest
 from spprof_file import MAGIC, Writer, block
 
 import spprof
-from spprof import Frame, Profile, _trie
-from spprof.demangle import _runtime as runtime
-from spprof.demangle import demangle
-from spprof.model import read_columns
+from spprof import Frame, Profile
+from spprof.model.demangle import _runtime as runtime
+from spprof.model.demangle import demangle
+from spprof.model.tree import Tree
+from spprof.readers.loading import read_columns
 
 MAIN_FRAME = ("<module>", "<module>", "/app/x.py", 1, 3)
 
 
 def text(stack):
     return " ".join(f"{frame.qualname}:{frame.line}" for frame in stack)
+
+
+def test_what_a_profile_and_a_frame_look_like(path):
+    profile = Profile(path)
+    name = os.path.basename(path)
+    assert repr(profile) == f"<Profile {name}, not read yet>"
+    assert repr(Profile.load(path)) == f"<Profile {name}: 0.00 s of CPU time, 13 samples, 2 threads>"
+    assert str(Frame("f", "A.f", "/srv/a.py", 7, 7, -1, -1)) == "A.f (/srv/a.py:7)"
+    assert str(Frame("deflate", "deflate", "/lib/libz.so.1", 64, 64, -1, -1, True)) == "deflate [libz.so.1]"
 
 
 def test_samples(path):
@@ -79,7 +90,8 @@ def test_labels_and_collections(path):
 def test_names_that_python_knows(monkeypatch):
     import zlib
 
-    from spprof import _core, callables
+    from spprof import _core
+    from spprof.recording import callables
 
     known = {str.join: 1, list.__lt__: 2, len: 3, zlib.compress: 4, int.from_bytes: 5, type.__call__: 6}
     assert _core.function_address(list.__lt__) == _core.function_address(list.__gt__) != 0
@@ -257,8 +269,9 @@ def test_inlined_functions_stand_below_the_frame_that_they_are_inlined_into():
     written = Profile(
         plain.raw() + block(b"L", json.dumps({"frames": other}).encode()) + block(b"L", json.dumps({"frames": chains}).encode())
     )
-    parents, frames, moved = _trie.expanded(raw["node_parent"], raw["node_frame"], {chain: [7, 8] for chain in chains})
-    assert len(set(zip(parents, frames))) == len(parents) < 2 * len(moved)  # nodes that became equal became one
+    tree, old = Tree(), Tree(raw["node_parent"], raw["node_frame"])
+    moved = tree.graft(old, range(len(old)), lambda frame: (7, 8) if frame in chains else (frame,))
+    assert len(set(zip(tree.parents, tree.frames))) == len(tree) < 2 * len(moved)  # nodes that became equal became one
     expected = {}
     for stack, total in plain.aggregate().items():
         told = []
@@ -401,6 +414,41 @@ def test_truncated_file_warns(data):
     assert len(profile) == 7 and "cut short" in profile.warning and profile.end is None
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there it is not known")
+@pytest.mark.parametrize("cut", ["at a block", "inside a block"])
+def test_whether_a_file_without_an_end_is_still_being_written(data, tmp_path, monkeypatch, cut):
+    """Only who has its lock can be writing it."""
+    import fcntl
+
+    from spprof.files import writing
+
+    def unfinished():
+        return Profile.load(path).unfinished or ""
+
+    end = data.rindex(b'{"stop_ns"') - 9 + (4 if cut == "inside a block" else 0)
+    path = tmp_path / "growing.spprof"
+    path.write_bytes(data[:end])
+    with open(path, "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "still being written" in unfinished()
+        file.write(data[end:])
+        file.flush()
+        assert Profile.load(path).unfinished is None, "it has its end, whoever has its lock"
+        file.truncate(end)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        assert ("did not finish" if cut == "at a block" else "cut short") in unfinished()
+        asked = writing.is_being_written
+
+        def finished_meanwhile(path):
+            """It was read without its end; before the lock is asked for the program finishes it."""
+            file.write(data[end:])
+            file.flush()
+            return asked(path)
+
+        monkeypatch.setattr(writing, "is_being_written", finished_meanwhile)
+        assert Profile.load(path).unfinished is None
+
+
 def test_formats_that_do_not_exist(data, tmp_path):
     with pytest.raises(spprof.BadOption, match="xml"):
         Profile(data).save(tmp_path / "x", format="xml")
@@ -408,3 +456,9 @@ def test_formats_that_do_not_exist(data, tmp_path):
         Profile(data).save(tmp_path / "x.unknown")
     with pytest.raises(spprof.CannotWrite):
         Profile(data).save(tmp_path / "no" / "x.collapsed")
+
+
+@pytest.mark.parametrize("name", ["Frame", "FunctionRow", "Marker", "NativeCall", "Sample", "Thread", "Total"])
+def test_records_that_were_pickled_earlier_are_found(name):
+    assert pickle.loads(f"cspprof.model\n{name}\n.".encode()) is getattr(spprof, name)
+    assert pickle.loads(pickle.dumps(getattr(spprof, name))) is getattr(spprof, name)

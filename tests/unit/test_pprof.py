@@ -75,7 +75,7 @@ def test_lines_places_and_comments(pprof, data):
     assert "PeriodType: cpu nanoseconds\nPeriod: 1000000\nDuration: 5ms" in raw
     assert "samples/count cpu/nanoseconds[dflt]" in raw
     assert re.search(r"M=1 A.a /app/x;y.py:11(:5)? s=10\(a\)", raw) and re.search(r"M=1 A.a /app/x;y.py:13(:0)? s=10\(a\)", raw)
-    # a standing thread: all its ticks
+    # a waiting thread: all its ticks
     assert re.search(r"^ +7 +500000: \d+ \n +thread:\[#wor;ker\]\n +thread_id:\[71\]", raw, re.M)
     merged = pprof(Profile(data), "-raw", merge_threads=True, lines=False)
     assert "thread" not in merged and len(re.findall("M=1 A.a", merged)) == 1

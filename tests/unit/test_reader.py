@@ -9,12 +9,18 @@ from array import array
 import pytest
 from spprof_file import MAGIC, Writer, block
 
-from spprof import _core, _reader
+from spprof import _core
+from spprof.model import layout
+from spprof.readers import spprof as _reader
 
 READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core", "twin"])
 TYPES = {"time_ns": "q", "weight_ns": "q", "flags": "B", "code_kind": "B"}
 TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
 SAMPLES = ("thread", "time_ns", "weight_ns", "stack", "count", "flags", "label")
+
+
+def test_both_have_the_same_table_of_columns():
+    assert _core.COLUMNS == layout.COLUMNS
 
 
 def column(result, name):
@@ -40,7 +46,7 @@ def test_columns(read, data):
     assert column(result, "node_frame")[:5] == [0, 0, 1, 2, 1]
     names = [result["strings"][i] for i in column(result, "code_qualname")]
     assert names == ["<module>", "A.a", "b"]
-    assert len(result["threads"]) == 2 and b"perf" in result["account"] and b"stop_ns" in result["end"]
+    assert len(result["threads"]) == 2 and b"perf" in result["tick_stats"] and b"stop_ns" in result["end"]
 
 
 @READERS

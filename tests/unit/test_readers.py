@@ -226,7 +226,7 @@ def test_report_says_samples_not_time(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("25 samples. By self samples:\n")
     assert "        20  80.0% ±19.1         20  80.0% ±19.1  foo\n" in printed and "ms" not in printed and "Hz" not in printed
-    assert "Read from another profiler's file (collapsed): there is no account of ticks." in printed
+    assert "Read from another profiler's file (collapsed): there are no tick stats." in printed
     (tmp_path / "b.json").write_bytes(speedscope(sampled()))
     assert main(["report", str(tmp_path / "a.txt"), str(tmp_path / "b.json")]) == 2
     assert "count nanoseconds and samples, which cannot be added up" in capsys.readouterr().err
@@ -258,7 +258,7 @@ def test_diff_of_counts(tmp_path, capsys):
     assert main(["diff", a, b, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     validate("diff", document)
-    assert (document["unit"], document["time"]["a"]["amount"]) == ("samples", 1000)
+    assert (document["unit"], document["weight_ns"]["a"]["weight_ns"]) == ("samples", 1000)
     assert main(["report", a, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     validate("report", document)

@@ -14,9 +14,11 @@ import pytest
 from spprof_file import Writer
 
 from spprof import BadOption, Profile
-from spprof.calltree import call_tree
 from spprof.cli import main
-from spprof.cli.text import Paint, fit, place, printable, put
+from spprof.model import intervals
+from spprof.report import paths
+from spprof.report.calltree import CallTree
+from spprof.report.text import Paint, fit, place, printable, put
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -46,9 +48,44 @@ def test_flat_has_error_bars(report, path):
         ("0.00 ms", "0.0%", "3.00 ms", "62.4%", "[truncated]"),
     ]
     # The larger side of the Wilson interval of 3500 of 4811 with 2.3 effective samples.
-    low, high = Profile(path).interval(3_500_000)
+    low, high = Profile(path).confidence_interval(3_500_000)
     assert f"72.7% ±{100 * (3500 / 4811 - low):.1f} " in text and 3500 / 4811 - low > high - 3500 / 4811
     assert "17 expected = 7 taken + 6 repeated + 4 x." in text
+
+
+@pytest.mark.parametrize(
+    "file, text",
+    [
+        ("HERE/shop/price.py", "shop/price.py"),
+        ("HERE/.venv/lib/python3.12/site-packages/fastapi/routing.py", "fastapi/routing.py"),
+        ("/usr/lib/python3/dist-packages/yaml/loader.py", "yaml/loader.py"),
+        ("/usr/local/lib/python3.13t/json/encoder.py", "json/encoder.py"),
+        ("/Library/Frameworks/Python.framework/Versions/3.11/lib/python3.11/ast.py", "ast.py"),
+        ("C:\\Users\\x\\Python312\\Lib\\json\\decoder.py", "json\\decoder.py"),
+        ("C:\\venv\\Lib\\site-packages\\django\\http.py", "django\\http.py"),
+        ("C:\\shop\\lib\\price.py", "C:\\shop\\lib\\price.py"),
+        ("/srv/lib/price.py", "/srv/lib/price.py"),
+        ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
+        ("", ""),
+    ],
+)
+def test_paths_as_people_write_them(monkeypatch, file, text):
+    monkeypatch.setattr(paths, "_full", False)
+    file = file.replace("HERE", os.getcwd()) if os.sep == "/" or "HERE" not in file else file.replace("HERE/", "")
+    assert paths.short(file) == text
+    paths.show_full_paths()
+    assert paths.short(file) == file
+
+
+def test_lines_fit_unless_all_of_them_is_wanted(monkeypatch, tmp_path, report):
+    monkeypatch.setattr(paths, "_full", False)
+    writer = Writer()
+    writer.sample([("f", "g" * 150, "/srv/a.py", 1, 2)], 6000, 1000)
+    writer.flush()
+    file = tmp_path / "long.spprof"
+    file.write_bytes(writer.data)
+    assert max(map(len, report(file=file).splitlines())) == 160
+    assert "g" * 150 + " (/srv/a.py:1)" in report("--full-paths", file=file)
 
 
 def test_by_line_file_and_thread(report):
@@ -89,22 +126,151 @@ def test_tree(report):
     assert lines.count("A.a (/app/x;y.py:13)") == 1 and "<module> (/app/x;y.py:3)" in lines
 
 
+def ticks(tmp_path, flags, clock):
+    """A file of samples of 1 ms each, of `a` and `b` in turn."""
+    writer = Writer(clock=clock)
+    for at, flag in enumerate(flags):
+        writer.sample([("ab"[at % 2], "ab"[at % 2], "/app/x.py", 1, 1)], 6000 + 1000 * at, 1000, flags=flag)
+    writer.flush()
+    file = tmp_path / "ticks.spprof"
+    file.write_bytes(writer.data)
+    return file
+
+
+@pytest.fixture
+def requests(tmp_path):
+    """Two threads, two routes, one user; 1 ms without a label."""
+    writer = Writer()
+    frame = ("f", "f", "/app/x.py", 1, 1)
+    for at, (weight, thread, labels) in enumerate([
+        (4000, 0, {"route": "/cart/1", "user": "7"}), (2000, 1, {"route": "/cart/1"}), (3000, 0, {"route": "/cart/2[x]"}),
+        (1000, 1, None), (500, 0, {"user": "7", "route": "/cart/1"}),
+    ]):  # fmt: skip
+        writer.sample([frame], 20000 + 10000 * at, weight, thread, label=labels and json.dumps(labels))
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 70, "name": "Main"}, {"id": 1, "tid": 71, "name": "worker"}])
+    writer.json(b"A", {"clock": "perf", "expected": 5, "taken": 5, "repeated": 0, "losses": {}})
+    file = tmp_path / "requests.spprof"
+    file.write_bytes(writer.data)
+    return file
+
+
+def test_by_labels(report, requests):
+    def rows(*options):
+        return [(row[0], row[-1]) for row in rows_of(report(*options, file=requests))]
+
+    assert rows("--by", "label") == [
+        ("4.50 ms", "route=/cart/1, user=7"),
+        ("3.00 ms", "route=/cart/2[x]"),
+        ("2.00 ms", "route=/cart/1"),
+        ("1.00 ms", "[no label]"),
+    ]
+    assert rows("--by", "route") == [("6.50 ms", "route=/cart/1"), ("3.00 ms", "route=/cart/2[x]"), ("1.00 ms", "[no label]")]
+    assert rows("--by", "user", "--thread", "worker") == [("3.00 ms", "[no label]")]
+    assert rows("--by", "route", "--label", "user=?") == [("4.50 ms", "route=/cart/1")]
+    assert rows("--by", "route", "--label", "route=/cart/2*") == [("3.00 ms", "route=/cart/2[x]")]
+    assert rows("--by", "route", "--label", "route=*[x]") == [("3.00 ms", "route=/cart/2[x]")]
+    assert rows("--by", "thread", "--label", "route=/cart/*") == [("7.50 ms", "Main (70)"), ("2.00 ms", "worker (71)")]
+    fastjsonschema = pytest.importorskip("fastjsonschema")
+    document = json.loads(report("--by", "route", "--format", "json", file=requests))
+    assert [row["labels"] for row in document["rows"]] == [{"route": "/cart/1"}, {"route": "/cart/2[x]"}, {}]
+    fastjsonschema.validate(json.loads((DOCS / "report.schema.json").read_text()), document)
+    assert "| time | share | route |" in report("--by", "route", "--format", "markdown", file=requests)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--by", "colour"], "choose function, line, file, thread, label, or a label: route, user"),
+        (["--by", "route", "--native-only"], "no native frames"),
+        (["--by", "label", "--python-only"], "all their time"),
+        (["--label", "route=/x*"], "route is /cart/1, /cart/2"),
+        (["--by", "route", "--format", "tree"], "--by function"),
+    ],
+)
+def test_labels_that_are_not_there(requests, capsys, options, words):
+    assert main(["report", str(requests), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lost, shown", [(0, False), (10, False), (11, True), (-1, True)])
+def test_what_became_of_ticks_is_told_if_it_matters(report, tmp_path, lost, shown):
+    """More than 1 % lost, or a number that does not add up."""
+    writer = Writer()
+    writer.sample([("a", "a", "/app/x.py", 1, 1)], 6000, 1000)
+    writer.flush()
+    losses = {"overrun": max(lost, 0)}
+    writer.json(
+        b"A", {"clock": "perf", "expected": 1000, "taken": 1000 - max(lost, 0) - (lost < 0), "repeated": 0, "losses": losses}
+    )
+    file = tmp_path / "lost.spprof"
+    file.write_bytes(writer.data)
+    assert ("Ticks: " in report(file=file), "Ticks: " in report("--format", "tree", file=file)) == (shown, shown)
+    assert "Ticks: 1,000 expected = " in report("-v", file=file)
+    assert "Ticks: 1,000 expected = " in report("-v", "--format", "tree", file=file)
+
+
+@pytest.mark.parametrize(
+    "flags, clock, told",
+    [([32] * 1000, "timer", r"100\.0% .* kernel's own tick, .* no error bar \(±\?\)\. Use `--clock signal`, or allow perf"),
+     ([0] * 1000, "timer", r"100\.0% .* kernel's own tick"),
+     ([0] * 1000, "gil", r"100\.0% .* hand-overs of the GIL, .* The clock `suspend` has none"),
+     ([0] * 900 + [2] * 100, "perf-user", r"10\.0% .* kernel's own tick, .* that much wider\. Use `--clock signal`"),
+     ([0] * 900 + [32] * 100, "perf", r"10\.0% .* that much wider\. These threads had no better clock"),
+     ([0] * 900 + [4] * 100, "perf", None)],
+)  # fmt: skip
+def test_why_intervals_are_wider(report, tmp_path, flags, clock, told):
+    text = report(file=ticks(tmp_path, flags, clock))
+    line = re.search(r"^In step\? .*", text, re.M)
+    assert re.match(f"In step\\? {told}", line[0]) if told else line is None
+    rows = re.findall(r"^ +500\.00 ms +50\.0% ±(\S+) +", text.replace("0.50 s ", "500.00 ms "), re.M)
+    unknown = 0.1 if told and flags[0] == 0 and clock.startswith("perf") else 0
+    reach = intervals.share(500 + 1000 * unknown, 1000, 1000)[1] - 0.5
+    assert rows == 2 * ["?" if clock in ("timer", "gil") else f"{100 * reach:.1f}"]
+
+
+def test_json_of_unknown_time(report, tmp_path):
+    document = json.loads(report("--format", "json", file=ticks(tmp_path, [0] * 900 + [2] * 100, "perf-user")))
+    assert document["unknown_ns"] == 100_000_000
+    low, high = intervals.share(400, 1000, 1000)[0], intervals.share(600, 1000, 1000)[1]
+    assert (document["rows"][0]["self"]["low"], document["rows"][0]["self"]["high"]) == (low, high)
+    document = json.loads(report("--format", "json", file=ticks(tmp_path, [0] * 100, "timer")))
+    assert document["unknown_ns"] == document["weight_ns"] == 100_000_000
+    assert {(row["self"]["low"], row["self"]["high"]) for row in document["rows"]} == {(0, 1)}
+    assert "±?" in report("--format", "markdown", file=tmp_path / "ticks.spprof")
+    assert "±?" in report("--format", "tree", file=tmp_path / "ticks.spprof")
+
+
+def test_system_calls_that_ticks_ended(report, tmp_path, path):
+    def told(**tick_stats):
+        writer = Writer()
+        writer.sample([("a", "a", "/app/x.py", 1, 1)], 6000, 1000)
+        writer.flush()
+        writer.json(b"A", {"clock": "signal", "expected": 1, "taken": 1, "repeated": 0, "losses": {}, **tick_stats})
+        (tmp_path / "calls.spprof").write_bytes(writer.data)
+        return re.findall(r"^System calls .*", report(file=tmp_path / "calls.spprof"), re.M)
+
+    assert told() == [] == told(calls_begun_anew=0, calls_ended=0)
+    assert told(calls_begun_anew=1234, calls_ended=0) == ["System calls that a tick ended: 1,234 begun anew."]
+    assert told(calls_begun_anew=1, calls_ended=2) == [
+        "System calls that a tick ended: 1 begun anew, 2 returned EINTR to the program."
+    ]
+
+
 def test_tree_against_functions():
     """Each function's total is what its outermost calls have; python_only leaves native calls out and keeps their time."""
     from test_model import native_profile
 
     profile = native_profile()
-    root = call_tree([profile], [lambda id: profile.frame(id).qualname], python_only=True)
-    totals = {}
-    todo = [(call, frozenset()) for call in root.calls.values()]
-    while todo:
-        call, above = todo.pop()
-        name = call.name if isinstance(call.name, str) else call.name[1]
-        if name not in above:
-            totals[name] = totals.get(name, 0) + call.weights[0]
-        todo += [(each, above | {name}) for each in call.calls.values()]
+    calls = CallTree([profile], [lambda id: profile.frame(id).qualname], python_only=True)
+    totals, path = {}, []
+    for depth, call in calls.walk(lambda call: True):
+        del path[depth:]
+        if call.name not in path:
+            totals[call.name] = totals.get(call.name, 0) + call.weights[0]
+        path.append(call.name)
     assert totals == {row.qualname: row.total_weight_ns for row in profile.functions(only="python")}
-    assert root.weights == [sum(profile.column("weight_ns"))]
+    assert calls.root.weights == [sum(profile.column("weight_ns"))]
 
 
 def test_tree_fits_a_terminal(tmp_path):
@@ -152,9 +318,9 @@ def test_json_is_as_described(report, path):
         assert (told["name"], told["qualname"], told["file"], told["line"]) == row[:4]
         for kind, figures in (("self", row[4:6]), ("total", row[6:8])):
             assert (told[kind]["samples"], told[kind]["weight_ns"]) == figures
-            assert (told[kind]["low"], told[kind]["high"]) == profile.interval(figures[1])
+            assert (told[kind]["low"], told[kind]["high"]) == profile.confidence_interval(figures[1])
             assert told[kind]["share"] == figures[1] / 4_811_000
-    assert len(document["rows"]) == 5 and document["processes"][0]["account"]["losses"] == {"x": 4}
+    assert len(document["rows"]) == 5 and document["processes"][0]["tick_stats"]["losses"] == {"x": 4}
     assert len(json.loads(report("--format", "json", "--limit", "2"))["rows"]) == 2
 
 

@@ -123,7 +123,7 @@ def test_convert_and_report_take_a_time_range(path, tmp_path, capsys):
     assert only["weights"] == [200_000]  # the file's start is at 5000 us
     assert main(["report", str(path), "--from", "0.0042"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("Only from 0.0042 s; the account") and "0.11 ms of CPU time, 2 samples." in shown
+    assert shown.startswith("Only from 0.0042 s; the tick stats") and "0.11 ms of CPU time, 2 samples." in shown
 
 
 def test_a_label_that_is_not_there_is_an_error(path, capsys):

@@ -14,7 +14,7 @@ from spprof_file import Writer
 from test_html import NAMES, hostile
 
 from spprof import Profile
-from spprof.model import Marker
+from spprof.model import Marker, intervals
 
 pytestmark = needs_browser
 
@@ -107,7 +107,7 @@ def known_rows(rows):
 
 @pytest.fixture(scope="module")
 def known(tmp_path_factory):
-    """Two threads, recursion, truncation, native frames, a standing thread, columns, labels, a GC run. 100 ms."""
+    """Two threads, recursion, truncation, native frames, a waiting thread, columns, labels, a GC run. 100 ms."""
     directory = tmp_path_factory.mktemp("known")
     source = directory / "app.py"
     source.write_text(SOURCE, encoding="utf-8")
@@ -164,9 +164,9 @@ def test_header_says_what_was_profiled_and_lost(opened):
         "rate": "1,000 Hz, perf", "Python": "3.11.7", "lost": "13.8 %",
     }  # fmt: skip
     opened.click(selector="summary")
-    account = opened.rows(selector='table[aria-label="What became of every tick"]')
-    assert [row[0] for row in account] == ["130", "92", "20", "18"]
-    assert "queue was full" in account[3][1]
+    tick_stats = opened.rows(selector='table[aria-label="What became of every tick"]')
+    assert [row[0] for row in tick_stats] == ["130", "92", "20", "18"]
+    assert "queue was full" in tick_stats[3][1]
 
 
 @pytest.mark.parametrize("by", ["function", "line"])
@@ -205,6 +205,24 @@ def test_intervals_of_the_table(opened, known):
     for end in (low, high):
         assert abs(share - end) / (end * (1 - end) / samples) ** 0.5 == pytest.approx(1.96, abs=0.02)
     assert low < share < high
+
+
+@pytest.mark.parametrize("clock, unknown", [("timer", 1000), ("perf-user", 100), ("perf", 0)])
+def test_ranges_where_samples_were_taken_at_the_kernels_tick(browser, tmp_path, clock, unknown):
+    """Wider by what is not known, and none where that is most of the time; a line says why. An older file's clock tells it."""
+    writer = Writer(clock=clock)
+    for i in range(1000):
+        stack = [("half" if i % 2 else "other", "half" if i % 2 else "other", "/app/x.py", 1, 2)]
+        writer.sample(stack, 6_000 + 1000 * i, 1000, flags=2 if clock == "perf-user" and i < 100 else 0)
+    writer.flush()
+    Profile(writer.data).save(tmp_path / "x.html", format="html")
+    browser.open(path=str(tmp_path / "x.html"))
+    browser.press(key="2")
+    ranges = {cells[2] for cells in browser.rows(selector="table.figures")}
+    ends = [intervals.share(part, 1000, 1000)[side] for side, part in enumerate((500 - unknown, 500 + unknown))]
+    assert ranges == ({"?"} if unknown == 1000 else {f"{100 * ends[0]:.1f}\u2013{100 * ends[1]:.1f} %"})
+    note = browser.evaluate(script="document.querySelector('header [role=note]')?.textContent ?? ''")
+    assert ("the kernel's own tick" in note, "not known (?)" in note) == (unknown > 0, unknown == 1000)
 
 
 def test_a_thread_alone(opened, known):
@@ -429,7 +447,7 @@ def test_a_gc_run_is_on_the_timeline(opened):
     assert "MainThread, 100.0 % active" in said
     assert "garbage collection 3.00 ms, generation 2, collected 12, uncollectable 0" in said
     opened.hover(selector=".lane-box canvas", at={"x": int(width * 0.0975), "y": 50})
-    assert opened.text(selector=".said").endswith("ms: worker, 0.0 % active, 100.0 % standing")
+    assert opened.text(selector=".said").endswith("ms: worker, 0.0 % active, 100.0 % off the CPU")
 
 
 NAMED = set(
@@ -537,7 +555,7 @@ def test_small_profile_and_its_marks(browser, tmp_path, data):
     profile = Profile(data[: data.rindex(b'{"stop_ns"') - 9])
     profile.save(path, format="html")
     browser.open(path=str(path))
-    assert "The program died before the profile was closed" in browser.text(selector="header")
+    assert "The program did not finish the profile" in browser.text(selector="header")
     browser.press(key="2")
     assert sorted(browser.table()) == sorted(
         (q, f if q != "b" else "% .py:20", *rest) for q, f, *rest in known_rows(profile.functions())

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/arm.h"
 #include "core/frames_native.h"
+#include "core/run.h"
 #include "os/suspend/suspend.h"
 
 #define DEEP 512u

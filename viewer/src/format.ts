@@ -1,4 +1,5 @@
 // Numbers as people read them.
+import type { Whole } from './data/aggregate'
 import { wilson } from './data/figures'
 
 export function time(ns: number): string {
@@ -25,9 +26,13 @@ export const plural = (n: number, word: string): string => `${count(n)} ${word}$
 
 export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0)
 
-// `12.3–14.5 %`: where the true share lies in 95 of 100 such runs.
-export function interval(part: number, whole: number, samples: number): string {
-  const [low, high] = wilson(Math.min(1, share(part, whole)), samples)
+// `12.3–14.5 %`: where the true share lies in 95 of 100 such runs, whoever's the unknown time was. `?` where most is unknown.
+export function interval(part: number, { totalNs, effective, unknownNs }: Whole): string {
+  if (share(unknownNs, totalNs) > MOST_UNKNOWN) return '?'
+  const end = (ns: number): [number, number] => wilson(Math.max(0, Math.min(1, share(ns, totalNs))), effective)
+  const [low, high] = [end(part - unknownNs)[0], end(part + unknownNs)[1]]
   const digits = high < 0.0995 ? 2 : 1
   return `${(100 * low).toFixed(digits)}–${(100 * high).toFixed(digits)} %`
 }
+
+export const MOST_UNKNOWN = 0.5

@@ -3,6 +3,7 @@ import { activity, after, aggregate, EVERYTHING, labelValues } from '../src/data
 import { decode, unpack } from '../src/data/decode'
 import { figures, outermost, wilson } from '../src/data/figures'
 import { labels, nodeLabels } from '../src/data/labels'
+import { interval } from '../src/format'
 import { indexOfByte, pieces, sourceLines } from '../src/data/source'
 import { callees, callers, layout, topLevel, treeOf, weighted } from '../src/data/tree'
 import type { Profile } from '../src/data/profile'
@@ -38,6 +39,17 @@ describe('sums', () => {
     expect(aggregate(KNOWN).effective).toBeCloseTo(250 ** 2 / (10 ** 2 + 30 ** 2 + 60 ** 2 / 3 + 100 ** 2 + 50 ** 2), 9)
     expect(aggregate(KNOWN, { ...EVERYTHING, labels: { request: '2' } }).effective).toBe(1)
     expect(aggregate(KNOWN, { ...EVERYTHING, range: [0, 1] }).effective).toBe(0)
+  })
+  test('time of which nobody knows whose it was: kernel time and coarse samples, but not of a thread that stood', () => {
+    const some = made([
+      { stack: 'a', time: 10, weight: 10 },
+      { stack: 'a', time: 15, weight: 5, flags: 2 },
+      { stack: 'b', time: 22, weight: 7, flags: 32 },
+      { stack: 'b', time: 53, weight: 31, flags: 4 | 32, label: 1 },
+    ], [{}, { x: '1' }])
+    expect(aggregate(some).unknownNs).toBe(12_000)
+    expect(aggregate(some, { ...EVERYTHING, range: [0, 22] }).unknownNs).toBe(5_000)
+    expect(aggregate(some, { ...EVERYTHING, labels: { x: '1' } }).unknownNs).toBe(0)
   })
   test('labels that occur', () => {
     expect([...labelValues(KNOWN)]).toEqual([['request', ['1', '2']], ['user', ['x']]])
@@ -124,11 +136,11 @@ test('boxes: the heaviest first, children inside their parent, nothing without t
   })
 })
 
-test('activity: busy and standing shares of each bin', () => {
+test('activity: busy and off-CPU shares of each bin', () => {
   const profile = made([{ stack: 'a', time: 25, weight: 25 }, { stack: 'a', time: 75, weight: 25, flags: 4 }, { stack: 'a', time: 100, weight: 5 }])
-  const { busy, standing } = activity(profile, profile.threads[0]!, 4)
+  const { busy, offCpu } = activity(profile, profile.threads[0]!, 4)
   expect([...busy].map((v) => v.toFixed(2))).toEqual(['1.00', '0.00', '0.00', '0.20'])
-  expect([...standing].map((v) => v.toFixed(2))).toEqual(['0.00', '0.00', '1.00', '0.00'])
+  expect([...offCpu].map((v) => v.toFixed(2))).toEqual(['0.00', '0.00', '1.00', '0.00'])
 })
 
 describe('source', () => {
@@ -193,4 +205,13 @@ describe('a page', () => {
     const other = [...new TextEncoder().encode('{"format": 2}')]
     expect(() => decode(Uint8Array.from([...u32(other.length), ...other]))).toThrow('format 2')
   })
+})
+
+test('an interval holds whoever\'s the unknown time was, and is none where most is unknown', () => {
+  const whole = { totalNs: 1000, effective: 1000, unknownNs: 0 }
+  expect(interval(300, whole)).toBe('27.2–32.9 %')
+  // The lower end of 200 of 1000, the upper one of 400.
+  expect(interval(300, { ...whole, unknownNs: 100 })).toBe('17.6–43.1 %')
+  expect(interval(50, { ...whole, unknownNs: 100 })).toBe('0.0–17.3 %')
+  expect(interval(300, { ...whole, unknownNs: 501 })).toBe('?')
 })

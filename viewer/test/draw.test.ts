@@ -134,7 +134,7 @@ describe('colours', () => {
 test('numbers', () => {
   expect([0, 900, 99_900, 250_000, 1_500_000, 2_345_000_000, 90e9].map(time)).toEqual(['0 µs', '0.9 µs', '99.9 µs', '250 µs', '1.50 ms', '2.35 s', '1.5 min'])
   expect([0, 0.0123, 0.5, 1].map(percent)).toEqual(['0.0 %', '1.23 %', '50.0 %', '100.0 %'])
-  expect(interval(50, 100, 100)).toBe('40.4–59.6 %')
+  expect(interval(50, { totalNs: 100, effective: 100, unknownNs: 0 })).toBe('40.4–59.6 %')
 })
 
 test('everything is looked at unless something was chosen', () => expect(aggregate(KNOWN, EVERYTHING).totalNs).toBe(70_000))

@@ -33,6 +33,11 @@ void *spp_os_pages(size_t bytes) {
     return at == MAP_FAILED ? NULL : at;
 }
 
+void *spp_os_pages_grow(void *at, size_t bytes, size_t more) {
+    (void)at, (void)bytes, (void)more;
+    return NULL;
+}
+
 void spp_os_pages_free(void *at, size_t bytes) {
     if (at != NULL) munmap(at, bytes);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "os/darwin/darwin.h"
 #include "os/os.h"
 
@@ -82,7 +83,7 @@ static bool each_command(uintptr_t header, see_command see, void *arg) {
     uint8_t head[HEADER_BYTES];
     if (header == 0 || spp_os_read(head, header, sizeof head) != 0 || number(head, 4) != (uint32_t)MAGIC_64) return false;
     size_t n = number(head + 20, 4), at = 0;
-    uint8_t *commands = n <= COMMANDS_MAX ? malloc(n + 1) : NULL;
+    uint8_t *commands = n <= COMMANDS_MAX ? spp_alloc(n + 1) : NULL;
     bool there = commands != NULL && spp_os_read(commands, header + HEADER_BYTES, n) == 0;
     while (there && n - at >= 8) {
         size_t size = number(commands + at + 4, 4);
@@ -90,7 +91,7 @@ static bool each_command(uintptr_t header, see_command see, void *arg) {
         see(arg, commands + at, size);
         at += size;
     }
-    free(commands);
+    spp_free(commands);
     return there;
 }
 
@@ -263,9 +264,9 @@ static void give_symbols(const tables *t, const uint8_t *symbols, add_fn add, vo
     }
     if (low > high) return;
     high = high + NAME_MAX_BYTES < t->names_n ? high + NAME_MAX_BYTES : t->names_n;
-    char *names = high - low <= NAMES_MAX ? calloc(high - low + 1, 1) : NULL;
+    char *names = high - low <= NAMES_MAX ? spp_alloc_zeroed(high - low + 1, 1) : NULL;
     if (names == NULL || spp_os_read(names, t->names + (uintptr_t)low, high - low) != 0) {
-        free(names);
+        spp_free(names);
         return;
     }
     for (uint64_t i = 0; i < t->symbols_n; i++) {
@@ -275,7 +276,7 @@ static void give_symbols(const tables *t, const uint8_t *symbols, add_fn add, vo
         if (*name == '_') name++; /* every C name has one */
         if (*name != 0) add(arg, number(symbol + 8, 8), 0, name);
     }
-    free(names);
+    spp_free(names);
 }
 
 int spp_os_symbols(const spp_os_object *object, add_fn add, void *arg) {
@@ -283,9 +284,9 @@ int spp_os_symbols(const spp_os_object *object, add_fn add, void *arg) {
     if (!each_command(object->low, find_tables, &t) || t.symbols_n == 0 || t.symbols_n > SYMBOLS_MAX || t.link == 0) return 0;
     t.symbols = t.link + (uintptr_t)(t.table_at[0] - t.link_at);
     t.names = t.link + (uintptr_t)(t.table_at[1] - t.link_at);
-    uint8_t *symbols = malloc(t.symbols_n * SYMBOL_BYTES);
+    uint8_t *symbols = spp_alloc(t.symbols_n * SYMBOL_BYTES);
     if (symbols != NULL && spp_os_read(symbols, t.symbols, t.symbols_n * SYMBOL_BYTES) == 0) give_symbols(&t, symbols, add, arg);
-    free(symbols);
+    spp_free(symbols);
     return 0;
 }
 

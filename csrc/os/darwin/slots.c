@@ -67,3 +67,8 @@ uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
     uintptr_t block = word_at(subject->slots + 8 * (uintptr_t)slot_of_block(slot, &place));
     return block != 0 ? word_at(block + place) : 0;
 }
+
+intptr_t spp_os_own_place(uintptr_t value) {
+    (void)value;
+    return 0; /* a thread is suspended to ask it */
+}

@@ -133,5 +133,5 @@ uint64_t spp_os_stop_ns(void) { return 0; }
 bool spp_os_clock_tells(void) { return true; }
 
 /* The clock would prove it, but a thread's state may be read only while that thread is suspended, and its registers too. So a
- * thread that begins to stand is stopped once; while it goes on standing it is not touched. */
+ * thread that goes off-CPU is stopped once; until it runs again it is not touched. */
 bool spp_suspend_clock_proves(void) { return false; }

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/map.h"
+#include "base/utf8.h"
 #include "os/darwin/darwin.h"
 #include "os/suspend/suspend.h"
 
@@ -113,7 +115,7 @@ static bool add(mach_port_t port) {
     if (!identify(port, &t)) return false;
     if (table_n == table_room) {
         uint32_t room = table_room * 2 + 64;
-        thread *more = realloc(table, room * sizeof *more);
+        thread *more = spp_realloc(table, room * sizeof *more);
         if (more == NULL) return false;
         table = more;
         table_room = room;
@@ -208,7 +210,7 @@ int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
     int32_t *tids = NULL;
     uint32_t n = 0;
     int failed = list();
-    if (failed == 0) tids = malloc((table_n + 1) * sizeof *tids);
+    if (failed == 0) tids = spp_alloc((table_n + 1) * sizeof *tids);
     if (tids != NULL) {
         for (uint32_t i = 0; i < table_n; i++) {
             if (!spp_suspend_is_sampler(table[i].tid)) tids[n++] = table[i].tid;
@@ -216,7 +218,7 @@ int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
     }
     spp_darwin_table_unlock();
     for (uint32_t i = 0; i < n; i++) see(arg, tids[i]); /* without the lock: it arms them */
-    free(tids);
+    spp_free(tids);
     return tids != NULL ? 0 : -1;
 }
 
@@ -266,6 +268,7 @@ int spp_os_thread_name(int32_t tid, char *to, size_t size) {
     if (n >= size) n = size - 1;
     memcpy(to, info.pth_name, n);
     to[n] = 0;
+    if (n >= sizeof info.pth_name - 1) spp_utf8_trim(to); /* it was cut, most likely */
     return 0;
 }
 
@@ -275,6 +278,18 @@ bool spp_os_path_of(int fd, char *to, size_t size) {
     memcpy(to, path, strlen(path) + 1);
     return true;
 }
+
+bool spp_os_own_files(int but) {
+    (void)but;
+    return false; /* descriptors are the process's */
+}
+
+void *spp_os_file_hold(int fd) {
+    (void)fd;
+    return NULL; /* APFS gives no number twice */
+}
+
+void spp_os_file_release(void *hold) { (void)hold; }
 
 /* A thread is suspended for that. */
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {

@@ -54,14 +54,3 @@ bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns) {
     }
     return atomic_exchange_explicit(&bell->rung, 0, memory_order_acq_rel) != 0;
 }
-
-/* A millisecond at a time. */
-bool spp_posix_lock_until(pthread_mutex_t *mutex, const struct timespec *until) {
-    struct timespec now;
-    do {
-        if (pthread_mutex_trylock(mutex) == 0) return true;
-        spp_os_sleep_until(spp_os_now_ns() + 1000000);
-        clock_gettime(CLOCK_REALTIME, &now);
-    } while (now.tv_sec < until->tv_sec || (now.tv_sec == until->tv_sec && now.tv_nsec < until->tv_nsec));
-    return false;
-}

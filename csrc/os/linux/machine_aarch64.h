@@ -17,25 +17,70 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     return x0;
 }
 
-#define SVC 0xd4000001u
+/* The same, from one place in the program: `name` is the address behind it. In one function that is not inlined. */
+#define NAMED_CALL(name, result, number, a, b, c, d)                                                                   \
+    register long nr __asm__("x8") = (number), x0 __asm__("x0") = (a), x2 __asm__("x2") = (c), x3 __asm__("x3") = (d); \
+    register uintptr_t x1 __asm__("x1") = (b);                                                                         \
+    __asm__ volatile("svc 0\n.globl " #name "\n.hidden " #name "\n" #name ":"                                          \
+                     : "+r"(x0)                                                                                        \
+                     : "r"(nr), "r"(x1), "r"(x2), "r"(x3)                                                              \
+                     : "memory", "cc");                                                                                \
+    (result) = x0
 
-static inline bool on_call(const ucontext_t *uc) { return *(const uint32_t *)(uintptr_t)uc->uc_mcontext.pc == SVC; }
+/* A function called `name` that goes on to `own` if its first argument is `number`, else to what the pointer `real` points to, as
+ * if the caller had called that: a child that such a call makes returns on a stack of its own. All three are hidden symbols. */
+#define BY_NUMBER_TEXT(name, number, own, real)                                                                            \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name       \
+            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #number "\nb.eq 1f\nadrp x16, " #real "\nldr x16, [x16, :lo12:" #real \
+            "]\nbr x16\n1: b " #own "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
+#define BY_NUMBER(name, number, own, real) BY_NUMBER_TEXT(name, number, own, real)
 
-static inline bool began_before(const ucontext_t *uc) { return uc == NULL; } /* not told */
+#define CALL_BYTES 4
+static inline bool is_call(const uint8_t *code) { /* svc 0 */
+    return code[0] == 0x01 && code[1] == 0 && code[2] == 0 && code[3] == 0xd4;
+}
 
-static inline bool is_to_begin(const ucontext_t *uc) { return uc == NULL; } /* not told */
+static inline bool machine_registers_tell(void) { return false; }
+
+static inline uintptr_t program_counter(const ucontext_t *uc) { return (uintptr_t)uc->uc_mcontext.pc; }
+
+static inline bool is_behind_call(const ucontext_t *uc) { return uc == NULL; } /* not told */
+static inline bool is_on_call(const ucontext_t *uc) { return uc == NULL; }     /* not told */
+
+/* In code that calls no kernel x8 is seldom so small: it tells where a structure is to be returned. */
 static inline long call_number(const ucontext_t *uc) { return (long)uc->uc_mcontext.regs[8]; }
+static inline bool has_call_number(const ucontext_t *uc) { return uc->uc_mcontext.regs[8] < 1024; }
+
+static inline void call_arguments(const ucontext_t *uc, uintptr_t to[6]) {
+    for (size_t i = 0; i < 6; i++) to[i] = (uintptr_t)uc->uc_mcontext.regs[i];
+}
+
+static inline long call_result(const ucontext_t *uc) { return (long)uc->uc_mcontext.regs[0]; }
+
+/* The result is where the first argument was. */
+#define CAN_BEGIN_ANEW false
+#define NUMBERED_BYTES CALL_BYTES
+static inline long number_in(const uint8_t code[NUMBERED_BYTES]) { return code == NULL ? 0 : -1; }
+static inline void begin_call(ucontext_t *uc, long number) { (void)uc, (void)number; }
+
+/* No register is free for that: a call that two ticks meet counts twice, and none begins anew. */
+static inline bool is_settled(const ucontext_t *uc) { return uc == NULL; }
+static inline void settle(ucontext_t *uc) { (void)uc; }
 
 static inline void interrupt_call(ucontext_t *uc) {
-    uc->uc_mcontext.pc += 4;
+    uc->uc_mcontext.pc += CALL_BYTES;
     uc->uc_mcontext.regs[0] = (unsigned long long)-EINTR;
 }
 
 static inline void read_context(const ucontext_t *uc, spp_os_context *to) {
     to->pc = (uintptr_t)uc->uc_mcontext.pc;
     to->sp = (uintptr_t)uc->uc_mcontext.sp;
-    const uint32_t *pc = (const uint32_t *)to->pc;
-    to->at_syscall = ((to->pc & 4095) >= 4 && pc[-1] == SVC) || on_call(uc);
+}
+
+static inline uintptr_t thread_pointer(void) {
+    uintptr_t at;
+    __asm__("mrs %0, tpidr_el0" : "=r"(at));
+    return at;
 }
 
 static inline void read_registers(const ucontext_t *uc, uintptr_t to[SPP_OS_REGISTERS]) {

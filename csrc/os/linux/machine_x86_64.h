@@ -17,34 +17,99 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     return result;
 }
 
-/* Whether pc is on a call of the kernel: one that begins anew when the handler returns, or (rarely) one that was to begin. */
-static inline bool on_call(const ucontext_t *uc) {
-    const uint8_t *pc = (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-    return ((uintptr_t)pc & 4095) < 4095 && pc[0] == 0x0f && pc[1] == 0x05;
+/* The same, from one place in the program: `name` is the address behind it. In one function that is not inlined. */
+#define NAMED_CALL(name, result, number, a, b, c, d)                                                         \
+    register long fourth __asm__("r10") = (d);                                                               \
+    __asm__ volatile("syscall\n.globl " #name "\n.hidden " #name "\n" #name ":"                              \
+                     : "=a"(result)                                                                          \
+                     : "0"((long)(number)), "D"((long)(a)), "S"((uintptr_t)(b)), "d"((long)(c)), "r"(fourth) \
+                     : "rcx", "r11", "memory")
+
+/* A function called `name` that goes on to `own` if its first argument is `number`, else to what the pointer `real` points to, as
+ * if the caller had called that: a child that such a call makes returns on a stack of its own. All three are hidden symbols. */
+#define BY_NUMBER_TEXT(name, number, own, real)                                                                                 \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name                       \
+            ":\n.cfi_startproc\nendbr64\ncmp $" #number ", %rdi\nje " #own "\njmp *" #real "(%rip)\n.cfi_endproc\n.size " #name \
+            ", . - " #name "\n.popsection")
+#define BY_NUMBER(name, number, own, real) BY_NUMBER_TEXT(name, number, own, real)
+
+#define CALL_BYTES 2
+static inline bool is_call(const uint8_t *code) { return code[0] == 0x0f && code[1] == 0x05; }
+
+/* Whether `syscall` leaves the address behind it in rcx. It does, but where the kernel runs with FRED. */
+static inline bool machine_registers_tell(void) {
+    long number = SYS_getpid;
+    uintptr_t left = 0;
+    __asm__ volatile("syscall" : "+a"(number), "+c"(left) : : "r11", "memory");
+    return left != 0;
 }
 
-/* Whether that call was in the kernel already: `syscall` leaves the address behind it in rcx. */
-static inline bool began_before(const ucontext_t *uc) {
-    return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP] + 2;
+static inline uintptr_t program_counter(const ucontext_t *uc) { return (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]; }
+
+/* Where registers tell: whether a call has just ended; whether pc is on one that has begun. Or on the same one again, in a loop.
+ */
+static inline bool is_behind_call(const ucontext_t *uc) {
+    return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP];
+}
+static inline bool is_on_call(const ucontext_t *uc) {
+    return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP] + CALL_BYTES;
 }
 
-/* Whether it has not begun, as far as can be told: rcx may be left from the same call before. */
-static inline bool is_to_begin(const ucontext_t *uc) { return !began_before(uc); }
 static inline long call_number(const ucontext_t *uc) { return (long)uc->uc_mcontext.gregs[REG_RAX]; }
+static inline bool has_call_number(const ucontext_t *uc) { return (uint64_t)call_number(uc) < 1024; }
+
+static inline void call_arguments(const ucontext_t *uc, uintptr_t to[6]) {
+    static const uint8_t order[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
+    for (size_t i = 0; i < sizeof order; i++) to[i] = (uintptr_t)uc->uc_mcontext.gregs[order[i]];
+}
+
+/* What a call that has just ended returned. */
+static inline long call_result(const ucontext_t *uc) { return (long)uc->uc_mcontext.gregs[REG_RAX]; }
+
+/* Has a call that has ended begin anew, if its number stands in the code before it, where C libraries put it; the C library's
+ * syscall() has it nowhere any more. */
+#define CAN_BEGIN_ANEW true
+#define LOADS_MOST 3      /* of arguments, in between: mov offset(%rsp), %rdi or the like */
+#define NUMBERED_BYTES 22 /* mov $number, %eax (xor %eax, %eax for 0); loads; syscall */
+static inline long number_in(const uint8_t code[NUMBERED_BYTES]) {
+    const uint8_t *at = &code[NUMBERED_BYTES - CALL_BYTES];
+    if (!is_call(at)) return -1;
+    if ((at[-2] == 0x31 || at[-2] == 0x33) && at[-1] == 0xc0) return 0;
+    for (int i = 0; i < LOADS_MOST; i++) {
+        if (at[-4] == 0x8b && (at[-3] & 0xc7) == 0x44 && at[-3] != 0x44 && at[-2] == 0x24) /* into another than %eax */
+            at -= 4;
+        else if (at[-3] == 0x8b && (at[-2] & 0xc7) == 0x04 && at[-2] != 0x04 && at[-1] == 0x24)
+            at -= 3;
+        else
+            break;
+        if ((at[-1] & 0xf0) == 0x40) at--; /* REX */
+    }
+    return at[-5] == 0xb8 ? (long)(at[-4] | (uint32_t)at[-3] << 8 | (uint32_t)at[-2] << 16) : -1;
+}
+static inline void begin_call(ucontext_t *uc, long number) {
+    uc->uc_mcontext.gregs[REG_RIP] -= CALL_BYTES;
+    uc->uc_mcontext.gregs[REG_RAX] = number;
+}
+
+/* Two ticks may meet a thread behind the same call. The first decides, and leaves this in r11, where `syscall` puts the flags,
+ * which are never 0, and which no program reads behind it. */
+static inline bool is_settled(const ucontext_t *uc) { return uc->uc_mcontext.gregs[REG_R11] == 0; }
+static inline void settle(ucontext_t *uc) { uc->uc_mcontext.gregs[REG_R11] = 0; }
 
 static inline void interrupt_call(ucontext_t *uc) {
-    uc->uc_mcontext.gregs[REG_RIP] += 2;
+    uc->uc_mcontext.gregs[REG_RIP] += CALL_BYTES;
     uc->uc_mcontext.gregs[REG_RAX] = -EINTR;
 }
 
 static inline void read_context(const ucontext_t *uc, spp_os_context *to) {
     to->pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
     to->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
-    /* `syscall` is 0f 05; a restarted call has pc on it, a finished one behind it. The bytes are code that runs, so they
-     * can be read, except that pc - 2 may lie on an execute-only or unmapped page before. */
-    const uint8_t *pc = (const uint8_t *)to->pc;
-    bool behind = (to->pc & 4095) >= 2 && pc[-2] == 0x0f && pc[-1] == 0x05;
-    to->at_syscall = behind || on_call(uc);
+}
+
+static inline uintptr_t thread_pointer(void) {
+    uintptr_t at; /* the descriptor's first word points to itself: System V psABI for AMD64, "Thread-Local Storage" */
+    __asm__("mov %%fs:0, %0" : "=r"(at));
+    return at;
 }
 
 static inline void read_registers(const ucontext_t *uc, uintptr_t to[SPP_OS_REGISTERS]) {

@@ -65,6 +65,11 @@ void *spp_os_pages(size_t bytes) {
     return at == MAP_FAILED ? NULL : at;
 }
 
+void *spp_os_pages_grow(void *at, size_t bytes, size_t more) {
+    void *grown = mremap(at, bytes, bytes + more, MREMAP_MAYMOVE);
+    return grown == MAP_FAILED ? NULL : grown;
+}
+
 void spp_os_pages_free(void *at, size_t bytes) {
     if (at != NULL) munmap(at, bytes);
 }

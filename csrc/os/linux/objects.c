@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/linux/linux.h"
 #include "os/os.h"
 #include "os/posix/posix.h"
 
@@ -101,11 +102,19 @@ int spp_os_symbols(const spp_os_object *object, void (*add)(void *arg, uint64_t 
     return -1;
 }
 
-void *spp_os_symbol_file(const char *path, size_t *n) {
+typedef struct {
+    const char *path;
+    size_t *n;
+    uint8_t *bytes;
+} file_job;
+
+static void read_symbol_file(void *arg) {
+    file_job *job = arg;
     struct stat is;
     ElfW(Ehdr) file;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return NULL;
+    size_t *n = job->n;
+    int fd = open(job->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
     uint8_t *bytes = NULL;
     if (fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0) bytes = spp_os_pages((size_t)is.st_size);
     *n = bytes != NULL ? (size_t)is.st_size : 0;
@@ -122,5 +131,11 @@ void *spp_os_symbol_file(const char *path, size_t *n) {
         }
     }
     close(fd);
-    return bytes;
+    job->bytes = bytes;
+}
+
+void *spp_os_symbol_file(const char *path, size_t *n) {
+    file_job job = {path, n, NULL};
+    spp_linux_apart(read_symbol_file, &job);
+    return job.bytes;
 }

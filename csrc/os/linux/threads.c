@@ -1,52 +1,83 @@
-/* Finding threads, and running our own. */
-#include <dirent.h>
+/* Finding threads. */
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/heap.h"
+#include "base/peek.h"
+#include "base/utf8.h"
+#include "base/vec.h"
 #include "os/linux/linux.h"
 #include "os/os.h"
-#include "os/posix/posix.h"
 
-int32_t spp_os_tid(void) { return (int32_t)syscall(SYS_gettid); }
+#define TASK_COMM_LEN 16 /* 15 bytes of a name, and a newline; the kernel's include/linux/sched.h */
 
 uint64_t spp_os_thread_count(void) {
     struct stat st;
     return stat("/proc/self/task", &st) == 0 ? (uint64_t)st.st_nlink : 0;
 }
 
-int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
-    DIR *dir = opendir("/proc/self/task");
-    if (dir == NULL) return -1;
-    struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL) {
-        int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
-        if (tid > 0) see(arg, tid);
+#define COMM_BYTES 24
+/* The threads, and their names if many are new: asking for each by itself would have two threads take turns for each. */
+typedef struct {
+    spp_vec64 tids;
+    size_t known; /* of them at the last time */
+    char (*names)[COMM_BYTES];
+} thread_list;
+
+static void list_threads(void *arg) {
+    thread_list *list = arg;
+    /* Not opendir, which allocates by malloc: base/heap.h. */
+    struct {
+        uint64_t inode;
+        int64_t place;
+        uint16_t bytes;
+        uint8_t type;
+        char name[];
+    } * entry;
+    _Alignas(8) char entries[8192];
+    long n;
+    int dir = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) return;
+    while ((n = syscall(SYS_getdents64, dir, entries, sizeof entries)) > 0) {
+        for (long at = 0; at < n; at += entry->bytes) {
+            entry = (void *)(entries + at);
+            int32_t tid = (int32_t)strtol(entry->name, NULL, 10);
+            if (tid > 0) (void)spp_vec64_push(&list->tids, (uint64_t)tid); /* no memory: seen by the next scan */
+        }
     }
-    closedir(dir);
-    return 0;
+    close(dir);
+    if (list->tids.n > list->known + 8) list->names = spp_alloc_zeroed(list->tids.n, sizeof *list->names);
+    for (size_t i = 0; list->names != NULL && i < list->tids.n; i++) {
+        (void)spp_linux_task_read_here((int32_t)list->tids.at[i], "comm", list->names[i], COMM_BYTES);
+    }
 }
 
-/* Reads a small /proc file of a thread; returns its length or -1. */
-static ssize_t read_task_file(int32_t tid, const char *name, char *to, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    ssize_t n = read(fd, to, size - 1);
-    close(fd);
-    if (n >= 0) to[n] = 0;
-    return n;
+static int32_t listed_tid; /* whose name is known, while spp_os_threads tells of it */
+static const char *listed_name;
+
+int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
+    static size_t known;
+    thread_list list = {.known = known};
+    uint64_t own = (uint64_t)spp_linux_apart_tid(), sender = (uint64_t)spp_linux_sender_tid();
+    spp_linux_apart(list_threads, &list);
+    for (size_t i = 0; i < list.tids.n; i++) {
+        listed_tid = list.names != NULL && list.names[i][0] != 0 ? (int32_t)list.tids.at[i] : 0;
+        listed_name = list.names != NULL ? list.names[i] : NULL;
+        if (list.tids.at[i] != own && list.tids.at[i] != sender) see(arg, (int32_t)list.tids.at[i]);
+    }
+    listed_tid = 0;
+    known = list.tids.n;
+    int failed = list.tids.n == 0;
+    spp_free(list.names);
+    spp_vec64_free(&list.tids);
+    return failed ? -1 : 0;
 }
 
 bool spp_os_path_of(int fd, char *to, size_t size) {
@@ -58,48 +89,63 @@ bool spp_os_path_of(int fd, char *to, size_t size) {
     return true;
 }
 
-bool spp_os_thread_blocks(int32_t tid) {
-    char text[4096];
-    if (read_task_file(tid, "status", text, sizeof text) < 0) return false;
-    const char *line = strstr(text, "\nSigBlk:");
-    if (line == NULL) return false;
-    uint64_t mask = strtoull(line + 8, NULL, 16);
-    if (spp_linux_traps() && (mask >> (SIGTRAP - 1) & 1u)) return true;
-    return (mask >> (spp_linux_signal() - 1)) & 1u;
-}
-
-bool spp_linux_traced(void) {
-    char text[4096];
-    if (read_task_file(spp_os_tid(), "status", text, sizeof text) < 0) return false;
-    const char *line = strstr(text, "\nTracerPid:");
-    return line != NULL && strtol(line + 11, NULL, 10) != 0;
+bool spp_os_thread_blocks(int32_t tid, spp_clock clock) {
+    uint64_t mask;
+    return spp_linux_task_blocked(tid, &mask) && spp_linux_mask_blocks(mask, clock);
 }
 
 int spp_os_thread_name(int32_t tid, char *to, size_t size) {
-    ssize_t n = read_task_file(tid, "comm", to, size);
+    if (tid == listed_tid && size >= COMM_BYTES) memcpy(to, listed_name, COMM_BYTES);
+    ssize_t n = tid == listed_tid && size >= COMM_BYTES ? (ssize_t)strlen(to) : spp_linux_task_read(tid, "comm", to, size);
     if (n <= 0) return -1;
     if (to[n - 1] == '\n') to[n - 1] = 0;
+    if (n == TASK_COMM_LEN) spp_utf8_trim(to); /* the kernel cut it, most likely */
     return 0;
 }
 
+typedef struct {
+    const uintptr_t *addrs;
+    uintptr_t *lows, *ends;
+    size_t n;
+    int failed;
+} region_job;
+
+static void see_region(const region_job *j, const char *line) {
+    char *dash;
+    uintptr_t lo = strtoull(line, &dash, 16), hi = strtoull(dash + 1, NULL, 16);
+    for (size_t i = 0; i < j->n; i++) {
+        if (j->addrs[i] < lo || j->addrs[i] >= hi) continue;
+        j->lows[i] = lo;
+        j->ends[i] = hi;
+    }
+}
+
+static void find_regions(void *arg) {
+    region_job *j = arg;
+    /* Not fopen, which allocates by malloc: base/heap.h. */
+    char text[8192], *line = text;
+    ssize_t n;
+    size_t kept = 0; /* of a line that is not whole yet, from `text` on: its beginning is enough */
+    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (maps < 0) return;
+    while ((n = read(maps, text + kept, sizeof text - 1 - kept)) > 0) {
+        char *end = text + kept + n, *next;
+        *end = 0;
+        for (line = text; (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1) see_region(j, line);
+        kept = (size_t)(end - line);
+        if (kept > sizeof text / 2) kept = 64; /* the addresses of a very long line */
+        memmove(text, line, kept);
+    }
+    close(maps);
+    j->failed = 0;
+}
+
 int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, size_t n) {
+    region_job job = {addrs, lows, ends, n, -1};
     memset(lows, 0, n * sizeof *lows);
     memset(ends, 0, n * sizeof *ends);
-    FILE *maps = fopen("/proc/self/maps", "re");
-    if (maps == NULL) return -1;
-    char line[512];
-    while (fgets(line, sizeof line, maps) != NULL) {
-        char *dash;
-        uintptr_t lo = strtoull(line, &dash, 16), hi = strtoull(dash + 1, NULL, 16);
-        for (size_t i = 0; i < n; i++) {
-            if (addrs[i] < lo || addrs[i] >= hi) continue;
-            lows[i] = lo;
-            ends[i] = hi;
-        }
-        while (strchr(line, '\n') == NULL && fgets(line, sizeof line, maps) != NULL) {}
-    }
-    fclose(maps);
-    return 0;
+    spp_linux_apart(find_regions, &job);
+    return job.failed;
 }
 
 /* Every libc keeps the tid in its thread descriptor, to which pthread_t points; where, is learned from our own. */
@@ -121,60 +167,19 @@ int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
     return spp_os_read(&tid, pthread + (uintptr_t)offset, sizeof tid) == 0 ? tid : -1;
 }
 
-/* proc_pid_syscall(5): `running`, or the call's number, its arguments (unless that is -1), sp and pc. */
-int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
-    char path[48], text[256];
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return -1;
-    text[n] = 0;
-    char *last = strrchr(text, ' ');
-    if (last == NULL) return -1;
-    *pc = strtoull(last, NULL, 16);
-    *last = 0;
-    last = strrchr(text, ' ');
-    if (last == NULL) return -1;
-    *sp = strtoull(last, NULL, 16);
-    return *pc != 0 && *sp != 0 ? 0 : -1;
-}
-
-/* A short slice gives a waking thread an early deadline (EEVDF, Linux 6.12+; no right needed). Else a tick waits until who
- * runs on that processor sleeps, and lands on the sleep. */
-static void ask_for_short_slice(void) {
-    struct {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-        uint32_t util_min, util_max;
-    } attr = {.size = sizeof attr, .runtime = 100000};
-    syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
-void spp_posix_worker_begins(const char *name, bool prompt) {
-    pthread_setname_np(pthread_self(), name);
-    prctl(PR_SET_TIMERSLACK, 1L); /* wake when asked, not 50 us later */
-    if (prompt) ask_for_short_slice();
-}
-
-void spp_os_bell_ring(spp_os_bell *bell) {
-    if (atomic_exchange_explicit(&bell->rung, 1, memory_order_release) == 0) {
-        syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+/* glibc's descriptor, to which pthread_t points, holds a thread's first 32 slots; beside it lie the thread-local variables of the
+ * program and of the libraries that it begins with: below it on x86_64, behind it on aarch64. musl has its slots elsewhere. */
+intptr_t spp_os_own_place(uintptr_t value) {
+    enum { REACH = 8192, PAGE = 4096 };
+    uintptr_t self = (uintptr_t)pthread_self() & ~(uintptr_t)7, found = 0;
+    for (int way = -8; way <= 8; way += 16) {
+        uintptr_t at = way < 0 ? self - 8 : self;
+        for (bool there = spp_os_readable(at); there && at - self + REACH < 2 * REACH; at += (uintptr_t)(intptr_t)way) {
+            if (at % PAGE == (way < 0 ? PAGE - 8 : 0)) there = spp_os_readable(at);
+            if (!there || spp_peek64(at) != value) continue;
+            if (found != 0) return 0;
+            found = at;
+        }
     }
-}
-
-bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns) {
-    struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
-    if (atomic_load_explicit(&bell->rung, memory_order_acquire) == 0) {
-        syscall(SYS_futex, &bell->rung, FUTEX_WAIT_BITSET_PRIVATE, 0, &t, NULL, FUTEX_BITSET_MATCH_ANY);
-    }
-    return atomic_exchange_explicit(&bell->rung, 0, memory_order_acq_rel) != 0;
-}
-
-bool spp_posix_lock_until(pthread_mutex_t *lock, const struct timespec *until) {
-    return pthread_mutex_timedlock(lock, until) == 0;
+    return found != 0 ? (intptr_t)(found - (uintptr_t)pthread_self()) : 0;
 }

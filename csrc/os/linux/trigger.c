@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -16,13 +15,10 @@
 #include <unistd.h>
 
 #include "base/hints.h"
+#include "os/linux/calls.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
 #include "os/os.h"
-
-#ifndef sigev_notify_thread_id /* glibc has the field without its name */
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
 
 /* A perf signal carries the descriptor, not a pointer. Events beyond the table get a timer instead. */
 #define MAX_FD 65536
@@ -35,153 +31,70 @@ static _Atomic uintptr_t cookie_of_fd[MAX_FD];
 static _Atomic int32_t tid_of_fd[MAX_FD]; /* whose ticks they are */
 static spp_os_tick_fn on_tick;
 static bool (*is_ours)(const void *cookie);
-static struct sigaction old_action;
-static _Atomic int chosen_signal = SIGURG;
 
 /* The kernel can send a perf event's tick as SIGTRAP when the thread returns to its program (perf_event_attr's
  * sigtrap; kernel/events/core.c, perf_pending_task). A call in the kernel is then never interrupted, which SIGURG does to one
  * that is about to sleep, and it costs 13 us less here than the older way, which sends an interrupt to its own processor. */
-static struct sigaction old_trap;
-static bool traps;      /* ticks of perf events come as SIGTRAP */
-static bool trap_taken; /* its handler is ours since the first run, and stays: see take_trap */
+static bool traps;      /* ticks of perf events come as SIGTRAP ... */
+static int poll_signal; /* ... or else as this; 0: none is to be had */
+static bool reserved;   /* ticks of timers come by the C library's own signal; or else by poll_signal */
 
-int spp_linux_signal(void) { return chosen_signal; }
-bool spp_linux_traps(void) { return traps; }
+static int timer_signal(void) { return reserved ? SPP_LINUX_RESERVED : poll_signal; }
+
+/* One that a new program ignores, where it can be: what is sent to a thread that is about to call exec waits for that one. */
+static int sent_signal(void) { return poll_signal != 0 ? poll_signal : timer_signal(); }
+
+bool spp_linux_mask_blocks(uint64_t mask, spp_clock clock) {
+    int signum = clock == SPP_CLOCK_TIMER    ? timer_signal()
+                 : clock == SPP_CLOCK_SIGNAL ? sent_signal()
+                 : traps                     ? SIGTRAP
+                                             : poll_signal;
+    return signum != 0 && (mask >> (signum - 1) & 1u);
+}
 
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) { read_registers(context->machine, to); }
 
-/* Whether no handler is set. Any thread, handlers too. */
-static bool is_free(const struct sigaction *action) {
-    return !(action->sa_flags & SA_SIGINFO) && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN);
-}
+/* What is left of the thread's alternate stack, if that is where the handler runs, must be as much as it takes: what lies below
+ * is any memory of the program's. (It takes 1.5 KiB; tests/integration/test_calls.py measures it. The kernel ends a program whose
+ * alternate stack has no room for the kernel's own frame of a signal, which may be 3 KiB and more: that cannot be seen before.)
+ */
+#define STACK_NEED 2560
 
-/* Whether the kernel's call of this number may wait, so that a signal ends it: no other begins anew. A tick may also meet the
- * instruction of a call that has not begun; getpid, say, cannot fail, and must not. */
-static bool may_wait(long number) {
-    static const long waiting[] = {
-        SYS_read,
-        SYS_write,
-        SYS_readv,
-        SYS_writev,
-        SYS_pread64,
-        SYS_pwrite64,
-        SYS_ioctl,
-        SYS_fcntl,
-        SYS_flock,
-        SYS_openat,
-        SYS_accept,
-        SYS_accept4,
-        SYS_connect,
-        SYS_recvfrom,
-        SYS_recvmsg,
-        SYS_recvmmsg,
-        SYS_sendto,
-        SYS_sendmsg,
-        SYS_sendmmsg,
-        SYS_pselect6,
-        SYS_ppoll,
-        SYS_epoll_pwait,
-        SYS_wait4,
-        SYS_waitid,
-        SYS_futex,
-        SYS_nanosleep,
-        SYS_clock_nanosleep,
-        SYS_rt_sigsuspend,
-        SYS_rt_sigtimedwait,
-        SYS_msgrcv,
-        SYS_msgsnd,
-        SYS_semop,
-        SYS_semtimedop,
-        SYS_mq_timedreceive,
-        SYS_mq_timedsend,
-        SYS_io_getevents,
-        SYS_getrandom,
-        SYS_splice,
-        SYS_tee,
-        SYS_restart_syscall,
-#ifdef SYS_poll /* older calls, which newer processors do without */
-        SYS_poll,
-        SYS_select,
-        SYS_epoll_wait,
-        SYS_pause,
-        SYS_open,
-#endif
-    };
-    for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
-        if (waiting[i] == number) return true;
-    }
-    return number >=
-           424; /* those that came since 2019 (io_uring_enter, epoll_pwait2, futex_waitv) are few, and many of them wait */
-}
-
-/* Handler. A signal of the program's has ended a call, and a tick waited for the same return from the kernel: the kernel takes
- * SIGTRAP first (kernel/signal.c, get_signal), and begins the call anew because our handler says SA_RESTART. The program's
- * handler then runs, but a call that it was to interrupt goes on waiting, for ever perhaps: Ctrl-C in a blocked read would not be
- * heard. So the call ends with EINTR, as without us, if a signal is about to be handled that does not say SA_RESTART. One sent to
- * the process may be gone by now: as our handler blocks it, the kernel turns to another thread (retarget_shared_pending). No tick
- * that traps ends a call, so then too another signal did, of the main thread's most likely, whom the kernel asks first. */
-static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
-    uint64_t pending = 0, blocked;
-    bool some = false;
-    if (syscall(SYS_rt_sigpending, &pending, sizeof pending) != 0) return;
-    memcpy(&blocked, &uc->uc_sigmask, sizeof blocked);
-    pending &= ~blocked;
-    for (int signum = 1; signum <= 64; signum++) {
-        struct sigaction action;
-        if (!(pending >> (signum - 1) & 1) || sigaction(signum, NULL, &action) != 0) continue;
-        if (is_free(&action)) continue;
-        some = true;
-        if (!(action.sa_flags & SA_RESTART)) {
-            interrupt_call(uc);
-            return;
-        }
-    }
-    if (trapped && !some && began_before(uc) && spp_os_tid() == getpid()) interrupt_call(uc);
+static inline bool has_room(const ucontext_t *uc) {
+    uintptr_t room = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)uc->uc_stack.ss_sp;
+    return room >= uc->uc_stack.ss_size || room >= STACK_NEED;
 }
 
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
-static inline void deliver(uintptr_t value, void *uc, bool trapped) {
+static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, uint32_t more) {
     int saved = errno;
-    if (spp_rare(on_call(uc)) && !is_to_begin(uc) && may_wait(call_number(uc))) give_way(uc, trapped);
+    if (spp_rare(spp_linux_may_restart(uc)))
+        spp_linux_give_way(uc, trapped);
+    else if (spp_rare(spp_linux_was_ended(uc)))
+        spp_linux_begin_anew(uc);
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
-    if (cookie != NULL && is_ours(cookie)) {
-        spp_os_context context = {.machine = uc};
+    if (cookie != NULL) {
+        spp_os_context context = {.more = more, .machine = uc};
         read_context(uc, &context);
+        context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
         on_tick(cookie, kind, &context);
     }
     errno = saved;
 }
 
-/* Runs on any thread, at any instant. Async-signal-safe: reads a table, calls the core's handler, restores errno. */
-static SPP_HOT void handle(int signum, siginfo_t *info, void *uc) {
-    (void)signum;
-    uintptr_t value = 0;
-    if (info->si_code == POLL_IN || info->si_code == POLL_HUP) {
-        int fd = info->si_fd;
-        /* If the program closed the descriptor of this thread's event, another thread's may have its number by now. */
-        if (fd >= 0 && fd < MAX_FD && atomic_load_explicit(&tid_of_fd[fd], memory_order_relaxed) == spp_os_tid()) {
-            value = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
-        }
-    } else if (info->si_code == SI_TIMER || info->si_code == SI_QUEUE) {
-        value = (uintptr_t)info->si_value.sival_ptr;
-    }
-    deliver(value, uc, false);
-}
-
-/* A SIGTRAP that is none of ours does what it would have done: it ends the process, as soon as this handler returns. */
-static SPP_COLD void trap_of_others(void) {
-    if (old_trap.sa_handler == SIG_IGN) return;
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = SIG_DFL;
-    sigaction(SIGTRAP, &action, NULL);
-    syscall(SYS_tgkill, getpid(), spp_os_tid(), SIGTRAP);
+/* Handler. As `give`, with next to no stack where there is no room for more: the tick is only counted then. */
+static inline void deliver(uintptr_t value, void *uc, bool trapped, uint32_t more) {
+    if (spp_usual(has_room(uc)))
+        give(value, uc, trapped, more);
+    else if (value != 0 && !(value & REMAINDER_BIT) && is_ours((void *)value))
+        on_tick((void *)value, SPP_TICK_NO_STACK, NULL);
 }
 
 /* A thread that sleeps in a call gets its tick when it wakes, maybe in a later run, where its slot may be another thread's: such
  * ticks tell the run that they are of, in bits that no address has. */
 #define RUN_SHIFT 48
+#define COOKIE_BITS (((uint64_t)1 << RUN_SHIFT) - 1)
 static _Atomic uint64_t run_number; /* of the run that is on, or was last */
 
 static uint64_t trap_data(const void *cookie) { return run_number << RUN_SHIFT | (uintptr_t)cookie; }
@@ -190,58 +103,83 @@ static uint64_t trap_data(const void *cookie) { return run_number << RUN_SHIFT |
 #define TRAP_PERF_CODE 6
 #define PERF_DATA_AT 24
 
-/* As `handle`; the event's own data is the cookie. */
-static SPP_HOT void handle_trap(int signum, siginfo_t *info, void *uc) {
-    (void)signum;
-    if (spp_rare(info->si_code != TRAP_PERF_CODE)) {
-        trap_of_others();
-        return;
-    }
-    uint64_t data;
-    memcpy(&data, (const char *)info + PERF_DATA_AT, sizeof data);
-    uintptr_t value = data >> RUN_SHIFT == run_number ? (uintptr_t)(data & (((uint64_t)1 << RUN_SHIFT) - 1)) : 0;
-    deliver(value, uc, true);
+/* What no tick says: a thread is only to look at the call that it is in. */
+static const char nudged;
+
+static void nudge(int32_t tid) {
+    siginfo_t info;
+    if (timer_signal() == 0) return;
+    memset(&info, 0, sizeof info);
+    info.si_signo = timer_signal();
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_value.sival_ptr = (void *)(uintptr_t)&nudged;
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, info.si_signo, &info);
 }
 
-/* perf_event_attr as of Linux 5.13, whatever headers this is compiled with. */
-typedef union {
-    struct perf_event_attr attr;
-    uint64_t words[16];
-} perf_attr;
-#define ATTR_FLAGS 5     /* the word of its one-bit flags */
-#define ATTR_SIG_DATA 15 /* what comes back as si_perf_data */
-#define FLAG_REMOVE_ON_EXEC ((uint64_t)1 << 36)
-#define FLAG_SIGTRAP ((uint64_t)1 << 37)
-
-/* Raw, since C libraries differ in the type of the request. Async-signal-safe. */
-static long perf_call(int fd, unsigned long request, void *argument) { return syscall(SYS_ioctl, fd, request, argument); }
-
-/* `data` not 0: its ticks come as SIGTRAP, with this. */
-static long perf_open(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data) {
-    perf_attr a;
-    memset(&a, 0, sizeof a);
-    a.attr.type = PERF_TYPE_SOFTWARE;
-    a.attr.config = PERF_COUNT_SW_TASK_CLOCK;
-    a.attr.sample_period = period_ns;
-    a.attr.exclude_kernel = !kernel;
-    a.attr.exclude_hv = 1;
-    a.attr.disabled = 1;
-    if (data == 0) {
-        a.attr.size = PERF_ATTR_SIZE_VER0;
-        a.attr.wakeup_events = 1;
-    } else {
-        a.attr.size = sizeof a.words;
-        a.words[ATTR_FLAGS] |= FLAG_SIGTRAP | FLAG_REMOVE_ON_EXEC;
-        a.words[ATTR_SIG_DATA] = data;
+/* Handler. Whether a signal that is no trap is a tick of ours, and what it says; 0: nothing any more. */
+static inline bool read_tick(const siginfo_t *info, uintptr_t *value) {
+    *value = 0;
+    if (info->si_code == POLL_IN || info->si_code == POLL_HUP) {
+        int fd = info->si_fd;
+        /* If the program closed the descriptor of this thread's event, another thread's may have its number by now. */
+        if (fd < 0 || fd >= MAX_FD || atomic_load_explicit(&tid_of_fd[fd], memory_order_relaxed) != spp_os_tid()) return false;
+        *value = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
+        return true;
     }
-    return syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (info->si_code == SI_QUEUE) return info->si_value.sival_ptr == (const void *)&nudged;
+    if (info->si_code != SI_TIMER) return false;
+    *value = (uintptr_t)info->si_value.sival_ptr;
+    return is_ours((void *)(*value & ~REMAINDER_BIT));
+}
+
+/* Handler. The same of a trap; the event's own data is the cookie. */
+static inline bool read_trap(const siginfo_t *info, uintptr_t *value) {
+    uint64_t data;
+    *value = 0;
+    if (spp_rare(info->si_code != TRAP_PERF_CODE)) return false;
+    memcpy(&data, (const char *)info + PERF_DATA_AT, sizeof data);
+    if (data >> RUN_SHIFT == run_number) *value = (uintptr_t)(data & COOKIE_BITS);
+    return is_ours((void *)(uintptr_t)(data & COOKIE_BITS));
+}
+
+static bool is_tick(const siginfo_t *info) {
+    uintptr_t value;
+    return info->si_signo == SIGTRAP ? read_trap(info, &value) : spp_linux_is_sent(info) || read_tick(info, &value);
+}
+
+static void deliver_sent(const siginfo_t *info, void *uc) {
+    uint32_t more = 0;
+    int saved = errno; /* its timer may be gone */
+    uintptr_t value = spp_linux_sent(info, uc, &more);
+    errno = saved;
+    deliver(value, uc, false, more);
+}
+
+/* Runs on any thread, at any instant. Async-signal-safe: reads a table, calls the core's handler, restores errno. */
+static SPP_HOT void handle(int signum, siginfo_t *info, void *uc) {
+    uintptr_t value;
+    if (spp_linux_is_sent(info))
+        deliver_sent(info, uc);
+    else if (spp_usual(read_tick(info, &value)))
+        deliver(value, uc, false, 0);
+    else
+        spp_linux_signal_pass(signum, info, uc);
+}
+
+static SPP_HOT void handle_trap(int signum, siginfo_t *info, void *uc) {
+    uintptr_t value;
+    if (spp_usual(read_trap(info, &value)))
+        deliver(value, uc, true, 0);
+    else
+        spp_linux_signal_pass(signum, info, uc);
 }
 
 static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
     struct sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_THREAD_ID;
-    event.sigev_signo = spp_linux_signal();
+    event.sigev_signo = timer_signal() != 0 ? timer_signal() : SIGURG; /* to probe: it is never set */
     event.sigev_value.sival_ptr = (void *)value;
     event.sigev_notify_thread_id = tid;
     return timer_create(spp_linux_thread_clock(tid), &event, timer);
@@ -255,15 +193,19 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
         return -1;
     }
     if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
-        long fd = perf_open(spp_os_tid(), 1000000, clock == SPP_CLOCK_PERF, 0);
-        if (fd < 0) {
+        if (spp_linux_perf_probe(clock == SPP_CLOCK_PERF) != 0) {
             *why = "perf_event_open";
             *error = errno;
             return -1;
         }
-        close((int)fd);
     }
-    if (clock == SPP_CLOCK_TIMER || clock == SPP_CLOCK_PERF_USER) {
+    if (clock == SPP_CLOCK_SIGNAL &&
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), spp_os_tid(), 0, &(siginfo_t){.si_code = SI_QUEUE}) != 0) {
+        *why = "rt_tgsigqueueinfo";
+        *error = errno;
+        return -1;
+    }
+    if (clock != SPP_CLOCK_PERF) {
         timer_t timer;
         if (make_timer(&timer, spp_os_tid(), 0) != 0) {
             *why = "timer_create";
@@ -273,30 +215,6 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
         timer_delete(timer);
     }
     return 0;
-}
-
-static bool take_signal(int signum, void (*handler)(int, siginfo_t *, void *), struct sigaction *old) {
-    struct sigaction action, now;
-    if (sigaction(signum, NULL, &now) != 0) return false;
-    if (now.sa_sigaction == handler) return true; /* inherited by a fork, with what stood there before */
-    if (!is_free(&now)) return false;
-    *old = now;
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = handler;
-    action.sa_flags = SA_SIGINFO | SA_RESTART;
-    sigfillset(&action.sa_mask);
-    return sigaction(signum, &action, NULL) == 0;
-}
-
-/* Setting a signal to "ignore" discards what is pending of it on every thread (POSIX); only then is the default action,
- * which may end the process, safe again. */
-static void give_back(int signum, void (*handler)(int, siginfo_t *, void *), const struct sigaction *old) {
-    struct sigaction now, ignore;
-    if (sigaction(signum, NULL, &now) != 0 || now.sa_sigaction != handler) return;
-    memset(&ignore, 0, sizeof ignore);
-    ignore.sa_handler = SIG_IGN;
-    sigaction(signum, &ignore, NULL);
-    sigaction(signum, old, NULL);
 }
 
 /* Whether this kernel sends SIGTRAP at the return to the program, and no debugger waits for one. 6.11 to 6.15 do so too, but
@@ -312,74 +230,103 @@ static bool can_trap(void) {
 /* A thread that sleeps in a call gets its tick when it wakes, maybe long after the run: so the handler stays for good, and what
  * comes then finds no run, or one of another number. */
 static bool take_trap(void) {
-    struct sigaction now;
-    if (trap_taken) return sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_sigaction == handle_trap;
-    trap_taken = take_signal(SIGTRAP, handle_trap, &old_trap);
-    return trap_taken;
+    if (spp_linux_signal_stands(SIGTRAP)) return true;
+    return spp_linux_signal_free(SIGTRAP) && spp_linux_signal_take(SIGTRAP, handle_trap);
+}
+
+/* One that the program has no handler for: two signals with a number below 32 that wait for one thread become one, so the
+ * program's might be taken for a tick. SIGURG is ignored where nobody handles it, so one that is still pending when the program
+ * calls exec kills nobody; SIGPROF would. And SIGPROF stays the program's. */
+static bool choose_poll_signal(void) {
+    static const int candidates[] = {SIGURG, SIGPROF, SIGSTKFLT};
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        if (!spp_linux_signal_free(candidates[i]) || !spp_linux_signal_take(candidates[i], handle)) continue;
+        poll_signal = candidates[i];
+        return true;
+    }
+    return false;
+}
+
+static void nothing(void *unused) { (void)unused; }
+
+/* glibc gives its own signal a handler when the first thread is made. */
+static void make_first_thread(void) {
+    static bool made;
+    spp_os_worker *worker = made ? NULL : spp_os_worker_start("spprof-first", false, nothing, NULL);
+    made = true;
+    if (worker != NULL) spp_os_worker_join(worker);
 }
 
 int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), bool may_trap) {
-    /* SIGURG is ignored where nobody handles it, so one that is still pending when the program calls exec, or when we let
-     * go, kills nobody; SIGPROF would. And SIGPROF stays the program's. */
-    static const int candidates[] = {SIGURG, SIGPROF, SIGSTKFLT};
+    spp_linux_calls_init();
     on_tick = tick;
     is_ours = valid;
+    spp_linux_perf_begin();
     run_number = (run_number + 1) & 0xffff;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        if (!take_signal(candidates[i], handle, &old_action)) continue;
-        chosen_signal = candidates[i];
-        traps = may_trap && can_trap() && take_trap();
-        return 0;
-    }
-    return -1;
+    make_first_thread();
+    /* Its default ends a program that is not told to expect it, as a trap does. */
+    reserved = may_trap && SIGRTMIN > SPP_LINUX_RESERVED && spp_linux_signal_take(SPP_LINUX_RESERVED, handle);
+    traps = may_trap && can_trap() && take_trap();
+    poll_signal = 0;
+    bool polls = (traps && reserved) || choose_poll_signal();
+    if (!polls && !reserved) return -1;
+    spp_linux_apart_start();
+    return 0;
 }
 
+/* Drain lock or not; the drain thread. */
 bool spp_os_signal_taken(void) {
-    struct sigaction now;
-    if (!traps || (sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_sigaction == handle_trap)) return false;
-    traps = false;
-    return true;
+    bool was_trapping = traps, was_reserved = reserved;
+    int polled = poll_signal;
+    traps = traps && spp_linux_signal_stands(SIGTRAP);
+    reserved = reserved && spp_linux_signal_stands(SPP_LINUX_RESERVED);
+    bool needs = !traps || !reserved || polled != 0;
+    bool lost = polled != 0 && !(spp_linux_signal_stands(polled) && spp_linux_signal_free(polled));
+    /* None is to be had: timers serve, if they have a signal of their own. */
+    if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
+    return traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled);
 }
+
+void spp_os_signal_look(void) {
+    static const spp_linux_signals_others others = {is_tick, nudge, spp_linux_end_call, spp_linux_execs};
+    spp_linux_signals_look(&others);
+}
+
+void spp_os_signal_take_back(void) { spp_linux_signals_take_back(); }
 
 void spp_os_signal_remove(void) {
-    give_back(chosen_signal, handle, &old_action);
+    spp_linux_signal_leave(SIGURG);
+    spp_linux_signal_leave(SIGPROF);
+    spp_linux_signal_leave(SIGSTKFLT);
+    poll_signal = 0;
     traps = false;
+    spp_linux_transfers_hold(0);
+    spp_linux_sender_stop();
+    spp_linux_apart_stop();
 }
 
-/* Moves a descriptor out of the way of programs that count on low numbers, but within the 64 that a process's table has
- * from the start: making the table larger waits for a grace period of the kernel, 15 ms. */
-#define LOWEST_FD 40
-static int move_up(int fd) {
-    int up = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST_FD);
-    if (up < 0) return fd;
-    close(fd);
-    return up;
-}
-
-/* As perf_open; -1 also if the program would be left with less than half of the descriptors that it may have. */
-static int perf_open_spare(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data) {
-    struct rlimit limit;
-    long opened = perf_open(tid, period_ns, kernel, data);
-    if (opened < 0) return -1;
-    int fd = move_up((int)opened);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 2) {
-        close(fd);
-        errno = EMFILE;
-        return -1;
-    }
-    return fd;
+void spp_os_signal_child(void) {
+    spp_linux_signals_child();
+    spp_linux_sender_child();
+    spp_linux_transfers_hold(0);
+    spp_linux_apart_child();
+    poll_signal = 0;
+    traps = false;
 }
 
 static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
     uintptr_t value = (uintptr_t)cookie;
-    int fd = traps ? perf_open_spare(tid, period_ns, kernel, trap_data(cookie)) : -1;
-    bool trap = fd >= 0;
-    if (!trap) fd = perf_open_spare(tid, period_ns, kernel, 0);
+    bool trap = traps;
+    if (!trap && poll_signal == 0) {
+        errno = EBUSY;
+        return -1;
+    }
+    int fd = spp_linux_perf_open(tid, period_ns, kernel, trap ? trap_data(cookie) : 0, &trigger->perf_id);
     if (fd < 0) return -1;
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
-    if (!trap && (fd >= MAX_FD || fcntl(fd, F_SETSIG, spp_linux_signal()) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
+    if (!trap && (fd >= MAX_FD || fcntl(fd, F_SETSIG, poll_signal) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
                   fcntl(fd, F_SETFL, O_ASYNC) != 0)) {
-        close(fd);
+        spp_linux_perf_close(fd, trigger->perf_id);
         return -1;
     }
     if (!trap) {
@@ -387,8 +334,7 @@ static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bo
         atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
     }
     trigger->perf_fd = fd;
-    if (perf_call(fd, PERF_EVENT_IOC_ID, &trigger->perf_id) != 0) return -1;
-    return (int)perf_call(fd, PERF_EVENT_IOC_ENABLE, NULL);
+    return (int)spp_linux_perf_call(fd, PERF_EVENT_IOC_ENABLE, NULL);
 }
 
 static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value) {
@@ -405,9 +351,20 @@ static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, u
     return 0;
 }
 
+/* Ticks that come by a signal of our own choice. By the C library's they cut nothing (since Linux 5.11 the kernel raises those of
+ * CPU timers on the way back to the program), and set*id() would wait for who holds that one. */
+static void hold_signal(void) {
+    spp_linux_transfers_hold(poll_signal != 0 ? (uint64_t)1 << (poll_signal - 1) : 0); /* the program may have taken it */
+}
+
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
     int failed = 0;
     if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
+    if (clock == SPP_CLOCK_SIGNAL) {
+        if (poll_signal == 0) (void)choose_poll_signal();
+        trigger->sender = spp_linux_sender_arm(tid, sent_signal(), period_ns, cookie);
+        failed |= trigger->sender == NULL;
+    }
     if (clock == SPP_CLOCK_PERF_USER) failed |= arm_timer(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | REMAINDER_BIT);
     if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
         failed |= arm_perf(trigger, tid, period_ns, clock == SPP_CLOCK_PERF, cookie);
@@ -418,6 +375,7 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
         errno = saved;
         return -1;
     }
+    hold_signal();
     return 0;
 }
 
@@ -446,7 +404,9 @@ static void unwatch(spp_os_trigger *trigger) {
 
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
     if (trigger->perf_fd >= 0) {
-        perf_call(trigger->perf_fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+        spp_linux_perf_call(trigger->perf_fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+    } else if (trigger->sender != NULL) {
+        spp_linux_sender_period(trigger->sender, period_ns);
     } else if (trigger->has_timer) {
         struct timespec every = {.tv_sec = (time_t)(period_ns / 1000000000u), .tv_nsec = (long)(period_ns % 1000000000u)};
         struct itimerspec spec = {.it_interval = every, .it_value = every};
@@ -455,18 +415,20 @@ void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
 }
 
 bool spp_os_trigger_alive(const spp_os_trigger *trigger) {
-    uint64_t id;
-    if (trigger->perf_fd < 0) return trigger->has_timer;
-    return perf_call(trigger->perf_fd, PERF_EVENT_IOC_ID, &id) == 0 && id == trigger->perf_id;
+    return trigger->perf_fd < 0 ? trigger->has_timer || trigger->sender != NULL
+                                : spp_linux_perf_is(trigger->perf_fd, trigger->perf_id);
 }
 
 void spp_os_trigger_disarm(spp_os_trigger *trigger) {
+    if (trigger->sender != NULL) spp_linux_sender_disarm(trigger->sender);
+    trigger->sender = NULL;
     if (trigger->has_timer) timer_delete((timer_t)trigger->timer);
     trigger->has_timer = 0;
-    if (trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger)) {
-        perf_call(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, NULL);
-        if (trigger->perf_fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_release);
-        close(trigger->perf_fd);
+    if (trigger->perf_fd >= 0) {
+        bool alive = spp_os_trigger_alive(trigger);
+        if (alive) spp_linux_perf_call(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, NULL);
+        if (alive && trigger->perf_fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_release);
+        spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     }
     unwatch(trigger);
     trigger->perf_fd = -1;
@@ -474,9 +436,10 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger) {
 
 void spp_os_trigger_drop(spp_os_trigger *trigger) {
     /* Timers are not inherited; a perf descriptor is, and shares the parent's event. */
-    if (trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger)) close(trigger->perf_fd);
+    if (trigger->perf_fd >= 0) spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
+    trigger->sender = NULL;
     if (trigger->runs != NULL) watched--;
     trigger->runs = NULL;
 }
@@ -500,4 +463,9 @@ uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
     return 0;
 }
 
-uint64_t spp_os_signal_cpu_ns(void) { return 0; }
+uint64_t spp_os_signal_cpu_ns(void) {
+    uint64_t cpu = 0;
+    int32_t tid = spp_linux_apart_tid();
+    uint64_t files = tid != 0 && spp_os_thread_cpu_ns(tid, &cpu) == 0 ? cpu : 0;
+    return files + spp_linux_sender_cpu_ns();
+}

@@ -1,48 +1,155 @@
 /* The profile's file, by POSIX. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/posix/posix.h"
 
-static int file = -1;
-static struct stat file_is;  /* what it was opened as */
-static char file_path[4096]; /* "": none */
+/* Not a number that stands for the program's own input and output: see module/output.c. */
+static int copy(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
-int spp_os_file_copy(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
-void spp_os_file_close(int fd) { close(fd); }
-
-/* A program may close every descriptor that it finds, as daemons do, and get our number for a file of its own. */
-static bool is_ours(int fd) {
+int spp_os_file_copy(spp_os_file *file, int fd) {
     struct stat now;
-    return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == file_is.st_dev && now.st_ino == file_is.st_ino;
-}
-
-static int see_to_file(void) {
-    if (file >= 0 && !is_ours(file)) {
-        file = file_path[0] ? open(file_path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-        if (is_ours(file)) return 0;
-        if (file >= 0) close(file);
-        file = -1;
+    file->from = fd;
+    file->apart = false;
+    file->fd = copy(fd);
+    if (file->fd < 0) return errno;
+    if (fstat(file->fd, &now) != 0) {
+        int error = errno;
+        spp_os_file_close(file);
+        return error;
     }
-    return file >= 0 ? 0 : EBADF;
-}
-
-int spp_os_file_take(int fd) {
-    file = fd;
-    if (fstat(fd, &file_is) != 0) return errno;
-    if (!spp_os_path_of(fd, file_path, sizeof file_path)) file_path[0] = 0;
+    file->device = (uint64_t)now.st_dev;
+    file->number = (uint64_t)now.st_ino;
+    if (!spp_os_path_of(fd, file->path, sizeof file->path)) file->path[0] = 0;
     return 0;
 }
 
+void spp_os_file_close(spp_os_file *file) {
+    close(file->fd);
+    file->fd = -1;
+}
+
+/* Of the locks that this process has: a forked child closes these descriptors. */
+#define LOCKED_MAX 16
+#define LOCKINGS 50 /* half as long as a writer may stand still */
+#define LOCKING_NS 10000000u
+#define CLOSINGS 8
+static struct {
+    _Atomic int fd; /* and 1; 0: free, -1: being filled in */
+    uint64_t device, number;
+} locked[LOCKED_MAX];
+
+static void remember(int fd, const struct stat *is) {
+    for (size_t i = 0; i < LOCKED_MAX; i++) {
+        int none = 0;
+        if (!atomic_compare_exchange_strong(&locked[i].fd, &none, -1)) continue;
+        locked[i].device = (uint64_t)is->st_dev;
+        locked[i].number = (uint64_t)is->st_ino;
+        atomic_store(&locked[i].fd, fd + 1);
+        return;
+    }
+}
+
+void spp_os_file_forget(int fd) {
+    for (size_t i = 0; i < LOCKED_MAX; i++) {
+        int same = fd + 1;
+        atomic_compare_exchange_strong(&locked[i].fd, &same, 0);
+    }
+}
+
+void spp_posix_files_child(void) {
+    struct stat now;
+    for (size_t i = 0; i < LOCKED_MAX; i++) {
+        int fd = atomic_exchange(&locked[i].fd, 0) - 1;
+        if (fd < 0 || fstat(fd, &now) != 0) continue;
+        if ((uint64_t)now.st_dev == locked[i].device && (uint64_t)now.st_ino == locked[i].number) close(fd);
+    }
+}
+
+/* -1: it cannot be locked. */
+static int is_anothers(int fd, struct stat *is) {
+    if (fstat(fd, is) != 0 || !S_ISREG(is->st_mode)) return -1;
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? 1 : -1;
+}
+
+int spp_os_file_lock(int fd) {
+    struct stat now;
+    int another = is_anothers(fd, &now);
+    if (another == 0) remember(fd, &now);
+    return another > 0;
+}
+
+/* A program may close every descriptor that it finds, as daemons do, and get our number for a file of its own, or for this one,
+ * to read it. */
+static bool leads_to(const spp_os_file *file, int fd) {
+    struct stat now;
+    int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && fstat(fd, &now) == 0 && (uint64_t)now.st_dev == file->device &&
+           (uint64_t)now.st_ino == file->number;
+}
+
+/* The lock of a descriptor that was closed goes with its last use, which may be later: the kernel's own, or a child's that is
+ * just being made. Who looks whether the file is being written has it for a moment, too. */
+static bool lock_in_time(int fd, bool shared_table) {
+    struct stat now;
+    for (int i = 0; (shared_table ? spp_os_file_lock(fd) : is_anothers(fd, &now)) > 0; i++) {
+        if (i == LOCKINGS) return false;
+        spp_os_sleep_until(spp_os_now_ns() + LOCKING_NS);
+    }
+    return true;
+}
+
+static int open_anew(const spp_os_file *file) {
+    int first = file->path[0] ? open(file->path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    int fd = first >= 0 && first < 3 ? copy(first) : first; /* 0: the first one in an empty table */
+    if (fd != first) close(first);
+    if (leads_to(file, fd) && lock_in_time(fd, !file->apart)) return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+/* With the lock too: Python's descriptor, or, where that went with the last one, a new one. In a table of the thread's own from
+ * here on: the program may go on to close all that it finds, and a number that we close may be one of its own by then. */
+static int open_again(spp_os_file *file) {
+    int from = leads_to(file, file->from) ? file->from : -1;
+    spp_os_file_forget(file->fd);
+    if (from < 0) spp_os_file_forget(file->from);
+    file->apart = spp_os_own_files(from);
+    if (file->apart && leads_to(file, from)) return from;
+    if (file->apart && from >= 0) close(from);
+    int fd = file->apart || from < 0 ? -1 : copy(from);
+    if (leads_to(file, fd)) return fd;
+    if (fd >= 0) close(fd);
+    return open_anew(file);
+}
+
+static int see_to_file(spp_os_file *file) {
+    if (file->fd >= 0 && !file->apart && !leads_to(file, file->fd)) file->fd = open_again(file);
+    return file->fd >= 0 ? 0 : EBADF;
+}
+
+int spp_os_file_empty(spp_os_file *file) {
+    struct stat now;
+    if (fstat(file->fd, &now) != 0) return errno;
+    return S_ISREG(now.st_mode) && ftruncate(file->fd, 0) != 0 ? errno : 0;
+}
+
 /* By as few writes as the kernel allows: a kill between two leaves a block cut short, which readers drop. */
-int spp_os_file_write(const void *from, size_t n) {
+int spp_os_file_write(spp_os_file *file, const void *from, size_t n) {
     const uint8_t *at = from;
-    int error = see_to_file();
+    int error = see_to_file(file), closings = CLOSINGS;
     while (error == 0 && n > 0) {
-        ssize_t done = write(file, at, n);
+        ssize_t done = write(file->fd, at, n);
         if (done < 0 && errno == EINTR) continue;
+        if (done < 0 && errno == EBADF && !file->apart && closings-- > 0) { /* closed since it was looked at */
+            error = see_to_file(file);
+            continue;
+        }
         if (done <= 0) return done < 0 ? errno : EIO;
         at += done;
         n -= (size_t)done;
@@ -50,8 +157,19 @@ int spp_os_file_write(const void *from, size_t n) {
     return error;
 }
 
-int spp_os_file_end(void) {
-    int error = is_ours(file) && close(file) != 0 ? errno : 0;
-    file = -1;
+/* A child that is just being made may have the descriptor until it calls exec: so the lock is given back, not only let go. */
+int spp_os_file_end(spp_os_file *file) {
+    bool ours = leads_to(file, file->fd);
+    if (ours) flock(file->fd, LOCK_UN);
+    int error = ours && close(file->fd) != 0 ? errno : 0;
+    if (!file->apart) spp_os_file_forget(file->fd);
+    spp_os_file_forget(file->from);
+    file->fd = -1;
     return error;
+}
+
+void spp_os_file_drop(spp_os_file *file) {
+    if (!file->apart && leads_to(file, file->fd)) close(file->fd);
+    if (leads_to(file, file->from)) close(file->from); /* a child that Python does not know to be one would keep the lock */
+    file->fd = file->from = -1;
 }

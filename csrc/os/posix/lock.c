@@ -1,29 +1,59 @@
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <time.h>
+#include <string.h>
 
 #include "os/os.h"
 #include "os/posix/posix.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, work = PTHREAD_MUTEX_INITIALIZER, loader = PTHREAD_MUTEX_INITIALIZER;
+#define LOADER_MOST_NS 100000000u
+#define LOADER_STEP_NS 200000u
+
+/* A mutex goes to who is there first, and that is mostly the one that gave it back. A thread of ours that does much in small
+ * pieces would keep it from one of the program's, which waits with the GIL. So who had it last lets those go first that wait. */
+typedef struct {
+    pthread_mutex_t mutex;
+    _Atomic uint32_t waiting;
+    _Atomic uintptr_t last; /* who had it */
+} fair;
+#define FAIR \
+    { .mutex = PTHREAD_MUTEX_INITIALIZER }
+static fair lock = FAIR, work = FAIR;
+static pthread_mutex_t loader = PTHREAD_MUTEX_INITIALIZER;
 static bool loader_taken; /* by the fork that goes on */
 static void (*in_child)(void);
 
-void spp_os_lock(void) { pthread_mutex_lock(&lock); }
-void spp_os_unlock(void) { pthread_mutex_unlock(&lock); }
-void spp_os_work_begin(void) { pthread_mutex_lock(&work); }
-void spp_os_work_end(void) { pthread_mutex_unlock(&work); }
+static void take(fair *f) {
+    uintptr_t me = (uintptr_t)pthread_self();
+    while (atomic_load(&f->last) == me && atomic_load(&f->waiting) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
+    atomic_fetch_add(&f->waiting, 1);
+    pthread_mutex_lock(&f->mutex);
+    atomic_fetch_sub(&f->waiting, 1);
+    atomic_store(&f->last, me);
+}
+
+void spp_os_lock(void) { take(&lock); }
+void spp_os_unlock(void) { pthread_mutex_unlock(&lock.mutex); }
+void spp_os_work_begin(void) { take(&work); }
+void spp_os_work_end(void) { pthread_mutex_unlock(&work.mutex); }
 void spp_os_loader_begin(void) { pthread_mutex_lock(&loader); }
 void spp_os_loader_end(void) { pthread_mutex_unlock(&loader); }
 
+/* In small steps: not every system has pthread_mutex_clocklock. */
+bool spp_posix_lock_until(pthread_mutex_t *mutex, uint64_t until_ns) {
+    while (pthread_mutex_trylock(mutex) != 0) {
+        uint64_t now = spp_os_now_ns();
+        if (now >= until_ns) return false;
+        spp_os_sleep_until(now + LOADER_STEP_NS);
+    }
+    return true;
+}
+
+bool spp_os_lock_until(uint64_t until_ns) { return spp_posix_lock_until(&lock.mutex, until_ns); }
+
 static void before_fork(void) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    loader_taken = spp_posix_lock_until(&loader, &until);
+    loader_taken = spp_posix_lock_until(&loader, spp_os_now_ns() + LOADER_MOST_NS);
     spp_os_work_begin();
     spp_os_lock();
 }
@@ -36,7 +66,10 @@ static void after_fork(void) {
 
 static void after_fork_child(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    lock = work = loader = fresh;
+    memset(&lock, 0, sizeof lock);
+    memset(&work, 0, sizeof work);
+    lock.mutex = work.mutex = loader = fresh;
+    spp_posix_files_child();
     if (in_child != NULL) in_child();
 }
 

@@ -5,10 +5,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
-/* Takes a lock, unless it is still another's at `until` (CLOCK_REALTIME). The system's: macOS has no pthread_mutex_timedlock. */
-bool spp_posix_lock_until(pthread_mutex_t *lock, const struct timespec *until);
+/* Takes a lock, unless it is still another's at `until_ns` (monotonic: the time of day may be set meanwhile). */
+bool spp_posix_lock_until(pthread_mutex_t *lock, uint64_t until_ns);
 
 /* On a background thread of ours, before its body runs: names it, and if `prompt` lets it run as soon as it wakes. The system's.
  */
@@ -17,5 +16,11 @@ void spp_posix_worker_begins(const char *name, bool prompt);
 /* Reads a part of a file to its place in `bytes`, which are n. What is missing is left as it is. Read, not mapped: a file that
  * becomes shorter while it is mapped ends the process. */
 void spp_posix_read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size);
+
+/* Handler. Whether that is a handler that spp_os_term_catch or spp_os_term_before sets. */
+bool spp_posix_term_is(uintptr_t handler);
+
+/* In a forked child: lets go of the locks that the parent has. */
+void spp_posix_files_child(void);
 
 #endif

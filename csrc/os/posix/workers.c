@@ -2,8 +2,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
+#include "base/heap.h"
 #include "os/os.h"
 #include "os/posix/posix.h"
 
@@ -24,8 +24,22 @@ static void *worker_main(void *arg) {
     return NULL;
 }
 
+/* The default is 8 MiB, which counts under `ulimit -v`; no worker needs a tenth of this. */
+#define STACK_BYTES ((size_t)1 << 20)
+
+/* Not 0 if it cannot be started. */
+static int make_thread(spp_os_worker *worker) {
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr) != 0) return -1;
+    int failed = pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (!failed) failed = pthread_create(&worker->thread, &attr, worker_main, worker);
+    pthread_attr_destroy(&attr);
+    /* Thread-local variables of the program's libraries lie in it too, and may be larger. */
+    return failed ? pthread_create(&worker->thread, NULL, worker_main, worker) : 0;
+}
+
 spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg) {
-    spp_os_worker *worker = calloc(1, sizeof *worker);
+    spp_os_worker *worker = spp_alloc_zeroed(1, sizeof *worker);
     if (worker == NULL) return NULL;
     worker->name = name;
     worker->prompt = prompt;
@@ -34,10 +48,10 @@ spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(v
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
+    int failed = make_thread(worker);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed) {
-        free(worker);
+        spp_free(worker);
         return NULL;
     }
     while (worker->tid == 0) sched_yield();
@@ -48,5 +62,8 @@ int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
 
 void spp_os_worker_join(spp_os_worker *worker) {
     pthread_join(worker->thread, NULL);
-    free(worker);
+    spp_free(worker);
 }
+
+/* Its few bytes stay: it may not have read them yet. */
+void spp_os_worker_leave(spp_os_worker *worker) { pthread_detach(worker->thread); }

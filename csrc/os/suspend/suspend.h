@@ -37,7 +37,9 @@ spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_contex
  * while it is walked (spp_os_hold). */
 bool spp_suspend_clock_proves(void);
 
-/* Whether this is the thread that suspends others: no thread of the program's. For spp_os_threads. */
+/* The thread that suspends others from now on; 0: none. By trigger.c. */
+void spp_suspend_set_sampler(int32_t tid);
+/* Whether this is it: no thread of the program's. For spp_os_threads. */
 bool spp_suspend_is_sampler(int32_t tid);
 
 #endif

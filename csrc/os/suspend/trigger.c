@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/heap.h"
 #include "os/suspend/suspend.h"
 
 /* Looks in a row at which a thread that has run is met in a call, after which its time is given to the call: see met_asleep. */
@@ -32,7 +33,6 @@ static uint64_t wake_ns;       /* the shortest period; so too */
 static spp_os_tick_fn on_tick; /* constant while the sampler runs */
 static spp_os_worker *sampler;
 static _Atomic int stopping;
-static _Atomic int32_t sampler_tid;
 static _Atomic uint64_t sampler_cpu;
 static spp_suspend_registers registers; /* the sampler's */
 static bool (*gate_enter)(void);        /* see spp_os_gate */
@@ -158,7 +158,7 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
     atomic_store(&gated, false);
     sampler = spp_os_worker_start("spprof-suspend", true, sampler_body, NULL);
     if (sampler == NULL) return -1;
-    atomic_store(&sampler_tid, spp_os_worker_tid(sampler));
+    spp_suspend_set_sampler(spp_os_worker_tid(sampler));
     return 0;
 }
 
@@ -167,12 +167,24 @@ void spp_os_signal_remove(void) {
     atomic_store(&stopping, 1);
     spp_os_worker_join(sampler);
     sampler = NULL;
-    atomic_store(&sampler_tid, 0);
+    spp_suspend_set_sampler(0);
 }
 
+bool spp_os_stack_known(const spp_os_context *context, spp_os_stack *stack) {
+    if (context->sp >= stack->low && context->sp < stack->end) return true;
+    return spp_os_regions(&context->sp, &stack->low, &stack->end, 1) == 0 && stack->end != 0;
+}
+
+void spp_os_signals_wait_at(volatile int *flag) { (void)flag; }
+void spp_os_signals_care(void) {}
+
 bool spp_os_signal_taken(void) { return false; }
+void spp_os_signal_look(void) {}
+void spp_os_exec_tell(void (*call)(void)) { (void)call; }
+void spp_os_signal_take_back(void) {}
+void spp_os_signal_child(void) {}
 uint64_t spp_os_signal_cpu_ns(void) { return atomic_load(&sampler_cpu); }
-bool spp_suspend_is_sampler(int32_t tid) { return tid != 0 && tid == atomic_load(&sampler_tid); }
+void spp_os_calls(uint64_t *anew, uint64_t *ended) { *anew = *ended = 0; }
 
 void spp_os_gate(bool (*enter)(void), void (*leave)(void)) {
     gate_enter = enter;
@@ -190,7 +202,7 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
     errno = ENOSYS;
     if (clock != SPP_CLOCK_SUSPEND && (clock != SPP_CLOCK_GIL || gate_enter == NULL)) return -1;
-    armed *s = calloc(1, sizeof *s);
+    armed *s = spp_alloc_zeroed(1, sizeof *s);
     errno = ENOMEM;
     if (s == NULL) return -1;
     s->tid = tid;
@@ -199,12 +211,12 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
     s->look_ns = spp_os_now_ns();
     errno = ESRCH;
     if (spp_suspend_open(tid, &s->handle) != SPP_SUSPEND_DONE) {
-        free(s);
+        spp_free(s);
         return -1;
     }
     if (spp_suspend_cpu_ns(s->handle, tid, &s->look_cpu) != SPP_SUSPEND_DONE) {
         spp_suspend_close(s->handle);
-        free(s);
+        spp_free(s);
         return -1;
     }
     lock();
@@ -227,7 +239,7 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger) {
     if (*link == s) *link = s->next;
     unlock();
     spp_suspend_close(s->handle);
-    free(s);
+    spp_free(s);
     trigger->suspended = NULL;
 }
 
@@ -245,11 +257,11 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     atomic_store(&taken, 0);
     atomic_store(&waiting, 0);
     sampler = NULL;
-    atomic_store(&sampler_tid, 0);
+    spp_suspend_set_sampler(0);
 }
 
-bool spp_os_thread_blocks(int32_t tid) {
-    (void)tid;
+bool spp_os_thread_blocks(int32_t tid, spp_clock clock) {
+    (void)tid, (void)clock;
     return false;
 }
 

@@ -209,7 +209,7 @@ static bool cycles_tell_time(void) {
 
 void spp_windows_clock_start(void) {
     ULONG64 cycles = 0;
-    clocks = spp_os_pages(SLOTS * sizeof *clocks);
+    clocks = VirtualAlloc(NULL, SLOTS * sizeof *clocks, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
     timer_slot = TlsAlloc();
     choose_sleep();
     if (clocks == NULL || !cycles_tell_time() || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;

@@ -6,8 +6,6 @@
 
 #include "os/os.h"
 
-static HANDLE file = INVALID_HANDLE_VALUE;
-
 static int errno_of(DWORD error) {
     switch (error) {
     case ERROR_DISK_FULL:
@@ -24,27 +22,40 @@ static int errno_of(DWORD error) {
 /* Handles have 32 bits that count (Windows' "Interprocess Communication Between 32-bit and 64-bit Applications"). */
 static HANDLE handle_of(int number) { return (HANDLE)(intptr_t)number; }
 
-int spp_os_file_copy(int fd) {
+int spp_os_file_copy(spp_os_file *file, int fd) {
     HANDLE from = (HANDLE)_get_osfhandle(fd), copy;
-    if (!DuplicateHandle(GetCurrentProcess(), from, GetCurrentProcess(), &copy, 0, FALSE, DUPLICATE_SAME_ACCESS)) {
-        errno = EBADF;
-        return -1;
-    }
-    return (int)(intptr_t)copy;
-}
-
-void spp_os_file_close(int number) { CloseHandle(handle_of(number)); }
-
-int spp_os_file_take(int number) {
-    file = handle_of(number);
+    if (!DuplicateHandle(GetCurrentProcess(), from, GetCurrentProcess(), &copy, 0, FALSE, DUPLICATE_SAME_ACCESS)) return EBADF;
+    file->fd = (int)(intptr_t)copy;
     return 0;
 }
 
-int spp_os_file_write(const void *from, size_t n) {
+void spp_os_file_close(spp_os_file *file) {
+    CloseHandle(handle_of(file->fd));
+    file->fd = -1;
+}
+
+/* A lock of Windows keeps readers from what is locked: so a byte that no file reaches. It goes with the handles. */
+int spp_os_file_lock(int fd) {
+    HANDLE handle = (HANDLE)_get_osfhandle(fd);
+    OVERLAPPED beyond = {.OffsetHigh = 0x40000000};
+    if (GetFileType(handle) != FILE_TYPE_DISK) return 0;
+    if (LockFileEx(handle, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &beyond)) return 0;
+    return GetLastError() == ERROR_LOCK_VIOLATION || GetLastError() == ERROR_IO_PENDING;
+}
+
+void spp_os_file_forget(int fd) { (void)fd; } /* nothing forks */
+
+int spp_os_file_empty(spp_os_file *file) {
+    HANDLE handle = handle_of(file->fd);
+    if (GetFileType(handle) == FILE_TYPE_DISK && !SetEndOfFile(handle)) return errno_of(GetLastError());
+    return 0;
+}
+
+int spp_os_file_write(spp_os_file *file, const void *from, size_t n) {
     const uint8_t *at = from;
     while (n > 0) {
         DWORD done = 0, part = n < 1u << 30 ? (DWORD)n : 1u << 30;
-        if (!WriteFile(file, at, part, &done, NULL)) return errno_of(GetLastError());
+        if (!WriteFile(handle_of(file->fd), at, part, &done, NULL)) return errno_of(GetLastError());
         if (done == 0) return EIO;
         at += done;
         n -= done;
@@ -52,8 +63,10 @@ int spp_os_file_write(const void *from, size_t n) {
     return 0;
 }
 
-int spp_os_file_end(void) {
-    int error = file != INVALID_HANDLE_VALUE && !CloseHandle(file) ? errno_of(GetLastError()) : 0;
-    file = INVALID_HANDLE_VALUE;
+int spp_os_file_end(spp_os_file *file) {
+    int error = file->fd != -1 && !CloseHandle(handle_of(file->fd)) ? errno_of(GetLastError()) : 0;
+    file->fd = -1;
     return error;
 }
+
+void spp_os_file_drop(spp_os_file *file) { (void)file; } /* nothing forks */

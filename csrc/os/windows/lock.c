@@ -22,6 +22,14 @@ void spp_os_lock(void) {
     atomic_fetch_sub(&waiting, 1);
     atomic_store(&last, me);
 }
+bool spp_os_lock_until(uint64_t until_ns) {
+    while (!TryAcquireSRWLockExclusive(&lock)) {
+        uint64_t now = spp_os_now_ns();
+        if (now >= until_ns) return false;
+        spp_os_sleep_until(now + 200000);
+    }
+    return true;
+}
 void spp_os_unlock(void) { ReleaseSRWLockExclusive(&lock); }
 void spp_os_work_begin(void) {}
 void spp_os_work_end(void) {}

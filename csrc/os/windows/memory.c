@@ -68,6 +68,11 @@ int spp_os_memory_init(void) {
 
 void *spp_os_pages(size_t bytes) { return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
 
+void *spp_os_pages_grow(void *at, size_t bytes, size_t more) {
+    (void)at, (void)bytes, (void)more;
+    return NULL;
+}
+
 void spp_os_pages_free(void *at, size_t bytes) {
     (void)bytes;
     if (at != NULL) VirtualFree(at, 0, MEM_RELEASE);

@@ -102,3 +102,8 @@ uintptr_t spp_os_slot(uint32_t slot) { return slot_in((uintptr_t)NtCurrentTeb(),
 uintptr_t spp_os_slot_of(const spp_os_subject *subject, uint32_t slot) {
     return subject->slots != 0 ? slot_in(subject->slots, slot) : 0;
 }
+
+intptr_t spp_os_own_place(uintptr_t value) {
+    (void)value;
+    return 0; /* a thread is suspended to ask it */
+}

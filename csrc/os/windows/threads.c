@@ -1,4 +1,5 @@
 /* Finding threads, their slots and names, and running our own. */
+#include "base/heap.h"
 #include "os/windows/windows.h"
 
 #include <stdatomic.h>
@@ -7,31 +8,6 @@
 #include <tlhelp32.h>
 
 #include "os/suspend/suspend.h"
-
-uintptr_t spp_windows_find(const wchar_t *library, const char *name) {
-    HMODULE module = GetModuleHandleW(library);
-    return module != NULL ? (uintptr_t)(void *)GetProcAddress(module, name) : 0;
-}
-
-/* How many units of the text's beginning fit into `room` bytes of UTF-8. Two that make one letter (4 bytes) stay together; one
- * without its other half becomes U+FFFD, which has 3 as well. */
-static int units_that_fit(const wchar_t *from, size_t room) {
-    int n = 0;
-    for (size_t bytes = 0; from[n] != 0;) {
-        bool pair = IS_HIGH_SURROGATE(from[n]) && IS_LOW_SURROGATE(from[n + 1]);
-        bytes += pair ? 4 : from[n] < 0x80 ? 1 : from[n] < 0x800 ? 2 : 3;
-        if (bytes > room) break;
-        n += pair ? 2 : 1;
-    }
-    return n;
-}
-
-/* WideCharToMultiByte writes half of what does not fit, and says that nothing was written. */
-void spp_windows_utf8(const wchar_t *from, char *to, size_t size) {
-    int n = units_that_fit(from, size - 1), bytes = 0;
-    if (n > 0) bytes = WideCharToMultiByte(CP_UTF8, 0, from, n, to, (int)size - 1, NULL, NULL);
-    to[bytes] = 0;
-}
 
 int32_t spp_os_tid(void) { return (int32_t)GetCurrentThreadId(); }
 
@@ -54,10 +30,6 @@ __attribute__((section(".CRT$XLF"), used)) static const PIMAGE_TLS_CALLBACK noti
 uint64_t spp_os_thread_count(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
 
 typedef LONG(NTAPI *next_fn)(HANDLE process, HANDLE thread, ACCESS_MASK access, ULONG attributes, ULONG flags, HANDLE *next);
-
-/* A thread that has ended is in the system's lists, and can be opened, while anybody has a handle of it: we do of each that is
- * armed. */
-bool spp_windows_has_ended(HANDLE thread) { return WaitForSingleObject(thread, 0) == WAIT_OBJECT_0; }
 
 /* Since Windows Vista; toolhelp's list is of all processes, and takes milliseconds. */
 static int by_next(next_fn next, void (*see)(void *arg, int32_t tid), void *arg) {
@@ -95,6 +67,18 @@ int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
     CloseHandle(list);
     return 0;
 }
+
+bool spp_os_own_files(int but) {
+    (void)but;
+    return false; /* descriptors are the process's */
+}
+
+void *spp_os_file_hold(int fd) {
+    (void)fd;
+    return NULL; /* who writes has a handle */
+}
+
+void spp_os_file_release(void *hold) { (void)hold; }
 
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
     (void)tid, (void)pc, (void)sp;
@@ -144,13 +128,13 @@ static DWORD WINAPI worker_main(void *arg) {
 }
 
 spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg) {
-    spp_os_worker *worker = calloc(1, sizeof *worker);
+    spp_os_worker *worker = spp_alloc_zeroed(1, sizeof *worker);
     DWORD tid;
     if (worker == NULL) return NULL;
     *worker = (spp_os_worker){NULL, name, prompt, body, arg, 0};
     worker->thread = CreateThread(NULL, 0, worker_main, worker, CREATE_SUSPENDED, &tid);
     if (worker->thread == NULL) {
-        free(worker);
+        spp_free(worker);
         return NULL;
     }
     worker->tid = (int32_t)tid;
@@ -163,5 +147,8 @@ int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
 void spp_os_worker_join(spp_os_worker *worker) {
     WaitForSingleObject(worker->thread, INFINITE);
     CloseHandle(worker->thread);
-    free(worker);
+    spp_free(worker);
 }
+
+/* Its few bytes stay: it may not have read them yet. */
+void spp_os_worker_leave(spp_os_worker *worker) { CloseHandle(worker->thread); }

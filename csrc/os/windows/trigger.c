@@ -1,4 +1,5 @@
 /* What os/suspend asks of Windows. */
+#include "base/heap.h"
 #include "os/windows/windows.h"
 
 #include <stddef.h>
@@ -51,12 +52,12 @@ static lock_fn keep_from_ending, let_end;
 spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
     keep_from_ending = SPP_WINDOWS_FIND(lock_fn, L"ntdll.dll", "RtlAcquirePebLock");
     let_end = SPP_WINDOWS_FIND(lock_fn, L"ntdll.dll", "RtlReleasePebLock");
-    target *t = keep_from_ending != NULL && let_end != NULL ? calloc(1, sizeof *t) : NULL;
+    target *t = keep_from_ending != NULL && let_end != NULL ? spp_alloc_zeroed(1, sizeof *t) : NULL;
     if (t == NULL) return SPP_SUSPEND_REFUSED;
     t->thread = OpenThread(RIGHTS, FALSE, (DWORD)tid);
     if (t->thread == NULL) {
         bool refused = GetLastError() == ERROR_ACCESS_DENIED;
-        free(t);
+        spp_free(t);
         return refused ? SPP_SUSPEND_REFUSED : SPP_SUSPEND_GONE;
     }
     *handle = (spp_suspend_handle)t;
@@ -66,7 +67,7 @@ spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle) {
 void spp_suspend_close(spp_suspend_handle handle) {
     target *t = (target *)handle;
     CloseHandle(t->thread);
-    free(t);
+    spp_free(t);
 }
 
 spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, uint64_t *ns) {
@@ -130,5 +131,13 @@ void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTE
 
 /* Windows ends a process without asking it. */
 void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) { (void)bell, (void)asked; }
+int spp_os_term_before(const char *text) {
+    (void)text;
+    return -1;
+}
+bool spp_os_term_waits(uint64_t now_ns, uint64_t limit_ns) {
+    (void)now_ns, (void)limit_ns;
+    return false;
+}
 void spp_os_term_restore(void) {}
 void spp_os_term_now(void) {}

@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 from importlib import import_module
-from typing import List, Optional
+from typing import List, NoReturn, Optional
 
 from .. import __version__
 from ..errors import SpprofError
@@ -25,9 +25,39 @@ examples:
 """
 
 
+SHORT = """\
+spprof profiles Python programs. The three commands that people need:
+
+  spprof run script.py              profile a program; prints a summary, writes script.PID.spprof
+  spprof open script.PID.spprof     look at it in the browser
+  spprof report script.PID.spprof   print the summary again
+
+`spprof --help` shows the others.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see `{self.prog} --help`)\n")
+
+
+def _no_verb(word: str) -> str:
+    """What to do about a verb that does not exist."""
+    if word.endswith((".py", ".pyz", ".pyc")) or os.path.isfile(os.path.join(word, "__main__.py")):
+        return f"to profile it: spprof run {word}"
+    if word.endswith(".spprof"):
+        return f"to look at it: spprof report {word}, or spprof open {word}"
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, VERBS, 1)
+    return f"did you mean `spprof {near[0]}`?" if near else f"the verbs are {', '.join(VERBS)}"
+
+
 def _parser() -> argparse.ArgumentParser:
     style = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="spprof",
         description="A sampling profiler for Python: exact stacks, measured weights, every tick accounted for.",
         epilog=EXAMPLES + "\n`spprof VERB --help` says more.",
@@ -52,6 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"cannot open {os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
+
+
 def _reader_left(error: Exception) -> bool:
     """Whether nobody reads our stdout any more (`| head`). Windows then calls what is written an invalid argument."""
     if os.name == "nt" and isinstance(error, OSError) and error.filename is None and error.errno == errno.EINVAL:
@@ -62,12 +98,20 @@ def _reader_left(error: Exception) -> bool:
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs the command (default: sys.argv) and returns the exit code: 0, 1, 2 for what the user can put right, or 3 if
     `diff --fail-if` says so."""
-    options = _parser().parse_args(argv)
-    options.argv = sys.argv[1:] if argv is None else argv
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv:
+        sys.stdout.write(SHORT)
+        return 2
+    if not argv[0].startswith("-") and argv[0] not in VERBS:
+        sys.stderr.write(f"spprof: error: there is no verb {argv[0]!r}; {_no_verb(argv[0])}\n")
+        return 2
+    options, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        options.parser.error(f"there is no option {unknown[0]}")
+    options.argv = argv
     try:
         return int(options.main(options))
     except argparse.ArgumentTypeError as error:
-        options.parser.print_usage(sys.stderr)
         sys.stderr.write(f"spprof {options.verb}: error: {error}\n")
         return 2
     except (SpprofError, OSError) as error:
@@ -75,5 +119,5 @@ def main(argv: Optional[List[str]] = None) -> int:
             # Nothing more can be said there, also not by the interpreter at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
-        sys.stderr.write(f"spprof: {error}\n")
+        sys.stderr.write(f"spprof: {_words(error)}\n")
         return 2

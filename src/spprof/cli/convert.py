@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from .. import formats
-from ..model import Profile
-from . import part
+from ..files.profile import Profile
+from . import _part
 
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     parser.add_argument("--no-sources", action="store_true", help="html: leave out the text of the source files")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
-    part.add_arguments(parser)
+    _part.add_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -45,7 +45,7 @@ def main(options: argparse.Namespace) -> int:
     profile = Profile.load(options.file)
     if profile.warning:
         sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
-    profile = part.of(profile, options)
+    [profile] = _part.of_all([profile], options)
     chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread, not options.no_sources)
     if options.output == "-":
         formats.write(profile, sys.stdout.buffer, options.format or "collapsed", chosen)

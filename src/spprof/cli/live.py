@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Type
 
 from ..errors import BadOption
-
-if TYPE_CHECKING:
-    from ..live.view import LiveView
 
 HELP = "show a profile while it is taken"
 EXAMPLES = """\
@@ -28,19 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a .spprof file that is being written")
 
 
-def view_class() -> Type[LiveView]:
-    """The view. Raises BadOption without Textual."""
-    try:
-        from ..live.view import LiveView
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("textual", "rich"):
-            raise
-        raise BadOption(f"the live view needs the package textual ({error}): pip install 'spprof[tui]'") from None
-    return LiveView
-
-
 def main(options: argparse.Namespace) -> int:
     """Shows the file until `q`."""
+    from ..live import view_class
     from ..live.follow import Follower
 
     view = view_class()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import formats
 from ..errors import BadFile, SpprofError
-from ..model import Profile
+from ..files.profile import Profile
 
 HELP = "look at a profile in the browser"
 EXAMPLES = """\

@@ -8,6 +8,7 @@ import signal
 import sys
 
 from ..errors import BadOption
+from ._arguments import positive
 
 HELP = "send a profile to a collector while it is taken"
 EXAMPLES = """\
@@ -24,25 +25,15 @@ examples:
 """
 
 
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
-    return value
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `push`."""
     parser.add_argument("file", metavar="FILE", help="a .spprof file that is being written, or will be")
     parser.add_argument("url", metavar="URL", help="the collector: http://HOST:4318, or the whole address to send to")
-    parser.add_argument("--every", type=_positive, default=10.0, metavar="SECONDS", help="send this often (default: 10)")
+    parser.add_argument("--every", type=positive, default=10.0, metavar="SECONDS", help="send this often (default: 10)")
     parser.add_argument("--header", action="append", metavar="NAME=VALUE", help="a header of each request; may be repeated")
     parser.add_argument(
         "--keep",
-        type=_positive,
+        type=positive,
         default=64.0,
         metavar="MB",
         help="of what cannot be sent now; the oldest goes first (default: 64)",

@@ -7,11 +7,12 @@ import sys
 from typing import List
 
 from ..errors import BadOption
-from ..model import Profile
-from . import part
-from .summary import summary
-from .tables import BY, table
-from .text import put
+from ..files.profile import Profile
+from ..report.summary import summary
+from ..report.tables import BY, table
+from ..report.text import put, width_of_table
+from . import _part
+from ._arguments import add_full_paths, count, percentage, profile_path
 
 HELP = "print the summary of a profile"
 EXAMPLES = """\
@@ -24,8 +25,10 @@ examples:
   spprof report script.*.spprof            a program and its child processes as one
   spprof report cpu.pprof                  another profiler's file: collapsed, speedscope or pprof
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
-  spprof report p.spprof --label route=/cart --from 10 --to 20
+  spprof report p.spprof --label 'route=/cart*' --from 10 --to 20
+  spprof report p.spprof --by route        the time of each value of a label; --by label: of each set of labels
   spprof report p.spprof --native-calls    native time by the Python line that called it
+  spprof report p.spprof --imports         which modules took how long to import (run with --rate 10000)
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
 A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samples allows to say (docs/intervals.md).
@@ -35,55 +38,62 @@ A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samp
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
     kinds = "a .spprof file, or any profiler's collapsed, speedscope or pprof file; several are added up"
-    parser.add_argument("files", metavar="FILE", nargs="+", help=kinds)
+    parser.add_argument("files", metavar="FILE", nargs="+", type=profile_path, help=kinds)
     parser.add_argument("-f", "--format", choices=("flat", "tree", "markdown", "json"), default="flat",
                         help="a table (default), the tree of calls, or the table for GitHub or for programs")  # fmt: skip
-    parser.add_argument("--by", choices=BY, default="function", help="what a row is (default function)")
-    parser.add_argument("--limit", type=int, metavar="N", help="rows to print (default 15; json: all; tree: see --min-share)")
+    parser.add_argument("--by", metavar="KIND", default="function",
+                        help=f"what a row is: {', '.join(BY)}, or a label's key (default function)")  # fmt: skip
+    parser.add_argument("--limit", type=count, metavar="N", help="rows to print (default 15; json: all; tree: see --min-share)")
     parser.add_argument("--min-share", type=percentage, default=1.0, metavar="PERCENT",
-                        help="calls of less of all time are left out of the tree (default 1)")  # fmt: skip
+                        help="calls or imports of less of all time are left out of the tree (default 1)")  # fmt: skip
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the rows (default self)")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--python-only", dest="shown", action="store_const", const="python",
                        help="without native functions: their time counts for the Python functions that called them")  # fmt: skip
     shown.add_argument("--native-only", dest="shown", action="store_const", const="native", help="only native functions")
+    shown.add_argument("--imports", dest="shown", action="store_const", const="imports",
+                       help="a tree of the modules that were imported, with the time of each")  # fmt: skip
     shown.add_argument("--native-calls", dest="shown", action="store_const", const="calls",
                        help="native time by the Python line that called it")  # fmt: skip
-    part.add_arguments(parser)
-
-
-def percentage(text: str) -> float:
-    """An option that is a percentage."""
-    value = float(text)
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is no percentage: 0 to 100")
-    return value
+    add_full_paths(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
+    _part.add_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
     """Prints the report."""
-    profiles = [part.of(Profile.load(file), options) for file in options.files]
-    title = part.title(options) if options.format in ("flat", "tree") else ""
+    profiles = _part.of_all([Profile.load(file) for file in options.files], options)
+    title = _part.title(options) if options.format in ("flat", "tree") else ""
     put(sys.stdout, title + _text(profiles, options))
     return 0
 
 
 def _text(profiles: List[Profile], options: argparse.Namespace) -> str:
-    limit = 15 if options.limit is None else max(0, options.limit)
+    limit = 15 if options.limit is None else options.limit
     if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
         raise BadOption("--native-calls is a table of its own: use it without --format and --by")
+    if options.shown == "imports":
+        if options.format not in ("flat", "tree") or options.by != "function":
+            raise BadOption("--imports is a tree of its own: use it without --format and --by")
+        from ..report.imports import imports
+
+        return imports(profiles, sys.stdout, options.thread, options.min_share, options.verbose)
     if options.format == "tree":
         if options.shown == "native" or options.by not in ("function", "line"):
             raise BadOption(
                 "a tree is of functions or lines, all or Python's only: use --by function, --by line or --python-only"
             )
-        from .tree import tree
+        from ..report.tree import tree
 
-        return tree(profiles, sys.stdout, options.thread, options.by, options.shown == "python", options.min_share)
+        return tree(
+            profiles, sys.stdout, options.thread, options.by, options.shown == "python", options.min_share, options.verbose
+        )
     if options.format == "flat":
-        return summary(profiles, limit, options.thread, options.sort, options.shown, options.by)
-    from . import export
+        return summary(
+            profiles, limit, options.thread, options.sort, options.shown, options.by, width_of_table(sys.stdout), options.verbose
+        )
+    from ..report import export
 
     shown = table(profiles, options.by, options.thread, options.sort, options.shown)
     return (

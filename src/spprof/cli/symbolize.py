@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..symbolize import Library
+    from ..files.symbolize import Library
 
 HELP = "add source lines and inlined functions to the native frames of a profile"
 EXAMPLES = """\
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Symbolizes; 1 if there was no debug information at all."""
-    from ..symbolize import DEBUG_DIRECTORIES, symbolize  # here: `spprof run` shares its process with the program
+    from ..files.symbolize import DEBUG_DIRECTORIES, symbolize  # here: `spprof run` shares its process with the program
 
     def say(library: Library) -> None:
         problem = f": {library.problem}" if library.problem else ""

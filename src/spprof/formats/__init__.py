@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Dict, Mapping, NamedTuple, Optional
 
 from ..errors import BadOption, CannotWrite
+from .options import Options as Options
 
 if TYPE_CHECKING:
-    from ..model import Profile
+    from ..model.data import ProfileData
 
 
 class Format(NamedTuple):
@@ -28,20 +29,6 @@ class Format(NamedTuple):
     needs: str = ""
 
 
-class Options(NamedTuple):
-    """What can be asked of a format (docs/formats.md tells what it means for each).
-
-    weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
-    apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the text of source files
-    too, for html."""
-
-    weight: Optional[str] = None
-    lines: bool = True
-    merge_threads: bool = False
-    thread: Optional[str] = None
-    sources: bool = True
-
-
 _COPY = "it is a copy of the file; choose another format"
 _BOTH = "it holds both samples and time"
 _PAGE = dict.fromkeys(("weight", "lines", "merge_threads"), "the page has all of it; choose there")
@@ -52,6 +39,12 @@ _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_servi
 FORMATS: Dict[str, Format] = {
     "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options._fields, _COPY)),
     "html": Format("html", ".html", "one page to look at in a browser, offline", _PAGE),
+    "svg": Format(
+        "svg",
+        ".svg",
+        "a flame graph as a picture, for documents and pull requests",
+        {"lines": "it shows functions", "merge_threads": "it shows all threads as one"},
+    ),
     "speedscope": Format("speedscope", ".speedscope.json", "for https://speedscope.app"),
     "collapsed": Format("collapsed", ".collapsed", "stacks on one line each, for flamegraph.pl, inferno and others"),
     "pprof": Format("pprof", ".pb.gz", "for go tool pprof and what reads its files"),
@@ -76,7 +69,16 @@ def format_of(path: str) -> Optional[str]:
     return next((name for name, format in FORMATS.items() if path.endswith(format.extension)), None)
 
 
-def check(format: str, options: Options, profile: Optional[Profile] = None) -> None:
+def format_for(path: str) -> str:
+    """The same for a file to be written. Raises BadOption if its name tells none."""
+    format = format_of(path)
+    if format is None:
+        endings = ", ".join(known.extension for known in FORMATS.values())
+        raise BadOption(f"{path}: no format was given and the name ends with none of {endings}")
+    return format
+
+
+def check(format: str, options: Options, profile: Optional[ProfileData] = None) -> None:
     """Raises BadOption if there is no such format, or if it cannot do what is asked of it (with this profile)."""
     if format not in FORMATS:
         raise BadOption(f"format {format!r} does not exist: choose one of {', '.join(FORMATS)}")
@@ -102,19 +104,16 @@ def check(format: str, options: Options, profile: Optional[Profile] = None) -> N
             raise BadOption(f"the format {format} needs {needed.split('.')[0]}: pip install 'spprof[{format}]'")
 
 
-def write(profile: Profile, out: BinaryIO, format: str, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, format: str, options: Options) -> None:
     """Writes the profile to a binary stream. Raises BadOption."""
     check(format, options, profile)
     import_module("." + FORMATS[format].module, __name__).write(profile, out, options)
 
 
-def save(profile: Profile, path: str, format: Optional[str], options: Options) -> None:
+def save(profile: ProfileData, path: str, format: Optional[str], options: Options) -> None:
     """Writes the profile to a file; without a format, the one that its name tells. Raises BadOption, CannotWrite."""
     if format is None:
-        format = format_of(path)
-        if format is None:
-            endings = ", ".join(known.extension for known in FORMATS.values())
-            raise BadOption(f"{path}: no format was given and the name ends with none of {endings}")
+        format = format_for(path)
     # Both before the output is opened: it may be the same file, and neither a bad input nor a bad option may empty it.
     len(profile)
     check(format, options, profile)

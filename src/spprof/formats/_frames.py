@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, TypeVar
 
-from ..model import NO_FRAMES, TRUNCATION, native_name
+from ..model.records import native_name
 
 if TYPE_CHECKING:
-    from ..model import Frame, Profile
+    from ..model.data import ProfileData
 
 T = TypeVar("T")
 
@@ -53,20 +53,15 @@ def clean(text: str) -> str:
 class Frames:
     """The table of looks, which grows as frames are asked for."""
 
-    def __init__(self, profile: Profile, lines: bool = True, addresses: bool = False) -> None:
+    def __init__(self, profile: ProfileData, lines: bool = True, addresses: bool = False) -> None:
         self.looks: List[Look] = []
         self._profile, self._lines, self._addresses = profile, lines, addresses
         self._ids: Dict[Look, int] = {}
         self.numbers = Once(lambda id: self._intern(self._look(id)))  # of frames of the profile: indices into `looks`
 
-    def mark(self, frame: Frame) -> int:
-        """The number of a frame that is none of the program's: `NO_FRAMES` or `TRUNCATION`."""
-        return self._intern(Look(frame.qualname, frame.name, "", 0, 0, 0, False, "", 0))
-
     def stack(self, key: int) -> List[int]:
-        """The numbers of a stack's frames from root to leaf, with the marks of `Profile.stack`."""
-        stack = list(map(self.numbers.__getitem__, self._profile.stack_frames(key))) or [self.mark(NO_FRAMES)]
-        return stack if key >= 0 else [self.mark(TRUNCATION), *stack]
+        """The numbers of a stack's frames from root to leaf."""
+        return list(map(self.numbers.__getitem__, self._profile.stack_frames(key)))
 
     def _look(self, id: int) -> Look:
         frame = self._profile.frame(id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
 
-from .. import _trie
+from ..model.sums import Sums, merged, sums_by_thread
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 CHUNK = 1 << 16  # samples rendered at a time: bounds the memory, not the speed
 _NO_TID = 1 << 22  # Linux gives no thread a greater id (PID_MAX_LIMIT in include/linux/threads.h); macOS does
@@ -20,7 +20,7 @@ class Group(NamedTuple):
 
     thread: Optional[int]
     label: int
-    sums: _trie.Sums
+    sums: Sums
 
 
 class Track(NamedTuple):
@@ -39,7 +39,7 @@ class Track(NamedTuple):
         return array("q", map(column.__getitem__, self.order))
 
 
-def groups(profile: Profile, options: Options) -> List[Group]:
+def groups(profile: ProfileData, options: Options) -> List[Group]:
     """Sums by thread and labels, in this order; by labels alone if threads are merged."""
     matching, sets = profile.match_threads(options.thread), len(profile.label_sets)
     if sets == 1:
@@ -48,16 +48,16 @@ def groups(profile: Profile, options: Options) -> List[Group]:
         told = [thread * sets + label for thread, label in zip(profile.column("thread"), profile.column("label"))]
         columns = (profile.stack_keys(), profile.column("count"), profile.column("weight_ns"))
         wanted = set(matching)
-        parts = _trie.sums_by_thread(told, *columns)
+        parts = sums_by_thread(told, *columns)
         each = {divmod(id, sets): parts[id] for id in sorted(parts) if id // sets in wanted}
     if not options.merge_threads:
         return [Group(thread, label, sums) for (thread, label), sums in each.items() if sums[0]]
     labels = sorted({label for _, label in each})
-    merged = {label: _trie.merged(sums for (_, each_label), sums in each.items() if each_label == label) for label in labels}
-    return [Group(None, label, sums) for label, sums in merged.items() if sums[0]]
+    by_label = {label: merged(sums for (_, each_label), sums in each.items() if each_label == label) for label in labels}
+    return [Group(None, label, sums) for label, sums in by_label.items() if sums[0]]
 
 
-def tracks(profile: Profile, options: Options) -> List[Track]:
+def tracks(profile: ProfileData, options: Options) -> List[Track]:
     """A track for each thread that has samples or markers, by id; one of all with `merge_threads`."""
     threads, matching = profile.column("thread"), profile.match_threads(options.thread)
     present = set(threads)
@@ -73,12 +73,12 @@ def tracks(profile: Profile, options: Options) -> List[Track]:
     return [Track(id, profile.thread_name(id), None if present == {id} else orders[id]) for id in matching if id in orders]
 
 
-def distinct_keys(profile: Profile, chosen: Sequence[Track]) -> List[int]:
+def distinct_keys(profile: ProfileData, chosen: Sequence[Track]) -> List[int]:
     """The keys of the tracks' stacks, each once."""
     return sorted(set().union(*(track.pick(profile.stack_keys()) for track in chosen)))
 
 
-def distinct_tids(profile: Profile) -> Dict[int, int]:
+def distinct_tids(profile: ProfileData) -> Dict[int, int]:
     """Of each thread the system's id, or, where that is unknown or was another thread's before, a number that no thread has."""
     tids: Dict[int, int] = {}
     taken = {0}

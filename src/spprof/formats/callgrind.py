@@ -12,13 +12,14 @@ import re
 from array import array
 from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List, Tuple
 
+from ..model.sums import moved
 from ._frames import Frames, Look, clean
 from ._samples import groups
-from ._tree import Tree
+from ._tree import Part
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 Function = Tuple[str, str, str]  # object, file, name: so readers tell functions apart
 Cost = List[int]  # nanoseconds, samples
@@ -26,7 +27,7 @@ _UNKNOWN = "???"  # as Callgrind writes it
 _CONTROL = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes each function with its lines and its calls. Readers sort by the first event: nanoseconds, or samples if `weight`
     says so."""
     costs = _Costs(profile, options)
@@ -61,7 +62,7 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     out.write("\n".join(lines).encode())
 
 
-def _about(profile: Profile) -> Iterator[str]:
+def _about(profile: ProfileData) -> Iterator[str]:
     from .. import __version__
 
     yield f"creator: spprof {__version__}"
@@ -77,7 +78,7 @@ def _line(text: str) -> str:
 class _Costs:
     """What is written: by function number the own costs of its lines, and those of its calls by line and called function."""
 
-    def __init__(self, profile: Profile, options: Options) -> None:
+    def __init__(self, profile: ProfileData, options: Options) -> None:
         self.functions: Dict[Function, int] = {}
         self.listed: List[Function] = []
         self.first_lines: List[int] = []
@@ -87,27 +88,31 @@ class _Costs:
         parts = groups(profile, options)
         sums = profile.stack_sums(options.thread)
         frames = Frames(profile, options.lines)
-        tree = Tree(profile, frames, sums[0])
+        shown = Part(profile, frames, sums[0])
+        tree = shown.tree
         number = [self._function(look) for look in frames.looks]
         line = [look.line or (0 if look.native else look.first_line) for look in frames.looks]
-        labels = array("I", map(number.__getitem__, tree.frames))
-        own_samples, own_ns, samples, ns = tree.totals(sums)
-        for node, frame in enumerate(tree.frames):
-            if own_samples[node]:
-                _add(self.own[number[frame]], line[frame], own_ns[node], own_samples[node])
-        for node in tree.outermost(labels):
-            if tree.parents[node] >= 0:
-                caller = tree.frames[tree.parents[node]]
-                _add(self.calls[number[caller]], (line[caller], labels[node]), ns[node], samples[node])
-        roots = array("i")
-        for node, parent in enumerate(tree.parents):
-            roots.append(node if parent < 0 else roots[parent])
+        looks = shown.looks
+        labels = array("I", [0])
+        labels.extend(number[look] for look in looks[1:])
+        for stack, count in sums[0].items():
+            look = looks[shown.nodes[stack]]
+            if count:
+                _add(self.own[number[look]], line[look], sums[1][stack], count)
+        totals = tree.totals(moved(sums, shown.nodes))
+        for node in totals.outermost(labels):
+            if tree.parents[node]:
+                caller = looks[tree.parents[node]]
+                _add(self.calls[number[caller]], (line[caller], labels[node]), totals.nanoseconds[node], totals.samples[node])
+        roots = array("I", [0])
+        for node in range(1, len(tree)):
+            roots.append(roots[tree.parents[node]] or node)
         for part in parts:
             title = "[all threads]" if part.thread is None else f"[thread {profile.thread_name(part.thread)}]"
             thread = self._add_function((_UNKNOWN, _UNKNOWN, _line(title)), 0)
             for key, count in part.sums[0].items():
                 weight = part.sums[1][key]
-                _add(self.calls[thread], (0, labels[roots[tree.nodes[key]]]), weight, count)
+                _add(self.calls[thread], (0, labels[roots[shown.nodes[key]]]), weight, count)
                 self.whole[0] += weight
                 self.whole[1] += count
 

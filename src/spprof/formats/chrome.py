@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List
 
 from ._frames import Frames, Look, clean
 from ._samples import CHUNK, Track, distinct_keys, distinct_tids, tracks
-from ._tree import Tree
+from ._tree import Part
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes microseconds since the start of the profile.
 
     The length of all calls at the root of a thread is exactly the weight of its samples. So that small gaps, in which the thread
@@ -30,7 +30,7 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
 
     chosen = tracks(profile, options)
     frames = Frames(profile, options.lines)
-    tree = Tree(profile, frames, distinct_keys(profile, chosen))
+    part = Part(profile, frames, distinct_keys(profile, chosen))
     tails = [b',"name":%b,"cat":"%b"}' % (_json(_title(look)), _category(look)) for look in frames.looks]
     pid, tids = int(profile.header.get("pid") or 0), distinct_tids(profile)
     argv = [str(each) for each in profile.header.get("argv") or ["python"]]
@@ -40,7 +40,7 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     out.write(b"\n" + b",\n".join(events))
     for track in chosen:
         where = b'"pid":%d,"tid":%d' % (pid, tids[track.thread or 0])
-        _calls(profile, track, tree, tails, where, out)
+        _calls(profile, track, part, tails, where, out)
         _markers(profile, track, where, out)
     out.write(b"\n]}\n")
 
@@ -65,16 +65,16 @@ def _title(look: Look) -> str:
     return clean(look.name + where + library)
 
 
-def _calls(profile: Profile, track: Track, tree: Tree, tails: List[bytes], where: bytes, out: BinaryIO) -> None:
+def _calls(profile: ProfileData, track: Track, part: Part, tails: List[bytes], where: bytes, out: BinaryIO) -> None:
     start_us, tolerance = int(profile.header.get("start_ns") or 0) // 1000, max(1, profile.interval_ns // 1000)
     keys, times, weights = (
         track.pick(column) for column in (profile.stack_keys(), *map(profile.column, ("time_ns", "weight_ns")))
     )
-    parents, frames, nodes = tree.parents, tree.frames, tree.nodes
+    parents, frames, nodes = part.tree.parents, part.looks, part.nodes
     began = array("q", bytes(8 * len(parents)))  # of each node that is open
     event = b'{"ph":"X",' + where + b',"ts":%d,"dur":%d%b'
     events: List[bytes] = []
-    last, now = -1, 0
+    last = now = 0
 
     def move(new: int) -> None:
         """Ends the calls that are not on the way to `new`, and begins those that are."""
@@ -93,8 +93,8 @@ def _calls(profile: Profile, track: Track, tree: Tree, tails: List[bytes], where
         if not weight:
             continue  # it has no place on a line of time
         begin = (time - weight) // 1000 - start_us
-        if begin - now > tolerance or last < 0:
-            move(-1)
+        if begin - now > tolerance or not last:
+            move(0)
             now = max(now, begin)
         node = nodes[key]
         if node != last:
@@ -104,12 +104,12 @@ def _calls(profile: Profile, track: Track, tree: Tree, tails: List[bytes], where
         if len(events) >= CHUNK:
             out.write(b",\n" + b",\n".join(events))
             events.clear()
-    move(-1)
+    move(0)
     if events:
         out.write(b",\n" + b",\n".join(events))
 
 
-def _markers(profile: Profile, track: Track, where: bytes, out: BinaryIO) -> None:
+def _markers(profile: ProfileData, track: Track, where: bytes, out: BinaryIO) -> None:
     start = int(profile.header.get("start_ns") or 0)
     for id, mark in enumerate(profile.markers):
         if mark.thread == track.thread:

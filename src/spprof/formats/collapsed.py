@@ -13,11 +13,12 @@ import sys
 from array import array
 from typing import TYPE_CHECKING, BinaryIO, Dict
 
-from ..model import NO_FRAMES, TRUNCATION, native_name
+from ..model.records import native_name
 
 if TYPE_CHECKING:
-    from ..model import Frame, Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from ..model.records import Frame
+    from .options import Options
 
 _SPECIAL = re.compile("[%;\x00-\x1f\x7f\x85\u2028\u2029]")
 
@@ -33,22 +34,18 @@ def _frame_text(frame: Frame, lines: bool) -> str:
     return escape(f"{frame.qualname} ({frame.file}:{frame.line})" if lines else f"{frame.qualname} ({frame.file})")
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes one line a distinct stack, sorted by frames. Threads come first in each stack by name, unless they are merged."""
     chosen = profile.match_threads(options.thread)
     keys = {key for thread in chosen for key in profile.sums_of(thread)[0]}
     ids = sorted({id for key in keys for id in profile.stack_frames(key)})
-    texts = [_frame_text(frame, options.lines) for frame in (TRUNCATION, NO_FRAMES, *map(profile.frame, ids))]
+    texts = [_frame_text(frame, options.lines) for frame in map(profile.frame, ids)]
     texts += [] if options.merge_threads else [escape(profile.thread_name(thread)) for thread in chosen]
     # A stack is the ranks of its texts as bytes, a tenth of its line: there may be 100,000 long ones.
     shown = sorted(set(texts))
     ranks = {text: number.to_bytes(4, "big") for number, text in enumerate(shown)}
-    cut, nothing = (ranks[text] for text in texts[:2])
-    of_frame = {id: ranks[text] for id, text in zip(ids, texts[2:])}
-    stacks = {
-        key: (cut if key < 0 else b"") + (b"".join(map(of_frame.__getitem__, profile.stack_frames(key))) or nothing)
-        for key in keys
-    }
+    of_frame = {id: ranks[text] for id, text in zip(ids, texts)}
+    stacks = {key: b"".join(map(of_frame.__getitem__, profile.stack_frames(key))) for key in keys}
     totals: Dict[bytes, int] = {}
     for thread in chosen:
         first = b"" if options.merge_threads else ranks[escape(profile.thread_name(thread))]

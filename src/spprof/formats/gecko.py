@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, List,
 
 from ._frames import Frames, Look, Once, clean
 from ._samples import CHUNK, Track, distinct_keys, distinct_tids, tracks
-from ._tree import Tree
+from ._tree import Part
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 _VERSION = 60
 _OTHER, _PYTHON, _NATIVE, _GC = range(4)
@@ -32,17 +32,17 @@ _GC_SCHEMA = {
 }
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes the tables, then the threads; weights are milliseconds, or ticks with `weight='samples'`."""
     chosen = tracks(profile, options)
     frames = Frames(profile, options.lines)
-    tree = Tree(profile, frames, distinct_keys(profile, chosen))
+    part = Part(profile, frames, distinct_keys(profile, chosen))
     strings: Dict[str, int] = {}
     shared: Dict[str, Any] = {
         "stackTable": {
-            "frame": list(tree.frames),
-            "prefix": [None if parent < 0 else parent for parent in tree.parents],
-            "length": len(tree.parents),
+            "frame": list(part.looks[1:]),
+            "prefix": [parent - 1 if parent else None for parent in part.tree.parents[1:]],  # they have no root
+            "length": len(part.tree) - 1,
         },
         **_tables(profile, frames.looks, strings),
     }
@@ -52,7 +52,7 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
     head = json.dumps({"meta": _meta(profile), "libs": libraries, "pages": [], "shared": shared}, separators=(",", ":"))
     out.write(head[:-1].encode() + b',"threads":[')
     tids = distinct_tids(profile)
-    keys = {key: b"%d" % node for key, node in tree.nodes.items()}
+    keys = {stack: b"%d" % (node - 1) for stack, node in part.nodes.items()}
     for number, (track, marks) in enumerate(zip(chosen, markers)):
         out.write(b",\n" if number else b"\n")
         about = json.dumps({**_thread(profile, track, tids), "markers": marks}, separators=(",", ":"))
@@ -66,7 +66,7 @@ def _milliseconds(ns: int) -> bytes:
     return b"%d" % (ns // 1_000_000) if ns % 1_000_000 == 0 else repr(ns / 1e6).encode()
 
 
-def _samples(profile: Profile, track: Track, keys: Dict[int, bytes], options: Options, out: BinaryIO) -> None:
+def _samples(profile: ProfileData, track: Track, keys: Dict[int, bytes], options: Options, out: BinaryIO) -> None:
     """Columns of the thread's samples; times as differences, which are short and come again."""
     stacks, times = track.pick(profile.stack_keys()), track.pick(profile.column("time_ns"))
     ticks = options.weight == "samples"
@@ -95,7 +95,7 @@ def _join(values: Sequence[int], text: Callable[[int], bytes], out: BinaryIO) ->
         out.write((b"," if start else b"") + b",".join(map(text, values[start : start + CHUNK])))
 
 
-def _meta(profile: Profile) -> Dict[str, Any]:
+def _meta(profile: ProfileData) -> Dict[str, Any]:
     from .. import __version__
 
     header = profile.header
@@ -124,7 +124,7 @@ def _meta(profile: Profile) -> Dict[str, Any]:
     }
 
 
-def _tables(profile: Profile, looks: Iterable[Look], strings: Dict[str, int]) -> Dict[str, Any]:
+def _tables(profile: ProfileData, looks: Iterable[Look], strings: Dict[str, int]) -> Dict[str, Any]:
     """The shared tables of frames, functions, files and libraries, and the list of libraries."""
 
     def string(text: str) -> int:
@@ -166,8 +166,8 @@ def _columns(names: Sequence[str], rows: Sequence[Any]) -> Dict[str, Any]:
     return {**columns, "length": len(rows)}
 
 
-def _libraries(profile: Profile, paths: Iterable[str]) -> List[Dict[str, Any]]:
-    from ..symbolize import build_ids
+def _libraries(profile: ProfileData, paths: Iterable[str]) -> List[Dict[str, Any]]:
+    from ..readers.spprof import build_ids
 
     ids = build_ids(profile.raw()) if paths else {}
     result = []
@@ -180,7 +180,7 @@ def _libraries(profile: Profile, paths: Iterable[str]) -> List[Dict[str, Any]]:
     return result
 
 
-def _thread(profile: Profile, track: Track, tids: Dict[int, int]) -> Dict[str, Any]:
+def _thread(profile: ProfileData, track: Track, tids: Dict[int, int]) -> Dict[str, Any]:
     header, end = profile.header, profile.end or {}
     start = int(header.get("start_ns") or 0)
     stop = end.get("stop_ns")
@@ -201,7 +201,7 @@ def _thread(profile: Profile, track: Track, tids: Dict[int, int]) -> Dict[str, A
     }
 
 
-def _markers(profile: Profile, track: Track, strings: Dict[str, int]) -> Dict[str, Any]:
+def _markers(profile: ProfileData, track: Track, strings: Dict[str, int]) -> Dict[str, Any]:
     start = int(profile.header.get("start_ns") or 0)
     rows = []
     for mark in profile.markers:

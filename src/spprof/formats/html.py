@@ -34,9 +34,12 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
 
+from ..model.tree import Tree
+
 if TYPE_CHECKING:
-    from ..model import Frame, Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from ..model.records import Frame
+    from .options import Options
 
 PAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "viewers", "page.html")
 PLACEHOLDER = b"%SPPROF_DATA%"
@@ -47,7 +50,7 @@ _SOURCE_CAP = 1 << 20  # characters of source text; they take about a third of i
 _CHUNK = 3 << 16  # bytes that become base64 at a time; a multiple of 3, so that nothing is padded before the end
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes the page. `options`: thread; sources=False leaves out the text of the source files."""
     with open(PAGE, "rb") as file:
         head, _, tail = file.read().partition(PLACEHOLDER)
@@ -106,7 +109,7 @@ class _Stream:
 Samples = Sequence[int]  # their numbers in the profile, in order of time
 
 
-def _samples_by_thread(profile: Profile, options: Options) -> Iterable[Tuple[int, Samples]]:
+def _samples_by_thread(profile: ProfileData, options: Options) -> Iterable[Tuple[int, Samples]]:
     """Threads without samples are there too: they lived, and did nothing."""
     column = profile.column("thread")
     matching = profile.match_threads(options.thread)
@@ -120,11 +123,11 @@ def _samples_by_thread(profile: Profile, options: Options) -> Iterable[Tuple[int
     return [(thread, parts[thread]) for thread in matching]
 
 
-def _first(profile: Profile, samples: Samples) -> int:
+def _first(profile: ProfileData, samples: Samples) -> int:
     return profile.column("time_ns")[samples[0]] if samples else 1 << 62
 
 
-def _unit(profile: Profile, threads: Iterable[Samples], start: int) -> int:
+def _unit(profile: ProfileData, threads: Iterable[Samples], start: int) -> int:
     """The finest unit that is fine enough, and in which all times fit 32 bits."""
     chosen = list(threads)
     last = max((profile.column("time_ns")[samples[-1]] for samples in chosen if samples), default=start)
@@ -140,7 +143,7 @@ def _take(column: Sequence[int], samples: Samples) -> Sequence[int]:
     return array("q", map(column.__getitem__, samples))
 
 
-def _columns(profile: Profile, samples: Samples, ids: Dict[int, int], start: int, unit: int) -> Iterable[array[int]]:
+def _columns(profile: ProfileData, samples: Samples, ids: Dict[int, int], start: int, unit: int) -> Iterable[array[int]]:
     times, weights = _take(profile.column("time_ns"), samples), _take(profile.column("weight_ns"), samples)
     yield from _steps(times, weights, start, unit)
     del times, weights
@@ -176,9 +179,7 @@ def _steps(times: Sequence[int], weights: Sequence[int], start: int, unit: int) 
 class _Tables:
     """Strings, functions, frames, nodes and stacks of some samples, numbered anew: only what occurs."""
 
-    def __init__(self, profile: Profile, samples: Dict[int, int]) -> None:
-        from ..model import NO_FRAMES, TRUNCATION
-
+    def __init__(self, profile: ProfileData, samples: Dict[int, int]) -> None:
         self.strings: Dict[str, int] = {}
         # Name, qualname, file, first line, kind: 0 Python, 1 native, 2 a mark.
         self.functions: List[Tuple[int, int, int, int, int]] = []
@@ -187,42 +188,10 @@ class _Tables:
         self.ids: Dict[int, int] = {}  # key -> stack
         self.files: Dict[str, bool] = {}  # file -> native
         self._known: Dict[Any, int] = {}
-        frame_ids: Dict[int, int] = {}
-        children: Dict[int, int] = {}  # parent << 32 | frame -> node
-
-        def child(parent: int, frame: int) -> int:
-            node = children.setdefault(parent << 32 | frame, len(children) + 1)
-            if node > len(self.nodes):
-                self.parents.append(node - parent)
-                self.nodes.append(frame)
-            return node
-
-        parents, frames, launchers = profile.stack_tree()
-
-        def follow(node: int, known: Dict[int, int]) -> int:
-            """Our node for one of the profile's: up to one that is known, and down again."""
-            path = []
-            while node not in known:
-                path.append(node)
-                node = parents[node]
-            ours = known[node]
-            for each in reversed(path):
-                id = frames[each]
-                if id not in frame_ids:
-                    frame_ids[id] = self._frame(profile.frame(id), profile.first_line(id))
-                ours = known[each] = child(ours, frame_ids[id])
-            return ours
-
-        whole: Dict[int, int] = {}  # the profile's node -> ours
-        cut: Dict[int, int] = {}  # the same, of stacks that begin with the mark
-        nodes: Dict[int, int] = {}
-        for key in sorted(samples):  # neighbours have most of their frames in common
-            node, known = (~key, cut) if key < 0 else (key, whole)
-            if not known:
-                root = child(0, self._frame(TRUNCATION, 0)) if key < 0 else 0
-                known.update(dict.fromkeys((0, *launchers), root))
-            has_frames = node and node not in launchers
-            nodes[key] = follow(node, known) if has_frames else child(known[0], self._frame(NO_FRAMES, 0))
+        tree = Tree()
+        nodes = tree.graft(profile.tree, samples, lambda id: (self._frame(profile.frame(id), profile.first_line(id)),))
+        self.parents.extend(node - tree.parents[node] for node in range(1, len(tree)))
+        self.nodes.extend(tree.frames[1:])
         for key in sorted(samples, key=lambda key: (-samples[key], nodes[key])):
             self.ids[key] = len(self.stacks)
             self.stacks.append(nodes[key])
@@ -251,7 +220,7 @@ class _Tables:
         return self._known[key]
 
 
-def _about(profile: Profile, threads: List[int], start: int, unit: int) -> Dict[str, Any]:
+def _about(profile: ProfileData, threads: List[int], start: int, unit: int) -> Dict[str, Any]:
     from .. import __version__
 
     stats = dict(profile.stats)
@@ -260,7 +229,7 @@ def _about(profile: Profile, threads: List[int], start: int, unit: int) -> Dict[
         "spprof": __version__,
         "header": profile.header,
         "end": profile.end,
-        "warning": profile.warning,
+        "warning": profile.unfinished and f"{profile.unfinished[:1].upper()}{profile.unfinished[1:]}.",
         "stats": stats,
         "clock": profile.clock,
         "losses": _titles(stats.get("losses", {})),
@@ -279,12 +248,12 @@ def _about(profile: Profile, threads: List[int], start: int, unit: int) -> Dict[
 
 def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
     """Key, title and ticks of each reason of loss that occurred."""
-    from ..model import loss_title
+    from ..model.records import loss_title
 
     return [(key, loss_title(key), ticks) for key, ticks in losses.items() if ticks]
 
 
-def _sources(profile: Profile, tables: _Tables, options: Options) -> Tuple[Dict[str, str], List[str]]:
+def _sources(profile: ProfileData, tables: _Tables, options: Options) -> Tuple[Dict[str, str], List[str]]:
     """The text of the source files of these frames, the hottest first until the cap, and which of them are newer than the run."""
     began = int(profile.header.get("start_unix_ns") or 0)
     heat: Dict[str, int] = dict.fromkeys(tables.files, 0)

@@ -10,19 +10,19 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Tuple
 
-from ..model import NO_FRAMES, TRUNCATION
 from ._frames import clean
 from ._samples import CHUNK, Track, distinct_keys, tracks
 
 if TYPE_CHECKING:
-    from ..model import Frame, Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from ..model.records import Frame
+    from .options import Options
 
-_FLAGS = ((1, "truncated"), (2, "kernel"), (4, "standing"), (8, "native_missing"), (16, "native_left_out"))
+_FLAGS = ((1, "truncated"), (2, "kernel"), (4, "off_cpu"), (8, "native_missing"), (16, "native_left_out"), (32, "coarse"))
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
-    """Writes header, threads, frames, stacks, samples (thread after thread, each in order of time), markers, account."""
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
+    """Writes header, threads, frames, stacks, samples (thread after thread, each in order of time), markers, tick_stats."""
     chosen = tracks(profile, options)
     start = int(profile.header.get("start_ns") or 0)
     out.write(_line("header", {"format": 1, **profile.header}))
@@ -39,14 +39,14 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
             about = {} if None in shown else {"thread": mark.thread}
             about.update(time_ns=mark.time_ns - start, duration_ns=mark.duration_ns)
             out.write(_line("marker", {"name": mark.name, **about, "data": mark.data}))
-    out.write(_line("account", {**profile.stats, "end": profile.end, "warning": profile.warning}))
+    out.write(_line("tick_stats", {**profile.stats, "end": profile.end, "warning": profile.warning}))
 
 
 def _line(type: str, values: Dict[str, Any]) -> bytes:
     return json.dumps({"type": type, **values}, separators=(",", ":")).encode() + b"\n"
 
 
-def _stacks(profile: Profile, keys: Iterable[int], lines: bool, out: BinaryIO) -> Dict[int, int]:
+def _stacks(profile: ProfileData, keys: Iterable[int], lines: bool, out: BinaryIO) -> Dict[int, int]:
     """Writes each distinct stack, before it those of its frames that are new; tells the id of each key."""
     frames: Dict[str, int] = {}  # those that would look the same are one
     numbers: Dict[int, bytes] = {}
@@ -62,12 +62,12 @@ def _stacks(profile: Profile, keys: Iterable[int], lines: bool, out: BinaryIO) -
 
     ids: Dict[int, int] = {}
     for key in keys:
-        stack = [] if key >= 0 else [write_frame(TRUNCATION, 0)]
+        stack = []
         for id in profile.stack_frames(key):
             if id not in numbers:
                 numbers[id] = write_frame(profile.frame(id), profile.first_line(id))
             stack.append(numbers[id])
-        text = b",".join(stack or [write_frame(NO_FRAMES, 0)])
+        text = b",".join(stack)
         if text not in stacks:
             stacks[text] = len(stacks)
             out.write(b'{"type":"stack","stack":%d,"frames":[%b]}\n' % (stacks[text], text))
@@ -92,7 +92,7 @@ def _about(frame: Frame, first_line: int, lines: bool) -> Dict[str, Any]:
     return {key: value for key, value in about.items() if value or key == "name"}
 
 
-def _samples(profile: Profile, track: Track, ids: Dict[int, int], start: int, out: BinaryIO) -> None:
+def _samples(profile: ProfileData, track: Track, ids: Dict[int, int], start: int, out: BinaryIO) -> None:
     names = ("time_ns", "weight_ns", "count", "flags", "label")
     times, weights, counts, flags, labels = (track.pick(profile.column(name)) for name in names)
     stacks = map(ids.__getitem__, track.pick(profile.stack_keys()))
@@ -108,7 +108,7 @@ def _samples(profile: Profile, track: Track, ids: Dict[int, int], start: int, ou
 
 def _rest(flags: int, labels: Dict[str, str]) -> bytes:
     """The end of a sample's line; what is empty is left out."""
-    rest: Dict[str, Any] = {"marks": [name for mark, name in _FLAGS if flags & mark]} if flags else {}
+    rest: Dict[str, Any] = {"flags": [name for flag, name in _FLAGS if flags & flag]} if flags else {}
     if labels:
         rest["labels"] = {clean(key): clean(value) for key, value in labels.items()}
     return b"," + json.dumps(rest, separators=(",", ":")).encode()[1:-1] if rest else b""

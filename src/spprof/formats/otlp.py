@@ -21,8 +21,8 @@ from ._frames import Frames, Look, clean
 from ._samples import tracks
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 
 # The fields of a sample in the draft that collectors v0.150 take. They were renumbered before (opentelemetry-proto 1.43) with no
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SAMPLE = {"stack_index": 1, "attribute_indices": 2, "link_index": 3, "values": 4, "timestamps_unix_nano": 5}
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes the request, with weights (nanoseconds), or ticks if `weight='samples'`. Raises BadOption if the extra is of
     another draft."""
     out.write(_Request(profile, options).message.SerializeToString())
@@ -54,7 +54,7 @@ class _Table:
 
 
 class _Request:
-    def __init__(self, profile: Profile, options: Options) -> None:
+    def __init__(self, profile: ProfileData, options: Options) -> None:
         self.profile, self.options = profile, options
         if {field.name: field.number for field in profiles_pb2.Sample.DESCRIPTOR.fields} != _SAMPLE:
             raise BadOption(

@@ -1,7 +1,7 @@
 """Parquet (https://parquet.apache.org/docs/file-format/): a table with a row a sample, for DuckDB and every other engine.
 
 Files of many processes and machines can lie in one folder and be asked together, so each row says which process it is of.
-The file's metadata `spprof` is a JSON object with the header and the account of ticks. The extra `parquet` brings pyarrow.
+The file's metadata `spprof` is a JSON object with the header and the tick stats. The extra `parquet` brings pyarrow.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ._frames import Frames, clean
 from ._samples import CHUNK, tracks
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 
 _ROWS = CHUNK >> 1  # of a group: each has its stacks in full
@@ -26,7 +26,7 @@ _ROWS = CHUNK >> 1  # of a group: each has its stacks in full
 _SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight_ns")
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes the table, thread after thread, each in order of time."""
     pool = pa.default_memory_pool()
     # Arrow's own allocators keep what was freed: of a million samples the process then took 299 MB instead of 274.
@@ -37,7 +37,7 @@ def write(profile: Profile, out: BinaryIO, options: Options) -> None:
         pa.set_memory_pool(pool)
 
 
-def _write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def _write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     table = _Table(profile)
     settings = {"compression": "zstd", "compression_level": 1, "write_statistics": list(_SKIPPED_BY)}
     with parquet.ParquetWriter(out, table.schema, **settings) as writer:
@@ -53,7 +53,7 @@ def _write(profile: Profile, out: BinaryIO, options: Options) -> None:
 class _Table:
     """The columns. Texts are dictionaries; a stack is made once and taken by number for each row that has it."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
         text = pa.dictionary(pa.int32(), pa.string())
         frame = [("function", text), ("file", text), ("first_line", pa.int32()), ("line", pa.int32())]

@@ -11,14 +11,14 @@ import os
 from itertools import repeat
 from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List
 
-from ..model import KERNEL
+from ..model.records import KERNEL, TRUNCATED
 from ._frames import Frames
 from ._protobuf import data, number, text, varint
 from ._samples import CHUNK, Track, distinct_tids, tracks
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 _REALTIME, _MONOTONIC = 1, 3  # BuiltinClock
 _CLEARED, _NEEDS_STATE = number(13, 1 | 2), number(13, 2)  # sequence_flags
@@ -34,7 +34,7 @@ _PAIRS = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in range(1 <
 _MASK = (1 << 14) - 1
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes the trace. With `merge_threads` the samples belong to the process, to none of its threads."""
     for packet in _packets(profile, options):
         out.write(packet)
@@ -44,7 +44,7 @@ def _packet(*fields: bytes) -> bytes:
     return data(1, b"".join((*fields, _SEQUENCE)))  # Trace.packet
 
 
-def _packets(profile: Profile, options: Options) -> Iterator[bytes]:
+def _packets(profile: ProfileData, options: Options) -> Iterator[bytes]:
     header = profile.header
     clocks = data(1, number(1, _MONOTONIC) + number(2, int(header.get("start_ns") or 0)))
     if header.get("start_unix_ns"):
@@ -82,14 +82,14 @@ def _packets(profile: Profile, options: Options) -> Iterator[bytes]:
             yield _packet(end, _NEEDS_STATE, data(11, number(9, _SLICE_END) + track))
 
 
-def _defaults(profile: Profile) -> bytes:
+def _defaults(profile: ProfileData) -> bytes:
     """TracePacketDefaults: all times are of the monotonic clock; what the weights are."""
     unit = number(3, _NANOSECONDS) if profile.unit == "nanoseconds" else text(4, profile.unit)
     counter = text(2, f"{profile.mode}-time" if profile.mode else profile.unit) + unit
     return number(58, _MONOTONIC) + data(100, text(1, "python.spprof") + data(2, counter))
 
 
-def _process(profile: Profile, pid: int) -> bytes:
+def _process(profile: ProfileData, pid: int) -> bytes:
     argv = list(map(str, profile.header.get("argv") or []))
     name = os.path.basename(argv[0]) if argv else "python"
     return number(1, pid) + b"".join(text(2, arg) for arg in argv) + text(6, name)
@@ -106,7 +106,7 @@ def _value(value: object) -> bytes:
     return b"\x20" + varint(value) if isinstance(value, int) else text(6, str(value))
 
 
-def _interned(profile: Profile, options: Options, callstacks: Dict[int, int]) -> Iterator[bytes]:
+def _interned(profile: ProfileData, options: Options, callstacks: Dict[int, int]) -> Iterator[bytes]:
     """InternedData (field 12) in packets of some thousand stacks; a frame before the first stack that has it."""
     frames = Frames(profile, options.lines, addresses=True)
     ids: Dict[bytes, int] = {}
@@ -139,7 +139,7 @@ def _interned(profile: Profile, options: Options, callstacks: Dict[int, int]) ->
         yield _packet(_NEEDS_STATE, data(12, b"".join(fresh)))
 
 
-def _samples(profile: Profile, part: Track, task: bytes, callstacks: Dict[int, int]) -> Iterator[bytes]:
+def _samples(profile: ProfileData, part: Track, task: bytes, callstacks: Dict[int, int]) -> Iterator[bytes]:
     """The samples of a track. Two samples of one stack differ in time and weight alone: these are written with as many bytes as
     the largest of the track needs, so that all else of the packet, with its lengths, is made once for each stack."""
     keys, flags = part.pick(profile.stack_keys()), part.pick(profile.column("flags"))
@@ -158,7 +158,7 @@ def _samples(profile: Profile, part: Track, task: bytes, callstacks: Dict[int, i
                 context = number(3, _KERNEL if flag & KERNEL else _USER)
                 working = data(1, task + (number(4, label) if sets[label] else b""))  # task_context, with async_id
                 sample = data(3, context) + working + number(6, callstacks[key])  # execution_context, callstack_iid
-                sample += text(7, "truncated") if key < 0 else b""  # unwind_error
+                sample += text(7, "truncated") if flag & TRUNCATED else b""  # unwind_error
                 sample = (
                     varint(135 << 3 | 2) + varint(len(sample) + 5 + weight_high.size) + sample + b"\x58"
                 )  # primary_weight is next

@@ -13,18 +13,18 @@ from ._protobuf import data, number, packed, text, varint
 from ._samples import Group, groups
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes the file. With `weight='samples'` the tools show ticks first, else time."""
     with gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=6, mtime=0) as packed_out:
         _File(profile, options).write(packed_out)
 
 
 class _File:
-    def __init__(self, profile: Profile, options: Options) -> None:
+    def __init__(self, profile: ProfileData, options: Options) -> None:
         self.profile, self.options = profile, options
         self.frames = Frames(profile, options.lines, addresses=True)
         self.strings: Dict[str, int] = {"": 0}
@@ -100,7 +100,7 @@ class _File:
         """Libraries are mapped as their files count addresses. All have their names: no tool shall look for others."""
         ids: Dict[str, Any] = {}
         if len(self.mappings) > 1:
-            from ..symbolize import build_ids
+            from ..readers.spprof import build_ids
 
             ids = build_ids(self.profile.raw())
         result = []

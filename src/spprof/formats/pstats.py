@@ -11,48 +11,45 @@ import marshal
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Sequence, Tuple
 
+from ..model.sums import moved
+from ..model.tree import Totals
 from ._frames import Frames, Look, clean
-from ._tree import Tree
+from ._tree import Part
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 Key = Tuple[str, int, str]
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes the dictionary. It knows neither threads nor lines, so there is nothing to merge."""
     sums = profile.stack_sums(options.thread)
     frames = Frames(profile, lines=False)
-    tree = Tree(profile, frames, sums[0])
+    part = Part(profile, frames, sums[0])
     ids: Dict[Key, int] = {}
     labels = [ids.setdefault(_key(look), len(ids)) for look in frames.looks]
-    functions = array("I", (labels[number] for number in tree.frames))
+    functions = array("I", [0])
+    functions.extend(labels[look] for look in part.looks[1:])
     calls: Dict[Tuple[int, int], int] = {}  # (caller or -1, function) -> its number
-    callers = (functions[parent] if parent >= 0 else -1 for parent in tree.parents)
-    edges = array("I", (calls.setdefault(call, len(calls)) for call in zip(callers, functions)))
-    totals = tree.totals(sums)
+    callers = (functions[parent] if parent else -1 for parent in part.tree.parents[1:])
+    edges = array("I", [0])
+    edges.extend(calls.setdefault(call, len(calls)) for call in zip(callers, functions[1:]))
+    totals = part.tree.totals(moved(sums, part.nodes))
     keys = list(ids)
-    stats: Dict[Key, Tuple[Any, ...]] = {
-        key: (*value, {}) for key, value in zip(keys, _figures(tree, functions, totals, len(keys)))
-    }
-    for (caller, function), value in zip(calls, _figures(tree, edges, totals, len(calls))):
+    stats: Dict[Key, Tuple[Any, ...]] = {key: (*value, {}) for key, value in zip(keys, _figures(totals, functions, len(keys)))}
+    for (caller, function), value in zip(calls, _figures(totals, edges, len(calls))):
         if caller >= 0:
             stats[keys[function]][4][keys[caller]] = value
     out.write(marshal.dumps(stats))
 
 
-def _figures(tree: Tree, labels: Sequence[int], totals: Sequence[Sequence[int]], n: int) -> List[Tuple[int, int, float, float]]:
+def _figures(totals: Totals, labels: Sequence[int], n: int) -> List[Tuple[int, int, float, float]]:
     """cc, nc, tt and ct of each label."""
-    own, samples, total = [0] * n, [0] * n, [0] * n
-    _, own_ns, all_samples, all_ns = totals
-    for label, weight in zip(labels, own_ns):
-        own[label] += weight
-    for node in tree.outermost(labels):
-        samples[labels[node]] += all_samples[node]
-        total[labels[node]] += all_ns[node]
-    return [(count, count, each / 1e9, whole / 1e9) for count, each, whole in zip(samples, own, total)]
+    found = totals.figures(labels)
+    figures = [found.get(label, (0, 0, 0, 0)) for label in range(n)]
+    return [(samples, samples, own_ns / 1e9, total_ns / 1e9) for _, own_ns, samples, total_ns in figures]
 
 
 def _key(look: Look) -> Key:

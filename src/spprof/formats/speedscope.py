@@ -12,14 +12,14 @@ from ._frames import Frames, Look
 from ._samples import CHUNK, distinct_keys, tracks
 
 if TYPE_CHECKING:
-    from ..model import Profile
-    from . import Options
+    from ..model.data import ProfileData
+    from .options import Options
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"nanoseconds": "nanoseconds", "bytes": "bytes"}  # of a profile -> of a file, which has no other words
 
 
-def write(profile: Profile, out: BinaryIO, options: Options) -> None:
+def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes frames, then for each thread its samples and weights: nanoseconds, or ticks with `weight='samples'`."""
     from .. import __version__
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Awaitable, Callable, Dict
 
-from .web import ANSWER, HEADER, Options, Recorder
+from .web import ANSWER, HEADER, Recorder, Settings
 
 Scope = Dict[str, Any]
 Receive = Callable[[], Awaitable[Dict[str, Any]]]
@@ -26,7 +26,7 @@ class SpprofMiddleware:
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], **options: Any) -> None:
         self.app = app
-        self.recorder = Recorder(Options(**options))
+        self.recorder = Recorder(Settings(**options))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -12,10 +12,11 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.display import display
 
-from .. import api, formats
-from ..cli.summary import summary
+from .. import formats
 from ..errors import SpprofError
-from ..model import Profile
+from ..files.profile import Profile
+from ..recording import api
+from ..report.summary import summary
 
 HEIGHT = 560  # pixels of the frame that shows a flame graph
 
@@ -73,9 +74,7 @@ class SpprofMagics(Magics):
         body, value = self._compiled(source, 0 if cell is None else 1)
         try:
             rate, limit = float(options.get("rate", 1000)), int(options.get("limit", 15))
-            if rate <= 0:
-                raise ValueError(f"a rate of {rate:g} Hz")
-            api.start(1000 / rate, options.get("mode", "cpu"), native="native" in options)
+            api.start(rate=rate, mode=options.get("mode", "cpu"), native="native" in options)
         except (SpprofError, ValueError) as error:
             raise UsageError(f"%spprof: {error}") from None
         try:

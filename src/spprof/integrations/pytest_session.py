@@ -11,10 +11,13 @@ from typing import Any, Dict, Generator, List, NamedTuple, Optional
 
 import pytest
 
-from .. import api, formats
+from .. import formats
 from ..errors import SpprofError
-from ..model import Profile
-from ..transforms import filtered
+from ..files.profile import Profile
+from ..model.filtering import filtered
+from ..recording import api
+from ..recording.options import Options
+from ..report.paths import short
 
 TESTS, LINES = 5, 3  # shown in the summary; of lines, those that took 1 % of their test at least
 
@@ -56,8 +59,7 @@ class Profiling:
         self.files = 0
         self.problems: List[str] = []
         try:
-            if not 1 <= config.getoption("spprof_rate") <= 20000:
-                raise SpprofError("--spprof-rate is out of range: 1 to 20000")
+            self.options = Options(rate=config.getoption("spprof_rate"), mode=config.getoption("spprof_mode"))
             os.makedirs(self.folder, exist_ok=True)
             self._start("session")  # from here on, to profile what pytest imports
             if self.each:
@@ -74,7 +76,7 @@ class Profiling:
 
     def _start(self, what: str) -> None:
         path = None if self.format != "spprof" or (self.each and what == "session") else self._path(what, ".spprof")
-        api.start(1000 / self.config.getoption("spprof_rate"), self.config.getoption("spprof_mode"), path)
+        api.begin(self.options, path)
 
     def _stop(self, what: str) -> Optional[Profile]:
         try:
@@ -123,14 +125,9 @@ class Profiling:
             ns = sum(row.self_weight_ns for row in rows) or 1
             for row in rows[:LINES]:
                 if row.self_weight_ns >= 0.01 * ns:
-                    place = f" ({_short(row.file)}:{row.line})" if row.line else ""
+                    place = f" ({short(row.file)}:{row.line})" if row.line else ""
                     lines.append(f"{row.self_weight_ns / 1e9:9.3f} s {row.self_weight_ns / ns:6.1%}  {row.qualname}{place}")
         return {"seconds": slow.seconds, "test": slow.test, "lines": lines}
-
-
-def _short(file: str) -> str:
-    here = os.getcwd() + os.sep
-    return file[len(here) :] if file.startswith(here) else file
 
 
 class Summary:

@@ -18,11 +18,13 @@ import time
 from typing import Deque, Dict, NamedTuple, Optional, Union
 from urllib.parse import parse_qsl
 
-from .. import api, forks, formats, session
+from .. import formats
 from ..errors import BadOption, NotActive, SpprofError
-from ..labels import label
-from ..model import Profile
-from ..transforms import filtered
+from ..files.profile import Profile
+from ..model.filtering import filtered
+from ..recording import api, forks, session
+from ..recording.labels import label
+from ..recording.options import Options
 
 HEADER = "X-Spprof-Token"  # of the request that asks
 ANSWER = "X-Spprof-Request"  # of its response: the id that its file's name ends with
@@ -32,7 +34,7 @@ ROLL_BYTES = 1 << 20  # a new profile is begun beyond: reading one of this size 
 logger = logging.getLogger("spprof")
 
 
-class Options(NamedTuple):
+class Settings(NamedTuple):
     """See `SpprofMiddleware`."""
 
     token: Optional[str] = None
@@ -90,24 +92,21 @@ class _Job(NamedTuple):
 class Recorder:
     """Takes profiles while they are needed, and writes those of requests. Of each process its own. Raises BadOption."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
-        if options.token is not None and len(options.token) < SHORTEST_TOKEN:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        if settings.token is not None and len(settings.token) < SHORTEST_TOKEN:
             raise BadOption(f"the token has less than {SHORTEST_TOKEN} characters; secrets.token_urlsafe() makes a good one")
-        if options.query is not None and options.token is None:
+        if settings.query is not None and settings.token is None:
             raise BadOption("query= names the parameter that carries the token: give a token too")
-        self.rate = options.rate or (1000.0 if options.slower_than is None else 100.0)
-        if not 1 <= self.rate <= 20000:
-            raise BadOption(f"rate={options.rate!r} is out of range: 1 to 20000")
-        if options.mode not in ("wall", "cpu"):
-            raise BadOption(f"mode={options.mode!r} does not exist: choose 'cpu' or 'wall'")
-        if options.keep < 1:
-            raise BadOption(f"keep={options.keep!r}: at least one file")
-        self.format = options.format or ("html" if "html" in formats.FORMATS else "speedscope")
+        rate = settings.rate or (1000.0 if settings.slower_than is None else 100.0)
+        self.recording = Options(rate=rate, mode=settings.mode)
+        if settings.keep < 1:
+            raise BadOption(f"keep={settings.keep!r}: at least one file")
+        self.format = settings.format or ("html" if "html" in formats.FORMATS else "speedscope")
         if self.format not in formats.FORMATS or self.format == "spprof":
             known = ", ".join(name for name in formats.FORMATS if name != "spprof")
             raise BadOption(f"format={self.format!r}: a part of a profile can be written as {known}")
-        self.is_on = options.token is not None or options.slower_than is not None
+        self.is_on = settings.token is not None or settings.slower_than is not None
         self._forget()
         if self.is_on:
             forks.in_child(self._forget)
@@ -119,26 +118,26 @@ class Recorder:
         """At first, and in a forked child: the profile, the requests and the thread are the parent's."""
         self.lock = threading.Lock()
         self.take: Optional[_Take] = None
-        self.jobs: queue.Queue[Optional[_Job]] = queue.Queue(self.options.keep)
+        self.jobs: queue.Queue[Optional[_Job]] = queue.Queue(self.settings.keep)
         self.writer: Optional[threading.Thread] = None
         self.written: Deque[str] = collections.deque()
         self.complained = False
 
     def asked(self, header: Optional[str], query: str) -> bool:
         """Whether a request carries the token."""
-        if self.options.token is None:
+        if self.settings.token is None:
             return False
         given = [header] if header else []
-        if self.options.query and self.options.query in query:
-            given += [value for name, value in parse_qsl(query) if name == self.options.query]
-        secret = self.options.token.encode()
+        if self.settings.query and self.settings.query in query:
+            given += [value for name, value in parse_qsl(query) if name == self.settings.query]
+        secret = self.settings.token.encode()
         return any(hmac.compare_digest(value.encode("utf-8", "replace"), secret) for value in given)
 
     def begin(self, method: str, path: str, wanted: bool) -> Optional[Request]:
         """A request begins. None if nothing is to be known about it."""
         if not self.is_on and not api.is_active():
             return None
-        take = self._take() if wanted or self.options.slower_than is not None else None
+        take = self._take() if wanted or self.settings.slower_than is not None else None
         if take is None and not api.is_active():
             return None
         id = os.urandom(6).hex()
@@ -166,7 +165,7 @@ class Recorder:
     def _begin_take(self) -> _Take:
         take = _Take()
         try:
-            api.start(1000 / self.rate, self.options.mode, take.path)
+            api.begin(self.recording, take.path)
         except BaseException:
             os.unlink(take.path)
             raise
@@ -189,12 +188,12 @@ class Recorder:
         take = request.take
         if take is None:
             return
-        slow = self.options.slower_than is not None and stop_ns - request.start_ns >= self.options.slower_than * 1e9
+        slow = self.settings.slower_than is not None and stop_ns - request.start_ns >= self.settings.slower_than * 1e9
         with self.lock:
             take.running -= 1
             if request.wanted or slow:
                 self._hand_over(_Job(request, take, stop_ns))
-            if take is self.take and not take.running and self.options.slower_than is None:
+            if take is self.take and not take.running and self.settings.slower_than is None:
                 self._end_take(take)
             take.remove_if_done()
 
@@ -245,12 +244,12 @@ class Recorder:
         method = re.sub(r"[^A-Z]", "", labels["method"])[:10]
         seconds = (job.stop_ns - start_ns) / 1e9
         name = f"{when}-{method}-{where}-{seconds:.3f}s-{job.request.id}{formats.FORMATS[self.format].extension}"
-        os.makedirs(self.options.folder, mode=0o700, exist_ok=True)
-        file = os.path.join(self.options.folder, name)
+        os.makedirs(self.settings.folder, mode=0o700, exist_ok=True)
+        file = os.path.join(self.settings.folder, name)
         part.save(file + ".part", self.format)  # under that name nobody finds it half written
         os.replace(file + ".part", file)
         self.written.append(file)
-        if len(self.written) > self.options.keep:
+        if len(self.written) > self.settings.keep:
             try:
                 os.unlink(self.written.popleft())
             except FileNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
-from .web import ANSWER, HEADER, Options, Recorder, Request
+from .web import ANSWER, HEADER, Recorder, Request, Settings
 
 _TOKEN = "HTTP_" + HEADER.upper().replace("-", "_")
 
@@ -30,7 +30,7 @@ class SpprofMiddleware:
 
     def __init__(self, app: Callable[..., Iterable[bytes]], **options: Any) -> None:
         self.app = app
-        self.recorder = Recorder(Options(**options))
+        self.recorder = Recorder(Settings(**options))
 
     def __call__(self, environ: Dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         recorder = self.recorder

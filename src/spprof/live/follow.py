@@ -6,14 +6,16 @@ import json
 import os
 import time
 from collections import Counter
-from fnmatch import fnmatchcase
 from itertools import compress
-from typing import Dict, List, Mapping, Optional, Sequence, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from .. import _trie
-from .._reader import _BLOCK, MAGIC, Reading, _block
 from ..errors import BadFile
-from ..model import Profile, prepared, typed
+from ..files.profile import Profile
+from ..model.filtering import has_labels
+from ..model.records import TRUNCATED
+from ..model.sums import Sums, merged, moved, sums_by_thread
+from ..readers.loading import prepared, typed
+from ..readers.spprof import _BLOCK, MAGIC, Reading, _block
 
 _CHUNK = 1 << 22
 
@@ -44,7 +46,7 @@ class Follower:
         self._at = 0  # bytes that were read
         self._rest = b""  # those of them that are no whole block yet
         self._reading: Optional[Reading] = None
-        self._sums: Dict[int, _trie.Sums] = {}
+        self._sums: Tuple[Dict[int, Sums], Dict[int, Sums]] = ({}, {})  # by thread, of whole and of truncated stacks
         self._seen: Counter[int] = Counter()  # samples of each thread
         self._matches: Dict[int, bool] = {}  # text of a set of labels -> whether it is one of those that count
         self.warning: Optional[str] = None
@@ -102,19 +104,21 @@ class Follower:
     def _add_up(self, reading: Reading) -> None:
         """Moves the new samples into the sums."""
         columns = reading.tables.columns
-        keys = [~stack if mark & 1 else stack for stack, mark in zip(columns["stack"], columns["flags"])]
-        told: Sequence[Sequence[int]] = (columns["thread"], keys, columns["count"], columns["weight_ns"])
+        cut = [flags & TRUNCATED for flags in columns["flags"]]
+        told: Sequence[Sequence[int]] = (columns["thread"], columns["stack"], columns["count"], columns["weight_ns"], cut)
         if self.labels or self._left_out:
             chosen = [self._counts(*each, reading) for each in zip(columns["thread"], columns["label"])]
             told = [list(compress(column, chosen)) for column in told]
         else:
             self._seen.update(columns["thread"])
-        fresh = _trie.sums_by_thread(*told)
-        for thread, sums in fresh.items():
-            known = self._sums.setdefault(thread, ({}, {}))
-            for total, part in zip(known, sums):
-                for key, value in part.items():
-                    total[key] = total.get(key, 0) + value
+        for truncated in sorted(set(told[-1])):
+            chosen = [each == truncated for each in told[-1]]
+            fresh = sums_by_thread(*(list(compress(column, chosen)) for column in told[:-1]))
+            for thread, sums in fresh.items():
+                known = self._sums[truncated].setdefault(thread, ({}, {}))
+                for total, part in zip(known, sums):
+                    for stack, value in part.items():
+                        total[stack] = total.get(stack, 0) + value
         _clear_samples(reading)
 
     def _counts(self, thread: int, label: int, reading: Reading) -> bool:
@@ -125,30 +129,34 @@ class Follower:
         if label not in self._matches:
             text = reading.tables.strings[label - 1] if label else "{}"
             found = json.loads(text)
-            self._matches[label] = all(fnmatchcase(str(found.get(key, "")), value) for key, value in self.labels.items())
+            self._matches[label] = has_labels(found, self.labels)
         return self._matches[label]
 
     def forget(self) -> None:
         """Begins to add up anew: what was taken until now no longer counts."""
-        self._sums.clear()
+        self._sums = ({}, {})
         self._left_out = self._seen.copy()
 
-    def _profile(self) -> Optional[Profile]:
+    def _profile(self, whole: Optional[Set[int]] = None, cut: Optional[Set[int]] = None) -> Optional[Profile]:
         """Of the samples that are kept. None before the header was read. Raises BadFile for a header that makes no sense."""
         if self._reading is None or self._reading.last[ord("H")] is None:
             return None
         try:
-            return Profile.of_columns(prepared(typed({**self._reading.result(), "warning": self.warning})))
+            columns = typed({**self._reading.result(), "warning": self.warning})
+            return Profile.of_columns(prepared(columns, whole=whole, cut=cut))
         except (ValueError, KeyError, TypeError) as error:
             raise BadFile(f"{self.path}: {error}") from None
 
     def profile(self) -> Optional[Profile]:
         """The sums so far, as a profile without single samples: for `functions`, `threads`, `aggregate`. None before the header
         was read. Raises BadFile for a header that makes no sense."""
-        profile = self._profile()
+        stacks = ({stack for sums in part.values() for stack in sums[0]} for part in self._sums)
+        profile = self._profile(*stacks)
         if profile is None:
             return None
-        profile._sums = {thread: (dict(samples), dict(weights)) for thread, (samples, weights) in self._sums.items()}
+        parts = list(zip(self._sums, profile._columns()["moved"]))
+        threads = {thread for part in self._sums for thread in part}
+        profile._sums = {each: merged(moved(part[each], to) for part, to in parts if each in part) for each in sorted(threads)}
         profile._columns()["thread"] = list(profile._sums)
         return profile
 
@@ -217,6 +225,5 @@ class Windows(Follower):
         if header.get("start_unix_ns"):
             header["start_unix_ns"] += start - int(header["start_ns"])
         header["start_ns"], self._since_ns = start, max(start, end)
-        profile._bytes = b""  # runs of the garbage collector are not followed
         profile._columns()["end"] = {"stop_ns": self._since_ns, "reason": "part"}
         self._done.append(profile)

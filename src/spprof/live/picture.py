@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import List, Mapping, NamedTuple, Optional, Tuple
 
-from ..model import FunctionRow, Profile, native_name
+from ..files.profile import Profile
+from ..model.records import FunctionRow, native_name
+from ..report.paths import short
 
 LIMIT = 100  # rows of functions
 
@@ -36,7 +38,7 @@ def picture(
     where += "".join(f" with {key}={value}" for key, value in labels.items())
 
     def function(row: FunctionRow) -> Tuple[str, ...]:
-        name = f"{row.qualname} ({row.file}:{row.line})" if row.line else native_name(row.qualname, row.file)
+        name = f"{row.qualname} ({short(row.file)}:{row.line})" if row.line else native_name(row.qualname, row.file)
         own, total = row.self_weight_ns, row.total_weight_ns
         return seconds(own), share(own, ns), seconds(total), share(total, ns), text(name)
 

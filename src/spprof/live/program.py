@@ -17,8 +17,8 @@ import threading
 from types import FrameType
 from typing import Callable, List, Optional
 
-from ..cli.live import view_class
 from ..errors import BadOption
+from . import view_class
 from .follow import Follower
 
 _PIECE = 1 << 16

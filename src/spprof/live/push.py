@@ -16,7 +16,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from .. import __version__, formats
 from ..errors import BadOption, SpprofError
-from ..session import process_lives
+from ..files.writing import is_being_written, process_lives
 from .follow import Windows
 
 _PATH = "/v1development/profiles"
@@ -29,7 +29,7 @@ _HOPELESS = {
     415: "it wants another encoding",
 }
 _TIMEOUT_S = 20
-_STILL_S = 15.0  # a program that lives writes its account every 2 s
+_STILL_S = 15.0  # a program that lives writes its tick stats every 2 s
 _LAST_TRIES = 3
 
 
@@ -38,7 +38,12 @@ class Refused(SpprofError):
 
 
 class _Later(Exception):
-    """The collector cannot be reached, or asks to be left alone for a while."""
+    """The collector cannot be reached, or asks to be left alone for a while. `code`: the HTTP status or errno, which says
+    whether two failures are the same."""
+
+    def __init__(self, code: object, words: str) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -74,12 +79,13 @@ class Collector:
         except urllib.error.HTTPError as error:
             said = error.read(300).decode("utf-8", "replace").strip()
             if error.code in _AGAIN:
-                raise _Later(f"{error.code} {error.reason}") from None
+                raise _Later(error.code, f"{error.code} {error.reason}") from None
             if error.code in _HOPELESS:
                 raise Refused(f"{self.url}: {error.code} {error.reason}: {_HOPELESS[error.code]}") from None
             return f"{error.code} {error.reason} {said}".strip()
         except (OSError, http.client.HTTPException) as error:  # URLError too; a timeout
-            raise _Later(str(getattr(error, "reason", error))) from None
+            reason = getattr(error, "reason", error)
+            raise _Later(getattr(reason, "errno", None) or type(reason), str(reason)) from None
 
 
 def _objection(answer: bytes) -> str:
@@ -103,7 +109,7 @@ class Pusher:
         self.follower, self.collector, self.every_s, self.keep_bytes, self.say = follower, collector, every_s, keep_bytes, say
         self.waiting: Deque[Tuple[bytes, int]] = deque()  # packed requests, and their samples
         self.counts: Dict[str, List[int]] = {"sent": [0, 0], "refused": [0, 0], "left out": [0, 0]}
-        self.trouble = ""
+        self.trouble: object = None  # the code of the failure that was reported
         self.stopped = False
 
     def run(self) -> None:
@@ -132,7 +138,7 @@ class Pusher:
             return True
         if time.monotonic() - follower.grew_at < _STILL_S:
             return False
-        return follower.pid is not None and not process_lives(follower.pid)
+        return follower.pid is not None and not process_lives(follower.pid) and not is_being_written(follower.path)
 
     def _count(self, what: str, samples: int) -> None:
         self.counts[what][0] += 1
@@ -153,13 +159,13 @@ class Pusher:
             try:
                 objection = self.collector.send(body)
             except _Later as error:
-                if str(error) != self.trouble:
+                if error.code != self.trouble:
                     self.say(f"{self.collector.url}: {error}; what is sampled is kept, and sent later")
-                self.trouble = str(error)
+                self.trouble = error.code
                 return False
-            if self.trouble:
+            if self.trouble is not None:
                 self.say(f"{self.collector.url}: takes profiles again")
-                self.trouble = ""
+                self.trouble = None
             self.waiting.popleft()
             self._count("refused" if objection else "sent", samples)
             if objection:

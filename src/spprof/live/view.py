@@ -13,7 +13,7 @@ from textual.binding import Binding
 from textual.widgets import DataTable, Footer, Input, RichLog, Static
 
 from ..errors import SpprofError
-from ..model import Profile
+from ..files.profile import Profile
 from .follow import Follower
 from .picture import Picture, picture
 

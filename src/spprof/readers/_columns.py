@@ -6,7 +6,9 @@ import re
 from array import array
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..model import NO_FRAMES, TRUNCATED, TRUNCATION
+from ..model.layout import columns_of
+from ..model.records import NO_FRAMES, TRUNCATED, TRUNCATION
+from ..model.tree import Tree
 
 _MAX_INT = (1 << 31) - 1  # what a column of lines holds
 _MAX_NUMBER = (1 << 62) - 1
@@ -24,19 +26,15 @@ class Columns:
         self.header = {"source": source, "unit": unit, "start_ns": 0, **header}
         self.strings: Dict[str, int] = {}
         self.columns: Dict[str, Any] = {
-            **{name: array("I") for name in ("code_name", "code_qualname", "code_file", "code_line", "frame_code")},
-            **{name: array("i") for name in ("frame_line", "frame_end_line", "frame_col", "frame_end_col")},
-            **{name: array("I", [0]) for name in ("node_parent", "node_frame")},
-            **{name: array("I") for name in ("thread", "stack", "label")},
-            **{name: array("q") for name in ("time_ns", "weight_ns", "count")},
-            **{name: array("B") for name in ("flags", "code_kind")},
+            **{name: array(typecode) for name, typecode in columns_of("code", "frame", "sample").items()},
+            "count": array("q"),  # what is no number of ticks may be larger
         }
         self.sources: Dict[int, Tuple[str, int]] = {}
         self.label_sets: Dict[Tuple[Tuple[str, str], ...], int] = {(): 0}
         self.threads: Dict[Tuple[str, int], int] = {}
         self._codes: Dict[Any, int] = {}
         self._frames: Dict[Frame, int] = {}
-        self._nodes: Dict[int, int] = {}  # parent << 32 | frame -> node
+        self._tree = Tree()
         self._clocks: List[int] = []  # of each thread the sum of its weights
         self._truncation = self.frame(TRUNCATION.qualname)
         self._nothing = self.frame(NO_FRAMES.qualname)
@@ -85,12 +83,7 @@ class Columns:
 
     def node(self, parent: int, frame: int) -> int:
         """The stack that calls a frame from another stack; 0 is the empty one."""
-        key = parent << 32 | frame
-        node = self._nodes.get(key)
-        if node is None:
-            node = self._nodes[key] = len(self._nodes) + 1
-            self._append(node_parent=parent, node_frame=frame)
-        return node
+        return self._tree.child(parent, frame)
 
     def stack(self, frames: Sequence[int]) -> Tuple[int, int]:
         """A stack from its frames, root first, and its marks: our own `[truncated]` and `[no Python frames]` are none of them."""
@@ -133,8 +126,10 @@ class Columns:
         """What `Profile` works on."""
         return {
             **self.columns,
+            "node_parent": self._tree.parents,
+            "node_frame": self._tree.frames,
             "header": self.header,
-            "account": {},
+            "tick_stats": {},
             "end": {"stop_ns": max(self._clocks, default=0), "reason": "read"},
             "warning": None,
             "threads": {id: {"id": id, "tid": tid, "name": name} for (name, tid), id in self.threads.items()},

@@ -1,5 +1,5 @@
 // Which samples are looked at, and what each stack adds up to in them.
-import { STANDING, type Profile, type Thread } from './profile'
+import { isUnknown, OFF_CPU, type Profile, type Thread } from './profile'
 
 export interface Filter {
   threads: ReadonlySet<number> | null // places in profile.threads; null: all
@@ -16,7 +16,11 @@ export interface Sums {
   totalNs: number
   totalSamples: number
   effective: number // how many samples of one weight would say as much, for intervals: (sum w)^2 / sum w^2 / ticks (intervals.py)
+  unknownNs: number // of totalNs: sampled at no random instant, so that nobody knows whose time it was (intervals.py)
 }
+
+// What the interval of a share comes from.
+export type Whole = Pick<Sums, 'totalNs' | 'effective' | 'unknownNs'>
 
 export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   const n = profile.stacks.length
@@ -24,8 +28,11 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   const samples = new Float64Array(n)
   const wanted = labelMask(profile, filter.labels)
   let squares = 0
+  let unknown = 0
   profile.threads.forEach((thread, place) => {
-    if (filter.threads === null || filter.threads.has(place)) squares += add(thread, filter.range, wanted, ns, samples)
+    if (filter.threads !== null && !filter.threads.has(place)) return
+    squares += add(thread, filter.range, wanted, ns, samples)
+    unknown += unknownOf(thread, filter.range, wanted)
   })
   let totalNs = 0
   let totalSamples = 0
@@ -33,7 +40,7 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
     totalNs += ns[i]! *= profile.unit
     totalSamples += samples[i]!
   }
-  return { ns, samples, totalNs, totalSamples, effective: squares ? (totalNs / profile.unit) ** 2 / squares : 0 }
+  return { ns, samples, totalNs, totalSamples, effective: squares ? (totalNs / profile.unit) ** 2 / squares : 0, unknownNs: unknown * profile.unit }
 }
 
 // Gives the sum of weight^2 / ticks, in units.
@@ -57,6 +64,18 @@ function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, 
     squares -= (weight[i]! ** 2 * extra) / (1 + extra)
   }
   return squares
+}
+
+// In units.
+function unknownOf(thread: Thread, range: Filter['range'], wanted: Uint8Array | null): number {
+  const { time, weight, flags, label } = thread
+  if (!flags) return 0
+  let sum = 0
+  const [from, to] = range ? [after(time, range[0]), after(time, range[1])] : [0, thread.length]
+  for (let i = from; i < to; i++) {
+    if (isUnknown(flags[i]!) && !(wanted && !wanted[label ? label[i]! : 0])) sum += weight[i]!
+  }
+  return sum
 }
 
 // The first place of a rising column whose value is not below `value`.
@@ -89,16 +108,16 @@ export function labelValues(profile: Profile): Map<string, string[]> {
 
 export interface Activity {
   busy: Float32Array // of each bin: the share of its time that samples stand for
-  standing: Float32Array // the same, where the thread stood still
+  offCpu: Float32Array // the same, where the thread was off the CPU
 }
 
 export function activity(profile: Profile, thread: Thread, bins: number): Activity {
   const busy = new Float32Array(bins)
-  const standing = new Float32Array(bins)
+  const offCpu = new Float32Array(bins)
   const { time, weight, flags } = thread
   const scale = bins / profile.duration
   for (let i = 0; i < thread.length; i++) {
-    const lane = flags && flags[i]! & STANDING ? standing : busy
+    const lane = flags && flags[i]! & OFF_CPU ? offCpu : busy
     const end = time[i]! * scale
     const begin = Math.max(0, (time[i]! - weight[i]!) * scale)
     const first = begin | 0
@@ -110,5 +129,5 @@ export function activity(profile: Profile, thread: Thread, bins: number): Activi
       lane[last]! += end - last
     }
   }
-  return { busy, standing }
+  return { busy, offCpu }
 }

@@ -46,7 +46,11 @@ export interface Marker {
   data: Record<string, unknown>
 }
 
-export const STANDING = 4 // Sample.flags: the thread stood still
+// Sample.flags
+export const OFF_CPU = 4 // the thread waited
+const KERNEL = 2 // kernel time, met by the kernel's tick
+const COARSE = 32 // taken at no random instant
+export const isUnknown = (flags: number): boolean => (flags & (KERNEL | COARSE)) !== 0 && !(flags & OFF_CPU)
 
 // The JSON of the page (formats/html.py). What comes from a program under test is never trusted to have a shape.
 export interface About {

@@ -3,6 +3,7 @@ import { useMemo, useState } from 'preact/hooks'
 import { callees, callers, layout, topLevel, type Weighted } from '../data/tree'
 import { byFunction } from '../draw/colour'
 import { heavyRows } from '../draw/rows'
+import type { Whole } from '../data/aggregate'
 import { interval, percent, plural, share, amount } from '../format'
 import * as state from '../state'
 import { clip, FlameGraph } from './FlameGraph'
@@ -20,23 +21,22 @@ export function Butterfly() {
   const up = useMemo(() => callers(profile, nodes, outer, label, sums), [nodes, label, sums])
   const down = useMemo(() => callees(profile, nodes, outer, label, sums), [nodes, label, sums])
   if (names.length === 0) return <p class="empty">No samples here.</p>
-  const whole = { ns: sums.totalNs, effective: sums.effective }
   const total = figure.totalNs[label]!
   const self = figure.selfNs[label]!
   return (
     <div class="scroll butterfly">
       <div class="bar"><Picker label={label} /></div>
       <p class="lead" data-testid="butterfly-about">
-        <strong>{clip(names[label]!)}</strong> {amount(total)} in all, {percent(share(total, whole.ns))} (95 %: {interval(total, whole.ns, whole.effective)});{' '}
-        {amount(self)} itself, {percent(share(self, whole.ns))}. {plural(figure.totalSamples[label]!, 'sample')}.
+        <strong>{clip(names[label]!)}</strong> {amount(total)} in all, {percent(share(total, sums.totalNs))} (95 %: {interval(total, sums)});{' '}
+        {amount(self)} itself, {percent(share(self, sums.totalNs))}. {plural(figure.totalSamples[label]!, 'sample')}.
       </p>
       <div class="columns">
         <List title="Callers" weighted={up} total={total} rest="called by nobody (root)" />
         <List title="Callees" weighted={down} total={total} rest="itself" />
       </div>
-      <Half id="callers" title="Callers, going up" weighted={up} flip whole={whole} />
+      <Half id="callers" title="Callers, going up" weighted={up} flip whole={sums} />
       <div class="waist">{clip(names[label]!)}</div>
-      <Half id="callees" title="Callees, going down" weighted={down} flip={false} whole={whole} />
+      <Half id="callees" title="Callees, going down" weighted={down} flip={false} whole={sums} />
       <p class="dim">Recursion counts once: callers and callees are those of the outermost call. {labels.list[label]!.file}</p>
     </div>
   )
@@ -93,7 +93,7 @@ function List({ title, weighted, total, rest }: { title: string; weighted: Weigh
   )
 }
 
-function Half({ id, title, weighted, flip, whole }: { id: string; title: string; weighted: Weighted; flip: boolean; whole: { ns: number; effective: number } }) {
+function Half({ id, title, weighted, flip, whole }: { id: string; title: string; weighted: Weighted; flip: boolean; whole: Whole }) {
   const { labels, names } = state.grains.value
   const rows = useMemo(() => heavyRows(weighted, layout(weighted)), [weighted])
   const fill = useMemo(

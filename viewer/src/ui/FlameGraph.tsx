@@ -6,6 +6,7 @@ import { Flame } from '../draw/flame'
 import type { Rows } from '../draw/rows'
 import type { Weighted } from '../data/tree'
 import type { Label } from '../data/labels'
+import type { Whole } from '../data/aggregate'
 import { interval, percent, plural, share, amount } from '../format'
 import { palette } from '../state'
 
@@ -19,7 +20,7 @@ interface Props {
   labels: Label[]
   lit: Uint8Array | null // of each label
   flip: boolean
-  whole: { ns: number; effective: number }
+  whole: Whole
   height?: number // CSS pixels; else what room there is
   actions: (label: number) => ComponentChildren
   onKey?: (key: string, label: number) => void
@@ -56,7 +57,7 @@ export function FlameGraph(props: Props) {
   const about = (node: number) => {
     const [ns, samples] = [weighted.ns[node]!, weighted.samples[node]!]
     return {
-      figures: `${amount(ns)}, ${percent(share(ns, whole.ns))} (95 %: ${interval(ns, whole.ns, whole.effective)}), ${plural(samples, 'sample')}`,
+      figures: `${amount(ns)}, ${percent(share(ns, whole.totalNs))} (95 %: ${interval(ns, whole)}), ${plural(samples, 'sample')}`,
       own: node ? ownOf(weighted, node) : 0,
     }
   }

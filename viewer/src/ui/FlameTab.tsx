@@ -37,7 +37,7 @@ export function FlameTab() {
       {...{ weighted, rows, fill, names, lit, actions }}
       labels={labels.list}
       flip={flip.value}
-      whole={{ ns: state.sums.value.totalNs, effective: state.sums.value.effective }}
+      whole={state.sums.value}
       onKey={(key, label) => {
         if (key === 'c') state.showCallers(label)
         if (key === 's') state.showSource(labels.list[label]!.file, labels.list[label]!.line)

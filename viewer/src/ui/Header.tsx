@@ -1,6 +1,6 @@
 // What was profiled, how, and what was lost.
 import { baseName } from '../data/labels'
-import { amount, count, percent, plural, share, time } from '../format'
+import { amount, count, MOST_UNKNOWN, percent, plural, share, time } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
@@ -36,8 +36,8 @@ export function Header() {
             <div class={lost > 0.01 * expected ? 'bad' : ''}><dt>lost</dt><dd>{percent(share(lost, expected))}</dd></div>
           )}
         </dl>
-        <details class="account">
-          <summary>Account</summary>
+        <details class="tick-stats">
+          <summary>Tick stats</summary>
           <div class="popup">
             {expected > 0 ? (
               <table aria-label="What became of every tick">
@@ -50,7 +50,7 @@ export function Header() {
                   ))}
                 </tbody>
               </table>
-            ) : <p>{header.source ? `A file of another profiler (${text(header.source)}) has no account of ticks.` : 'The account of ticks was not written.'}</p>}
+            ) : <p>{header.source ? `A file of another profiler (${text(header.source)}) has no tick stats.` : 'The tick stats were not written.'}</p>}
             <table aria-label="The run">
               <tbody>
                 {Object.entries(header).filter(([, value]) => typeof value !== 'object' && value !== '').map(([key, value]) => (
@@ -69,8 +69,12 @@ export function Header() {
         <button type="button" class="icon" aria-expanded={state.helping.value} onClick={() => (state.helping.value = !state.helping.value)}>Keys ?</button>
       </div>
       {about.warning && <p class="warning" role="alert">{about.warning}</p>}
-      {!about.warning && about.end === null && (
-        <p class="warning" role="alert">The program died before the profile was closed; up to 100 ms are missing.</p>
+      {all.unknownNs > 0 && (
+        <p class="warning" role="note">
+          {percent(share(all.unknownNs, all.totalNs))} of the time was sampled at {about.clock === 'gil' ? 'hand-overs of the GIL' : "the kernel's own tick"}, which the
+          program may be in step with: {share(all.unknownNs, all.totalNs) > MOST_UNKNOWN ? 'ranges are not known (?)' : 'ranges are that much wider'}. docs/intervals.md
+          says what to do.
+        </p>
       )}
       {all.totalSamples === 0 && <p class="warning" role="alert">No samples were taken. {plural(expected, 'tick')} expected.</p>}
     </header>

@@ -89,10 +89,10 @@ interface CodeProps {
 }
 
 function CodeLine({ number, text, line, target, peak, open, toggle }: CodeProps) {
-  const { totalNs, effective } = state.sums.value
+  const sums = state.sums.value
   const cell = (ns: number, kind: string) => (
     <td class="number share" style={{ '--share': share(ns, peak) }}
-      title={ns ? `${kind} ${percent(share(ns, totalNs))} (95 %: ${interval(ns, totalNs, effective)})` : undefined}>
+      title={ns ? `${kind} ${percent(share(ns, sums.totalNs))} (95 %: ${interval(ns, sums)})` : undefined}>
       {ns ? amount(ns) : ''}
     </td>
   )
@@ -113,7 +113,7 @@ function CodeLine({ number, text, line, target, peak, open, toggle }: CodeProps)
           <code>
             {parts.map(({ text, span }, i) =>
               span && span.totalNs > 0 ? (
-                <mark key={i} style={{ '--heat': 0.12 + 0.5 * share(span.totalNs, most) * Math.min(1, 0.25 + share(span.totalNs, totalNs)) }}
+                <mark key={i} style={{ '--heat': 0.12 + 0.5 * share(span.totalNs, most) * Math.min(1, 0.25 + share(span.totalNs, sums.totalNs)) }}
                   title={`${amount(span.totalNs)} in all, ${amount(span.selfNs)} itself`}>
                   {text}
                 </mark>

@@ -14,7 +14,7 @@ export function Table() {
   const [limit, setLimit] = useState(PAGE)
   const { labels, names } = state.grains.value
   const figure = state.rows.value
-  const { totalNs, effective } = state.sums.value
+  const sums = state.sums.value
   const hits = state.found.value
   const chosen = labels.list.map((_, i) => i).filter((i) => figure.totalNs[i]! + figure.totalSamples[i]! > 0 && (!hits || hits[i]))
   const number = { self: figure.selfNs, total: figure.totalNs, samples: figure.selfSamples }
@@ -34,8 +34,8 @@ export function Table() {
   const cells = (ns: number) => (
     <>
       <td class="number">{amount(ns)}</td>
-      <td class="number share" style={{ '--share': share(ns, totalNs) }}>{percent(share(ns, totalNs))}</td>
-      <td class="number dim">{interval(ns, totalNs, effective)}</td>
+      <td class="number share" style={{ '--share': share(ns, sums.totalNs) }}>{percent(share(ns, sums.totalNs))}</td>
+      <td class="number dim">{interval(ns, sums)}</td>
     </>
   )
   return (

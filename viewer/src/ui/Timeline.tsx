@@ -172,13 +172,13 @@ function paintLanes(style: CSSStyleDeclaration, { profile, lanes, width, height,
     for (let bin = from; bin < to && bin < BINS; bin++) sum += bins[bin]!
     return sum / (to - from)
   }
-  lanes.forEach(({ busy, standing }, place) => {
+  lanes.forEach(({ busy, offCpu }, place) => {
     const base = AXIS + (place + 1) * LANE - 3
     ctx.globalAlpha = threads && !threads.has(place) ? 0.25 : 1
-    for (const [both, name] of [[true, '--standing'], [false, '--busy']] as const) {
+    for (const [both, name] of [[true, '--off-cpu'], [false, '--busy']] as const) {
       ctx.fillStyle = colour(name)
       for (let x = 0; x < width; x++) {
-        const waits = both ? mean(standing, x) : 0
+        const waits = both ? mean(offCpu, x) : 0
         const top = both && waits === 0 ? 0 : tall(mean(busy, x) + waits)
         if (top) ctx.fillRect(x, base - top, 1, top)
       }
@@ -216,8 +216,8 @@ function tell(profile: Profile, lanes: Activity[], at: number, y: number, width:
   const bin = Math.min(BINS - 1, Math.floor((at / profile.duration) * BINS))
   const near = (3 * profile.duration) / width
   const marker = profile.markers.find((one) => one.thread === thread.id && at >= one.time - near && at <= one.time + one.duration + near)
-  const { busy, standing } = lanes[place]!
-  const waits = standing[bin]! > 0 ? `, ${percent(Math.min(1, standing[bin]!))} standing` : ''
+  const { busy, offCpu } = lanes[place]!
+  const waits = offCpu[bin]! > 0 ? `, ${percent(Math.min(1, offCpu[bin]!))} off the CPU` : ''
   return `${when}: ${thread.name}, ${percent(Math.min(1, busy[bin]!))} active${waits}${marker ? `; ${markerText(marker, profile.unit)}` : ''}`
 }
 

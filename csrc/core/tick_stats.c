@@ -1,0 +1,141 @@
+#include "core/tick_stats.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/state.h"
+#include "core/write.h"
+#include "core/writer.h"
+
+const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "signal", "timer", "suspend", "gil"};
+
+typedef struct {
+    uint64_t taken, repeated, truncated, unpaired, gaps, losses[SPP_LOSS_COUNT];
+    uint32_t threads;
+} sums;
+
+/* Drain lock held. All of these only ever grow while a thread lives, and so do the tick stats. What is due and may yet be made up
+ * for is in none of them. */
+static void add_thread(const spp_thread *t, sums *s) {
+    uint64_t unstored = t->tick.losses[SPP_LOSS_store_full] + t->tick.losses[SPP_LOSS_writer_behind];
+    uint64_t taken = t->tick.taken + t->wall.stood, repeated = t->wall.repeated;
+    uint64_t more = unstored > taken ? unstored - taken : 0; /* of those that were repeated */
+    s->taken += taken > unstored ? taken - unstored : 0;
+    s->repeated += repeated > more ? repeated - more : 0;
+    s->truncated += t->tick.truncated;
+    s->unpaired += t->tick.unpaired;
+    s->gaps += t->tick.gaps;
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] += t->tick.losses[i];
+}
+
+/* Clock `signal`: ticks that fell due since the last one that came. A few are chance, since its instants are drawn. */
+#define CHANCE 8u
+static uint64_t never_came(const spp_thread *t, uint64_t cpu) {
+    uint64_t due = cpu > t->watch.cpu_start ? (cpu - t->watch.cpu_start) / spp_run_state.interval_ns : 0, ticks = t->tick.ticks,
+             owed = t->tick.owed;
+    return t->clock == SPP_CLOCK_SIGNAL && !spp_run_state.paused && due > ticks + owed + CHANCE ? due - ticks : owed;
+}
+
+void spp_tick_stats_end(spp_thread *t) {
+    sums s = {0};
+    uint64_t cpu = 0;
+    int64_t off = t->wall.due_ns;
+    /* Of a thread that has ended the system may say less than its samples were given, or tell another's that has its id now. */
+    bool known = spp_os_thread_cpu_ns(t->tid, &cpu) == 0 && cpu >= t->tick.given_ns;
+    if (!known) cpu = t->tick.given_ns;
+    add_thread(t, &s);
+    s.losses[SPP_LOSS_overrun] += (known ? never_came(t, cpu) : t->tick.owed) +
+                                  (off > 0 ? (uint64_t)off / spp_run_state.interval_ns : 0); /* never made up for */
+    t->watch.counted = false;
+    spp_run_state.ended_taken += s.taken;
+    spp_run_state.ended_repeated += s.repeated;
+    spp_run_state.ended_truncated += s.truncated;
+    spp_run_state.ended_unpaired += s.unpaired;
+    spp_run_state.ended_gaps += s.gaps;
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) spp_run_state.ended_losses[i] += s.losses[i];
+    /* What it ran before it was found is in the tick stats as whole ticks; the rest of it is nobody's yet. */
+    spp_run_state.ended_cpu += cpu - t->watch.cpu_start + t->tick.losses[SPP_LOSS_before_found] * spp_run_state.interval_ns;
+}
+
+uint64_t spp_tick_stats_cpu(void) {
+    uint64_t own = spp_run_state.drain_cpu + spp_run_state.sampler_cpu + spp_os_signal_cpu_ns();
+    uint64_t process = spp_os_process_cpu_ns() - spp_run_state.start_process_cpu;
+    uint64_t cpu = process > own ? process - own : 0; /* some systems' clock of a process goes in steps */
+    /* It only grows, though our threads tell what they used a little later than the system does. */
+    uint64_t told = atomic_load(&spp_run_state.cpu_told);
+    while (told < cpu && !atomic_compare_exchange_weak(&spp_run_state.cpu_told, &told, cpu)) {}
+    return told < cpu ? cpu : told;
+}
+
+void spp_tick_stats_unseen(void) {
+    uint64_t process = spp_tick_stats_cpu(), known = spp_run_state.ended_cpu;
+    /* Below two ticks it is the reading of the clocks one after the other. */
+    if (process > known + 2 * spp_run_state.interval_ns + 1000000) {
+        spp_run_state.ended_losses[SPP_LOSS_before_found] += (process - known) / spp_run_state.interval_ns;
+    }
+}
+
+static void sum_up(sums *s) {
+    memset(s, 0, sizeof *s);
+    spp_os_lock(); /* a thread that ends goes from one sum to the other at once */
+    s->taken = spp_run_state.ended_taken;
+    s->repeated = spp_run_state.ended_repeated;
+    s->truncated = spp_run_state.ended_truncated;
+    s->unpaired = spp_run_state.ended_unpaired;
+    s->gaps = spp_run_state.ended_gaps;
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] = spp_run_state.ended_losses[i];
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].watch.counted) add_thread(&spp_threads[i], s);
+    }
+    s->threads = spp_run_state.next_id;
+    spp_os_unlock();
+}
+
+static void say(spp_bytes *to, const char *format, const char *name, uint64_t value) {
+    char text[96];
+    int n = snprintf(text, sizeof text, format, name, (unsigned long long)value);
+    spp_bytes_append(to, text, (size_t)n);
+}
+
+void spp_tick_stats_text(spp_bytes *to) {
+    if (spp_run_state.start_ns == 0) return;
+    sums s;
+    sum_up(&s);
+    uint64_t lost = 0, invalid = 0;
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) {
+        lost += s.losses[i];
+        if (i <= SPP_LOSS_LAST_VALIDATION) invalid += s.losses[i];
+    }
+    uint64_t anew, ended;
+    spp_os_calls(&anew, &ended);
+    uint64_t end = spp_run_state.stop_ns ? spp_run_state.stop_ns : spp_os_now_ns();
+    char text[160];
+    int n = snprintf(text, sizeof text, "{\"clock\":\"%s\",\"interval_ns\":%llu,", spp_clock_names[spp_run_state.clock],
+                     (unsigned long long)spp_run_state.interval_ns);
+    spp_bytes_append(to, text, (size_t)n);
+    say(to, "\"%s\":%llu,", "expected", s.taken + s.repeated + lost);
+    say(to, "\"%s\":%llu,", "taken", s.taken);
+    say(to, "\"%s\":%llu,", "captured", s.taken);
+    say(to, "\"%s\":%llu,", "repeated", s.repeated);
+    say(to, "\"%s\":%llu,", "dropped", lost);
+    say(to, "\"%s\":%llu,", "validation_drops", invalid);
+    say(to, "\"%s\":%llu,", "overruns", s.losses[SPP_LOSS_overrun]);
+    say(to, "\"%s\":%llu,", "truncated", s.truncated);
+    if (spp_cap.native != SPP_NATIVE_OFF) {
+        say(to, "\"%s\":%llu,", "native_unpaired", s.unpaired);
+        say(to, "\"%s\":%llu,", "native_gaps", s.gaps);
+    }
+    say(to, "\"%s\":%llu,", "calls_begun_anew", anew);
+    say(to, "\"%s\":%llu,", "calls_ended", ended);
+    say(to, "\"%s\":%llu,", "threads", s.threads);
+    say(to, "\"%s\":%llu,", "wall_ns", end - spp_run_state.start_ns);
+    say(to, "\"%s\":%llu,", "cpu_ns", spp_run_state.stop_ns ? spp_run_state.cpu_ns : spp_tick_stats_cpu());
+    say(to, "\"%s\":%llu,\"losses\":{", "write_error", (uint64_t)spp_write_error());
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) {
+        if (i > 0) spp_bytes_append(to, ",", 1);
+        say(to, "\"%s\":%llu", spp_loss_keys[i], s.losses[i]);
+    }
+    spp_bytes_append(to, "}}", 2);
+}

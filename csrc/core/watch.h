@@ -1,0 +1,27 @@
+/* The watch: discovers the program's threads, arms them, looks after them, and disarms them. No thread registers itself. */
+#ifndef SPPROF_CORE_WATCH_H
+#define SPPROF_CORE_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "core/capture.h"
+
+/* The watch (drain thread, or start while no drain thread runs), in work that a fork waits for (spp_os_work_begin). */
+void spp_watch_scan(bool first);
+/* Drain lock held. Arms a prepared thread's trigger anew, or leaves that to the resuming. */
+int spp_watch_arm(spp_thread *t);
+/* Drain lock held. The slot of an armed thread, or SPP_MAP_NONE. */
+uint32_t spp_watch_slot(int32_t tid);
+void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
+void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
+void spp_watch_last(void);  /* at the end: what threads lost that block signals */
+void spp_watch_disarm_all(void);
+
+/* Any thread. A thread's name for people, in UTF-8; it waits until the thread is found. */
+void spp_watch_name(int32_t tid, const char *name);
+/* The calling thread is about to replace the program: it is disarmed. */
+void spp_watch_exec(void);
+
+#endif

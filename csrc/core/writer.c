@@ -1,0 +1,223 @@
+#include "core/writer.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "base/heap.h"
+#include "core/capture.h"
+#include "os/os.h"
+
+#define AHEAD_MOST ((size_t)4 << 20) /* bytes that wait: some seconds of the fastest run */
+#define PIECE ((size_t)64 << 10)     /* written at once: shows that a slow output moves */
+#define STEP_NS 100000u
+#define REST_NS 50000000u /* on some systems another's bell may take the ring */
+
+typedef struct writer {
+    struct writer *next; /* of those that were left */
+    spp_os_worker *worker;
+    int32_t tid;
+    spp_os_file file; /* the thread's own */
+    spp_os_bell bell;
+    /* under the drain lock */
+    spp_block *first, *last, *written;
+    bool ending, drop;
+    _Atomic size_t waiting; /* bytes */
+    _Atomic uint64_t moved;
+    _Atomic int error;
+    _Atomic bool ended, rings;
+} writer;
+
+static writer *current, *left;
+static _Atomic int last_error; /* of the one in use, or of the last */
+
+static void note(writer *w, int error) {
+    int none = 0;
+    if (error == 0) return;
+    atomic_compare_exchange_strong(&w->error, &none, error);
+    if (w == current) atomic_store(&last_error, w->error);
+}
+
+/* The writer's thread. */
+static void write_block(writer *w, const spp_block *block, bool drop) {
+    for (size_t at = 0, n; at < block->n; at += n) {
+        n = block->n - at < PIECE ? block->n - at : PIECE;
+        if (!drop && atomic_load(&w->error) == 0) note(w, spp_os_file_write(&w->file, block->bytes + at, n));
+        atomic_fetch_add(&w->moved, n);
+        atomic_fetch_sub(&w->waiting, n);
+    }
+}
+
+static void body(void *arg) {
+    writer *w = arg;
+    for (;;) {
+        spp_os_lock();
+        spp_block *block = w->first;
+        bool ending = w->ending, drop = w->drop;
+        if (block != NULL) w->first = block->next;
+        spp_os_unlock();
+        if (block == NULL && ending) break;
+        if (block == NULL) {
+            if (atomic_exchange(&w->rings, false)) spp_os_bell_ring(&spp_cap.bell);
+            spp_os_bell_wait(&w->bell, spp_os_now_ns() + REST_NS);
+            continue;
+        }
+        write_block(w, block, drop);
+        spp_os_lock();
+        block->next = w->written;
+        w->written = block;
+        spp_os_unlock();
+    }
+    note(w, spp_os_file_end(&w->file));
+    atomic_store(&w->ended, true);
+}
+
+static void free_blocks(spp_block *block) {
+    while (block != NULL) {
+        spp_block *next = block->next;
+        spp_free(block);
+        block = next;
+    }
+}
+
+static void free_writer(writer *w) {
+    free_blocks(w->first);
+    free_blocks(w->written);
+    spp_free(w);
+}
+
+/* Those that were left and could end at last. */
+static void free_left(void) {
+    for (writer **at = &left; *at != NULL;) {
+        writer *w = *at;
+        if (!atomic_load(&w->ended)) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        free_writer(w);
+    }
+}
+
+int spp_writer_start(spp_os_file *file) {
+    free_left();
+    atomic_store(&last_error, 0);
+    writer *w = spp_alloc_zeroed(1, sizeof *w);
+    if (w == NULL) {
+        spp_os_file_close(file);
+        return ENOMEM;
+    }
+    w->file = *file;
+    current = w;
+    w->worker = spp_os_worker_start("spprof-writer", false, body, w);
+    if (w->worker != NULL) {
+        w->tid = spp_os_worker_tid(w->worker);
+        return 0;
+    }
+    current = NULL;
+    spp_free(w);
+    spp_os_file_close(file);
+    return EAGAIN;
+}
+
+int spp_writer_empty(void) { return spp_os_file_empty(&current->file); }
+
+spp_block *spp_writer_block(size_t n) {
+    spp_block *block = spp_alloc(sizeof *block + n);
+    if (block != NULL) block->n = n;
+    return block;
+}
+
+void spp_writer_put(spp_block *block) {
+    writer *w = current;
+    if (w == NULL || atomic_load(&w->error) != 0) {
+        spp_free(block);
+        return;
+    }
+    block->next = NULL;
+    atomic_fetch_add(&w->waiting, block->n);
+    spp_os_lock();
+    if (w->first != NULL)
+        w->last->next = block;
+    else
+        w->first = block;
+    w->last = block;
+    spp_block *written = w->written;
+    w->written = NULL;
+    spp_os_unlock();
+    free_blocks(written);
+    spp_os_bell_ring(&w->bell);
+}
+
+bool spp_writer_behind(void) { return current != NULL && atomic_load(&current->waiting) > AHEAD_MOST; }
+
+bool spp_writer_idle(bool rings) {
+    if (current == NULL) return true;
+    atomic_store(&current->rings, rings); /* first: else it may have looked already */
+    return atomic_load(&current->waiting) == 0;
+}
+
+uint64_t spp_writer_moved(void) { return current != NULL ? atomic_load(&current->moved) : 0; }
+
+/* False: for a second it did not move. */
+static bool wait_for(writer *w, bool end) {
+    uint64_t moved = atomic_load(&w->moved), since = spp_os_now_ns();
+    while (end ? !atomic_load(&w->ended) : atomic_load(&w->waiting) != 0) {
+        uint64_t now = spp_os_now_ns(), seen = atomic_load(&w->moved);
+        if (seen != moved) since = now;
+        if (now - since > SPP_WRITER_STUCK_NS) return false;
+        moved = seen;
+        spp_os_sleep_until(now + STEP_NS);
+    }
+    return true;
+}
+
+int spp_writer_wait(void) {
+    if (current == NULL) return 0;
+    if (!wait_for(current, false)) return ETIMEDOUT;
+    return atomic_load(&current->error);
+}
+
+int spp_writer_end(bool drop) {
+    writer *w = current;
+    if (w == NULL) return 0;
+    bool moves = drop || wait_for(w, false);
+    spp_os_lock();
+    w->ending = true;
+    w->drop = drop;
+    spp_os_unlock();
+    spp_os_bell_ring(&w->bell);
+    if (moves && wait_for(w, true)) {
+        int error = atomic_load(&w->error);
+        current = NULL;
+        spp_os_worker_join(w->worker);
+        free_writer(w);
+        return error;
+    }
+    atomic_store(&last_error, ETIMEDOUT);
+    spp_os_worker_leave(w->worker);
+    current = NULL;
+    w->next = left;
+    left = w;
+    return ETIMEDOUT;
+}
+
+void spp_writer_abandon(void) {
+    if (current != NULL) spp_os_file_drop(&current->file);
+    for (writer *w = left; w != NULL; w = w->next) spp_os_file_drop(&w->file);
+    current = left = NULL;
+}
+
+int spp_writer_error(void) { return atomic_load(&last_error); }
+
+bool spp_writer_is(int32_t tid) {
+    if (current != NULL && tid == current->tid) return true;
+    for (const writer *w = left; w != NULL; w = w->next) {
+        if (!atomic_load(&w->ended) && w->tid == tid) return true;
+    }
+    return false;
+}
+
+uint64_t spp_writer_cpu_ns(void) {
+    uint64_t cpu = 0;
+    return current != NULL && spp_os_thread_cpu_ns(current->tid, &cpu) == 0 ? cpu : 0;
+}

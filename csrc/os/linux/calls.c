@@ -1,0 +1,365 @@
+/* System calls that a tick meets.
+ *
+ * A tick's signal may be taken before one of the program's that has ended a call: the kernel takes SIGTRAP first
+ * (kernel/signal.c, get_signal), and lower numbers before higher ones. It then begins the call anew because our handler says
+ * SA_RESTART: the program's handler runs, but a call that it was to interrupt goes on waiting, for ever perhaps: Ctrl-C in a
+ * blocked read would not be heard. So our handler ends that call with EINTR, as it would have ended without us.
+ *
+ * What a call that begins anew looks like, pc on its instruction, a call that is about to begin looks like too: in a loop each
+ * register is the same. So the call must be one that a signal may end, and must be about to wait: a descriptor that is ready, a
+ * call that never waits, or one that does not with these arguments, is never ended. (EINTR from fcntl(F_GETFD) is no answer that
+ * a program expects.) */
+#include "os/linux/calls.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hints.h"
+#include "os/linux/linux.h"
+#include "os/linux/machine.h"
+#include "os/os.h"
+#include "os/posix/posix.h"
+
+static bool registers_tell;      /* an interrupted call is known by registers alone */
+static volatile int *tripped;    /* see spp_os_signals_wait_at */
+static uintptr_t python_handler; /* what CPython has handle signals; 0: not known */
+
+/* Of this run: calls that our ticks ended. */
+static _Atomic uint64_t anew_n, ended_n;
+
+void spp_linux_calls_init(void) {
+    registers_tell = machine_registers_tell();
+    atomic_store(&anew_n, 0);
+    atomic_store(&ended_n, 0);
+}
+
+void spp_os_calls(uint64_t *anew, uint64_t *ended) {
+    *anew = atomic_load(&anew_n);
+    *ended = atomic_load(&ended_n);
+}
+
+/* CPython's handler lies in the object that the flag lies in. */
+void spp_os_signals_wait_at(volatile int *flag) {
+    Dl_info its, flags;
+    struct sigaction action;
+    tripped = flag;
+    if (flag == NULL || dladdr((const void *)(uintptr_t)flag, &flags) == 0) return;
+    for (int signum = 1; signum <= 64 && python_handler == 0; signum++) {
+        if (!spp_linux_signal_theirs(signum, &action)) continue;
+        uintptr_t at = (uintptr_t)action.sa_sigaction;
+        if (dladdr((const void *)at, &its) != 0 && its.dli_fbase == flags.dli_fbase) python_handler = at;
+    }
+}
+
+/* Code may be for execution only, and then a read of it is a fault. */
+static bool is_call_at(uintptr_t pc) {
+    uint8_t code[CALL_BYTES];
+    return spp_os_read(code, pc, sizeof code) == 0 && is_call(code);
+}
+
+bool spp_linux_at_call(const ucontext_t *uc) {
+    if (registers_tell) return is_behind_call(uc) || is_on_call(uc);
+    return is_call_at(program_counter(uc) - CALL_BYTES) || is_call_at(program_counter(uc));
+}
+
+bool spp_linux_may_restart(const ucontext_t *uc) { return registers_tell ? is_on_call(uc) : has_call_number(uc); }
+
+/* ---- which calls wait */
+
+/* Whether a read or write of a descriptor would wait now. One for which the kernel has no other answer is always ready: regular
+ * files, /dev/null. */
+static bool fd_waits(uintptr_t fd, short events) {
+    struct pollfd one = {.fd = (int)fd, .events = events};
+    struct timespec now = {0, 0};
+    long flags = raw_call(SYS_fcntl, one.fd, F_GETFL, 0, 0);
+    if (flags < 0 || (flags & O_NONBLOCK)) return false;
+    return raw_call(SYS_ppoll, (long)&one, 1, (long)&now, 0) == 0;
+}
+
+static bool message_waits(uintptr_t fd, short events, uintptr_t flags) { return !(flags & MSG_DONTWAIT) && fd_waits(fd, events); }
+
+/* Terminals wait for their output to drain; what sockets, files and disks are asked is told at once. Of other drivers nobody
+ * knows. */
+static bool ioctl_waits(uintptr_t request) {
+    switch (request) {
+    case TCSBRK:
+    case TCSBRKP:
+    case 0x5403: /* TCSETSW, TCSETSF, TCSETAW, TCSETAF: their headers do not go with the C library's */
+    case 0x5404:
+    case 0x5407:
+    case 0x5408: return true;
+    }
+    switch (request >> 8 & 0xff) { /* the driver's letter */
+    case 'T':
+    case 0x89:
+    case 'f':
+    case 'X':
+    case 0x12:
+    case '$': return false;
+    }
+    return true;
+}
+
+/* With a time limit such a call is not begun anew, but ended by the kernel itself. */
+static bool futex_waits(uintptr_t word, uintptr_t op, uintptr_t expected, uintptr_t limit) {
+    uint32_t value;
+    op &= 127; /* FUTEX_CMD_MASK */
+    if ((op != FUTEX_WAIT && op != FUTEX_WAIT_BITSET) || limit != 0) return false;
+    return spp_os_read(&value, word, sizeof value) == 0 && value == (uint32_t)expected;
+}
+
+/* To open a FIFO is to wait for the other side; a terminal, for its line. */
+static bool open_waits(long directory, uintptr_t path, uintptr_t flags) {
+    struct stat what;
+    if ((flags & (O_NONBLOCK | O_PATH)) || raw_call(SYS_newfstatat, directory, path, (long)&what, 0) != 0) return false;
+    return S_ISFIFO(what.st_mode) || S_ISCHR(what.st_mode);
+}
+
+static bool open_how_waits(long directory, uintptr_t path, uintptr_t how) {
+    uint64_t flags;
+    return spp_os_read(&flags, how, sizeof flags) == 0 && open_waits(directory, path, (uintptr_t)flags);
+}
+
+/* Those that return ERESTARTSYS in the kernel, as of Linux 6.18. Others that wait (poll, select, epoll_wait, nanosleep, pause,
+ * sigsuspend, sigtimedwait, semop, msgrcv, io_uring_enter) are ended with EINTR by the kernel whatever a handler says, and those
+ * that are always begun anew (ERESTARTNOINTR: fork, futex's FUTEX_LOCK_PI) never. */
+bool spp_linux_would_wait(long number, const uintptr_t a[6]) {
+    switch (number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_pread64:
+    case SYS_preadv:
+    case SYS_preadv2:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_mq_timedreceive: return fd_waits(a[0], POLLIN);
+    case SYS_write:
+    case SYS_writev:
+    case SYS_pwrite64:
+    case SYS_pwritev:
+    case SYS_pwritev2:
+    case SYS_connect:
+    case SYS_sendfile:
+    case SYS_mq_timedsend: return fd_waits(a[0], POLLOUT);
+    case SYS_recvfrom: return message_waits(a[0], POLLIN, a[3]);
+    case SYS_recvmsg: return message_waits(a[0], POLLIN, a[2]);
+    case SYS_recvmmsg: return message_waits(a[0], POLLIN, a[3]);
+    case SYS_sendto: return message_waits(a[0], POLLOUT, a[3]);
+    case SYS_sendmsg: return message_waits(a[0], POLLOUT, a[2]);
+    case SYS_sendmmsg: return message_waits(a[0], POLLOUT, a[3]);
+    case SYS_splice: return !(a[5] & SPLICE_F_NONBLOCK) && (fd_waits(a[0], POLLIN) || fd_waits(a[2], POLLOUT));
+    case SYS_tee: return !(a[3] & SPLICE_F_NONBLOCK) && (fd_waits(a[0], POLLIN) || fd_waits(a[1], POLLOUT));
+    case SYS_vmsplice: return !(a[3] & SPLICE_F_NONBLOCK) && fd_waits(a[0], POLLOUT);
+    case SYS_fcntl: return a[1] == F_SETLKW || a[1] == F_OFD_SETLKW;
+    case SYS_flock: return !(a[1] & LOCK_NB) && !(a[1] & LOCK_UN);
+    case SYS_ioctl: return ioctl_waits(a[1]);
+    case SYS_wait4: return !(a[2] & WNOHANG);
+    case SYS_waitid: return !(a[3] & WNOHANG);
+    case SYS_futex: return futex_waits(a[0], a[1], a[2], a[3]);
+    case SYS_openat: return open_waits((long)a[0], a[1], a[2]);
+#ifdef SYS_open /* older calls, which newer processors do without */
+    case SYS_open: return open_waits(AT_FDCWD, a[0], a[1]);
+    case SYS_creat: return open_waits(AT_FDCWD, a[0], 0);
+#endif
+    /* By number, for older headers; the same on all processors since 5.1. */
+    case 437 /* openat2 */: return open_how_waits((long)a[0], a[1], a[2]);
+    case 449 /* futex_waitv */: return a[3] == 0;
+    case 455 /* futex_wait */: return a[4] == 0;
+    }
+    return false;
+}
+
+/* ---- which signals end them */
+
+/* As the kernel keeps it, whatever the program's C library does: handler, flags, and what we do not need. */
+typedef struct {
+    uint64_t handler, flags, rest[6];
+} kernel_action;
+
+static bool has_handler(int signum, kernel_action *action) {
+    return raw_call(SYS_rt_sigaction, signum, 0, (long)action, 8) == 0 && action->handler > 1; /* SIG_DFL, SIG_IGN */
+}
+
+/* As long as a note may take that is about to come. Less than an interval at the highest rate: who is at a call would meet the
+ * next tick there, and never begin it. */
+#define NOTE_WAIT_NS 20000
+
+/* Python's note is 1 and becomes 0 when its main thread has seen it, which may be after many calls of C code: as many would end,
+ * one for each look of ours. So it becomes 2, which is as good to Python, when a call has ended for it. A new signal makes it 1.
+ */
+static bool is_noted(void) { return tripped != NULL && *tripped == 1; }
+
+static bool use_note(void) {
+    int noted = 1;
+    return is_noted() && __atomic_compare_exchange_n(tripped, &noted, 2, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Has the call that waits return EINTR, whatever ticks are still to come. */
+static void end_call(ucontext_t *uc) {
+    interrupt_call(uc);
+    if (registers_tell) settle(uc);
+}
+
+/* A signal that was sent to the process may be gone by now: as our handler blocks it, the kernel turns to another thread
+ * (retarget_shared_pending). Python's handler only leaves a note for the main thread then, whose call is to end, so that it is
+ * read. Else the call was interrupted by what needs no handler and ends no call: the process was stopped or frozen, and goes on.
+ * Where we do not know that note a call ends that a tick cannot have interrupted itself. */
+static bool noted_elsewhere(bool trapped) {
+    if (spp_os_tid() != getpid()) return false;
+    if (tripped == NULL) return trapped;
+    uint64_t until = spp_os_now_ns() + NOTE_WAIT_NS;
+    do { /* that thread has just taken it */
+        if (use_note()) return true;
+    } while (spp_os_now_ns() < until);
+    return false;
+}
+
+/* A thread that returns from a tick takes what waits for the process, though the kernel has woken the main thread for it. That
+ * one's call begins anew then, without a tick there that could end it. */
+void spp_os_signals_care(void) {
+    static bool before;
+    uintptr_t pc, sp;
+    bool waits = is_noted();
+    if (waits && before && spp_os_thread_where(getpid(), &pc, &sp) == 0) {
+        spp_linux_nudge(getpid());
+    }
+    before = waits;
+}
+
+SPP_COLD void spp_linux_give_way(ucontext_t *uc, bool trapped) {
+    uint64_t pending = 0, blocked = 0;
+    uintptr_t arguments[6];
+    bool some = false, ends = false;
+    if (!is_call_at(program_counter(uc)) || raw_call(SYS_rt_sigpending, (long)&pending, 8, 0, 0) != 0) return;
+    for (size_t i = 0; i < sizeof blocked; i++) ((uint8_t *)&blocked)[i] = ((const uint8_t *)&uc->uc_sigmask)[i];
+    pending &= ~blocked;
+    for (int signum = 1; signum <= 64 && !ends; signum++) {
+        kernel_action action;
+        if (!(pending >> (signum - 1) & 1) || !has_handler(signum, &action)) continue;
+        some = true;
+        ends = !(action.flags & SA_RESTART);
+    }
+    if (some && !ends) return;
+    call_arguments(uc, arguments);
+    if (spp_linux_would_wait(call_number(uc), arguments) && (ends || noted_elsewhere(trapped))) end_call(uc);
+}
+
+/* ---- calls that our tick has ended, or was taken before the signal that did: sigsuspend() would then return with that one
+ * blocked again, unheard. */
+
+bool spp_linux_was_ended(const ucontext_t *uc) {
+    if (spp_usual(call_result(uc) != -EINTR)) return false;
+    return registers_tell ? is_behind_call(uc) : is_call_at(program_counter(uc) - CALL_BYTES);
+}
+
+bool spp_linux_stood(const ucontext_t *uc) {
+    if (spp_linux_was_ended(uc)) return true;
+    return spp_linux_may_restart(uc) && (registers_tell || is_call_at(program_counter(uc)));
+}
+
+/* Those that the kernel ends with EINTR whatever a handler says, as of Linux 6.18. With a time limit some begin with the whole of
+ * it again: a tick comes within some 20 us of their beginning. */
+static bool may_begin_anew(long number, const uintptr_t a[6]) {
+    uintptr_t op = a[1] & 127; /* FUTEX_CMD_MASK */
+    switch (number) {
+#ifdef SYS_poll /* older calls, which newer processors do without */
+    case SYS_poll:
+    case SYS_select:
+    case SYS_epoll_wait:
+    case SYS_pause:
+#endif
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait:
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_epoll_pwait:
+    case 441 /* epoll_pwait2 */:
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_msgsnd:
+    case SYS_msgrcv:
+    case SYS_io_getevents: return true;
+    case SYS_futex: return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET;
+    }
+    return false;
+}
+
+/* Whose signal has ended that call. Python's handler leaves a note for the main thread, and threads beside that begin their calls
+ * anew themselves. Another handler of the program's may have just run, or not: nobody knows. (A signal without a handler ends the
+ * process, or nothing.) */
+typedef enum { OURS, THEIRS, ANYBODYS } whose;
+
+static whose whose_signal(const ucontext_t *uc) {
+    uint64_t pending = 0, blocked = 0;
+    whose result = tripped == NULL ? ANYBODYS : OURS;
+    if (raw_call(SYS_rt_sigpending, (long)&pending, 8, 0, 0) != 0) return ANYBODYS;
+    for (size_t i = 0; i < sizeof blocked; i++) ((uint8_t *)&blocked)[i] = ((const uint8_t *)&uc->uc_sigmask)[i];
+    if (tripped != NULL && spp_os_tid() == getpid() && use_note()) return THEIRS;
+    for (int signum = 1; signum <= 64; signum++) {
+        /* Sprung by instructions, or by abort(), which end no call. Of faulthandler's, which `pytest` and `-X dev` have. */
+        bool fault = signum == SIGSEGV || signum == SIGBUS || signum == SIGFPE || signum == SIGILL || signum == SIGTRAP ||
+                     signum == SIGABRT;
+        struct sigaction action;
+        if (!spp_linux_signal_theirs(signum, &action)) continue;
+        if ((pending & ~blocked) >> (signum - 1) & 1) return THEIRS;
+        uintptr_t handler = (uintptr_t)action.sa_sigaction;
+        if (!fault && handler != python_handler && !spp_posix_term_is(handler)) result = ANYBODYS;
+    }
+    return result;
+}
+
+/* The number of the call that has just ended; -1: it is not known, or such calls cannot begin anew here. */
+static long number_of_ended(const ucontext_t *uc) {
+    uint8_t code[NUMBERED_BYTES] = {0};
+    if (!CAN_BEGIN_ANEW || !registers_tell) return -1;
+    return spp_os_read(code, program_counter(uc) - NUMBERED_BYTES, sizeof code) == 0 ? number_in(code) : -1;
+}
+
+SPP_COLD void spp_linux_begin_anew(ucontext_t *uc) {
+    uintptr_t arguments[6];
+    if (registers_tell && is_settled(uc)) return; /* an earlier tick, before the program saw it */
+    long number = number_of_ended(uc);
+    whose signal = whose_signal(uc);
+    call_arguments(uc, arguments);
+    if (signal == OURS && may_begin_anew(number, arguments)) {
+        begin_call(uc, number);
+        atomic_fetch_add_explicit(&anew_n, 1, memory_order_relaxed);
+        return;
+    }
+    if (registers_tell) settle(uc);
+    if (signal != THEIRS) atomic_fetch_add_explicit(&ended_n, 1, memory_order_relaxed);
+}
+
+SPP_COLD void spp_linux_end_call(ucontext_t *uc) {
+    uintptr_t arguments[6];
+    if (!spp_linux_may_restart(uc) || !is_call_at(program_counter(uc))) return;
+    call_arguments(uc, arguments);
+    if (spp_linux_would_wait(call_number(uc), arguments)) end_call(uc);
+}

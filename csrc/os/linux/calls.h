@@ -1,0 +1,35 @@
+/* System calls that a tick meets: whether one was interrupted, and whether it is to end with EINTR. */
+#ifndef SPPROF_OS_LINUX_CALLS_H
+#define SPPROF_OS_LINUX_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* At the start of a run, before the others: what this processor leaves in registers. */
+void spp_linux_calls_init(void);
+
+/* Handler. Whether the thread was interrupted inside a system call, or on its way in or out. */
+bool spp_linux_at_call(const ucontext_t *uc);
+/* Handler. Whether the thread may stand on a call that begins anew; cheap, and seldom true. */
+bool spp_linux_may_restart(const ucontext_t *uc);
+/* Handler, where that is true. Ends that call with EINTR if, without our tick, a signal of the program's would have. `trapped`:
+ * the tick came as SIGTRAP, which interrupts no call itself. */
+void spp_linux_give_way(ucontext_t *uc, bool trapped);
+
+/* Handler. Whether a call has just been ended with EINTR: the thread slept in it, or was about to. */
+bool spp_linux_was_ended(const ucontext_t *uc);
+/* Handler. Whether the thread slept in a call, or was about to, whatever comes of that call. */
+bool spp_linux_stood(const ucontext_t *uc);
+/* Handler, where a call was ended so. Has it begin anew, if it was our tick that ended it; counts for spp_os_calls. */
+void spp_linux_begin_anew(ucontext_t *uc);
+
+/* Handler. Ends the call that a signal of the program's has interrupted, if it would begin anew because our handler was the
+ * kernel's one for it. */
+void spp_linux_end_call(ucontext_t *uc);
+
+/* Handler. Whether a call of this number with these arguments would wait now, so that a signal's handler may end it with EINTR,
+ * and would begin anew if that handler said SA_RESTART. For tests. */
+bool spp_linux_would_wait(long number, const uintptr_t arguments[6]);
+
+#endif

@@ -1,0 +1,213 @@
+/* Which functions of the C library loaded objects call. Their slots (the GOT) are rewritten, as the loader wrote them. */
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/linux/linux.h"
+#include "os/os.h"
+
+#if defined(__x86_64__)
+#define JUMP_SLOT R_X86_64_JUMP_SLOT
+#define GLOB_DAT R_X86_64_GLOB_DAT
+#else
+#define JUMP_SLOT R_AARCH64_JUMP_SLOT
+#define GLOB_DAT R_AARCH64_GLOB_DAT
+#endif
+
+#define NAME_MAX_BYTES 20
+
+/* What one object's dynamic section says. */
+typedef struct {
+    uintptr_t base, low, high;    /* its bias; where its segments lie */
+    uintptr_t sealed, sealed_end; /* what the loader makes read-only when it has relocated it */
+    const ElfW(Sym) * symbols;
+    const char *names;
+    const ElfW(Rela) * tables[2];
+    size_t counts[2];
+} object;
+
+typedef struct {
+    const spp_linux_import *list;
+    size_t n;
+    bool later; /* some objects are still in the making, it seems */
+    uint64_t stamp;
+} job;
+
+/* musl leaves the addresses in the section as they are in the file; glibc adds the bias. */
+static uintptr_t address(const object *o, uintptr_t value) { return value < o->base ? o->base + value : value; }
+
+static bool describe(const struct dl_phdr_info *info, object *o) {
+    const ElfW(Dyn) *d = NULL;
+    size_t relative = 0;
+    memset(o, 0, sizeof *o);
+    o->base = info->dlpi_addr;
+    o->low = UINTPTR_MAX;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        uintptr_t at = o->base + h->p_vaddr;
+        if (h->p_type == PT_DYNAMIC) d = (const ElfW(Dyn) *)at;
+        if (h->p_type == PT_LOAD && at < o->low) o->low = at;
+        if (h->p_type == PT_LOAD && at + h->p_memsz > o->high) o->high = at + h->p_memsz;
+        if (h->p_type == PT_GNU_RELRO) {
+            uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+            o->sealed = at & ~(page - 1);
+            o->sealed_end = (at + h->p_memsz) & ~(page - 1);
+        }
+    }
+    for (; d != NULL && d->d_tag != DT_NULL; d++) {
+        switch (d->d_tag) {
+        case DT_SYMTAB: o->symbols = (const ElfW(Sym) *)address(o, d->d_un.d_ptr); break;
+        case DT_STRTAB: o->names = (const char *)address(o, d->d_un.d_ptr); break;
+        case DT_JMPREL: o->tables[0] = (const ElfW(Rela) *)address(o, d->d_un.d_ptr); break;
+        case DT_PLTRELSZ: o->counts[0] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        case DT_RELA: o->tables[1] = (const ElfW(Rela) *)address(o, d->d_un.d_ptr); break;
+        case DT_RELASZ: o->counts[1] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        case DT_RELACOUNT: relative = d->d_un.d_val; break; /* they come first, and name nothing */
+        default: break;
+        }
+    }
+    if (o->tables[1] != NULL && relative <= o->counts[1]) {
+        o->tables[1] += relative;
+        o->counts[1] -= relative;
+    }
+    return o->symbols != NULL && o->names != NULL;
+}
+
+/* Whether a word can be written, told by a futex operation that adds no bit to it: no descriptor, no right and no /proc is needed
+ * for that, and nobody is woken, for nobody waits there. */
+typedef enum { WRITABLE, SEALED, UNKNOWN } access_kind;
+
+static access_kind access_of(uintptr_t at) {
+    uint32_t none = 0;
+    long add_nothing = (long)FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
+    if (syscall(SYS_futex, &none, FUTEX_WAKE_OP_PRIVATE, 0, NULL, at, add_nothing) >= 0) return WRITABLE;
+    return errno == EFAULT ? SEALED : UNKNOWN;
+}
+
+/* A slot that the loader has not relocated yet is left for later: it will be written, or added to. One whose pages are not sealed
+ * yet would be sealed while it is written. And an object's own function of that name is none of the C library's. */
+static void rewrite(job *j, const object *o, const ElfW(Rela) * r, const spp_linux_import *import) {
+    bool by_calls = ELF64_R_TYPE(r->r_info) == JUMP_SLOT;
+    uintptr_t at = o->base + r->r_offset;
+    _Atomic uintptr_t *slot = (_Atomic uintptr_t *)at;
+    uintptr_t now = atomic_load(slot), raw_most = by_calls ? o->high - o->low : 1; /* what it may be in the file is less */
+    if (now != (uintptr_t)import->real) {
+        bool inside = now >= o->low && now < o->high, lazy = o->symbols[ELF64_R_SYM(r->r_info)].st_shndx == SHN_UNDEF;
+        if (!inside && now < raw_most) j->later = true;
+        if (!inside || !lazy) return; /* else it is bound at its first call */
+    }
+    if (at < o->sealed || at >= o->sealed_end) {
+        atomic_store(slot, (uintptr_t)import->own);
+        return;
+    }
+    access_kind kind = access_of(at);
+    if (kind == WRITABLE) j->later = true;
+    if (kind != SEALED) return;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *pages = (void *)(at & ~(page - 1));
+    if (mprotect(pages, page, PROT_READ | PROT_WRITE) != 0) return;
+    atomic_store(slot, (uintptr_t)import->own);
+    mprotect(pages, page, PROT_READ);
+}
+
+static const spp_linux_import *import_of(const job *j, const char *name) {
+    for (size_t i = 0; i < j->n; i++) {
+        if (name[0] != j->list[i].name[0] || name[0] == 0 || name[1] != j->list[i].name[1]) continue; /* one in 100,000 is ours */
+        if (j->list[i].real != NULL && strncmp(name, j->list[i].name, NAME_MAX_BYTES) == 0) return &j->list[i];
+    }
+    return NULL;
+}
+
+/* The loader's lock is held: what it describes is mapped. */
+static int see(struct dl_phdr_info *info, size_t size, void *arg) {
+    job *j = arg;
+    object o;
+    (void)size;
+    j->stamp = (uint64_t)info->dlpi_adds << 32 | (uint32_t)info->dlpi_subs;
+    if (!describe(info, &o)) return 0;
+    uintptr_t here = (uintptr_t)see; /* our own object goes on calling the C library */
+    if (here >= o.low && here < o.high) return 0;
+    for (int table = 0; table < 2; table++) {
+        for (size_t i = 0; i < o.counts[table] && o.tables[table] != NULL; i++) {
+            const ElfW(Rela) *r = &o.tables[table][i];
+            uint64_t type = ELF64_R_TYPE(r->r_info);
+            if (type != JUMP_SLOT && type != GLOB_DAT) continue;
+            const spp_linux_import *import = import_of(j, o.names + o.symbols[ELF64_R_SYM(r->r_info)].st_name);
+            if (import != NULL) rewrite(j, &o, r, import);
+        }
+    }
+    return 0;
+}
+
+/* ---- the functions themselves */
+
+typedef struct {
+    const char *name;
+    uintptr_t at;
+    bool is_entry;
+} entry_job;
+
+/* The first object is the program. */
+static int see_program(struct dl_phdr_info *info, size_t size, void *arg) {
+    entry_job *j = arg;
+    object o;
+    (void)size;
+    for (int table = 0; describe(info, &o) && table < 2; table++) {
+        for (size_t i = 0; i < o.counts[table] && o.tables[table] != NULL; i++) {
+            const ElfW(Sym) *symbol = &o.symbols[ELF64_R_SYM(o.tables[table][i].r_info)];
+            if (symbol->st_shndx != SHN_UNDEF || symbol->st_value == 0 || o.base + symbol->st_value != j->at) continue;
+            j->is_entry |= strncmp(j->name, o.names + symbol->st_name, NAME_MAX_BYTES) == 0;
+        }
+    }
+    return 1;
+}
+
+/* Where a program that is not position-independent takes a function's address, all others find an entry of the program's for it,
+ * which would call us when its slot is ours. Then the function is found in an object behind. */
+void *spp_linux_real_of(const char *name) {
+    void *found = dlsym(RTLD_DEFAULT, name);
+    entry_job entry = {name, (uintptr_t)found, false};
+    if (found != NULL) dl_iterate_phdr(see_program, &entry);
+    const struct link_map *next = entry.is_entry ? dlopen(NULL, RTLD_LAZY) : NULL;
+    while (next != NULL && (next = next->l_next) != NULL) {
+        void *handle = next->l_name[0] != 0 ? dlopen(next->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        void *behind = handle != NULL ? dlsym(handle, name) : NULL;
+        if (behind != NULL) return behind;
+    }
+    return found;
+}
+
+/* After so many looks at objects that are not ready they take a twentieth of a processor at most. */
+#define LOOKS_MOST 50
+#define REST 20
+
+void spp_linux_imports_replace(const spp_linux_import *list, size_t n) {
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    static _Atomic int32_t owner;
+    static _Atomic uint64_t seen;
+    static uint64_t rests_until;
+    static int looks;
+    int32_t pid = (int32_t)getpid();
+    if (spp_os_objects_stamp() == atomic_load(&seen)) return;
+    if (atomic_exchange(&owner, pid) != pid) atomic_flag_clear(&busy); /* a forked child of a thread that was at it */
+    if (atomic_flag_test_and_set(&busy)) return;
+    int saved = errno;
+    uint64_t began = spp_os_now_ns();
+    if (looks < LOOKS_MOST || began >= rests_until) {
+        job j = {.list = list, .n = n};
+        dl_iterate_phdr(see, &j);
+        uint64_t now = spp_os_now_ns();
+        rests_until = now + REST * (now - began);
+        looks = !j.later ? 0 : looks < LOOKS_MOST ? looks + 1 : looks;
+        if (!j.later) atomic_store(&seen, j.stamp);
+    }
+    errno = saved;
+    atomic_flag_clear(&busy);
+}

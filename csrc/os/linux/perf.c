@@ -1,0 +1,104 @@
+/* Perf task-clock events, and where their descriptors are. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/linux/linux.h"
+#include "os/os.h"
+
+static _Atomic int events; /* descriptors of ours */
+
+/* perf_event_attr as of Linux 5.13, whatever headers this is compiled with. */
+typedef union {
+    struct perf_event_attr attr;
+    uint64_t words[16];
+} perf_attr;
+#define ATTR_FLAGS 5     /* the word of its one-bit flags */
+#define ATTR_SIG_DATA 15 /* what comes back as si_perf_data */
+#define FLAG_REMOVE_ON_EXEC ((uint64_t)1 << 36)
+#define FLAG_SIGTRAP ((uint64_t)1 << 37)
+
+/* `data` not 0: its ticks come as SIGTRAP, with this. */
+static long open_event(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data) {
+    perf_attr a;
+    memset(&a, 0, sizeof a);
+    a.attr.type = PERF_TYPE_SOFTWARE;
+    a.attr.config = PERF_COUNT_SW_TASK_CLOCK;
+    a.attr.sample_period = period_ns;
+    a.attr.exclude_kernel = !kernel;
+    a.attr.exclude_hv = 1;
+    a.attr.disabled = 1;
+    if (data == 0) {
+        a.attr.size = PERF_ATTR_SIZE_VER0;
+        a.attr.wakeup_events = 1;
+    } else {
+        a.attr.size = sizeof a.words;
+        a.words[ATTR_FLAGS] |= FLAG_SIGTRAP | FLAG_REMOVE_ON_EXEC;
+        a.words[ATTR_SIG_DATA] = data;
+    }
+    return syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+void spp_linux_perf_begin(void) { events = 0; }
+
+int spp_linux_perf_probe(bool kernel) {
+    long fd = open_event(spp_os_tid(), 1000000, kernel, 0);
+    if (fd < 0) return -1;
+    close((int)fd);
+    return 0;
+}
+
+/* Where events have their descriptors. The first few lie within the 64 that a process's table has from the start, for making it
+ * larger waits for a grace period of the kernel, 15 ms; the others where the program's own are not pushed beyond what select()
+ * takes (FD_SETSIZE), or in the upper half of what it may have. And the program keeps a half, whatever its numbers. */
+#define LOWEST_FD 40
+#define HIGHEST_FD 63
+#define SELECT_FDS 1024
+
+static int find_place(rlim_t limit) {
+    for (int at = LOWEST_FD; at <= HIGHEST_FD; at++) {
+        if (fcntl(at, F_GETFD) < 0) return at;
+    }
+    return limit >= 2 * SELECT_FDS ? SELECT_FDS : (int)(limit / 2);
+}
+
+bool spp_linux_perf_is(int fd, uint64_t event) {
+    uint64_t id;
+    return spp_linux_perf_call(fd, PERF_EVENT_IOC_ID, &id) == 0 && id == event;
+}
+
+/* Gives an event that was just opened its place. -1: there is none, or the program has closed it. */
+static int move_up(int fd, rlim_t limit, uint64_t *event) {
+    if (spp_linux_perf_call(fd, PERF_EVENT_IOC_ID, event) != 0) return -1;
+    int up = fcntl(fd, F_DUPFD_CLOEXEC, find_place(limit));
+    if (spp_linux_perf_is(fd, *event)) close(fd);
+    if (up >= 0 && spp_linux_perf_is(up, *event)) return up;
+    if (up >= 0) close(up); /* the program's file, that got the number: a copy */
+    return -1;
+}
+
+int spp_linux_perf_open(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data, uint64_t *event) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 2 * SELECT_FDS;
+    if ((rlim_t)atomic_fetch_add(&events, 1) < limit.rlim_cur / 2) {
+        long opened = open_event(tid, period_ns, kernel, data);
+        int fd = opened < 0 ? -1 : move_up((int)opened, limit.rlim_cur, event);
+        if (fd >= 0) return fd;
+    } else {
+        errno = EMFILE;
+    }
+    int saved = errno;
+    atomic_fetch_sub(&events, 1);
+    errno = saved;
+    return -1;
+}
+
+void spp_linux_perf_close(int fd, uint64_t event) {
+    if (spp_linux_perf_is(fd, event)) close(fd);
+    atomic_fetch_sub(&events, 1);
+}

@@ -1,0 +1,494 @@
+/* The clock `signal`, where the kernel gives no perf events: a thread of ours sends each thread that runs a signal, at instants
+ * that are drawn at random. It needs no privilege, and of all ways to interrupt a thread it costs that thread least (7 us on a
+ * virtual machine; a timer of its own takes 20, a perf event 15).
+ *
+ * A sample must fall on an instant that does not depend on what the program does. The instant of sending is one; but the signal
+ * is pending at once, and the interrupt that makes a running thread look comes later (17 us on a virtual machine, 1 on a plain
+ * one). A thread that returns from a system call meanwhile looks at once: its samples would stand behind calls. So where more
+ * than a few signals meet a call, the handler takes no sample but sets a timer of the thread's own, for an instant that is
+ * counted from the sending, and later than any interrupt. That one fires on the thread's own processor, with no such gap.
+ *
+ * A thread whose processor we took is met where it ran: no gap there. One that naps is met wherever it is: what is put off would
+ * fall into a nap. One that falls asleep while the signal comes has its call begun anew (calls.c), after as long as the signal
+ * took. A thread that sleeps is sent nothing: its CPU clock stands. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hints.h"
+#include "os/linux/calls.h"
+#include "os/linux/linux.h"
+#include "os/os.h"
+
+#define TARGETS 16384u
+#define ALIGN 128u /* a signal's value is a target and, in the bits that its address leaves, which use of it */
+
+/* Longer than a signal's interrupt takes, and as much again by chance: the signal itself, which takes a thread 10 to 30 us, may
+ * have put the program in step with what comes after it. */
+#define PUT_OFF_NS 40000u
+#define PUT_OFF_MORE_NS 150000u /* and no more than half a period */
+#define SOON_NS 4000u           /* ... than the handler does */
+/* The shares of signals that meet calls are kept in 65536ths. Above a hundredth, all of a thread's samples are put off; at first
+ * they are. */
+#define SHARE_ONE 65536u
+#define SHARE_MOST (SHARE_ONE / 100)
+#define SHARE_AT_FIRST (SHARE_ONE / 50)
+#define SHARE_MEMORY 8 /* the newest counts 1/256 */
+/* A thread that is met asleep more often than at one of twenty looks is not left a timer to be woken by. */
+#define NAPS_SHARE (SHARE_ONE / 20)
+/* A thread that waits for our processor ran until now if it ran for as long as we slept, less what a switch takes. */
+#define SWITCH_NS 10000u
+/* A sampler that comes so late (a virtual machine takes 10 to 40 us) ran when the scheduler wanted, not when it asked to. */
+#define LATE_NS 60000u
+/* A signal that did not come while its thread ran for so long does not any more: the kernel drops what is ignored for a moment,
+ * as where the program begins another. */
+#define LOST_NS 20000000u
+#define OWED_MOST 64
+#define NOT_TOLD UINT64_MAX
+/* A thread that is owed so many has the looks come sooner, by one part of so many. */
+#define BEHIND 2
+#define HURRY 5
+/* So many threads are looked at each time; of more, those that have slept for a second so much more rarely that they are no more.
+ */
+#define FEW 64u
+
+/* What a signal is to be. */
+enum {
+    MET,     /* a sample of where it meets the thread */
+    HERE,    /* the same; but if that is at a call, of shortly after */
+    PUT_OFF, /* a sample of a later instant */
+};
+
+typedef struct target {
+    _Alignas(ALIGN) _Atomic uintptr_t cookie; /* 0: not armed */
+    _Atomic uint32_t use;
+    int32_t tid; /* constant while armed */
+    timer_t timer;
+
+    /* one signal at a time: the sampler's until `sent` is set, then the handler's until it is cleared */
+    _Atomic bool sent;
+    _Atomic uint32_t way;
+    _Atomic uint64_t from_ns;    /* PUT_OFF: the sample is to be so long ... */
+    _Atomic uint32_t put_off_ns; /* ... after that */
+    _Atomic uint32_t at_calls;   /* the handler: which share of signals met calls */
+    _Atomic uint32_t declined;   /* the handler: signals that gave no tick, for the thread was about to sleep */
+    _Atomic uint32_t more;       /* instants at which the thread ran, while the signal of an earlier one had not come yet */
+    _Atomic uint64_t period_ns;
+
+    /* the sampler, under the lock */
+    struct target *next, **link; /* which points to it; NULL: it is not in the list */
+    uint64_t look_cpu, moved_ns, sent_cpu;
+    uint32_t stood;  /* at which share of looks it had run, and stood */
+    int64_t owed_ns; /* CPU time that no signal was sent for yet; less than 0: ahead */
+    uint32_t declined_seen;
+    spp_linux_files files;
+} target;
+
+static target *targets; /* never unmapped: a late signal finds memory */
+static uint32_t targets_used;
+static target *armed, *freed; /* lists, under the lock */
+static uint32_t armed_n;
+static uint64_t wake_ns; /* the shortest period */
+static spp_os_worker *sender;
+static pid_t process;
+static _Atomic bool stopping;
+static spp_linux_files ours; /* the sampler's own */
+static spp_os_bell bell;     /* for who stops it: a step may be a second */
+static _Atomic uint64_t cpu_ns;
+static int signum;
+
+/* ---- the lock of the lists: by the sampler, and who arms. Not the system's, since a fork must find it new. */
+
+static _Atomic uint32_t taken, waiting;
+
+static void pause_shortly(void) { spp_os_sleep_until(spp_os_now_ns() + 20000); }
+
+static void lock(void) {
+    atomic_fetch_add(&waiting, 1);
+    while (atomic_exchange_explicit(&taken, 1, memory_order_acquire) != 0) pause_shortly();
+    atomic_fetch_sub(&waiting, 1);
+}
+
+/* The sampler has it at each look: others go first. */
+static void lock_politely(void) {
+    while (atomic_load(&waiting) != 0) pause_shortly();
+    lock();
+}
+
+static void unlock(void) { atomic_store_explicit(&taken, 0, memory_order_release); }
+
+/* ---- the handler's side */
+
+/* Handler. The target that a signal's value names, if that is armed still, for the calling thread; or NULL. */
+static target *target_of(const siginfo_t *info) {
+    uintptr_t value = (uintptr_t)info->si_value.sival_ptr, base = (uintptr_t)targets;
+    if (info->si_code != SI_QUEUE && info->si_code != SI_TIMER) return NULL;
+    if (value < base || value >= base + TARGETS * sizeof(target) || targets == NULL) return NULL;
+    return targets + (value - base) / sizeof(target);
+}
+
+/* Handler. Where the user's queue of signals is full (RLIMIT_SIGPENDING) the kernel sends ours all the same, but forgets what it
+ * says: it looks like a kill() by the kernel (collect_signal in kernel/signal.c). The target of the calling thread, if a signal
+ * to it is on its way; else NULL. Else it would be the program's, and SIGPROF would end that. */
+static SPP_COLD target *speechless(const siginfo_t *info) {
+    if (info->si_code != SI_USER || info->si_pid != 0 || info->si_uid != 0 || info->si_signo != signum) return NULL;
+    int32_t tid = spp_os_tid();
+    for (uint32_t i = 0; targets != NULL && i < TARGETS && atomic_load(&targets[i].use) != 0; i++) {
+        target *t = &targets[i];
+        if (atomic_load(&t->cookie) != 0 && t->tid == tid && atomic_load(&t->sent)) return t;
+    }
+    return NULL;
+}
+
+bool spp_linux_is_sent(const siginfo_t *info) {
+    if (spp_rare(info->si_code == SI_USER) && speechless(info) != NULL) return true;
+    return target_of(info) != NULL;
+}
+
+/* Handler. Sets the thread's timer for an instant; false if that cannot be done. */
+static bool set_timer(const target *t, uint64_t at) {
+    struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)}};
+    return timer_settime(t->timer, TIMER_ABSTIME, &spec, NULL) == 0;
+}
+
+static uint32_t shift(uint32_t share, bool up) {
+    return up ? share + ((SHARE_ONE - share) >> SHARE_MEMORY) : share - (share >> SHARE_MEMORY);
+}
+
+/* Handler. Whether the sample is put off. A thread that runs in short calls only has all its signals meet one. `over`: it came
+ * in a call that made signals wait until now. */
+static bool put_off(const target *t, uint32_t way, bool at_call, bool over) {
+    if (way == HERE && !at_call) return false;
+    uint64_t from = atomic_load_explicit(&t->from_ns, memory_order_relaxed), now = spp_os_now_ns();
+    uint64_t at = from + atomic_load_explicit(&t->put_off_ns, memory_order_relaxed);
+    bool ahead = at > now + SOON_NS;
+    if (over && !ahead) return false; /* that instant was in the call */
+    /* Not while the handler runs still: that would be at the same call. */
+    return set_timer(t, (over || way == PUT_OFF) && ahead ? at : now + SOON_NS);
+}
+
+SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, uint32_t *more) {
+    target *t = target_of(info);
+    if (spp_rare(t == NULL)) {
+        t = speechless(info);
+        if (t != NULL) atomic_store_explicit(&t->sent, false, memory_order_release); /* the next may have room again */
+        return 0;
+    }
+    uintptr_t value = (uintptr_t)info->si_value.sival_ptr, cookie = atomic_load(&t->cookie);
+    if (cookie == 0 || value % ALIGN != atomic_load(&t->use) || t->tid != spp_os_tid()) return 0;
+    /* It slept, or was about to: what it runs is not there. */
+    bool slept = spp_linux_stood(uc);
+    if (info->si_code == SI_QUEUE) {
+        uint32_t way = atomic_load_explicit(&t->way, memory_order_relaxed), share = atomic_load(&t->at_calls);
+        bool at_call = spp_linux_at_call(uc);
+        atomic_store_explicit(&t->at_calls, shift(share, at_call), memory_order_relaxed);
+        if (way == MET)
+            slept = false; /* it ran when it was sent */
+        else if (!slept && put_off(t, way, at_call, spp_linux_transfer_ended(uc)))
+            return 0;
+    }
+    uint32_t others = atomic_exchange_explicit(&t->more, 0, memory_order_relaxed), declined = slept;
+    if (spp_linux_transfer_ended(uc))
+        *more = others;
+    else
+        declined += others; /* they were elsewhere */
+    if (declined != 0) atomic_fetch_add_explicit(&t->declined, declined, memory_order_relaxed);
+    if (slept) cookie = 0;
+    atomic_store_explicit(&t->sent, false, memory_order_release);
+    return cookie;
+}
+
+/* ---- the sampler */
+
+/* xorshift64* (Vigna 2016): a number below `below`, which is below 2^32. The sampler. */
+static uint64_t draw(uint64_t below) {
+    static uint64_t state = 0x9E3779B97F4A7C15u;
+    if (state == 0x9E3779B97F4A7C15u) state ^= spp_os_now_ns() << 20;
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return ((state * 0x2545F4914F6CDD1Du) >> 32) * below >> 32;
+}
+
+/* A number of exponential distribution, by comparisons only (von Neumann 1951). The sampler. */
+static uint64_t draw_gap(uint64_t mean) {
+    for (uint64_t whole = 0;; whole++) {
+        uint64_t first = draw(UINT32_MAX), last = first, next, n = 1;
+        while ((next = draw(UINT32_MAX)) < last) last = next, n++;
+        if (n % 2 != 0) return whole * mean + (first * mean >> 32);
+    }
+}
+
+static void send(target *t, uint32_t way, uint64_t from_ns, uint64_t put_off_ns) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    info.si_signo = signum;
+    info.si_code = SI_QUEUE;
+    info.si_pid = process;
+    info.si_value.sival_ptr = (char *)t + atomic_load(&t->use);
+    atomic_store_explicit(&t->way, way, memory_order_relaxed);
+    atomic_store_explicit(&t->from_ns, from_ns, memory_order_relaxed);
+    atomic_store_explicit(&t->put_off_ns, (uint32_t)put_off_ns, memory_order_relaxed);
+    atomic_store_explicit(&t->sent, true, memory_order_release);
+    t->sent_cpu = t->look_cpu;
+    if (syscall(SYS_rt_tgsigqueueinfo, process, t->tid, signum, &info) == 0)
+        t->owed_ns -= (int64_t)t->period_ns;
+    else
+        atomic_store(&t->sent, false);
+}
+
+/* One look at all threads. */
+typedef struct {
+    uint64_t late_ns;  /* how long ago we wanted to look */
+    uint64_t slept_ns; /* since the look before */
+    bool hurried;      /* it comes a fifth sooner, for threads that are owed ticks */
+    int here;          /* our processor */
+    uint64_t own_ns;   /* our CPU clock, just before we slept */
+    uint64_t woke_ns;  /* since when we run, by the run queue's clock; 0: not looked at, NOT_TOLD */
+    target *displaced; /* whom we took it from */
+    uint64_t ran_ns;   /* where that is not told: since the look before, by all of those whom it may have been */
+    bool mostly_late;  /* so are most looks */
+} look;
+
+/* Whether the kernel told whom we took it from. */
+static bool told(const look *l) { return l->displaced != NULL && l->ran_ns == 0; }
+
+/* Since when we run. What we ran between the reading of our clock and sleep makes that a little early, never late. */
+static uint64_t woke(look *l) {
+    uint64_t until, cpu;
+    if (l->woke_ns == 0)
+        l->woke_ns = spp_linux_thread_ran_until(spp_os_tid(), &ours, &until, &cpu) ? until - (cpu - l->own_ns) : NOT_TOLD;
+    return l->woke_ns;
+}
+
+/* Lock held. `t` waits for our processor. So does the one whom we took it from, who ran until we did; so do those from whom
+ * somebody else did, and those who were woken and had no turn yet. Where the kernel does not tell who it was, each is taken for
+ * it with the chance that it had the processor since the look before: that errs as often at the end of a turn as, the other way,
+ * at the beginning, but where it naps. */
+static void wait_for_us(target *t, uint64_t ran, look *l) {
+    uint64_t until, cpu;
+    if (woke(l) != NOT_TOLD && spp_linux_thread_ran_until(t->tid, &t->files, &until, &cpu)) {
+        if (until >= l->woke_ns) l->displaced = t;
+        return;
+    }
+    l->ran_ns += ran;
+    if (draw((uint32_t)l->ran_ns) < ran) l->displaced = t;
+}
+
+/* Lock held. A tick that `t` is due now: it runs, or did until we took its processor. */
+static void tick(target *t, const look *l, bool runs, uint64_t now) {
+    int64_t period = (int64_t)t->period_ns;
+    if (atomic_load_explicit(&t->sent, memory_order_acquire) && t->look_cpu - t->sent_cpu < (uint64_t)period + LOST_NS) {
+        t->owed_ns -= period;
+        atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
+        return;
+    }
+    bool calls = atomic_load_explicit(&t->at_calls, memory_order_relaxed) > SHARE_MOST, naps = t->stood > NAPS_SHARE;
+    if (l->late_ns > LATE_NS) {
+        /* The instant is drawn anew; but that would be in a nap. A thread that naps would have no samples at all before
+         * Linux 6.12, on a busy processor: there the scheduler's instants are better than none. */
+        if (!naps)
+            send(t, PUT_OFF, now, PUT_OFF_NS + draw(l->late_ns < 4000000 ? l->late_ns : 4000000));
+        else if (l->mostly_late)
+            send(t, MET, now, 0);
+    } else if (naps || !runs) {
+        send(t, MET, now, 0);
+    } else {
+        uint64_t most = period < 2 * PUT_OFF_MORE_NS ? (uint64_t)period / 2 : PUT_OFF_MORE_NS;
+        send(t, calls ? PUT_OFF : HERE, now, PUT_OFF_NS + draw(most));
+    }
+}
+
+/* Lock held. After the look. Where it is not told who it was, somebody else may have had the processor all the same. */
+static void tick_displaced(const look *l) {
+    target *t = l->displaced;
+    if (t == NULL) return;
+    bool all = told(l) || l->ran_ns + SWITCH_NS + l->slept_ns / 32 >= l->slept_ns;
+    if (all || draw((uint32_t)l->slept_ns) < l->ran_ns) tick(t, l, false, spp_os_now_ns());
+}
+
+/* Lock held. */
+static void look_at(target *t, look *l) {
+    uint64_t cpu, again, now = spp_os_now_ns();
+    int64_t period = (int64_t)t->period_ns;
+    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* it is gone: the watch will see */
+    uint64_t ran = cpu - t->look_cpu;
+    uint32_t declined = atomic_load_explicit(&t->declined, memory_order_relaxed);
+    t->owed_ns += (int64_t)ran + (int64_t)(declined - t->declined_seen) * period;
+    if (t->owed_ns > OWED_MOST * period) t->owed_ns = OWED_MOST * period;
+    t->declined_seen = declined;
+    t->look_cpu = cpu;
+    if (ran != 0) t->moved_ns = now;
+    /* What others are owed must not bring this one more: its life may be too short to make up for it. */
+    if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && draw(HURRY) == 0) return;
+    if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
+    bool runs = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu;
+    if (!runs && told(l)) return; /* it was another one */
+    int on = runs ? -1 : spp_linux_thread_ready(t->tid, &t->files);
+    t->stood = shift(t->stood, !runs && on < 0);
+    if (runs)
+        tick(t, l, true, now);
+    else if (on == l->here)
+        wait_for_us(t, ran, l);
+}
+
+static void sender_body(void *unused) {
+    (void)unused;
+    uint64_t looks = 0, ended = spp_os_now_ns(), took = 0; /* the look before */
+    uint32_t late = 0;                                     /* the share of looks that were */
+    bool owed = false;
+    (void)spp_os_own_files(-1);
+    while (!atomic_load(&stopping)) {
+        lock_politely();
+        uint64_t step = owed ? wake_ns - wake_ns / HURRY : wake_ns;
+        unlock();
+        uint64_t due = ended + draw_gap(step - (took < step / 2 ? took : step / 2)), own = spp_os_own_cpu_ns();
+        atomic_store(&cpu_ns, own);
+        if (spp_os_bell_wait(&bell, due)) continue;
+        uint64_t now = spp_os_now_ns();
+        look l = {.late_ns = now > due ? now - due : 0,
+                  .slept_ns = now - ended,
+                  .hurried = owed,
+                  .here = sched_getcpu(),
+                  .own_ns = own,
+                  .mostly_late = late > SHARE_ONE / 2};
+        late = shift(late, l.late_ns > LATE_NS);
+        owed = false;
+        lock_politely();
+        for (target *t = armed; t != NULL; t = t->next) {
+            if (now - t->moved_ns > 1000000000u && (looks + (uint32_t)t->tid) % (armed_n / FEW + 1) != 0) continue;
+            look_at(t, &l);
+            owed |= t->owed_ns > BEHIND * (int64_t)t->period_ns;
+        }
+        tick_displaced(&l);
+        unlock();
+        ended = spp_os_now_ns();
+        took = ended - now;
+        looks++;
+    }
+    atomic_store(&cpu_ns, spp_os_own_cpu_ns());
+}
+
+/* ---- arming: the watch */
+
+/* The sampler's table of files is new. */
+static void forget_files(void) {
+    ours = (spp_linux_files){0};
+    for (uint32_t i = 0; i < TARGETS && atomic_load(&targets[i].use) != 0; i++) targets[i].files = (spp_linux_files){0};
+}
+
+static bool start_sender(void) {
+    if (spp_linux_sender_tid() != 0) return true;
+    atomic_store(&stopping, false);
+    atomic_store(&bell.rung, 0);
+    atomic_store(&cpu_ns, 0);
+    process = getpid();
+    forget_files();
+    sender = spp_os_worker_start("spprof-signal", true, sender_body, NULL);
+    return sender != NULL;
+}
+
+/* Lock held. */
+static target *free_target(void) {
+    target *t = freed;
+    if (t != NULL) {
+        freed = t->next;
+    } else if (targets_used < TARGETS) {
+        t = &targets[targets_used++];
+    }
+    return t;
+}
+
+/* Takes it out of the list, so that nothing is sent any more, and has what was sent be nothing. */
+static void disarm(target *t, bool timed) {
+    lock();
+    if (t->link != NULL) {
+        *t->link = t->next;
+        if (t->next != NULL) t->next->link = t->link;
+        t->link = NULL;
+        armed_n--;
+    }
+    atomic_store(&t->cookie, 0);
+    if (timed) timer_delete(t->timer); /* before it is somebody else's */
+    t->next = freed;
+    freed = t;
+    unlock();
+}
+
+void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie) {
+    if (targets == NULL) targets = spp_os_pages(TARGETS * sizeof(target));
+    errno = ENOMEM;
+    if (targets == NULL || !start_sender()) return NULL;
+    lock();
+    target *t = free_target();
+    unlock();
+    if (t == NULL) return NULL;
+    uint32_t use = atomic_load(&t->use) % (ALIGN - 1) + 1;
+    struct sigevent event;
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = by;
+    event.sigev_value.sival_ptr = (char *)t + use;
+    event.sigev_notify_thread_id = tid;
+    atomic_store(&t->use, use);
+    t->tid = tid;
+    uint64_t cpu = 0;
+    if (spp_os_thread_cpu_ns(tid, &cpu) != 0 || timer_create(CLOCK_MONOTONIC, &event, &t->timer) != 0) {
+        disarm(t, false);
+        return NULL;
+    }
+    t->look_cpu = cpu;
+    t->moved_ns = 0; /* it may have slept for long */
+    t->owed_ns = 0;
+    t->declined_seen = 0;
+    t->stood = NAPS_SHARE * 2; /* nobody knows yet */
+    atomic_store(&t->declined, 0);
+    atomic_store(&t->more, 0);
+    atomic_store(&t->at_calls, SHARE_AT_FIRST);
+    atomic_store(&t->period_ns, period_ns);
+    atomic_store(&t->sent, false);
+    atomic_store(&t->cookie, (uintptr_t)cookie);
+    lock();
+    signum = by;
+    wake_ns = period_ns;
+    t->next = armed;
+    t->link = &armed;
+    if (armed != NULL) armed->link = &t->next;
+    armed = t;
+    armed_n++;
+    unlock();
+    return t;
+}
+
+void spp_linux_sender_disarm(void *of) { disarm(of, true); }
+
+SPP_HOT void spp_linux_sender_period(void *of, uint64_t period_ns) { atomic_store(&((target *)of)->period_ns, period_ns); }
+
+int32_t spp_linux_sender_tid(void) { return sender != NULL && process == getpid() ? spp_os_worker_tid(sender) : 0; }
+
+uint64_t spp_linux_sender_cpu_ns(void) { return atomic_load(&cpu_ns); }
+
+void spp_linux_sender_stop(void) {
+    if (spp_linux_sender_tid() == 0) return;
+    atomic_store(&stopping, true);
+    spp_os_bell_ring(&bell);
+    spp_os_worker_join(sender);
+    sender = NULL;
+}
+
+void spp_linux_sender_child(void) {
+    sender = NULL;
+    armed = freed = NULL;
+    armed_n = targets_used = 0;
+    atomic_store(&taken, 0);
+    atomic_store(&waiting, 0);
+    for (uint32_t i = 0; targets != NULL && i < TARGETS && atomic_load(&targets[i].use) != 0; i++) {
+        atomic_store(&targets[i].cookie, 0);
+        targets[i].link = NULL;
+    }
+}

@@ -1,0 +1,40 @@
+/* Which C stack a thread is on, and how much of it can be read in place. */
+#include <stddef.h>
+#include <sys/auxv.h>
+
+#include "base/hints.h"
+#include "os/linux/machine.h"
+#include "os/os.h"
+
+#define PAGE ((uintptr_t)4096)
+#define MOST \
+    ((uintptr_t)64 << 20) /* of a stack: beyond, each walk probes what it reads. Linux keeps 128 MiB below the main one */
+#define STEP 256          /* pages that a tick may look at: 25 us */
+
+/* The nearest upper end of a stack above `sp`: C libraries put a thread's descriptor, to which the thread pointer points, at the
+ * end of its stack; the kernel put its random bytes above all frames of the first thread. 0: none is near. */
+static uintptr_t end_above(uintptr_t sp) {
+    uintptr_t of_thread = thread_pointer() & ~(uintptr_t)7, of_first = getauxval(AT_RANDOM) & ~(uintptr_t)7;
+    uintptr_t a = of_thread - sp, b = of_first - sp; /* huge if it lies below */
+    if (a > MOST && b > MOST) return 0;
+    return a < b ? of_thread : of_first;
+}
+
+/* The upper end is known beforehand, so a page is looked at once: between there and sp a stack in use has no hole, and gets none.
+ * If there is one, it is another stack, a coroutine's say. (One mapping is no proof: from glibc 2.42 on guard pages lie within
+ * mappings, and neighbours are one.) */
+static SPP_COLD bool look(uintptr_t sp, spp_os_stack *stack) {
+    uintptr_t end = end_above(sp);
+    if (end == 0) return false;
+    if (end != stack->end) *stack = (spp_os_stack){.low = end, .end = end};
+    for (int i = 0; i < STEP && stack->low > sp; i++) {
+        uintptr_t page = (stack->low - 1) & ~(PAGE - 1);
+        if (!spp_os_readable(page)) return false;
+        stack->low = page;
+    }
+    return stack->low <= sp;
+}
+
+bool spp_os_stack_known(const spp_os_context *context, spp_os_stack *stack) {
+    return spp_usual(context->sp >= stack->low && context->sp < stack->end) || look(context->sp, stack);
+}

@@ -1,0 +1,152 @@
+/* A thread's files in /proc. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/linux/linux.h"
+#include "os/os.h"
+
+/* The file descriptors of files that are left open. The kernel keeps a page for each. */
+#define KEPT_LEAST 16
+#define KEPT_MOST 256
+
+typedef struct {
+    int32_t tid;
+    const char *name;
+    char *to;
+    size_t size;
+    ssize_t n;
+} task_file;
+
+static int open_file(int32_t tid, const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void read_file(void *arg) {
+    task_file *f = arg;
+    int fd = open_file(f->tid, f->name);
+    if (fd < 0) return;
+    f->n = read(fd, f->to, f->size - 1);
+    close(fd);
+    if (f->n >= 0) f->to[f->n] = 0;
+}
+
+ssize_t spp_linux_task_read_here(int32_t tid, const char *name, char *to, size_t size) {
+    task_file f = {tid, name, to, size, -1};
+    read_file(&f);
+    return f.n;
+}
+
+ssize_t spp_linux_task_read(int32_t tid, const char *name, char *to, size_t size) {
+    task_file f = {tid, name, to, size, -1};
+    spp_linux_apart(read_file, &f);
+    return f.n;
+}
+
+bool spp_linux_task_blocked(int32_t tid, uint64_t *mask) {
+    char text[4096];
+    if (spp_linux_task_read(tid, "status", text, sizeof text) < 0) return false;
+    const char *line = strstr(text, "\nSigBlk:");
+    if (line == NULL) return false;
+    *mask = strtoull(line + 8, NULL, 16);
+    return true;
+}
+
+bool spp_linux_traced(void) {
+    char text[4096];
+    if (spp_linux_task_read(spp_os_tid(), "status", text, sizeof text) < 0) return false;
+    const char *line = strstr(text, "\nTracerPid:");
+    return line != NULL && strtol(line + 11, NULL, 10) != 0;
+}
+
+static _Thread_local bool own_files;
+
+bool spp_os_own_files(int but) {
+    own_files = false; /* the first use of such a variable may allocate: before the table is ours */
+    own_files = spp_linux_own_table(but);
+    return own_files;
+}
+
+static bool read_own(int32_t tid, const char *name, char *to, size_t size) {
+    task_file f = {tid, name, to, size, -1};
+    if (own_files)
+        read_file(&f);
+    else
+        spp_linux_apart(read_file, &f);
+    return f.n > 0;
+}
+
+/* The same, of a file that is left open: that takes a third of the time. Those have high numbers: where the program lowers its
+ * limit, or there are too many, low ones are left to open a file for each reading. */
+static bool read_kept(int *kept, int32_t tid, const char *name, char *to, size_t size) {
+    if (!own_files) return read_own(tid, name, to, size);
+    ssize_t n = *kept > 0 ? pread(*kept, to, size - 1, 0) : -1;
+    if (n < 0) { /* not open yet, or of a thread that is gone */
+        if (*kept > 0) close(*kept);
+        *kept = 0;
+        int fd = open_file(tid, name);
+        if (fd < 0) return false;
+        n = pread(fd, to, size - 1, 0);
+        *kept = fcntl(fd, F_DUPFD_CLOEXEC, KEPT_LEAST);
+        close(fd);
+        if (*kept > KEPT_MOST) {
+            close(*kept);
+            *kept = 0;
+        }
+    }
+    if (n > 0) to[n] = 0;
+    return n > 0;
+}
+
+static spp_linux_files *of(spp_linux_files *f, int32_t tid) {
+    if (f->tid == tid) return f;
+    if (f->stat > 0) close(f->stat);
+    if (f->sched > 0) close(f->sched);
+    *f = (spp_linux_files){.tid = tid};
+    return f;
+}
+
+int spp_linux_thread_ready(int32_t tid, spp_linux_files *f) {
+    char text[512];
+    if (!read_kept(&of(f, tid)->stat, tid, "stat", text, sizeof text)) return -1;
+    const char *at = strrchr(text, ')'); /* proc_pid_stat(5): the name's end, field 2 */
+    if (at == NULL || at[1] != ' ' || at[2] != 'R') return -1;
+    for (int field = 2; field < 39 && at != NULL; field++) at = strchr(at + 1, ' ');
+    return at != NULL ? atoi(at) : -1;
+}
+
+/* A time after `name`, which is at the start of a line: milliseconds, with six digits behind the point. 0: there is none. */
+static uint64_t time_after(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    at = at != NULL ? strchr(at, ':') : NULL;
+    if (at == NULL) return 0;
+    char *point;
+    uint64_t ms = strtoull(at + 1, &point, 10);
+    return *point == '.' ? ms * 1000000 + strtoull(point + 1, NULL, 10) : 0;
+}
+
+bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until_ns, uint64_t *cpu_ns) {
+    char text[1024]; /* of proc_sched_show_task() in kernel/sched/debug.c the first lines */
+    if (!read_kept(&of(f, tid)->sched, tid, "sched", text, sizeof text)) return false;
+    *until_ns = time_after(text, "\nse.exec_start");
+    *cpu_ns = time_after(text, "\nse.sum_exec_runtime");
+    return *until_ns != 0;
+}
+
+int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
+    char text[256];
+    /* proc_pid_syscall(5): `running`, or the call's number, its arguments (unless that is -1), sp and pc. */
+    if (!read_own(tid, "syscall", text, sizeof text)) return -1;
+    char *last = strrchr(text, ' ');
+    if (last == NULL) return -1;
+    *pc = strtoull(last, NULL, 16);
+    *last = 0;
+    last = strrchr(text, ' ');
+    if (last == NULL) return -1;
+    *sp = strtoull(last, NULL, 16);
+    return *pc != 0 && *sp != 0 ? 0 : -1;
+}

@@ -1,0 +1,68 @@
+"""`--label`, `--from`, `--to`: options of the verbs that show a part of a profile."""
+
+from __future__ import annotations
+
+import argparse
+from typing import List, Optional, Sequence, Tuple
+
+from ..errors import BadOption
+from ..files.profile import Profile
+from ._arguments import seconds
+
+
+def _label(text: str) -> Tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise argparse.ArgumentTypeError(f"{text!r}: give KEY=VALUE")
+    return key, value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options themselves."""
+    group = parser.add_argument_group("a part of the profile")
+    group.add_argument("--label", metavar="KEY=VALUE", type=_label, action="append", default=[],
+                       help="only samples with this label (* and ? allowed); again: with all of them")  # fmt: skip
+    group.add_argument("--from", dest="first", type=seconds, metavar="S", help="only from S seconds after the profile's start")
+    group.add_argument("--to", dest="last", type=seconds, metavar="S", help="only up to S seconds after the profile's start")
+
+
+def of_all(profiles: Sequence[Profile], options: argparse.Namespace) -> List[Profile]:
+    """Those parts. Raises BadOption if no profile has such a time."""
+    first, last = options.first, options.last
+    if first is not None and last is not None and first >= last:
+        raise BadOption(f"--from {first:g} is not before --to {last:g}")
+    lengths = [
+        (max(times) - int(profile.header["start_ns"])) / 1e9
+        for profile in profiles
+        for times in [profile.column("time_ns")]
+        if times
+    ]
+    if first is not None and lengths and first > max(lengths):
+        raise BadOption(f"--from {first:g}: the last sample was taken {max(lengths):.3g} s after the profile's start")
+    return [of(profile, options) for profile in profiles]
+
+
+def of(profile: Profile, options: argparse.Namespace) -> Profile:
+    """The part that was asked for; the profile itself if it is all. Raises BadOption for a label that no sample carries."""
+    if not (options.label or options.first is not None or options.last is not None):
+        return profile
+    from ..model.filtering import filtered, has_labels  # here: `spprof run` shares its process with the program
+
+    for key, value in options.label:
+        known = sorted({each[key] for each in profile.label_sets if key in each})
+        if not any(has_labels({key: each}, {key: value}) for each in known):
+            has = f"{key} is {', '.join(known)}" if known else f"there is no label {key!r}"
+            raise BadOption(f"no sample carries the label {key}={value} ({has})")
+
+    def clock(seconds: Optional[float]) -> Optional[int]:
+        return None if seconds is None else int(profile.header["start_ns"]) + round(seconds * 1e9)
+
+    return filtered(profile, labels=dict(options.label), start_ns=clock(options.first), stop_ns=clock(options.last))
+
+
+def title(options: argparse.Namespace) -> str:
+    """What was asked for, as a line that stands above the figures; '' if it is all."""
+    words: List[str] = [f"{key}={value}" for key, value in options.label]
+    words += [f"from {options.first:g} s"] if options.first is not None else []
+    words += [f"to {options.last:g} s"] if options.last is not None else []
+    return f"Only {', '.join(words)}; the tick stats are the whole profile's.\n" if words else ""

@@ -1,0 +1,1 @@
+"""Profiles and their files: `Profile`, whether a file is still being written, debug information added afterwards."""

@@ -1,0 +1,127 @@
+"""`Profile`: a profile and the file that it is read from and written to."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Optional, Protocol, Union
+
+from ..errors import BadFile
+from ..model.data import ProfileData
+from ..model.records import Marker
+from ..readers.loading import load
+
+
+class _HasDescriptor(Protocol):
+    def fileno(self) -> int: ...
+
+
+class _OpenFile:
+    """A descriptor that we own and close with the last profile that reads it, or an object that closes its own."""
+
+    def __init__(self, source: Union[int, _HasDescriptor]) -> None:
+        self.owner = source
+        self.fd = source if isinstance(source, int) else source.fileno()
+
+    def read(self) -> bytes:
+        chunks: List[bytes] = []
+        os.lseek(self.fd, 0, os.SEEK_SET)  # Windows has no pread
+        while chunk := os.read(self.fd, 1 << 24):
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at exit `os` may be gone
+        if isinstance(getattr(self, "owner", None), int):  # an exception may have come before it was there
+            close(self.fd)
+
+
+class Profile(ProfileData):
+    """A profile. `spprof.stop()` gives one, `Profile.load(path)` reads one; the columns are read when first needed.
+
+    `source`: a path, the bytes of a .spprof file, or an open descriptor (owned by the profile from then on), or an object that
+    has one."""
+
+    _bytes: Optional[bytes] = None
+    _open: Optional[_OpenFile] = None
+    _unwritten: Optional[str] = None
+
+    def __init__(self, source: Union[str, os.PathLike[str], bytes, int, _HasDescriptor]) -> None:
+        super().__init__()
+        if isinstance(source, bytes):
+            self._bytes = source
+        elif isinstance(source, (str, os.PathLike)):
+            self.path = os.path.abspath(os.fspath(source))
+        else:
+            self._open = _OpenFile(source)
+
+    @classmethod
+    def _just_written(cls, source: Union[str, _HasDescriptor], unwritten: Optional[str]) -> Profile:
+        """`unwritten`: why a part could not be written. The file does not show that if it ends with a whole block."""
+        profile = cls(source)
+        profile._unwritten = unwritten
+        return profile
+
+    @classmethod
+    def load(cls, path: Union[str, os.PathLike[str]]) -> Profile:
+        """Reads a .spprof file now, or one of another profiler (see `spprof.readers`). A damaged .spprof file is read up to
+        its last good block: see `warning`.
+
+        Raises BadFile if it is none of these, OSError if it cannot be read."""
+        profile = cls(path)
+        profile._columns()
+        return profile
+
+    def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
+        """Writes the profile to `path` as `format` ('html', 'speedscope', ...: docs/formats.md; by default told from the name).
+
+        `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources (bool,
+        for html: the text of source files too).
+        Raises BadOption for a format that does not exist or an option that it cannot follow, OSError if the file cannot be
+        written."""
+        from .. import formats
+
+        formats.save(self, os.fspath(path), format, formats.Options(**options))
+
+    def raw(self) -> bytes:
+        """The bytes of the .spprof file; those of the whole if this is a part, none if it is no file."""
+        if self.part_of is not None:
+            return self.part_of.raw()
+        if self._bytes is not None:
+            return self._bytes
+        if self._open is not None:
+            return self._open.read()
+        if self.path is None:
+            return b""
+        with open(self.path, "rb") as file:
+            return file.read()
+
+    def _collections(self) -> List[Marker]:
+        from ..readers.spprof import collections
+
+        names = ("generation", "collected", "uncollectable")
+        found = [
+            Marker("gc", thread, time_ns, duration_ns, dict(zip(names, counts)))
+            for thread, time_ns, duration_ns, *counts in collections(self.raw())
+        ]
+        return sorted(found, key=lambda marker: marker.time_ns)
+
+    def _columns(self) -> Dict[str, Any]:
+        if self._loaded is None:
+            try:
+                self._loaded = load(self.raw())
+                if self._loaded["end"] is None and self.path is not None:
+                    self._loaded = self._asked_again(self.path)
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise BadFile(f"{self.path or 'the profile'}: {error}") from None
+            if self._unwritten and self._loaded["warning"] is None:
+                self._loaded["warning"] = f"not all of it could be written: {self._unwritten}"
+        return self._loaded
+
+    def _asked_again(self, path: str) -> Dict[str, Any]:
+        """The columns of a file without an end. Checks whether it is being written before reading it again: a program that has
+        ended by then has written everything it will."""
+        from .writing import is_being_written
+
+        writing = is_being_written(path)
+        again = load(self.raw())
+        again["being_written"] = writing and again["end"] is None
+        return again

@@ -1,0 +1,39 @@
+"""Whether a profile's file is still being written. A process that takes a profile keeps its file locked until it has finished it
+or is gone; unlike its number, that lock is nobody else's, and holds in other containers too."""
+
+from __future__ import annotations
+
+import os
+
+
+def is_being_written(path: str) -> bool:
+    """Whether a process has this file locked. False also where that cannot be told (Windows, file systems without locks)."""
+    try:
+        import fcntl
+
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (ImportError, OSError, ValueError):  # the last: no system has such a path
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_UN)  # at once: a profile may be about to begin there
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def process_lives(pid: int) -> bool:
+    """Whether there is such a process, as far as the system tells; on Windows, where to ask would end it, False."""
+    if os.name == "nt":
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True

@@ -1,0 +1,1 @@
+"""Runs a program under the profiler, as `spprof run` does, and its child processes."""

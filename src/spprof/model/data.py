@@ -1,0 +1,323 @@
+"""A profile as data: its samples, threads, functions and tick stats, from columns that somebody else read.
+
+Columns stay columns: nothing here makes a Python object for each sample unless the samples are iterated.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from itertools import compress
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
+
+from ..errors import BadOption
+from . import aggregation, intervals, sums
+from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
+from .sums import Sums
+from .tree import Tree
+
+_CACHED_STACKS = 1 << 16
+_UNKNOWN = bytes(flags & (KERNEL | COARSE) != 0 and not flags & OFF_CPU for flags in range(256))  # see ProfileData.whole
+Data = TypeVar("Data", bound="ProfileData")
+
+
+class ProfileData:
+    """A profile's columns and all that follows from them. Knows no file: `spprof.Profile` adds reading and writing."""
+
+    path: Optional[str] = None
+
+    def __init__(self) -> None:
+        self.part_of: Optional[ProfileData] = None
+        self._loaded: Optional[Dict[str, Any]] = None
+        self._sums: Optional[Dict[int, Sums]] = None
+        self._wholes: Dict[Optional[str], intervals.Whole] = {}
+        self._stacks: Dict[int, Tuple[Frame, ...]] = {}
+        self._frames: Dict[int, Frame] = {}
+
+    @classmethod
+    def of_columns(cls: Type[Data], columns: Dict[str, Any], part_of: Optional[ProfileData] = None) -> Data:
+        """A profile that is no file, but columns as another profile's `_columns` gives them. `part_of`: what it is a part of."""
+        profile = cls.__new__(cls)
+        ProfileData.__init__(profile)
+        profile._loaded, profile.part_of = columns, part_of
+        return profile
+
+    def __repr__(self) -> str:
+        """What it is, without reading the file for it."""
+        name = f"{type(self).__name__} {os.path.basename(self.path)}" if self.path else type(self).__name__
+        if self._loaded is None:
+            return f"<{name}, not read yet>"
+        whole = self.whole()
+        amount = f"{whole.weight_ns / 1e9:.2f} s" if self.unit == "nanoseconds" else f"{whole.weight_ns:,} {self.unit}"
+        kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(self.mode, "")
+        return f"<{name}: {amount}{kind}, {whole.ticks:,} samples, {len(self.threads)} threads>"
+
+    def _columns(self) -> Dict[str, Any]:
+        assert self._loaded is not None
+        return self._loaded
+
+    def _collections(self) -> List[Marker]:
+        """Runs of the garbage collector, where the columns do not have them."""
+        return []
+
+    def raw(self) -> bytes:
+        """The bytes of the .spprof file; those of the whole if this is a part, none if it is no file."""
+        return b"" if self.part_of is None else self.part_of.raw()
+
+    @property
+    def header(self) -> Dict[str, Any]:
+        """What was known at the start: pid, python, argv, mode, clock, interval_ns, start_ns, ... (docs/file-format.md)."""
+        header: Dict[str, Any] = self._columns()["header"]
+        return header
+
+    @property
+    def stats(self) -> Dict[str, Any]:
+        """The last tick stats of `spprof.stats()`. {} if none were written: the program died first, or has just begun."""
+        stats: Dict[str, Any] = self._columns()["tick_stats"]
+        return stats
+
+    @property
+    def end(self) -> Optional[Dict[str, Any]]:
+        """When (`stop_ns`) and why (`reason`) the profile ended; None if it was not finished (see `unfinished`)."""
+        end: Optional[Dict[str, Any]] = self._columns()["end"]
+        return end
+
+    @property
+    def warning(self) -> Optional[str]:
+        """Why the file was not read to its end, or not written to its end as far as `spprof.stop` knows; or None."""
+        warning: Optional[str] = self._columns()["warning"]
+        return warning
+
+    @property
+    def unfinished(self) -> Optional[str]:
+        """What is missing from the file and why, in words; None if it is complete."""
+        if self._columns().get("being_written"):
+            return "the program still runs, and the profile is still being written"
+        if self.warning is None and self.end is None:
+            return "the program did not finish the profile; up to 100 ms are missing"
+        return self.warning
+
+    @property
+    def markers(self) -> List[Marker]:
+        """Events other than samples, by time: runs of the garbage collector."""
+        columns = self._columns()
+        if "markers" not in columns:
+            columns["markers"] = self._collections()
+        markers: List[Marker] = columns["markers"]
+        return markers
+
+    @property
+    def label_sets(self) -> List[Dict[str, str]]:
+        """The distinct sets of labels; a sample's column `label` is an index into this list. The first is the empty set."""
+        sets: List[Dict[str, str]] = self._columns()["label_sets"]
+        return sets
+
+    @property
+    def mode(self) -> str:
+        """'cpu' or 'wall'."""
+        return str(self.header.get("mode", ""))
+
+    @property
+    def unit(self) -> str:
+        """What weights count: 'nanoseconds', or what another profiler's file counts ('samples', 'bytes', ...; see `readers`)."""
+        return str(self.header.get("unit", "nanoseconds"))
+
+    @property
+    def clock(self) -> str:
+        """The clock that was used: perf, perf-user, signal, timer, ..."""
+        return str(self.stats.get("clock") or self.header.get("clock", ""))
+
+    @property
+    def interval_ns(self) -> int:
+        """The requested time between two ticks."""
+        return int(self.header.get("interval_ns", 0))
+
+    @property
+    def dropped_count(self) -> int:
+        """The number of ticks without a sample, for any reason (`stats['losses']` lists the reasons)."""
+        return int(self.stats.get("dropped", 0))
+
+    @property
+    def threads(self) -> List[Thread]:
+        """All threads with the sums of their samples."""
+        result = []
+        for thread in self._thread_ids():
+            samples, weights = self.sums_of(thread)
+            totals = sum(samples.values()), sum(weights.values())
+            result.append(Thread(thread, self.thread_tid(thread), self.thread_name(thread), *totals))
+        return result
+
+    def thread_tid(self, thread: int) -> int:
+        """The system's id of a thread, 0 if unknown."""
+        return int(self._columns()["threads"].get(thread, {}).get("tid") or 0)
+
+    def thread_name(self, thread: int) -> str:
+        """The name that `threading` knew for a thread; one without a name is called after its system id."""
+        name = self._columns()["threads"].get(thread, {}).get("name")
+        return str(name or f"Thread {self.thread_tid(thread) or f'#{thread}'}")
+
+    def match_threads(self, pattern: Optional[str]) -> List[int]:
+        """Ids of the threads whose name matches the shell pattern (`*`, `?`), or whose system id it is; all for None."""
+
+        def matches(thread: int) -> bool:
+            name = self.thread_name(thread)
+            return pattern is None or pattern in (name, str(self.thread_tid(thread))) or fnmatchcase(name, pattern)
+
+        return [thread for thread in self._thread_ids() if matches(thread)]
+
+    def __len__(self) -> int:
+        return len(self._columns()["stack"])
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self.samples()
+
+    def samples(self) -> Iterator[Sample]:
+        """Samples in the order of the file: for each thread in order of time."""
+        columns = self._columns()
+        names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
+        sets = self.label_sets
+        order = ("thread", "time_ns", "weight_ns", "count", "flags", "label")
+        for key, thread, time, weight, count, flags, label in zip(self.stack_keys(), *(columns[name] for name in order)):
+            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, sets[label])
+
+    def aggregate(self, thread: Optional[str] = None) -> Dict[Tuple[Frame, ...], Total]:
+        """Each distinct stack (frames from root to leaf) with its samples and weight, of the threads that match a pattern."""
+        samples, weights = self.stack_sums(thread)
+        totals: Dict[Tuple[Frame, ...], Total] = {}
+        for key in samples:  # stacks that differ only in what is hidden look the same
+            stack = self.stack(key)
+            known = totals.get(stack, (0, 0))
+            totals[stack] = Total(known[0] + samples[key], known[1] + weights[key])
+        return totals
+
+    def functions(self, by: str = "function", thread: Optional[str] = None, only: Optional[str] = None) -> List[FunctionRow]:
+        """Self and total figures of each function (`by='line'`: of each line), by self weight, the largest first.
+
+        Recursion counts once in the totals. `thread`: a pattern, see `match_threads`. `only='python'` gives the time of native
+        functions to the Python function that called them; `only='native'` leaves out what is Python, with its time.
+        Raises BadOption for another `by` or `only`."""
+        if by not in ("function", "line"):
+            raise BadOption(f"by={by!r}: functions can be listed by 'function' or by 'line'")
+        if only not in (None, "python", "native"):
+            raise BadOption(f"only={only!r}: functions can be listed with only='python', only='native' or all")
+        return aggregation.functions(self._columns(), self.stack_sums(thread), by, only)
+
+    def figures(
+        self, key_of: Callable[[int], Any], thread: Optional[str] = None, only: Optional[str] = None
+    ) -> Dict[Any, Tuple[int, int, int, int]]:
+        """Self samples, self ns, total samples and total ns of whatever `key_of` makes of a frame's id. A key that occurs several
+        times in a stack counts once in the totals. `thread` and `only` are as in `functions`."""
+        return aggregation.figures(self._columns(), self.stack_sums(thread), key_of, only)
+
+    def whole(self, thread: Optional[str] = None) -> intervals.Whole:
+        """All samples, or those of the threads that match a pattern. Shares and their intervals refer to it."""
+        known = self._wholes.get(thread)
+        if known is None:
+            weights, counts, flags = self.column("weight_ns"), self.column("count"), self.column("flags")
+            if thread is not None:
+                matching = set(self.match_threads(thread))
+                chosen = [i for i, id in enumerate(self.column("thread")) if id in matching]
+                weights, counts, flags = ([column[i] for i in chosen] for column in (weights, counts, flags))
+            # The kernel's tick took these, or the GIL's handing over, and the program may be in step with that.
+            unknown = bytes(flags).translate(_UNKNOWN)
+            unknown_ns = sum(compress(weights, unknown)) if 1 in unknown else 0
+            known = self._wholes[thread] = intervals.whole(weights, counts, unknown_ns)
+        return known
+
+    def confidence_interval(self, part_ns: int, thread: Optional[str] = None) -> Tuple[float, float]:
+        """The 95 % interval (low, high), between 0 and 1, of the share that `part_ns` is of the profile's weight, or of the
+        weight of the threads that match a pattern (docs/intervals.md). (0, 1) for a profile without samples. It is as much
+        wider as there is time whose samples were taken at no random instant: all of it with the clock `timer`.
+
+            row = profile.functions()[0]
+            low, high = profile.confidence_interval(row.self_weight_ns)"""
+        return self.whole(thread).share(part_ns)[1:]
+
+    def interval(self, part_ns: int, thread: Optional[str] = None) -> Tuple[float, float]:
+        """The old name of `confidence_interval`. Deprecated."""
+        import warnings
+
+        warnings.warn("Profile.interval() is now called confidence_interval()", DeprecationWarning, stacklevel=2)
+        return self.confidence_interval(part_ns, thread)
+
+    def native_calls(self, thread: Optional[str] = None) -> List[NativeCall]:
+        """Where Python code spends time in native code: for each Python line the native functions that ran below it (the
+        leaves of stacks), the largest weight first. `thread`: a pattern, see `match_threads`. Empty without native frames."""
+        return aggregation.native_calls(self._columns(), self.stack_sums(thread))
+
+    def column(self, name: str) -> Sequence[int]:
+        """One column of samples: thread, time_ns, weight_ns, count, flags or label (see `label_sets`)."""
+        column: Sequence[int] = self._columns()[name]
+        return column
+
+    def stack_keys(self) -> Sequence[int]:
+        """The stack of each sample: a node of `tree`."""
+        keys: Sequence[int] = self._columns()["keys"]
+        return keys
+
+    def stack_sums(self, thread: Optional[str] = None) -> Sums:
+        """Stack -> samples and stack -> nanoseconds, of the threads that match a pattern."""
+        known = self._thread_sums()
+        return sums.merged(known[id] for id in self.match_threads(thread) if id in known)
+
+    def sums_of(self, thread: int) -> Sums:
+        """The same, of one thread."""
+        return self._thread_sums().get(thread, ({}, {}))
+
+    @property
+    def tree(self) -> Tree:
+        """The tree of all stacks; its frames are ids, as `frame` takes them."""
+        tree: Tree = self._columns()["tree"]
+        return tree
+
+    def stack_frames(self, stack: int) -> List[int]:
+        """Frame ids of a stack from root to leaf."""
+        return self.tree.path(stack)
+
+    def stack(self, stack: int) -> Tuple[Frame, ...]:
+        """The frames of a stack from root to leaf. A truncated one begins with `[truncated]`; an empty one is
+        `[no Python frames]`."""
+        frames = self._stacks.get(stack)
+        if frames is None:
+            if len(self._stacks) >= _CACHED_STACKS:
+                self._stacks.clear()
+            frames = self._stacks[stack] = tuple(map(self.frame, self.stack_frames(stack)))
+        return frames
+
+    def frame(self, id: int) -> Frame:
+        """A frame by its id."""
+        frame = self._frames.get(id)
+        if frame is None:
+            frame = self._frames[id] = aggregation.frame_of(self._columns(), id)
+        return frame
+
+    @property
+    def no_frames(self) -> int:
+        """The id of the frame `[no Python frames]`."""
+        return int(self._columns()["no_frames"])
+
+    def is_placeholder(self, id: int) -> bool:
+        """Whether a frame is a placeholder, not one of the program's: `[truncated]` or `[no Python frames]`."""
+        columns = self._columns()
+        return id in (columns["no_frames"], columns["truncation"])
+
+    def first_line(self, id: int) -> int:
+        """The first line of the function of a frame."""
+        columns = self._columns()
+        return int(columns["code_line"][columns["frame_code"][id]])
+
+    def files(self) -> List[str]:
+        """The files of all functions, and the libraries of native ones."""
+        columns = self._columns()
+        placeholders = {columns["frame_code"][columns[name]] for name in ("no_frames", "truncation")}
+        return sorted({columns["strings"][file] for code, file in enumerate(columns["code_file"]) if code not in placeholders})
+
+    def _thread_ids(self) -> List[int]:
+        columns = self._columns()
+        return sorted({*columns["threads"], *columns["thread"]})
+
+    def _thread_sums(self) -> Dict[int, Sums]:
+        if self._sums is None:
+            columns = self._columns()
+            self._sums = sums.sums_by_thread(columns["thread"], self.stack_keys(), columns["count"], columns["weight_ns"])
+        return self._sums

@@ -1,0 +1,81 @@
+"""Parts of a profile as profiles of their own, which every format and view takes."""
+
+from __future__ import annotations
+
+from array import array
+from fnmatch import fnmatchcase
+from itertools import compress
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..errors import BadOption
+from .data import Data
+from .layout import columns_of
+
+_SAMPLE_COLUMNS = columns_of("sample")
+
+
+def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether a set of labels has all that are wanted. In a wanted value `*` stands for any text and `?` for a letter."""
+    return all(key in labels and _is_like(labels[key], value) for key, value in wanted.items())
+
+
+def _is_like(value: str, wanted: str) -> bool:
+    return value == wanted or (("*" in wanted or "?" in wanted) and fnmatchcase(value, wanted.replace("[", "[[]")))
+
+
+def filtered(
+    profile: Data,
+    thread: Optional[str] = None,
+    labels: Optional[Mapping[str, str]] = None,
+    start_ns: Optional[int] = None,
+    stop_ns: Optional[int] = None,
+) -> Data:
+    """The part of a profile in the threads that match a pattern (as `Profile.match_threads`), that carries all of `labels`
+    (see `has_labels`), and that lies from `start_ns` to before `stop_ns` (on the clock of the samples, that of
+    `time.monotonic_ns`).
+
+    A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
+    the weight that lies there, and as much of its ticks (at least one). Markers carry no labels: with `labels` there are none.
+    Threads without samples are left out. The header and the tick stats stay those of the whole profile. The result cannot
+    be saved as .spprof. Raises BadOption for a range that ends before it begins."""
+    if start_ns is not None and stop_ns is not None and stop_ns < start_ns:
+        raise BadOption("the range ends before it begins")
+    columns = profile._columns()
+    chosen = set(profile.match_threads(thread))
+    sets = [has_labels(each, labels or {}) for each in profile.label_sets]
+    selectors = []
+    if thread is not None:
+        selectors.append(list(map(chosen.__contains__, columns["thread"])))
+    if labels:
+        selectors.append(list(map(sets.__getitem__, columns["label"])))
+    part: Dict[str, Any] = {name: columns[name] for name in _SAMPLE_COLUMNS}
+    part["keys"] = profile.stack_keys()
+    if start_ns is not None or stop_ns is not None:
+        first = -(1 << 62) if start_ns is None else start_ns
+        end = 1 << 62 if stop_ns is None else stop_ns
+        inside, part["weight_ns"], part["count"] = _cut(columns, first, end)
+        selectors.append(inside)
+        markers = [marker for marker in profile.markers if first <= marker.time_ns < end]
+    else:
+        markers = list(profile.markers)
+    for selector in selectors[1:]:
+        selectors[0] = [one and other for one, other in zip(selectors[0], selector)]
+    if selectors:
+        part = {name: list(compress(column, selectors[0])) for name, column in part.items()}
+        for name, typecode in _SAMPLE_COLUMNS.items():
+            part[name] = memoryview(array(typecode, part[name]))
+    part["markers"] = [] if labels else [marker for marker in markers if marker.thread in chosen]
+    present = {*part["thread"], *(marker.thread for marker in part["markers"])}
+    part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
+    return profile.of_columns({**columns, **part}, profile)
+
+
+def _cut(columns: Mapping[str, Sequence[int]], first: int, end: int) -> Tuple[List[bool], List[int], List[int]]:
+    """Which samples lie in a range at least partly, and the weights and counts of their parts."""
+    inside, weights, counts = [], [], []
+    for time, weight, count in zip(columns["time_ns"], columns["weight_ns"], columns["count"]):
+        left = min(time, end) - max(time - weight, first)
+        inside.append(left > 0 if weight else first <= time < end)
+        weights.append(left)
+        counts.append(count if left == weight else max(1, round(count * left / weight)) if weight else count)
+    return inside, weights, counts

@@ -1,0 +1,1 @@
+"""Takes profiles: starting, stopping, labels, names of threads and of C functions."""

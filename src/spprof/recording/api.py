@@ -1,0 +1,281 @@
+"""Starting and stopping. One profile can be taken at a time, of all threads of the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .. import _core, _module
+from ..errors import AlreadyActive, BadOption, CannotWrite, NotActive, Unsupported
+from . import forks, session
+from .jsontext import json_text
+from .options import Options
+
+TYPE_CHECKING = False  # see __init__
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Tuple, Union
+
+    from ..files.profile import Profile
+
+_hooked = False  # atexit and fork handlers are registered, once a process
+
+
+def start(
+    interval_ms: Optional[float] = None,
+    mode: str = "cpu",
+    output_path: Optional[Union[str, os.PathLike[str]]] = None,
+    *,
+    rate: Optional[float] = None,
+    clock: str = "auto",
+    max_depth: int = 512,
+    native: Union[bool, str] = False,
+) -> None:
+    """Starts profiling every thread of the process.
+
+    interval_ms: milliseconds between two samples of a thread, 0.05 (20 kHz) to 1000 (1 Hz); fractions are allowed. Default 1.
+    mode: 'cpu' samples threads while they use the processor, 'wall' all the time.
+    output_path: file that the profile is written to while the program runs; it survives whatever ends the program.
+        Without it the profile goes to an unnamed temporary file.
+    rate: samples a second of a thread, 1 to 20000, instead of interval_ms.
+    clock: what makes the ticks; 'auto' takes the most exact one that the system allows ('perf', 'perf-user', 'signal',
+        'timer'; Windows: 'suspend', and for special cases 'gil').
+    max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are flagged truncated.
+    native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
+        shows those too, 'leaf' only what lies below the last Python frame.
+
+    Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
+    process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
+    file is still there. An exception from a signal handler, such as Ctrl-C's, may arrive after the profile has begun:
+    `is_active` says whether it has."""
+    _require_idle()
+    begin(Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native), output_path)
+
+
+def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
+    """`start` with options that were checked already."""
+    _require_idle()
+    clock = _clock(options.clock)
+    native_mode, full = _native(options.native)
+    if clock == "gil" and (options.mode != "cpu" or native_mode):
+        raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
+    path = None if output_path is None else os.path.abspath(os.fspath(output_path))
+    _module("recording.threadnames")
+    if native_mode:
+        _module("recording.callables")  # a handler may stop the profile, too
+    from .threadnames import ThreadNames
+
+    _hook_once()
+    _forget()  # if this process was forked by C code, unseen by Python
+    output = _open_output(path)
+    taken = session.Session(output, path, ThreadNames(), native_mode != 0)
+    header = _header(options, clock)
+    wall, interval_ns, max_depth = options.mode == "wall", options.interval_ns, options.max_depth
+    try:
+        # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
+        begun = _core.start(taken, output, taken.names.patch, clock, wall, interval_ns, max_depth, header, native_mode, full)
+        if not begun:
+            raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
+        taken.names.name_all()
+    except BaseException as error:
+        _core.stop(taken)  # nothing, if it has not begun
+        output.close()  # and gone, if it was made for this
+        if isinstance(error, OSError):  # its "filename" says what went wrong
+            kind = CannotWrite if isinstance(error, _core.WriteError) else Unsupported
+            raise kind(f"{error.filename or 'cannot start'}: {error.strerror or error}") from error
+        if type(error) is RuntimeError:
+            raise Unsupported(str(error)) from error
+        raise
+    output.keep()
+
+
+def stop() -> Profile:
+    """Stops profiling and returns the profile. Raises NotActive if none is being taken, CannotWrite if the program closed the
+    descriptor of a profile that has no path, or the output took nothing for a second.
+
+    In a signal handler, or in a `__del__`, it may come within another `start` or `stop` of the same thread. Before that one has
+    done its work it does its own, and the other one finds no profile; else it finds none itself, and raises NotActive."""
+    taken = _core.session()
+    if taken is None:
+        raise NotActive("no profile is being taken: call spprof.start() first")
+    taken.output.keep()
+    try:
+        taken.names.name_all()
+        if taken.native:
+            from .callables import named
+
+            _core.name_native(named())
+    finally:  # whatever the program's types may raise
+        stopped = _core.stop(taken)
+    if not stopped:
+        raise NotActive("no profile is being taken: it was stopped meanwhile")
+    stuck, unwritten = stopped
+    if stuck:
+        taken.output.leave()
+        raise CannotWrite("the output takes nothing: what is left of the profile is written when it does, if this process lives")
+    _module("files.profile")
+    from ..files.profile import Profile
+
+    if taken.path is not None and taken.output.is_at(taken.path):
+        taken.output.close()
+        return Profile._just_written(taken.path, unwritten)
+    if taken.output.is_open():
+        return Profile._just_written(taken.output, unwritten)  # unnamed, or removed or replaced meanwhile
+    raise CannotWrite("the program closed the profile's descriptor, and there is no path to it: give an output_path")
+
+
+def pause() -> None:
+    """Takes no samples until `resume`. Raises NotActive if no profile is being taken."""
+    _require_active()
+    _core.pause()
+
+
+def resume() -> None:
+    """Goes on after `pause`. Raises NotActive if no profile is being taken."""
+    _require_active()
+    _core.resume()
+
+
+def flush() -> None:
+    """Waits until everything that was sampled before the call is in the file, where others can read it. Other threads run
+    meanwhile, some milliseconds. Without it a file is behind by 0.1 s.
+
+    Raises NotActive if no profile is being taken, CannotWrite if one of its samples could not be written."""
+    _require_active()
+    try:
+        _core.flush()
+    except _core.WriteError as error:
+        raise CannotWrite(f"the profile cannot be written: {error.strerror}") from error
+
+
+def is_active() -> bool:
+    """Whether a profile is being taken (also while paused). False in a forked child, which is not profiled."""
+    return _core.active()
+
+
+def stats() -> Dict[str, Any]:
+    """The tick stats so far, or of the last profile; {} before the first.
+
+    expected = taken + repeated + the sum of losses. Keys: clock, expected, taken, repeated, losses (reason -> ticks),
+    captured (= taken), dropped (= all losses), validation_drops, overruns, truncated, threads, cpu_ns (the
+    process's, without that of the profiler's own threads), wall_ns, write_error; calls_begun_anew and calls_ended: system calls
+    that a tick ended, and that then began anew or returned EINTR to the program (docs/troubleshooting.md)."""
+    return _core.stats()
+
+
+def _require_idle() -> None:
+    if _core.active():
+        raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
+    if _core.layout_error:
+        raise Unsupported(_core.layout_error)
+
+
+def _require_active() -> None:
+    if not _core.active():
+        raise NotActive("no profile is being taken: call spprof.start() first")
+
+
+def native_unwinding_available() -> bool:
+    """Whether `start(native=True)` works on this system."""
+    return _core.NATIVE
+
+
+def _native(native: Union[bool, str]) -> Tuple[int, bool]:
+    """The core's mode (0 off, 1 leaf, 2 all) and whether CPython's own functions are kept."""
+    if native and not native_unwinding_available():
+        raise Unsupported("native frames cannot be sampled on this system")
+    return (1 if native == "leaf" else 2 if native else 0), native == "full"
+
+
+def _clock(clock: str) -> str:
+    """The name of the clock that ticks."""
+    try:
+        return _core.choose_clock(clock)
+    except ValueError as error:
+        raise BadOption(str(error)) from None
+    except OSError as error:
+        what = f"the clock {clock!r}" if clock != "auto" else "every clock that spprof knows"
+        hint = "see docs/troubleshooting.md" if clock == "auto" else 'clock="auto" takes what there is'
+        raise Unsupported(f"the system refuses {what} ({error.filename}: {error.strerror}); {hint}") from error
+
+
+def _open_output(path: Optional[str]) -> _core.Output:
+    if path is None:
+        return _open_unnamed()
+    flags = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        return _core.open_output(path, flags, True)
+    except BlockingIOError as error:
+        raise CannotWrite(f"cannot write {path}: another profile is being written to it") from error
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _open_unnamed() -> _core.Output:
+    # O_TMPFILE spares `import tempfile`, which takes longer than all the rest of `start`.
+    try:
+        return _core.open_output(os.environ.get("TMPDIR") or "/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, False)
+    except (OSError, AttributeError):
+        import tempfile
+
+        try:
+            with tempfile.TemporaryFile() as file:
+                return _core.copy_output(file.fileno())
+        except OSError as error:
+            raise CannotWrite(f"cannot make a temporary file: {error.strerror or error}") from error
+
+
+def _header(options: Options, clock: str) -> bytes:
+    import time
+
+    from .. import __version__
+
+    free_threaded = "t" if "t" in getattr(sys, "abiflags", "") else ""
+    header = {
+        "version": 1,
+        "pid": os.getpid(),
+        "python": sys.version.split()[0] + free_threaded,
+        "implementation": sys.implementation.name,
+        "platform": f"{sys.platform}-{_machine()}",
+        "argv": [str(arg) for arg in getattr(sys, "argv", [])],
+        "mode": options.mode,
+        "clock": clock,
+        "interval_ns": options.interval_ns,
+        "start_unix_ns": time.time_ns(),
+        "max_depth": options.max_depth,
+        "native": "yes" if options.native is True else options.native or "",
+        "spprof": __version__,
+    }
+    return json_text(header).encode("ascii")
+
+
+def _machine() -> str:
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "").lower()
+
+
+def _hook_once() -> None:
+    global _hooked
+    if not _hooked:
+        import atexit
+
+        atexit.register(_at_exit)  # if an exception comes between, twice: it does no harm
+        forks.in_child(_forget)
+        _hooked = True
+
+
+def _at_exit() -> None:
+    # Every trigger must be disarmed before the interpreter frees thread states: a signal after that reads freed memory.
+    if _core.active():
+        try:
+            stop()
+        except NotActive:  # another thread stopped it meanwhile
+            pass
+        except CannotWrite as error:
+            sys.stderr.write(f"spprof: {error}\n")
+
+
+def _forget() -> None:
+    """In a forked child: the profile is the parent's."""
+    taken = _core.forget()
+    if taken is not None:
+        taken.output.keep()
+        taken.output.close()

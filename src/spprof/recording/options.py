@@ -1,0 +1,79 @@
+"""How a profile is to be taken: one record, checked here, for the API, the command line, pytest, Jupyter and the web."""
+
+from __future__ import annotations
+
+from ..errors import BadOption
+
+TYPE_CHECKING = False  # see __init__
+if TYPE_CHECKING:
+    from typing import Optional, Union
+
+SLOWEST_HZ, FASTEST_HZ = 1, 20_000
+SLOWEST_MS, FASTEST_MS = 1000.0, 0.05  # the same
+DEEPEST = 4096  # SPP_DEPTH_MAX of the core
+MODES = ("cpu", "wall")
+
+
+class Options:
+    """A checked, immutable record. Raises BadOption for what does not exist or is out of range.
+
+    The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
+    system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
+
+    __slots__ = ("clock", "interval_ns", "max_depth", "mode", "native")
+    clock: str
+    interval_ns: int
+    max_depth: int
+    mode: str
+    native: Union[bool, str]
+
+    def __init__(
+        self,
+        interval_ms: Optional[float] = None,
+        mode: str = "cpu",
+        *,
+        rate: Optional[float] = None,
+        clock: str = "auto",
+        max_depth: int = 512,
+        native: Union[bool, str] = False,
+    ) -> None:
+        if mode not in MODES:
+            raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
+        interval_ns = _interval_ns(interval_ms, rate)
+        if not (isinstance(max_depth, int) and 1 <= max_depth <= DEEPEST):
+            raise BadOption(f"max_depth={max_depth!r} is out of range: 1 to {DEEPEST}")
+        if native not in (False, True, "full", "leaf"):
+            raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
+        values = {"clock": clock, "interval_ns": interval_ns, "max_depth": max_depth, "mode": mode, "native": native}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Options are immutable: {name} cannot be set")
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+    def to_text(self) -> str:
+        """The record as a line of text, for the environment of a child process."""
+        return ":".join([str(self.interval_ns), self.mode, self.clock, str(self.max_depth), str(self.native)])
+
+    @classmethod
+    def of_text(cls, text: str) -> Options:
+        """The reverse. Raises ValueError (also as BadOption)."""
+        interval_ns, mode, clock, max_depth, native = text.split(":")
+        kind = {"True": True, "False": False}.get(native, native)
+        return cls(int(interval_ns) / 1e6, mode, clock=clock, max_depth=int(max_depth), native=kind)
+
+
+def _interval_ns(interval_ms: Optional[float], rate: Optional[float]) -> int:
+    if rate is None:
+        given = 1.0 if interval_ms is None else interval_ms
+        if not (isinstance(given, (int, float)) and FASTEST_MS <= given <= SLOWEST_MS):
+            raise BadOption(f"interval_ms={given!r} is out of range: {FASTEST_MS} (20 kHz) to {SLOWEST_MS:.0f} (1 Hz)")
+        return round(given * 1e6)
+    if interval_ms is not None:
+        raise BadOption(f"both interval_ms={interval_ms!r} and rate={rate!r} are given: they say the same thing, so give one")
+    if not (isinstance(rate, (int, float)) and SLOWEST_HZ <= rate <= FASTEST_HZ):
+        raise BadOption(f"rate={rate!r} is out of range: {SLOWEST_HZ} to {FASTEST_HZ} samples a second")
+    return round(1e9 / rate)

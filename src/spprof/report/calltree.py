@@ -1,0 +1,73 @@
+"""The call tree of one profile or several: who called whom for how long, with calls of one function by one caller as one node."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..model.data import ProfileData
+from ..model.sums import moved
+from ..model.tree import Totals, Tree
+
+Namer = Callable[[int], Any]
+
+
+class Call(NamedTuple):
+    """`name` is what the namer made of the frame; `weights`: the nanoseconds in each profile, with what it calls."""
+
+    name: Any
+    weights: List[int]
+
+
+class CallTree:
+    """`namers[i]` gives the name of a frame's id of `profiles[i]`. With `python_only` native functions are left out; what is then
+    without a function is the name of the frame `[no Python frames]`."""
+
+    def __init__(
+        self, profiles: Sequence[ProfileData], namers: Sequence[Namer], thread: Optional[str] = None, python_only: bool = False
+    ) -> None:
+        names: Dict[Any, int] = {}
+        self._tree = Tree()
+        nanoseconds: List[Sequence[int]] = []
+        for profile, namer in zip(profiles, namers):
+
+            def named(id: int, profile: ProfileData = profile, namer: Namer = namer) -> Tuple[int, ...]:
+                if python_only and profile.frame(id).native:
+                    return ()
+                return (names.setdefault(namer(id), len(names)),)
+
+            sums = profile.stack_sums(thread)
+            nodes = self._tree.graft(profile.tree, sums[0], named)
+            bare = [stack for stack in sums[0] if not nodes[stack]]
+            if bare:
+                nothing = self._tree.child(0, names.setdefault(namer(profile.no_frames), len(names)))
+                nodes.update(dict.fromkeys(bare, nothing))
+            nanoseconds.append(Totals(self._tree, moved(sums, nodes)).nanoseconds)
+        found = list(names)
+        self._calls = [
+            Call(found[name] if node else None, [each[node] if node < len(each) else 0 for each in nanoseconds])
+            for node, name in enumerate(self._tree.frames)
+        ]
+        self._below: Dict[int, List[int]] = {}
+        for node in range(1, len(self._tree)):
+            self._below.setdefault(self._tree.parents[node], []).append(node)
+
+    @property
+    def root(self) -> Call:
+        """All the weight, under no name."""
+        return self._calls[0]
+
+    def __len__(self) -> int:
+        """The number of calls."""
+        return len(self._calls) - 1
+
+    def walk(self, keep: Callable[[Call], bool]) -> Iterator[Tuple[int, Call]]:
+        """All calls with their depth (0: called by none), callers first, the heaviest first; what is not kept is left out with
+        what it calls."""
+        todo: List[Tuple[int, int]] = [(-1, 0)]
+        while todo:
+            depth, node = todo.pop()
+            if node:
+                yield depth, self._calls[node]
+            kept = [each for each in self._below.get(node, ()) if keep(self._calls[each])]
+            kept.sort(key=lambda each: (sum(self._calls[each].weights), str(self._calls[each].name)))
+            todo += [(depth + 1, each) for each in kept]

@@ -1,0 +1,248 @@
+"""Two programs, or one before and after a change, compared function by function: what `spprof diff` shows.
+
+A side is one run or several. What may be believed of a change is said in intervals.py.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..errors import BadOption
+from ..model import intervals
+from ..model.data import ProfileData
+from ..model.intervals import LEVEL, Estimate, Whole
+from .alignment import Aligner, Function
+
+MEASURES = ("share", "time")
+MIN_SHARE = 0.005  # of A and B together: below it a change is not looked for, since each comparison makes all others less sure
+
+Runs = Tuple[List[float], List[float]]  # a figure of each run of A, and of each of B
+
+
+class Change(NamedTuple):
+    """A figure before and after, and its difference, with 95 % intervals: of the whole (`share`) or seconds a run (`time`;
+    what the files count, if that is not time).
+
+    `significant`: the difference is none of chance, also when all that was compared with it is counted. None where that cannot be
+    known: seconds of one run each, whose clocks are exact and say nothing of how much runs vary."""
+
+    a: Estimate
+    b: Estimate
+    difference: Estimate
+    significant: Optional[bool]
+
+
+class Row(NamedTuple):
+    """A function (or line) with the nanoseconds of each run of A and of B, itself and with what it calls."""
+
+    function: Function
+    file: str
+    line: int
+    own: Runs
+    total: Runs
+
+
+class Comparison:
+    """The runs `a` beside the runs `b`, of the threads that match a pattern. `notes`: what a reader has to know. `min_share`: the
+    share of A and B together from which on functions are compared.
+
+    Raises BadOption if they cannot be compared: CPU time beside wall time, different units, no samples, one run
+    beside several."""
+
+    def __init__(
+        self,
+        a: Sequence[ProfileData],
+        b: Sequence[ProfileData],
+        by: str = "function",
+        thread: Optional[str] = None,
+        python_only: bool = False,
+        min_share: float = MIN_SHARE,
+    ) -> None:
+        self.by, self.thread, self.min_share = by, thread, min_share
+        self.sides = (list(a), list(b))
+        self._check()
+        self.unit = self.sides[0][0].unit
+        self.scale = 1e9 if self.unit == "nanoseconds" else 1.0
+        native = {bool(profile.header.get("native")) for profile in self._all()}
+        self.notes = _notes(self.sides)
+        if len(native) > 1 and not python_only:
+            python_only = True
+            self.notes.append("not all have native frames: their time is given to the Python functions that called them")
+        self.only = "python" if python_only else None
+        self.wholes: Tuple[List[Whole], List[Whole]] = tuple([one.whole(thread) for one in side] for side in self.sides)  # type: ignore[assignment]
+        for side, wholes in zip(self.sides, self.wholes):
+            for profile, whole in zip(side, wholes):
+                if not whole.weight_ns:
+                    raise BadOption(f"{profile.path or 'a profile'}: no samples were taken, so there is nothing to compare")
+        self.notes += _unknown(self.wholes)
+        self.aligner = Aligner([*b, *a], by)
+        self.rows = self._align()
+        self.notes += self.aligner.notes
+
+    @property
+    def repeated(self) -> bool:
+        """Whether each side has several runs."""
+        return len(self.sides[0]) > 1
+
+    @property
+    def known(self) -> Tuple[bool, bool]:
+        """Of A and of B: whether intervals say something (see `Whole.is_known`)."""
+        a, b = (intervals.together(side).is_known for side in self.wholes)
+        return a, b
+
+    def _all(self) -> List[ProfileData]:
+        return [*self.sides[0], *self.sides[1]]
+
+    @property
+    def weight_word(self) -> str:
+        """What the measure 'time' is of, in a word: 'time', or what the files count."""
+        return "time" if self.unit == "nanoseconds" else self.unit
+
+    def _check(self) -> None:
+        units = sorted({profile.unit for profile in self._all()})
+        if len(units) > 1:
+            raise BadOption(f"the files count {' and '.join(units)}, which cannot be compared")
+        if len({profile.mode for profile in self._all()}) > 1:
+            modes = "; ".join(f"{name}: {', '.join(sorted({p.mode for p in side}))}" for name, side in zip("AB", self.sides))
+            raise BadOption(
+                f"CPU time and wall time cannot be compared ({modes}): a wait is part of one and not of the other. "
+                "Profile both with the same --mode"
+            )
+        if (len(self.sides[0]) > 1) != (len(self.sides[1]) > 1):
+            raise BadOption(
+                "one run beside several cannot be compared: how much runs vary must be known of both sides. "
+                "Give one run each, or at least two each: A1 A2 A3 -- B1 B2 B3"
+            )
+        if self.thread is not None:
+            for profile in self._all():
+                if not profile.match_threads(self.thread):
+                    names = ", ".join(sorted({each.name for each in profile.threads})) or "none at all"
+                    raise BadOption(f"{profile.path}: no thread matches {self.thread!r}; it has: {names}")
+
+    def _align(self) -> List[Row]:
+        counts = [len(side) for side in self.sides]
+        sums: Dict[Function, Tuple[Runs, Runs]] = {}
+        for which in (1, 0):  # B first: its files and lines are shown
+            for run, profile in enumerate(self.sides[which]):
+                for function, figure in self.aligner.figures(profile, self.thread, self.only).items():
+                    if function not in sums:
+                        sums[function] = tuple(tuple([0.0] * n for n in counts) for _ in range(2))  # type: ignore[assignment]
+                    for kind in range(2):
+                        sums[function][kind][which][run] = figure[1 + 2 * kind]
+        shown = self.aligner.shown
+        return [Row(function, *shown.get(function, ("", 0)), *kinds) for function, kinds in sums.items()]
+
+    def total(self, factor: float = 1.0) -> Change:
+        """Seconds (or counts) of a run; of B less `factor` times A. One run's clock has no error."""
+        a, b = ([more * one.weight_ns / self.scale for one in side] for more, side in zip((factor, 1.0), self.wholes))
+        if not self.repeated:
+            before, after, between = (Estimate(value, value, value) for value in (a[0], b[0], b[0] - a[0]))
+            return Change(before, after, between, None)
+        difference = intervals.welch(a, b)
+        return Change(intervals.mean(a), intervals.mean(b), difference, not difference.low <= 0 <= difference.high)
+
+    def changes(self, kind: str = "own", measure: str = "share") -> List[Tuple[Row, Change]]:
+        """The rows whose figure `kind` ('own' or 'total') is large enough to be compared, the largest change first."""
+        rows = [row for row in self.rows if self.compared(getattr(row, kind))]
+        found = [(row, self.change(getattr(row, kind), measure, len(rows))) for row in rows]
+        return sorted(found, key=lambda each: (-abs(each[1].difference.value), each[0].function))
+
+    def compared(self, runs: Runs) -> bool:
+        """Whether the share is at least `min_share`, on average of A and B (which tells nothing of their difference)."""
+        shares = [[part / whole.weight_ns for part, whole in zip(*side)] for side in zip(runs, self.wholes)]
+        share = sum(sum(side) / len(side) for side in shares) / 2
+        return share > 0 and share >= self.min_share
+
+    def change(self, runs: Runs, measure: str = "share", compared: int = 1) -> Change:
+        """The change of nanoseconds `runs`, one of `compared` that are looked at together."""
+        a, b, difference = self._estimates(runs, measure, 1.0, LEVEL)
+        sure = self._estimates(runs, measure, 1.0, intervals.at_once(LEVEL, compared))[2]
+        known = self.repeated or measure == "share"
+        return Change(a, b, difference, not sure.low <= 0 <= sure.high if known else None)
+
+    def _estimates(self, runs: Runs, measure: str, factor: float, level: float) -> Tuple[Estimate, Estimate, Estimate]:
+        seen = self._sampled(runs, measure, factor, level)
+        if not any(whole.unknown_ns for side in self.wholes for whole in side):
+            return seen
+        # What was sampled at no random instant may be all of it or none, in A and in B: two worst cases.
+        less: Runs = tuple([part - one.unknown_ns for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
+        more: Runs = tuple([part + one.unknown_ns for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
+        fell = self._sampled((more[0], less[1]), measure, factor, level)
+        rose = self._sampled((less[0], more[1]), measure, factor, level)
+        return (
+            Estimate(seen[0].value, rose[0].low, fell[0].high),
+            Estimate(seen[1].value, fell[1].low, rose[1].high),
+            Estimate(seen[2].value, fell[2].low, rose[2].high),
+        )
+
+    def _sampled(self, runs: Runs, measure: str, factor: float, level: float) -> Tuple[Estimate, Estimate, Estimate]:
+        """As if all samples had been taken at random instants."""
+        factors, sampled = (factor, 1.0), []  # of each side the runs as sampling alone knows them
+        for parts, wholes, more in zip(runs, self.wholes, factors):
+            unit = [more * (whole.weight_ns / self.scale if measure == "time" else 1.0) for whole in wholes]
+            at = LEVEL if self.repeated else level
+            sampled.append([whole.sampled(part, at).times(one) for part, whole, one in zip(parts, wholes, unit)])
+        if not self.repeated:
+            return sampled[0][0], sampled[1][0], intervals.difference(sampled[0][0], sampled[1][0])
+        values = [[estimate.value for estimate in side] for side in sampled]
+        least = [sum(((one.high - one.low) / 2 / intervals.z_of(LEVEL)) ** 2 for one in side) / len(side) for side in sampled]
+        means = [intervals.mean(side, level, variance) for side, variance in zip(values, least)]
+        most = 1.0 if measure == "share" else float("inf")
+        means = [Estimate(one.value, max(one.low, 0.0), min(one.high, most * more)) for one, more in zip(means, factors)]
+        return means[0], means[1], intervals.welch(values[0], values[1], level, (least[0], least[1]))
+
+    def grown(self, pattern: Optional[str], percent: float) -> List[str]:
+        """What surely grew by more than `percent`, in words: the time of a run, or (with a shell pattern) that of each function
+        of such a name with what it calls. Surely: the interval of B - A x (1 + percent / 100) lies above 0. Of one run each only
+        the error of sampling is known, and how much runs vary is not.
+
+        Raises BadOption if no function has such a name."""
+        factor = 1 + percent / 100
+        if pattern is None:
+            change = self.total(factor)
+            grew = change.difference.low > 0
+            return (
+                [f"the {self.weight_word} of a run grew by {_growth(change.a, change.b, factor)}, more than {percent:g} %"]
+                if grew
+                else []
+            )
+        rows = [row for row in self.rows if fnmatchcase(row.function.qualname, pattern)]
+        if not rows:
+            raise BadOption(f"no function is called {pattern!r} in either; names are as in the table, * and ? may be used")
+        found = []
+        for row in rows:
+            level = intervals.at_once(LEVEL, len(rows))
+            before, after, difference = self._estimates(row.total, "time", factor, level)
+            if difference.low > 0:
+                found.append(f"{row.function.qualname} grew by {_growth(before, after, factor)}, more than {percent:g} %")
+        return found
+
+
+def _growth(scaled: Estimate, after: Estimate, factor: float) -> str:
+    before = scaled.value / factor
+    return f"{after.value / before - 1:+.1%}" if before else "all of its time (it was not there)"
+
+
+def _notes(sides: Sequence[Sequence[ProfileData]]) -> List[str]:
+    differences: List[Tuple[str, str, Callable[[ProfileData], str]]] = [
+        ("Python", "the interpreter is part of the change", lambda p: str(p.header.get("python", "?")).rpartition(".")[0]),
+        ("rates", "shares are of time, so they compare", lambda p: f"{1e9 / p.interval_ns:,.0f} Hz" if p.interval_ns else "?"),
+        ("clocks", "they differ in what they see of the kernel's time", lambda p: p.clock or "?"),
+    ]
+    notes = []
+    for what, meaning, of in differences:
+        told = [", ".join(sorted({of(profile) for profile in side})) for side in sides]
+        if told[0] != told[1]:
+            notes.append(f"different {what}: A {told[0]}, B {told[1]}; {meaning}")
+    return notes
+
+
+def _unknown(sides: Sequence[Sequence[Whole]]) -> List[str]:
+    told = [intervals.together(side).unknown for side in sides]
+    if not any(told):
+        return []
+    return [
+        f"time sampled at the kernel's own tick, which the program may be in step with: A {told[0]:.1%}, B {told[1]:.1%}; "
+        "a change is marked only if it is one whoever's that time was"
+    ]

@@ -1,0 +1,146 @@
+"""`spprof diff` as text and as a table for GitHub."""
+
+from __future__ import annotations
+
+import sys
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
+
+from ..model.intervals import Estimate
+from .comparison import MEASURES, Change, Comparison, Row
+from .export import escape
+from .text import Paint, amount, files_of, percent, place, time_kind
+
+
+class Shown(NamedTuple):
+    """What to show of a comparison: rows ordered by `sort` ('self' or 'total'), changes of `compare` ('share' or 'time'), at most
+    `limit` rows of functions or lines (`by`)."""
+
+    sort: str
+    compare: str
+    limit: int
+    by: str
+
+
+def _measure(comparison: Comparison, shown: Shown) -> str:
+    return "share" if shown.compare == "share" else comparison.weight_word
+
+
+def _kind(shown: Shown) -> str:
+    return "own" if shown.sort == "self" else "total"
+
+
+def _of(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def _head(comparison: Comparison) -> Iterator[str]:
+    for name, side, wholes in zip("AB", comparison.sides, comparison.wholes):
+        weights = "; ".join(amount(whole.weight_ns, comparison.unit) for whole in wholes)
+        kind = f" of {time_kind(side)}" if comparison.scale > 1 else f" {comparison.unit}"
+        ticks = f", {sum(whole.ticks for whole in wholes):,} samples" if comparison.unit != "samples" else ""
+        yield f"{name}: {files_of(side)} ({_of(len(side))}, {weights}{kind}{ticks})"
+    a, b, difference, significant = comparison.total()
+    line = f"{comparison.weight_word.capitalize()} of a run: {_weight(comparison, a)} -> {_weight(comparison, b)}"
+    line += f", {difference.value / a.value:+.1%}"
+    if significant is None:
+        yield f"{line}. How much runs vary is not known of one run each."
+    else:
+        word = "surely changed" if significant else "may be chance"
+        yield f"{line} ({difference.low / a.value:+.1%} .. {difference.high / a.value:+.1%}): {word}."
+    for note in comparison.notes:
+        yield f"Note: {note}."
+
+
+def _weight(comparison: Comparison, value: Estimate) -> str:
+    reach = _reach(value)
+    return _spread(comparison, value.value, reach) if reach else _alone(comparison, value)
+
+
+def _alone(comparison: Comparison, value: Estimate) -> str:
+    return amount(value.value * comparison.scale, comparison.unit)
+
+
+def _spread(comparison: Comparison, seconds: float, reach: float, sign: str = "") -> str:
+    """`0.772 ±0.048 s`: both in one unit."""
+    if comparison.scale == 1:
+        return f"{seconds:{sign},.0f} ±{reach:,.0f}"
+    if max(abs(seconds), reach) >= 0.1:
+        return f"{seconds:{sign}.3f} ±{reach:.3f} s"
+    return f"{1000 * seconds:{sign}.2f} ±{1000 * reach:.2f} ms"
+
+
+def _reach(of: Estimate) -> float:
+    return max(of.high - of.value, of.value - of.low)
+
+
+def _shares(comparison: Comparison, shares: Change) -> List[str]:
+    return [percent(share, known) for share, known in zip((shares.a, shares.b), comparison.known)]
+
+
+def _difference(comparison: Comparison, change: Change, measure: str) -> str:
+    value, reach = change.difference.value, _reach(change.difference)
+    if measure == "share":
+        told = f"{100 * reach:.1f}" if all(comparison.known) else "?"
+        return f"{100 * value:>+6.1f} ±{told:<4}"
+    if not all(comparison.known):
+        return f"{'+' if value > 0 else ''}{_alone(comparison, change.difference)} ±?"
+    return _spread(comparison, value, reach, "+")
+
+
+def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Change]], rows: int) -> Iterator[str]:
+    hidden = sum(change.significant is True for _, change in found[rows:])
+    if len(found) > rows:
+        yield f"... {len(found) - rows} more (--limit)" + (f", {hidden} of them marked" if hidden else "")
+    left = sum(any(map(any, getattr(row, _kind(shown)))) for row in comparison.rows) - len(found)
+    if left:
+        yield f"{left} of less than {100 * comparison.min_share:g} % of the time in A and B together are left out (--min-share)."
+    how = (
+        "from how much runs vary"
+        if comparison.repeated
+        else "of sampling alone; how much runs vary takes several: A1 A2 A3 -- B1 B2 B3"
+    )
+    if shown.compare == "time" and not comparison.repeated:
+        word = comparison.weight_word
+        yield f"No change of {word} is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
+    else:
+        yield f"* more than chance, all {len(found)} compared counted (Bonferroni, 95 %). ± is each one's 95 % interval, {how}."
+
+
+def text(comparison: Comparison, shown: Shown) -> Iterator[str]:
+    yield from _head(comparison)
+    found = comparison.changes(_kind(shown), shown.compare)
+    paint = Paint(sys.stdout)
+    yield ""
+    shares_of = f" {shown.sort + ', A':<12}{'B':>6}      "
+    changed, word = "change of " + _measure(comparison, shown), comparison.weight_word
+    yield f"{shares_of} {changed:>18}   {word + ' of A':>10} {'of B':>10}  {shown.by}"
+    for row, change in found[: shown.limit]:
+        shares = change if shown.compare == "share" else comparison.change(getattr(row, _kind(shown)))
+        times = change if shown.compare == "time" else comparison.change(getattr(row, _kind(shown)), "time")
+        mark = "*" if change.significant else " "
+        line = f"{' '.join(_shares(comparison, shares))} {_difference(comparison, change, shown.compare):>18} {mark} "
+        line += f"{_alone(comparison, times.a):>10} {_alone(comparison, times.b):>10}  {_place(row)}"
+        yield paint(line, ("hot" if change.difference.value > 0 else "good") if change.significant else "")
+    yield ""
+    yield from _foot(comparison, shown, found, shown.limit)
+
+
+def _place(row: Row) -> str:
+    return place(row.function.qualname, row.file, 0 if row.function.native and not row.function.line else row.line)
+
+
+def markdown(comparison: Comparison, shown: Shown) -> Iterator[str]:
+    for line in _head(comparison):
+        yield escape(line) + "  "
+    found = comparison.changes(_kind(shown), shown.compare)
+    changed, word = f"change of {_measure(comparison, shown)}", comparison.weight_word
+    yield f"\n| {shown.sort} A | B | {changed} | {word} A | B | {shown.by} |\n|--:|--:|--:|--:|--:|:--|"
+    for row, change in found[: shown.limit]:
+        shares, times = (comparison.change(getattr(row, _kind(shown)), measure) for measure in MEASURES)
+        cells = [*map(str.strip, (*_shares(comparison, shares), _difference(comparison, change, shown.compare)))]
+        cells[2] = f"**{cells[2]}** \\*" if change.significant else cells[2]
+        cells += [_alone(comparison, times.a), _alone(comparison, times.b), escape(_place(row))]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    for line in _foot(comparison, shown, found, shown.limit):
+        yield escape(line) + "  "

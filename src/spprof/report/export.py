@@ -1,0 +1,160 @@
+"""`spprof report --format json` and `--format markdown`; `spprof diff --json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, Iterator, List, Optional
+
+from ..model.data import ProfileData
+from ..model.intervals import LEVEL, Estimate, Whole
+from .comparison import Change, Comparison, Runs
+from .tables import Table
+from .text import amount, share_of
+from .tick_stats import tick_stats, warnings
+
+_MEANS = re.compile(r"([\\`*_\[\]<>|~&$])")  # something in GitHub's Markdown, within a table
+
+
+def as_json(shown: Table, limit: Optional[int]) -> str:
+    """One object; docs/report.schema.json describes it."""
+    from .. import __version__
+
+    document: Dict[str, Any] = {
+        "spprof": __version__,
+        "kind": "report",
+        "mode": shown.profiles[0].mode,
+        "by": shown.by,
+        "sort": shown.sort,
+        "thread": shown.thread,
+        "only": shown.only,
+        "level": LEVEL,
+        "unit": shown.unit,
+        "weight_ns": shown.whole.weight_ns,
+        "samples": shown.whole.ticks,
+        "effective_samples": shown.whole.samples,
+        "unknown_ns": shown.whole.unknown_ns,
+        "rows": [
+            {
+                **row.what,
+                "self": _figure(shown.whole, row.self_samples, row.self_weight_ns),
+                "total": _figure(shown.whole, row.total_samples, row.total_weight_ns),
+            }
+            for row in shown.rows[:limit]
+        ],
+        "processes": [_process(profile, profile.whole(shown.thread)) for profile in shown.profiles],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
+    """One process of a report, or one run of a diff. `whole`: its samples that count."""
+    return {
+        "path": profile.path,
+        **{key: profile.header.get(key) for key in ("pid", "python", "argv")},
+        "clock": profile.clock,
+        "interval_ns": profile.interval_ns,
+        "complete": profile.end is not None,
+        "warning": profile.warning,
+        "tick_stats": profile.stats,
+        "weight_ns": whole.weight_ns,
+        "samples": whole.ticks,
+        "effective_samples": whole.samples,
+        "unknown_ns": whole.unknown_ns,
+    }
+
+
+def _figure(whole: Whole, samples: int, weight_ns: int) -> Dict[str, Any]:
+    return {"samples": samples, "weight_ns": weight_ns, **_estimate(whole.share(weight_ns), "share")}
+
+
+def _estimate(value: Estimate, name: str) -> Dict[str, float]:
+    """A figure with its interval."""
+    return {name: value.value, "low": value.low, "high": value.high}
+
+
+def escape(text: str) -> str:
+    """Text that means nothing in Markdown, in the cell of a table."""
+    return _MEANS.sub(r"\\\1", text)
+
+
+def as_markdown(shown: Table, limit: int) -> str:
+    """A table for an issue or a pull request."""
+    return "\n".join(_markdown(shown, limit)) + "\n"
+
+
+def _markdown(shown: Table, limit: int) -> Iterator[str]:
+    for line in warnings(shown.profiles):
+        yield escape(line) + "\n"
+    yield escape(shown.heading())
+    yield ""
+    alone = shown.alone
+    yield f"| time | share | {shown.by} |" if alone else f"| self | share | total | share | {shown.by} |"
+    yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|:--|"
+    for row in shown.rows[:limit]:
+        figures = [row.total_weight_ns] if alone else [row.self_weight_ns, row.total_weight_ns]
+        cells = [cell for ns in figures for cell in (amount(ns, shown.unit), share_of(shown.whole, ns).strip())]
+        yield f"| {' | '.join(cells)} | {escape(row.text)} |"
+    if len(shown.rows) > limit:
+        yield f"\n{len(shown.rows) - limit} more (`--limit`)"
+    yield ""
+    for line in tick_stats(shown.profiles):
+        yield f"- {escape(line)}"
+
+
+def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optional[int], failed: List[str]) -> str:
+    """One object; docs/diff.schema.json describes it."""
+    from .. import __version__
+
+    found = comparison.changes("own" if sort == "self" else "total", compare)
+    compared = {kind: sum(comparison.compared(getattr(row, kind)) for row in comparison.rows) for kind in ("own", "total")}
+    document: Dict[str, Any] = {
+        "spprof": __version__,
+        "kind": "diff",
+        "mode": comparison.sides[0][0].mode,
+        "by": comparison.by,
+        "sort": sort,
+        "compare": compare,
+        "thread": comparison.thread,
+        "only": comparison.only,
+        "unit": comparison.unit,
+        "min_share": comparison.min_share,
+        "level": LEVEL,
+        "compared": len(found),
+        "notes": comparison.notes,
+        "failed": failed,
+        **{
+            name: [_process(profile, whole) for profile, whole in zip(side, wholes)]
+            for name, side, wholes in zip("ab", comparison.sides, comparison.wholes)
+        },
+        "weight_ns": _change(comparison.total(), "weight_ns", comparison.scale),
+        "rows": [
+            {
+                "qualname": row.function.qualname,
+                "file": row.file,
+                "line": row.line,
+                "native": row.function.native,
+                **{
+                    name: {
+                        field: _change(_judged(comparison, getattr(row, kind), measure, compared[kind]), field, scale)
+                        for measure, field, scale in (("share", "share", 1.0), ("time", "weight_ns", comparison.scale))
+                    }
+                    for name, kind in (("self", "own"), ("total", "total"))
+                },
+            }
+            for row, _ in found[:limit]
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _judged(comparison: Comparison, runs: Runs, measure: str, compared: int) -> Change:
+    change = comparison.change(runs, measure, compared)
+    return change if comparison.compared(runs) else change._replace(significant=None)
+
+
+def _change(change: Change, field: str, scale: float) -> Dict[str, Any]:
+    return {
+        **{name: _estimate(value.times(scale), field) for name, value in zip(("a", "b", "difference"), change[:3])},
+        "significant": change.significant,
+    }

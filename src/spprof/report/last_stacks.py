@@ -1,0 +1,70 @@
+"""The stack that each thread has now, or had last: what `spprof dump` prints."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, NamedTuple, Optional
+
+from ..model.data import ProfileData
+from ..model.records import OFF_CPU
+from .text import duration, place, shown
+
+# In wall mode a living thread is in the file at least every 80 ms; one that was not for so long has ended, or hides.
+_GONE_NS = 1_000_000_000
+_BEHIND_NS = 200_000_000  # less is how far threads lie apart in the file
+
+
+class _Last(NamedTuple):
+    """The last samples of a thread that have one stack: its key, when the last was taken, how long the thread stood there."""
+
+    thread: int
+    key: int
+    time_ns: int
+    stood_ns: int
+
+
+def _lasts(profile: ProfileData) -> List[_Last]:
+    """Of each thread that has samples."""
+    threads, keys = profile.column("thread"), profile.stack_keys()
+    times, weights, flags = (profile.column(name) for name in ("time_ns", "weight_ns", "flags"))
+    found: Dict[int, _Last] = {}
+    looked_for = set(threads)
+    for i in range(len(threads) - 1, -1, -1):  # samples of a thread stand in order of time
+        thread, stands = threads[i], flags[i] & OFF_CPU
+        if thread not in looked_for:
+            continue
+        last = found.get(thread)
+        if last is None:
+            found[thread] = _Last(thread, keys[i], times[i], weights[i] if stands else 0)
+        elif stands and keys[i] == last.key:
+            found[thread] = last._replace(stood_ns=last.stood_ns + weights[i])
+        if found[thread] is last or not stands:
+            looked_for.discard(thread)
+            if not looked_for:
+                break
+    return [found[thread] for thread in sorted(found)]
+
+
+def last_stacks(profile: ProfileData, pattern: Optional[str]) -> Iterator[str]:
+    """The lines. `pattern`: only threads of this name or system id."""
+    header, lasts = profile.header, _lasts(profile)
+    newest = max((last.time_ns for last in lasts), default=0)
+    wanted = set(profile.match_threads(pattern))
+    what = " ".join(map(str, header.get("argv") or [])) or "a program"
+    state = "not ended" if profile.end is None else "ended"
+    news = f"the last sample was taken at {(newest - int(header['start_ns'])) / 1e9:.2f} s" if lasts else "no samples yet"
+    yield shown(f"{what}: process {header.get('pid', '?')}, {profile.mode} mode, {state}; {news}")
+    gone = 0
+    for last in lasts:
+        if last.thread not in wanted:
+            continue
+        before = newest - last.time_ns
+        if profile.mode == "wall" and before > _GONE_NS:
+            gone += 1
+            continue
+        stood = f"stands here for {duration(last.stood_ns)}" if last.stood_ns else "was running"
+        ago = f", {duration(before)} before" if before >= _BEHIND_NS else ""
+        yield f"\n{shown(profile.thread_name(last.thread))} ({profile.thread_tid(last.thread) or '?'}): {stood}{ago}"
+        for frame in reversed(profile.stack(last.key)):
+            yield f"    {place(frame.qualname, frame.file, 0 if frame.native else frame.line)}"
+    if gone:
+        yield f"\n{gone} thread{'s' if gone > 1 else ''} more, not seen for the last second: ended, or waiting out of sight."

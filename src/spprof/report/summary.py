@@ -1,0 +1,77 @@
+"""The summary of a profile as text: a table with error bars, waiting, the tick stats."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..model import intervals
+from ..model.data import ProfileData
+from ..model.records import native_name
+from .tables import Table, check, heading, table
+from .text import amount, fit, place, printable, share_of
+from .tick_stats import tick_stats, warnings
+
+
+def summary(
+    profiles: Sequence[ProfileData],
+    limit: int = 15,
+    thread: Optional[str] = None,
+    sort: str = "self",
+    shown: Optional[str] = None,
+    by: str = "function",
+    width: int = 160,
+    verbose: bool = False,
+) -> str:
+    """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
+
+    `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`. `by`: what a row is,
+    one of `tables.BY` or the key of a label. `width`: columns of a line of the table. `verbose`: what became of each tick, even
+    if none was lost. Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are
+    none."""
+    if shown == "calls":
+        lines = _calls(profiles, limit, thread, width)
+    else:
+        lines = list(_flat(table(profiles, by, thread, sort, shown), limit, width))
+    return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
+
+
+_LEAST = 24  # columns for a name, whatever the terminal
+
+
+def _named(figures: str, name: str, width: int) -> str:
+    return f"{figures}  {fit(name, max(_LEAST, width - len(figures) - 2))}"
+
+
+def _flat(shown: Table, limit: int, width: int) -> Iterator[str]:
+    if not shown.rows:
+        yield "No samples were taken." if shown.only is None else f"No samples of {shown.only} functions were taken."
+        return
+    yield shown.heading()
+    yield ""
+    alone = shown.alone
+    yield f"      time               {shown.by}" if alone else f"      self                   total               {shown.by}"
+    for row in shown.rows[:limit]:
+        figures = [row.total_weight_ns] if alone else [row.self_weight_ns, row.total_weight_ns]
+        told = " ".join(f"{amount(ns, shown.unit):>10} {share_of(shown.whole, ns)}" for ns in figures)
+        yield _named(told, row.text, width)
+    if len(shown.rows) > limit:
+        yield f"{'':{25 if alone else 49}}... {len(shown.rows) - limit} more (--limit)"
+
+
+def _calls(profiles: Sequence[ProfileData], limit: int, thread: Optional[str], width: int) -> List[str]:
+    check(profiles, thread, native=True)
+    sums: Dict[Tuple[Any, ...], int] = {}
+    for profile in profiles:
+        for call in profile.native_calls(thread):
+            sums[call[:5]] = sums.get(call[:5], 0) + call.weight_ns
+    whole = intervals.together(profile.whole(thread) for profile in profiles)
+    lines = [f"{heading(profiles, thread, whole, sum(sums.values()))} By calling Python line:", ""]
+    lines.append("    native               Python line > native function")
+    order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    for (qualname, file, line, native, library), ns in order[:limit]:
+        called = printable(native_name(native, library))
+        told = f"{amount(ns, profiles[0].unit):>10} {share_of(whole, ns)}"
+        lines.append(_named(told, f"{place(qualname, file, line)} > {called}", width))
+    if len(order) > limit:
+        lines.append(f"{'':25}... {len(order) - limit} more (--limit)")
+    return lines

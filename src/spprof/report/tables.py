@@ -1,0 +1,170 @@
+"""The rows that `spprof report` shows: functions, lines, files, threads or labels; of one profile or of several together."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from ..errors import BadOption
+from ..model import intervals
+from ..model.data import ProfileData
+from ..model.intervals import Whole
+from .paths import short
+from .text import amount, place, shown, time_kind
+
+BY = ("function", "line", "file", "thread", "label")  # or the key of a label
+_ON_STACKS = BY[:3]  # these have self and total time
+
+
+class Row(NamedTuple):
+    """`what` identifies it for machines, `text` for people. A thread or label has no self time: it is its total."""
+
+    what: Dict[str, Any]
+    text: str
+    self_samples: int
+    self_weight_ns: int
+    total_samples: int
+    total_weight_ns: int
+
+
+class Table(NamedTuple):
+    """Rows in order, and all that shares are shares of. `by`: what a row is; `sort`: 'self' or 'total'; `only`: see
+    `Profile.functions`."""
+
+    profiles: Sequence[ProfileData]
+    thread: Optional[str]
+    by: str
+    sort: str
+    only: Optional[str]
+    whole: Whole
+    rows: List[Row]
+
+    @property
+    def alone(self) -> bool:
+        """Whether a row has one time, not its own and that with what it calls."""
+        return self.by not in _ON_STACKS
+
+    @property
+    def unit(self) -> str:
+        """What weights count: see `Profile.unit`."""
+        return self.profiles[0].unit
+
+    def heading(self) -> str:
+        """`8.31 s of CPU time, 8,310 samples. By self time:`"""
+        native = sum(row.self_weight_ns for row in self.rows) if self.only == "native" else None
+        kind = "time" if self.unit == "nanoseconds" else self.unit
+        what = self.by if self.alone else f"{self.sort} {kind}" + (f" of each {self.by}" if self.by != "function" else "")
+        return f"{heading(self.profiles, self.thread, self.whole, native)} By {what}:"
+
+
+def table(
+    profiles: Sequence[ProfileData],
+    by: str = "function",
+    thread: Optional[str] = None,
+    sort: str = "self",
+    only: Optional[str] = None,
+) -> Table:
+    """Adds up the profiles. `by`: one of `BY`, or the key of a label: its values then. Raises BadOption if there is no such
+    label, if no thread matches the pattern, or if native functions are asked for and the profiles have none."""
+    check(profiles, thread, only == "native")
+    if by not in BY:
+        _check_label(profiles, by)
+    if by not in _ON_STACKS and only is not None:
+        raise BadOption("threads and labels are listed with all their time: leave out --python-only and --native-only")
+    sums: Dict[Tuple[Any, ...], List[int]] = {}
+    for profile in profiles:
+        for key, figures in _figures(profile, by, thread, only):
+            known = sums.setdefault(key, [0, 0, 0, 0])
+            known[:] = map(int.__add__, known, figures)
+    foreign = "source" in profiles[0].header
+    ordered = sorted(sums.items(), key=lambda item: _order(sort, item))
+    whole = intervals.together(profile.whole(thread) for profile in profiles)
+    return Table(profiles, thread, by, sort, only, whole, [Row(*_named(by, key, foreign), *figures) for key, figures in ordered])
+
+
+def _order(sort: str, item: Tuple[Tuple[Any, ...], List[int]]) -> Tuple[Any, ...]:
+    key, figures = item
+    own, total = -figures[1], -figures[3]
+    return (total, own, key[2:], key) if sort == "total" else (own, total, key[2:], key)
+
+
+def _figures(
+    profile: ProfileData, by: str, thread: Optional[str], only: Optional[str]
+) -> Iterable[Tuple[Tuple[Any, ...], Sequence[int]]]:
+    if by in ("function", "line"):
+        return [(row[:4], row[4:]) for row in profile.functions(by, thread, only)]
+    if by == "file":
+
+        def file_of(id: int) -> str:
+            frame = profile.frame(id)
+            return frame.qualname if profile.is_placeholder(id) else frame.source or frame.file
+
+        return [((file,), figures) for file, figures in profile.figures(file_of, thread, only).items()]
+    matching = set(profile.match_threads(thread))
+    if by != "thread":
+        return _figures_of_labels(profile, None if by == "label" else by, matching)
+    pid = profile.header.get("pid")
+    threads = [each for each in profile.threads if each.id in matching]
+    return [((each.name, each.tid, pid, each.id), (each.samples, each.weight_ns) * 2) for each in threads]
+
+
+def _figures_of_labels(
+    profile: ProfileData, key: Optional[str], threads: Set[int]
+) -> Iterable[Tuple[Tuple[Any, ...], Sequence[int]]]:
+    """Of each set of labels, or of each value of one label."""
+    sets = [
+        tuple(sorted(each.items() if key is None else ((k, v) for k, v in each.items() if k == key)))
+        for each in profile.label_sets
+    ]
+    figures: Dict[Tuple[Any, ...], List[int]] = {}
+    for one, label, count, weight in zip(*map(profile.column, ("thread", "label", "count", "weight_ns"))):
+        if one in threads:
+            known = figures.setdefault((sets[label],), [0, 0])
+            known[0] += count
+            known[1] += weight
+    return [(labels, known * 2) for labels, known in figures.items()]
+
+
+def _check_label(profiles: Sequence[ProfileData], key: str) -> None:
+    keys = sorted({key for profile in profiles for each in profile.label_sets for key in each})
+    if key not in keys:
+        there = f", or a label: {', '.join(keys)}" if keys else "; no sample carries a label"
+        raise BadOption(f"--by {key}: choose {', '.join(BY)}{there}")
+
+
+def _named(by: str, key: Tuple[Any, ...], foreign: bool) -> Tuple[Dict[str, Any], str]:
+    if by == "file":
+        return {"file": key[0]}, shown(short(key[0])) or "[unknown]"
+    if by == "thread":
+        return {"thread": key[0], "tid": key[1], "pid": key[2]}, f"{shown(key[0])} ({key[1]})"
+    if by not in _ON_STACKS[:2]:
+        return {"labels": dict(key[0])}, shown(", ".join(f"{name}={value}" for name, value in key[0])) or "[no label]"
+    if foreign and key[2] and not key[3]:  # most profilers do not tell where a function begins
+        text = shown(f"{key[1]} ({short(key[2])})")
+    else:
+        text = place(*key[1:])
+    return dict(zip(("name", "qualname", "file", "line"), key)), text
+
+
+def check(profiles: Sequence[ProfileData], thread: Optional[str], native: bool) -> None:
+    """Whether there is what is asked for, and can be added up."""
+    units = sorted({profile.unit for profile in profiles})
+    if len(units) > 1:
+        raise BadOption(f"the files count {' and '.join(units)}, which cannot be added up")
+    if native and not any(profile.header.get("native") for profile in profiles):
+        raise BadOption("the profile has no native frames; take one with `spprof run --native`")
+    if thread is not None and not any(profile.match_threads(thread) for profile in profiles):
+        names = ", ".join(sorted({each.name for profile in profiles for each in profile.threads})) or "none at all"
+        raise BadOption(f"no thread matches {thread!r}; the profile has: {names}")
+
+
+def heading(profiles: Sequence[ProfileData], thread: Optional[str], whole: Whole, native_ns: Optional[int] = None) -> str:
+    """How much time of what kind, in how many samples."""
+    where = f" in threads like {thread!r}" if thread else ""
+    where += f" of {len(profiles)} processes" if len(profiles) > 1 else ""
+    unit = profiles[0].unit
+    part = (
+        "" if native_ns is None else f" {amount(native_ns, unit)} ({native_ns / (whole.weight_ns or 1):.1%}) in native functions."
+    )
+    if unit != "nanoseconds":
+        return f"{whole.weight_ns:,} {unit}{where}.{part}"
+    return f"{amount(whole.weight_ns, unit)} of {time_kind(profiles)}{where}, {whole.ticks:,} samples.{part}"

@@ -1,0 +1,123 @@
+"""How figures and names are written in a terminal."""
+
+from __future__ import annotations
+
+import os
+from typing import Sequence, TextIO
+
+from ..model.data import ProfileData
+from ..model.intervals import Estimate, Whole
+from ..model.records import native_name
+from .paths import full_paths, short
+
+_LONGEST = 300  # characters of a name
+_WIDEST = 160  # columns of a table
+
+
+def duration(ns: float) -> str:
+    """`3.50 s`, `1.93 ms`."""
+    if abs(ns) >= 100_000_000:
+        return f"{ns / 1e9:.2f} s"
+    return f"{ns / 1e6:.2f} ms"
+
+
+def amount(weight: float, unit: str) -> str:
+    """A weight in what it counts: see `Profile.unit`."""
+    return duration(weight) if unit == "nanoseconds" else f"{weight:,.0f}"
+
+
+def percent(share: Estimate, known: bool = True) -> str:
+    """A share with its error bar, 12 wide: ` 42.1% ±1.3 `, or `±?`. The larger side of the interval is told."""
+    if not known:
+        return f"{share.value:>6.1%} ±{'?':<4}"
+    reach = max(share.high - share.value, share.value - share.low)
+    return f"{share.value:>6.1%} ±{100 * reach:<4.1f}"
+
+
+def share_of(whole: Whole, ns: float) -> str:
+    """The same of a part of all."""
+    return percent(whole.share(ns), whole.is_known)
+
+
+def place(qualname: str, file: str, line: int) -> str:
+    """A function as people look for it: `parse (app.py:10)`, `deflate [libz.so.1]`."""
+    return shown(f"{qualname} ({short(file)}:{line})" if line else native_name(qualname, file))
+
+
+def shown(name: str) -> str:
+    """A name that cannot break a line, or fill it."""
+    return fit(printable(name), _LONGEST)
+
+
+def printable(text: str) -> str:
+    """Text that cannot break a line or command a terminal: what has no shape is spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def fit(text: str, width: int) -> str:
+    """Text in at most so many characters: its beginning and its end."""
+    if len(text) <= width:
+        return text
+    end = (width - 3) // 2
+    return text[: max(0, width - 3 - end)] + "..." + (text[-end:] if end > 0 else "")
+
+
+def files_of(profiles: Sequence[ProfileData]) -> str:
+    """The names of a side's files; of many the first and the last."""
+    names = [printable(os.path.basename(profile.path or "?")) for profile in profiles]
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
+
+
+def put(stream: TextIO, text: str) -> None:
+    """Writes, also to a stream whose encoding lacks some of it."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.replace("±", "+-").encode(encoding, "backslashreplace").decode(encoding)
+    stream.write(text)
+
+
+def width_of(stream: TextIO) -> int:
+    """Columns of the terminal; very many where the stream is none."""
+    if not _is_terminal(stream):
+        return 1 << 30
+    import shutil  # here: `spprof run` shares its process with the program
+
+    return shutil.get_terminal_size().columns
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except (AttributeError, OSError, ValueError):  # None, or closed: the program's own
+        return False
+
+
+def width_of_table(stream: TextIO) -> int:
+    """How wide a table is at most: the terminal, or elsewhere what still reads well; with --full-paths as wide as it must be."""
+    return 1 << 30 if full_paths() else min(width_of(stream), _WIDEST)
+
+
+class Paint:
+    """Colours, only for a terminal that is not told otherwise. NO_COLOR is not ours: by its standard (https://no-color.org) every
+    word means yes, 0 too."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.on = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def __call__(self, text: str, colour: str) -> str:
+        codes = {"hot": "31", "warm": "33", "faint": "2", "good": "32"}
+        return f"\x1b[{codes[colour]}m{text}\x1b[0m" if self.on and colour else text
+
+
+def heat(share: float) -> str:
+    """The colour of a share."""
+    return "hot" if share >= 0.2 else "warm" if share >= 0.05 else "faint" if share < 0.01 else ""
+
+
+def time_kind(profiles: Sequence[ProfileData]) -> str:
+    """What kind of time the samples are of."""
+    return {"cpu": "CPU time", "wall": "wall time"}.get(profiles[0].mode, "time")

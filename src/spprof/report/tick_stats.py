@@ -1,0 +1,107 @@
+"""What a summary says below its table: waiting, clock, what became of each tick; and above it: warnings."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Sequence
+
+from ..model import intervals
+from ..model.data import ProfileData
+from ..model.records import loss_title
+from .text import duration
+
+LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
+LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
+
+
+def warnings(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    """What is missing from the files."""
+    for profile in profiles:
+        where = f"process {profile.header.get('pid')}: " if len(profiles) > 1 else ""
+        if profile.unfinished:
+            yield f"Warning: {where}{profile.unfinished}."
+
+
+def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterator[str]:
+    """How much waiting there was, the clock, and what became of all ticks, if that matters or is asked for (`verbose`)."""
+    sources = sorted({str(profile.header["source"]) for profile in profiles if "source" in profile.header})
+    if sources:
+        yield f"Read from another profiler's file ({', '.join(sources)}): there are no tick stats."
+        return
+    yield from _waiting(profiles)
+    yield from _ticks(profiles, verbose)
+    yield from _unknown(profiles)
+
+
+def _waiting(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    wall = max(profile.stats.get("wall_ns", 0) for profile in profiles)
+    cpu = sum(profile.stats.get("cpu_ns", 0) for profile in profiles)
+    if not wall:
+        return
+    text = f"On CPU: {duration(cpu)} of {duration(wall)} wall time ({cpu / wall:.0%})."
+    if profiles[0].mode == "cpu" and cpu < LITTLE_CPU * wall:
+        text += " The rest was waiting: `--mode wall` shows where."
+    yield text
+
+
+def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
+    interval = profiles[0].interval_ns
+    asked = 1e9 / interval if interval else 0
+    weight = sum(sum(profile.column("weight_ns")) for profile in profiles)
+    ticks = sum(sum(profile.column("count")) for profile in profiles)
+    real = f", {ticks * 1e9 / weight:,.0f} Hz real" if weight else ""
+    yield f"Clock: {', '.join(sorted({profile.clock for profile in profiles}))}, {asked:,.0f} Hz asked{real}."
+    stats_of_all = [profile.stats for profile in profiles if profile.stats]
+    if len(stats_of_all) < len(profiles):
+        yield (
+            "Ticks: the tick stats were not written." if not stats_of_all else "Ticks: not all processes wrote their tick stats."
+        )
+    if not stats_of_all:
+        return
+    expected = sum(stats.get("expected", 0) for stats in stats_of_all)
+    parts = [(sum(stats.get(key, 0) for stats in stats_of_all), key) for key in ("taken", "repeated")]
+    reasons = {reason: None for stats in stats_of_all for reason in stats.get("losses", {})}
+    parts += [(sum(stats.get("losses", {}).get(reason, 0) for stats in stats_of_all), loss_title(reason)) for reason in reasons]
+    missing = expected - sum(number for number, _ in parts)
+    parts.append((missing, "not accounted for (a bug: please report it)"))
+    lost = expected - sum(number for number, _ in parts[:2])
+    if verbose or missing or lost > LITTLE_LOST * expected:
+        shown = " + ".join(f"{number:,} {title}" for number, title in parts if number or title == "taken")
+        yield f"Ticks: {expected:,} expected = {shown}."
+    truncated = sum(stats.get("truncated", 0) for stats in stats_of_all)
+    if truncated:
+        yield f"Truncated: {truncated:,} stacks deeper than {profiles[0].header.get('max_depth')} (--max-depth)."
+    unpaired = sum(stats.get("native_unpaired", 0) for stats in stats_of_all)
+    if unpaired:
+        yield f"Native: {unpaired:,} stacks without native frames, which did not fit the Python frames."
+    yield from _calls(stats_of_all)
+    for stats in stats_of_all:
+        if stats.get("write_error"):
+            yield f"Warning: the file is incomplete: {stats['write_error']}."
+
+
+def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    """Why intervals are wider, or none are shown, and what to do."""
+    whole = intervals.together(profile.whole() for profile in profiles)
+    if not whole.unknown_ns:
+        return
+    clocks = {profile.clock for profile in profiles if profile.whole().unknown_ns}
+    took = "hand-overs of the GIL" if clocks == {"gil"} else "the kernel's own tick"
+    effect = "intervals are that much wider" if whole.unknown <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
+    if clocks <= {"perf", "signal"}:
+        advice = "These threads had no better clock: they block signals, or no descriptor was left"
+    elif clocks == {"gil"}:
+        advice = "The clock `suspend` has none of this"
+    else:
+        advice = "Use `--clock signal`, or allow perf events"
+    yield (
+        f"In step? {whole.unknown:.1%} of the time was sampled at {took}, which the program may be in step with: {effect}. "
+        f"{advice} (docs/intervals.md)."
+    )
+
+
+def _calls(stats_of_all: Sequence[Dict[str, Any]]) -> Iterator[str]:
+    """System calls that the profiler may have changed."""
+    anew, ended = (sum(stats.get(key, 0) for stats in stats_of_all) for key in ("calls_begun_anew", "calls_ended"))
+    if anew or ended:
+        parts = ([f"{anew:,} begun anew"] if anew else []) + ([f"{ended:,} returned EINTR to the program"] if ended else [])
+        yield f"System calls that a tick ended: {', '.join(parts)}."

@@ -1,0 +1,57 @@
+"""`spprof report --format tree`: the calls from the outermost down, with their shares."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Optional, Sequence, TextIO
+
+from ..model import intervals
+from ..model.data import ProfileData
+from .calltree import CallTree
+from .tables import check, heading
+from .text import Paint, amount, fit, heat, percent, place, width_of
+from .tick_stats import tick_stats, warnings
+
+_FIGURES = 25  # columns before the names
+
+
+def tree(
+    profiles: Sequence[ProfileData], stream: TextIO, thread: Optional[str], by: str, python_only: bool, min_share: float,
+    verbose: bool = False,
+) -> str:  # fmt: skip
+    """The text. `by`: 'function' or 'line'; calls whose share of all is under `min_share` percent are left out."""
+    check(profiles, thread, native=False)
+    whole = intervals.together(profile.whole(thread) for profile in profiles)
+    calls = CallTree(profiles, [_namer(profile, by) for profile in profiles], thread, python_only)
+    lines = [*warnings(profiles)]
+    if not len(calls):
+        lines += ["No samples were taken."]
+    else:
+        lines += [f"{heading(profiles, thread, whole)} Calls of at least {min_share:g} % of it (--min-share):", ""]
+        lines += [f"      {'total':{_FIGURES - 6}}{by}", *_lines(calls, whole, stream, min_share, profiles[0].unit)]
+    return "\n".join([*lines, "", *tick_stats(profiles, verbose)]) + "\n"
+
+
+def _namer(profile: ProfileData, by: str) -> Callable[[int], Any]:
+    def name(id: int) -> Any:
+        frame = profile.frame(id)
+        if frame.native:
+            return (
+                frame.name,
+                frame.qualname,
+                *((frame.source, frame.source_line) if by == "line" and frame.source else (frame.file, 0)),
+            )
+        return (*frame[:3], frame.line if by == "line" else profile.first_line(id))
+
+    return name
+
+
+def _lines(calls: CallTree, whole: intervals.Whole, stream: TextIO, min_share: float, unit: str) -> Iterator[str]:
+    paint, width = Paint(stream), width_of(stream)
+    least = min_share / 100 * whole.weight_ns
+    deepest = max(0, (width - _FIGURES) // 2)  # half the room at least is for names
+    for depth, node in calls.walk(lambda call: sum(call.weights) >= least):
+        weight = sum(node.weights)
+        share = whole.share(weight)
+        indent = "  " * depth if 2 * depth <= deepest else f"[{depth}]".rjust(deepest) + " "
+        name = fit(place(*node.name[1:]), max(8, width - _FIGURES - len(indent)))
+        yield paint(f"{amount(weight, unit):>10} {percent(share, whole.is_known)}  ", heat(share.value)) + indent + name

@@ -1,0 +1,75 @@
+/* A fork that waits for a lock of ours while the time of day is set: it waits by another clock. */
+#include "check.h"
+
+#if defined(__linux__)
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+/* The C library's, for this whole program: whoever asks for the time of day gets one that is an hour ahead of what the kernel
+ * has, as before it was set back. A deadline made of that is an hour away. */
+#define HOUR 3600
+static _Atomic bool ahead;
+static _Atomic int asked;
+
+int clock_gettime(clockid_t clock, struct timespec *at) {
+    int failed = (int)syscall(SYS_clock_gettime, clock, at);
+    if (clock == CLOCK_REALTIME && ahead) {
+        asked++;
+        at->tv_sec += HOUR;
+    }
+    return failed;
+}
+
+static _Atomic bool taken, over;
+
+static void *keeps(void *unused) {
+    spp_os_loader_begin();
+    taken = true;
+    while (!over) usleep(1000);
+    spp_os_loader_end();
+    return unused;
+}
+
+static uint64_t fork_ns(void) {
+    uint64_t began = spp_os_now_ns();
+    pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    uint64_t took = spp_os_now_ns() - began;
+    CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
+    return took;
+}
+
+/* It waits 0.1 s for who looks at the loaded objects, and goes on then. */
+static void test_a_fork_waits_no_longer_where_the_time_of_day_is_set(void) {
+    struct timespec now;
+    pthread_t thread;
+    alarm(60);
+    CHECK_EQUAL(spp_os_lock_init(NULL), 0);
+    CHECK(pthread_create(&thread, NULL, keeps, NULL) == 0);
+    while (!taken) usleep(1000);
+    ahead = true;
+    clock_gettime(CLOCK_REALTIME, &now);
+    CHECK_EQUAL(asked, 1);
+    uint64_t took = fork_ns();
+    CHECK(took >= 100000000u && took < 30000000000u);
+    CHECK_EQUAL(asked, 1); /* nobody else did */
+    ahead = false;
+    over = true;
+    pthread_join(thread, NULL);
+    CHECK(fork_ns() < 30000000000u);
+}
+
+int main(void) {
+    test_a_fork_waits_no_longer_where_the_time_of_day_is_set();
+    return check_done();
+}
+#else
+int main(void) { return check_done(); }
+#endif

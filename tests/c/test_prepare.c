@@ -1,0 +1,52 @@
+/* Threads that begin the first run at once: what is made for all runs is made once. */
+#include "check.h"
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/run.h"
+
+#define THREADS 2
+static atomic_int there;
+
+static void *prepares(void *unused) {
+    const char *why = NULL;
+    there++;
+    while (there < THREADS) {}
+    return spp_run_prepare(&why) == 0 ? unused : &there;
+}
+
+/* In a child, in which nothing is prepared yet. A fork that waits for itself is ended by the alarm. */
+static int child(void) {
+    pthread_t threads[THREADS];
+    alarm(10);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, prepares, NULL);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        CHECK(failed == NULL);
+    }
+    pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    waitpid(pid, NULL, 0);
+    return check_done();
+}
+
+int main(void) {
+    int failed = 0;
+    for (int i = 0; i < 300 && failed == 0; i++) {
+        pid_t pid = fork();
+        int status = 0;
+        if (pid == 0) _exit(child());
+        CHECK_EQUAL(waitpid(pid, &status, 0), pid);
+        failed += status != 0;
+    }
+    CHECK_EQUAL(failed, 0);
+    return check_done();
+}
+#else
+int main(void) { return check_done(); }
+#endif

@@ -1,0 +1,140 @@
+/* What a code object's death waits for, over code objects that are made up: only queues that may hold something are looked at,
+ * and of long line tables only what is asked of the dying one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "core/queue.h"
+#include "core/resolve_code.h"
+#include "py/layout.h"
+
+static unsigned looked; /* how often it was asked what a queue holds */
+static uint64_t counted_ready(const spp_queue *queue) {
+    looked++;
+    return spp_queue_ready(queue);
+}
+#define spp_queue_ready counted_ready
+#define spp_code_read fake_read
+int fake_read(uintptr_t address, spp_code *code);
+#include "../../csrc/core/resolve.c"
+
+#define CODES 4
+#define ADDRESS(i) ((uintptr_t)0x10000 * ((uintptr_t)(i) + 1))
+#define LONG 3                      /* the one with a long table */
+#define TABLE ((size_t)1024 * 1024) /* of entries of a byte or two: many steps */
+
+static const char *names[CODES] = {"a", "b", "c", "long"};
+static uint8_t *table;
+
+int fake_read(uintptr_t address, spp_code *code) {
+    size_t i = address / 0x10000 - 1;
+    code->name.n = code->qualname.n = code->file.n = 0;
+    if (i >= CODES || names[i] == NULL) return -1;
+    spp_bytes_append(&code->name, names[i], strlen(names[i]));
+    spp_bytes_append(&code->qualname, names[i], strlen(names[i]));
+    spp_bytes_append(&code->file, "f.py", 4);
+    code->first_line = 1;
+    code->lines_known = true;
+    code->lines = (uintptr_t)table;
+    code->lines_n = i == LONG ? TABLE : 0;
+    return 0;
+}
+
+static void sampled(spp_thread *t, uint64_t now, const spp_frame *stack, uint32_t depth) {
+    spp_queue_put(&t->tick.queue, 0, now);
+    spp_queue_put(&t->tick.queue, 1, 1000);
+    spp_queue_put(&t->tick.queue, 2, depth | (uint64_t)depth << 32);
+    for (uint32_t i = 0; i < depth; i++) spp_queue_put(&t->tick.queue, SPP_RECORD_WORDS + i, stack[i]);
+    spp_queue_publish(&t->tick.queue, SPP_RECORD_WORDS + depth);
+    spp_capture_mark(t);
+}
+
+static spp_thread *begin(uint32_t slots, uint32_t slot) {
+    names[0] = "a";
+    spp_threads_used = slots;
+    spp_cap.max_depth = 8;
+    CHECK(spp_resolve_start() == 0);
+    CHECK(spp_capture_prepare(&spp_threads[slot], 0, 0, spp_os_clock_last) == 0);
+    return &spp_threads[slot];
+}
+
+static void die(int code) {
+    spp_os_lock();
+    spp_resolve_death(ADDRESS(code));
+    spp_os_unlock();
+}
+
+static void test_a_death_looks_at_queues_that_hold_something(void) {
+    const spp_frame a = spp_frame_make(ADDRESS(0), 0);
+    for (uint32_t slot = 0; slot < 9000; slot += 2999) {
+        spp_thread *t = begin(9000, slot);
+        sampled(t, 1, &a, 1);
+        looked = 0;
+        die(1);
+        CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
+        CHECK_EQUAL(out.sample_count, 1);
+        CHECK(looked < 10);
+        looked = 0;
+        die(1);
+        CHECK_EQUAL(looked, 0);
+    }
+}
+
+/* The record of a long function stays, with all behind it; but what dies has its name in it, and its table is not waited for. */
+static void test_a_death_does_not_wait_for_a_long_table_of_others(void) {
+    spp_thread *t = begin(8, 5);
+    const spp_frame far = spp_frame_make(ADDRESS(LONG), TABLE / 4);
+    const spp_frame first[] = {spp_frame_make(ADDRESS(1), 0), far}, second[] = {spp_frame_make(ADDRESS(0), 0), far};
+    sampled(t, 1, first, 2);
+    sampled(t, 2, second, 2);
+    die(0);
+    CHECK_EQUAL(out.sample_count, 0);
+    names[0] = NULL; /* its memory is another's */
+    for (int i = 0; i < 3; i++) die(2);
+    CHECK_EQUAL(out.sample_count, 0);
+    spp_os_lock();
+    spp_resolve_sure(); /* whoever has the time */
+    spp_os_unlock();
+    CHECK_EQUAL(out.sample_count, 2);
+    CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
+    const uint64_t *at = out.samples.at;
+    CHECK_EQUAL(at[3], 2);
+    CHECK_EQUAL(at[6 + 3], 2);
+    CHECK_EQUAL(at[5], at[6 + 5]); /* the long one's */
+    CHECK(at[4] != at[6 + 4]);
+    const uint64_t code = out.columns.of[SPP_COL_FRAME_CODE].at[at[6 + 4]];
+    const uint64_t before = out.columns.of[SPP_COL_CODE_NAME].at[code]; /* "a" was the first string of all */
+    CHECK_EQUAL(out.columns.of[SPP_COL_STRING_LEN].at[before], 1);
+    size_t from = 0;
+    for (uint64_t i = 0; i < before; i++) from += out.columns.of[SPP_COL_STRING_LEN].at[i];
+    CHECK_EQUAL(out.string_bytes.at[from], 'a');
+}
+
+/* The long one's own death has its place, whatever it takes. */
+static void test_a_long_function_dies_with_its_places(void) {
+    spp_thread *t = begin(8, 5);
+    const spp_frame far = spp_frame_make(ADDRESS(LONG), TABLE / 4);
+    sampled(t, 1, &far, 1);
+    die(LONG);
+    die(LONG);
+    spp_os_lock();
+    spp_resolve_sure();
+    spp_os_unlock();
+    CHECK_EQUAL(out.sample_count, 1);
+    CHECK(out.columns.of[SPP_COL_FRAME_LINE].at[out.samples.at[4]] > 0);
+}
+
+int main(void) {
+    /* An entry for each two bytes of code, each a line further (from 3.11 on without columns). */
+    table = malloc(TABLE);
+    for (size_t i = 0; i < TABLE; i += 2) {
+        table[i] = SPP_L_LINES == 3 ? 0x80 | 13 << 3 : 2;
+        table[i + 1] = 2;
+    }
+    atomic_store(&spp_native_sure_ns, UINT64_MAX);
+    CHECK(spp_os_memory_init() == 0 && spp_capture_init() == 0 && spp_os_lock_init(NULL) == 0);
+    test_a_death_looks_at_queues_that_hold_something();
+    test_a_death_does_not_wait_for_a_long_table_of_others();
+    test_a_long_function_dies_with_its_places();
+    return check_done();
+}

@@ -1,0 +1,110 @@
+"""Calls that wait are not ended by a tick, nor early: 20,000 of seven kinds (bench/calls.c), by clock, beside the run alone."""
+
+import json
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ran import runner
+from refused import CALLS
+from test_calls import tool
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCE, TARGET, REFUSED = ROOT / "bench" / "calls.c", ROOT / "bench" / "targets" / "calls.py", ROOT / "tests" / "refused.py"
+TIMES = 20_000
+C_LIBRARY = tuple(int(part) for part in (platform.libc_ver()[1] or "0").split("."))
+KERNEL = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
+KINDS = ["nanosleep", "select", "futex", "semaphore", "poll", "epoll_wait", "recv"]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ticks are no signals")
+
+
+def what_became_of_them(folder, library, *around):
+    """By kind of call: how many there were, and how many were ended, early, or failed."""
+    says = folder / "says.json"
+    runner(folder)(*around, TARGET, library, TIMES, env={"BENCH_SAYS": str(says)})
+    return json.loads(says.read_text())["kinds"]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    made = tmp_path_factory.mktemp("library") / "calls.so"
+    subprocess.run([tool("gcc", "it makes a library"), "-O2", "-shared", "-fPIC", "-o", made, SOURCE], check=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, library):
+    return what_became_of_them(tmp_path_factory.mktemp("alone"), library)
+
+
+def profiled(folder, library, clock, *options):
+    """The same with a profiler. Perf events are refused to clocks that do not need them."""
+    probe = [sys.executable, "-c", f"from spprof import _core; _core.choose_clock({clock!r})"]
+    refused = subprocess.run(probe, stderr=subprocess.PIPE, text=True)
+    if refused.returncode:
+        assert "PermissionError" in refused.stderr, refused.stderr
+        pytest.skip(f"the system refuses the clock {clock}")
+    around = [REFUSED, "perf_event_open", sys.executable] if clock in ("signal", "timer") and CALLS else []
+    run = [
+        *options,
+        "-m",
+        "spprof",
+        "run",
+        "-q",
+        "--clock",
+        clock,
+        "--rate",
+        "10000",
+        "-f",
+        "spprof",
+        "-o",
+        folder / "out.spprof",
+    ]
+    kinds = what_became_of_them(folder, library, *around, *run)
+    import spprof
+
+    profile = spprof.Profile.load(folder / "out.spprof")
+    assert profile.clock == clock and profile.stats["taken"] > (50 if clock == "timer" else 1000)
+    return kinds
+
+
+@pytest.fixture(scope="module", params=["perf", "perf-user", "signal", "timer"])
+def watched(request, tmp_path_factory, library):
+    return request.param, profiled(tmp_path_factory.mktemp(request.param), library, request.param)
+
+
+def cannot_begin_anew(clock, kind):
+    """Why a call that a tick has ended stays so (docs/troubleshooting.md), or None."""
+    if clock == "timer" or (clock.startswith("perf") and KERNEL >= (6, 16)):
+        return None  # their ticks come when no call is under way
+    if platform.machine() != "x86_64":
+        return "only x86_64's calls have their number beside them"
+    if kind == "futex":
+        return "it is made by syscall(), whose instruction has no number beside it"
+    if C_LIBRARY >= (2, 41):
+        return "this C library has the call's number in no instruction"
+    return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_call_is_ended_or_early(alone, watched, kind):
+    clock, kinds = watched
+    one, before = kinds[kind], alone[kind]
+    assert one["calls"] == before["calls"] > 1000
+    why = cannot_begin_anew(clock, kind)
+    if why and one["ended"]:
+        pytest.xfail(f"{one['ended']} of {one['calls']} ended: {why}")
+    assert (one["ended"], one["early"], one["failed"]) == (before["ended"], before["early"], before["failed"])
+
+
+def test_no_call_is_ended_where_faulthandler_is_on(tmp_path, alone, library):
+    """As under pytest and with -X dev. Its handlers are of signals that end the process, not a call."""
+    why = cannot_begin_anew("signal", "poll")
+    if why:
+        pytest.skip(why)
+    kinds = profiled(tmp_path, library, "signal", "-X", "faulthandler")
+    ended = {kind: one["ended"] - alone[kind]["ended"] for kind, one in kinds.items() if kind != "futex"}
+    assert not any(ended.values()), ended
