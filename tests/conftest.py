@@ -9,6 +9,13 @@ from ran import TARGETS, runner
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for mark in item.iter_markers("statistical"):
+            if not mark.args:
+                raise pytest.UsageError(f"{item.nodeid}: a statistical test states its odds of failing by chance")
+
+
 @pytest.fixture
 def run_python(tmp_path):
     """run_python(*args, ok=True): runs this interpreter; its profile is expected in tmp_path/out.spprof."""
