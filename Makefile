@@ -1,15 +1,14 @@
 # spprof: everything that one does with this source, as short commands. `make` or `make help` lists them.
-# PYTHON: the interpreter to build for (3.9 or newer). PYTEST: what runs the tests; .ci/run has tests/twice.py.
+# PYTHON: the interpreter to build for (3.9 or newer). STEPS: of `make check`.
 # Everything made lies in .venv/, build/ and examples/out/.
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST := -m pytest
 PIP_INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO := examples/out/demo
 DEMO_RATE ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ctest matrix torture bench browser viewer collector docs lint format asan wheel sdist completions venv clean
+.PHONY: help demo test build check ctest matrix bench browser viewer collector docs lint format wheel sdist completions venv clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,26 +26,24 @@ demo: .venv/made ## build, profile a real program, show its hottest functions, l
 	@echo "For speedscope (its web page, or 'npx speedscope FILE'):     $(DEMO).speedscope.json"
 	@echo "For flame graph tools (flamegraph.pl, inferno):              $(DEMO).collapsed.txt"
 
-test: .venv/made ## set up and run all tests: unit, integration, C
+test: build ## set up and run the exact tests: unit, integration, C
+	$(BIN)/python -m pytest -n auto --dist loadfile --max-worker-restart 0 tests/unit tests/integration
+	tools/ctest
+
+build: .venv/made
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test \
 	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test,symbols,consumers,hosts]"
-	$(BIN)/python $(PYTEST) tests/unit tests/integration
-	tools/ctest
+
+check: ## every check there is, hours of them; STEPS='torture lint' runs some (tools/check --list)
+	tools/check $(STEPS)
 
 ctest: .venv/made ## the C tests alone: plain, then under ASan+UBSan, then under TSan
 	tools/ctest
 	tools/ctest --sanitize address,undefined
 	tools/ctest --sanitize thread
 
-matrix: ## build for each of the nine interpreters at hand and run the tests on each (tools/matrix --help)
+matrix: ## build for each of the nine interpreters at hand and run the exact tests on each (tools/matrix --help)
 	tools/matrix
-
-asan: ## unit and integration tests on two interpreters under AddressSanitizer and UBSan
-	tools/matrix --sanitize --only 3.11,3.13
-
-torture: ## programs that are hard on a profiler, ten minutes on each interpreter (python3 -m tests.torture --help)
-	tools/matrix --build-only
-	python3 -m tests.torture --minutes 10
 
 bench: .venv/made ## the figures of docs/benchmarks.md, measured here
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/bench ".[bench]"
