@@ -38,12 +38,15 @@ bool spp_linux_own_table(int but) {
     return true;
 }
 
+/* Also a thread that is about to begin a profile asks, while another one ends the last: a job, the worker's begin and its end are
+ * one at a time. Else an end that comes within a job is overwritten by that job's, and who joins the worker waits for ever. */
 enum { BEGINS, IDLE, ASKED, DONE, REFUSED, ENDS };
 static struct {
     spp_os_worker *worker;
-    pid_t process;
+    _Atomic pid_t process;
+    _Atomic int32_t tid;    /* the worker's; 0: there is none */
     _Atomic uint32_t state; /* of the one job: see above */
-    _Atomic uint32_t taken; /* somebody has it, or waits for its end */
+    _Atomic uint32_t taken; /* the process in which a thread has all this, or waits for a job's end; 0: none */
     void (*work)(void *);
     void *arg;
 } apart;
@@ -52,10 +55,24 @@ static void await(_Atomic uint32_t *word, uint32_t while_is) {
     while (atomic_load(word) == while_is) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_is, NULL, NULL, 0);
 }
 
-static void become(uint32_t state) {
-    atomic_store(&apart.state, state);
-    syscall(SYS_futex, &apart.state, FUTEX_WAKE_PRIVATE, 2, NULL, NULL, 0);
+static void set(_Atomic uint32_t *word, uint32_t to) {
+    atomic_store(word, to);
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 2, NULL, NULL, 0);
 }
+
+static void become(uint32_t state) { set(&apart.state, state); }
+
+/* A process that was forked unseen, by a call of the system's, has none of the threads that had it in its parent. */
+static void take(void) {
+    uint32_t here = (uint32_t)getpid();
+    for (;;) {
+        uint32_t who = atomic_load(&apart.taken);
+        if (who != here && atomic_compare_exchange_strong(&apart.taken, &who, here)) return;
+        await(&apart.taken, here);
+    }
+}
+
+static void give(void) { set(&apart.taken, 0); }
 
 static void body(void *unused) {
     (void)unused;
@@ -73,44 +90,61 @@ static void body(void *unused) {
     }
 }
 
-void spp_linux_apart_start(void) {
-    if (spp_linux_apart_tid() != 0) return;
+static void end(void) {
+    apart.tid = 0;
+    become(ENDS);
+    spp_os_worker_join(apart.worker);
+    apart.worker = NULL;
+}
+
+static void begin(void) {
     apart.process = getpid();
-    apart.taken = 0;
     apart.state = BEGINS;
     apart.worker = spp_os_worker_start("spprof-files", true, body, NULL);
     if (apart.worker == NULL) return;
     await(&apart.state, BEGINS);
-    if (apart.state == REFUSED) spp_linux_apart_stop();
+    apart.tid = spp_os_worker_tid(apart.worker);
+    if (apart.state == REFUSED) end();
+}
+
+void spp_linux_apart_start(void) {
+    take();
+    if (spp_linux_apart_tid() == 0) {
+        apart.tid = 0; /* a parent's */
+        begin();
+    }
+    give();
 }
 
 void spp_linux_apart_stop(void) {
-    spp_os_worker *worker = apart.worker;
-    if (worker == NULL || apart.process != getpid()) return;
-    apart.worker = NULL;
-    become(ENDS);
-    spp_os_worker_join(worker);
+    take();
+    if (spp_linux_apart_tid() != 0) end();
+    give();
 }
 
 /* Its number tells nothing if it is in a namespace of its own: the first process there is 1, as its parent may be. */
-void spp_linux_apart_child(void) { apart.worker = NULL; }
+void spp_linux_apart_child(void) {
+    apart.tid = 0;
+    give();
+}
 
 int32_t spp_linux_apart_tid(void) {
-    return apart.worker != NULL && apart.process == getpid() ? spp_os_worker_tid(apart.worker) : 0;
+    int32_t tid = atomic_load(&apart.tid);
+    return tid != 0 && apart.process == getpid() ? tid : 0;
 }
 
 void spp_linux_apart(void (*work)(void *), void *arg) {
-    if (spp_linux_apart_tid() == 0) { /* nobody is there, or this system has no such tables */
-        work(arg);
-        return;
+    take();
+    bool there = spp_linux_apart_tid() != 0;
+    if (there) {
+        apart.work = work;
+        apart.arg = arg;
+        become(ASKED);
+        await(&apart.state, ASKED);
+        apart.state = IDLE;
     }
-    for (uint32_t free = 0; !atomic_compare_exchange_strong(&apart.taken, &free, 1); free = 0) sched_yield();
-    apart.work = work;
-    apart.arg = arg;
-    become(ASKED);
-    await(&apart.state, ASKED);
-    apart.state = IDLE;
-    atomic_store(&apart.taken, 0);
+    give();
+    if (!there) work(arg); /* or this system has no such tables */
 }
 
 typedef struct {

@@ -168,7 +168,7 @@ extern const spp_linux_import spp_linux_execs[SPP_LINUX_EXECS];
 /* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
 bool spp_linux_own_table(int but);
 /* A thread of ours that has one, for files that are opened in passing: it does `work(arg)`, and the caller waits. Without one the
- * caller does it itself. Between the others, one thread at a time. */
+ * caller does it itself. Any thread, at any time, also while another one starts or stops it. */
 void spp_linux_apart_start(void);
 void spp_linux_apart_stop(void);
 void spp_linux_apart_child(void); /* in a forked child, which has no such thread */
