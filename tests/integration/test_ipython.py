@@ -62,11 +62,13 @@ def test_a_statement(shell):
     assert result.success and result.result is None and shell.user_ns["x"] == "burnt"
     profile = shell.user_ns["_spprof"]
     assert isinstance(profile, Profile) and profile.interval_ns == 200_000 and profile.mode == "cpu"
-    # Nothing of IPython: the stacks of this thread begin at the statement (or are our own start and stop).
+    # Nothing of IPython: the stacks of this thread begin at the statement (or are our own start and stop, or what the interpreter
+    # calls at any instant).
     (main,) = (thread for thread in profile.threads if thread.name == "MainThread")
     mine = {tuple(frame.name for frame in stack) for stack in profile.aggregate(thread=str(main.tid))}
     assert ("<module>", "burn", "leaf", "<genexpr>") in mine
-    assert all(stack[0] in ("<module>", "[no Python frames]", "start", "stop") for stack in mine)
+    files = {frame.file.replace("\\", "/") for stack in profile.aggregate(thread=str(main.tid)) for frame in stack}
+    assert not [file for file in files if "/IPython/core/" in file or file.endswith("integrations/ipython.py")]
     (plain,) = (output.data["text/plain"] for output in shown.outputs)
     assert re.search(r"of CPU time, .* samples. By self time:(.*\n)*.* burn.*\(", plain)
 
@@ -78,9 +80,9 @@ def test_a_cell_its_options_and_its_value(shell):
         output for output in shown.outputs if "text/plain" in output.data and "By self time" in output.data["text/plain"]
     )
     assert "more (--limit)" in output.data["text/plain"] and set(output.data) == {"text/plain"}
-    # Lines are those of the cell, whose first is the magic's.
+    # Lines are those of the cell, whose first is the magic's; a frame that has begun nothing yet has none, or its code's first.
     lines = {frame.line for stack in shell.user_ns["_spprof"].aggregate() for frame in stack if frame.name == "<module>"}
-    assert 3 in lines and lines <= {2, 3, 4}
+    assert 3 in lines and lines <= {0, 1, 2, 3, 4}
 
 
 def test_the_profile_is_returned_when_asked_for(shell):
@@ -153,6 +155,7 @@ def test_the_page_stands_in_a_frame_of_its_own(shell, monkeypatch):
     assert html.unescape(source) == page and "By self time" in output["text/plain"]
 
 
+@pytest.mark.stress
 def test_a_notebook_executed_by_a_kernel(tmp_path):
     _, nbformat, nbclient = host("ipykernel", "nbformat", "nbclient")
     cells = ["%load_ext spprof", BURN, "%%spprof\nburn(0.2)", "sorted({f.name for s in _spprof for f in s.frames})"]

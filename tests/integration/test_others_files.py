@@ -29,17 +29,25 @@ def tool(name, why):
     return path
 
 
-def py_spy(tmp_path, format, *options):
+def py_spy(tmp_path, format, *options, seconds=(3,)):
+    """What it wrote, of the first of these lengths in which it saw something."""
     program = tool("py-spy", "pip install '.[consumers]'")
-    out = tmp_path / "out"
-    command = [program, "record", "-r", "100", "-f", format, "-o", str(out), *options, "--"]
-    subprocess.run([*command, sys.executable, str(TARGETS / "two_threads.py"), "3"], check=True, timeout=60, capture_output=True)
-    return out
+    for length in seconds:
+        out = tmp_path / "out"
+        command = [program, "record", "-r", "100", "-f", format, "-o", str(out), *options, "--", sys.executable]
+        subprocess.run([*command, str(TARGETS / "two_threads.py"), str(length)], check=True, timeout=100, capture_output=True)
+        if out.stat().st_size > 1000 or (format == "raw" and out.stat().st_size):
+            return out
+    pytest.fail("py-spy saw nothing")
+
+
+UNTIL_SEEN = (0.5, 3, 15)  # seconds
+CHANCE = "one in 10,000 by chance: py-spy's 300 samples at a time of its own; a full machine may take the shares anywhere"
 
 
 @pytest.mark.parametrize("options", [(), ("-t",)])
 def test_py_spys_raw_file(tmp_path, options):
-    file = py_spy(tmp_path, "raw", *options)
+    file = py_spy(tmp_path, "raw", *options, seconds=UNTIL_SEEN)
     profile = Profile.load(file)
     leaves = Counter()
     for line in file.read_text().splitlines():
@@ -51,21 +59,26 @@ def test_py_spys_raw_file(tmp_path, options):
         f"{row.qualname} ({row.file}:{row.line})": row.self_samples for row in profile.functions(by="line") if row.self_samples
     }
     assert told == dict(leaves)
-    # `site`, which py-spy sees when it is early, has a `main` too.
-    figures = {row.qualname: row for row in profile.functions() if row.file.endswith("two_threads.py")}
-    whole = sum(leaves.values())
-    assert figures["hot"].self_samples > 0.8 * whole
-    assert figures["main"].total_samples + figures["worker"].total_samples > 0.9 * whole
-    assert figures["through"].total_samples <= figures["worker"].total_samples
     threads = {(thread.tid, thread.name) for thread in profile.threads}
     told = re.findall(r"^thread \((\d+)\)(?:: (\w+))?", file.read_text(), re.M)
-    assert len(told) > 1 if options else not told
+    assert told if options else not told
     # py-spy does not always know a thread's name
     assert threads == ({(int(tid), name or f"Thread {tid}") for tid, name in told} or {(0, "all threads")})
 
 
+@pytest.mark.statistical(CHANCE)
+def test_shares_in_py_spys_raw_file(tmp_path):
+    profile = Profile.load(py_spy(tmp_path, "raw"))
+    # `site`, which py-spy sees when it is early, has a `main` too.
+    figures = {row.qualname: row for row in profile.functions() if row.file.endswith("two_threads.py")}
+    whole = sum(row.self_samples for row in profile.functions())
+    assert figures["hot"].self_samples > 0.8 * whole
+    assert figures["main"].total_samples + figures["worker"].total_samples > 0.9 * whole
+    assert figures["through"].total_samples <= figures["worker"].total_samples
+
+
 def test_py_spys_speedscope_file(tmp_path):
-    file = py_spy(tmp_path, "speedscope")
+    file = py_spy(tmp_path, "speedscope", seconds=UNTIL_SEEN)
     profile = Profile.load(file)
     truth = {}
     for one in json.loads(file.read_text())["profiles"]:
@@ -73,6 +86,11 @@ def test_py_spys_speedscope_file(tmp_path):
         truth[int(tid), name or f"Thread {tid}"] = (len(one["samples"]), round(sum(one["weights"]) * 1e9))
     told = {(thread.tid, thread.name): (thread.samples, thread.weight_ns) for thread in profile.threads}
     assert told == {key: (samples, pytest.approx(weight, abs=1000)) for key, (samples, weight) in truth.items()}
+
+
+@pytest.mark.statistical(CHANCE)
+def test_shares_in_py_spys_speedscope_file(tmp_path):
+    profile = Profile.load(py_spy(tmp_path, "speedscope"))
     # By id: py-spy does not always know a thread's name.
     tables = {thread: {row.qualname: row for row in profile.functions(thread=str(thread.tid))} for thread in profile.threads}
     ((worker, figures),) = ((thread, figures) for thread, figures in tables.items() if "worker" in figures)
@@ -80,13 +98,15 @@ def test_py_spys_speedscope_file(tmp_path):
     assert 0.8 * worker.weight_ns < figures["hot"].self_weight_ns <= figures["through"].total_weight_ns
 
 
+@pytest.mark.stress  # Go compiles its library first, which takes a minute where it never did
+@pytest.mark.timeout(1500)
 def test_gos_cpu_profile_as_go_tool_pprof_shows_it(tmp_path):
     go = tool("go", "it makes the file")
     file = tmp_path / "cpu.pprof"
     environment = {**os.environ, "GOFLAGS": "-p=1"}
-    subprocess.run([go, "run", str(TARGETS / "profiled.go"), str(file)], check=True, timeout=280, env=environment)
+    subprocess.run([go, "run", str(TARGETS / "profiled.go"), str(file)], check=True, timeout=1200, env=environment)
     command = [go, "tool", "pprof", "-top", "-nodecount=10000", "-nodefraction=0", "-unit=ns", str(file)]
-    printed = subprocess.run(command, check=True, timeout=60, stdout=subprocess.PIPE, text=True).stdout
+    printed = subprocess.run(command, check=True, timeout=1200, stdout=subprocess.PIPE, text=True).stdout
     rows = re.findall(r"^ *(\d+)(?:ns)? +[\d.]+% +[\d.]+% +(\d+)(?:ns)? +[\d.]+% +(\S+)(?: \(inline\))?$", printed, re.M)
     truth = {name: (int(flat), int(total)) for flat, total, name in rows}
     profile = Profile.load(file)

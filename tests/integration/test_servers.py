@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,8 @@ def free_port():
         return server.getsockname()[1]
 
 
-def ask(port, number, answers):
-    for i in range(REQUESTS):
+def ask(port, number, answers, requests=REQUESTS):
+    for i in range(requests):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         path = f"/{number}/{i}"
         connection.request("GET", path)
@@ -99,6 +100,11 @@ def serve(command, folder, port, ready):
     return server.pid, [pid for pid, n in pids.items() if n >= 100]  # about a millisecond of work each
 
 
+def served_in(profile):
+    """Whether an answer was met."""
+    return any(frame.name == "serve_page" for frames in profile.aggregate() for frame in frames)
+
+
 def served(profile, others):
     """The time of a worker's profile that went to answers; its stacks are those of the application, or `others`."""
     assert profile.end is not None and profile.warning is None
@@ -110,6 +116,42 @@ def served(profile, others):
     return total
 
 
+def test_gunicorns_workers_each_have_a_file(tmp_path):
+    """One worker and one client, who asks until the worker's file has seen it serve."""
+    pytest.importorskip("gunicorn", reason="gunicorn is not installed")
+    (tmp_path / "application.py").write_text(APP)
+    port = free_port()
+    command = [sys.executable, "-m", "spprof", "run", "--mode", "cpu", "--subprocesses", "-o", "p.spprof",
+               "-m", "gunicorn", "--workers", "1", "--bind", f"127.0.0.1:{port}", "application:app"]  # fmt: skip
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            log = []
+            for line in server.stderr:
+                log.append(line)
+                if "Booting worker" in line:
+                    break
+            rest = threading.Thread(target=lambda: log.extend(server.stderr))
+            rest.start()
+            late, seen = time.monotonic() + 60, False
+            while not seen and time.monotonic() < late:
+                answers = []
+                ask(port, 0, answers, 20)
+                assert [(status, path) for status, path, _ in answers] == [(200, said[1].decode()) for *_, said in answers]
+                (pid,) = {int(said[2]) for *_, said in answers}
+                worker = tmp_path / f"p.{pid}.spprof"
+                seen = worker.exists() and served_in(Profile.load(worker))
+            server.send_signal(signal.SIGTERM)
+            code = server.wait(timeout=60)
+            rest.join()
+        finally:
+            server.kill()
+    assert code == 0 and seen, "".join(log)
+    assert served(Profile.load(worker), [["<module>"]]) > 0
+    master = Profile.load(tmp_path / "p.spprof")
+    assert master.header["pid"] == server.pid != pid and not served_in(master)
+
+
+@pytest.mark.stress
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_gunicorn_and_its_workers(tmp_path, mode):
     pytest.importorskip("gunicorn", reason="gunicorn is not installed")
@@ -122,9 +164,10 @@ def test_gunicorn_and_its_workers(tmp_path, mode):
         assert served(Profile.load(tmp_path / f"p.{worker}.spprof"), [["<module>"]]) > 0
     master = Profile.load(tmp_path / "p.spprof")
     assert master.header["pid"] == pid
-    assert not any(f.name == "serve_page" for frames in master.aggregate() for f in frames)
+    assert not served_in(master)
 
 
+@pytest.mark.stress
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="uWSGI has no wheels for 3.14 and later")
 @pytest.mark.parametrize("signals", ["blocked", "through"])
 @pytest.mark.parametrize("mode", ["cpu", "wall"])

@@ -16,15 +16,30 @@ BROWSER = Path(__file__).resolve().parent.parent / "browser"
 SPEEDSCOPE = BROWSER / "node_modules" / "speedscope" / "dist" / "release"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 _installed = SPEEDSCOPE.exists() and (BROWSER / "node_modules" / "playwright-core").exists()
-_there = _installed and CHROMIUM and shutil.which("node")
-if not _there and switch("SPPROF_REQUIRE_BROWSER"):
-    pytest.fail("the browser tests need `make browser`, Chromium and node", pytrace=False)
-needs_browser = pytest.mark.skipif(not _there, reason="`make browser`, Chromium and node are needed")
+
+
+@pytest.fixture(scope="session")
+def real_browser():
+    """That there is one; before all that a test opens in it."""
+    if not (_installed and CHROMIUM and shutil.which("node")):
+        told = "`make browser`, Chromium and node are needed"
+        pytest.fail(told, pytrace=False) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
+
+
+# Of a module. The gate has neither Chromium nor packages from npm: what it can see of these files is tested without them too.
+BROWSER_MARKS = [pytest.mark.stress, pytest.mark.usefixtures("real_browser")]
+
+
+def needs_browser(test):
+    """Of one test."""
+    for mark in BROWSER_MARKS:
+        test = mark(test)
+    return test
 
 
 def environment():
     """Of a driver. A sanitizer's runtime is for Python, not for node and Chromium."""
-    return {**{name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}, "CHROMIUM": CHROMIUM}
+    return {**{name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}, "CHROMIUM": CHROMIUM or ""}
 
 
 def seen_by(driver, *arguments):

@@ -7,6 +7,7 @@ import shutil
 from array import array
 
 import pytest
+from browser import real_browser  # noqa: F401 (a fixture)
 from spprof_file import Writer
 from switches import switch
 

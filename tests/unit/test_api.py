@@ -219,12 +219,14 @@ def test_flushes_at_once_and_while_it_stops(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of a file's size")
 def test_flush_says_what_could_not_be_written(tmp_path):
     code = """
-import os, resource, sys, spprof
+import os, resource, sys, time, spprof
 spprof.start(0.1, output_path=sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (os.stat(sys.argv[1]).st_size, -1))
-sum(i * i for i in range(10**6))
+late = time.monotonic() + 50
 try:
-    spprof.flush()
+    while time.monotonic() < late:  # until there is something to write
+        sum(i * i for i in range(10**5))
+        spprof.flush()
 except spprof.CannotWrite as error:
     print(error)
 """

@@ -1,6 +1,10 @@
-"""The page of `spprof diff -o` in a real browser, offline: what it shows, that it can be used, and that names do no harm.
+"""The page of `spprof diff -o`: what is in it; and in a real browser, offline, what it shows, that it can be used, and that names
+do no harm.
 
 See browser.py."""
+
+import json
+import re
 
 import pytest
 from browser import needs_browser, seen_by
@@ -9,8 +13,6 @@ from spprof_file import Writer
 from spprof import Profile
 from spprof.report import diff_page as diff
 from spprof.report.comparison import Comparison
-
-pytestmark = needs_browser
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\n\u2028\ud800é{{data}}"
 
@@ -28,15 +30,38 @@ def profile(shares):
     return Profile(writer.data)
 
 
+def page():
+    before, after = profile({"parse": 600, "load": 390, EVIL: 10}), profile({"parse": 200, "load": 780, EVIL: 5, "x" * 10000: 15})
+    before.path, after.path = f"/tmp/{EVIL}", "/tmp/after.spprof"
+    return diff.html(Comparison([before], [after]))
+
+
+def test_what_is_in_the_page():
+    """600 and 200 of 1000: Newcombe's interval, by hand from Wilson's (0.5693 .. 0.6299) and (0.1764 .. 0.2259)."""
+    told = page()
+    assert "alert(1)</script>" not in told and "<img" not in told and told.count("<script") == 2
+    data = json.loads(re.search(r'>(\{"spprof":.*?)</script>', told, re.S)[1])
+    rows = {row["name"].split(" ")[0][:20]: row for row in data["rows"]}
+    assert len(rows) == len(data["rows"]) == 5 and data["samples"] == [1000, 1000] and data["unit"] == "nanoseconds"
+    a, b, change, marked, *times = rows["parse"]["own"]
+    assert (a[0], b[0], change, marked, times) == (0.6, 0.2, pytest.approx([-0.4, -0.438, -0.36], abs=0.0005), True, [0.6, 0.2])
+    assert [rows["main"]["total"][side][0] for side in (0, 1)] == [1, 1]
+    own = {name: [round(1000 * row["own"][side][0]) for side in (0, 1)] for name, row in rows.items() if "own" in row}
+    evil = next(name for name in own if name.startswith("</"))
+    assert {name: shares for name, shares in own.items() if any(shares)} == {
+        "parse": [600, 200], "load": [390, 780], evil: [10, 5], "x" * 20: [0, 15],
+    }  # fmt: skip
+    assert sorted(call[0] for call in data["calls"])[-1] == 1 and len(data["calls"]) >= 5
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "diff.html"
-    before, after = profile({"parse": 600, "load": 390, EVIL: 10}), profile({"parse": 200, "load": 780, EVIL: 5, "x" * 10000: 15})
-    before.path, after.path = f"/tmp/{EVIL}", "/tmp/after.spprof"
-    path.write_text(diff.html(Comparison([before], [after])), encoding="utf-8")
+    path.write_text(page(), encoding="utf-8")
     return seen_by("diff.mjs", path)
 
 
+@needs_browser
 def test_no_error_and_nothing_is_loaded(seen):
     assert seen["errors"] == []
     assert [url[:8] for url in seen["requests"]] == ["file:///"]
@@ -46,6 +71,7 @@ def test_no_error_and_nothing_is_loaded(seen):
     assert any("alert(1)" in row[-1] and "\\ud800" in row[-1] for row in seen["rows"])
 
 
+@needs_browser
 def test_the_table(seen):
     """600 and 200 of 1000: Newcombe's interval, by hand from Wilson's (0.5693 .. 0.6299) and (0.1764 .. 0.2259)."""
     by_name = {row[-1].split(" ")[0]: row for row in seen["rows"]}
@@ -67,6 +93,7 @@ def named(calls):
     return {call["title"].split(" ")[0].split("\n")[0]: call for call in calls}
 
 
+@needs_browser
 def test_the_flame_graph(seen):
     calls, wide = named(seen["calls"]), seen["wide"]
     assert calls["main"]["width"] == pytest.approx(wide) and calls["load"]["width"] == pytest.approx(0.78 * wide)
@@ -83,6 +110,7 @@ def test_the_flame_graph(seen):
     assert seen["reset"] == seen["by_a"]
 
 
+@needs_browser
 def test_the_boxes_by_keyboard(seen):
     """all > main > load, parse, ...: widths are those of A. parse was clicked before, and calls nobody."""
     names = [name for _, name, _ in seen["walked"]]

@@ -38,24 +38,24 @@ def prose(text):
 
 
 def names_of_tests(file):
-    return {node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)}
+    return {node.name for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)}
 
 
 def anchors(page):
     """Of the headings, as GitHub makes them."""
-    found = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.M)
+    found = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 @each_page
 def test_each_test_that_is_named_exists(page):
-    for file, name in re.findall(r"(tests/[\w/]+\.py)::(\w+)", page.read_text()):
+    for file, name in re.findall(r"(tests/[\w/]+\.py)::(\w+)", page.read_text(encoding="utf-8")):
         assert name in names_of_tests(ROOT / file), f"{file}::{name}"
 
 
 @each_page
 def test_each_file_that_is_named_exists(page):
-    for name in re.findall(rf"`((?:{FOLDERS})/[\w./*-]+)`", page.read_text()):
+    for name in re.findall(rf"`((?:{FOLDERS})/[\w./*-]+)`", page.read_text(encoding="utf-8")):
         found = (list(folder.glob(name.replace("3XX", "3*"))) for folder in (ROOT, page.parent))
         assert any(found) or name in MADE, name
 
@@ -67,7 +67,7 @@ def test_each_c_file_that_is_named_exists(page):
     names |= {
         path.relative_to(ROOT).as_posix() for folder in ("tests", "bench", "fuzz") for path in (ROOT / folder).rglob("*.[ch]")
     }
-    for name in set(re.findall(r"`([\w/]+\.[ch])`", prose(page.read_text()))) - FOREIGN:
+    for name in set(re.findall(r"`([\w/]+\.[ch])`", prose(page.read_text(encoding="utf-8")))) - FOREIGN:
         name = name[len("csrc/") :] if name.startswith("csrc/") else name
         pattern = re.compile("(.*/)?" + re.escape(name).replace("3XX", r"3\w*"))
         assert any(pattern.fullmatch(known) for known in names), name
@@ -75,7 +75,7 @@ def test_each_c_file_that_is_named_exists(page):
 
 @each_page
 def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S))
+    links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S))
     for link in links:
         if "://" in link:
             continue
@@ -88,13 +88,13 @@ def test_links_lead_somewhere(page):
 @each_page
 def test_prose_is_wrapped(page):
     """Tables, headings, pictures and words that cannot be broken (a link, a name) may be longer."""
-    for line in prose(page.read_text()).splitlines():
+    for line in prose(page.read_text(encoding="utf-8")).splitlines():
         free = line.startswith(("|", "#", "!")) or " " not in line.strip().lstrip("-*0123456789. ")
         assert len(line) <= COLUMNS or free, line
 
 
 def test_the_source_map_names_each_file():
-    rows = "".join(re.findall(r"^\| (`.*?) \|", (ROOT / "csrc" / "README.md").read_text(), re.M))
+    rows = "".join(re.findall(r"^\| (`.*?) \|", (ROOT / "csrc" / "README.md").read_text(encoding="utf-8"), re.M))
     named = re.findall(r"`([\w/]+)`", rows)
     assert len(named) == len(set(named)), sorted({name for name in named if named.count(name) > 1})
     there = {path.relative_to(ROOT / "csrc").with_suffix("").as_posix() for path in (ROOT / "csrc").rglob("*.[ch]")}
@@ -103,7 +103,7 @@ def test_the_source_map_names_each_file():
 
 
 def test_every_output_names_a_test_or_says_that_it_is_missing():
-    rows = re.findall(r"^\| (.*) \|$", (ROOT / "docs" / "outputs.md").read_text(), re.M)
+    rows = re.findall(r"^\| (.*) \|$", (ROOT / "docs" / "outputs.md").read_text(encoding="utf-8"), re.M)
     rows = [row.split(" | ") for row in rows if not row.startswith(("output", "---"))]
     assert len(rows) > 20
     for row in rows:
@@ -114,7 +114,7 @@ def test_every_output_names_a_test_or_says_that_it_is_missing():
 def test_pictures_are_small_and_all_are_shown():
     shown = set()
     for page in PAGES:
-        for alternative, name in re.findall(r"!\[([^]]*)\]\(([^)]+)\)", page.read_text()):
+        for alternative, name in re.findall(r"!\[([^]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
             assert alternative, f"{page.name}: {name} has no words for those who cannot see it"
             shown.add((page.parent / name).resolve())
     there = {path.resolve() for kind in ("png", "webp") for path in (ROOT / "docs").rglob(f"*.{kind}")}
@@ -123,7 +123,7 @@ def test_pictures_are_small_and_all_are_shown():
 
 
 def test_the_readme_leads_to_every_page():
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for page in sorted((ROOT / "docs").glob("*.md")):
         if page.name != "index.md":  # the README's twin on the site
             assert f"](docs/{page.name})" in readme, page.name
@@ -169,8 +169,8 @@ def test_docstrings_and_signatures_of_the_site(site):
 
 
 def test_the_tutorial_shows_the_program_as_it_is():
-    program = (ROOT / "examples" / "orders.py").read_text()
-    before, after = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "tutorial.md").read_text(), re.M | re.S)
+    program = (ROOT / "examples" / "orders.py").read_text(encoding="utf-8")
+    before, after = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"), re.M | re.S)
     assert before in program
     results = []
     for text in (program, program.replace(before, after)):

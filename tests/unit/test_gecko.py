@@ -1,4 +1,5 @@
-"""Firefox profiler files, loaded and queried by Firefox's own `profiler-cli` (npm, `make browser`)."""
+"""Firefox profiler files: read here by the format's description, and queried by Firefox's own `profiler-cli` (npm,
+`make browser`)."""
 
 import json
 import os
@@ -14,6 +15,68 @@ from switches import switch
 from spprof import Profile, __version__
 
 CLI = Path(__file__).resolve().parents[1] / "browser/node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
+
+
+def samples(file):
+    """Of each thread: name and line of each frame from the root on, time and weight in ms."""
+    shared = file["shared"]
+    stacks, frames, funcs = shared["stackTable"], shared["frameTable"], shared["funcTable"]
+
+    def stack(key):
+        found = []
+        while key is not None:
+            frame = stacks["frame"][key]
+            found.append((shared["stringArray"][funcs["name"][frames["func"][frame]]], frames["line"][frame] or 0))
+            key = stacks["prefix"][key]
+        return found[::-1]
+
+    for thread in file["threads"]:
+        columns = thread["samples"]
+        assert {columns["length"]} == {len(columns[each]) for each in ("stack", "timeDeltas", "weight", "threadCPUDelta")}
+        now, rows = 0, []
+        for key, step, weight in zip(columns["stack"], columns["timeDeltas"], columns["weight"]):
+            now += step
+            rows.append((stack(key), pytest.approx(now), pytest.approx(weight)))
+        yield thread["name"], thread["tid"], rows
+
+
+def test_every_sample_has_its_stack_time_and_weight(data):
+    profile = Profile(data)
+    file = json.loads(render(profile, "gecko"))
+    start = profile.header["start_ns"]
+    truth = {
+        thread.name: [
+            ([(f.qualname, f.line) for f in s.frames], (s.timestamp_ns - start) / 1e6, s.weight_ns / 1e6)
+            for s in profile.samples()
+            if s.thread == thread.id
+        ]
+        for thread in profile.threads
+    }
+    found = list(samples(file))
+    assert {name: rows for name, _, rows in found} == truth
+    assert [(name, tid) for name, tid, _ in found] == [("Main", 70), ("#wor;ker", 71)]
+
+
+def test_gc_runs_options_and_libraries(marked, data, native):
+    file = json.loads(render(marked, "gecko"))
+    for thread, (start, end), told in zip(file["threads"], ((0.25, 0.2805), (3.9, 3.95)), ((2, 7, 0), (0, 1, 3))):
+        marks = thread["markers"]
+        assert [file["shared"]["stringArray"][name] for name in marks["name"]] == ["gc"]
+        assert (marks["startTime"], marks["endTime"]) == ([pytest.approx(start)], [pytest.approx(end)])
+        (about,) = marks["data"]
+        assert (about["generation"], about["collected"], about["uncollectable"]) == told
+    (all_threads,) = samples(json.loads(render(Profile(data), "gecko", weight="samples", merge_threads=True)))
+    assert all_threads[0] == "all threads" and sum(round(weight.expected) for *_, weight in all_threads[2]) == 13
+    file = json.loads(render(Profile(data), "gecko", thread="#*", lines=False))
+    assert [thread["name"] for thread in file["threads"]] == ["#wor;ker"]
+    assert file["threads"][0]["samples"]["weight"] == [0.5, 0.001]
+    assert file["shared"]["frameTable"]["line"] == [None, None]
+    (library,) = json.loads(render(native, "gecko"))["libs"]
+    assert (library["path"], library["codeId"]) == (LIBRARY, "00ff17")
+    assert json.loads(render(Profile(Writer().data), "gecko"))["threads"] == []
+
+
+# The gate has no packages from npm.
 
 
 @pytest.fixture
@@ -68,6 +131,7 @@ def functions(ask, thread):
     return {row["nameWithLibrary"]: (pytest.approx(row["selfSamples"]), pytest.approx(row["totalSamples"])) for row in rows}
 
 
+@pytest.mark.stress
 def test_threads_functions_and_gc_runs(firefox, marked):
     ask = firefox(marked)
     about = ask("profile", "meta")
@@ -94,28 +158,25 @@ def test_threads_functions_and_gc_runs(firefox, marked):
         )
 
 
+@pytest.mark.stress
 def test_options(firefox, data):
     ask = firefox(Profile(data), weight="samples", merge_threads=True)
     (thread,) = ask("thread", "list")["threads"]
     assert thread["name"] == "all threads"
     assert functions(ask, "t-0")["b"] == (8, 10)  # a waiting thread's 7 ticks are one sample of weight 7
-    file = json.loads(render(Profile(data), "gecko", thread="#*", lines=False))
-    assert [thread["name"] for thread in file["threads"]] == ["#wor;ker"]
-    assert file["threads"][0]["samples"]["weight"] == [0.5, 0.001]
-    assert file["shared"]["frameTable"]["line"] == [None, None]
 
 
+@pytest.mark.stress
 def test_native_functions(firefox, native):
     ask = firefox(native)
     rows = functions(ask, "t-0")
     assert rows["libz.so.1!deflate"] == (3, 3) and rows["f"] == (4, 7)
     categories = ask("thread", "samples", "--include-idle")["categoryBreakdown"]["categories"]
     assert {each["name"]: each["samples"] for each in categories} == {"Native": pytest.approx(3), "Python": pytest.approx(4)}
-    (library,) = json.loads(render(native, "gecko"))["libs"]
-    assert (library["path"], library["codeId"]) == (LIBRARY, "00ff17")
 
 
-def test_any_name_and_no_samples(firefox):
+@pytest.mark.stress
+def test_any_name(firefox):
     writer = Writer()
     for step, name in enumerate(NAMES):
         writer.sample([(name, name, f"{name}?", 1, 7)], 6000 + step, 1)
@@ -125,4 +186,3 @@ def test_any_name_and_no_samples(firefox):
     shown = {name.encode("utf-8", "backslashreplace").decode() for name in NAMES}
     assert len(functions(ask, "t-0")) == len(shown)
     assert ask("thread", "list")["threads"][0]["name"] == '<script>"\\udcff'
-    assert json.loads(render(Profile(Writer().data), "gecko"))["threads"] == []

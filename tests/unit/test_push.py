@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,13 +18,16 @@ from others import needed
 from spprof_file import Writer
 
 from spprof import BadOption, Profile
-from spprof.live.push import Collector, headers_of
+from spprof.live import follow
+from spprof.live import push as pushing
+from spprof.live.push import Collector, Pusher, headers_of
 
 service = needed("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
 if sys.version_info < (3, 10):
     pytest.skip("opentelemetry-proto for Python 3.9 has an older draft of profiles", allow_module_level=True)
 
 UNIX = 1_700_000_000_000_000_000
+NOBODY = (1 << 22) + 1  # no process has this id: those of Linux are smaller, and those of Windows even
 B = ("b", "b", "/app/y.py", 20, 21)
 
 
@@ -83,8 +86,10 @@ def server():
 def push():
     running = []
 
-    def start(*arguments, **environment):
-        command = [sys.executable, "-m", "spprof", "push", *map(str, arguments)]
+    def start(*arguments, first="pass", **environment):
+        """`first`: what is done in the process before."""
+        code = f"import sys; from spprof.cli import main; {first}; sys.exit(main(sys.argv[1:]))"
+        command = [sys.executable, "-c", code, "push", *map(str, arguments)]
         process = subprocess.Popen(
             command,
             stderr=subprocess.PIPE,
@@ -100,6 +105,14 @@ def push():
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def closed():
+    """An address where nobody listens, nor can meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 def parts(bodies):
@@ -214,13 +227,13 @@ def test_a_server_that_is_away_gets_it_later(tmp_path, server, push):
     assert Counter(came) == Counter(told_by(path)) and len(came) == 2
 
 
-def test_what_cannot_be_kept_is_counted(tmp_path, push):
+def test_what_cannot_be_kept_is_counted(tmp_path, closed, push):
     path = tmp_path / "p.spprof"
     writer = writer_of(path)
     writer.sample([(*MAIN, 3)], 6000, 10)
     writer.sample([(*MAIN, 3)], 6100, 10)
     finish(path, writer)
-    process = push(path, "http://127.0.0.1:9", "--every", "0.1")  # nobody listens there
+    process = push(path, closed, "--every", "0.1", first="import time; time.sleep = lambda seconds: None")  # between its tries
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 1 and "0 samples in 0 profiles sent, 2 samples in 1 profiles left out" in said
 
@@ -317,19 +330,44 @@ def test_a_real_program(tmp_path, server, push):
             run.communicate()
 
 
-def test_a_killed_program_ends_it(tmp_path, server, push):
-    path, to = tmp_path / "p.spprof", server()
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    writer = Writer(start_unix_ns=UNIX, pid=gone.pid)
+def without_end(path):
+    writer = Writer(start_unix_ns=UNIX, pid=NOBODY)
     writer.sample([(*MAIN, 3)], 6000, 10)
     path.write_bytes(writer.data)
     grow(path, writer)
-    began = time.monotonic()
-    process = push(path, to.url, "--every", "1")
-    said = process.communicate(timeout=120)[1]
+
+
+def test_a_killed_program_ends_it(tmp_path, server, push):
+    path, to = tmp_path / "p.spprof", server()
+    without_end(path)
+    process = push(path, to.url, "--every", "0.1", first="from spprof.live import push; push._STILL_S = 0.2")
+    said = process.communicate(timeout=60)[1]
     assert process.returncode == 1 and "has no end, and its program is gone" in said and "1 samples in 1 profiles sent" in said
-    assert time.monotonic() - began > 10  # not before a living one would have written something
+
+
+class Clock:
+    """Goes on when somebody sleeps, and only then."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += max(seconds, 0.001)
+
+
+def test_a_program_is_given_up_when_a_living_one_would_have_written_something(tmp_path, server, monkeypatch):
+    path, to, clock, said = tmp_path / "p.spprof", server(), Clock(), []
+    without_end(path)
+    monkeypatch.setattr(pushing, "time", clock)
+    monkeypatch.setattr(follow, "time", clock)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    pusher = Pusher(follow.Windows(path), Collector(to.url, {}), 1.0, 10**6, said.append)
+    pusher.run()
+    assert pusher.counts == {"sent": [1, 1], "refused": [0, 0], "left out": [0, 0]} and said == []
+    assert 10 < clock.now - 1000 < 20  # it writes its tick stats every 2 s
 
 
 def test_addresses_and_headers():
@@ -343,9 +381,9 @@ def test_addresses_and_headers():
         headers_of(["a"], {})
 
 
-def test_a_file_that_is_no_profile(tmp_path, push):
+def test_a_file_that_is_no_profile(tmp_path, closed, push):
     path = tmp_path / "p.spprof"
     path.write_bytes(b"no profile at all, but something else")
-    process = push(path, "http://127.0.0.1:9")
+    process = push(path, closed)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 2 and "not a .spprof file" in said

@@ -9,14 +9,14 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from browser import BROWSER, environment, needs_browser
+from browser import BROWSER, BROWSER_MARKS, environment
 from spprof_file import Writer
 from test_html import NAMES, hostile
 
 from spprof import Profile
 from spprof.model import Marker, intervals
 
-pytestmark = needs_browser
+pytestmark = BROWSER_MARKS
 
 SOURCE = """\
 def main():
