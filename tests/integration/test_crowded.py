@@ -2,7 +2,7 @@
 own threads. Shares are true, weights are the threads' clocks, there are no more samples than time, and what was lost is counted.
 
 Nothing here depends on how fast the machine is or who else uses it: a program works for so much of its own CPU time, and its own
-clocks are the truth."""
+clocks are the truth. What holds at every instant is judged of a short run in test_time.py."""
 
 import contextlib
 import os
@@ -16,7 +16,13 @@ from refused import CALLS
 
 from spprof import _core
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="by Linux's scheduler and its cgroups")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="by Linux's scheduler and its cgroups"),
+    pytest.mark.statistical(
+        "all comparisons together: 1 in 100,000 by chance (Bonferroni). But the naps of quota-naps-signal: in 2 of 4 runs 0.285 "
+        "where 0.275 was the bound, in none of 30 others beside a full machine; why is not known"
+    ),
+]
 
 REFUSED = Path(__file__).resolve().parent.parent / "refused.py"
 INTERVAL_NS = 1_000_000

@@ -1,5 +1,6 @@
 """No interval lies: programs in step with the kernel's tick at each phase of it, for every clock that the system permits, with
-perf events and without. Linux, whose clocks are looked at by that tick or are not."""
+perf events and without. Linux, whose clocks are looked at by that tick or are not. That all time at the tick is unknown, and no
+other, is judged exactly of one short run of each clock in test_time.py."""
 
 import json
 import subprocess
@@ -19,7 +20,10 @@ PROGRAMS = ["busy", "naps"]
 # All of them together fail by chance less than once in a hundred thousand runs (Bonferroni).
 LEVEL = 1 - 1e-5 / (len(CASES) * len(PROGRAMS) * PHASES * 2)
 
-pytestmark = pytest.mark.skipif(not CALLS, reason="the numbers of the system calls are not known here")
+pytestmark = [
+    pytest.mark.skipif(not CALLS, reason="the numbers of the system calls are not known here"),
+    pytest.mark.statistical("all intervals together: 1 in 100,000 by chance (Bonferroni)"),
+]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case[0] + ("-refused" if case[1] else ""))

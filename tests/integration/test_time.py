@@ -1,4 +1,6 @@
-"""Weights are the truth: known shares of work for every clock, privileged or not, against clocks that the program reads."""
+"""Weights are the truth: known shares of work for every clock, privileged or not, against clocks that the program reads.
+
+What holds at every instant is judged of tests/targets/clocks.py; shares, and what is near another clock, of shares.py."""
 
 import json
 import os
@@ -10,11 +12,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from ran import TARGETS, runner
 
 import spprof
+from spprof import _core
 from spprof.model import COARSE, KERNEL, OFF_CPU, intervals
 
-TARGETS = Path(__file__).resolve().parent.parent / "targets"
 TARGET = TARGETS / "shares.py"
 NOBODY = 65534
 CLOCKS = [
@@ -38,6 +41,10 @@ GROUPS = {
 COMPARISONS = len(CLOCKS) * len(USERS) * sum(map(len, GROUPS.values()))
 # All of them together fail by chance less than once in a hundred thousand runs (two-sided, Bonferroni).
 Z = -statistics.NormalDist().inv_cdf(1e-5 / COMPARISONS / 2)
+shares = pytest.mark.statistical(
+    "all runs together: 1 in 100,000 by chance (Bonferroni), where threads soon get a processor. In wall mode what one waits for "
+    "it goes to its next sample, in whatever that is: beside 20 others on two processors some of `wall` failed"
+)
 
 
 def as_nobody(folder):
@@ -146,6 +153,7 @@ def check_interval(run, group):
         assert shown.low <= run.took[name] / truth_all <= shown.high, f"{name}: {shown}, truth {run.took[name] / truth_all:.4f}"
 
 
+@shares
 @pytest.mark.parametrize("group", sorted(GROUPS))
 def test_shares_within_the_binomial_interval(run, group):
     if (run.clock, group) in IN_STEP:
@@ -163,6 +171,7 @@ def test_shares_within_the_binomial_interval(run, group):
         assert abs(share - truth) <= bound, f"{name}: {share:.4f}, truth {truth:.4f} +- {bound:.4f} ({n:.0f} samples)"
 
 
+@shares
 @pytest.mark.parametrize("case", [name for name in GROUPS if name != "threads"])
 def test_total_weight_is_the_threads_clock(run, case):
     """In wall mode a thread that waits for a processor cannot be looked at: that time goes to its next sample, which may lie in
@@ -178,6 +187,7 @@ def test_total_weight_is_the_threads_clock(run, case):
     assert run.weight(case) == pytest.approx(run.took[case], abs=allowed)
 
 
+@shares
 @pytest.mark.parametrize("thread", GROUPS["threads"])
 def test_total_weight_of_each_thread(run, thread):
     # What a thread runs after its last tick is in no sample, and it may have begun within a tick.
@@ -189,6 +199,7 @@ def test_total_weight_of_each_thread(run, thread):
     assert by_thread[0].weight_ns >= run.weight(thread)
 
 
+@shares
 def test_sleepers_get_their_wall_time_and_no_cpu_time(run):
     if run.mode == "wall":
         assert run.weight("asleep") == pytest.approx(run.took["asleep"], rel=0.05)
@@ -200,6 +211,7 @@ def test_sleepers_get_their_wall_time_and_no_cpu_time(run):
         assert run.weight("asleep") <= run.took["asleep"] + tick + chance
 
 
+@shares
 def test_naps_get_their_wall_time(run):
     if run.mode != "wall":
         pytest.skip("a question of wall mode")
@@ -213,20 +225,52 @@ def test_naps_get_their_wall_time(run):
     assert stood - allowed <= run.took["nap"] <= stood + unknown + allowed
 
 
-def test_the_tick_stats_add_up(run):
-    stats = run.said["stats"]
-    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
-    assert stats["taken"] + stats["repeated"] == sum(run.profile.column("count"))
-    # The whole file's weight is what the program's threads used; in CPU mode also what the kernel counted for the process,
-    # of which the profiler's own thread is a part.
+@shares
+def test_the_weight_of_a_run_is_the_programs_cpu_time(run):
+    """In CPU mode also what the kernel counted for the process, of which the profiler's own thread is a part."""
     if run.mode == "cpu":
-        assert sum(run.profile.column("weight_ns")) <= stats["cpu_ns"] * 1.001
+        assert sum(run.profile.column("weight_ns")) <= run.said["stats"]["cpu_ns"] * 1.001
 
 
-def test_timestamps_are_on_the_monotonic_clock(run):
+class Exact:
+    """One run of clocks.py: what holds at every instant, on every machine."""
+
+    def __init__(self, folder, mode, clock):
+        try:
+            _core.choose_clock(clock)
+        except PermissionError as error:
+            pytest.skip(f"the system refuses the clock {clock}: {error}")
+        ran = runner(folder)(TARGETS / "clocks.py", "out.spprof", mode, clock)
+        self.mode, self.clock, self.said, self.stats, self.profile = mode, clock, ran.json, ran.json["stats"], ran.profile
+        assert self.profile.clock == clock and self.profile.warning is None
+        # A thread that was never met may not be in the file.
+        weights = {thread.tid: thread.weight_ns for thread in self.profile.threads}
+        self.main, self.sleeper = weights[self.said["main"]], weights.get(self.said["sleeper"], 0)
+
+
+@pytest.fixture(
+    scope="module", params=[(m, c) for m in ("cpu", "wall") for c in ("perf", "perf-user", "signal", "timer")], ids="-".join
+)
+def exact(request, tmp_path_factory):
+    if sys.platform != "linux":
+        pytest.skip("Linux's clocks")
+    return Exact(tmp_path_factory.mktemp("clocks"), *request.param)
+
+
+ROUNDED = 4000  # the file keeps each thread's sum of weights to 2 us
+
+
+def test_the_tick_stats_add_up(exact):
+    stats = exact.stats
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    assert stats["taken"] + stats["repeated"] == sum(exact.profile.column("count"))
+    assert stats["taken"] >= 60
+
+
+def test_timestamps_are_on_the_monotonic_clock(exact):
     """Each sample of a phase was taken in that phase, to the microsecond that the file keeps."""
-    phases, n = run.said["phases"], 0
-    for sample in run.profile.samples():
+    phases, n = exact.said["phases"], 0
+    for sample in exact.profile.samples():
         own = {f.name for f in sample.frames} & {"alternate_a", "alternate_b"}
         if own:
             n += 1
@@ -234,9 +278,44 @@ def test_timestamps_are_on_the_monotonic_clock(run):
             inside = [i for i, (begin, end) in enumerate(phases) if begin - 2000 <= at <= end + 2000]
             name = "alternate_" + "ab"[inside[0] % 2] if inside else "no phase"
             assert {name} == own, f"{at}: {own}; nearest begins {min((b - at for b, _ in phases), key=abs)} ns later"
-    assert n > 50
+    assert n or exact.mode == "wall"  # where all may be of the sleeper
 
 
+def test_a_weight_is_what_the_threads_clock_tells(exact):
+    """The time of what was lost goes to the next sample, so all until a reading of the clock is there when one more was taken."""
+    if exact.mode == "wall":
+        least, most = exact.said["passed"]
+    else:  # not `cpu_ns`: the process's clock is read at other instants than the thread's, and less what our threads used
+        least, most = exact.said["used"]
+    # By `signal` a sample stands for an interval, and by `perf-user` for a period of an event that counts also time stolen from a
+    # virtual machine, while some of the kernel's time is due yet: their sums come near the clock, which the tests above judge.
+    if exact.clock in ("perf", "timer"):
+        assert least - ROUNDED <= exact.main <= most + ROUNDED
+    assert exact.main > 0
+
+
+def test_a_sleeper_gets_its_wall_time_and_no_cpu_time(exact):
+    if exact.mode == "cpu":
+        assert exact.sleeper <= exact.said["slept"], "it did not run"
+        return
+    assert exact.said["passed"][0] - ROUNDED <= exact.sleeper <= exact.said["passed"][1] + ROUNDED
+    tids = {thread.id: thread.tid for thread in exact.profile.threads}
+    frames = [{f.name for f in s.frames} for s in exact.profile.samples() if tids[s.thread] == exact.said["sleeper"]]
+    # `[unknown stack]`: where the sampler found no processor for long it says what it does not know.
+    assert all("asleep" in names or names == {"[unknown stack]"} for names in frames), frames
+
+
+def test_time_at_the_kernels_tick_is_unknown_and_no_other(exact):
+    unknown = exact.profile.whole("MainThread").unknown
+    if exact.clock == "timer":  # what it stood is known, in wall mode
+        assert unknown == 1.0 or exact.mode == "wall"
+    elif exact.clock != "perf-user":
+        assert unknown == 0.0
+
+
+@pytest.mark.statistical(
+    "not by chance: it fails where what our threads used in their last 64 looks, which they have yet to tell, is over 50 ms"
+)
 @pytest.mark.skipif(sys.platform != "linux", reason="who used how much is asked of Linux's scheduler")
 @pytest.mark.parametrize("native", [False, True])
 def test_the_cpu_time_of_a_run_is_the_programs_and_not_the_profilers(run_python, tmp_path, native):

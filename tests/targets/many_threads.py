@@ -1,4 +1,6 @@
-"""Threads of every origin, each burning CPU in a function of its own: many_threads.py OUT MODE"""
+"""Threads of every origin, each burning CPU in a function of its own: many_threads.py OUT MODE SECONDS
+
+Each burns for so long, and until the file has a sample of its function."""
 
 import _thread
 import ctypes
@@ -13,15 +15,26 @@ from drive import repeat
 
 import spprof
 
+OUT, MODE, SECONDS = sys.argv[1], sys.argv[2], float(sys.argv[3])
+late = time.monotonic() + 60
 took = {}
 tids = {}
 go = threading.Event()
 
 
-def burn(name, seconds=0.5):
+def met(*names):
+    """Whether a sample of each is in the file. A minute is for a profiler that finds no thread."""
+    spprof.flush()
+    found = {frame.name for sample in spprof.Profile.load(OUT).samples() for frame in sample.frames}
+    return found.issuperset(names) or time.monotonic() > late
+
+
+def burn(name):
     tids[name] = threading.get_native_id()
     begin = time.thread_time()
-    repeat(lambda: sum(range(1000)), seconds, time.thread_time)
+    repeat(lambda: sum(range(1000)), SECONDS, time.thread_time)
+    while not met(name):
+        repeat(lambda: sum(range(1000)), 0.02, time.thread_time)
     took[name] = time.thread_time() - begin
 
 
@@ -53,22 +66,24 @@ callback = START(by_c)
 libc = ctypes.CDLL("kernel32" if os.name == "nt" else None, use_errno=True)
 
 
-def run_by_c(function, argument):
+def run_by_c(function, argument, wait=True):
     if os.name == "nt":
         libc.CreateThread.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p]
         libc.CreateThread.restype = ctypes.c_void_p
         handle = libc.CreateThread(None, 0, ctypes.cast(function, ctypes.c_void_p), argument, 0, None)
-        assert handle and libc.WaitForSingleObject(ctypes.c_void_p(handle), ctypes.c_ulong(0xFFFFFFFF)) == 0
+        assert handle
+        assert not wait or libc.WaitForSingleObject(ctypes.c_void_p(handle), ctypes.c_ulong(0xFFFFFFFF)) == 0
         return
     handle = ctypes.c_ulong()
     assert libc.pthread_create(ctypes.byref(handle), None, function, argument) == 0
     libc.pthread_join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
-    libc.pthread_join(handle, None)
+    if wait:
+        libc.pthread_join(handle, None)
 
 
 before = threading.Thread(target=early, name="Frühaufsteher")
 before.start()
-spprof.start(1, sys.argv[2], sys.argv[1])
+spprof.start(1, MODE, OUT)
 go.set()
 before.join()
 t = threading.Thread(target=by_threading, name="im Faden")
@@ -81,11 +96,13 @@ with ThreadPoolExecutor(1, thread_name_prefix="pool") as pool:
     pool.submit(by_executor).result()
 # A thread of a C library that calls back into Python.
 run_by_c(callback, None)
-# A thread of a C library that never runs Python: it sleeps (a function of libc with one argument) and ends.
-wait, argument = (libc.Sleep, 400) if os.name == "nt" else (libc.usleep, 400_000)
-slept = time.monotonic_ns()
-run_by_c(ctypes.cast(wait, ctypes.c_void_p), ctypes.c_void_p(argument))
-slept = time.monotonic_ns() - slept
-time.sleep(0.05)
+# A thread of a C library that never runs Python: it sleeps (a function of libc with one argument) until the process ends.
+wait, argument = (libc.Sleep, 1000_000) if os.name == "nt" else (libc.usleep, 1000_000_000)
+asleep = time.monotonic_ns()
+run_by_c(ctypes.cast(wait, ctypes.c_void_p), ctypes.c_void_p(argument), wait=False)
+time.sleep(SECONDS)
+while MODE == "wall" and not met("[no Python frames]"):
+    time.sleep(0.02)
 spprof.stop()
-print(json.dumps({"took": took, "tids": tids, "main": threading.get_native_id(), "slept": slept, "stats": spprof.stats()}))
+asleep = time.monotonic_ns() - asleep
+print(json.dumps({"took": took, "tids": tids, "main": threading.get_native_id(), "slept": asleep, "stats": spprof.stats()}))
