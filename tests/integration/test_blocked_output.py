@@ -14,7 +14,7 @@ import spprof
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
 
-# Functions with long names of their own, so that the bound is met in a second or so.
+# Functions with long names of their own, each of which a tick meets, so that the bound is met in a second or so.
 FIFO = """
 import json, os, random, signal, subprocess, sys, threading, time, warnings, spprof
 warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside our thread
@@ -24,13 +24,19 @@ os.set_blocking(reader, True)
 def burn(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end: sum(range(300))
-def fill(reason="writer_behind", seconds=120):
+def ticks():
+    stats = spprof.stats()
+    return stats["taken"], stats["repeated"], stats["losses"]["writer_behind"]
+def one_tick():
+    before = ticks()
+    while ticks() == before: sum(range(300))
+def fill(seconds=150):
     late = time.monotonic() + seconds
-    while spprof.stats()["losses"][reason] < 50 and time.monotonic() < late:
+    while spprof.stats()["losses"]["writer_behind"] < 50 and time.monotonic() < late:
         name = "f" + "".join(random.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=20000))
         space = {}
-        exec(f"def {name}(burn): burn(0.001)", space)
-        space[name](burn)
+        exec(f"def {name}(one_tick): one_tick()", space)
+        space[name](one_tick)
 def adds_up(stats): return stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
 """
 
@@ -72,15 +78,21 @@ thread = threading.Thread(target=sleeper)
 thread.start()
 spprof.start(0.2, {mode!r}, "fifo")
 fill()
-def outer(seconds): inner(seconds)
-def inner(seconds): burn(seconds)
+def outer(most): inner(most)
+def inner(most):
+    before, late = spprof.stats()["taken"], time.monotonic() + 60
+    while spprof.stats()["taken"] < before + most and time.monotonic() < late: sum(range(300))
 kept = open("kept", "wb")
 cat = subprocess.Popen(["cat"], stdin=reader, stdout=kept)
 os.close(reader)
-lost = None
-while lost != (lost := spprof.stats()["losses"]["writer_behind"]): outer(0.5)
-outer(0.5)
-spprof.flush()
+late = time.monotonic() + 60
+while True:  # cat needs a processor, and nobody waits for it but a second
+    try: spprof.flush()
+    except spprof.CannotWrite:
+        if time.monotonic() > late: raise
+    else: break
+lost = spprof.stats()["losses"]["writer_behind"]
+outer(50)
 asleep.set()
 thread.join()
 spprof.stop()

@@ -17,6 +17,11 @@ C_LIBRARY = tuple(int(part) for part in (platform.libc_ver()[1] or "0").split(".
 HANDLERS_NEED = 2560  # STACK_NEED of csrc/os/linux/trigger.c
 
 
+def rounds(short, long):
+    """A test's repetitions: few in the gate, many where it may take long. A defect ends one call of two, or of ten."""
+    return pytest.mark.parametrize("rounds", [short, pytest.param(long, marks=pytest.mark.stress)])
+
+
 def tool(name, why):
     found = shutil.which(name)
     if found is None:
@@ -88,6 +93,7 @@ print(json.dumps([size, library.used(), spprof.stats()]))
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
 
 
+@pytest.mark.statistical("none by chance; on a full machine a tick may come 25 ms late, and its weight with it")
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_time_of_which_all_ticks_were_lost_is_nobodys(run_python, tmp_path, altstack, clock):
     """It went to the next sample, wherever that fell."""
@@ -121,6 +127,26 @@ print(json.dumps([spent, spprof.stats()]))
     assert sums["after"] == pytest.approx(after, rel=0.1, abs=0.025)
 
 
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_time_of_which_all_ticks_were_lost_has_a_sample_without_a_stack(run_python, tmp_path, altstack, clock):
+    ran = run_python("-c", ALTERNATE + f"""
+def lost():
+    while spprof.stats()["losses"]["no_stack"] < 30: library.written_below(2000000)
+def after():
+    taken = spprof.stats()["taken"]
+    while spprof.stats()["taken"] < taken + 30: library.written_below(2000000)
+assert library.alternate(kernels + 1024) == 0
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
+lost()
+assert library.alternate(65536) == 0
+after()
+spprof.stop()
+""", altstack)  # fmt: skip
+    seen = [[frame.name for frame in sample.frames] for sample in ran.profile]
+    assert ["[unknown stack]"] in seen
+    assert not any("lost" in stack for stack in seen) and any("after" in stack for stack in seen)
+
+
 @pytest.fixture(scope="module")
 def goroutines(tmp_path_factory):
     library = tmp_path_factory.mktemp("go") / "goroutines.so"
@@ -129,6 +155,8 @@ def goroutines(tmp_path_factory):
     return library
 
 
+# Go builds its own library first, which takes a minute. That the handler uses the alternate stack is seen above.
+@pytest.mark.stress
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_a_library_of_gos_lives(run_python, tmp_path, goroutines, clock, native):
@@ -162,14 +190,15 @@ def calls(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("calls"), "calls")
 
 
+@pytest.mark.parametrize("seconds", [0.01, pytest.param(0.1, marks=pytest.mark.stress)])
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_a_call_that_cannot_fail_with_eintr_does_not(run_python, tmp_path, calls, clock):
+def test_a_call_that_cannot_fail_with_eintr_does_not(run_python, tmp_path, calls, clock, seconds):
     """Though a signal of the program's, whose handler ends calls, comes together with a tick."""
     (tmp_path / "file").write_bytes(b"x" * 100)
     ran = run_python("-c", CALLS + f"""
 n, kinds = ctypes.c_long(), ctypes.c_long()
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
-failed = library.calls_that_cannot_wait({str(tmp_path / "file").encode()!r}, 0.1, n, kinds)
+failed = library.calls_that_cannot_wait({str(tmp_path / "file").encode()!r}, {seconds}, n, kinds)
 spprof.stop()
 print(json.dumps([failed and failed.decode(), n.value, kinds.value]))
 """, calls)  # fmt: skip
@@ -178,9 +207,10 @@ print(json.dumps([failed and failed.decode(), n.value, kinds.value]))
     assert kinds > 50 and n >= kinds * 2000
 
 
+@rounds(20, 200)
 @pytest.mark.parametrize("clock", CLOCKS)
 @pytest.mark.parametrize("how", ["os.write(to, data)", "os.writev(to, [data, data])", "end.send(data)"])
-def test_what_is_written_is_written_whole(run_python, tmp_path, clock, how):
+def test_what_is_written_is_written_whole(run_python, tmp_path, clock, how, rounds):
     """A signal that comes while a call moves data ends it there, and what it has moved is its result: half of these were cut."""
     ran = run_python("-c", f"""
 import json, os, socket, spprof
@@ -201,7 +231,7 @@ os.close(inside)
 assert whole()
 cut = calls = 0
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
-while spprof.stats()["taken"] < 200:
+while spprof.stats()["taken"] < {rounds} or calls < 10:
     calls += 1
     cut += not whole()
 spprof.stop()
@@ -210,7 +240,7 @@ os.waitpid(pid, 0)
 print(json.dumps([cut, calls]))
 """)  # fmt: skip
     cut, calls = ran.json
-    assert (cut, calls > 10) == (0, True)
+    assert (cut, calls >= 10) == (0, True)
 
 
 READS = {
@@ -223,9 +253,9 @@ READS = {
 }
 
 
+@rounds(20, 200)
 @pytest.mark.parametrize("clock", CLOCKS)
-@pytest.mark.parametrize("how", READS)
-def test_what_is_read_is_read_whole(run_python, tmp_path, clock, how):
+def test_what_is_read_is_read_whole(run_python, tmp_path, clock, rounds):
     """All of these calls that a signal met were cut short."""
     ran = run_python("-c", f"""
 import json, os, socket, spprof, sys
@@ -239,22 +269,23 @@ pid = os.fork()
 if pid == 0:
     end.close()
     try:
-        while {how == "recvmsg"}: other.sendall(room)
+        while True: other.sendall(room)
     except OSError: pass
     os._exit(0)
 other.close()
-cut = calls = 0
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
-while spprof.stats()["taken"] < 50 or calls < 10:
-    calls += 1
-    cut += ({READS[how]}) != N
+cut = {{}}
+for name, how in {READS!r}.items():
+    how, taken, calls, cut[name] = compile(how, "<call>", "eval"), spprof.stats()["taken"], 0, 0
+    while spprof.stats()["taken"] < taken + {rounds} or calls < 10:
+        calls += 1
+        cut[name] += eval(how) != N
 spprof.stop()
 end.close()
 os.waitpid(pid, 0)
-print(json.dumps([cut, calls]))
+print(json.dumps(cut))
 """, tmp_path)  # fmt: skip
-    cut, calls = ran.json
-    assert (cut, calls >= 10) == (0, True)
+    assert ran.json == dict.fromkeys(READS, 0)
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
@@ -278,17 +309,18 @@ spprof.stop()
     assert ran.out == "set\n"
 
 
+@rounds(50, 500)
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_a_read_goes_on_when_the_process_was_stopped_and_goes_on(run_python, tmp_path, calls, clock):
+def test_a_read_goes_on_when_the_process_was_stopped_and_goes_on(run_python, tmp_path, calls, clock, rounds):
     ran = run_python("-c", CALLS + f"""
 inside, outside = os.pipe()
 pid = os.fork()
 if pid:
     os.close(inside)
-    library.stop_and_continue(pid, outside, 500)
+    library.stop_and_continue(pid, outside, {rounds})
     os._exit(os.waitpid(pid, 0)[1] >> 8)
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
-failed = library.reads(inside, 500)
+failed = library.reads(inside, {rounds})
 spprof.stop()
 print(failed, flush=True)
 os._exit(0)
@@ -296,19 +328,21 @@ os._exit(0)
     assert ran.out.split() == ["0"]
 
 
+@rounds(50, 500)
 @pytest.mark.parametrize("clock", CLOCKS)
 @pytest.mark.parametrize("whole", [0, 1], ids=["thread", "process"])
-def test_a_signal_ends_a_read_that_waits(run_python, tmp_path, calls, clock, whole):
+def test_a_signal_ends_a_read_that_waits(run_python, tmp_path, calls, clock, whole, rounds):
     ran = run_python("-c", CALLS + f"""
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
-print(library.signalled_reads(500, {whole}, 1))
+print(library.signalled_reads({rounds}, {whole}, 1))
 spprof.stop()
 """, calls)  # fmt: skip
     assert ran.out.split() == ["0"]
 
 
+@rounds(40, 200)
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_a_signal_for_python_ends_the_main_threads_read_whoever_takes_it(run_python, tmp_path, calls, clock):
+def test_a_signal_for_python_ends_the_main_threads_read_whoever_takes_it(run_python, tmp_path, calls, clock, rounds):
     """The kernel gives a signal for the process to another thread while our handler runs in the main thread, and to one that
     returns from our handler. Python's handler only leaves a note there."""
     ran = run_python("-c", CALLS + f"""
@@ -320,7 +354,7 @@ def busy():
 threads = [threading.Thread(target=busy) for _ in range(2)]
 for thread in threads: thread.start()
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
-print(sum(library.signalled_reads(1, 1, 0) for _ in range(200)), flush=True)
+print(int(any(library.signalled_reads(1, 1, 0) for _ in range({rounds}))), flush=True)
 spprof.stop()
 over = True
 for thread in threads: thread.join()
@@ -331,27 +365,29 @@ for thread in threads: thread.join()
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_a_signal_for_python_ends_no_more_calls_than_it_does_alone(run_python, tmp_path, calls, clock):
     """Python's note of it stands for as long as C code does not return: each 10 ms a call was ended for it, 9 of these 10. Alone
-    a signal ends one. If its thread took it, we do not know, and end another."""
+    a signal ends one, or none if it comes between two. If its thread took it, we do not know, and end another."""
     ran = run_python("-c", CALLS + f"""
 heard = []
 signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
 signal.setitimer(signal.ITIMER_REAL, 0.05)
-ended = library.naps(10, 50000)
+ended, late = 0, time.monotonic() + 60
+while not heard and time.monotonic() < late: ended += library.naps(10, 50000)
 spprof.stop()
 print(json.dumps([ended, len(heard)]))
 """, calls)  # fmt: skip
     ended, heard = ran.json
-    assert 1 <= ended <= 2 and heard == 1
+    assert ended <= 2 and heard == 1
 
 
+@rounds(20, 200)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere no call begins anew")
 @pytest.mark.parametrize("clock", ["signal", "timer"])
-def test_calls_with_a_time_limit_do_not_fail_with_eintr(run_python, tmp_path, calls, clock):
+def test_calls_with_a_time_limit_do_not_fail_with_eintr(run_python, tmp_path, calls, clock, rounds):
     """With the clock `signal` at 10 kHz one of ten such calls did: its number stood elsewhere than was looked for."""
     ran = run_python("-c", CALLS + f"""
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
-print(library.limited_calls(200))
+print(library.limited_calls({rounds}))
 spprof.stop()
 """, calls)  # fmt: skip
     if int(ran.out) and C_LIBRARY >= (2, 41):
@@ -359,10 +395,15 @@ spprof.stop()
     assert int(ran.out) == 0
 
 
-@pytest.mark.parametrize("how", ["nanosleep", "syscall"])
-def test_calls_that_a_tick_ended_are_counted(run_python, tmp_path, how):
-    """A call of the C library's begins anew, and no EINTR is seen; one by syscall() does not, nor any on aarch64. The program
-    counts too, and no other signal comes: what returned EINTR to it is what spprof says."""
+HOW = pytest.mark.parametrize("how", ["nanosleep", "syscall"])
+
+
+def begins_anew(how):
+    return platform.machine() == "x86_64" and how == "nanosleep"
+
+
+def calls_that_ticks_met(run_python, tmp_path, how):
+    """How many calls returned EINTR, how many there were, and what spprof says. Ends when ten were met."""
     gcc = tool("gcc", "it makes a library")
     source = NATIVE.parent.parent / "bench" / "calls.c"
     subprocess.run([gcc, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", tmp_path / "waits.so", source], check=True)
@@ -380,9 +421,23 @@ spprof.stop()
 print(json.dumps([counts.ended, counts.calls, spprof.stats()]))
 """)  # fmt: skip
     ended, calls, stats = ran.json
-    begins = platform.machine() == "x86_64" and how == "nanosleep"
-    assert stats["calls_begun_anew"] >= 10 if begins else stats["calls_ended"] >= 10, f"of {calls} calls none was met: {stats}"
+    assert ran.profile.stats["calls_ended"] == stats["calls_ended"]
+    return ended, calls, stats
+
+
+@HOW
+def test_calls_that_a_tick_ended_are_counted(run_python, tmp_path, how):
+    """A call of the C library's begins anew, and no EINTR is seen; one by syscall() does not, nor any on aarch64. The program
+    counts too, and no other signal comes: what returned EINTR to it is what spprof says."""
+    ended, _, stats = calls_that_ticks_met(run_python, tmp_path, how)
     assert stats["calls_ended"] == ended
-    if not begins:
+    if not begins_anew(how):
         assert stats["calls_begun_anew"] == 0
-    assert ran.profile.stats["calls_ended"] == ended
+
+
+@pytest.mark.statistical("none by chance; on a full machine, or with one processor, ticks may meet no call that is about to wait")
+@HOW
+def test_ticks_meet_calls_that_are_about_to_wait(run_python, tmp_path, how):
+    _, calls, stats = calls_that_ticks_met(run_python, tmp_path, how)
+    met = stats["calls_begun_anew"] if begins_anew(how) else stats["calls_ended"]
+    assert met >= 10, f"of {calls} calls none was met: {stats}"

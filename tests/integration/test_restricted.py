@@ -38,6 +38,20 @@ def work(seconds):
             leaf(200)
 def waits(seconds):
     time.sleep(seconds)
+def until(more):  # so many ticks more are taken: all of them in what calls this
+    import spprof
+    before = spprof.stats()["taken"]
+    while spprof.stats()["taken"] < before + more:
+        work(0.005)
+def met(path, *names, thread=None):  # whether the profile that is being written has them
+    import spprof
+    spprof.flush()
+    seen = {f.name for s in spprof.Profile.load(path) if thread in (None, s.thread_name) for f in s.frames}
+    return seen.issuperset(names)
+def until_met(path, *names, by, seconds=100, thread=None):  # a limit that only a hang reaches
+    late = time.monotonic() + seconds
+    while not met(path, *names, thread=thread) and time.monotonic() < late:
+        by()
 """
 # AddressSanitizer reads /proc for itself, and maps what no limit allows.
 not_sanitized = pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="AddressSanitizer itself cannot live so")
@@ -47,24 +61,36 @@ def stacks_of(profile):
     """The functions seen, after a check that each stack is one that WORK can have."""
     edges = {
         ("<module>", "work"),
+        ("<module>", "until"),
+        ("<module>", "until_met"),
+        ("<module>", "met"),
+        ("<module>", "later"),
+        ("<module>", "afterwards"),
+        ("<module>", "waits"),
+        ("<module>", "<lambda>"),
+        ("until_met", "met"),
+        ("until_met", "<lambda>"),
+        ("until_met", "afterwards"),
+        ("<lambda>", "waits"),
+        ("<lambda>", "work"),
+        ("met", "<setcomp>"),
+        ("until", "work"),
         ("later", "work"),
         ("later", "waits"),
-        ("<module>", "afterwards"),
         ("afterwards", "work"),
         ("work", "leaf"),
-        ("<module>", "waits"),
         ("leaf", "<listcomp>"),
     }
     seen = set()
     for frames in profile.aggregate():
-        names = [f.name for f in frames if f.file == "<string>"]
-        assert all(edge in edges for edge in zip(names, names[1:])), names
-        seen |= set(names)
+        # One below the other: between are other modules', and those of dataclasses and named tuples have our file's name, too.
+        ours = [(a, b) for a, b in zip(frames, frames[1:]) if a.file == b.file == "<string>"]
+        assert all((a.name, b.name) in edges for a, b in ours), [f.name for f in frames]
+        seen |= {f.name for f in frames if f.file == "<string>"}
     return seen
 
 
-@pytest.mark.parametrize("error", [EPERM, ENOSYS])
-@pytest.mark.parametrize(
+REFUSED = pytest.mark.parametrize(
     "refused, clock",
     [
         (["perf_event_open"], "signal"),
@@ -74,36 +100,49 @@ def stacks_of(profile):
     ],
     ids=lambda value: "+".join(value) if isinstance(value, list) else None,
 )
-@pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_calls_that_are_refused(run_python, tmp_path, mode, refused, clock, error):
+
+
+def ran_with_calls_refused(run_python, tmp_path, mode, refused, clock, error, seconds):
     if "timer_create" in refused:
         try:
             _core.choose_clock("perf-user")
         except OSError:
             pytest.skip("the system refuses the other clocks")
+    out = tmp_path / "out.spprof"
     ran = run_python("-c", REFUSE + WORK + f"""
 import json
 refuse({refused}, {error})
 import spprof
-from spprof.model import OFF_CPU
-spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
-work(0.4)
-for _ in range(5):
-    waits(0.05)  # a machine that stands still may lose one
-work(0.2)
-while spprof.stats()["taken"] + spprof.stats()["repeated"] <= 30:
-    work(0.05)
+spprof.start(1, {mode!r}, {str(out)!r})
+work({seconds})
+until(30)
+until_met({str(out)!r}, "work", "leaf", by=lambda: work(0.02))
+if {mode!r} == "wall": until_met({str(out)!r}, "waits", by=lambda: waits(0.05))
 spprof.stop()
 print(json.dumps(spprof.stats()))
 """)  # fmt: skip
     stats = ran.json
     assert stats["clock"] == clock or clock is None
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
-    assert stats["taken"] + stats["repeated"] > 30
-    seen = stacks_of(ran.profile)
-    assert {"work", "leaf"} <= seen and (mode == "cpu" or "waits" in seen), stats
-    # work() spends its time in leaf(), and 1 us in 10 in a system call. A tick must not wait for that. (The kernel may, before it
-    # gives the processor to others: time off it is not asked.)
+    assert stats["taken"] >= 30
+    assert stacks_of(ran.profile) >= {"work", "leaf", *(["waits"] if mode == "wall" else [])}
+    return ran
+
+
+@pytest.mark.parametrize("error", [EPERM, pytest.param(ENOSYS, marks=pytest.mark.stress)])
+@REFUSED
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_calls_that_are_refused(run_python, tmp_path, mode, refused, clock, error):
+    ran_with_calls_refused(run_python, tmp_path, mode, refused, clock, error, 0)
+
+
+@pytest.mark.statistical("less than 1 in a million by chance: of 100 samples half would have to fall into a tenth of the time")
+@REFUSED
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_ticks_do_not_wait_for_a_system_call_where_calls_are_refused(run_python, tmp_path, mode, refused, clock):
+    """work() spends its time in leaf(), and 1 us in 10 in a system call. A tick must not wait for that. (The kernel may,
+    before it gives the processor to others: time off it is not asked.)"""
+    ran = ran_with_calls_refused(run_python, tmp_path, mode, refused, clock, EPERM, 0.6)
     weights = {"leaf": 0, "work": 0}
     for sample in ran.profile:
         for name in weights.keys() & {f.name for f in sample.frames if not sample.flags & OFF_CPU}:
@@ -147,9 +186,9 @@ def test_the_first_process_of_a_container_goes_on_after_sigterm(tmp_path):
 import os, signal, spprof
 assert os.getpid() == 1
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-work(0.2)
+until(3)
 os.kill(1, signal.SIGTERM)
-def later(): work(0.3)
+def later(): until(10)
 later()
 spprof.flush()
 spprof.stop()
@@ -173,7 +212,7 @@ for _ in range(50):
 spprof.stop()
 print("went on")
 """
-    for _ in range(10):
+    for _ in range(100):
         ran = run_python("-c", text, ok=False, timeout=60)
         if ran.code != -signal.SIGTERM:  # else the file was finished before the program ignored the signal
             break
@@ -188,9 +227,7 @@ def test_a_profile_that_cannot_be_written_is_refused_as_such(tmp_path):
     assert len(os.listdir("/proc/self/fd")) == before and not spprof.is_active()
 
 
-@not_sanitized
-@pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_without_proc_the_threads_that_python_knows_are_sampled(tmp_path, mode):
+def weights_without_proc(tmp_path, mode, seconds):
     out = tmp_path / "out.spprof"
     ran = in_namespace(["mount -t tmpfs none /proc"], "-c", WORK + f"""
 import os, spprof, threading
@@ -200,20 +237,36 @@ def works():
     while not over.is_set(): leaf(200)
 def follows():
     while not over.is_set(): leaf(200)
+def met_all(): return met({str(out)!r}, "<module>", "works", "follows", "leaf")
 before = threading.Thread(target=works)
 before.start()
 spprof.start(1, {mode!r}, {str(out)!r})
 after = threading.Thread(target=follows)
 after.start()
-work(1.0)
+late = time.monotonic() + 100
+while not met_all() and time.monotonic() < late: work(0.05)
+work({seconds})
 over.set()
 before.join()
 after.join()
 spprof.stop()
 """)  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    shares = {function.name: function.total_weight_ns for function in spprof.Profile.load(out).functions()}
-    assert {"<module>", "works", "follows"} <= shares.keys() and shares["leaf"] > 0.5e9, shares
+    return {function.name: function.total_weight_ns for function in spprof.Profile.load(out).functions()}
+
+
+@not_sanitized
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_without_proc_the_threads_that_python_knows_are_sampled(tmp_path, mode):
+    assert {"<module>", "works", "follows", "leaf"} <= weights_without_proc(tmp_path, mode, 0).keys()
+
+
+@not_sanitized
+@pytest.mark.statistical("none by chance; on a full machine half of a second's weight would have to be missing")
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_without_proc_the_weights_are_right(tmp_path, mode):
+    weights = weights_without_proc(tmp_path, mode, 1.0)
+    assert weights["leaf"] > 0.5e9, weights
 
 
 def test_a_full_disk_is_told_and_costs_the_program_nothing(tmp_path):
@@ -223,6 +276,8 @@ def test_a_full_disk_is_told_and_costs_the_program_nothing(tmp_path):
     ran = in_namespace([f"mount -t tmpfs -o size=16k none {folder}"], "-c", WORK + f"""
 import json, spprof
 spprof.start(0.1, "cpu", {str(folder / "out.spprof")!r})
+until(10)
+spprof.flush()  # these have a place
 spaces, n = [], 0
 while not spprof.stats()["write_error"]:
     n += 1
@@ -235,14 +290,13 @@ try:
     print(json.dumps([spprof.stats()["write_error"], profile.warning, sum(1 for _ in profile.samples())]))
 except spprof.SpprofError as error:
     print(json.dumps([spprof.stats()["write_error"], str(error), -1]))
-work(0.1)
 print("the program went on")
 """)  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.endswith("the program went on\n"), ran.stdout
     error, warning, samples = json.loads(ran.stdout.splitlines()[0])
     assert error == os.strerror(28) and warning, (error, warning)
-    assert samples > 100
+    assert samples >= 10
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of a file's size")
@@ -252,12 +306,12 @@ def test_a_write_that_failed_is_told_where_the_file_ends_with_a_whole_block(run_
 import json, os, resource, spprof
 path = {str(tmp_path / "out.spprof")!r}
 spprof.start(1, "cpu", path)
-while spprof.stats()["taken"] < 20: work(0.05)
+until(20)
 spprof.pause()
 spprof.flush()
 resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path), -1))
 spprof.resume()
-while not spprof.stats()["write_error"]: work(0.05)
+while not spprof.stats()["write_error"]: work(0.01)
 profile = spprof.stop()
 loaded = spprof.Profile.load(path)
 print(json.dumps([spprof.stats()["write_error"], profile.warning, profile.unfinished, len(profile), loaded.warning, loaded.end]))
@@ -275,16 +329,14 @@ def test_an_output_that_is_removed_meanwhile(run_python, tmp_path, removed):
     ran = run_python("-c", WORK + f"""
 import os, shutil, spprof
 spprof.start(0.1, "cpu", {str(folder / "out.spprof")!r})
-work(0.2)
+until(20)
 os.unlink({str(folder / "out.spprof")!r}) if {removed == "file"} else shutil.rmtree({str(folder)!r})
-work(0.3)
 while spprof.stats()["taken"] <= 100:
-    work(0.05)
+    work(0.01)
 try:
     print(sum(1 for _ in spprof.stop().samples()))
 except spprof.SpprofError as error:
     print("error", error)
-work(0.1)
 """)  # fmt: skip
     assert ran.out.split()[0] == "error" or int(ran.out) > 100, ran.out
 
@@ -339,13 +391,13 @@ def test_a_program_that_closes_every_descriptor(run_python, tmp_path, mode, name
     ran = run_python("-c", WORK + f"""
 import json, os, threading, spprof
 def later(seconds):
-    waits(0.3); work(seconds)
-def afterwards(seconds):
+    waits(seconds); work(seconds)
+def afterwards(seconds=0.02):
     work(seconds)
 spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof") if named else None!r})
-other = threading.Thread(target=later, args=[0.3])
+other = threading.Thread(target=later, args=[0.1])
 other.start()
-work(0.2)
+until(10)
 numbers = set()
 for fd in range(3, 100):
     try: numbers.add((os.fstat(fd).st_dev, os.fstat(fd).st_ino))
@@ -357,7 +409,8 @@ for i in range(100):
     files.append(open(f"own.{{i}}", "w+"))
     own = os.fstat(files[i].fileno())
     if (own.st_dev, own.st_ino) in numbers: again.append(i)
-afterwards(0.8)
+afterwards(0.1)
+if {named}: until_met({str(tmp_path / "out.spprof")!r}, "afterwards", "work", "leaf", by=afterwards)
 other.join()
 problem = None
 try:
@@ -377,11 +430,7 @@ print(json.dumps([problem, spprof.stats(), again]))
         assert "output_path" in problem and stats["write_error"]
         return
     assert problem is None and stats["write_error"] is None
-    assert (
-        {"work", "leaf"} <= stacks_of(ran.profile) <= {"<module>", "work", "leaf", "waits", "later", "afterwards", "<listcomp>"}
-    )
-    after = sum(total.samples for frames, total in ran.profile.aggregate().items() if any(f.name == "afterwards" for f in frames))
-    assert after > 30, "no samples after the descriptors were closed"
+    assert stacks_of(ran.profile) >= {"work", "leaf", "afterwards"}, "no samples after the descriptors were closed"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds descriptors by /proc")
@@ -395,7 +444,7 @@ spprof.start(1, "cpu", {str(tmp_path / "out.spprof") if named else None!r})
 def leads(fd): return os.path.realpath(f"/proc/self/fd/{{fd}}").endswith(("out.spprof", "(deleted)"))
 ours = sorted(int(fd) for fd in os.listdir("/proc/self/fd") if leads(fd))
 os.close(ours[{which}])
-def later(): work(0.3)
+def later(): until(10)
 later()
 try: profile = spprof.stop()
 except spprof.CannotWrite: profile = None
@@ -435,11 +484,11 @@ try: spprof.start(output_path=sys.argv[1])
 except spprof.CannotWrite: print("refused")
 """
 refused = subprocess.run([sys.executable, "-c", other, path], stdout=subprocess.PIPE, text=True).stdout
-def later(): work(0.3)
+def later(): until(10)
 later()
 if which != "both": os.closerange(3, 4096)
 spprof.flush()
-work(0.1)
+until(3)
 profile = spprof.stop()
 names = [f.name for s in profile.samples() for f in s.frames]
 print(json.dumps([[len(before), len(after)], still, refused, "later" in names, profile.warning, profile.end["reason"]]))
@@ -449,7 +498,8 @@ print(json.dumps([[len(before), len(after)], still, refused, "later" in names, p
 
 
 def test_a_lock_that_is_let_go_late_is_waited_for(run_python, tmp_path):
-    """Of a descriptor that the program closed: the kernel lets go of it later, a child that is just being made later still."""
+    """Of a descriptor that the program closed: the kernel lets go of it later, a child that is just being made later still. It is
+    waited for half a second; a try in which the machine let it go later says nothing."""
     if not hasattr(os, "fork"):
         pytest.skip("a lock of Windows goes with its handle")
     ran = run_python("-c", WORK + f"""
@@ -458,18 +508,27 @@ path = {str(tmp_path / "out.spprof")!r}
 def locked():
     os.dup2(os.open(path, os.O_RDONLY), 3)
     os.closerange(4, 4096)
+    closed = time.monotonic()
     try: fcntl.flock(3, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError: return False  # it has its lock again already
-    return True
-for _ in range(50):
+    except BlockingIOError: return None  # it has its lock again already
+    return closed
+def let_go():
+    fcntl.flock(3, fcntl.LOCK_UN)
+    let.append(time.monotonic())
+def later(): until(10)
+while True:
     spprof.start(1, "cpu", path)
-    if locked(): break
-    spprof.stop()
-else:
-    raise SystemExit("it was always there first")
-threading.Timer(0.03, fcntl.flock, [3, fcntl.LOCK_UN]).start()
-spprof.flush()
-def later(): work(0.3)
+    closed, let = locked(), []
+    if closed is None:
+        spprof.stop()
+        continue
+    timer = threading.Timer(0.03, let_go)
+    timer.start()
+    spprof.flush()
+    timer.join()
+    if let[0] - closed < 0.4: break
+    try: spprof.stop()
+    except spprof.CannotWrite: pass
 later()
 profile = spprof.stop()
 print(json.dumps(["later" in [f.name for s in profile.samples() for f in s.frames], profile.end["reason"], profile.warning]))
@@ -486,7 +545,7 @@ os.close(1)
 os.close(2)
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
 for _ in range(5):
-    work(0.05)
+    until(3)
     for fd in (1, 2):
         try: os.write(fd, b"a library prints this")
         except OSError: pass
@@ -498,12 +557,13 @@ os._exit(0)
     assert profile.warning is None and profile.end["reason"] == "stop" and len(list(profile.samples())) > 0
 
 
-def test_a_program_that_closes_every_descriptor_again_and_again(run_python, tmp_path):
+def closes_every_descriptor_again_and_again(run_python, tmp_path, seconds):
     """What nothing ticked for is counted."""
     ran = run_python("-c", WORK + f"""
 import json, os, time, spprof
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
-while time.thread_time() < 0.6:
+late = time.monotonic() + 100
+while time.thread_time() < {seconds} or (not spprof.stats()["losses"]["no_trigger"] and time.monotonic() < late):
     until = time.monotonic() + 0.001
     while time.monotonic() < until: sum(range(50))
     os.closerange(3, 4096)
@@ -515,6 +575,16 @@ print(json.dumps(spprof.stats()))
         pytest.skip("no descriptors")
     assert stats["losses"]["no_trigger"] > 0
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    return stats
+
+
+def test_a_program_that_closes_every_descriptor_again_and_again(run_python, tmp_path):
+    closes_every_descriptor_again_and_again(run_python, tmp_path, 0.1)
+
+
+@pytest.mark.statistical("none by chance; a full machine may shift a tenth of half a second, how often was not measured")
+def test_what_nothing_ticked_for_is_counted_in_full(run_python, tmp_path):
+    stats = closes_every_descriptor_again_and_again(run_python, tmp_path, 0.6)
     assert stats["expected"] * stats["interval_ns"] == pytest.approx(stats["cpu_ns"], rel=0.1)
 
 
@@ -525,14 +595,22 @@ def test_ticks_of_a_closed_event_are_not_another_thread_s(run_python, tmp_path, 
     ran = run_python("-c", WORK + f"""
 import json, os, signal, threading, spprof
 signal.signal(signal.SIGTRAP, lambda *_: None)
-def of_main(): work(1.5)
-def of_newborn(): work(1.5)
+over = threading.Event()
+def all_met():
+    path = {str(tmp_path / "out.spprof")!r}
+    return met(path, "of_main", thread="MainThread") and met(path, "of_newborn", thread="newborn")
+def of_main():
+    late = time.monotonic() + 100
+    while time.monotonic() < late and not all_met(): work(0.1)
+def of_newborn():
+    while not over.is_set(): work(0.02)
 spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
 work(0.1)
 os.closerange(3, 4096)
 newborn = threading.Thread(target=of_newborn, name="newborn")
 newborn.start()
 of_main()
+over.set()
 newborn.join()
 spprof.stop()
 print(json.dumps(spprof.stats()))
@@ -545,18 +623,33 @@ print(json.dumps(spprof.stats()))
 
 def test_threads_beyond_the_limit_of_timers_are_named_once(run_python, tmp_path):
     """Timers count as pending signals of the user (getrlimit(2), RLIMIT_SIGPENDING). A thread that gets none is tried again and
-    again, and is in the profile when it has one."""
-    ran = run_python("-c", f"""
+    again, and is in the profile when it has one. Other processes of the user's come and go: the limit goes with them."""
+    ran = run_python("-c", WORK + f"""
 import json, re, resource, threading, time
 import spprof
-used = int(re.search(r"SigQ:\\s+(\\d+)", open("/proc/self/status").read())[1])
-resource.setrlimit(resource.RLIMIT_SIGPENDING, (used + 10, used + 10))
-spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="timer")
+most = resource.getrlimit(resource.RLIMIT_SIGPENDING)[1]
+with spprof.Profiler(1): pass  # what reads a profile is imported before so many threads want the GIL
+def limit():
+    used = int(re.search(r"SigQ:\\s+(\\d+)", open("/proc/self/status").read())[1])
+    resource.setrlimit(resource.RLIMIT_SIGPENDING, (used + 4, most))
+late = time.monotonic() + 100
+while not spprof.is_active():
+    limit()
+    try: spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="timer")
+    except (OSError, spprof.SpprofError):
+        if time.monotonic() > late: raise
+over = False
 def spins():
-    end = time.monotonic() + 0.5
-    while time.monotonic() < end: pass
-threads = [threading.Thread(target=spins) for _ in range(40)]
+    while not over: leaf(200)
+threads = [threading.Thread(target=spins) for _ in range(12)]
 for thread in threads: thread.start()
+def threads_met():
+    spprof.flush()
+    return {{thread.tid for thread in spprof.Profile.load({str(tmp_path / "out.spprof")!r}).threads}}
+while len(threads_met()) < 2 and time.monotonic() < late:
+    limit()
+    time.sleep(0.05)
+over = True
 for thread in threads: thread.join()
 spprof.stop()
 print(json.dumps(spprof.stats()))
@@ -595,19 +688,24 @@ def test_a_start_for_which_the_system_refuses_a_thread(run_python, tmp_path, mod
     """Each of them in turn, the one that writes too: what was in the file is still there."""
     library = compiled(tmp_path, "no_thread")
     ran = run_python("-c", f"""
-import ctypes, json, os, spprof
+import ctypes, json, os, spprof, time
 from pathlib import Path
 library = ctypes.CDLL({str(library)!r})
 file = Path("precious.spprof")
 spprof.start(mode={mode!r})
 spprof.stop()
 def left(): return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+def is_left(wanted):  # a thread that was waited for is in the folder until the kernel has done with it
+    late = time.monotonic() + 10
+    while left() != wanted and time.monotonic() < late: time.sleep(0.001)
+    return left() == wanted
 before, failed = left(), []
+while left() != before: before = left()
 for n in range(20):
     file.write_text("precious")
     library.grant(n)
     try: spprof.start(output_path=file, mode={mode!r})
-    except spprof.SpprofError: failed.append([file.read_text(), left() == before])
+    except spprof.SpprofError: failed.append([file.read_text(), is_left(before)])
     library.grant(-1)
     if spprof.is_active(): break
 spprof.stop()
@@ -631,16 +729,17 @@ def each():
         exec(f"def f{{i}}(n): return sum(k for k in range(n))\\nf{{i}}(20000)")
         time.sleep(0.002)
 with spprof.Profiler(0.2, {options}) as p:
-    for _ in range(30):
+    for n in range(8):
         threads = [threading.Thread(target=each) for _ in range(4)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
+    until(20)
 callers = {{}}
 for name in iter(lambda: library.caller(len(callers)), None): callers[name.decode()] = library.calls(len(callers))
 print(json.dumps([p.profile.stats["taken"], callers]))
 """, env={"LD_PRELOAD": str(compiled(tmp_path, "allocator"))}, timeout=120)  # fmt: skip
     taken, callers = ran.json
-    assert taken > 20
+    assert taken >= 20
     assert callers == {}
 
 
@@ -659,11 +758,10 @@ def asks(name="out.spprof"):
     return subprocess.run([sys.executable, "-c", other, name], stdout=subprocess.PIPE, text=True).stdout
 os.symlink("out.spprof", "link.spprof")
 spprof.start(1, output_path=path)
-work(0.2)
+until(10)
 said = [asks(), asks("link.spprof")]
 spprof.flush()
 said.append(len(spprof.Profile.load(path)) > 0 and "readers ask nothing")
-work(0.1)
 profile = spprof.stop()
 said += [profile.warning, profile.header["pid"] == os.getpid()]
 child = subprocess.Popen(["sleep", "60"], close_fds=False)
@@ -717,6 +815,39 @@ print(json.dumps(said + [spprof.Profile.load("out.spprof").end["reason"]]))
     assert ran.json == [9, 7, "stop"]
 
 
+def test_a_file_that_somebody_looks_at_is_waited_for(run_python):
+    """Looking has the file locked for a moment. It is waited for a quarter of a second; a try in which the machine let it go
+    later says nothing."""
+    if not hasattr(os, "fork"):
+        pytest.skip("nothing is looked at there")
+    ran = run_python("-c", """
+import fcntl, json, os, spprof, time
+open("out.spprof", "w").close()
+while True:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        file = open("out.spprof")
+        fcntl.flock(file, fcntl.LOCK_SH)
+        os.write(writing, b"locked".ljust(32))
+        time.sleep(0.03)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        os.write(writing, str(time.monotonic()).encode().ljust(32))
+        os._exit(0)
+    os.read(reading, 32)
+    began, refused = time.monotonic(), None
+    try: spprof.start(output_path="out.spprof")
+    except spprof.CannotWrite as error: refused = str(error)
+    else: spprof.stop()
+    let = float(os.read(reading, 32))
+    os.waitpid(pid, 0)
+    if began < let < began + 0.2: break
+print(json.dumps(refused))
+""", timeout=120)  # fmt: skip
+    assert ran.json is None
+
+
+@pytest.mark.stress
 def test_who_looks_whether_a_file_is_being_written_is_in_nobodys_way(run_python):
     """Looking has the file locked for a moment."""
     if not hasattr(os, "fork"):

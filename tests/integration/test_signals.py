@@ -9,15 +9,17 @@ import sysconfig
 
 import pytest
 from switches import switch
-from test_calls import NATIVE, compiled, tool
+from test_calls import NATIVE, compiled, rounds, tool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ticks are no signals here")
 
 START = """
 import ctypes, json, os, signal, sys, threading, time, spprof
-def burn(seconds):
+def burn(seconds):  # who reads a CPU clock all the time gets few ticks (docs/troubleshooting.md)
     end = time.process_time() + seconds
-    while time.process_time() < end: sum(range(1000))
+    while (left := end - time.process_time()) > 0:
+        until = time.monotonic() + left
+        while time.monotonic() < until: sum(range(200))
 def start(interval_ms, mode, clock, path):
     try: spprof.start(interval_ms, mode, path, clock=clock)
     except OSError: sys.exit(77)
@@ -25,6 +27,13 @@ def start(interval_ms, mode, clock, path):
 """
 NUMBERS = [5, 23, 27]  # SIGTRAP, SIGURG, SIGPROF, which other systems number otherwise or lack
 CLOCKS = ["perf", "perf-user", "signal", "timer"]
+THIS, OLD = "this kernel", "an old one"
+EVERYWHERE = [
+    *[pytest.param(THIS, clock, id=f"{THIS}-{clock}") for clock in CLOCKS],
+    # Of the clocks that have another signal there, one stands for both; the others take what they take here.
+    *[pytest.param(OLD, clock, id=f"{OLD}-{clock}", marks=[] if clock == "perf" else pytest.mark.stress) for clock in CLOCKS],
+]
+on_all_clocks = pytest.mark.parametrize("kernel, clock", EVERYWHERE, indirect=["kernel"], scope="function")
 C_LIBRARY = tuple(int(part) for part in (platform.libc_ver()[1] or "0").split("."))
 
 
@@ -33,13 +42,18 @@ def handlers(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("handlers"), "handlers")
 
 
-@pytest.fixture(scope="module", params=["this kernel", "an old one"])
-def kernel(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def old_kernel(tmp_path_factory):
+    return str(compiled(tmp_path_factory.mktemp("kernel"), "old_kernel"))
+
+
+@pytest.fixture
+def kernel(request):
     """What the environment says of it."""
-    if request.param == "this kernel":
+    if getattr(request, "param", THIS) == THIS:
         return {}
     before = os.environ.get("LD_PRELOAD")  # a sanitizer's runtime
-    shim = str(compiled(tmp_path_factory.mktemp("kernel"), "old_kernel"))
+    shim = request.getfixturevalue("old_kernel")
     return {"LD_PRELOAD": f"{before}:{shim}" if before else shim}
 
 
@@ -56,10 +70,9 @@ def run_there(run_python, kernel, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("mode", ["cpu", "wall"])
-@pytest.mark.parametrize("clock", CLOCKS)
-def test_handlers_of_every_signal_run_as_often_as_the_program_sent_them(run_there, tmp_path, handlers, clock, mode):
-    """As Celery's workers have them. The library that sets them is loaded while ticks come, in several threads."""
+def signals_of_every_number(run_there, tmp_path, handlers, clock, mode):
+    """Sent to handlers as Celery's workers have them. The library that sets them is loaded while ticks come, in several
+    threads."""
     ran = run_there("-c", START + f"""
 start(0.1, {mode!r}, {clock!r}, {str(tmp_path / "out.spprof")!r})
 going = True
@@ -75,7 +88,7 @@ burn(0.2)
 differ = library.send_all(20)
 calls = library.calls()
 taken = spprof.stats()["taken"]
-while spprof.stats()["taken"] < taken + 50: burn(0.05)
+while spprof.stats()["taken"] < taken + 50: burn(0.01)
 late, unknown = library.calls() - calls, library.forgotten()
 going = False
 for thread in threads: thread.join()
@@ -86,11 +99,23 @@ print(json.dumps([handled, differ, late, unknown, stats]))
     *seen, stats = ran.json
     assert seen == [60, 0, 0, 0]
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
-    if mode == "cpu":
-        assert stats["expected"] * stats["interval_ns"] == pytest.approx(stats["cpu_ns"], rel=0.2)
+    return stats
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+@on_all_clocks
+def test_handlers_of_every_signal_run_as_often_as_the_program_sent_them(run_there, tmp_path, handlers, clock, mode):
+    signals_of_every_number(run_there, tmp_path, handlers, clock, mode)
+
+
+@pytest.mark.statistical("none by chance; a machine that stands still may shift a fifth of a second's ticks")
+@on_all_clocks
+def test_ticks_are_as_many_as_ever_beside_handlers_of_every_signal(run_there, tmp_path, handlers, clock):
+    stats = signals_of_every_number(run_there, tmp_path, handlers, clock, "cpu")
+    assert stats["expected"] * stats["interval_ns"] == pytest.approx(stats["cpu_ns"], rel=0.2)
+
+
+@on_all_clocks
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_handler_that_is_set_in_a_run_is_called_as_its_flags_say(run_there, tmp_path, handlers, clock, number):
     ran = run_there("-c", START + f"""
@@ -110,7 +135,7 @@ print(json.dumps(seen))
     assert ran.json == [0] * 20 + [0, 4] + [0, 0, 4]
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_after_the_run_the_program_has_what_it_set(run_there, tmp_path, clock):
     """And in between its forked children have."""
     ran = run_there("-c", START + f"""
@@ -144,7 +169,7 @@ print(json.dumps([ends, got]))
     assert got == [1, 2]
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_who_waits_for_every_signal_is_given_none_of_ours(run_there, clock):
     ran = run_there("-c", START + f"""
 everything = signal.valid_signals()
@@ -170,7 +195,7 @@ print(json.dumps(got))
     assert ran.json == [None] * 20 + [5, 5, 0, 23, 23, 0]
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_exec_of_a_thread_that_blocks_every_signal_starts_a_clean_program(run_there, clock):
     ran = run_there("-c", START + f"""
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -187,7 +212,7 @@ os.execv(sys.executable, [sys.executable, "-c", '''if True:
     assert ran.out == f"[{int(signal.SIGUSR1)}]\n"
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_a_library_that_replaces_the_program_starts_a_clean_one(run_there, handlers, clock):
     ran = run_there("-c", START + f"""
 library = ctypes.CDLL(sys.argv[1])
@@ -202,7 +227,7 @@ library.replace(sys.executable.encode(), b'''if True:
     assert (ran.code, ran.out) == (0, "[]\n")
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_what_the_program_ignores_its_children_ignore(run_there, clock):
     """Those of fork or vfork and exec, as with a `cwd`."""
     ran = run_there("-c", START + f"""
@@ -227,8 +252,8 @@ print(json.dumps([one == told[0] for one in told]))
     assert ran.json == [True, True, False, True, True]
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
-@pytest.mark.parametrize("way", ["spawn", "spawnp", "popen"])
+@on_all_clocks
+@pytest.mark.parametrize("way", ["spawn", pytest.param("spawnp", marks=pytest.mark.stress), "popen"])
 def test_children_that_the_c_library_makes_ignore_what_the_program_ignores(run_there, tmp_path, clock, way):
     """It has them call exec unseen. In another thread ticks come meanwhile, and afterwards they come as before."""
     ran = run_there("-c", START + f"""
@@ -257,10 +282,10 @@ def spin():
 thread = threading.Thread(target=spin)
 thread.start()
 burn(0.1)
-same = [told() == expected for _ in range(20)]
+same = [told() == expected for _ in range(8)]
 before = spprof.stats()["taken"]
 late = time.monotonic() + 100
-while spprof.stats()["taken"] < before + 20 and time.monotonic() < late: burn(0.05)
+while spprof.stats()["taken"] < before + 20 and time.monotonic() < late: burn(0.01)
 same.append(spprof.stats()["taken"] >= before + 20)
 for number in numbers: signal.signal(number, signal.SIG_DFL)
 same.append(told() != expected)
@@ -271,7 +296,7 @@ for number in numbers: signal.signal(number, signal.SIG_IGN)
 same.append(told() == expected)
 print(json.dumps(same))
 """, ok=None)  # fmt: skip
-    assert ran.json == [True] * 23
+    assert ran.json == [True] * 11
 
 
 # ---- what nobody saw
@@ -282,7 +307,7 @@ def unseen(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("unseen"), "unseen")
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_a_handler_that_was_set_unseen_can_be_replaced_and_put_back(run_there, unseen, clock):
     """By a constructor, say, of an object whose calls nobody could look for yet. What it found there was our handler. Until it is
     seen in a look at the signals, as a flush is, such a handler is given ticks."""
@@ -310,7 +335,7 @@ library.fire(signal.SIGTRAP)
     assert ran.code == -signal.SIGTRAP
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 @pytest.mark.parametrize("number", NUMBERS)
 def test_older_names_of_sigaction_say_the_same(run_there, unseen, clock, number):
     ran = run_there("-c", START + f"""
@@ -328,21 +353,22 @@ print(json.dumps(seen))
     assert ran.json == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 @pytest.mark.parametrize("number", [10, 27])  # (of two pending SIGTRAPs the kernel keeps one: that may be a tick)
-def test_a_signal_that_ends_the_process_does_so_in_sigsuspend(run_there, unseen, clock, number):
+@rounds(10, 60)
+def test_a_signal_that_ends_the_process_does_so_in_sigsuspend(run_there, unseen, clock, number, rounds):
     """A tick that was taken first, one of 25, let sigsuspend() return with the signal blocked again."""
     ran = run_there("-c", START + f"""
 library = ctypes.CDLL(sys.argv[1])
 library.put_back()
-for tries in range(60):
+for tries in range({rounds}):
     pid = os.fork()
     if pid: continue
     start(0.1, "cpu", {clock!r}, None)
     burn(0.01)
     library.ends_in_sigsuspend({number})
     os._exit(1)
-print(json.dumps([os.wait()[1] for tries in range(60)]))
+print(json.dumps([os.wait()[1] for tries in range({rounds})]))
 """, unseen, ok=None)  # fmt: skip
     ends = set(ran.json)
     if ends == {77 << 8}:
@@ -352,7 +378,7 @@ print(json.dumps([os.wait()[1] for tries in range(60)]))
     assert ends == {number}
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_who_waits_for_ever_does(run_there, unseen, clock):
     """The longest time that there is, with a tick that is pending before anything comes."""
     ran = run_there("-c", START + f"""
@@ -364,7 +390,7 @@ print(library.waits_for_ever())
     assert ran.out == f"{int(signal.SIGALRM)}\n"
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_exec_after_the_run_starts_a_clean_program(run_there, clock):
     """A thread that blocks every signal has a tick pending when the run is over, too."""
     ran = run_there("-c", START + f"""
@@ -415,6 +441,7 @@ os._exit(0)
     assert (ran.code, ran.out) == (0, "60 0\n")
 
 
+@pytest.mark.statistical("none by chance; on a full machine what takes samples from the queue may get no processor in time")
 def test_a_library_that_takes_long_to_load_loses_no_samples(run_python, tmp_path):
     """The loader's lock is held meanwhile."""
     ran = run_python("-c", START + """
@@ -484,21 +511,17 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {{number}})
 libc = ctypes.CDLL(None)
 sent = 0
 while libc.sigqueue(os.getpid(), number, None) == 0: sent += 1
-before = spprof.stats()["taken"]
 burn(0.3)
-full = spprof.stats()["taken"] - before
 for _ in range(sent): signal.sigwait({{number}})
-before = spprof.stats()["taken"]
-burn(0.3)
+before, late = spprof.stats()["taken"], time.monotonic() + 60
+while spprof.stats()["taken"] < before + 10 and time.monotonic() < late: burn(0.01)
 spprof.stop()
-print(json.dumps([sent > 0, full, before, spprof.stats()["taken"]]))
+print(json.dumps([sent > 0, spprof.stats()["taken"] >= before + 10]))
 """, ok=None)  # fmt: skip
-    sent, _, before, after = ran.json
-    assert sent
-    assert after - before > 10, "ticks go on when there is room again"
+    assert ran.json == [True, True], "ticks go on when there is room again"
 
 
-@pytest.mark.parametrize("clock", CLOCKS)
+@on_all_clocks
 def test_who_blocks_signals_has_none_of_ours_pending(run_there, tmp_path, clock):
     """But its own. (One of its own by the number that ticks come by becomes one with a tick that waits.)"""
     ran = run_there("-c", START + f"""
@@ -526,17 +549,22 @@ inside, to = os.pipe()
 start(0.1, "cpu", "signal", {str(tmp_path / "out.spprof")!r})
 burn(0.1)
 for number in (signal.SIGURG, signal.SIGPROF, 16): signal.signal(number, hear)
+spprof.flush()  # which looks at the signals
 burn(0.2)
 heard = []
 for number in (signal.SIGURG, signal.SIGPROF, 16):
-    timers = [threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), number)),
-              threading.Timer(5, lambda: [os.read(inside, 1 << 16) for _ in range(16)])]
-    for timer in timers: timer.start()
-    began = time.monotonic()
+    waited = []  # so long that the write was held back: somebody reads at last
+    def read():
+        waited.append(1)
+        for _ in range(16): os.read(inside, 1 << 16)
+    reads = threading.Timer(60, read)
+    reads.start()
+    sends = threading.Timer(0.1, signal.pthread_kill, (threading.get_ident(), number))
     try:
+        sends.start()
         while True: os.write(to, bytes(1 << 20))
-    except Heard: heard.append(time.monotonic() - began < 4)
-    timers[1].cancel()
+    except Heard: heard.append(not waited)
+    reads.cancel()
     os.set_blocking(inside, False)
     try:
         while os.read(inside, 1 << 20): pass

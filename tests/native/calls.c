@@ -268,7 +268,7 @@ static void *sends(void *unused) {
             kill(getpid(), SIGALRM);
         else
             syscall(SYS_tgkill, getpid(), reader, SIGALRM);
-        for (int i = 0; i < 20000 && turn == seen; i++) usleep(100); /* two seconds and more: it was not heard */
+        for (int i = 0; i < 400000 && turn == seen; i++) usleep(100); /* 40 seconds and more: it was not heard */
         if (turn == seen && write(waiting[1], "x", 1) != 1) break;
     }
     return NULL;

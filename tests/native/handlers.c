@@ -163,6 +163,6 @@ int replace(const char *program, const char *text) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    for (volatile long i = 0; i < 300000000; i++) {}
+    for (volatile long i = 0; i < 100000000; i++) {}
     return execl(program, program, "-c", text, (char *)NULL);
 }
