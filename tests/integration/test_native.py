@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from judging import UNKNOWN, adds_up, until_met
 from switches import switch
 from wine import WINE
 
@@ -57,8 +58,8 @@ def library(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("native") / "frames.so")
 
 
-def wrong(frames):
-    """What is impossible in a stack (root first), or None."""
+def wrong(frames, gap=False):
+    """What is impossible in a stack (root first), or None. `gap`: native frames may be missing."""
     caller, between = None, []
     for frame in frames:
         if frame.native:
@@ -70,9 +71,8 @@ def wrong(frames):
             expected = CALLERS.get(name, "main" if name.startswith("use_") else None)
             if expected and caller not in ((expected,) if isinstance(expected, str) else expected):
                 return f"{name} called by {caller}"
-            if name.startswith("cb_") and name[3:] in NATIVE_CALLBACKS and applied != {f"apply_{name[3:]}"} - {"apply_thread"}:
-                return f"{name} called through {sorted(applied)}"
-            if not (name.startswith("cb_") and name[3:] in NATIVE_CALLBACKS) and applied:
+            through = {f"apply_{name[3:]}"} & APPLY - {"apply_thread"} if name.startswith("cb_") else set()
+            if applied != through and not (gap and not applied):
                 return f"{name} called through {sorted(applied)}"
         caller, between = name, []
     applied = APPLY.intersection(between)
@@ -81,7 +81,8 @@ def wrong(frames):
     return None
 
 
-def check(ran, gaps=0.001):
+def check(ran):
+    """The number of samples checked, and of those that miss native frames."""
     profile, problems, n, short = ran.profile, {}, 0, 0  # short: missed the thread's entry point, or frames before
     for sample in profile.samples():
         n += 1
@@ -91,32 +92,31 @@ def check(ran, gaps=0.001):
         if sample.flags & OFF_CPU and sample.flags & GAP and not any(frame.native for frame in sample.frames):
             short += 1
             continue  # it waited for a processor, and where it stood only the kernel knew
-        if sample.flags & OFF_CPU and sample.frames[0].name == "[unknown stack]":
-            continue  # the sampler came to it 64 ticks late: that is said
-        problem = wrong(sample.frames)
+        if sample.frames[0].name == UNKNOWN:
+            assert len(sample.frames) == 1, f"impossible: {sample}"
+            continue
+        problem = wrong(sample.frames, gap=bool(sample.flags & GAP))
         if problem:
             problems[problem] = problems.get(problem, 0) + 1
             problems["; ".join(("~" if f.native else "") + f.name for f in sample.frames)] = 1
         short += bool(sample.flags & GAP)
         assert sample.thread_name != "MainThread" or sample.flags & GAP or sample.frames[0].name == ROOT, f"impossible: {sample}"
     assert not problems, f"{len(problems)} impossible of {n}: " + "\n".join(list(problems)[:6])
-    limit = 0.01 if sys.version_info[:2] == (3, 12) else 0.002
-    assert ran.json["native_unpaired"] <= limit * n + 3, ran.json
     # The stack of a thread that goes on waiting is written again and again, but counted once.
-    # On a full machine up to five of 1,300 were seen.
-    assert ran.json["native_gaps"] <= short <= gaps * n + 6, (short, n)
-    assert ran.json["repeated"] or short == ran.json["native_gaps"]
-    return n
+    assert ran.json["native_gaps"] <= short, (ran.json, short)
+    assert ran.json["repeated"] or short == ran.json["native_gaps"], (ran.json, short)
+    adds_up(ran)
+    return n, short
 
 
-def runs_until(met, to_meet):
-    """Seconds for one run after another, each longer, until all of these were met: the faster the machine and the lower
-    CONFIG_HZ, the fewer of them a run meets."""
-    for run in range(40):
-        yield (1 + run / 4) * SAMPLES / 10000
-        if to_meet <= met:
-            return
-    pytest.fail(f"never met: {sorted(to_meet - met)}")
+@pytest.mark.statistical("1 in 10,000 by chance: few instructions in a million have no rule; a full machine meets some more")
+def test_native_frames_are_missing_in_few_samples(run_python, tmp_path, library):
+    ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu")
+    n, short = check(ran)
+    # CONFIG_HZ is what timers give, and wine's server serves one call at a time.
+    assert n > SAMPLES / (400 if WINE else 250 if ran.json["clock"] == "timer" else 20)
+    assert ran.json["native_unpaired"] <= (0.01 if sys.version_info[:2] == (3, 12) else 0.002) * n + 3, ran.json
+    assert short <= 0.001 * n + 6, (short, n)  # on a full machine up to five of 1,300 were seen
 
 
 @pytest.mark.parametrize("native", ["True", "full"])
@@ -127,10 +127,9 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
     to_meet |= {"shapes::Thrower<int>::one(int (*)(int), int)"} if throws else set()
     to_meet |= {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out}
     met, before, files = set(), set(), set()
-    for seconds in runs_until(met, to_meet):
+    for seconds in until_met(met, to_meet, 0.5):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, native, library, "cpu")
-        # CONFIG_HZ is what timers give, and wine's server serves one call at a time.
-        assert check(ran) > SAMPLES / (400 if WINE else 250 if ran.json["clock"] == "timer" else 20)
+        check(ran)
         frames = {frame for frames in ran.profile.aggregate() for frame in frames if frame.native}
         rows = ran.profile.functions(only="python")
         met |= {frame.name for frame in frames} | {row.qualname for row in rows}
@@ -157,50 +156,69 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's JIT has stood in its releases since 3.14")
 def test_code_of_the_jit_is_crossed(run_python, tmp_path, library):
-    ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu", env={"PYTHON_JIT": "1"})
-    check(ran, gaps=1.0)
+    met, to_meet = set(), {"apply_plain", "cb_plain"}
+    for seconds in until_met(met, to_meet, 0.5):
+        ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, "True", library, "cpu", env={"PYTHON_JIT": "1"})
+        check(ran)
+        met |= {frame.name for stack in ran.profile.aggregate() for frame in stack}
 
 
 @posix
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython's trampolines came with 3.12")
 def test_trampolines_of_cpython_are_crossed(run_python, tmp_path, library):
     """-X perf: each Python function is called by code of its own, without unwind information, named in a perf-PID.map."""
-    met = set()
-    for seconds in runs_until(met, APPLY - {"apply_thread", "apply_wait", "apply_throwing"}):
+    met, to_meet = set(), APPLY - {"apply_thread", "apply_wait", "apply_throwing"}
+    for seconds in until_met(met, to_meet, 0.5):
         ran = run_python("-X", "perf", TARGET, tmp_path / "out.spprof", seconds, 0.2, "True", library, "cpu")
         os.unlink(f"/tmp/perf-{ran.profile.header['pid']}.map")
-        check(ran, gaps=0.01)  # a trampoline that is interrupted itself
+        check(ran)  # a trampoline that is interrupted itself leaves a gap
         met |= {frame.name for stack in ran.profile.aggregate() for frame in stack if frame.native}
     assert not [name for name in met if name.startswith(("py::", "py_trampoline_"))], sorted(met)
+
+
+NAMED, EARLY, MISSING = ("use_jitted", "jitted [optimized] :3"), ("use_jitted", "[unknown]"), ("use_jitted",)
+
+
+def jitted(ran):
+    """What stands between the caller of code made at run time and what that calls, of what such code can be: samples each."""
+    made = {}
+    for stack, total in ran.profile.aggregate().items():
+        names = [frame.name for frame in stack]
+        if "called_by_jitted" in names:
+            below = names[names.index("use_jitted") : names.index("called_by_jitted")]
+            key = tuple(name for name in below if "jitted" in name or name == "[unknown]")
+            made[key] = made.get(key, 0) + total.samples
+    return made
 
 
 @posix
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_code_made_at_run_time_has_the_name_that_its_maker_gave_it(run_python, tmp_path, when):
-    ran = run_python(HERE.parent / "targets" / "jitted.py", tmp_path / "out.spprof", 1.0, 0.2, when)
-    callers, seen = {}, 0
-    for stack, total in ran.profile.aggregate().items():
-        names = [frame.name for frame in stack]
-        if "called_by_jitted" in names:
-            made = [
-                name
-                for name in names[names.index("use_jitted") : names.index("called_by_jitted")]
-                if "jitted" in name or name == "[unknown]"
-            ]
-            callers[tuple(made)] = callers.get(tuple(made), 0) + total.samples
-            seen += total.samples
-    named = callers.pop(("use_jitted", "jitted [optimized] :3"))
-    early = callers.pop(("use_jitted", "[unknown]"), 0)
-    assert sum(callers.values()) <= 0.01 * seen + 3, callers
-    assert named > early and (when == "after" or early == 0)
+    """Such code has no unwind information: native frames may be missing above it, but none has another name."""
+    met = set()
+    for seconds in until_met(met, {NAMED}):
+        made = jitted(run_python(HERE.parent / "targets" / "jitted.py", tmp_path / "out.spprof", seconds, 0.2, when))
+        # Before the name was there the code has none.
+        assert set(made) <= {NAMED, MISSING, *([EARLY] if when == "after" else [])}, f"impossible: {made}"
+        met |= set(made)
+
+
+@posix
+@pytest.mark.statistical("none by chance: a sample in 100 may miss the code; a machine so full that more do fails")
+def test_code_made_at_run_time_is_missing_in_few_samples(run_python, tmp_path):
+    made = jitted(run_python(HERE.parent / "targets" / "jitted.py", tmp_path / "out.spprof", 1.0, 0.2, "after"))
+    assert made.get(MISSING, 0) <= 0.01 * sum(made.values()) + 3, made
+    assert made[NAMED] > made.get(EARLY, 0), made
 
 
 def test_waiting_threads_show_where_they_wait(run_python, tmp_path, library):
-    ran = run_python(TARGET, tmp_path / "out.spprof", 0.3, 0.5, "True", library, "wall")
-    check(ran, gaps=1.0)
-    waits = [s.frames for s in ran.profile if s.flags & OFF_CPU and any(f.name == "cb_wait" for f in s.frames)]
-    leaves = {os.path.basename(frames[-1].file) for frames in waits if frames[-1].native}
-    assert any(name.startswith("ntdll" if WINDOWS else "libc") for name in leaves), leaves
+    met, to_meet = set(), {"ntdll" if WINDOWS else "libc"}
+    for seconds in until_met(met, to_meet):
+        ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.5, "True", library, "wall")
+        check(ran)
+        waits = [s.frames for s in ran.profile if s.flags & OFF_CPU and any(f.name == "cb_wait" for f in s.frames)]
+        leaves = {os.path.basename(frames[-1].file) for frames in waits if frames[-1].native}
+        met |= {start for start in to_meet if any(name.startswith(start) for name in leaves)}
 
 
 @pytest.mark.skipif(not WINDOWS, reason="Windows counts a path in UTF-16, where these letters are shorter than in UTF-8")
@@ -220,7 +238,7 @@ def test_a_library_that_goes_leaves_its_name_to_nobody(run_python, tmp_path):
     for name in ("one", "two"):
         (tmp_path / f"{name}.c").write_text(text.replace("NAME", name))
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", tmp_path / f"{name}.so", tmp_path / f"{name}.c"], check=True)
-    ran = run_python("-c", f"""
+    text = f"""
 import _ctypes, ctypes, spprof
 def work(name):
     handle = _ctypes.dlopen(f"{tmp_path}/{{name}}.so", 2)
@@ -228,24 +246,25 @@ def work(name):
     places.add(_ctypes.dlsym(handle, "work_" + name))
     use_one(function) if name == "one" else use_two(function)
     _ctypes.dlclose(handle)
-def use_one(function): function(30_000_000)
-def use_two(function): function(30_000_000)
+def use_one(function): function(10_000_000)
+def use_two(function): function(10_000_000)
 places = set()
 spprof.start(0.2, output_path={str(tmp_path / "out.spprof")!r}, native=True)
-for i in range(30):
+for i in range(10):
     work("one"); work("two")
 spprof.stop()
 print(len(places))
-""")  # fmt: skip
-    assert ran.json < 60, "no address was used twice: this tests nothing"
-    seen = {}
-    for sample in ran.profile:
-        python = [frame.name for frame in sample.frames if not frame.native]
-        for frame in sample.frames:
-            if frame.name.startswith("work_"):
-                assert python[-1] == frame.name.replace("work", "use"), f"impossible: {sample}"
-                seen[frame.name] = seen.get(frame.name, 0) + 1
-    assert seen["work_one"] > 50 and seen["work_two"] > 50, seen
+"""
+    met, to_meet = set(), {"work_one", "work_two"}
+    for _ in until_met(met, to_meet):
+        ran = run_python("-c", text)
+        assert ran.json < 20, "no address was used twice: this tests nothing"
+        for sample in ran.profile:
+            python = [frame.name for frame in sample.frames if not frame.native]
+            for frame in sample.frames:
+                if frame.name.startswith("work_"):
+                    assert python[-1] == frame.name.replace("work", "use"), f"impossible: {sample}"
+                    met.add(frame.name)
 
 
 @pytest.mark.skipif(
@@ -257,31 +276,31 @@ import hashlib, sys, time, spprof
 def digest(data): return hashlib.sha256(data)
 def compare(a, b): return a < b
 spprof.start(0.2, output_path=sys.argv[1], native=True)
-data, numbers = b"x" * 20_000_000, list(range(8_000_000))
-end = time.thread_time() + 2
-while time.thread_time() < end or spprof.stats()["taken"] < 800:
-    for _ in range(5): digest(data)
-    copy = list(numbers)
-    for _ in range(10): compare(numbers, copy)
+data, numbers = b"x" * 5_000_000, list(range(1_000_000))
+end = time.thread_time() + float(sys.argv[2])
+copy = list(numbers)
+while time.thread_time() < end:
+    digest(data)
+    for _ in range(3): compare(numbers, copy)
 spprof.stop()
 """
-    ran = run_python("-c", text, tmp_path / "out.spprof")
-    below = {name: [0, 0] for name in ("digest", "compare")}
-    for sample in ran.profile:
-        names = [frame.name for frame in sample.frames]
-        for name in below.keys() & set(names):
-            native = sample.frames[names.index(name) + 1 :]
-            below[name][0] += 1
-            below[name][1] += any(frame.qualname == "_hashlib.openssl_sha256" for frame in native)
-            # `list.__lt__` and its five sisters are one C function, which has no one name.
-            assert not any(frame.qualname.startswith("list.__") for frame in native)
-    assert below["digest"][0] > 50 and below["digest"][1] > 0.95 * below["digest"][0], below
-    assert below["compare"][0] > 20 and below["compare"][1] == 0, below
+    met, to_meet = set(), {"digest", "compare", "openssl_sha256"}
+    for seconds in until_met(met, to_meet):
+        for sample in run_python("-c", text, tmp_path / "out.spprof", seconds).profile:
+            names = [frame.name for frame in sample.frames]
+            for name in {"digest", "compare"} & set(names):
+                native = {frame.qualname for frame in sample.frames[names.index(name) + 1 :]}
+                met |= {name} if native else set()
+                met |= {"openssl_sha256"} if "_hashlib.openssl_sha256" in native else set()
+                # Below `compare` there is none of hashlib. `list.__lt__` and its five sisters are one C function, which has no
+                # one name.
+                assert name == "digest" or not any("hashlib" in each for each in native), f"impossible: {sample}"
+                assert not any(each.startswith("list.__") for each in native), f"impossible: {sample}"
 
 
 def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_path, library):
-    met = set()
-    for seconds in runs_until(met, {"apply_plain", *([] if WINDOWS else ["deflate"])}):
+    met, to_meet = set(), {"apply_plain", *([] if WINDOWS else ["deflate"])}
+    for seconds in until_met(met, to_meet, 0.5):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, "leaf", library, "cpu")
         for frames in ran.profile.aggregate():
             python = [i for i, frame in enumerate(frames) if not frame.native]
@@ -326,9 +345,11 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
             ours[frame] = chains[raw["frame_line"][int(frame)]] = chain
     assert len(chains) > 10 and any(len(chain) > 1 for chain in chains.values())
     assert re.search(rf"^{len(chains)} of {len(before)} addresses of {library}$", done.stderr, re.M), done.stderr
-    for address in before:
-        command = ["addr2line", "-f", "-i", "-C", "-e", whole, hex(address)]
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    command = ["addr2line", "-a", "-f", "-i", "-C", "-e", whole, *map(hex, before)]  # -a: each address before its lines
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    told = {int(address, 16): lines.splitlines() for address, lines in re.findall(r"^(0x\w+)\n((?:(?!0x).*\n)+)", said, re.M)}
+    assert set(told) == before
+    for address, lines in told.items():
         chain = chains.get(address)
         if chain is None:  # a stub of the linker's
             assert re.fullmatch(r".*:[?0]", lines[-1]), (hex(address), lines)

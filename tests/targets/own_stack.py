@@ -22,7 +22,7 @@ def note(frame):
 
 def burn():
     note(sys._getframe())
-    end = time.thread_time() + 1
+    end = time.thread_time() + 0.3
     while time.thread_time() < end:  # read when it may have been used up: docs/troubleshooting.md, "Hardly any samples"
         until = time.monotonic() + end - time.thread_time()
         while time.monotonic() < until:
