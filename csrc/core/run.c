@@ -456,6 +456,8 @@ void spp_run_pause(bool paused) {
     if (!atomic_load(&spp_run_state.active)) return;
     atomic_store(&spp_run_state.pause_wanted, paused);
     if (paused) atomic_store(&spp_cap.active, 2); /* at once; the drain thread takes the triggers off */
+    spp_os_lock();                                /* the sampler of wall mode may be within a look that it began before */
+    spp_os_unlock();
     spp_os_bell_ring(&spp_cap.bell);
 }
 
