@@ -33,6 +33,13 @@ def burn(seconds):
     while time.thread_time() < end:
         until = time.monotonic() + end - time.thread_time()
         while time.monotonic() < until: sum(range(1000))
+def until_sampled(more=3):
+    "Works until so many more samples were taken: of this thread, if no other one works. Only a hang reaches the minute."
+    import spprof
+    wanted, late, step = spprof.stats()["taken"] + more, time.monotonic() + 60, 0.01
+    while spprof.stats()["taken"] < wanted and time.monotonic() < late:
+        burn(step)
+        step = min(2 * step, 0.2)  # timers may give a tick each 10 ms
 """
 
 
@@ -47,11 +54,11 @@ def names_of(profile):
 def test_a_forked_child_is_neither_profiled_nor_broken(run_python, tmp_path):
     run_python("-c", BURN + f"""
 import os, spprof
-def parent_only(): burn(0.3)
-def child_only(): burn(0.3)
-def child_profiled(): burn(0.3)
+def parent_only(): until_sampled()
+def child_only(): burn(0.1)
+def child_profiled(): until_sampled()
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-burn(0.2)
+until_sampled()
 pid = os.fork()
 if pid == 0:
     from spprof import _core
@@ -82,40 +89,45 @@ def test_multiprocessing_by_fork(run_python, tmp_path):
     ran = run_python("-c", BURN + f"""
 import multiprocessing, spprof
 def task(n):
-    burn(0.05)
+    burn(0.01)
     return n * n
 def whole():
     with multiprocessing.get_context("fork").Pool(3) as pool:
         return pool.map(task, range(20))
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
 print(whole())
-burn(0.3)
+until_sampled()
 spprof.stop()
 """)  # fmt: skip
     assert ran.out.strip() == str([n * n for n in range(20)])
-    assert "task" not in names_of(ran.profile) and "burn" in names_of(ran.profile)
+    assert "task" not in names_of(ran.profile) and "until_sampled" in names_of(ran.profile)
 
 
 @no_fork
-def test_fork_from_a_thread_while_others_are_sampled(run_python, tmp_path):
-    """Each fork may come while the drain thread holds its lock: 100 of them."""
+@pytest.mark.parametrize("forks", [20, pytest.param(200, marks=pytest.mark.stress)])
+def test_fork_from_a_thread_while_others_are_sampled(run_python, tmp_path, forks):
+    """Each fork may come while the drain thread holds its lock."""
     ran = run_python("-c", BURN + f"""
 import os, threading, spprof
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
-threads = [threading.Thread(target=burn, args=(1.0,)) for _ in range(2)]
+over = False
+def works():
+    while not over: burn(0.01)
+threads = [threading.Thread(target=works) for _ in range(2)]
 for t in threads: t.start()
 codes = []
-for i in range(100):
+for i in range({forks}):
     pid = os.fork()
     if pid == 0:
         exec(compile("x = 1", "<child>", "exec"))
         os._exit(0 if not spprof.is_active() else 1)
     codes.append(os.waitpid(pid, 0)[1])
+over = True
 for t in threads: t.join()
 spprof.stop()
 print(codes)
 """)  # fmt: skip
-    assert ran.out.strip() == str([0] * 100)
+    assert ran.out.strip() == str([0] * forks)
     assert ran.profile.warning is None
 
 
@@ -125,8 +137,10 @@ def test_a_childs_own_profile_has_nothing_of_its_parents_threads(run_python, tmp
     children = [tmp_path / f"child{i}.spprof" for i in range(4)]
     ran = run_python("-c", BURN + f"""
 import os, threading, spprof
-def parents(): burn(0.4)
-def childs(): burn(0.1)
+over = False
+def parents():
+    while not over: burn(0.01)
+def childs(): until_sampled(20)
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
 threads = [threading.Thread(target=parents) for _ in range(4)]
 for t in threads: t.start()
@@ -140,6 +154,7 @@ for path in {[str(path) for path in children]!r}:
         spprof.stop()
         os._exit(0)
     codes.append(os.waitpid(pid, 0)[1])
+over = True
 for t in threads: t.join()
 spprof.stop()
 print(codes)
@@ -157,13 +172,15 @@ def test_exec_is_clean(run_python, tmp_path):
     ran = run_python("-c", BURN + f"""
 import os, sys, spprof
 spprof.start(0.2, "cpu", {str(tmp_path / "out.spprof")!r})
-burn(0.6)
+until_sampled(20)
+spprof.flush()
+burn(0.01)
 more = "import os, time; [sum(range(1000)) for _ in range(30000)]; print(sorted(os.listdir('/proc/self/fd')))"
 os.execv(sys.executable, [sys.executable, "-c", more])
 """)  # fmt: skip
     # A tick in the new program would kill it (SIGPROF's default); no descriptor of ours is left there. 3 is the listing's.
     assert ran.out.strip() == str(["0", "1", "2", "3"])
-    assert "burn" in names_of(ran.profile)
+    assert "until_sampled" in names_of(ran.profile)
 
 
 @pytest.mark.skipif(WINDOWS, reason="there it is not known")
@@ -225,11 +242,11 @@ def test_sigterm_ends_a_program_that_does_not_come_back_from_c_code(tmp_path):
         [sys.executable, "-m", "spprof", "run", "-o", out, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "begun\n"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while "for_ever" not in names_of(spprof.Profile.load(out)) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.terminate()
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == -signal.SIGTERM
     assert str(out) in said and "C code" in said
     profile = spprof.Profile.load(out)
@@ -237,47 +254,77 @@ def test_sigterm_ends_a_program_that_does_not_come_back_from_c_code(tmp_path):
     assert "for_ever" in names_of(profile)
 
 
-@pytest.mark.parametrize("mode", ["cpu", "wall"])
-@pytest.mark.parametrize("how", ["SIGKILL", pytest.param("SIGTERM", marks=no_signals)])
-def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
-    out = tmp_path / "out.spprof"
-    process = subprocess.Popen([sys.executable, TARGETS / "busy.py", out, mode, "1"], stdout=subprocess.PIPE)
-    reader = process.stdout.fileno()
-    first, last, calm, buffer = None, 0, 0, b""
+how_and_mode = [("SIGKILL", "cpu"), ("SIGKILL", "wall"), *([] if WINDOWS else [("SIGTERM", "cpu"), ("SIGTERM", "wall")])]
+
+
+class Busy:
+    """tests/targets/busy.py, which tells the time until it is killed."""
+
+    def __init__(self, out, mode):
+        command = [sys.executable, TARGETS / "busy.py", out, mode, "1"]
+        self.out, self.buffer, self.last = out, b"", 0
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+
+    def told(self):
+        """The times that it told since; none: it has ended."""
+        while True:
+            more = os.read(self.process.stdout.fileno(), 1 << 16)
+            self.buffer += more
+            whole = len(self.buffer) // 8 * 8
+            if whole or not more:
+                break
+        stamps = struct.unpack(f"{whole // 8}q", self.buffer[:whole])
+        self.buffer = self.buffer[whole:]
+        self.last = stamps[-1] if stamps else self.last
+        return stamps
+
+    def end(self, how):
+        """Its profile."""
+        self.process.kill() if how == "SIGKILL" else self.process.terminate()
+        while self.told():
+            pass
+        self.process.stdout.close()
+        assert self.process.wait(60) == (1 if WINDOWS else -getattr(signal, how))
+        profile = spprof.Profile.load(self.out)
+        assert "burn" in names_of(profile)
+        if how == "SIGTERM":
+            assert profile.end is not None and profile.end["reason"] == "SIGTERM" and profile.warning is None
+        else:
+            missing = "the program did not finish the profile; up to 100 ms are missing"
+            assert profile.end is None and profile.unfinished == missing
+        return profile
+
+
+@pytest.mark.parametrize("how, mode", how_and_mode)
+def test_a_killed_program_leaves_its_profile(tmp_path, how, mode):
+    busy = Busy(tmp_path / "out.spprof", mode)
+    late = time.monotonic() + 60
+    assert busy.told(), "it ended by itself"
+    while "burn" not in names_of(spprof.Profile.load(busy.out)):  # what is seen now, a kill does not take away
+        assert busy.told(), "it ended by itself"
+        assert time.monotonic() < late, "nothing was written in a minute"
+    busy.end(how)
+
+
+@pytest.mark.statistical("a machine that gives the drain thread no processor for 0.1 s may; none by chance")
+@pytest.mark.parametrize("how, mode", how_and_mode)
+def test_a_killed_program_leaves_all_but_the_last_moment(tmp_path, how, mode):
+    busy = Busy(tmp_path / "out.spprof", mode)
+    first, last, calm = None, 0, 0
     late = time.monotonic() + 60
     # It is killed when it has worked for one second of its own monotonic clock, the last 0.3 s without a stop: a machine that
     # gives it no processor may give the profiler's thread none either.
     while first is None or last - first < 1e9 or (last - calm < 3e8 and time.monotonic() < late):
-        more = os.read(reader, 1 << 16)
-        assert more, "it ended by itself"
-        buffer += more
-        whole = len(buffer) // 8 * 8
-        stamps = struct.unpack(f"{whole // 8}q", buffer[:whole])
-        buffer = buffer[whole:]
+        stamps = busy.told()
+        assert stamps, "it ended by itself"
         first = first or stamps[0]
         for stamp in stamps:
             calm, last = stamp if stamp - last > 50_000_000 else calm, stamp
-    process.kill() if how == "SIGKILL" else process.terminate()
-    while True:
-        more = os.read(reader, 1 << 16)
-        if not more:
-            break
-        buffer += more
-        whole = len(buffer) // 8 * 8
-        last = struct.unpack("q", buffer[whole - 8 : whole])[0] if whole else last
-        buffer = buffer[whole:]
-    process.stdout.close()
-    assert process.wait(60) == (1 if WINDOWS else -getattr(signal, how))
-    profile = spprof.Profile.load(out)
+    profile = busy.end(how)
     times = list(profile.column("time_ns"))
-    assert "burn" in names_of(profile)
-    if how == "SIGTERM":
-        assert profile.end is not None and profile.end["reason"] == "SIGTERM" and profile.warning is None
-    else:
-        assert profile.end is None and profile.unfinished == "the program did not finish the profile; up to 100 ms are missing"
     # 100 ms are promised; a machine that gives the drain thread no processor for as long again is not spprof's fault.
-    assert last - max(times) < 200_000_000
-    assert max(times) <= last + 200_000_000  # in wall mode it may have waited for a processor since it told the time
+    assert busy.last - max(times) < 200_000_000
+    assert max(times) <= busy.last + 200_000_000  # in wall mode it may have waited for a processor since it told the time
     assert len(times) > (30 if WINE else 100) or profile.clock == "timer"
 
 
@@ -296,19 +343,21 @@ def test_a_killed_program_leaves_its_profile(tmp_path, mode, how):
 @pytest.mark.parametrize("way", ["api", "cli"])
 def test_exit_codes_and_what_they_leave(run_python, tmp_path, code, expected, way):
     out = tmp_path / "out.spprof"
-    program = BURN + "import os, sys\nburn(0.4)\n" + code
+    # What does not end as a program does leaves what was written by then; that it is written in time: the tests before.
+    written = "import spprof\nspprof.flush()\n" if code in ("os._exit(5)", "os.abort()") else ""
+    program = BURN + "import os, sys\nuntil_sampled()\n" + written + code
     if way == "api":
         command = ["-c", f"import spprof\nspprof.start(1, 'cpu', {str(out)!r})\n" + program]
     else:
         command = ["-m", "spprof", "run", "-o", out, "-c", program]
     try:
-        ran = run_python(*command, ok=False, timeout=60)
+        ran = run_python(*command, ok=False, timeout=120)
     except subprocess.TimeoutExpired:
         if not WINE or code not in ("os._exit(5)", "os.abort()"):
             raise
         pytest.skip("it did not end: seen once under wine, and not explained (docs/platforms.md)")
     assert ran.code == expected
-    assert "burn" in names_of(ran.profile)
+    assert "until_sampled" in names_of(ran.profile)
     if code not in ("os._exit(5)", "os.abort()"):
         assert ran.profile.end is not None and ran.profile.warning is None
 
@@ -316,21 +365,25 @@ def test_exit_codes_and_what_they_leave(run_python, tmp_path, code, expected, wa
 @no_signals
 def test_ctrl_c(tmp_path):
     out = tmp_path / "out.spprof"
-    program = BURN + "print('go', flush=True)\nwhile True: burn(0.1)"
+    program = (
+        BURN
+        + """
+def for_ever():
+    until_sampled()
+    print('go', flush=True)
+    while True: burn(0.1)
+for_ever()
+"""
+    )
     command = [sys.executable, "-m", "spprof", "run", "-o", str(out), "-c", program]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     assert process.stdout.readline() == "go\n"
-    # Enough for samples: it has to use 0.3 s of CPU.
-    stat = Path(f"/proc/{process.pid}/stat")
-    begin = int(stat.read_text().split()[13])
-    while int(stat.read_text().split()[13]) - begin < 0.3 * os.sysconf("SC_CLK_TCK"):
-        assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT, "as python dies of an uncaught KeyboardInterrupt"
-    assert "KeyboardInterrupt" in err and "burn" in err
+    assert "KeyboardInterrupt" in err and "for_ever" in err
     profile = spprof.Profile.load(out)
-    assert profile.end is not None and "burn" in names_of(profile)
+    assert profile.end is not None and "for_ever" in names_of(profile)
 
 
 # ---- `spprof run TARGET` is `python TARGET`
@@ -431,11 +484,12 @@ assert not spprof.is_active()
 def held(): return [sorted(os.listdir(of)) for of in ("/proc/self/fd", "/proc/self/task") if os.path.exists(of)]
 before = held()
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-burn(0.2)
+until_sampled()
 taken = spprof.stats()["taken"]
+assert taken > 0
 assert fails(spprof.AlreadyActive, spprof.start, 1, "wall", {str(tmp_path / "other.spprof")!r})
 assert not os.path.exists({str(tmp_path / "other.spprof")!r})
-burn(0.2)
+until_sampled()
 assert spprof.is_active() and spprof.stats()["taken"] > taken
 profile = spprof.stop()
 assert len(profile) >= spprof.stats()["taken"] > 0
@@ -450,55 +504,76 @@ assert held()[:1] == before[:1]
 """)  # fmt: skip
 
 
-@pytest.mark.parametrize("mode, clock", [("cpu", "auto"), *([] if WINDOWS else [("cpu", "timer")]), ("wall", "auto")])
-def test_pause_takes_no_samples_and_no_time(run_python, tmp_path, mode, clock):
-    ran = run_python("-c", BURN + f"""
-import json, spprof
-now = time.thread_time_ns if {mode!r} == "cpu" else time.monotonic_ns
-def first(): burn(0.5)
-def between(): burn(0.5)
-def second(): burn(0.5)
-spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r}, clock={clock!r})
+PAUSED = """
+import json, spprof, sys
+out, mode, clock, seconds = *sys.argv[1:4], float(sys.argv[4])
+now = time.thread_time_ns if mode == "cpu" else time.monotonic_ns
+def works():
+    until_sampled()
+    burn(seconds)
+def first(): works()
+def between(): burn(max(seconds, 0.1))
+def second(): works()
+spprof.start(1, mode, out, clock=clock)
 a = now(); first(); a = now() - a
 spprof.pause()
 p = time.monotonic_ns() + int(time.get_clock_info("monotonic").resolution * 1e9)  # Windows: up to 16 ms behind
 between()
 q = time.monotonic_ns()
 spprof.resume()
-taken, late = spprof.stats()["taken"], time.monotonic() + 60
-while spprof.stats()["taken"] == taken and time.monotonic() < late: burn(0.002)  # resuming is the drain thread's
+until_sampled(1)  # resuming is the drain thread's
 b = now(); second(); b = now() - b
 spprof.stop()
 print(json.dumps([a, b, p, q, spprof.stats()]))
-""")  # fmt: skip
-    a, b, p, q, stats = ran.json
-    profile = ran.profile
+"""
+how_it_ticks = pytest.mark.parametrize(
+    "mode, clock", [("cpu", "auto"), *([] if WINDOWS else [("cpu", "timer")]), ("wall", "auto")]
+)
+
+
+def weights_of(ran):
+    """Of `first`, `between` and `second`. None of the samples was taken in the pause."""
+    _, _, p, q, stats = ran.json
     weights = dict.fromkeys(["first", "between", "second"], 0)
-    for sample in profile.samples():
+    for sample in ran.profile.samples():
         assert not p < sample.timestamp_ns < q, "a sample in the pause"
         for name in {f.name for f in sample.frames} & set(weights):
             weights[name] += sample.weight_ns
-    assert weights["between"] == 0
-    steps = 20_000_000 if WINE or profile.clock == "timer" else 0  # of a clock, of up to 10 ms each
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    return weights
+
+
+@how_it_ticks
+def test_pause_takes_no_samples(run_python, tmp_path, mode, clock):
+    weights = weights_of(run_python("-c", BURN + PAUSED, tmp_path / "out.spprof", mode, clock, 0))
+    assert weights["first"] > 0 and weights["between"] == 0 and weights["second"] > 0
+
+
+@pytest.mark.statistical("none by chance; a full machine may resume late, or lose ticks")
+@how_it_ticks
+def test_pause_takes_no_time(run_python, tmp_path, mode, clock):
+    ran = run_python("-c", BURN + PAUSED, tmp_path / "out.spprof", mode, clock, 0.5)
+    weights = weights_of(ran)
+    a, b, _, _, stats = ran.json
+    steps = 20_000_000 if WINE or ran.profile.clock == "timer" else 0  # of a clock, of up to 10 ms each
     for name, truth in (("first", a), ("second", b)):
         assert abs(weights[name] - truth) <= 0.03 * truth + steps, name
-    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     # What ran in the pause, half a second, was not to be sampled: nothing is lost of it.
     assert stats["losses"]["before_found"] * stats["interval_ns"] < 0.2e9
 
 
 def test_short_runs_give_the_places_of_their_threads_back(run_python, tmp_path):
-    """There are 8192, and 200 runs of 64 threads would take more. None lasts until the drain thread looks after its threads."""
+    """There are 8192, and 140 runs of 64 threads would take more. None lasts until the drain thread looks after its threads."""
     ran = run_python("-c", BURN + f"""
 import spprof, threading
 over = threading.Event()
 threads = [threading.Thread(target=over.wait) for _ in range(63)]
 for t in threads: t.start()
-for _ in range(200):
+for _ in range(140):
     spprof.start()
     spprof.stop()
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-def last(): burn(0.06)
+def last(): until_sampled()
 last()
 spprof.stop()
 over.set()
@@ -532,10 +607,7 @@ spprof.pause()
 while events() != [0, 0]: time.sleep(0.01)
 taken = [open("/dev/null") for _ in range(80)]
 spprof.resume()
-def last():
-    for _ in range(40):
-        burn(0.05)
-        if spprof.stats()["taken"] > 10: break
+def last(): until_sampled()
 last()
 spprof.stop()
 """)  # fmt: skip
@@ -551,9 +623,9 @@ spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
 has = spprof.stats()["clock"].startswith("perf")
 spprof.pause()
 while events() != [0, 0]: time.sleep(0.01)
+began = time.monotonic()
 try: os.execv("/does/not/exist", ["x"])
 except FileNotFoundError: pass
-began = time.monotonic()
 spprof.resume()
 spprof.flush()  # the drain thread has resumed
 seen = events()[0]
@@ -570,29 +642,45 @@ print(json.dumps([seen, meanwhile]))
 def test_a_thread_that_calls_exec_at_its_birth_is_left_alone(run_python, tmp_path):
     """If it was not found before that, it must not be armed while exec lasts: the next test is what would happen."""
     ran = run_python("-c", BURN + f"""
-import os, spprof, threading
+import json, os, spprof, threading
+began = dict()
 def execs():
+    began[threading.current_thread().name] = time.monotonic_ns()
     try: os.execv("/does/not/exist", ["x"])
     except FileNotFoundError: burn(0.01)
-def stays(): burn(0.03)
+def stays(): until_sampled()
 def lasts():
     execs()
-    while time.monotonic() < end: burn(0.1)
+    alone.wait()
+    until_sampled()
+alone = threading.Event()
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
-end = time.monotonic() + 2
-threads = [threading.Thread(target=target) for target in [execs, stays] * 10 + [lasts]]
-for thread in threads: thread.start()
+threads = [threading.Thread(target=execs, name=f"execs-{{n}}") for n in range(10)]
+last = threading.Thread(target=lasts, name="lasts")
+for thread in [*threads, last]: thread.start()
 for thread in threads: thread.join()
+alone.set()
+last.join()
+stayed = threading.Thread(target=stays)
+stayed.start()
+stayed.join()
 spprof.stop()
+print(json.dumps(began))
 """)  # fmt: skip
-    stacks = [{frame.name for frame in sample.frames} for sample in ran.profile.samples()]
-    stacks = [stack for stack in stacks if "burn" in stack]  # after the call of exec
-    assert not [stack for stack in stacks if "execs" in stack]
-    assert any("stays" in stack for stack in stacks) and any("lasts" in stack for stack in stacks)
+    began = ran.json
+    assert len(began) == 11
+    met = set()
+    for sample in ran.profile.samples():
+        stack = {frame.name for frame in sample.frames}
+        met |= stack
+        if "execs" in stack and "burn" in stack:  # after the call of exec, which may last a second
+            assert sample.timestamp_ns - began[sample.thread_name] > 900_000_000
+    assert {"stays", "lasts"} <= met
 
 
 @only_linux
-def test_a_thread_that_execs_at_its_birth_starts_a_clean_program(run_python):
+@pytest.mark.parametrize("programs", [8, pytest.param(80, marks=pytest.mark.stress)])
+def test_a_thread_that_execs_at_its_birth_starts_a_clean_program(run_python, programs):
     program = """
 import os, sys, threading, time, spprof
 def go():
@@ -603,7 +691,7 @@ spprof.start(0.05)
 threading.Thread(target=go).start()
 time.sleep(60)
 """
-    for i in range(24):  # 1 in 22 was killed, of those that ran for 0 to 0.35 ms
+    for i in range(programs):  # 1 in 22 was killed, of those that ran for 0 to 0.35 ms
         assert run_python("-c", program, i % 8 * 0.00005).out == "began\n"
 
 
@@ -655,13 +743,14 @@ import os, time
 import spprof
 begun = refused = 0
 wrong = ""
-end = time.monotonic() + 60
+end = time.monotonic() + 150
 while begun < 4 and time.monotonic() < end:
     try:
         spprof.start(1)
     except spprof.AlreadyActive:
         if refused == 0: os.write({meet}, b"!")
         refused += 1
+        time.sleep(0.0001)  # who has the profile wants a processor
         continue
     begun += 1
     try:
@@ -700,13 +789,14 @@ print(json.dumps([said, left, spprof.stop().end["reason"]]))
 
 @only_linux
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code for x86_64")
-def test_a_call_that_cannot_fail_does_not_where_a_signal_waits_with_a_tick(run_python):
+@pytest.mark.parametrize("calls", [3_000_000, pytest.param(100_000_000, marks=pytest.mark.stress)])
+def test_a_call_that_cannot_fail_does_not_where_a_signal_waits_with_a_tick(run_python, calls):
     """A blocked call that a tick has begin anew is ended for the program's signal; one that was only to begin must not be."""
-    ran = run_python("-c", """
+    ran = run_python("-c", f"""
 import ctypes, mmap, signal, spprof
-# mov edi, 20000000; again: mov eax, 39 (getpid); syscall; test eax, eax; jl out; dec edi; jnz again; out: ret
+# mov edi, CALLS; again: mov eax, 39 (getpid); syscall; test eax, eax; jl out; dec edi; jnz again; out: ret
 code = mmap.mmap(-1, 4096, prot=7)
-code.write(bytes.fromhex("bf002d3101 b827000000 0f05 85c0 7c04 ffcf 75f1 c3"))
+code.write(bytes.fromhex("bf{calls.to_bytes(4, "little").hex()} b827000000 0f05 85c0 7c04 ffcf 75f1 c3"))
 getpids = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
 signal.signal(signal.SIGALRM, lambda *_: None)
 spprof.start(0.1)
@@ -748,30 +838,29 @@ def test_every_thread_has_one_event_whatever_pauses(run_python, tmp_path, mode):
 import json, sys, threading, spprof
 try: spprof.start(1, {mode!r}, {str(tmp_path / "first.spprof")!r}, clock="perf")
 except spprof.Unsupported: sys.exit(77)
-def settle(*wanted):
-    for _ in range(5000):
-        if events() in wanted: break
-        burn(0.001)
+def settle(n):
+    "Until so many threads have an event each, whose pages are mapped in wall mode."
+    wanted, late = [n, n * {int(mode == "wall")}], time.monotonic() + 60
+    while events() != wanted and time.monotonic() < late: burn(0.001)
+    spprof.flush()  # the drain thread has looked for threads once more
     return events()
-seen = [events()]
+seen = [settle(1)]
 spprof.pause()
-seen.append(settle([0, 0]))
+seen.append(settle(0))
 go = threading.Event()
 threads = [threading.Thread(target=go.wait) for _ in range(3)]
 for thread in threads: thread.start()
-burn(0.25)  # the profiler looks for threads every 85 ms
-seen.append(events())
+seen.append(settle(0))
 spprof.resume()
-seen.append(settle([4, 0], [4, 4]))
-burn(0.25)
-seen.append(events())
+seen.append(settle(4))
 spprof.pause()
-settle([0, 0])
+seen.append(settle(0))
 spprof.stop()
 seen.append(events())
 spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r}, clock="perf")
-burn(0.25)
-seen.append(events())
+seen.append(settle(4))
+def second(): until_sampled()
+second()
 go.set()
 for thread in threads: thread.join()
 spprof.stop()
@@ -781,8 +870,8 @@ print(json.dumps(seen))
     if ran.code == 77:
         pytest.skip("the system refuses the clock perf")
     pages = 1 if mode == "wall" else 0
-    assert ran.json == [[n, n * pages] for n in (1, 0, 0, 4, 4, 0, 4, 0)], ran.err
-    assert sum(ran.profile.column("weight_ns")) > 0.2e9, "the second run is not paused"
+    assert ran.json == [[n, n * pages] for n in (1, 0, 0, 4, 0, 0, 4, 0)], ran.err
+    assert "second" in names_of(ran.profile), "the second run is not paused"
 
 
 # ---- code objects that die
@@ -794,9 +883,9 @@ DYING = (
 import spprof, sys
 TEXT = "def f_{0}(n):\\n    return [k * k for k in range(n)]\\nfor _ in range(60): f_{0}(10)\\n"
 spprof.start(0.1, %r, %r)
-end = time.process_time() + 2
+late = time.monotonic() + 60
 i = 0
-while time.process_time() < end:
+while (i < 1000 or spprof.stats()["taken"] < 500) and time.monotonic() < late:
     until = time.monotonic() + 0.02  # as in `burn`
     while time.monotonic() < until:
         i += 1
@@ -823,7 +912,7 @@ def test_frames_of_dead_code_have_their_own_names(run_python, tmp_path, mode):
                 assert 1 <= int(number[1]) <= made
                 checked.add(number[1])
                 assert len({f.file for f in frames if f.file.startswith("<file")}) == 1
-    assert len(checked) > min(200, made // 20, len(ran.profile) // 20)  # under wine there may be 500 samples instead of 20,000
+    assert checked
 
 
 def test_odd_names(run_python, tmp_path):
@@ -840,9 +929,11 @@ for name in names:
     except TypeError: continue
     functions.append(types.FunctionType(code, globals()))
 spprof.start(0.2, "cpu", {str(tmp_path / "out.spprof")!r})
-end = time.process_time() + 1
-while time.process_time() < end:
-    for f in random.sample(functions, len(functions)): f()  # not in step with timers
+late = time.monotonic() + 60
+for f in functions:
+    wanted = spprof.stats()["taken"] + 20
+    while spprof.stats()["taken"] < wanted and time.monotonic() < late:
+        for _ in range(random.randrange(1, 5)): f()  # not in step with timers
 spprof.stop()
 print(json.dumps([f.__code__.co_name for f in functions]))
 """)  # fmt: skip
@@ -856,7 +947,7 @@ def test_columns_and_qualified_names_are_there_when_they_can_be(run_python, tmp_
 import spprof
 class Outer:
     def method(self):
-        def inner(): burn(0.5)
+        def inner(): until_sampled()
         inner()
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
 Outer().method()
@@ -874,44 +965,58 @@ def test_a_trap_of_others_ends_the_process_as_ever(run_python, tmp_path):
     ran = run_python("-c", BURN + f"""
 import os, signal, spprof
 spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
-burn(0.6)
+until_sampled()
+spprof.flush()
 os.kill(os.getpid(), signal.SIGTRAP)
 burn(60)
 """, ok=False)  # fmt: skip
     assert ran.code == -signal.SIGTRAP
-    assert "burn" in names_of(ran.profile)
+    assert "until_sampled" in names_of(ran.profile)
+
+
+TRAP = """
+import json, signal, spprof, sys, time
+spprof.start(1, sys.argv[2], sys.argv[1])
+until_sampled()
+got = []
+signal.signal(signal.SIGTRAP, lambda *_: got.append(1))
+def later():
+    until_sampled()
+    burn(float(sys.argv[3]))
+now = time.thread_time_ns if sys.argv[2] == "cpu" else time.monotonic_ns
+began = now()
+later()
+took = now() - began
+ticks = len(got)
+signal.raise_signal(signal.SIGTRAP)
+until_sampled()
+spprof.stop()
+print(json.dumps([ticks, len(got), took]))
+"""
 
 
 @no_signals
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_program_that_takes_the_trap_has_it_and_is_still_sampled(run_python, tmp_path, mode):
-    ran = run_python("-c", BURN + f"""
-import json, signal, spprof, time
-spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
-burn(0.2)
-got = []
-signal.signal(signal.SIGTRAP, lambda *_: got.append(1))
-def later(): burn(0.5)
-began = time.monotonic()
-later()
-took = time.monotonic() - began
-ticks = len(got)
-signal.raise_signal(signal.SIGTRAP)
-while spprof.stats()["taken"] <= 100: burn(0.05)  # timers may give a tick each 10 ms
-spprof.stop()
-print(json.dumps([ticks, len(got), spprof.stats()["taken"], took]))
-""")  # fmt: skip
-    ticks, got, taken, took = ran.json
-    assert (ticks, got) == (0, 1)
-    assert taken > 100
+    ran = run_python("-c", BURN + TRAP, tmp_path / "out.spprof", mode, 0)
+    assert ran.json[:2] == [0, 1]
+    assert "later" in names_of(ran.profile)
+
+
+@no_signals
+@pytest.mark.statistical("none by chance; on a full machine it may take long until other ticks come")
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_a_program_that_takes_the_trap_is_sampled_all_the_time(run_python, tmp_path, mode):
+    ran = run_python("-c", BURN + TRAP, tmp_path / "out.spprof", mode, 0.5)
     later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
-    assert later == pytest.approx(0.5e9 if mode == "cpu" else took * 1e9, rel=0.1)
+    assert later == pytest.approx(ran.json[2], rel=0.1)
 
 
 @no_exec
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_exec_at_ten_kilohertz_kills_nobody(run_python, tmp_path, mode):
-    """A tick that is on its way when the new program begins would find no handler there: a chain of sixty programs."""
+@pytest.mark.parametrize("programs", [8, pytest.param(60, marks=pytest.mark.stress)])
+def test_exec_at_ten_kilohertz_kills_nobody(run_python, tmp_path, mode, programs):
+    """A tick that is on its way when the new program begins would find no handler there: a chain of programs."""
     script = tmp_path / "chain.py"
     script.write_text(
         BURN
@@ -926,18 +1031,19 @@ burn(0.02)
 os.execv(sys.executable, [sys.executable, __file__, str(n - 1), *sys.argv[2:]])
 """
     )
-    assert run_python(script, "60", tmp_path / "out.spprof", mode).out.strip() == "arrived"
+    assert run_python(script, programs, tmp_path / "out.spprof", mode).out.strip() == "arrived"
 
 
+@pytest.mark.parametrize("times", [20, pytest.param(200, marks=pytest.mark.stress)])
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_ticks_that_arrive_after_the_run(run_python, tmp_path, mode):
+def test_ticks_that_arrive_after_the_run(run_python, tmp_path, mode, times):
     """A thread that goes to sleep with a tick on its way gets it when it wakes: stop does not wait, nobody is ended."""
     ran = run_python("-c", BURN + f"""
 import os, spprof, threading
 def sleeper(fd):
     while os.read(fd, 1) != b"x": pass
 runs = 0
-for n in range(60):
+for n in range({times}):
     reading, writing = os.pipe()
     thread = threading.Thread(target=sleeper, args=(reading,))
     spprof.start(0.1, {mode!r}, {str(tmp_path / "out.spprof")!r})
@@ -953,12 +1059,13 @@ for n in range(60):
     runs += 1
 print(runs)
 """)  # fmt: skip
-    assert ran.out.strip() == "60"
+    assert ran.out.strip() == str(times)
 
 
 @no_exec
+@pytest.mark.parametrize("programs", [15, pytest.param(200, marks=pytest.mark.stress)])
 @pytest.mark.parametrize("how", ["posix_spawn", "subprocess", "preexec_fn", "system"])
-def test_new_programs_at_ten_kilohertz_are_not_ended(run_python, tmp_path, how):
+def test_new_programs_at_ten_kilohertz_are_not_ended(run_python, tmp_path, how, programs):
     """A child between its fork (or vfork) and its exec has our handlers, but none of our ticks."""
     ran = run_python("-c", BURN + f"""
 import os, spprof, subprocess
@@ -969,7 +1076,7 @@ ways = dict(
     preexec_fn=lambda: subprocess.call(["/bin/true"], preexec_fn=lambda: burn(0.002)),
 )
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
-print([ways[{how!r}]() for _ in range(60)] == [0] * 60)
+print([ways[{how!r}]() for _ in range({programs})] == [0] * {programs})
 spprof.stop()
 """)  # fmt: skip
     assert ran.out == "True\n"
@@ -1006,17 +1113,28 @@ print(where() == before)
     assert ran.out == "True\n"
 
 
-@no_exec
-def test_an_exec_that_fails_costs_no_time(run_python, tmp_path):
-    ran = run_python("-c", BURN + f"""
-import os, spprof
-spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r})
+FAILED_EXEC = """
+import os, spprof, sys
+spprof.start(1, "cpu", sys.argv[1])
 try: os.execv("/does/not/exist", ["x"])
 except FileNotFoundError: pass
-def later(): burn(1.6)
+def later():
+    until_sampled()
+    burn(float(sys.argv[2]))
 later()
 spprof.stop()
-""")  # fmt: skip
+"""
+
+
+@no_exec
+def test_after_an_exec_that_fails_a_thread_is_sampled_again(run_python, tmp_path):
+    assert "later" in names_of(run_python("-c", BURN + FAILED_EXEC, tmp_path / "out.spprof", 0).profile)
+
+
+@no_exec
+@pytest.mark.statistical("none by chance; a full machine may lose ticks")
+def test_an_exec_that_fails_costs_no_time(run_python, tmp_path):
+    ran = run_python("-c", BURN + FAILED_EXEC.replace("    until_sampled()\n", ""), tmp_path / "out.spprof", 1.6)
     later = [s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames)]
     assert sum(later) == pytest.approx(1.6e9, rel=0.02) and len(later) > (100 if ran.profile.clock != "timer" else 20)
 
@@ -1030,7 +1148,7 @@ class pollfd(ctypes.Structure):
     _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
 def calls():
     interrupted = 0
-    for i in range(1500):
+    for i in range(300):
         sum(range(200))
         request = timespec(0, 100000 + i)
         interrupted += libc.nanosleep(ctypes.byref(request), None) != 0 and ctypes.get_errno() == 4
@@ -1111,7 +1229,7 @@ def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
         status = os.waitpid(pid, 0)[1]
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM, status
         assert spprof.is_active()
-        burn(0.3)
+        until_sampled()
         spprof.stop()
         assert spprof.stats()["taken"] > 0
     """.replace("SYS_FORK", fork)  # fmt: skip
@@ -1121,6 +1239,7 @@ def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
 
 
 @no_signals
+@pytest.mark.statistical("1 in 10,000 by chance; a machine that gives a thread no processor for three seconds may")
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp_path, mode):
     """A tick that waited for the return from the same call had it begin anew: 15 to 50 of 100 were not heard."""
@@ -1128,9 +1247,10 @@ def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp
     assert waited <= max(2, 0.02 * turns) and taken > 30
 
 
-def test_ticks_go_on_while_a_program_ends_that_cleared_its_exit_handlers(run_python, tmp_path):
+@pytest.mark.parametrize("programs", [2, pytest.param(20, marks=pytest.mark.stress)])
+def test_ticks_go_on_while_a_program_ends_that_cleared_its_exit_handlers(run_python, tmp_path, programs):
     """Threads that run C code without the GIL are ticked while the interpreter frees their states."""
-    for n in range(5):
+    for n in range(programs):
         out = tmp_path / f"{n}.spprof"
         run_python("-c", f"""
 import atexit, hashlib, spprof, sys, threading
