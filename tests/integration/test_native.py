@@ -109,7 +109,9 @@ def check(ran):
     return n, short
 
 
-@pytest.mark.statistical("1 in 10,000 by chance: few instructions in a million have no rule; a full machine meets some more")
+@pytest.mark.statistical(
+    "not measured: instants that no rule covers decide; on a full machine five of 1,300 samples were seen, 7 are allowed"
+)
 def test_native_frames_are_missing_in_few_samples(run_python, tmp_path, library):
     ran = run_python(TARGET, tmp_path / "out.spprof", SAMPLES / 10000, 0.2, "True", library, "cpu")
     n, short = check(ran)

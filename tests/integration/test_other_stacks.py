@@ -87,7 +87,7 @@ def test_python_on_another_stack_has_whole_stacks(run_python, tmp_path, library,
         met |= {name for name, weight in weights.items() if weight}
 
 
-@pytest.mark.statistical("1 in 10,000 by chance: 5 % and two steps of the clock are allowed; a full machine may be further off")
+@pytest.mark.statistical("not measured: 5 % and two steps of the clock are allowed; a full machine may be further off")
 @pytest.mark.parametrize("place", list(PLACES))
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("mode, clock", CLOCKS)
