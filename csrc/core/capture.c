@@ -118,6 +118,24 @@ int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, spp_clock clock
     return 0;
 }
 
+/* Records hold nothing but values, and what is given back here. Only an armed trigger has a descriptor. */
+void spp_capture_child(void) {
+    uint32_t used = atomic_load(&spp_threads_used);
+    for (uint32_t i = 0; i < used; i++) {
+        spp_thread *t = &spp_threads[i];
+        if (t->state == SPP_THREAD_ARMED) spp_os_trigger_drop(&t->trigger);
+        spp_os_pages_free(t->watch.block, t->watch.block_bytes);
+        spp_os_pages_free(t->tick.native, sizeof *t->tick.native);
+        spp_queue_free(&t->tick.queue);
+        memset((void *)t, 0, sizeof *t);
+    }
+    for (size_t i = 0; i < sizeof spp_pending / sizeof *spp_pending; i++)
+        atomic_store_explicit(&spp_pending[i], 0, memory_order_relaxed);
+    atomic_store(&spp_threads_used, 0);
+    atomic_store(&spp_cap.active, 0);
+    atomic_store(&spp_cap.bell.rung, 0);
+}
+
 static SPP_COLD void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
     atomic_fetch_add_explicit(&t->tick.losses[reason], n, memory_order_relaxed);
 }

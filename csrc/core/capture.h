@@ -150,6 +150,10 @@ bool spp_capture_valid(const void *cookie);
 /* Before arming: gives the thread its buffers and forgets its past. -1: no memory. */
 int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock clock);
 
+/* In a forked child: every thread's record is as if it had never been used, and its memory is given back, so that nothing which a
+ * thread of the parent left there is found by a run of the child's own. */
+void spp_capture_child(void);
+
 /* Returns when no handler runs any more that ran at the call. Not a handler, and without the drain lock. */
 void spp_capture_wait(void);
 

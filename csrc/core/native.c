@@ -401,6 +401,8 @@ void spp_native_abandon(void) {
     atomic_store(&spp_native_now, NULL);
     atomic_store(&spp_native_sure_ns, UINT64_MAX);
     current = NULL;
+    current_stamp = 0;
+    hidden_changes = leaving = false;
     memset(&rules, 0, sizeof rules);
 }
 

@@ -493,4 +493,18 @@ int spp_resolve_start(void) {
     return 0;
 }
 
+void spp_resolve_abandon(void) {
+    live = NULL;
+    live_free = NULL;
+    live_n = live_room = live_free_n = 0;
+    unreadable_code = SPP_MAP_NONE;
+    spp_map *const maps[] = {&live_of_address, &strings, &codes, &frames, &native_frames, &native_codes};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) memset(maps[i], 0, sizeof *maps[i]);
+    memset(&out, 0, sizeof out);
+    memset(&scratch, 0, sizeof scratch);
+    strings_n = codes_n = frames_n = 0;
+    hold = false;
+    sampled_ns = 0;
+}
+
 void spp_resolve_stop(void) { forget_everything(); }

@@ -16,6 +16,8 @@ uint64_t spp_zigzag(int64_t x);
 
 int spp_resolve_start(void);
 void spp_resolve_stop(void);
+/* In a forked child: forgets without touching. */
+void spp_resolve_abandon(void);
 /* Everything in one thread's queue; in all queues what has sure names (native.h), the rest a little later. The drain thread, or
  * one of Python's that can wait: the lock is given back between steps, and others may resolve, or code objects die. */
 void spp_resolve_queue(spp_thread *thread);

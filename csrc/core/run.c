@@ -21,6 +21,7 @@
 #define WRITE_NS 85000000u /* a block is written this often: kill -9 costs less than 100 ms */
 #define TICK_STATS_NS 2000000000u
 #define FLUSH_STEP_NS 200000u
+#define LEAVE_MOST_NS 1000000000u /* a thread that ends the process may hold what the drain thread needs */
 #define PREPARE_STEP_NS 20000u
 #define TERM_MOST_NS 2000000000u /* a handler of SIGTERM in Python has so long to begin its stop */
 
@@ -76,13 +77,17 @@ static void write_tick_stats(void) {
     spp_bytes_free(&text);
 }
 
+static void tell_cpu(void) {
+    atomic_store(&spp_run_state.drain_cpu, spp_run_state.drain_before + spp_os_own_cpu_ns() + spp_writer_cpu_ns());
+}
+
 /* Disarms everything and finishes the file. By the drain thread, so that nothing else touches the store. */
 static void finish(const char *reason) {
     char text[96];
     spp_watch_last();
     atomic_store(&spp_cap.active, 0);
     spp_watch_disarm_all();
-    atomic_store(&spp_run_state.drain_cpu, spp_os_own_cpu_ns() + spp_writer_cpu_ns());
+    tell_cpu();
     spp_run_state.cpu_ns = spp_tick_stats_cpu();
     spp_run_state.stop_ns = spp_os_now_ns();
     spp_tick_stats_unseen();
@@ -187,17 +192,11 @@ static void look_for_objects(void) {
     spp_os_loader_end();
 }
 
-static void drain_body(void *unused) {
-    (void)unused;
-    flushing.waits = false;
-    while (!atomic_load(&spp_run_state.begun)) { /* the start may fail yet: nothing is written before */
-        if (atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.begun))
-            return; /* not a stop at once after the start */
-        spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
-    }
-    uint64_t written = spp_os_now_ns(), stats_ns = written, count = spp_os_thread_count();
+/* True: it is to rest. */
+static bool drain_turns(void) {
     while (!atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.terminating)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+        if (spp_rest_begins(&spp_run_state.drain_rest)) return true;
         look_at_flush();
         uint32_t asked = atomic_load(&flush_asked); /* first: who asks from here on waits for the next turn */
         bool flush = asked != atomic_load(&flush_done) && !flushing.waits;
@@ -208,23 +207,23 @@ static void drain_body(void *unused) {
         if (spp_os_signal_taken()) spp_watch_rearm();
         if (spp_os_term_waits(now, TERM_MOST_NS)) atomic_store(&spp_run_state.terminating, 1);
         spp_os_signals_care();
-        bool due = flush || now - written >= WRITE_NS;
-        if (due || rung || threads != count || threads == 0) spp_watch_scan(false);
-        count = threads;
+        bool due = flush || now - spp_run_state.written_ns >= WRITE_NS;
+        if (due || rung || threads != spp_run_state.count || threads == 0) spp_watch_scan(false);
+        spp_run_state.count = threads;
         if (flush) flush_off_cpu();
         if (due) {
             drain(false);
             spp_watch_care();
-            written = now;
+            spp_run_state.written_ns = now;
         } else if (rung) { /* a queue is half full, say; small blocks take more room, so none is written yet */
             spp_os_lock();
             spp_resolve_sure();
             spp_os_unlock();
         }
-        atomic_store(&spp_run_state.drain_cpu, spp_os_own_cpu_ns() + spp_writer_cpu_ns());
-        if (flush || (now - stats_ns >= TICK_STATS_NS && !spp_writer_behind())) {
+        tell_cpu();
+        if (flush || (now - spp_run_state.stats_ns >= TICK_STATS_NS && !spp_writer_behind())) {
             write_tick_stats();
-            stats_ns = now;
+            spp_run_state.stats_ns = now;
         }
         if (flush) {
             flushing.waits = true;
@@ -234,47 +233,76 @@ static void drain_body(void *unused) {
         spp_os_work_end();
         if (flush) look_at_flush();
     }
+    return false;
+}
+
+/* The file is told how it ended: by whom the process was ended, too. */
+static const char *why_over(void) {
+    if (atomic_load(&spp_run_state.leaving)) return "_exit";
+    return atomic_load(&spp_run_state.terminating) ? "SIGTERM" : "stop";
+}
+
+static void end_run(void) {
     if (spp_run_state.sampler != NULL) {
         atomic_store(&spp_run_state.stopping, 1);
+        spp_os_bell_ring(&spp_run_state.sampler_bell);
         spp_os_worker_join(spp_run_state.sampler);
         spp_run_state.sampler = NULL;
     }
     uint32_t asked = atomic_load(&flush_asked);
     look_for_objects();
     spp_os_work_begin();
-    if (spp_os_thread_count() != count)
+    if (spp_os_thread_count() != spp_run_state.count)
         spp_watch_scan(false); /* they began since: what they ran is counted, and they have names */
-    finish(atomic_load(&spp_run_state.terminating) ? "SIGTERM" : "stop");
+    finish(why_over());
     spp_os_work_end();
     flushed(asked, spp_writer_wait()); /* a fork need not wait for this */
     atomic_store(&spp_run_state.over, true);
     if (atomic_load(&spp_run_state.terminating)) spp_os_term_now();
 }
 
-/* A forked child has none of the threads: everything is forgotten without being touched. */
+/* The drain thread; begun anew after a rest. Or who stops a run whose drain thread could not be. */
+void spp_run_drain_body(void *unused) {
+    (void)unused;
+    while (!atomic_load(&spp_run_state.begun)) { /* the start may fail yet: nothing is written before */
+        if (atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.begun))
+            return; /* not a stop at once after the start */
+        spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
+    }
+    if (spp_run_state.written_ns == 0) {
+        flushing.waits = false;
+        spp_run_state.written_ns = spp_run_state.stats_ns = spp_os_now_ns();
+        spp_run_state.count = spp_os_thread_count();
+    }
+    if (drain_turns())
+        spp_run_state.drain_before += spp_os_own_cpu_ns();
+    else
+        end_run();
+}
+
+/* A forked child has none of the threads. Nothing of the parent's may be left in anything that a run of its own reads, and all of
+ * it is forgotten here. What another thread may have been changing at a fork that was not announced is not touched. */
 static void in_child(void) {
     spp_heap_child();
     spp_os_signal_child();
     if (atomic_exchange(&spp_run_state.phase, SPP_RUN_NONE) == SPP_RUN_NONE) return; /* or another thread starts or stops */
     atomic_store(&spp_run_state.active, false);
-    atomic_store(&spp_cap.active, 0);
-    uint32_t used = spp_threads_used;
-    for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state == SPP_THREAD_ARMED) spp_os_trigger_drop(&spp_threads[i].trigger);
-        spp_threads[i].state = SPP_THREAD_FREE;
-        spp_threads[i].tick.busy = 0;
-        spp_threads[i].watch.counted = false;
-        /* A run of the child's own resolves every queue, also one that none of its threads takes. What the parent's threads
-         * left there stands on frames of the parent's file. */
-        spp_queue_take(&spp_threads[i].tick.queue, spp_queue_ready(&spp_threads[i].tick.queue));
-    }
+    spp_capture_child();
+    spp_rest_abandon();
+    spp_watch_abandon();
+    spp_resolve_abandon();
     spp_write_abandon();
     spp_store_abandon();
     spp_native_abandon();
     memset(&resolved, 0, sizeof resolved);
     memset(&columns, 0, sizeof columns);
-    spp_run_state.drain = spp_run_state.sampler = NULL;
+    memset(&spp_run_state.start_ns, 0, sizeof spp_run_state - offsetof(spp_run, start_ns));
+    atomic_store(&flush_done, atomic_load(&flush_asked));
     spp_os_term_restore();
+}
+
+void spp_run_look_forked(void) {
+    if (spp_os_forked_unseen()) spp_os_fork_seen();
 }
 
 static int refuse(const char **why, const char *reason) {
@@ -354,6 +382,7 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
 
 static void undo_start(void) {
     atomic_store(&spp_run_state.stopping, 1);
+    spp_os_bell_ring(&spp_run_state.sampler_bell);
     if (spp_run_state.sampler != NULL) spp_os_worker_join(spp_run_state.sampler);
     if (spp_run_state.drain != NULL) spp_os_worker_join(spp_run_state.drain);
     spp_run_state.sampler = spp_run_state.drain = NULL;
@@ -386,10 +415,10 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
         return SPP_START_REFUSED;
     }
     /* The threads first: what was in the file is gone before the first write, and nothing may fail then but the write itself. */
-    if (o->wall) spp_run_state.sampler = spp_os_worker_start("spprof-sampler", true, spp_wall_body, NULL);
+    if (o->wall) spp_run_state.sampler = spp_os_worker_start(SPP_SAMPLER_NAME, true, spp_wall_body, NULL);
     /* Prompt: a thread that was just born rings, and runs unseen until the drain thread gets a processor (260 us on two that were
      * busy, and less than a tick at 10 kHz so). */
-    spp_run_state.drain = spp_os_worker_start("spprof-drain", true, drain_body, NULL);
+    spp_run_state.drain = spp_os_worker_start(SPP_DRAIN_NAME, true, spp_run_drain_body, NULL);
     if (spp_run_state.drain == NULL || (o->wall && spp_run_state.sampler == NULL)) {
         undo_start();
         spp_os_file_close(&o->file);
@@ -414,15 +443,42 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     return SPP_START_DONE;
 }
 
-/* A thread that blocks the ticks' signal has one pending when the run is over, too. */
+/* A bell for the drain thread, and what it is to do may wait for what the caller holds: not for long. */
+static void await_until(uint64_t until_ns, bool (*done)(uint32_t which), uint32_t which) {
+    spp_os_bell_ring(&spp_cap.bell);
+    while (!done(which) && spp_os_now_ns() < until_ns) spp_os_sleep_until(spp_os_now_ns() + FLUSH_STEP_NS);
+}
+
+static bool is_flushed(uint32_t which) {
+    return (int32_t)(atomic_load(&flush_done) - which) >= 0 || atomic_load(&spp_run_state.over);
+}
+
+static bool is_over(uint32_t unused) {
+    (void)unused;
+    return atomic_load(&spp_run_state.over);
+}
+
+/* A thread that blocks the ticks' signal has one pending when the run is over, too. What was sampled is in the file then: the new
+ * program knows nothing of it. */
 void spp_run_exec(void) {
     if (spp_run_active()) spp_watch_exec();
     spp_os_signal_take_back();
+    if (spp_run_active() && atomic_load(&spp_run_state.begun) && spp_run_state.drain != NULL)
+        await_until(spp_os_now_ns() + LEAVE_MOST_NS, is_flushed, atomic_fetch_add(&flush_asked, 1) + 1);
+}
+
+void spp_run_leave(void) {
+    if (!spp_run_active() || !atomic_load(&spp_run_state.begun) || spp_os_forked_unseen() || spp_run_state.drain == NULL) return;
+    atomic_store(&spp_run_state.leaving, 1);
+    atomic_store(&spp_run_state.stopping, 1);
+    await_until(spp_os_now_ns() + LEAVE_MOST_NS, is_over, 0);
 }
 
 spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, const char **why) {
     spp_os_loader_begin();
     spp_os_exec_tell(spp_run_exec);
+    spp_os_leave_tell(spp_run_leave);
+    spp_os_alone_tell(spp_run_rest, spp_run_wake);
     spp_os_signal_look();
     spp_os_loader_end();
     spp_os_work_begin();
@@ -436,9 +492,13 @@ spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, 
 void spp_run_stop(void) {
     if (!atomic_load(&spp_run_state.active)) return;
     spp_os_term_restore();
+    spp_run_wake();
     atomic_store(&spp_run_state.stopping, 1);
     spp_os_bell_ring(&spp_cap.bell);
-    spp_os_worker_join(spp_run_state.drain);
+    if (spp_run_state.drain != NULL)
+        spp_os_worker_join(spp_run_state.drain);
+    else
+        spp_run_drain_body(NULL);
     spp_run_state.drain = NULL;
     spp_os_signal_remove();
     spp_write_stop();

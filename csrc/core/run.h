@@ -59,6 +59,12 @@ void spp_run_tick_stats(spp_bytes *to);
 /* The calling thread is about to replace the program: no tick may be on its way then, for the new one has no handler for it.
  * If it fails, the thread is armed again after a second. */
 void spp_run_exec(void);
+/* The calling thread is about to end the process, and no handler of its end runs: the file is finished, but for a second at the
+ * most. Any thread, with or without the GIL, also in a handler of the program's. */
+void spp_run_leave(void);
+/* Where Python says that this is a forked child: the C library may not have been told of the fork (a system call of the program's
+ * own), nor its handlers. */
+void spp_run_look_forked(void);
 /* A thread's name for people; name is UTF-8. Any thread. */
 void spp_run_name(int32_t tid, const char *name);
 

@@ -8,6 +8,7 @@
 
 #include "base/counters.h"
 #include "base/vec.h"
+#include "core/rest.h"
 #include "core/tstates.h"
 #include "os/os.h"
 
@@ -20,9 +21,14 @@ typedef struct {
     spp_thread_states states;
     /* from here on zeroed at each start */
     uint64_t start_ns, start_process_cpu, stop_ns, cpu_ns;
-    uint32_t next_id; /* of threads in the file */
-    spp_os_worker *drain, *sampler;
-    _Atomic int begun, stopping, terminating;
+    uint32_t next_id;               /* of threads in the file */
+    spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */
+    spp_rest drain_rest, sampler_rest;
+    spp_os_bell sampler_bell;
+    uint64_t written_ns, stats_ns,
+        count; /* the drain thread: when it last wrote, when the tick stats, and how many threads there were */
+    uint64_t drain_before, sampler_before; /* CPU time of those that ended for a rest */
+    _Atomic int begun, stopping, terminating, leaving;
     _Atomic bool pause_wanted;
     _Atomic bool over;     /* the drain thread has written all: of the run, or SIGTERM came and did not end the process */
     bool paused;           /* no trigger is armed; by the drain thread, under its lock */
@@ -34,5 +40,9 @@ typedef struct {
     _Atomic uint64_t cpu_told;               /* what spp_tick_stats_cpu gave last */
 } spp_run;
 extern spp_run spp_run_state;
+
+#define SPP_DRAIN_NAME "spprof-drain"
+#define SPP_SAMPLER_NAME "spprof-sampler"
+void spp_run_drain_body(void *unused);
 
 #endif

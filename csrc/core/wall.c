@@ -211,6 +211,8 @@ static uint64_t draw(uint64_t *random) {
     return *random >> 32;
 }
 
+static void tell_cpu(void) { atomic_store(&spp_run_state.sampler_cpu, spp_run_state.sampler_before + spp_os_own_cpu_ns()); }
+
 void spp_wall_body(void *unused) {
     (void)unused;
     (void)spp_os_own_files(-1);
@@ -226,7 +228,11 @@ void spp_wall_body(void *unused) {
         uint64_t step = interval / 2 + ((draw(&random) * interval) >> 32), faster = step / 5 < late ? step / 5 : late;
         late -= faster;
         due += step - faster;
-        spp_os_sleep_until(due);
+        if (spp_os_may_rest)
+            (void)spp_os_bell_wait(&spp_run_state.sampler_bell, due);
+        else
+            spp_os_sleep_until(due);
+        if (spp_rest_begins(&spp_run_state.sampler_rest)) break;
         uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole intervals */
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
         if (spp_run_state.states.look != NULL) spp_run_state.states.look();
@@ -241,11 +247,12 @@ void spp_wall_body(void *unused) {
         due += missed * interval;
         late += missed * interval;
         if (late > SPP_OWED_MOST * interval) late = SPP_OWED_MOST * interval;
-        if (++looks % LOOKS_TOLD == 0) atomic_store(&spp_run_state.sampler_cpu, spp_os_own_cpu_ns());
+        if (++looks % LOOKS_TOLD == 0) tell_cpu();
     }
     spp_free(stack);
     stack = NULL;
     spp_os_pages_free(room, sizeof *room);
     room = NULL;
-    atomic_store(&spp_run_state.sampler_cpu, spp_os_own_cpu_ns());
+    tell_cpu();
+    if (spp_rest_is(&spp_run_state.sampler_rest)) spp_run_state.sampler_before += spp_os_own_cpu_ns();
 }

@@ -450,6 +450,15 @@ void spp_watch_care(void) {
     }
 }
 
+void spp_watch_abandon(void) {
+    early = NULL;
+    early_n = early_room = free_from = execs_n = 0;
+    memset(&early_of_tid, 0, sizeof early_of_tid);
+    memset(&slot_of_tid, 0, sizeof slot_of_tid);
+    memset(execs, 0, sizeof execs);
+    atomic_store(&arming, 0);
+}
+
 void spp_watch_disarm_all(void) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {

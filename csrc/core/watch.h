@@ -18,6 +18,8 @@ void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
 void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
 void spp_watch_last(void);  /* at the end: what threads lost that block signals */
 void spp_watch_disarm_all(void);
+/* In a forked child: forgets without touching. */
+void spp_watch_abandon(void);
 
 /* Any thread. A thread's name for people, in UTF-8; it waits until the thread is found. */
 void spp_watch_name(int32_t tid, const char *name);

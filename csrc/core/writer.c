@@ -5,6 +5,7 @@
 
 #include "base/heap.h"
 #include "core/capture.h"
+#include "core/rest.h"
 #include "os/os.h"
 
 #define AHEAD_MOST ((size_t)4 << 20) /* bytes that wait: some seconds of the fastest run */
@@ -21,6 +22,8 @@ typedef struct writer {
     /* under the drain lock */
     spp_block *first, *last, *written;
     bool ending, drop;
+    spp_rest rest;
+    uint64_t cpu_before;    /* of threads that ended for a rest */
     _Atomic size_t waiting; /* bytes */
     _Atomic uint64_t moved;
     _Atomic int error;
@@ -47,28 +50,46 @@ static void write_block(writer *w, const spp_block *block, bool drop) {
     }
 }
 
-static void body(void *arg) {
-    writer *w = arg;
-    for (;;) {
-        spp_os_lock();
-        spp_block *block = w->first;
-        bool ending = w->ending, drop = w->drop;
-        if (block != NULL) w->first = block->next;
-        spp_os_unlock();
-        if (block == NULL && ending) break;
-        if (block == NULL) {
-            if (atomic_exchange(&w->rings, false)) spp_os_bell_ring(&spp_cap.bell);
-            spp_os_bell_wait(&w->bell, spp_os_now_ns() + REST_NS);
-            continue;
-        }
-        write_block(w, block, drop);
-        spp_os_lock();
-        block->next = w->written;
-        w->written = block;
-        spp_os_unlock();
-    }
+/* The writer's thread, or who has no such thread. False: nothing waits. */
+static bool write_next(writer *w) {
+    spp_os_lock();
+    spp_block *block = w->first;
+    bool drop = w->drop;
+    if (block != NULL) w->first = block->next;
+    spp_os_unlock();
+    if (block == NULL) return false;
+    write_block(w, block, drop);
+    spp_os_lock();
+    block->next = w->written;
+    w->written = block;
+    spp_os_unlock();
+    return true;
+}
+
+static void end(writer *w) {
     note(w, spp_os_file_end(&w->file));
     atomic_store(&w->ended, true);
+}
+
+static bool is_ending(const writer *w) {
+    spp_os_lock();
+    bool ending = w->ending && w->first == NULL;
+    spp_os_unlock();
+    return ending;
+}
+
+static void body(void *arg) {
+    writer *w = arg;
+    while (!spp_rest_begins(&w->rest)) {
+        if (write_next(w)) continue;
+        if (is_ending(w)) {
+            end(w);
+            return;
+        }
+        if (atomic_exchange(&w->rings, false)) spp_os_bell_ring(&spp_cap.bell);
+        spp_os_bell_wait(&w->bell, spp_os_now_ns() + REST_NS);
+    }
+    w->cpu_before += spp_os_own_cpu_ns();
 }
 
 static void free_blocks(spp_block *block) {
@@ -98,6 +119,14 @@ static void free_left(void) {
     }
 }
 
+#define NAME "spprof-writer"
+
+static bool start_thread(writer *w) {
+    w->worker = spp_os_worker_start(NAME, false, body, w);
+    w->tid = w->worker != NULL ? spp_os_worker_tid(w->worker) : 0;
+    return w->worker != NULL;
+}
+
 int spp_writer_start(spp_os_file *file) {
     free_left();
     atomic_store(&last_error, 0);
@@ -108,11 +137,7 @@ int spp_writer_start(spp_os_file *file) {
     }
     w->file = *file;
     current = w;
-    w->worker = spp_os_worker_start("spprof-writer", false, body, w);
-    if (w->worker != NULL) {
-        w->tid = spp_os_worker_tid(w->worker);
-        return 0;
-    }
+    if (start_thread(w)) return 0;
     current = NULL;
     spp_free(w);
     spp_os_file_close(file);
@@ -173,6 +198,8 @@ static bool wait_for(writer *w, bool end) {
 
 int spp_writer_wait(void) {
     if (current == NULL) return 0;
+    if (current->worker == NULL)
+        while (write_next(current)) {}
     if (!wait_for(current, false)) return ETIMEDOUT;
     return atomic_load(&current->error);
 }
@@ -186,10 +213,14 @@ int spp_writer_end(bool drop) {
     w->drop = drop;
     spp_os_unlock();
     spp_os_bell_ring(&w->bell);
+    if (w->worker == NULL) {
+        while (write_next(w)) {}
+        end(w);
+    }
     if (moves && wait_for(w, true)) {
         int error = atomic_load(&w->error);
         current = NULL;
-        spp_os_worker_join(w->worker);
+        if (w->worker != NULL) spp_os_worker_join(w->worker);
         free_writer(w);
         return error;
     }
@@ -199,6 +230,27 @@ int spp_writer_end(bool drop) {
     w->next = left;
     left = w;
     return ETIMEDOUT;
+}
+
+/* A table of descriptors that is the thread's own ends with it. */
+bool spp_writer_rest(uint64_t until_ns) {
+    writer *w = current;
+    if (left != NULL) free_left();
+    if (left != NULL) return false;
+    if (w == NULL || w->worker == NULL) return true;
+    if (w->file.apart) return false;
+    spp_rest_ask(&w->rest, &w->bell);
+    if (!spp_rest_await(&w->rest, &w->worker, until_ns)) return false;
+    w->tid = 0;
+    return true;
+}
+
+bool spp_writer_wake(void) {
+    writer *w = current;
+    if (w == NULL || !spp_rest_is(&w->rest)) return true;
+    if (!start_thread(w)) return false;
+    spp_rest_over(&w->rest);
+    return true;
 }
 
 void spp_writer_abandon(void) {
@@ -219,5 +271,7 @@ bool spp_writer_is(int32_t tid) {
 
 uint64_t spp_writer_cpu_ns(void) {
     uint64_t cpu = 0;
-    return current != NULL && spp_os_thread_cpu_ns(current->tid, &cpu) == 0 ? cpu : 0;
+    if (current == NULL) return 0;
+    if (current->worker == NULL || spp_os_thread_cpu_ns(current->tid, &cpu) != 0) cpu = 0;
+    return current->cpu_before + cpu;
 }

@@ -39,6 +39,10 @@ int spp_writer_wait(void);
 /* Waits as above, and for the closing. If that is in vain the thread stays, alone with what waits: it writes that when it can,
  * and ends; or drops it (`drop`). An errno. */
 int spp_writer_end(bool drop);
+/* Has its thread end between two blocks, and go on in a new one: what is given meanwhile waits. False: it cannot, or did not
+ * until then; or it could not be started (spp_writer_wait and spp_writer_end write themselves then). */
+bool spp_writer_rest(uint64_t until_ns);
+bool spp_writer_wake(void);
 /* In a forked child: the file is the parent's. */
 void spp_writer_abandon(void);
 /* The first failure so far; 0: none. Any thread. */

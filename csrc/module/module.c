@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/resolve_code.h"
+#include "core/rest.h"
 #include "core/run.h"
 #include "core/tick_stats.h"
 #include "module/labels.h"
@@ -101,6 +102,21 @@ static PyObject *run_resume(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
     spp_run_pause(false);
+    Py_RETURN_NONE;
+}
+
+/* GIL held: our threads never wait for it. */
+static PyObject *run_rest(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    spp_run_rest();
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_wake(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    spp_run_wake();
     Py_RETURN_NONE;
 }
 
@@ -206,6 +222,8 @@ static PyMethodDef methods[] = {
     {"choose_clock", choose_clock, METH_VARARGS, "The clock that start() would use."},
     {"pause", run_pause, METH_NOARGS, "Stops sampling for a while."},
     {"resume", run_resume, METH_NOARGS, "Goes on sampling."},
+    {"rest", run_rest, METH_NOARGS, "Before a fork: no thread of the core's is left."},
+    {"wake", run_wake, METH_NOARGS, "After it, in the parent."},
     {"flush", run_flush, METH_NOARGS, "Waits until what was sampled is in the file."},
     {"active", run_active, METH_NOARGS, "Between start and stop?"},
     {"paused", run_paused, METH_NOARGS, "Paused?"},

@@ -316,6 +316,7 @@ static PyObject *run_session(PyObject *self, PyObject *none) {
 static PyObject *run_forget(PyObject *self, PyObject *none) {
     spp_module_state *state = PyModule_GetState(self);
     (void)none;
+    spp_run_look_forked();
     if (state->session == NULL || !spp_run_turn(SPP_RUN_NONE, SPP_RUN_STARTING)) Py_RETURN_NONE;
     PyObject *session = Py_NewRef(state->session != NULL ? state->session : Py_None); /* nobody else attaches or detaches now */
     detach(self);

@@ -147,6 +147,10 @@ void spp_os_work_end(void);
 void spp_os_loader_begin(void);
 void spp_os_loader_end(void);
 int spp_os_lock_init(void (*child)(void));
+/* Whether this process is a forked child whose C library was not told of the fork, so `child` has not run; not if it shares its
+ * memory with the parent. Then spp_os_fork_seen() does what would have been done. By the only thread that there is. */
+bool spp_os_forked_unseen(void);
+void spp_os_fork_seen(void);
 
 /* ---- background threads of our own: every signal blocked, named, counted apart */
 
@@ -273,6 +277,21 @@ bool spp_os_signal_taken(void);
 /* The drain thread, where it may wait for the dynamic loader: sees to it that what objects that were loaded since say of signals
  * is seen. */
 void spp_os_signal_look(void);
+/* Whether no tick needs a thread of ours for as long as a fork takes, so that these can rest: core/rest.h. */
+extern const bool spp_os_may_rest;
+/* How many threads this system has beside the core's for the ticks and for files. They end, and begin again; by the thread that
+ * has the core's rest. */
+uint64_t spp_os_signal_threads(void);
+void spp_os_signal_rest(void);
+void spp_os_signal_wake(void);
+/* Whether the process has no more threads than that. */
+bool spp_os_threads_at_most(uint64_t n);
+/* Whether this process may start a thread, as far as that is known: not if its children are to be in another namespace. */
+bool spp_os_may_start(void);
+/* Have `rest` and `wake` called around calls for which the program must have one thread; `call` by a thread that ends the process
+ * at once. Where the system lets us see that. */
+void spp_os_alone_tell(void (*rest)(void), void (*wake)(void));
+void spp_os_leave_tell(void (*call)(void));
 /* Has `call` called by a thread that is about to replace the program, where the system lets us see that. */
 void spp_os_exec_tell(void (*call)(void));
 /* The calling thread, disarmed: takes ticks back that wait because it blocks their signal. */

@@ -68,6 +68,13 @@ def forget() -> Any:
 
 def pause() -> None: ...
 def resume() -> None: ...
+def rest() -> None:
+    """Before a fork in a program of one thread: the core's threads end, for Python (3.12 and later) warns where the kernel counts
+    more than one. Samples are taken all the same."""
+
+def wake() -> None:
+    """After it, in the parent: they go on."""
+
 def flush() -> None:
     """Waits until all samples that were taken before the call are in the file. WriteError if one could not be written."""
 

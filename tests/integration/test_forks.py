@@ -2,10 +2,12 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 
 import pytest
+from ran import TARGETS
 from switches import switch
 
 import spprof
@@ -152,3 +154,145 @@ for thread in threads: thread.join()
 print(json.dumps(codes))
 """, timeout=400)  # fmt: skip
     assert ran.json == {"0": forks}
+
+
+CHAINS = {
+    "thread": ("forks", "by_fork", "child", "of_the_child"),
+    "grandchild": ("<module>", "main", "by_grandchild", "by_fork", "child", "of_the_child"),
+}
+
+
+def check_child(path, way):
+    """Each of its stacks is one that the child had: what it calls is known. A file that cannot be read whole is an error."""
+    chain = CHAINS.get(way, ("<module>", "main", f"by_{way}", "child", "of_the_child"))
+    profile = spprof.Profile.load(path)
+    assert profile.warning is None and profile.end["reason"] == "stop", path
+    stacks = {tuple(f.name for f in sample.frames if f.file.endswith("forker.py") or f.file == "<string>") for sample in profile.samples()}
+    assert stacks, path
+    assert {stack for stack in stacks if stack != chain[: len(stack)]} == set(), path
+
+
+def fork_beside_threads(run_python, tmp_path, way, threads=4, children=3, mode="cpu", rate=1000, seed=1):
+    arguments = (way, threads, children, mode, rate, seed)
+    ran = run_python("-W", "ignore", TARGETS / "forker.py", tmp_path / "out", *arguments, timeout=280)
+    assert ran.json == [[number, 0] for number in range(children)]
+    for number in range(children):
+        check_child(tmp_path / f"out.{number}.spprof", way)
+
+
+WAYS = ["fork", "forkpty", "thread", "grandchild", "c"] + (["system_call"] if platform.machine() == "x86_64" else [])
+
+
+@linux
+@pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="a child has the locks of AddressSanitizer's own allocator")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_child_has_nothing_of_the_threads_of_its_parent(way, run_python, tmp_path):
+    """They run code that is made and dies all the time; no child runs any of it."""
+    fork_beside_threads(run_python, tmp_path, way, mode="wall" if way in ("fork", "c") else "cpu")
+
+
+@linux
+@pytest.mark.stress
+@pytest.mark.parametrize("rate", [1000, 10000])
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+@pytest.mark.parametrize("way", WAYS)
+def test_children_forked_at_any_instant_beside_twenty_busy_threads(way, mode, rate, run_python, tmp_path):
+    fork_beside_threads(run_python, tmp_path, way, threads=20, children=25, mode=mode, rate=rate, seed=os.getpid())
+
+
+ALONE = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python counts no threads at a fork before 3.12")
+FORKS = """
+import multiprocessing, os, subprocess, sys, spprof
+def forks():
+    pid = os.fork()
+    if pid == 0: os._exit(7)
+    print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
+    pid, fd = os.forkpty()
+    if pid == 0: os._exit(8)
+    print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
+    print(subprocess.run([sys.executable, "-S", "-c", ""], preexec_fn=lambda: None).returncode)
+    process = multiprocessing.get_context("fork").Process(target=print, args=("by multiprocessing",))
+    process.start()
+    process.join()
+if len(sys.argv) > 1: spprof.start(output_path="out.spprof", mode=sys.argv[1], clock=sys.argv[2])
+for i in range(5): forks()
+if len(sys.argv) > 1: spprof.stop()
+"""
+
+
+@linux
+@ALONE
+@pytest.mark.parametrize("mode, clock", [("cpu", "auto"), ("wall", "auto"), ("wall", "signal")])
+def test_a_program_of_one_thread_is_not_warned_of_forks(mode, clock, run_python):
+    """Where warnings are errors, they would end the program (3.15) or be printed."""
+    alone = run_python("-W", "error", "-c", FORKS)
+    ran = run_python("-W", "error", "-c", FORKS, mode, clock)
+    assert (ran.out, ran.err) == (alone.out, alone.err) and alone.err == ""
+    assert ran.profile.warning is None and ran.profile.end["reason"] == "stop"
+
+
+@linux
+@ALONE
+def test_a_program_of_two_threads_is_warned_of_forks(run_python):
+    """For its own sake: nothing of that is hidden."""
+    ran = run_python("-W", "always", "-c", """
+import os, threading, warnings, spprof
+spprof.start(output_path="out.spprof")
+over = threading.Event()
+thread = threading.Thread(target=over.wait)
+thread.start()
+pid = os.fork()
+if pid == 0: os._exit(0)
+os.waitpid(pid, 0)
+over.set()
+thread.join()
+spprof.stop()
+""")  # fmt: skip
+    assert "is multi-threaded" in ran.err
+
+
+@linux
+def test_what_was_sampled_before_os_exit_is_in_the_file(run_python):
+    """Jobs of a worker are often shorter than the time between two writes, and end so."""
+    ran = run_python("-c", """
+import os, spprof
+def job():
+    while spprof.stats()["taken"] < 3:
+        sum(range(1000))
+spprof.start(output_path="out.spprof")
+job()
+os._exit(3)
+""", ok=False)  # fmt: skip
+    assert ran.code == 3
+    assert ran.profile.end["reason"] == "_exit" and ran.profile.warning is None
+    assert "job" in {frame.name for sample in ran.profile.samples() for frame in sample.frames}
+    assert ran.profile.stats["taken"] == len(list(ran.profile.samples()))
+
+
+@linux
+def test_what_was_sampled_before_exec_is_in_the_file(run_python):
+    ran = run_python("-c", """
+import os, sys, spprof
+def job():
+    while spprof.stats()["taken"] < 3:
+        sum(range(1000))
+spprof.start(output_path="out.spprof")
+job()
+os.execv(sys.executable, [sys.executable, "-S", "-c", "print(7)"])
+""")  # fmt: skip
+    assert ran.json == 7
+    assert "job" in {frame.name for sample in ran.profile.samples() for frame in sample.frames}
+
+
+@linux
+@pytest.mark.skipif(not hasattr(os, "unshare"), reason="before 3.12 Python has no such call")
+def test_calls_that_demand_a_process_of_one_thread(run_python):
+    """The kernel refuses a namespace of users to a process with threads."""
+    code = """
+import os, sys, spprof
+if len(sys.argv) > 1: spprof.start(output_path="out.spprof")
+try: print(os.unshare(os.CLONE_NEWUSER))
+except OSError as error: print(error)
+if len(sys.argv) > 1: spprof.stop()
+"""
+    assert run_python("-c", code, "profiled").out == run_python("-c", code).out

@@ -81,6 +81,9 @@ uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, uint32_t *
 int32_t spp_linux_sender_tid(void);     /* 0: there is none */
 uint64_t spp_linux_sender_cpu_ns(void); /* of this run, or the last */
 void spp_linux_sender_stop(void);
+/* Its thread ends, and goes on in a new one: nothing is armed or disarmed meanwhile, and no signal is sent. */
+void spp_linux_sender_rest(void);
+void spp_linux_sender_wake(void);
 void spp_linux_sender_child(void); /* in a forked child, which has no such thread */
 
 /* ---- imports.c */
@@ -165,6 +168,9 @@ extern const spp_linux_import spp_linux_transfers[SPP_LINUX_TRANSFERS];
 
 /* Calls that replace the program, or make a child which shares our memory. */
 extern const spp_linux_import spp_linux_execs[SPP_LINUX_EXECS];
+/* alone.c: calls for which the program must have one thread, and those that end it at once. */
+#define SPP_LINUX_ALONE 4
+extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
 /* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
 bool spp_linux_own_table(int but);
 /* A thread of ours that has one, for files that are opened in passing: it does `work(arg)`, and the caller waits. Without one the

@@ -97,9 +97,11 @@ static uint64_t wake_ns; /* the shortest period */
 static spp_os_worker *sender;
 static pid_t process;
 static _Atomic bool stopping;
-static spp_linux_files ours; /* the sampler's own */
-static spp_os_bell bell;     /* for who stops it: a step may be a second */
-static _Atomic uint64_t cpu_ns;
+static spp_linux_files ours;    /* the sampler's own */
+static spp_os_bell bell;        /* for who stops it: a step may be a second */
+static _Atomic uint64_t cpu_ns; /* of all its threads in this run */
+static uint64_t cpu_before;     /* of those that ended for a rest */
+static bool rests;
 static int signum;
 
 /* ---- the lock of the lists: by the sampler, and who arms. Not the system's, since a fork must find it new. */
@@ -348,7 +350,7 @@ static void sender_body(void *unused) {
         uint64_t step = owed ? wake_ns - wake_ns / HURRY : wake_ns;
         unlock();
         uint64_t due = ended + draw_gap(step - (took < step / 2 ? took : step / 2)), own = spp_os_own_cpu_ns();
-        atomic_store(&cpu_ns, own);
+        atomic_store(&cpu_ns, cpu_before + own);
         if (spp_os_bell_wait(&bell, due)) continue;
         uint64_t now = spp_os_now_ns();
         look l = {.late_ns = now > due ? now - due : 0,
@@ -371,7 +373,7 @@ static void sender_body(void *unused) {
         took = ended - now;
         looks++;
     }
-    atomic_store(&cpu_ns, spp_os_own_cpu_ns());
+    atomic_store(&cpu_ns, cpu_before + spp_os_own_cpu_ns());
 }
 
 /* ---- arming: the watch */
@@ -386,7 +388,6 @@ static bool start_sender(void) {
     if (spp_linux_sender_tid() != 0) return true;
     atomic_store(&stopping, false);
     atomic_store(&bell.rung, 0);
-    atomic_store(&cpu_ns, 0);
     process = getpid();
     forget_files();
     sender = spp_os_worker_start("spprof-signal", true, sender_body, NULL);
@@ -423,6 +424,7 @@ static void disarm(target *t, bool timed) {
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie) {
     if (targets == NULL) targets = spp_os_pages(TARGETS * sizeof(target));
     errno = ENOMEM;
+    if (spp_linux_sender_tid() == 0 && !rests) atomic_store(&cpu_ns, cpu_before = 0); /* a new run */
     if (targets == NULL || !start_sender()) return NULL;
     lock();
     target *t = free_target();
@@ -474,6 +476,7 @@ int32_t spp_linux_sender_tid(void) { return sender != NULL && process == getpid(
 uint64_t spp_linux_sender_cpu_ns(void) { return atomic_load(&cpu_ns); }
 
 void spp_linux_sender_stop(void) {
+    rests = false;
     if (spp_linux_sender_tid() == 0) return;
     atomic_store(&stopping, true);
     spp_os_bell_ring(&bell);
@@ -481,8 +484,21 @@ void spp_linux_sender_stop(void) {
     sender = NULL;
 }
 
+void spp_linux_sender_rest(void) {
+    bool was = spp_linux_sender_tid() != 0;
+    spp_linux_sender_stop();
+    rests = was;
+    cpu_before = atomic_load(&cpu_ns);
+}
+
+void spp_linux_sender_wake(void) {
+    if (rests) rests = !start_sender();
+}
+
 void spp_linux_sender_child(void) {
     sender = NULL;
+    rests = false;
+    cpu_before = 0;
     armed = freed = NULL;
     armed_n = targets_used = 0;
     atomic_store(&taken, 0);

@@ -280,7 +280,7 @@ static void *own_dlsym(void *handle, const char *name);
 static void *(*real_dlsym)(void *, const char *);
 
 #define NAMES 15
-#define ALL (NAMES + SPP_LINUX_EXECS + SPP_LINUX_TRANSFERS)
+#define ALL (NAMES + SPP_LINUX_EXECS + SPP_LINUX_TRANSFERS + SPP_LINUX_ALONE)
 static spp_linux_import imports[ALL] = {
     {"sigaction", (void *)(uintptr_t)own_sigaction, NULL, &real_sigaction},
     {"__sigaction", (void *)(uintptr_t)own_sigaction, NULL, NULL},
@@ -301,7 +301,7 @@ static spp_linux_import imports[ALL] = {
 
 /* Whoever loads an object asks for what is in it next. The last call is a jump, for dlsym() looks at who calls it. */
 static void *own_dlsym(void *handle, const char *name) {
-    if (handle != RTLD_NEXT && strchr("s_bcefgprw", name[0]) != NULL) {
+    if (handle != RTLD_NEXT && strchr("s_bcefgpruw", name[0]) != NULL) {
         for (size_t i = 0; i < ALL; i++) {
             if (strcmp(name, imports[i].name) != 0) continue;
             void *found = real_dlsym(handle, name);
@@ -318,6 +318,7 @@ void spp_linux_signals_look(const spp_linux_signals_others *are) {
         owner = (int32_t)getpid();
         memcpy(imports + NAMES, are->execs, SPP_LINUX_EXECS * sizeof *imports);
         memcpy(imports + NAMES + SPP_LINUX_EXECS, spp_linux_transfers, sizeof spp_linux_transfers);
+        memcpy(imports + ALL - SPP_LINUX_ALONE, spp_linux_alone, sizeof spp_linux_alone);
         for (size_t i = 0; i < ALL; i++) {
             imports[i].real = spp_linux_real_of(imports[i].name);
             if (imports[i].keep != NULL) *(void **)imports[i].keep = imports[i].real;

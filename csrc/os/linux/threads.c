@@ -23,6 +23,12 @@ uint64_t spp_os_thread_count(void) {
     return stat("/proc/self/task", &st) == 0 ? (uint64_t)st.st_nlink : 0;
 }
 
+/* Of a folder's links two are its own: proc_task_getattr in the kernel's fs/proc/base.c adds the threads. */
+bool spp_os_threads_at_most(uint64_t n) {
+    uint64_t links = spp_os_thread_count();
+    return links > 2 && links - 2 <= n;
+}
+
 #define COMM_BYTES 24
 /* The threads, and their names if many are new: asking for each by itself would have two threads take turns for each. */
 typedef struct {

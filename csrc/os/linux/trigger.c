@@ -305,6 +305,20 @@ void spp_os_signal_remove(void) {
     spp_linux_apart_stop();
 }
 
+const bool spp_os_may_rest = true;
+
+uint64_t spp_os_signal_threads(void) { return (spp_linux_sender_tid() != 0 ? 1u : 0) + (spp_linux_apart_tid() != 0 ? 1u : 0); }
+
+void spp_os_signal_rest(void) {
+    spp_linux_sender_rest();
+    spp_linux_apart_stop();
+}
+
+void spp_os_signal_wake(void) {
+    spp_linux_apart_start();
+    spp_linux_sender_wake();
+}
+
 void spp_os_signal_child(void) {
     spp_linux_signals_child();
     spp_linux_sender_child();
@@ -436,6 +450,10 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger) {
 
 void spp_os_trigger_drop(spp_os_trigger *trigger) {
     /* Timers are not inherited; a perf descriptor is, and shares the parent's event. */
+    if (trigger->perf_fd >= 0 && trigger->perf_fd < MAX_FD) {
+        atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_relaxed);
+        atomic_store_explicit(&tid_of_fd[trigger->perf_fd], 0, memory_order_relaxed);
+    }
     if (trigger->perf_fd >= 0) spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;

@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "os/os.h"
 #include "os/posix/posix.h"
@@ -23,6 +25,7 @@ static fair lock = FAIR, work = FAIR;
 static pthread_mutex_t loader = PTHREAD_MUTEX_INITIALIZER;
 static bool loader_taken; /* by the fork that goes on */
 static void (*in_child)(void);
+static uint32_t *mark; /* 1; the kernel gives a child that gets a copy of the memory 0, however it was made. NULL: it cannot */
 
 static void take(fair *f) {
     uintptr_t me = (uintptr_t)pthread_self();
@@ -66,6 +69,7 @@ static void after_fork(void) {
 
 static void after_fork_child(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    if (mark != NULL) *mark = 1;
     memset(&lock, 0, sizeof lock);
     memset(&work, 0, sizeof work);
     lock.mutex = work.mutex = loader = fresh;
@@ -73,7 +77,24 @@ static void after_fork_child(void) {
     if (in_child != NULL) in_child();
 }
 
+bool spp_os_forked_unseen(void) { return mark != NULL && *mark == 0; }
+void spp_os_fork_seen(void) { after_fork_child(); }
+
+static void make_mark(void) {
+#ifdef MADV_WIPEONFORK
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint32_t *made = mark == NULL ? spp_os_pages(page) : NULL;
+    if (made == NULL) return;
+    *made = 1;
+    if (madvise(made, page, MADV_WIPEONFORK) == 0)
+        mark = made;
+    else
+        spp_os_pages_free(made, page);
+#endif
+}
+
 int spp_os_lock_init(void (*child)(void)) {
     in_child = child;
+    make_mark();
     return pthread_atfork(before_fork, after_fork, after_fork_child) == 0 ? 0 : -1;
 }

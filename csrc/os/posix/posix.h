@@ -12,6 +12,8 @@ bool spp_posix_lock_until(pthread_mutex_t *lock, uint64_t until_ns);
 /* On a background thread of ours, before its body runs: names it, and if `prompt` lets it run as soon as it wakes. The system's.
  */
 void spp_posix_worker_begins(const char *name, bool prompt);
+/* After it was joined: returns when the system counts it no more. */
+void spp_posix_worker_ended(int32_t tid);
 
 /* Reads a part of a file to its place in `bytes`, which are n. What is missing is left as it is. Read, not mapped: a file that
  * becomes shorter while it is mapped ends the process. */

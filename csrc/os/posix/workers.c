@@ -62,6 +62,7 @@ int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
 
 void spp_os_worker_join(spp_os_worker *worker) {
     pthread_join(worker->thread, NULL);
+    spp_posix_worker_ended(worker->tid);
     spp_free(worker);
 }
 

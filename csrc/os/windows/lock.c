@@ -42,6 +42,9 @@ int spp_os_lock_init(void (*child)(void)) {
     return bell_event != NULL ? 0 : -1;
 }
 
+bool spp_os_forked_unseen(void) { return false; }
+void spp_os_fork_seen(void) {}
+
 void spp_os_bell_ring(spp_os_bell *bell) {
     if (atomic_exchange_explicit(&bell->rung, 1, memory_order_release) == 0) SetEvent(bell_event);
 }

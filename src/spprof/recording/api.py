@@ -259,6 +259,7 @@ def _hook_once() -> None:
 
         atexit.register(_at_exit)  # if an exception comes between, twice: it does no harm
         forks.in_child(_forget)
+        forks.alone(_core.rest, _core.wake)
         _hooked = True
 
 

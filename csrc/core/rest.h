@@ -1,0 +1,35 @@
+/* Our threads rest while the program must be alone in its process: they end, and what they do goes on later, in new ones. Ticks
+ * are taken meanwhile, and wait in their queues. */
+#ifndef SPPROF_CORE_REST_H
+#define SPPROF_CORE_REST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/os.h"
+
+/* Of one worker. */
+typedef _Atomic uint32_t spp_rest;
+
+/* The worker, where its body may be left and begun anew: whether it is to rest. Then the body returns at once. */
+bool spp_rest_begins(spp_rest *rest);
+/* By who wants it to rest, and rings its bell. */
+void spp_rest_ask(spp_rest *rest, spp_os_bell *bell);
+/* Waits for that: the worker has ended, and *worker is NULL. False: it goes on, since it could not rest until then. */
+bool spp_rest_await(spp_rest *rest, spp_os_worker **worker, uint64_t until_ns);
+/* Whether it rests; then it may be started anew. */
+bool spp_rest_is(const spp_rest *rest);
+void spp_rest_over(spp_rest *rest);
+
+/* What a program's own thread calls around what it must be alone for, be it a fork, which Python warns of where the kernel counts
+ * more threads than one. Nothing happens where the program has other threads anyway, where the system's ticks need a thread of
+ * ours, without a run, or where one of our threads waits for something (50 ms). With or without the GIL; not a handler. Also in a
+ * forked child, to which the second means nothing. */
+void spp_run_rest(void);
+/* Threads that could not be started (limits) go on with the next call; without any the run is finished by who stops it. */
+void spp_run_wake(void);
+/* In a forked child. */
+void spp_rest_abandon(void);
+
+#endif
