@@ -225,17 +225,42 @@ INLINE bool entry_holds(spp_walk *w, copies *c, uintptr_t frame, uint8_t owner) 
     return code == spp_py.none;
 }
 
+#if SPP_L_FRAME_IS_ENTRY >= 0
+/* 3.11: a generator that C code resumes in a thread which runs no Python code has no caller. Then its evaluator's cframe, the one
+ * that its place among the entry frames tells, is linked to the thread's first, which is of no evaluator and names no frame. For
+ * a generator that is being left, that cframe still names its caller, or is gone. */
+static SPP_COLD bool has_no_caller(const spp_walk *w, copies *c, uintptr_t generator) {
+    uintptr_t at = word(c, w->tstate + SPP_L_TS_FRAME), frame = word(c, at + SPP_L_CFRAME_CURRENT);
+    if (byte(c, generator + (uintptr_t)SPP_L_FRAME_IS_ENTRY) == 0) return false;
+    for (uint32_t n = 0; n < SPP_DEPTH_MAX; n++) { /* the walk has found these frames good */
+        bool is_entry = byte(c, frame + (uintptr_t)SPP_L_FRAME_IS_ENTRY) != 0, last = frame == generator;
+        frame = last ? 0 : word(c, frame + SPP_L_FRAME_PREVIOUS);
+        if (!last && frame == 0) return false;
+        if (!is_entry) continue;
+        at = word(c, at + SPP_L_CFRAME_PREVIOUS);
+        bool inside = at >= w->tstate && at < w->tstate + SPP_L_TS_SIZE;
+        if (at == 0 || (at & 7) != 0 || (!inside && !on_stack(w, at) && !there(c, at, 24))) return false;
+        if (last) return inside && word(c, at + SPP_L_CFRAME_CURRENT) == 0 && word(c, at + SPP_L_CFRAME_PREVIOUS) == 0;
+    }
+    return false;
+}
+#else
+static inline bool has_no_caller(const spp_walk *w, const copies *c, uintptr_t generator) {
+    (void)w, (void)c, (void)generator;
+    return false;
+}
+#endif
+
 /* Rule (c): a frame that is neither in a chunk nor on the stack is a generator's. */
-INLINE bool generator_holds(copies *c, uintptr_t frame, bool trusted) {
+INLINE bool generator_holds(const spp_walk *w, copies *c, uintptr_t frame, bool trusted) {
     uintptr_t generator = frame - (uintptr_t)SPP_L_GEN_IFRAME;
     if (!trusted && !there(c, generator, (size_t)SPP_L_GEN_IFRAME + SPP_L_FRAME_SIZE)) return false;
     uintptr_t type = word(c, generator + SPP_L_OB_TYPE);
     if (type != spp_py.gen_type && type != spp_py.coro_type && type != spp_py.async_gen_type) return false;
     if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_GENERATOR) return false;
-    /* A running generator has a caller. Without one it is being left: a yield clears `previous` first (3.12), or a finished
-     * generator lost it (3.11). */
-    if (word(c, frame + SPP_L_FRAME_PREVIOUS) == 0) return false;
-    return true;
+    /* A running generator has a caller, but for that. Without one it is being left: a yield clears `previous` first (3.12), or a
+     * finished generator lost it (3.11). */
+    return spp_usual(word(c, frame + SPP_L_FRAME_PREVIOUS) != 0) || has_no_caller(w, c, frame);
 }
 
 INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
@@ -330,7 +355,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
                 python = false;
             } else if (spp_rare(on_stack(w, frame))) {
                 return SPP_LOSS_bad_owner; /* no generator's */
-            } else if (!generator_holds(c, frame, sure)) {
+            } else if (!generator_holds(w, c, frame, sure)) {
                 return SPP_LOSS_bad_generator;
             }
         }

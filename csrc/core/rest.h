@@ -22,14 +22,4 @@ bool spp_rest_await(spp_rest *rest, spp_os_worker **worker, uint64_t until_ns);
 bool spp_rest_is(const spp_rest *rest);
 void spp_rest_over(spp_rest *rest);
 
-/* What a program's own thread calls around what it must be alone for, be it a fork, which Python warns of where the kernel counts
- * more threads than one. Nothing happens where the program has other threads anyway, where the system's ticks need a thread of
- * ours, without a run, or where one of our threads waits for something (50 ms). With or without the GIL; not a handler. Also in a
- * forked child, to which the second means nothing. */
-void spp_run_rest(void);
-/* Threads that could not be started (limits) go on with the next call; without any the run is finished by who stops it. */
-void spp_run_wake(void);
-/* In a forked child. */
-void spp_rest_abandon(void);
-
 #endif

@@ -22,6 +22,10 @@
 #define TICK_STATS_NS 2000000000u
 #define FLUSH_STEP_NS 200000u
 #define LEAVE_MOST_NS 1000000000u /* a thread that ends the process may hold what the drain thread needs */
+#define DRAIN_NAME "spprof-drain"
+#define SAMPLER_NAME "spprof-sampler"
+#define REST_MOST_NS 50000000u /* for a thread of ours to come to where it may be left */
+#define REST_STEP_NS 20000u
 #define PREPARE_STEP_NS 20000u
 #define TERM_MOST_NS 2000000000u /* a handler of SIGTERM in Python has so long to begin its stop */
 
@@ -262,7 +266,7 @@ static void end_run(void) {
 }
 
 /* The drain thread; begun anew after a rest. Or who stops a run whose drain thread could not be. */
-void spp_run_drain_body(void *unused) {
+static void drain_body(void *unused) {
     (void)unused;
     while (!atomic_load(&spp_run_state.begun)) { /* the start may fail yet: nothing is written before */
         if (atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.begun))
@@ -280,6 +284,48 @@ void spp_run_drain_body(void *unused) {
         end_run();
 }
 
+/* Of the thread that forks, say; nobody else is there. */
+static bool resting;
+
+static uint64_t ours(void) { return 2u + (spp_run_state.sampler != NULL) + spp_os_signal_threads(); }
+
+void spp_run_rest(void) {
+    bool mine;
+    if (!spp_os_may_rest || resting || spp_run_phase_now(&mine) != SPP_RUN_ACTIVE || !spp_run_active()) return;
+    if (atomic_load(&spp_run_state.stopping) || atomic_load(&spp_run_state.terminating) || spp_run_state.drain == NULL) return;
+    if (!spp_os_threads_at_most(ours() + 1) || !spp_os_may_start()) return;
+    uint64_t until = spp_os_now_ns() + REST_MOST_NS;
+    bool samples = spp_run_state.sampler != NULL;
+    resting = true;
+    if (samples) spp_rest_ask(&spp_run_state.sampler_rest, &spp_run_state.sampler_bell);
+    spp_rest_ask(&spp_run_state.drain_rest, &spp_cap.bell);
+    bool all = spp_rest_await(&spp_run_state.drain_rest, &spp_run_state.drain, until);
+    if (samples) all = spp_rest_await(&spp_run_state.sampler_rest, &spp_run_state.sampler, until) && all;
+    if (!all || !spp_writer_rest(until)) return;
+    spp_os_signal_rest();
+    /* A thread lets go of its stack, for which the C library waits, a little before it leaves its process. */
+    while (!spp_os_threads_at_most(1) && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + REST_STEP_NS);
+}
+
+static void wake(spp_rest *rest, spp_os_worker **worker, const char *name, void (*body)(void *)) {
+    if (!spp_rest_is(rest)) return;
+    *worker = spp_os_worker_start(name, true, body, NULL);
+    if (*worker != NULL)
+        spp_rest_over(rest);
+    else
+        resting = true;
+}
+
+void spp_run_wake(void) {
+    if (!resting || !spp_run_active()) return; /* a child forgets */
+    resting = false;
+    spp_os_signal_wake();
+    if (!spp_writer_wake()) resting = true;
+    /* The drain thread last: it looks for new threads, and must know which are ours. */
+    wake(&spp_run_state.sampler_rest, &spp_run_state.sampler, SAMPLER_NAME, spp_wall_body);
+    wake(&spp_run_state.drain_rest, &spp_run_state.drain, DRAIN_NAME, drain_body);
+}
+
 /* A forked child has none of the threads. Nothing of the parent's may be left in anything that a run of its own reads, and all of
  * it is forgotten here. What another thread may have been changing at a fork that was not announced is not touched. */
 static void in_child(void) {
@@ -288,7 +334,7 @@ static void in_child(void) {
     if (atomic_exchange(&spp_run_state.phase, SPP_RUN_NONE) == SPP_RUN_NONE) return; /* or another thread starts or stops */
     atomic_store(&spp_run_state.active, false);
     spp_capture_child();
-    spp_rest_abandon();
+    resting = false;
     spp_watch_abandon();
     spp_resolve_abandon();
     spp_write_abandon();
@@ -415,10 +461,10 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
         return SPP_START_REFUSED;
     }
     /* The threads first: what was in the file is gone before the first write, and nothing may fail then but the write itself. */
-    if (o->wall) spp_run_state.sampler = spp_os_worker_start(SPP_SAMPLER_NAME, true, spp_wall_body, NULL);
+    if (o->wall) spp_run_state.sampler = spp_os_worker_start(SAMPLER_NAME, true, spp_wall_body, NULL);
     /* Prompt: a thread that was just born rings, and runs unseen until the drain thread gets a processor (260 us on two that were
      * busy, and less than a tick at 10 kHz so). */
-    spp_run_state.drain = spp_os_worker_start(SPP_DRAIN_NAME, true, spp_run_drain_body, NULL);
+    spp_run_state.drain = spp_os_worker_start(DRAIN_NAME, true, drain_body, NULL);
     if (spp_run_state.drain == NULL || (o->wall && spp_run_state.sampler == NULL)) {
         undo_start();
         spp_os_file_close(&o->file);
@@ -498,7 +544,7 @@ void spp_run_stop(void) {
     if (spp_run_state.drain != NULL)
         spp_os_worker_join(spp_run_state.drain);
     else
-        spp_run_drain_body(NULL);
+        drain_body(NULL);
     spp_run_state.drain = NULL;
     spp_os_signal_remove();
     spp_write_stop();

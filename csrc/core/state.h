@@ -41,8 +41,4 @@ typedef struct {
 } spp_run;
 extern spp_run spp_run_state;
 
-#define SPP_DRAIN_NAME "spprof-drain"
-#define SPP_SAMPLER_NAME "spprof-sampler"
-void spp_run_drain_body(void *unused);
-
 #endif

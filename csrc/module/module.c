@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/resolve_code.h"
-#include "core/rest.h"
 #include "core/run.h"
 #include "core/tick_stats.h"
 #include "module/labels.h"

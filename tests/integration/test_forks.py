@@ -167,7 +167,10 @@ def check_child(path, way):
     chain = CHAINS.get(way, ("<module>", "main", f"by_{way}", "child", "of_the_child"))
     profile = spprof.Profile.load(path)
     assert profile.warning is None and profile.end["reason"] == "stop", path
-    stacks = {tuple(f.name for f in sample.frames if f.file.endswith("forker.py") or f.file == "<string>") for sample in profile.samples()}
+    stacks = {
+        tuple(f.name for f in sample.frames if f.file.endswith("forker.py") or f.file == "<string>")
+        for sample in profile.samples()
+    }
     assert stacks, path
     assert {stack for stack in stacks if stack != chain[: len(stack)]} == set(), path
 

@@ -152,3 +152,32 @@ def test_a_wait_in_a_subinterpreter_is_its_own(run_python, tmp_path):
         # 0.3 s, less what it took to find the thread. The rest is what its caller did: it made the interpreter.
         assert weights[kind] >= 0.15e9, weights
         assert weights[kind] > callers[kind], (weights, callers)
+
+
+@pytest.mark.parametrize("kind", ["generator", "coroutine"])
+def test_what_c_code_resumes_in_a_thread_that_runs_no_python_code(kind, run_python):
+    """There is no frame below: it is the root of its thread's stacks."""
+    ran = run_python("-c", """
+import _thread, spprof, sys, time
+def work():
+    wanted = spprof.stats()["taken"] + 20
+    while spprof.stats()["taken"] < wanted:
+        sum(range(300))
+def of_generator():
+    work()
+    done.append(1)
+    yield 1
+async def of_coroutine():
+    work()
+    done.append(1)
+done = []
+spprof.start(output_path="out.spprof")
+if sys.argv[1] == "generator":
+    _thread.start_new_thread(of_generator().__next__, ())
+else:
+    _thread.start_new_thread(of_coroutine().send, (None,))
+while not done: time.sleep(0.01)
+spprof.stop()
+""", kind)  # fmt: skip
+    roots = {(sample.frames[0].name, len(sample.frames) > 1) for sample in ran.profile.samples()}
+    assert (f"of_{kind}", True) in roots

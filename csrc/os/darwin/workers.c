@@ -11,8 +11,6 @@
 /* A thread has the class that threads have unless told otherwise, whatever its maker's is. One that is to run when it wakes goes
  * before the program's: then it waits for none of them, and its sleeps end without being put together with others'. Who may not
  * have that runs as the others do. */
-void spp_posix_worker_ended(int32_t tid) { (void)tid; }
-
 void spp_posix_worker_begins(const char *name, bool prompt) {
     pthread_setname_np(name);
     if (prompt) (void)pthread_set_qos_class_self_np(QOS_CLASS_USER_INTERACTIVE, 0);

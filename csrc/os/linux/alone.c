@@ -49,10 +49,10 @@ static int own_setns(int fd, int kinds) {
     return result;
 }
 
-static void (*real_exit)(int) __attribute__((noreturn));
+static void (*real_exit)(int);
 
 /* A child that has our memory leaves by this if its exec fails. */
-static __attribute__((noreturn)) void own_exit(int status) {
+static void own_exit(int status) {
     if (spp_linux_signals_own() && leave != NULL) leave();
     real_exit(status);
 }

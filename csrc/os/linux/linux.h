@@ -109,6 +109,7 @@ void *spp_linux_real_of(const char *name);
 typedef void (*spp_linux_handler)(int signum, siginfo_t *info, void *context);
 
 #define SPP_LINUX_EXECS 12
+#define SPP_LINUX_ALONE 4
 /* What signals.c needs of files that need it. */
 typedef struct {
     /* Handler. Whether a signal is a tick of ours, of this run or an earlier one. */
@@ -117,7 +118,7 @@ typedef struct {
     void (*nudge)(int32_t tid);
     /* Handler. Has the call that was interrupted end, since the program's handler wants that. */
     void (*end_call)(ucontext_t *context);
-    const spp_linux_import *execs; /* SPP_LINUX_EXECS rows */
+    const spp_linux_import *execs, *alone; /* SPP_LINUX_EXECS and SPP_LINUX_ALONE rows */
 } spp_linux_signals_others;
 /* Sees that the program's calls are seen from here on, the others' too. By the drain thread, or before it: may wait for the
  * dynamic loader. `others` stay. */
@@ -168,8 +169,9 @@ extern const spp_linux_import spp_linux_transfers[SPP_LINUX_TRANSFERS];
 
 /* Calls that replace the program, or make a child which shares our memory. */
 extern const spp_linux_import spp_linux_execs[SPP_LINUX_EXECS];
-/* alone.c: calls for which the program must have one thread, and those that end it at once. */
-#define SPP_LINUX_ALONE 4
+/* ---- alone.c */
+
+/* Calls for which the program must have one thread, and those that end it at once. */
 extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
 /* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
 bool spp_linux_own_table(int but);

@@ -11,6 +11,7 @@
 #include "base/faults.h"
 #include "os/linux/machine.h"
 #include "os/os.h"
+#include "os/posix/posix.h"
 
 /* rt_sigprocmask with an impossible `how` copies the new mask from user memory, then fails: EFAULT if the memory is not
  * readable, EINVAL if it is. It changes nothing, needs no right and costs 0.1 us. Raw: the libc wrapper filters the mask
@@ -28,8 +29,10 @@ __attribute__((no_sanitize("address", "thread"))) static void copy(uint8_t *to, 
     for (size_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* Without process_vm_readv (seccomp, old containers): probe each page, then copy. Another thread may unmap in between;
- * that is the price of a kernel that allows nothing better. */
+/* Without process_vm_readv: probe each page, then copy. Another thread may unmap in between; that is the price where the kernel
+ * allows nothing better (seccomp, old containers). On a thread of the program's it is the rule: a filter of its own may end it
+ * for a call that it never makes itself, and what is read there, code that it runs or a code object that it frees, stays mapped.
+ */
 static int read_by_probe(void *to, uintptr_t addr, size_t n) {
     uintptr_t end = addr + n;
     if (end < addr) return -1;
@@ -42,7 +45,7 @@ static int read_by_probe(void *to, uintptr_t addr, size_t n) {
 
 int spp_os_read(void *to, uintptr_t addr, size_t n) {
     if (spp_at_fault()) return -1;
-    if (!vm_readv_works) return read_by_probe(to, addr, n);
+    if (!vm_readv_works || !spp_posix_on_worker()) return read_by_probe(to, addr, n);
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)addr, .iov_len = n};
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)n ? 0 : -1;

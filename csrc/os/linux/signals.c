@@ -318,7 +318,7 @@ void spp_linux_signals_look(const spp_linux_signals_others *are) {
         owner = (int32_t)getpid();
         memcpy(imports + NAMES, are->execs, SPP_LINUX_EXECS * sizeof *imports);
         memcpy(imports + NAMES + SPP_LINUX_EXECS, spp_linux_transfers, sizeof spp_linux_transfers);
-        memcpy(imports + ALL - SPP_LINUX_ALONE, spp_linux_alone, sizeof spp_linux_alone);
+        memcpy(imports + ALL - SPP_LINUX_ALONE, are->alone, SPP_LINUX_ALONE * sizeof *imports);
         for (size_t i = 0; i < ALL; i++) {
             imports[i].real = spp_linux_real_of(imports[i].name);
             if (imports[i].keep != NULL) *(void **)imports[i].keep = imports[i].real;

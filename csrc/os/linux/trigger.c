@@ -288,7 +288,7 @@ bool spp_os_signal_taken(void) {
 }
 
 void spp_os_signal_look(void) {
-    static const spp_linux_signals_others others = {is_tick, nudge, spp_linux_end_call, spp_linux_execs};
+    static const spp_linux_signals_others others = {is_tick, nudge, spp_linux_end_call, spp_linux_execs, spp_linux_alone};
     spp_linux_signals_look(&others);
 }
 

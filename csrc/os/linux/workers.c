@@ -35,11 +35,6 @@ void spp_posix_worker_begins(const char *name, bool prompt) {
     if (prompt) ask_for_short_slice();
 }
 
-/* A thread lets go of its stack, for which the C library waits, a little before it leaves its process. */
-void spp_posix_worker_ended(int32_t tid) {
-    while (syscall(SYS_tgkill, getpid(), tid, 0) == 0) sched_yield();
-}
-
 void spp_os_bell_ring(spp_os_bell *bell) {
     if (atomic_exchange_explicit(&bell->rung, 1, memory_order_release) == 0) {
         syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

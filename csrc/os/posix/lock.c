@@ -74,6 +74,7 @@ static void after_fork_child(void) {
     memset(&work, 0, sizeof work);
     lock.mutex = work.mutex = loader = fresh;
     spp_posix_files_child();
+    spp_posix_workers_child();
     if (in_child != NULL) in_child();
 }
 

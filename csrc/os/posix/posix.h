@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Takes a lock, unless it is still another's at `until_ns` (monotonic: the time of day may be set meanwhile). */
@@ -12,8 +13,15 @@ bool spp_posix_lock_until(pthread_mutex_t *lock, uint64_t until_ns);
 /* On a background thread of ours, before its body runs: names it, and if `prompt` lets it run as soon as it wakes. The system's.
  */
 void spp_posix_worker_begins(const char *name, bool prompt);
-/* After it was joined: returns when the system counts it no more. */
-void spp_posix_worker_ended(int32_t tid);
+
+/* Stacks of workers: the default is 8 MiB, which counts under `ulimit -v`; no worker needs a tenth of this. */
+#define SPP_POSIX_STACK_BYTES ((size_t)1 << 20)
+/* Whether the caller is a worker of ours. Handler; makes no call. */
+bool spp_posix_on_worker(void);
+/* The worker: its stack begins there; it is about to end. */
+int spp_posix_worker_enters(uintptr_t top);
+void spp_posix_worker_leaves(int place);
+void spp_posix_workers_child(void); /* in a forked child, which has none */
 
 /* Reads a part of a file to its place in `bytes`, which are n. What is missing is left as it is. Read, not mapped: a file that
  * becomes shorter while it is mapped ends the process. */

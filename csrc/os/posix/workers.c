@@ -18,20 +18,19 @@ struct spp_os_worker {
 
 static void *worker_main(void *arg) {
     spp_os_worker *worker = arg;
+    int place = spp_posix_worker_enters((uintptr_t)__builtin_frame_address(0));
     spp_posix_worker_begins(worker->name, worker->prompt);
     worker->tid = spp_os_tid();
     worker->body(worker->arg);
+    spp_posix_worker_leaves(place);
     return NULL;
 }
-
-/* The default is 8 MiB, which counts under `ulimit -v`; no worker needs a tenth of this. */
-#define STACK_BYTES ((size_t)1 << 20)
 
 /* Not 0 if it cannot be started. */
 static int make_thread(spp_os_worker *worker) {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) return -1;
-    int failed = pthread_attr_setstacksize(&attr, STACK_BYTES);
+    int failed = pthread_attr_setstacksize(&attr, SPP_POSIX_STACK_BYTES);
     if (!failed) failed = pthread_create(&worker->thread, &attr, worker_main, worker);
     pthread_attr_destroy(&attr);
     /* Thread-local variables of the program's libraries lie in it too, and may be larger. */
@@ -62,7 +61,6 @@ int32_t spp_os_worker_tid(const spp_os_worker *worker) { return worker->tid; }
 
 void spp_os_worker_join(spp_os_worker *worker) {
     pthread_join(worker->thread, NULL);
-    spp_posix_worker_ended(worker->tid);
     spp_free(worker);
 }
 
