@@ -91,6 +91,7 @@ while True:  # cat needs a processor, and nobody waits for it but a second
     except spprof.CannotWrite:
         if time.monotonic() > late: raise
     else: break
+spprof.flush()  # the drain thread's next turn: from here on stacks are kept again
 lost = spprof.stats()["losses"]["writer_behind"]
 outer(50)
 asleep.set()
