@@ -23,6 +23,9 @@ typedef struct {
     uint32_t next_id; /* of threads in the file */
     spp_os_worker *drain, *sampler;
     _Atomic int begun, stopping, terminating;
+    uint64_t resume_at_ns, end_at_ns; /* as in spp_options; by the drain thread */
+    void (*ended)(void);
+    const char *_Atomic reason;
     _Atomic bool pause_wanted;
     _Atomic bool over;     /* the drain thread has written all: of the run, or SIGTERM came and did not end the process */
     bool paused;           /* no trigger is armed; by the drain thread, under its lock */
