@@ -27,7 +27,6 @@
 #define REST_MOST_NS 50000000u /* for a thread of ours to come to where it may be left */
 #define REST_STEP_NS 20000u
 #define PREPARE_STEP_NS 20000u
-#define TERM_MOST_NS 2000000000u /* a handler of SIGTERM in Python has so long to begin its stop */
 
 static spp_resolved resolved; /* the drain thread's side of the swap */
 static spp_columns columns;
@@ -196,20 +195,32 @@ static void look_for_objects(void) {
     spp_os_loader_end();
 }
 
-/* True: it is to rest. */
-static bool drain_turns(void) {
-    while (!atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.terminating)) {
+/* Drain thread. What was to happen at an instant. False: the run is over. */
+static bool look_at_clock(uint64_t now) {
+    if (spp_run_state.resume_at_ns != 0 && now >= spp_run_state.resume_at_ns) {
+        spp_run_state.resume_at_ns = 0;
+        spp_run_pause(false);
+    }
+    return spp_run_state.end_at_ns == 0 || now < spp_run_state.end_at_ns;
+}
+
+/* Why the drain thread stopped turning. */
+typedef enum { TURNS_REST, TURNS_STOP, TURNS_DURATION } turns_end;
+
+static turns_end drain_turns(void) {
+    bool in_time = true;
+    while (in_time && !atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.terminating)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
-        if (spp_rest_begins(&spp_run_state.drain_rest)) return true;
+        if (spp_rest_begins(&spp_run_state.drain_rest)) return TURNS_REST;
         look_at_flush();
         uint32_t asked = atomic_load(&flush_asked); /* first: who asks from here on waits for the next turn */
         bool flush = asked != atomic_load(&flush_done) && !flushing.waits;
         look_for_objects();
         spp_os_work_begin();
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
+        in_time = look_at_clock(now);
         pause_or_resume();
         if (spp_os_signal_taken()) spp_watch_rearm();
-        if (spp_os_term_waits(now, TERM_MOST_NS)) atomic_store(&spp_run_state.terminating, 1);
         spp_os_signals_care();
         bool due = flush || now - spp_run_state.written_ns >= WRITE_NS;
         if (due || rung || threads != spp_run_state.count || threads == 0) spp_watch_scan(false);
@@ -237,16 +248,19 @@ static bool drain_turns(void) {
         spp_os_work_end();
         if (flush) look_at_flush();
     }
-    return false;
+    return in_time ? TURNS_STOP : TURNS_DURATION;
 }
 
 /* The file is told how it ended: by whom the process was ended, too. */
-static const char *why_over(void) {
+static const char *why_over(bool in_time) {
     if (atomic_load(&spp_run_state.leaving)) return "_exit";
-    return atomic_load(&spp_run_state.terminating) ? "SIGTERM" : "stop";
+    if (atomic_load(&spp_run_state.terminating)) return "SIGTERM";
+    const char *reason = atomic_load(&spp_run_state.reason);
+    if (reason != NULL) return reason;
+    return in_time ? "stop" : "duration";
 }
 
-static void end_run(void) {
+static void end_run(bool in_time) {
     if (spp_run_state.sampler != NULL) {
         atomic_store(&spp_run_state.stopping, 1);
         spp_os_bell_ring(&spp_run_state.sampler_bell);
@@ -258,10 +272,14 @@ static void end_run(void) {
     spp_os_work_begin();
     if (spp_os_thread_count() != spp_run_state.count)
         spp_watch_scan(false); /* they began since: what they ran is counted, and they have names */
-    finish(why_over());
+    finish(why_over(in_time));
     spp_os_work_end();
     flushed(asked, spp_writer_wait()); /* a fork need not wait for this */
     atomic_store(&spp_run_state.over, true);
+    if (!in_time) { /* whoever waits for the file need not wait for the main thread, which may be in a long call of C */
+        spp_write_stop();
+        if (spp_run_state.ended != NULL) spp_run_state.ended();
+    }
     if (atomic_load(&spp_run_state.terminating)) spp_os_term_now();
 }
 
@@ -278,10 +296,11 @@ static void drain_body(void *unused) {
         spp_run_state.written_ns = spp_run_state.stats_ns = spp_os_now_ns();
         spp_run_state.count = spp_os_thread_count();
     }
-    if (drain_turns())
+    turns_end end = drain_turns();
+    if (end == TURNS_REST)
         spp_run_state.drain_before += spp_os_own_cpu_ns();
     else
-        end_run();
+        end_run(end == TURNS_STOP);
 }
 
 /* Of the thread that forks, say; nobody else is there. */
@@ -405,6 +424,9 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     spp_run_state.wall = o->wall;
     spp_run_state.interval_ns = o->interval_ns;
     spp_run_state.states = *states;
+    spp_run_state.resume_at_ns = o->resume_at_ns;
+    spp_run_state.end_at_ns = o->end_at_ns;
+    spp_run_state.ended = o->ended;
     uint64_t rate = 1000000000u / o->interval_ns;
     spp_cap.max_depth = o->max_depth;
     spp_cap.native = (spp_native_mode)o->native;
@@ -482,7 +504,8 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     spp_run_state.start_process_cpu = spp_os_process_cpu_ns();
     spp_watch_scan(true);
     atomic_store(&spp_run_state.active, true);
-    atomic_store(&spp_cap.active, 1);
+    atomic_store(&spp_run_state.pause_wanted, o->resume_at_ns != 0);
+    atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
     atomic_store(&spp_run_state.begun, 1);
     spp_os_bell_ring(&spp_cap.bell);
     spp_os_term_catch(&spp_cap.bell, &spp_run_state.terminating);
@@ -557,6 +580,8 @@ void spp_run_stop(void) {
     spp_resolved_free(&resolved);
     atomic_store(&spp_run_state.active, false);
 }
+
+void spp_run_reason(const char *reason) { atomic_store(&spp_run_state.reason, reason); }
 
 void spp_run_pause(bool paused) {
     if (!atomic_load(&spp_run_state.active)) return;

@@ -20,6 +20,9 @@ typedef struct {
     bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
     int native;    /* spp_native_mode */
     bool native_full;
+    uint64_t resume_at_ns,
+        end_at_ns;       /* monotonic: no samples before the first, and the run ends itself at the second; 0: neither */
+    void (*ended)(void); /* called by the drain thread when it has; what is left is for spp_run_stop */
 } spp_options;
 
 /* What any use needs, once a process. -1 with *why. */
@@ -40,6 +43,8 @@ spp_run_phase spp_run_phase_now(bool *mine);
 typedef enum { SPP_START_DONE, SPP_START_REFUSED, SPP_START_UNWRITTEN } spp_start_result;
 spp_start_result spp_run_start(spp_options *options, const spp_thread_states *states, const char **why);
 void spp_run_stop(void); /* the one that has turned ACTIVE to STOPPING */
+/* What the end of the file gives as the reason, if it is not "stop": a literal. Before spp_run_stop. */
+void spp_run_reason(const char *reason);
 void spp_run_pause(bool paused);
 /* Any thread, without the GIL: waits. When it returns, all samples that were taken before the call are in the file, unless it
  * gives an errno: that of the first write that failed. 0 without a run. */

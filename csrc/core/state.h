@@ -29,6 +29,9 @@ typedef struct {
         count; /* the drain thread: when it last wrote, when the tick stats, and how many threads there were */
     uint64_t drain_before, sampler_before; /* CPU time of those that ended for a rest */
     _Atomic int begun, stopping, terminating, leaving;
+    uint64_t resume_at_ns, end_at_ns; /* as in spp_options; by the drain thread */
+    void (*ended)(void);
+    const char *_Atomic reason;
     _Atomic bool pause_wanted;
     _Atomic bool over;     /* the drain thread has written all: of the run, or SIGTERM came and did not end the process */
     bool paused;           /* no trigger is armed; by the drain thread, under its lock */

@@ -9,9 +9,12 @@
 #include "core/resolve_code.h"
 #include "core/run.h"
 #include "core/tick_stats.h"
+#include "module/functions.h"
+#include "module/header.h"
 #include "module/labels.h"
 #include "module/output.h"
 #include "module/profile.h"
+#include "module/record.h"
 #include "module/session.h"
 #include "py/layout_proof.h"
 
@@ -19,19 +22,10 @@
 
 static PyObject *choose_clock(PyObject *self, PyObject *args) {
     (void)self;
-    const char *name, *why = NULL;
-    int error = 0;
-    if (!PyArg_ParseTuple(args, "s", &name)) return NULL;
-    bool automatic = strcmp(name, "auto") == 0;
-    int chosen = spp_clock_of_name(name);
-    if (!automatic && chosen < 0)
-        return PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, signal, timer, suspend, gil", name);
-    int first = automatic ? (int)spp_os_clock_first : chosen, last = automatic ? (int)spp_os_clock_last : chosen;
-    for (int clock = first; clock <= last; clock++) {
-        if (spp_os_clock_probe((spp_clock)clock, &why, &error) == 0) return PyUnicode_FromString(spp_clock_names[clock]);
-    }
-    errno = error;
-    return PyErr_SetFromErrnoWithFilename(PyExc_OSError, why);
+    const char *name;
+    spp_clock clock;
+    if (!PyArg_ParseTuple(args, "s", &name) || spp_clock_choose(name, &clock) != 0) return NULL;
+    return PyUnicode_FromString(spp_clock_names[clock]);
 }
 
 /* ---- the interpreter's lock, for the clock that needs it */
@@ -53,42 +47,6 @@ static bool enter(void) {
 
 static void leave(void) { PyGILState_Release(entered); }
 #endif
-
-/* ---- names of C functions */
-
-static PyObject *native_functions(PyObject *self, PyObject *none) {
-    (void)self, (void)none;
-    spp_vec64 found = spp_run_native_functions();
-    PyObject *dict = PyDict_New();
-    for (size_t i = 0; i + 1 < found.n && dict != NULL; i += 2) {
-        PyObject *address = PyLong_FromUnsignedLongLong(found.at[i]), *code = PyLong_FromUnsignedLongLong(found.at[i + 1]);
-        if (address == NULL || code == NULL || PyDict_SetItem(dict, address, code) != 0) Py_CLEAR(dict);
-        Py_XDECREF(address);
-        Py_XDECREF(code);
-    }
-    spp_vec64_free(&found);
-    return dict;
-}
-
-static PyObject *function_address(PyObject *self, PyObject *object) {
-    (void)self;
-    const PyTypeObject *type = Py_TYPE(object);
-    uintptr_t address = 0;
-    if (type == &PyCFunction_Type)
-        address = (uintptr_t)((PyCFunctionObject *)object)->m_ml->ml_meth;
-    else if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type)
-        address = (uintptr_t)((PyMethodDescrObject *)object)->d_method->ml_meth;
-    else if (type == &PyWrapperDescr_Type)
-        address = (uintptr_t)((PyWrapperDescrObject *)object)->d_wrapped;
-    return PyLong_FromUnsignedLongLong(address);
-}
-
-static PyObject *name_native(PyObject *self, PyObject *text) {
-    (void)self;
-    if (!PyBytes_Check(text)) return PyErr_Format(PyExc_TypeError, "name_native takes bytes");
-    spp_run_native_names(PyBytes_AS_STRING(text), (size_t)PyBytes_GET_SIZE(text));
-    Py_RETURN_NONE;
-}
 
 static PyObject *run_pause(PyObject *self, PyObject *none) {
     (void)self;
@@ -143,12 +101,6 @@ static PyObject *run_paused(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
     return PyBool_FromLong(spp_run_paused());
-}
-
-static PyObject *back_sigterm(PyObject *self, PyObject *text) {
-    (void)self;
-    const char *bytes = PyBytes_AsString(text);
-    return bytes == NULL ? NULL : PyBool_FromLong(spp_os_term_before(bytes) == 0);
 }
 
 static PyObject *tick_stats(void) {
@@ -226,12 +178,8 @@ static PyMethodDef methods[] = {
     {"flush", run_flush, METH_NOARGS, "Waits until what was sampled is in the file."},
     {"active", run_active, METH_NOARGS, "Between start and stop?"},
     {"paused", run_paused, METH_NOARGS, "Paused?"},
-    {"back_sigterm", back_sigterm, METH_O, "Ends the profile where Python's handler of SIGTERM does not come to."},
     {"stats", run_stats, METH_NOARGS, "The tick stats so far."},
     {"name_threads", name_threads, METH_O, "Names threads by their OS ids."},
-    {"native_functions", native_functions, METH_NOARGS, "Native functions sampled so far."},
-    {"function_address", function_address, METH_O, "Where the C function behind a callable begins."},
-    {"name_native", name_native, METH_O, "Names of native functions in Python."},
     {"handler_cycles", handler_cycles, METH_NOARGS, "Cycles of recent handler runs."},
     {"read", spp_profile_read, METH_O, "Reads a .spprof file."},
     {NULL, NULL, 0, NULL},
@@ -257,6 +205,26 @@ static void learn_types(void) {
     spp_py_bytes_type = (uintptr_t)&PyBytes_Type;
 }
 
+/* What says that the layout of just this build of the interpreter is proven, and how it differs from others of its version:
+ * Python tells when and by what it was compiled. */
+static PyObject *proof_of(bool has_cached_chunk) {
+    return PyUnicode_FromFormat("%d %s %s %s", has_cached_chunk, SPP_VERSION, SPP_LAYOUT, Py_GetVersion());
+}
+
+/* The recorder of `spprof run` gives the module the proof that its supervisor has found, before it is executed: a proof compiles
+ * Python code, which takes 8 ms. 1 or 0: it is this build's, with or without a cached chunk; -1: it is none. */
+static int proof_given(PyObject *module) {
+    PyObject *given = PyDict_GetItemString(PyModule_GetDict(module), "proof");
+    for (int has = 0; has < 2 && given != NULL && PyUnicode_Check(given); has++) {
+        PyObject *proof = proof_of(has);
+        bool same = proof != NULL && PyUnicode_Compare(given, proof) == 0;
+        Py_XDECREF(proof);
+        if (same) return has;
+    }
+    PyErr_Clear();
+    return -1;
+}
+
 static int exec_module(PyObject *module) {
     static const char *const clock_lines[SPP_CLOCK_COUNT] = {
         "perf task-clock with kernel samples: exact, any rate; needs perf_event_paranoid <= 1 or CAP_PERFMON",
@@ -273,15 +241,19 @@ static int exec_module(PyObject *module) {
 #endif
     learn_types();
     if (PyModule_AddFunctions(module, spp_session_methods) != 0) return -1;
+    if (PyModule_AddFunctions(module, spp_functions_methods) != 0) return -1;
+    if (PyModule_AddFunctions(module, spp_record_methods) != 0) return -1;
     if (PyModule_AddFunctions(module, spp_label_methods) != 0) return -1;
     if (PyModule_AddFunctions(module, spp_output_methods) != 0) return -1;
     spp_module_state *state = PyModule_GetState(module);
-    bool proven = spp_layout_prove(state->layout_error, sizeof state->layout_error);
-    if (proven) spp_py.has_cached_chunk = spp_layout_has_cached_chunk();
+    int given = proof_given(module);
+    bool proven = given >= 0 || spp_layout_prove(state->layout_error, sizeof state->layout_error);
+    if (proven) spp_py.has_cached_chunk = given >= 0 ? given : spp_layout_has_cached_chunk();
     state->write_error = PyErr_NewExceptionWithDoc("spprof._core.WriteError", "The output takes no data.", PyExc_OSError, NULL);
     PyObject *error = proven ? Py_NewRef(Py_None) : PyUnicode_FromString(state->layout_error);
     PyObject *dict = PyModule_GetDict(module);
     return spp_put(dict, "Output", spp_output_type()) && spp_put(dict, "layout_error", error) &&
+                   spp_put(dict, "proof", proven ? proof_of(spp_py.has_cached_chunk) : PyUnicode_FromString("")) &&
                    spp_put(dict, "WriteError", Py_XNewRef(state->write_error)) &&
                    spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) && spp_put(dict, "COLUMNS", spp_profile_columns()) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
@@ -294,8 +266,6 @@ static int traverse_module(PyObject *module, visitproc visit, void *arg) {
     spp_module_state *state = PyModule_GetState(module);
     if (state == NULL) return 0;
     Py_VISIT(state->write_error);
-    Py_VISIT(state->session);
-    Py_VISIT(state->patch);
     return 0;
 }
 
@@ -303,8 +273,6 @@ static int clear_module(PyObject *module) {
     spp_module_state *state = PyModule_GetState(module);
     if (state == NULL) return 0;
     Py_CLEAR(state->write_error);
-    Py_CLEAR(state->session);
-    Py_CLEAR(state->patch);
     return 0;
 }
 

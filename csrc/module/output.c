@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/run.h"
+#include "module/session.h"
 #include "os/os.h"
 
 #define OPENINGS 8 /* a file may come and go while it is opened */
@@ -180,11 +181,12 @@ static output *make(PyObject *module) {
     return self;
 }
 
-/* Where the program has closed its standard output, say, a new file gets its number, and what C code prints would go there. */
+/* Out of the way of numbers that the program expects for its own files. Where it has closed its standard output, say, a new file
+ * gets its number, and what C code prints would go there. */
 static int above_standard(int fd) {
 #ifdef F_DUPFD_CLOEXEC
-    if (fd > 2) return fd;
-    int up = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    int up = fcntl(fd, F_DUPFD_CLOEXEC, SPP_OS_FILES_FROM);
+    if (up < 0) up = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* `ulimit -n` is that low */
     if (up < 0) PyErr_SetFromErrno(PyExc_OSError);
     close(fd);
     return up;
@@ -259,6 +261,56 @@ static int open_and_lock(output *self, PyObject *path, int flags) {
     errno = EAGAIN;
     PyErr_SetFromErrno(PyExc_OSError);
     return -1;
+}
+
+#ifndef O_CLOEXEC
+#define O_CLOEXEC 0
+#endif
+#ifndef O_BINARY
+#define O_BINARY 0
+#endif
+#define NAMES_MOST 10000
+#define ENDING ".spprof"
+
+/* X.N.spprof; a new reference. */
+static PyObject *numbered(PyObject *path, int number) {
+    Py_ssize_t n = PyUnicode_GetLength(path), end = (Py_ssize_t)strlen(ENDING);
+    PyObject *tail = PyUnicode_FromString(ENDING);
+    bool ends = tail != NULL && PyUnicode_Tailmatch(path, tail, 0, n, 1) == 1;
+    PyObject *stem = PyUnicode_Substring(path, 0, ends ? n - end : n);
+    PyObject *made = stem != NULL ? PyUnicode_FromFormat("%U.%d%s", stem, number, ENDING) : NULL;
+    Py_XDECREF(tail);
+    Py_XDECREF(stem);
+    return made;
+}
+
+PyObject *spp_output_first_free(PyObject *module, PyObject **path) {
+    const int flags = O_RDWR | O_CLOEXEC | O_BINARY | O_CREAT | O_EXCL;
+    const char *why;
+    (void)spp_run_prepare(&why); /* as in open_output */
+    output *self = make(module);
+    PyObject *name = Py_NewRef(*path);
+    for (int number = 2; self != NULL && name != NULL && number < NAMES_MOST; number++) {
+        if (take(self, os_call("open", Py_BuildValue("(Oii)", name, flags, 0666))) == 0) {
+            self->made = Py_NewRef(name);
+            Py_SETREF(*path, name);
+            (void)lock(self); /* nobody else has it for long */
+            return (PyObject *)self;
+        }
+        if (!PyErr_ExceptionMatches(PyExc_FileExistsError)) break;
+        PyErr_Clear();
+        Py_SETREF(name, numbered(*path, number));
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(self);
+    return NULL;
+}
+
+void spp_output_keep(PyObject *self) { Py_CLEAR(((output *)self)->made); }
+
+void spp_output_close(PyObject *self) {
+    spp_output_keep(self);
+    let_go((output *)self);
 }
 
 static PyObject *open_output(PyObject *module, PyObject *args) {

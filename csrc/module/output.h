@@ -11,6 +11,12 @@
 extern PyMethodDef spp_output_methods[];
 /* Makes the type for a module. NULL with an exception. */
 PyObject *spp_output_type(void);
+/* Makes a file that was not there, at *path or the first free name beside it (X.spprof, X.2.spprof), which *path then is; NULL
+ * with an exception. */
+PyObject *spp_output_first_free(PyObject *module, PyObject **path);
+/* It stays, also when it is closed. */
+void spp_output_keep(PyObject *output);
+void spp_output_close(PyObject *output);
 /* The descriptor of such an object; -1 if it is closed. */
 int spp_output_fd(PyObject *output);
 

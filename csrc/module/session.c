@@ -1,6 +1,7 @@
 #include "module/session.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/capture.h"
@@ -8,7 +9,10 @@
 #include "core/run.h"
 #include "core/tick_stats.h"
 #include "core/write.h"
-#include "module/exec.h"
+#include "module/functions.h"
+#include "module/header.h"
+#include "module/hooks.h"
+#include "module/names.h"
 #include "module/note.h"
 #include "module/output.h"
 #include "module/tstate.h"
@@ -39,23 +43,6 @@ static void unhook_deaths(void) {
     if (PyCode_Type.tp_dealloc == code_dies) PyCode_Type.tp_dealloc = code_dealloc;
 }
 
-/* ---- the end */
-
-/* The interpreter is gone, and the program had cleared its exit handlers, the profiler's with them: the file is finished all the
- * same. No GIL, no Python. */
-static bool end_hooked;
-
-static void finish_late(void) {
-    end_hooked = false; /* another runtime may follow in an embedding program */
-    if (!spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) return;
-    spp_run_stop();
-    spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
-}
-
-static void hook_end(void) {
-    if (!end_hooked) end_hooked = Py_AtExit(finish_late) == 0; /* not if all 32 places are taken */
-}
-
 /* ---- garbage collections */
 
 /* GIL held. A callback of `gc.callbacks`: one collection at a time in the interpreter that has it. */
@@ -67,6 +54,12 @@ static PyObject *collection(PyObject *self, PyObject *args) {
     PyObject *about;
     uint64_t counts[3];
     if (!PyArg_ParseTuple(args, "sO!", &phase, &PyDict_Type, &about)) return NULL;
+#if PY_VERSION_HEX < 0x030D0000
+    if (_Py_IsFinalizing()) {
+        spp_session_end();
+        Py_RETURN_NONE;
+    }
+#endif
     if (strcmp(phase, "start") == 0) {
         began = spp_os_now_ns();
         Py_RETURN_NONE;
@@ -80,20 +73,17 @@ static PyObject *collection(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-int spp_clock_of_name(const char *name) {
-    for (int i = 0; i < SPP_CLOCK_COUNT; i++) {
-        if (strcmp(name, spp_clock_names[i]) == 0) return i;
-    }
-    return -1;
-}
-
-/* ---- what a run changes of the program's, beside `tp_dealloc` and os.exec*: all by C, in the call that starts or stops it. No
- * Python code runs here, so no signal handler comes between; but freed objects may have finalizers, so the state is right first.
- */
+/* ---- what a run changes of the program's, beside `tp_dealloc` and method tables: all by C, in the call that starts or stops it.
+ * No Python code runs here, so no signal handler comes between; but freed objects may have finalizers, so the state is right
+ * first. */
 
 /* `gc.callbacks`, a new reference; NULL without an exception if the program made it something else. */
 static PyObject *gc_callbacks(void) {
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+    bool known = modules != NULL && PyDict_Check(modules) && PyDict_GetItemString(modules, "gc") != NULL;
     PyObject *gc = PyImport_ImportModule("gc"); /* built in */
+    /* What the program has not imported it does not find imported. */
+    if (gc != NULL && !known && PyDict_Check(modules)) (void)PyDict_DelItemString(modules, "gc");
     PyObject *list = gc != NULL ? PyObject_GetAttrString(gc, "callbacks") : NULL;
     Py_XDECREF(gc);
     if (list != NULL && !PyList_CheckExact(list)) Py_CLEAR(list);
@@ -122,49 +112,99 @@ static int enter_gc(PyObject *module) {
     return failed ? -1 : 0;
 }
 
-/* A type's attribute, by a patch; a replacement of somebody else's stays. */
-static void unpatch(PyObject *patch) {
-    PyObject *type, *name, *ours, *original, *now;
-    if (patch == NULL || !PyArg_ParseTuple(patch, "OOOO", &type, &name, &ours, &original)) {
-        PyErr_Clear();
-        return;
-    }
-    now = PyObject_GetAttr(type, name);
-    if (now == ours) (void)PyObject_SetAttr(type, name, original);
-    Py_XDECREF(now);
+/* The session of this interpreter's run: whoever started a run stops it, and nobody may touch another interpreter's objects. It
+ * is the interpreter's and not the module's, for a program that `spprof run` records has no module of ours, and one that imports
+ * spprof gets one then. */
+#define SESSION "spprof.session"
+static PyInterpreterState *owner; /* of the last one */
+
+static PyObject *room(void) { return PyInterpreterState_GetDict(PyInterpreterState_Get()); } /* borrowed; NULL: no memory */
+
+/* Undoes what `attach` did, in a forked child what its parent's did; and gives the session, a new reference or NULL. */
+static PyObject *detach(void) {
+    PyObject *dict = room(), *session = dict != NULL ? PyDict_GetItemString(dict, SESSION) : NULL;
+    Py_XINCREF(session);
+    if (session != NULL) (void)PyDict_DelItemString(dict, SESSION);
     PyErr_Clear();
-}
-
-static int apply(PyObject *patch) {
-    PyObject *type, *name, *ours, *original;
-    if (!PyArg_ParseTuple(patch, "OOOO", &type, &name, &ours, &original)) return -1;
-    return PyObject_SetAttr(type, name, ours);
-}
-
-/* Undoes what `attach` did, in a forked child what its parent's did. */
-static void detach(PyObject *module) {
-    spp_module_state *state = PyModule_GetState(module);
-    PyObject *session, *patch;
-    Py_BEGIN_CRITICAL_SECTION(module);
-    session = state->session;
-    patch = state->patch;
-    state->session = state->patch = NULL;
-    Py_END_CRITICAL_SECTION();
     leave_gc();
-    unpatch(patch);
-    Py_XDECREF(patch);
+    return session;
+}
+
+static void let_go(void) {
+    PyObject *session = detach();
     Py_XDECREF(session);
 }
 
-static int attach(PyObject *module, PyObject *session, PyObject *patch) {
-    spp_module_state *state = PyModule_GetState(module);
-    if (state->session != NULL) detach(module); /* of a process that was forked unseen by Python */
-    Py_BEGIN_CRITICAL_SECTION(module);
-    state->session = Py_NewRef(session);
-    state->patch = Py_NewRef(patch);
-    Py_END_CRITICAL_SECTION();
-    return apply(patch) == 0 && enter_gc(module) == 0 ? 0 : -1;
+static int attach(PyObject *module, PyObject *session) {
+    PyObject *dict = room();
+    if (dict == NULL) return PyErr_NoMemory(), -1;
+    if (PyDict_GetItemString(dict, SESSION) != NULL) let_go(); /* of a process that was forked unseen by Python */
+    owner = PyInterpreterState_Get();
+    return PyDict_SetItemString(dict, SESSION, session) == 0 && enter_gc(module) == 0 ? 0 : -1;
 }
+
+PyObject *spp_session_now(void) {
+    PyObject *dict = room();
+    return dict != NULL ? PyDict_GetItemString(dict, SESSION) : NULL;
+}
+
+/* ---- the end of the interpreter, or of the process
+ *
+ * Every trigger is to be disarmed before thread states are freed, and threads get their last names while `threading` is there.
+ * So: after the exit handlers (PyUnstable_AtExit; before 3.13 the collection of garbage with which the end begins); if the
+ * program has no collections, with the interpreter's dict, which dies before its thread states; and if it leaves by exit() of C,
+ * then. */
+
+/* No GIL, no Python: the file is finished all the same. */
+static bool late_hooked;
+
+static void finish_late(void) {
+    if (!spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) return;
+    spp_run_stop();
+    spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
+}
+
+#define END "spprof.end"
+static void stop(bool waits);
+
+/* The interpreter's dict is cleared; modules are gone, and daemon threads wait for a GIL that they do not get any more. */
+static void room_dies(PyObject *capsule) {
+    (void)capsule;
+    if (owner != PyInterpreterState_Get() || !spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) return;
+    stop(false);
+    spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
+}
+
+#if PY_VERSION_HEX >= 0x030D0000
+static void at_exit(void *unused) {
+    (void)unused;
+    spp_session_end();
+}
+#endif
+
+/* Once an interpreter. 0, or -1 with an exception. */
+static int hook_end(void) {
+    PyObject *dict = room();
+    if (!late_hooked) late_hooked = atexit(finish_late) == 0;
+    if (dict == NULL) return PyErr_NoMemory(), -1;
+    if (PyDict_GetItemString(dict, END) != NULL) return 0;
+    PyObject *capsule = PyCapsule_New(&late_hooked, END, room_dies);
+    int failed = capsule == NULL || PyDict_SetItemString(dict, END, capsule) != 0;
+    Py_XDECREF(capsule);
+#if PY_VERSION_HEX >= 0x030D0000
+    failed = failed || PyUnstable_AtExit(PyInterpreterState_Get(), at_exit, NULL) != 0;
+#endif
+    return failed ? -1 : 0;
+}
+
+static const spp_session_calls *calls_now; /* of the run */
+
+static void *before_exec(PyObject **env) { return calls_now != NULL ? calls_now->exec(env) : NULL; }
+static void after_exec(void *kept) {
+    if (calls_now != NULL) calls_now->exec_failed(kept);
+}
+
+static const spp_hooks_to hooks = {spp_session_end, before_exec, after_exec};
 
 /* ---- the run */
 
@@ -187,7 +227,8 @@ static int turn(spp_run_phase from, spp_run_phase to) {
 }
 
 /* The phase is STARTING. 0, or -1 with an exception. */
-static int start(const spp_module_state *state, spp_options *options, PyObject *output) {
+static int start(PyObject *module, spp_options *options, PyObject *output) {
+    const spp_module_state *state = PyModule_GetState(module);
     const char *why = NULL;
     spp_thread_states states;
     const char *broken = spp_tstate_init(&states);
@@ -201,7 +242,6 @@ static int start(const spp_module_state *state, spp_options *options, PyObject *
         PyErr_SetFromErrno(PyExc_OSError);
         return -1;
     }
-    hook_end();
     if (options->native != SPP_NATIVE_OFF) {
         uintptr_t evaluator = spp_os_symbol("_PyEval_EvalFrameDefault");
         int failed;
@@ -214,7 +254,7 @@ static int start(const spp_module_state *state, spp_options *options, PyObject *
             return -1;
         }
     }
-    options->may_trap = spp_exec_hook();
+    options->may_trap = spp_hooks_put(&hooks);
     hook_deaths();
     spp_start_result result;
     Py_BEGIN_ALLOW_THREADS;
@@ -223,7 +263,7 @@ static int start(const spp_module_state *state, spp_options *options, PyObject *
     Py_END_ALLOW_THREADS;
     if (result == SPP_START_DONE) return 0;
     unhook_deaths();
-    spp_exec_unhook();
+    spp_hooks_take_away();
     if (errno != 0)
         PyErr_SetFromErrnoWithFilename(result == SPP_START_UNWRITTEN ? state->write_error : PyExc_OSError, why);
     else
@@ -231,104 +271,129 @@ static int start(const spp_module_state *state, spp_options *options, PyObject *
     return -1;
 }
 
-static PyObject *run_start(PyObject *self, PyObject *args) {
-    int wall, native = SPP_NATIVE_OFF, full = 0;
-    const char *name, *header;
-    unsigned long long interval_ns;
-    unsigned int max_depth;
-    Py_ssize_t header_n;
-    PyObject *session, *output, *patch;
-    if (!PyArg_ParseTuple(args, "OOO!spKIy#|ip", &session, &output, &PyTuple_Type, &patch, &name, &wall, &interval_ns, &max_depth,
-                          &header, &header_n, &native, &full)) {
-        return NULL;
+int spp_session_begin(PyObject *module, PyObject *session, spp_options *options, PyObject *output,
+                      const spp_session_calls *calls) {
+    const spp_module_state *state = PyModule_GetState(module);
+    if (*state->layout_error != 0) return PyErr_Format(PyExc_RuntimeError, "%s", state->layout_error), -1;
+    if (options->clock == SPP_CLOCK_GIL && (options->wall || options->native != SPP_NATIVE_OFF)) {
+        PyErr_Format(PyExc_ValueError, "the clock 'gil' shows Python's CPU time only: no wall mode, no native frames");
+        return -1;
     }
-    int clock = spp_clock_of_name(name);
-    const spp_module_state *state = PyModule_GetState(self);
-    if (*state->layout_error != 0) return PyErr_Format(PyExc_RuntimeError, "%s", state->layout_error);
-    if (clock == SPP_CLOCK_GIL && (wall || native != SPP_NATIVE_OFF)) {
-        return PyErr_Format(PyExc_ValueError, "the clock 'gil' shows Python's CPU time only: no wall mode, no native frames");
+    if (options->interval_ns < 50000 || options->interval_ns > 1000000000 || options->max_depth < 1 ||
+        options->max_depth > SPP_DEPTH_MAX || (options->native != SPP_NATIVE_OFF && !spp_os_native)) {
+        PyErr_Format(PyExc_ValueError, "start: bad interval, depth or native mode");
+        return -1;
     }
-    if (clock < 0 || interval_ns < 50000 || interval_ns > 1000000000 || max_depth < 1 || max_depth > SPP_DEPTH_MAX ||
-        header_n < 3 || header[header_n - 1] != '}' || native < SPP_NATIVE_OFF || native > SPP_NATIVE_ALL ||
-        (native != SPP_NATIVE_OFF && !spp_os_native)) {
-        return PyErr_Format(PyExc_ValueError, "start: bad clock, interval, depth or header");
-    }
-    spp_options options = {
-        .clock = (spp_clock)clock,
-        .wall = wall != 0,
-        .interval_ns = interval_ns,
-        .max_depth = max_depth,
-        .header = header,
-        .header_n = (size_t)header_n,
-        .native = native,
-        .native_full = full != 0,
-    };
     int turned = turn(SPP_RUN_NONE, SPP_RUN_STARTING);
-    if (turned < 0) return NULL;
-    if (turned == 0) Py_RETURN_FALSE;
-    if (attach(self, session, patch) != 0 || start(state, &options, output) != 0) {
+    if (turned <= 0) return turned;
+    calls_now = calls;
+    if (hook_end() != 0 || attach(module, session) != 0 || start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
-        detach(self);
+        let_go();
         spp_run_turn(SPP_RUN_STARTING, SPP_RUN_NONE);
         PyErr_Restore(kind, value, traceback);
-        return NULL;
+        return -1;
     }
     spp_run_turn(SPP_RUN_STARTING, SPP_RUN_ACTIVE);
-    Py_RETURN_TRUE;
+    spp_names_all();
+    return 1;
+}
+
+static PyObject *run_start(PyObject *self, PyObject *args) {
+    const char *clock, *mode, *native;
+    unsigned long long interval_ns;
+    unsigned int max_depth;
+    PyObject *session, *output;
+    spp_bytes header = {0};
+    if (!PyArg_ParseTuple(args, "OOssKIs", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native)) return NULL;
+    spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth};
+    if (spp_options_of_words(&options, clock, mode, native) != 0) return NULL;
+    if (spp_header(&header, &options, native, "start", NULL) != 0) return NULL;
+    options.header = header.at;
+    options.header_n = header.n;
+    int begun = spp_session_begin(self, session, &options, output, NULL);
+    spp_bytes_free(&header);
+    return begun < 0 ? NULL : PyBool_FromLong(begun);
+}
+
+/* The phase is STOPPING. `waits`: without the GIL meanwhile. */
+static void stop(bool waits) {
+    if (waits) {
+        Py_BEGIN_ALLOW_THREADS;
+        spp_run_stop();
+        Py_END_ALLOW_THREADS;
+    } else {
+        spp_run_stop();
+    }
+    unhook_deaths();
+    spp_hooks_take_away();
 }
 
 static PyObject *run_stop(PyObject *self, PyObject *session) {
-    spp_module_state *state = PyModule_GetState(self);
+    (void)self;
     int turned = turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING);
     if (turned < 0) return NULL;
     if (turned == 0) Py_RETURN_FALSE;
-    if (state->session != session) { /* another one has begun meanwhile */
+    if (spp_session_now() != session) { /* another one has begun meanwhile */
         spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_ACTIVE);
         Py_RETURN_FALSE;
     }
-    Py_BEGIN_ALLOW_THREADS;
-    spp_run_stop();
-    Py_END_ALLOW_THREADS;
-    unhook_deaths();
-    spp_exec_unhook();
+    stop(true);
     int error = spp_write_error();
-    detach(self);
+    let_go();
     spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
     return Py_BuildValue("(Oz)", error == ETIMEDOUT ? Py_True : Py_False, error != 0 ? strerror(error) : NULL);
 }
 
+void spp_session_end(void) {
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    if (spp_session_now() != NULL && turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING) == 1) {
+        spp_names_all();
+        spp_functions_name();
+        if (calls_now != NULL) spp_run_reason(calls_now->reason());
+        stop(true);
+        let_go();
+        spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
+    }
+    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
+}
+
 static PyObject *run_session(PyObject *self, PyObject *none) {
-    spp_module_state *state = PyModule_GetState(self);
-    (void)none;
+    (void)self, (void)none;
     bool mine;
     spp_run_phase phase = spp_run_phase_now(&mine);
-    if (phase != SPP_RUN_ACTIVE && phase != SPP_RUN_STOPPING) Py_RETURN_NONE;
-    PyObject *session;
-    Py_BEGIN_CRITICAL_SECTION(self);
-    session = Py_NewRef(state->session != NULL ? state->session : Py_None);
-    Py_END_CRITICAL_SECTION();
-    return session;
+    PyObject *session = phase == SPP_RUN_ACTIVE || phase == SPP_RUN_STOPPING ? spp_session_now() : NULL;
+    return Py_NewRef(session != NULL ? session : Py_None);
 }
 
 /* In a forked child: lets go of the parent's, and gives it. What the program does there may have come first, and begun a profile
  * of the child's own: then that one stays. */
-static PyObject *run_forget(PyObject *self, PyObject *none) {
-    spp_module_state *state = PyModule_GetState(self);
-    (void)none;
+PyObject *spp_session_forget(PyObject *self, PyObject *none) {
+    (void)self, (void)none;
     spp_run_look_forked();
-    if (state->session == NULL || !spp_run_turn(SPP_RUN_NONE, SPP_RUN_STARTING)) Py_RETURN_NONE;
-    PyObject *session = Py_NewRef(state->session != NULL ? state->session : Py_None); /* nobody else attaches or detaches now */
-    detach(self);
+    if (spp_session_now() == NULL || !spp_run_turn(SPP_RUN_NONE, SPP_RUN_STARTING)) Py_RETURN_NONE;
+    PyObject *session = detach(); /* nobody else attaches or detaches now */
     spp_run_turn(SPP_RUN_STARTING, SPP_RUN_NONE);
+    if (session == NULL) Py_RETURN_NONE;
     return session;
+}
+
+static PyObject *name_all(PyObject *self, PyObject *none) {
+    (void)self, (void)none;
+    spp_names_all();
+    spp_functions_name();
+    Py_RETURN_NONE;
 }
 
 PyMethodDef spp_session_methods[] = {
     {"start", run_start, METH_VARARGS, "Starts sampling every thread into a file."},
     {"stop", run_stop, METH_O, "Stops, and finishes the file."},
     {"session", run_session, METH_NOARGS, "What start() was given."},
-    {"forget", run_forget, METH_NOARGS, "Lets go of the parent's profile."},
+    {"forget", spp_session_forget, METH_NOARGS, "Lets go of the parent's profile."},
+    {"name_all", name_all, METH_NOARGS, "Names threads and native functions."},
     {"collection", collection, METH_VARARGS, "A callback for gc.callbacks."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,33 +1,41 @@
-/* Start and stop, and what a module of an interpreter keeps of the profile being taken. */
+/* Start and stop: the run as an interpreter sees it. */
 #ifndef SPPROF_MODULE_SESSION_H
 #define SPPROF_MODULE_SESSION_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "core/run.h"
+
 #if PY_VERSION_HEX < 0x030A0000
 #define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
 #define Py_XNewRef(object) (Py_XINCREF(object), (PyObject *)(object))
 #endif
 
-/* Without the GIL, around what a thread takes from the module while another takes it away. */
-#ifndef Py_BEGIN_CRITICAL_SECTION
-#define Py_BEGIN_CRITICAL_SECTION(object) {
-#define Py_END_CRITICAL_SECTION() }
-#endif
-
-/* Of one interpreter: whoever started a run stops it, and nobody may touch another interpreter's objects. */
+/* Of one interpreter. */
 typedef struct {
-    PyObject *session;      /* of the profile being taken; NULL: none, or another interpreter's */
-    PyObject *patch;        /* what was put in for it: (type, name, ours, original) */
     PyObject *write_error;  /* the exception WriteError */
     char layout_error[256]; /* empty: none */
 } spp_module_state;
 
-/* start, stop, session, forget, collection: src/spprof/_core.pyi. */
+/* start, stop, session, forget, name_all, collection: src/spprof/_core.pyi. */
 extern PyMethodDef spp_session_methods[];
 
-/* -1: there is none. */
-int spp_clock_of_name(const char *name);
+/* GIL held, all of it. */
+/* Begins a run; `session` is kept until its stop. 1; 0: there is one already, or this thread is just starting or stopping one;
+ * -1: an exception (the layout is unproven, a bad option, the output, the system), and nothing has changed. `calls`: or NULL. */
+typedef struct {
+    void *(*exec)(PyObject **env); /* as in spp_hooks_to */
+    void (*exec_failed)(void *kept);
+    const char *(*reason)(void); /* of an end that nobody asked for: a literal, or NULL for the usual one */
+} spp_session_calls;
+int spp_session_begin(PyObject *module, PyObject *session, spp_options *options, PyObject *output,
+                      const spp_session_calls *calls);
+/* Borrowed; NULL: none, or another interpreter's. In a forked child the parent's, until it is forgotten. */
+PyObject *spp_session_now(void);
+/* Ends the run, if this interpreter began it, with all that belongs to that. An exception that there is stays. */
+void spp_session_end(void);
+/* In a forked child: takes back what the parent's start changed, and gives its session, or None. A method. */
+PyObject *spp_session_forget(PyObject *self, PyObject *none);
 
 #endif

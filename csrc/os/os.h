@@ -64,6 +64,10 @@ intptr_t spp_os_own_place(uintptr_t value);
 
 /* ---- the profile's file. Its number is a descriptor, on Windows a handle. Errors are errno's numbers, 0: none */
 
+/* Descriptors of a profile's file have numbers from here on: a program's next file has the number that it has without us. (Below
+ * those of perf events, and 64: a process whose table must grow may wait 15 ms.) */
+#define SPP_OS_FILES_FROM 34
+
 /* Takes one of Python's descriptors for this process, if it is a regular file: nobody else's profile goes there until
  * spp_os_file_end, or until the process has closed it. Readers ask nothing. 1: another has it. 0 also if it cannot be locked, as
  * on some file systems of the network. */
@@ -324,11 +328,6 @@ void spp_os_trigger_drop(spp_os_trigger *trigger);
 /* Termination by SIGTERM while nobody handles it: rings `bell` and sets *asked instead of dying; the worker finishes the
  * file and calls spp_os_term_now, which dies of the signal as it would have. */
 void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked);
-/* The handler that there is, Python's, is called as before, and when it was first called is kept. If spp_os_term_now is called
- * all the same, it writes `text` to stderr first. -1: there is no handler, or no memory. */
-int spp_os_term_before(const char *text);
-/* Whether that was more than limit_ns ago. */
-bool spp_os_term_waits(uint64_t now_ns, uint64_t limit_ns);
 void spp_os_term_restore(void);
 void spp_os_term_now(void);
 

@@ -4,6 +4,9 @@ from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple, Type, Un
 
 layout_error: Optional[str]
 """Why this interpreter's frames cannot be read (then `start` refuses), or None."""
+proof: str
+"""Says for which build of the interpreter the layout is proven; '' if it is not. If it is set before the module is executed, and is this
+build's, no other proof is made."""
 LOSSES: Dict[str, str]
 """Key of each reason for which a tick gives no sample -> its title for people."""
 NATIVE: bool
@@ -45,25 +48,33 @@ def open_output(path: str, flags: int, named: bool) -> Output:
 
 def copy_output(fd: int) -> Output: ...
 def start(
-    session: Any, output: Output, patch: Tuple[type, str, Any, Any], clock: str, wall: bool, interval_ns: int, max_depth: int,
-    header: bytes, native: int = 0, full: bool = False,
-) -> bool:  # fmt: skip
-    """Writes the magic and the header block (JSON bytes, as docs/file-format.md) to a copy of output's descriptor, and starts sampling
-    every thread; with `wall` also while it is off the CPU. `clock` is what choose_clock gave. `native`: 0 no native frames, 1 those
-    below the last Python frame, 2 all; `full`: CPython's own functions too. `session` is kept until the stop. `patch`: a type, an
-    attribute of it, its new value and the old one, to be put back. False: there is a run already, or this thread is just
-    starting or stopping one. RuntimeError if the layout is unproven, WriteError, another OSError whose `filename` says what was
-    refused; then nothing has changed."""
+    session: Tuple[Output, Optional[str]], output: Output, clock: str, mode: str, interval_ns: int, max_depth: int, native: str
+) -> bool:
+    """Writes the magic and the header block (docs/file-format.md) to a copy of output's descriptor, and starts sampling every thread;
+    in mode `wall` also while it is off the CPU. `clock` as choose_clock takes it. `native`: "" no native frames, "leaf" those below
+    the last Python frame, "yes" all, "full" CPython's own functions too. `session` (the output, its path)
+    is kept until the stop. False: there is a run already, or this thread is just starting or stopping one. RuntimeError if the layout
+    is unproven, WriteError, another OSError whose `filename` says what was refused; then nothing has changed."""
+
+def record(options: str, folder: str) -> Optional[str]:
+    """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that calls this).
+    What goes wrong it says on stderr, and the program goes on. The options of child processes, or None if they are not profiled."""
+
+def arguments() -> List[str]:
+    """The command line as the interpreter got it."""
+
+def name_all() -> None:
+    """Before the stop: names threads as `threading` does, if the program has imported it, and native functions as Python does."""
 
 def stop(session: Any) -> Union[Tuple[bool, Optional[str]], Literal[False]]:
     """Disarms everything, writes what is left and the end block, and takes back what start changed. Whether the output takes nothing,
     and what is left is with a thread that waits for it; and why not all could be written, or None. False: this is not the session of
     a run, or this thread is just stopping it."""
 
-def session() -> Any:
-    """What start was given, in the interpreter that called it, while there is a run; else None."""
+def session() -> Optional[Tuple[Output, Optional[str]]]:
+    """What start was given, or what `record` made, in the interpreter that called it, while there is a run; else None."""
 
-def forget() -> Any:
+def forget() -> Optional[Tuple[Output, Optional[str]]]:
     """In a forked child: takes back what the parent's start changed, and gives its session."""
 
 def pause() -> None: ...
@@ -82,10 +93,6 @@ def active() -> bool:
     """True between start and stop (also while paused); False in a forked child."""
 
 def paused() -> bool: ...
-def back_sigterm(text: bytes) -> bool:
-    """The handler of SIGTERM stays, but if the run has not ended 2 s after the first one, since the main thread is in C code, the
-    core finishes the file, writes `text` to stderr and the process dies of the signal. False: SIGTERM has no handler."""
-
 def stats() -> Dict[str, Any]:
     """The tick stats so far (of the last run, when stopped; {} before the first): clock str, expected, taken, repeated ints, losses
     dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated, threads,
@@ -107,8 +114,8 @@ def native_functions() -> Dict[int, int]:
 def function_address(callable: Any) -> int:
     """The address of the C function behind a built-in function, a method descriptor or a slot wrapper; 0 of anything else."""
 
-def name_native(text: bytes) -> None:
-    """The block N that is written at the stop (docs/file-format.md)."""
+def functions(wanted: Dict[int, int]) -> Dict[int, str]:
+    """Of what native_functions gives: code id -> the name that the function has in Python, if it has one alone."""
 
 def collection(phase: str, info: Dict[str, int]) -> None:
     """A callback for `gc.callbacks`: notes each garbage collection while a profile is taken."""

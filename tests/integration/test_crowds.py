@@ -233,7 +233,7 @@ def test_profiles_begin_while_threads_are_born_and_end(run_python):
     """Without the GIL the interpreter's list of threads changes while a start looks whether it is where it should be."""
     ran = run_python("-c", """
 import spprof, sys, threading
-import spprof.files.profile, spprof.recording.threadnames
+import spprof.files.profile
 over, begun = False, 0
 def nothing(): pass
 def crowd():
@@ -260,7 +260,7 @@ def test_who_asks_for_the_profile_while_it_begins_and_ends(run_python):
     """Without the GIL it may go away while another thread takes it."""
     ran = run_python("-c", """
 import json, spprof, sys, threading
-import spprof.files.profile, spprof.recording.threadnames
+import spprof.files.profile
 from spprof import _core
 over, wrong = False, []
 sys.setswitchinterval(0.0001)

@@ -99,16 +99,16 @@ def test_a_child_forked_while_a_profile_is_about_to_begin(run_python):
 import json, os, spprof, spprof.recording.api
 reading, writing = os.pipe()
 children = []
-class Session(spprof.recording.api.session.Session):
-    def __init__(self, *args):
-        super().__init__(*args)
-        pid = os.fork()
-        if pid == 0:
-            links = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
-            os.write(writing, json.dumps(os.path.abspath("out.spprof") in links).encode())
-            os._exit(0)
-        children.append(pid)
-spprof.recording.api.session.Session = Session
+opened = spprof.recording.api._open_output
+def and_forked(path):
+    output, pid = opened(path), os.fork()
+    if pid == 0:
+        links = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+        os.write(writing, json.dumps(os.path.abspath("out.spprof") in links).encode())
+        os._exit(0)
+    children.append(pid)
+    return output
+spprof.recording.api._open_output = and_forked
 spprof.start(output_path="out.spprof")
 spprof.stop()
 os.waitpid(children[0], 0)
@@ -126,7 +126,7 @@ def test_children_forked_while_native_frames_are_prepared(run_python, forks):
         pytest.skip("no native frames here")
     ran = run_python("-W", "ignore", "-c", f"""
 import collections, json, os, signal, spprof, threading, time
-import spprof.recording.callables, spprof.files.profile, spprof.recording.threadnames
+import spprof.files.profile
 spprof.start(native=True)
 spprof.stop()
 over = False

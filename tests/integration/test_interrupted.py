@@ -16,7 +16,7 @@ step = pytest.mark.parametrize("step", [7, pytest.param(1, marks=[pytest.mark.st
 RAISING = """
 import gc, json, os, sys, threading, time, spprof
 from spprof import _core
-import spprof.recording.api, spprof.files.profile, spprof.recording.threadnames, spprof.recording.callables
+import spprof.recording.api, spprof.files.profile
 class Boom(BaseException): pass
 class At:
     "Calls `do` at the n-th instruction of what runs from `watch` to `leave`."
@@ -142,7 +142,7 @@ print(json.dumps([n, sorted(seen)]))
 def test_a_stop_in_a_finalizer_that_runs_within_start_and_stop(run_python):
     """The collector is made to run at nearly each allocation of theirs."""
     ran = run_python("-c", """
-import gc, spprof, spprof.recording.api, spprof.files.profile, spprof.recording.threadnames
+import gc, spprof, spprof.recording.api, spprof.files.profile
 calls = 0
 class Stops:
     def __del__(self):
@@ -275,7 +275,7 @@ def test_threads_that_start_and_stop_at_once(run_python, profiles):
     """One begins and one ends each profile; nobody else does, nobody waits for ever. How many there are in a minute is not
     judged."""
     ran = run_python("-c", f"""
-import spprof, sys, threading, spprof.files.profile, spprof.recording.threadnames
+import spprof, sys, threading, spprof.files.profile
 sys.setswitchinterval(0.0005)  # of five threads that want to run each waits for the others at each step
 began, ended, over = [], [], threading.Event()
 def starts():

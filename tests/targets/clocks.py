@@ -10,7 +10,6 @@ import time
 
 import spprof
 import spprof.files.profile
-import spprof.recording.threadnames
 
 OUT, MODE, CLOCK = sys.argv[1:]
 SAMPLES, KEYS = 60, ["taken", "repeated"] if MODE == "wall" else ["taken"]

@@ -87,20 +87,17 @@ def test_labels_and_collections(path):
             len(Profile(writer.data))
 
 
-def test_names_that_python_knows(monkeypatch):
+def test_names_that_python_knows():
     import zlib
 
     from spprof import _core
-    from spprof.recording import callables
 
     known = {str.join: 1, list.__lt__: 2, len: 3, zlib.compress: 4, int.from_bytes: 5, type.__call__: 6}
     assert _core.function_address(list.__lt__) == _core.function_address(list.__gt__) != 0
     assert _core.function_address(test_samples) == _core.function_address(3) == 0
-    monkeypatch.setattr(_core, "native_functions", lambda: {_core.function_address(one): id for one, id in known.items()})
-    names = json.loads(callables.named())["names"]
-    assert names == {"1": "str.join", "3": "len", "4": "zlib.compress", "5": "int.from_bytes", "6": "type.__call__"}
-    monkeypatch.setattr(_core, "native_functions", dict)
-    assert callables.named() == b""
+    names = _core.functions({_core.function_address(one): id for one, id in known.items()})
+    assert names == {1: "str.join", 3: "len", 4: "zlib.compress", 5: "int.from_bytes", 6: "type.__call__"}
+    assert _core.functions({}) == {}
 
     class Meta(type):
         def __eq__(cls, other):
@@ -112,8 +109,7 @@ def test_names_that_python_knows(monkeypatch):
             raise RuntimeError("the program's own")
 
     held = Meta("Held", (), {"lazy": Lazy()})
-    monkeypatch.setattr(_core, "native_functions", lambda: {_core.function_address(random.random): 7})
-    assert json.loads(callables.named())["names"] == {"7": "_random.Random.random"}, held
+    assert _core.functions({_core.function_address(random.random): 7}) == {7: "_random.Random.random"}, held
 
     writer = Writer(native="yes")
     writer.sample([MAIN_FRAME, ("_Zf", "_Zf", "z.so", 16, 20, 20, -1, -1, 1)], 6000, 1)
@@ -200,7 +196,7 @@ def native_profile():
     rng = random.Random(2)
     writer = Writer(native="yes")
     python = [(f"f{n}",) * 2 + ("m.py", 10 * n + 1, 10 * n + 3) for n in range(4)]
-    launcher = ("run", "run", "/x/spprof/cli/run.py", 1, 2)
+    launcher = ("run", "run", "/x/spprof/integrations/ipython.py", 1, 2)
     native = [(name, name, "/lib/libx.so", at, at + 5, 0, -1, -1, 1) for name, at in (("c", 64), ("_ZN1a1bEv", 128), ("d", 256))]
     for i in range(3000):
         stack = rng.choices(python + native, k=rng.randrange(1, 8))
@@ -245,7 +241,7 @@ def test_native_functions_against_a_slow_count():
 
 def test_stacks_that_look_the_same_are_added_up():
     writer = Writer()
-    launcher, f = ("run", "run", "/x/spprof/cli/run.py", 1, 2), ("f", "f", "m.py", 1, 2)
+    launcher, f = ("run", "run", "/x/spprof/integrations/ipython.py", 1, 2), ("f", "f", "m.py", 1, 2)
     for time, stack in enumerate(([launcher, f], [f], [launcher], [], [launcher, f])):
         writer.sample(stack, 6000 + time, 10**time)
     writer.flush()
@@ -348,7 +344,7 @@ def test_names_of_cpp_and_rust_functions():
 def test_frames_of_the_launcher_are_hidden():
     ours = [
         ("main", "main", "/lib/spprof/cli/__init__.py", 1, 2),
-        ("run_program", "run_program", "/lib/spprof/cli/target.py", 5, 6),
+        ("run_program", "run_program", "/lib/spprof/integrations/ipython.py", 5, 6),
     ]
     program = [("<module>", "<module>", "x.py", 1, 1), ("f", "f", "x.py", 2, 3)]
     writer = Writer()

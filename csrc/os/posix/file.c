@@ -10,7 +10,10 @@
 #include "os/posix/posix.h"
 
 /* Not a number that stands for the program's own input and output: see module/output.c. */
-static int copy(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+static int copy(int fd) {
+    int made = fcntl(fd, F_DUPFD_CLOEXEC, SPP_OS_FILES_FROM);
+    return made >= 0 ? made : fcntl(fd, F_DUPFD_CLOEXEC, 3); /* `ulimit -n` is that low */
+}
 
 int spp_os_file_copy(spp_os_file *file, int fd) {
     struct stat now;

@@ -27,7 +27,7 @@ void spp_posix_workers_child(void); /* in a forked child, which has none */
  * becomes shorter while it is mapped ends the process. */
 void spp_posix_read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size);
 
-/* Handler. Whether that is a handler that spp_os_term_catch or spp_os_term_before sets. */
+/* Handler. Whether that is the handler that spp_os_term_catch sets. */
 bool spp_posix_term_is(uintptr_t handler);
 
 /* In a forked child: lets go of the locks that the parent has. */

@@ -131,13 +131,5 @@ void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTE
 
 /* Windows ends a process without asking it. */
 void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) { (void)bell, (void)asked; }
-int spp_os_term_before(const char *text) {
-    (void)text;
-    return -1;
-}
-bool spp_os_term_waits(uint64_t now_ns, uint64_t limit_ns) {
-    (void)now_ns, (void)limit_ns;
-    return false;
-}
 void spp_os_term_restore(void) {}
 void spp_os_term_now(void) {}

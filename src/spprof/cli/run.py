@@ -1,25 +1,17 @@
-"""`spprof run`: profiles a program from its first line to its last thread and exit handler."""
+"""`spprof run`: profiles a program from its first line to its last thread and exit handler. The program is a process of its own,
+in which there is only the recorder; this one waits for it, and then reads, converts and prints."""
 
 from __future__ import annotations
 
-import _thread
 import argparse
-import atexit
 import os
 import signal
 import sys
-import threading
-import time
-from typing import Any, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from .. import formats
-from ..errors import SpprofError
-from ..files.profile import Profile
-from ..launching import children, target
-from ..recording import api, forks, session
+from ..errors import BadOption, SpprofError
 from ..recording.options import DEEPEST, FASTEST_HZ, FASTEST_MS, MODES, SLOWEST_HZ, SLOWEST_MS, Options
-from ..report.summary import summary
-from ..report.text import put, width_of_table
 from ._arguments import count, positive
 
 HELP = "run a program and profile it"
@@ -81,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--native={kind}", dest="native", action="store_const", const=kind, help=text)
     parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default NAME.PID.spprof)")
     parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help="default: what FILE ends with, else spprof")
+    parser.add_argument("--force", action="store_true", help="replace FILE even if it is no profile")
     parser.add_argument("--limit", type=count, default=15, metavar="N", help="functions in the summary (default 15)")
     said = parser.add_mutually_exclusive_group()
     said.add_argument("-q", "--quiet", action="store_true", help="print no summary")
@@ -92,119 +85,204 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
-class Ending:
-    """What happens when profiling ends: at the end of the program, after --duration, or on SIGTERM; whichever comes first. And
-    when it begins, if that is not at once (--delay)."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..files.profile import Profile
 
-    def __init__(self, options: argparse.Namespace, name: str) -> None:
+
+class _Run:
+    """A program that is profiled, and what becomes of its profile."""
+
+    def __init__(self, options: argparse.Namespace, kind: str, command: List[str]) -> None:
+        from ..launching import outputs, recorder
+        from ..recording import api
+
         self.options = options
-        self.pid = os.getpid()
-        self.done = False
-        self.lock = threading.RLock()  # a signal may come while the main thread is finishing
-        self.interrupted = self.waits = False
-        self.format, self.output, self.stream = _files(options, name, self.pid)
+        names = {"module": command[0], "code": "command"}
+        stem = os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0]
+        name = "stdin" if command == ["-"] else names.get(kind) or stem
+        recording = _recording(options)
+        native, clock = api.require_supported(recording)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread)
-        if self.format != "spprof":
-            formats.check(self.format, self.conversion)  # now, and not when the program is done
-        self.stem = children.stem_of(options.output, name) if options.subprocesses else None
-
-    def finish(self) -> None:
-        """Stops, converts, prints the summary."""
-        if os.getpid() != self.pid:
-            return
-        with self.lock:
-            if not self.done:
-                self.done = True
-                self._finish()
-
-    def discard(self) -> None:
-        """There was no program: leaves no file."""
-        self.done = True
-        api.stop()
-        os.unlink(self.stream)
-
-    def _finish(self) -> None:
+        self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
+        if self.outputs.format != "spprof":
+            formats.check(self.outputs.format, self.conversion)  # now, and not when the program is done
+        if kind == "script":
+            check_script(command)
         try:
-            profile = api.stop() if api.is_active() else Profile.load(self.stream)  # the program may have stopped it
-            if self.format != "spprof":
-                formats.save(profile, self.output, self.format, self.conversion)
-            if not self.options.quiet:
-                self._print(profile)
-            if self.format != "spprof":
-                os.unlink(self.stream)
-        except (SpprofError, OSError) as error:
-            _say(f"spprof: {error}\nspprof: the profile is in {self.stream}\n")
-
-    def at_exit(self) -> None:
-        """Registered before the program's own exit handlers, so it runs after them: they are profiled too."""
-        self.finish()
-        if self.interrupted and os.getpid() == self.pid:
-            # As python does after an uncaught KeyboardInterrupt, so that a shell sees what happened.
-            for stream in (sys.stdout, sys.stderr):
-                try:
-                    stream.flush()
-                except (AttributeError, OSError, ValueError):
-                    pass
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            os.kill(self.pid, signal.SIGINT)
-
-    def on_sigterm(self, number: int, frame: Any) -> None:
-        """Dies of the signal, as without us, but with the profile complete."""
-        self.finish()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    def delay(self) -> None:
-        """Takes no samples until `window` says so."""
-        self.waits = True
-        api.pause()
-
-    def window(self) -> None:
-        """Body of the thread of --delay and --duration."""
-        if self.waits:
-            time.sleep(self.options.delay)
-            with self.lock:
-                if self.done or not api.is_active():
-                    return
-                self.waits = False
-                api.resume()
-        if self.options.duration is not None:
-            time.sleep(self.options.duration)
-            self.finish()
-
-    def _print(self, profile: Profile) -> None:
-        text = "\n" + summary(
-            [profile], self.options.limit, self.options.thread, width=width_of_table(sys.stderr), verbose=self.options.verbose
+            self.outputs.check()
+        except SpprofError:
+            if kind == "module" and not _is_there(command[0]):  # which is what should be said
+                raise NoModule(f"{sys.executable}: No module named {command[0]}") from None
+            raise
+        flags = {"module": ["-m"], "code": ["-c"], "script": []}[kind]
+        self.command = [*recorder.interpreter(), *flags, *command]
+        missing = kind == "module" or os.path.isdir(command[0])  # which only the program's process finds out
+        self.environment = recorder.environment(
+            recording, native, clock, self.outputs.stream, self.outputs.stem, options.delay, options.duration, missing
         )
-        name = os.path.relpath(self.output)
-        text += f"Written: {name} ({os.path.getsize(self.output):,} bytes, {formats.FORMATS[self.format].title}).\n"
-        if self.format == "spprof":
-            text += f"  spprof report {name}\n  spprof convert {name} -f speedscope -o {name[:-7]}.speedscope.json\n"
-        if self.waits:
+        self.told = False
+
+    def run(self) -> int:
+        """As the program ended."""
+        from ..launching import supervisor
+
+        program = supervisor.Program(self.command, self.environment)
+        self.outputs.started(program.pid)
+        if self.options.duration is not None:
+            self._tell_at_the_end_of_recording()
+        else:
+            _prepare(self.options)
+        code = program.wait()
+        program.over()
+        try:
+            self.finish(code)
+        except (supervisor.Interrupted, KeyboardInterrupt) as error:
+            self._say_where("interrupted")
+            code = -getattr(error, "number", signal.SIGINT)
+        return supervisor.end(code)
+
+    def watch(self) -> int:
+        """The same, with the live view."""
+        from ..launching import supervisor
+        from ..live.program import run
+
+        def stream_of(pid: int) -> str:
+            self.outputs.started(pid)
+            return self.outputs.stream
+
+        code = run(self.command, self.environment, stream_of)
+        self.finish(code)
+        return supervisor.end(code)
+
+    def _tell_at_the_end_of_recording(self) -> None:
+        """The program goes on; a thread sees its file end. (What the program ends by itself, ends with it.)"""
+        import threading
+        import time
+
+        def look() -> None:
+            time.sleep(self.options.duration + (self.options.delay or 0))
+            while not self.outputs.is_over():
+                time.sleep(0.02)
+            self.finish(None)
+
+        self.lock = threading.Lock()
+        threading.Thread(target=look, daemon=True).start()
+
+    def finish(self, code: Optional[int]) -> None:
+        """Puts the profile where it was asked for, and tells of it, once. `code`: how the program ended; None: it has not yet."""
+        if self.options.duration is not None:
+            self.lock.acquire()
+        if self.told:
+            return
+        self.told = True
+        if code is not None:
+            self.outputs.finish(_way_out(code))
+        try:
+            self._finish(code)
+        except (SpprofError, OSError) as error:
+            _say(f"spprof: {error}\n")
+            self._say_where("")
+        finally:
+            if self.options.duration is not None:
+                self.lock.release()
+
+    def _finish(self, code: Optional[int]) -> None:
+        from ..files.profile import Profile
+
+        streams = self.outputs.streams()
+        if not streams:
+            if code is not None and _why_not():
+                _say(f"spprof: nothing was recorded{_why_not()}\n")
+            return
+        profiles = [Profile.load(path) for path in streams]
+        if all((profile.end or {}).get("reason") == "no program" for profile in profiles):
+            self.outputs.discard()
+            return
+        text = "" if self.options.quiet else self._summary(profiles)
+        places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
+        if not self.options.quiet:
+            _say(text + self._places(places, profiles))
+
+    def _summary(self, profiles: List[Profile]) -> str:
+        from ..report.summary import summary
+        from ..report.text import width_of_table
+
+        options, width = self.options, width_of_table(sys.stderr)
+        return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose)
+
+    def _places(self, places: List[str], profiles: List[Profile]) -> str:
+        format, text = self.outputs.format, ""
+        for path in places:
+            name = _relative(path)
+            size = f"{os.path.getsize(path):,} bytes, " if os.path.isfile(path) else ""
+            text += f"Written: {name} ({size}{formats.FORMATS[format].title}).\n"
+        own = " ".join(map(_relative, places))
+        if format == "spprof":
+            text += f"  spprof report {own}\n"
+            text += f"  spprof convert {_relative(places[0])} -f speedscope -o {_relative(places[0])[:-7]}.speedscope.json\n"
+        wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
+        if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        others = children.found(self.stem) if self.stem else []
-        if others:
-            stem = os.path.relpath(str(self.stem))
-            own = "" if self.format != "spprof" or self.output.startswith(f"{self.stem}.{self.pid}") else name + " "
-            text += f"Child processes: {len(others)} files.\n  spprof report {own}{stem}.*.spprof\n"
-        _say(text)
+        return text + self._children(places if format == "spprof" else [])
+
+    def _children(self, own: List[str]) -> str:
+        from ..files.writing import is_being_written
+
+        others = self.outputs.children()
+        if not others:
+            return ""
+        stem = _relative(self.outputs.stem)
+        more = [_relative(path) for path in own if not os.path.basename(path).startswith(f"{os.path.basename(stem)}.")]
+        more += [_relative(path) for path in own if path == f"{self.outputs.stem}.spprof" and _relative(path) not in more]
+        text = f"Child processes: {len(others)} files.\n  spprof report {' '.join([*more, stem])}.*.spprof\n"
+        growing = [_relative(path) for path in others if is_being_written(path)]
+        if growing:
+            text += f"Still running, and their files grow: {' '.join(growing)}\n"
+        return text
+
+    def _say_where(self, why: str) -> None:
+        left = [_relative(path) for path in self.outputs.streams()]
+        if left:
+            _say(f"spprof: {why and why + ': '}the profile is in {' '.join(left)}\n")
 
 
-def _files(options: argparse.Namespace, name: str, pid: int) -> Tuple[str, str, str]:
-    """The format, the file that is asked for, and the one that is written while the program runs."""
-    given: Optional[str] = options.output
-    format = options.format or (formats.format_for(given) if given and not _is_special(given) else "spprof")
-    output = os.path.abspath(given or f"{name}.{pid}{formats.FORMATS[format].extension}")  # the program may change the directory
-    return format, output, output if format == "spprof" else f"{output}.{pid}.spprof"
+def _prepare(options: argparse.Namespace) -> None:
+    """Imports what will be needed, while the program begins."""
+    from ..files import profile  # noqa: F401
+
+    if not options.quiet:
+        from ..report import summary  # noqa: F401
 
 
-def _is_special(path: str) -> bool:
-    """A FIFO or a device: its name says nothing."""
-    return os.path.exists(path) and not os.path.isfile(path)
+def _way_out(code: int) -> str:
+    if code >= 0:
+        return "exit"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _why_not() -> str:
+    flags = sys.flags
+    for name, option in (("isolated", "-I"), ("no_site", "-S"), ("ignore_environment", "-E")):
+        if getattr(flags, name):
+            return f": with {option} the interpreter does not let the recorder in"
+    return ""
+
+
+def _relative(path: str) -> str:
+    """For people. The working folder may be gone."""
+    try:
+        return os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
 
 
 def _say(text: str) -> None:
-    """To stderr, which the program may have closed, replaced or left as None."""
+    from ..report.text import put
+
     try:
         put(sys.stderr, text)
         sys.stderr.flush()
@@ -212,86 +290,97 @@ def _say(text: str) -> None:
         pass
 
 
-def _be_called_python() -> None:
-    """On Linux a process is called after the file that was executed, `spprof`, and threads inherit that name, as a library's do
-    that give themselves none. The program is to see what it sees under `python`."""
+def check_script(command: List[str]) -> None:
+    """Raises BadOption if there is no such script, and says what whoever named it probably wants. What is no regular file (a
+    folder, /dev/stdin, a FIFO that can be read once) is the interpreter's to open."""
+    path = command[0]
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        return
     try:
-        with open("/proc/self/comm", "r+") as name:
-            if name.read() == "spprof\n":
-                name.write(os.path.basename(sys.executable))
+        with open(path, "rb") as file:
+            beginning = file.read(4096)
+    except OSError as error:
+        raise BadOption(f"cannot open {path!r}: {error.strerror or error}{_instead(command)}") from None
+    if b"\0" in beginning and not path.endswith(".pyc") and b"PK\3\4" not in beginning:
+        raise BadOption(f"{path!r} is not Python source, but a binary file{_instead(command)}")
+
+
+class NoModule(SpprofError):
+    """Python's own words."""
+
+
+def _is_there(module: str) -> bool:
+    """Whether there may be such a module: its package is not imported here."""
+    from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+
+    top = module.partition(".")[0]
+    path = [os.getcwd(), *sys.path]
+    return any((BuiltinImporter.find_spec(top), FrozenImporter.find_spec(top), PathFinder.find_spec(top, path)))
+
+
+def _instead(command: List[str]) -> str:
+    import re
+    from importlib.util import find_spec
+    from shutil import which
+
+    path = command[0]
+    name = os.path.basename(path)
+    if re.match(r"(python|pypy)[0-9.]*[dt]?(\.exe)?$", name):
+        rest = " ".join(command[1:]) or "SCRIPT"
+        own = path == name or os.path.abspath(path) == sys.executable
+        return f"; give what it is to run: {'spprof' if own else f'{path} -m spprof'} run {rest}"
+    if os.path.exists(path):
+        return ""
+    try:
+        module = name.isidentifier() and find_spec(path) is not None
+    except (ImportError, ValueError):
+        module = False
+    if module:
+        return f"; a module of this name is installed: spprof run -m {path}"
+    found = which(path)
+    return f"; a command of this name is installed: spprof run {found}" if found and _is_python(found) else ""
+
+
+def _is_python(path: str) -> bool:
+    """Whether a command is a Python script."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(200)
     except OSError:
-        pass
+        return False
+    return first.startswith(b"#!") and b"python" in first
 
 
 def main(options: argparse.Namespace) -> int:
-    """Runs the program; its SystemExit passes through."""
-    kinds = {"module": target.find_module, "code": target.find_code, "script": target.find_script}
-    kind, command = next(((kind, given) for kind in kinds for given in [getattr(options, kind)] if given), ("", []))
-    if command[:1] == ["--"]:
-        command = command[1:]
-    if not command:
-        raise argparse.ArgumentTypeError("what shall run? Give a SCRIPT, -m MODULE, -c CODE, or - for a program from stdin")
+    """Runs the program, and ends as it does."""
+    kind, command = _given(options)
     if options.output == "-":
         raise argparse.ArgumentTypeError("stdout belongs to the program: give a file, then `spprof convert FILE -o -`")
-    names = {"module": command[0], "code": "command"}
-    name = "stdin" if command == ["-"] else names.get(kind) or os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0]
-    if options.live:
-        if os.name == "nt":
-            raise SpprofError(
-                "--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` beside it"
-            )
-        from ..live.program import run  # here, and below: another process than the program's
-
-        given = list(options.argv)
-        given.remove("--live")  # the first one is ours: what is the program's comes last
-        return run(given, lambda pid: _files(options, name, pid)[2])
-    sys.argv = command
-    _be_called_python()
-    ending = Ending(options, name)
-    recording = _recording(options)
-    api.begin(recording, ending.stream)
-    _arrange(ending)
-    if ending.stem:
-        children.follow(ending.stem, recording)
+    if options.live and os.name == "nt":
+        raise SpprofError(
+            "--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` beside it"
+        )
     try:
-        target.run_program(kinds[kind], command[0])
-    except SystemExit:
-        raise
-    except target.NoProgram as error:
-        ending.discard()
-        _say(f"spprof: {error}\n")
-        return 1 if kind == "module" else 2  # as python
-    except KeyboardInterrupt as error:
-        ending.interrupted = True
-        target.report_exception(error)
-        return 130
-    except BaseException as error:
-        target.report_exception(error)
+        run = _Run(options, kind, command)
+    except NoModule as error:
+        _say(f"{error}\n")
         return 1
-    return 0
+    return run.watch() if options.live else run.run()
+
+
+def _given(options: argparse.Namespace) -> Tuple[str, List[str]]:
+    """Which kind of program, and its words."""
+    for kind in ("module", "code", "script"):
+        command: List[str] = getattr(options, kind) or []
+        if command[:1] == ["--"]:
+            command = command[1:]
+        if command:
+            return kind, command
+    raise argparse.ArgumentTypeError("what shall run? Give a SCRIPT, -m MODULE, -c CODE, or - for a program from stdin")
 
 
 def _recording(options: argparse.Namespace) -> Options:
     rate = options.rate if options.interval is None else None
-    chosen = {"clock": options.clock, "max_depth": options.max_depth, "native": options.native}
-    return Options(options.interval, options.mode, rate=rate, **chosen)
-
-
-def _arrange(ending: Ending) -> None:
-    atexit.register(ending.at_exit)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, ending.on_sigterm)
-        session.back_sigterm(
-            f"spprof: the program does not come back from C code: no summary\nspprof: the profile is in {ending.stream}\n"
-        )
-        forks.in_child(lambda: _default_sigterm(ending))
-    if ending.options.delay is not None:
-        ending.delay()
-    if ending.waits or ending.options.duration is not None:
-        # Not a thread of `threading`: the program does not see it there.
-        _thread.start_new_thread(ending.window, ())
-
-
-def _default_sigterm(ending: Ending) -> None:
-    if signal.getsignal(signal.SIGTERM) == ending.on_sigterm:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return Options(
+        options.interval, options.mode, rate=rate, clock=options.clock, max_depth=options.max_depth, native=options.native
+    )

@@ -22,7 +22,7 @@ from .. import formats
 from ..errors import BadOption, NotActive, SpprofError
 from ..files.profile import Profile
 from ..model.filtering import filtered
-from ..recording import api, forks, session
+from ..recording import api, forks
 from ..recording.labels import label
 from ..recording.options import Options
 
@@ -59,7 +59,7 @@ class _Take:
 
     def is_active(self) -> bool:
         """Whether it is the profile that is being taken: the program may have stopped it, and begun one of its own."""
-        return session.is_written_to(self.path) and api.is_active()
+        return api.is_written_to(self.path) and api.is_active()
 
     def remove_if_done(self) -> None:
         if self.over and not self.running and not self.waiting:

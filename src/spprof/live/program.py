@@ -10,12 +10,11 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import tempfile
 import termios
 import threading
 from types import FrameType
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional
 
 from ..errors import BadOption
 from . import view_class
@@ -90,8 +89,9 @@ def _write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def run(arguments: List[str], stream_of: Callable[[int], str]) -> int:
-    """Runs `spprof ARGUMENTS` and shows the file that it writes, `stream_of(pid)`. Gives its exit code, dies of its signal.
+def run(command: List[str], environment: Dict[str, str], stream_of: Callable[[int], str]) -> int:
+    """Runs a program that records itself, and shows the file that it writes, `stream_of(pid)`. Gives its exit code, or minus its
+    signal.
 
     Raises BadOption without Textual or a terminal."""
     view_of = view_class()
@@ -103,8 +103,7 @@ def run(arguments: List[str], stream_of: Callable[[int], str]) -> int:
     # Keys are the view's. (A program that asks is not for the live view.)
     stdin = subprocess.DEVNULL if os.isatty(0) else None
     stdout, stderr = (output.open() if os.isatty(fd) else None for fd in (1, 2))
-    command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-m", "spprof", *arguments]  # type: ignore[attr-defined]
-    program = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr)
+    program = subprocess.Popen(command, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
     output.begin()
     for fd in (0, 2):  # what Textual uses
         os.dup2(tty, fd)
@@ -125,8 +124,4 @@ def run(arguments: List[str], stream_of: Callable[[int], str]) -> int:
     output.pass_on()
     code = program.wait()
     output.finish()
-    if code < 0:
-        if -code != signal.SIGKILL:
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
     return code

@@ -1,7 +1,7 @@
 """The columns that a profile works on, as readers give them: what is done to them before anything else looks at them.
 
 Every stack gets a node of its own in one tree (`tree.py`): a truncated one below a node `[truncated]`, one without frames the
-node `[no Python frames]`. The frames of `spprof run` itself are left out.
+node `[no Python frames]`. What called a notebook's cell is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .records import NO_FRAMES, TRUNCATED, TRUNCATION
 from .tree import Tree
 
 _UNPAIRED_NAME = "[native unpaired]"  # begins a stack that lost its native frames (docs/native-frames.md)
-# Where `spprof run` and `%spprof` live. Their frames, and all that called them, are the profiler's own and not shown.
-_LAUNCHERS = ("/spprof/cli/", "/spprof/launching/", "/spprof/integrations/ipython.py")
+# Where `%spprof` lives. Its frames, and all that called them, are the notebook's and not shown.
+_LAUNCHERS = ("/spprof/integrations/ipython.py",)
 
 
 def finished(
@@ -126,8 +126,7 @@ def _without(launchers: frozenset[int], result: Dict[str, Any]) -> List[int]:
 
 
 def _launchers(result: Dict[str, Any]) -> frozenset[int]:
-    """The nodes of the code that runs the program under `spprof run`. Their children become roots: a profile shows the program
-    as if `python TARGET` had run it."""
+    """The nodes of the code that runs a cell under `%spprof`. Their children become roots."""
     strings = result["strings"]
     ours = {file for file in set(result["code_file"]) if any(place in strings[file].replace("\\", "/") for place in _LAUNCHERS)}
     codes = {code for code, file in enumerate(result["code_file"]) if file in ours}

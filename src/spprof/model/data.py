@@ -95,6 +95,8 @@ class ProfileData:
             return "the program still runs, and the profile is still being written"
         if self.warning is None and self.end is None:
             return "the program did not finish the profile; up to 100 ms are missing"
+        if self.warning is None and self.end is not None and self.end.get("cut") and self.end.get("reason") != "exec":
+            return f"the program had no time to finish the profile ({self.end.get('reason')}); up to 100 ms are missing"
         return self.warning
 
     @property

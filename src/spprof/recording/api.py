@@ -7,8 +7,7 @@ import sys
 
 from .. import _core, _module
 from ..errors import AlreadyActive, BadOption, CannotWrite, NotActive, Unsupported
-from . import forks, session
-from .jsontext import json_text
+from . import forks
 from .options import Options
 
 TYPE_CHECKING = False  # see __init__
@@ -54,28 +53,17 @@ def start(
 def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
     """`start` with options that were checked already."""
     _require_idle()
-    clock = _clock(options.clock)
-    native_mode, full = _native(options.native)
-    if clock == "gil" and (options.mode != "cpu" or native_mode):
-        raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
+    native_mode, clock = require_supported(options)
     path = None if output_path is None else os.path.abspath(os.fspath(output_path))
-    _module("recording.threadnames")
-    if native_mode:
-        _module("recording.callables")  # a handler may stop the profile, too
-    from .threadnames import ThreadNames
-
     _hook_once()
     _forget()  # if this process was forked by C code, unseen by Python
     output = _open_output(path)
-    taken = session.Session(output, path, ThreadNames(), native_mode != 0)
-    header = _header(options, clock)
-    wall, interval_ns, max_depth = options.mode == "wall", options.interval_ns, options.max_depth
+    taken = output, path
     try:
         # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
-        begun = _core.start(taken, output, taken.names.patch, clock, wall, interval_ns, max_depth, header, native_mode, full)
+        begun = _core.start(taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode)
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
-        taken.names.name_all()
     except BaseException as error:
         _core.stop(taken)  # nothing, if it has not begun
         output.close()  # and gone, if it was made for this
@@ -97,29 +85,26 @@ def stop() -> Profile:
     taken = _core.session()
     if taken is None:
         raise NotActive("no profile is being taken: call spprof.start() first")
-    taken.output.keep()
+    output, path = taken
+    output.keep()
     try:
-        taken.names.name_all()
-        if taken.native:
-            from .callables import named
-
-            _core.name_native(named())
+        _core.name_all()
     finally:  # whatever the program's types may raise
         stopped = _core.stop(taken)
     if not stopped:
         raise NotActive("no profile is being taken: it was stopped meanwhile")
     stuck, unwritten = stopped
     if stuck:
-        taken.output.leave()
+        output.leave()
         raise CannotWrite("the output takes nothing: what is left of the profile is written when it does, if this process lives")
     _module("files.profile")
     from ..files.profile import Profile
 
-    if taken.path is not None and taken.output.is_at(taken.path):
-        taken.output.close()
-        return Profile._just_written(taken.path, unwritten)
-    if taken.output.is_open():
-        return Profile._just_written(taken.output, unwritten)  # unnamed, or removed or replaced meanwhile
+    if path is not None and output.is_at(path):
+        output.close()
+        return Profile._just_written(path, unwritten)
+    if output.is_open():
+        return Profile._just_written(output, unwritten)  # unnamed, or removed or replaced meanwhile
     raise CannotWrite("the program closed the profile's descriptor, and there is no path to it: give an output_path")
 
 
@@ -165,8 +150,22 @@ def stats() -> Dict[str, Any]:
 def _require_idle() -> None:
     if _core.active():
         raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
+
+
+def require_supported(options: Options) -> Tuple[str, str]:
+    """What the core calls the native frames and the clock that are asked for. Raises Unsupported, BadOption."""
     if _core.layout_error:
         raise Unsupported(_core.layout_error)
+    native, clock = _native(options.native), _clock(options.clock)
+    if clock == "gil" and (options.mode != "cpu" or native):
+        raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
+    return native, clock
+
+
+def is_written_to(path: str) -> bool:
+    """Whether a profile is being taken and goes to this file."""
+    taken = _core.session()
+    return taken is not None and taken[1] == os.path.abspath(path)
 
 
 def _require_active() -> None:
@@ -179,11 +178,11 @@ def native_unwinding_available() -> bool:
     return _core.NATIVE
 
 
-def _native(native: Union[bool, str]) -> Tuple[int, bool]:
-    """The core's mode (0 off, 1 leaf, 2 all) and whether CPython's own functions are kept."""
+def _native(native: Union[bool, str]) -> str:
+    """What the core calls it."""
     if native and not native_unwinding_available():
         raise Unsupported("native frames cannot be sampled on this system")
-    return (1 if native == "leaf" else 2 if native else 0), native == "full"
+    return "yes" if native is True else native or ""
 
 
 def _clock(clock: str) -> str:
@@ -224,34 +223,6 @@ def _open_unnamed() -> _core.Output:
             raise CannotWrite(f"cannot make a temporary file: {error.strerror or error}") from error
 
 
-def _header(options: Options, clock: str) -> bytes:
-    import time
-
-    from .. import __version__
-
-    free_threaded = "t" if "t" in getattr(sys, "abiflags", "") else ""
-    header = {
-        "version": 1,
-        "pid": os.getpid(),
-        "python": sys.version.split()[0] + free_threaded,
-        "implementation": sys.implementation.name,
-        "platform": f"{sys.platform}-{_machine()}",
-        "argv": [str(arg) for arg in getattr(sys, "argv", [])],
-        "mode": options.mode,
-        "clock": clock,
-        "interval_ns": options.interval_ns,
-        "start_unix_ns": time.time_ns(),
-        "max_depth": options.max_depth,
-        "native": "yes" if options.native is True else options.native or "",
-        "spprof": __version__,
-    }
-    return json_text(header).encode("ascii")
-
-
-def _machine() -> str:
-    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "").lower()
-
-
 def _hook_once() -> None:
     global _hooked
     if not _hooked:
@@ -278,5 +249,6 @@ def _forget() -> None:
     """In a forked child: the profile is the parent's."""
     taken = _core.forget()
     if taken is not None:
-        taken.output.keep()
-        taken.output.close()
+        output = taken[0]
+        output.keep()
+        output.close()

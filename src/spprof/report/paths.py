@@ -34,5 +34,8 @@ def short(file: str) -> str:
         match = prefix.match(file)
         if match:
             return file[match.end() :] or file
-    here = os.getcwd() + os.sep
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:  # it is gone
+        return file
     return file[len(here) :] if file.startswith(here) else file

@@ -1,0 +1,23 @@
+/* What a profile's options are called, and the header of its file. */
+#ifndef SPPROF_MODULE_HEADER_H
+#define SPPROF_MODULE_HEADER_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "base/vec.h"
+#include "core/run.h"
+
+/* GIL held, all of it; 0, or -1 with an exception. */
+/* The clock that a run uses when asked for this one ("auto" or a name): ValueError, or an OSError whose filename says what the
+ * system refused. */
+int spp_clock_choose(const char *name, spp_clock *clock);
+/* Fills in the clock, `wall` and what `native` means: "", "leaf", "yes" or "full". */
+int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native);
+/* The JSON of block H (docs/file-format.md). `argv`: a list; NULL: sys.argv. `begun`: how the run was begun. */
+int spp_header(spp_bytes *to, const spp_options *options, const char *native, const char *begun, PyObject *argv);
+
+/* Appends a string of JSON, in ASCII. */
+void spp_header_text(spp_bytes *to, PyObject *text);
+
+#endif

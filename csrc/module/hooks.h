@@ -1,0 +1,21 @@
+/* Functions of CPython's own that a run hears of when they are called, while a profile is taken. */
+#ifndef SPPROF_MODULE_HOOKS_H
+#define SPPROF_MODULE_HOOKS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+
+/* GIL held, all of it, and whatever these call. */
+typedef struct {
+    void (*exit)(void);              /* before os._exit */
+    void *(*exec)(PyObject **env);   /* before os.execv (env: NULL) and os.execve (*env may be replaced by a new reference) ... */
+    void (*exec_failed)(void *kept); /* ... which did not succeed: what that gave */
+} spp_hooks_to;
+
+/* From `put` to `take_away`: before each os.exec* of any interpreter spp_run_exec is called, then to->exec; before os._exit
+ * to->exit; and each new thread of `threading` gets its name. False: there is no such exec to hook, as CPython has it. */
+bool spp_hooks_put(const spp_hooks_to *to);
+void spp_hooks_take_away(void);
+
+#endif

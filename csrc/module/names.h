@@ -1,0 +1,14 @@
+/* What `threading` calls the program's threads. */
+#ifndef SPPROF_MODULE_NAMES_H
+#define SPPROF_MODULE_NAMES_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* GIL held, both; they leave the exception that there is as it is. */
+/* `threading.Thread._set_native_id` has called for this id, in a thread that has run nothing of the program's yet. */
+void spp_names_born(PyObject *id);
+/* All threads that there are, if the program has imported `threading`. */
+void spp_names_all(void);
+
+#endif

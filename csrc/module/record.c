@@ -1,0 +1,391 @@
+#include "module/record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "core/capture.h"
+#include "core/run.h"
+#include "module/header.h"
+#include "module/names.h"
+#include "module/output.h"
+#include "module/session.h"
+
+/* ---- the options, as one line of text: of the environment, and nobody else's */
+
+#define SEPARATOR '\x1f'
+#define PID_PLACE '\x1e' /* in a path: the process id */
+#define VARIABLE "SPPROF_RECORD"
+#define FIELDS 14
+#define TEXT_MOST 16384
+#ifdef MS_WINDOWS
+#define PATHS ';'
+#else
+#define PATHS ':'
+#endif
+
+/* src/spprof/launching/recorder.py writes the same. */
+enum { PROOF, VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, PATH, STEM };
+
+/* Of the process: there is one run. */
+static struct {
+    char text[TEXT_MOST];
+    const char *field[FIELDS]; /* into the text */
+    char folder[4096];         /* of the sitecustomize that called us */
+    PyObject *module;
+    uint64_t resume_at_ns, end_at_ns;
+    bool fork_hooked;
+} record;
+
+/* 0, or -1 with an exception. */
+static int parse(const char *text) {
+    size_t n = strlen(text);
+    if (n >= sizeof record.text) return PyErr_Format(PyExc_ValueError, "%s is too long", VARIABLE), -1;
+    memcpy(record.text, text, n + 1);
+    char *at = record.text;
+    for (int i = 0; i < FIELDS; i++) {
+        record.field[i] = at;
+        at = i + 1 < FIELDS ? strchr(at, SEPARATOR) : NULL;
+        if (at != NULL) *at++ = 0;
+        if (at == NULL && i + 1 < FIELDS) break;
+        if (i + 1 == FIELDS && strcmp(record.field[VERSION], SPP_VERSION) == 0) return 0;
+    }
+    return PyErr_Format(PyExc_ValueError, "%s is another version's", VARIABLE), -1;
+}
+
+/* An instant, or, with a plus, a time from another one. */
+static uint64_t instant(const char *text, uint64_t from) {
+    uint64_t ns = strtoull(text, NULL, 10); /* takes the plus */
+    return ns == 0 ? 0 : *text == '+' ? from + ns : ns;
+}
+
+/* The same options for another program. */
+static int tell(char *to, size_t size, long owner, const char *how, const char *path) {
+    const char *const *f = record.field;
+    char s[2] = {SEPARATOR, 0};
+    int n = snprintf(to, size,
+                     "%s%s%s%s%ld%s%s%s"
+                     "%s%s%s%s%s%s%s%s%s%s"
+                     "%llu%s%llu%s%s%s%s%s",
+                     f[PROOF], s, f[VERSION], s, owner, s, how, s,                       /* */
+                     f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, /* */
+                     (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, path, s, f[STEM]);
+    return n > 0 && (size_t)n < size ? 0 : -1;
+}
+
+/* ---- what the program is called */
+
+/* The words after the interpreter's own, as they were given. `sys.argv` has no name of a module yet. A new reference. */
+static PyObject *words(void) {
+    int argc = 0;
+    wchar_t **argv = NULL;
+    Py_GetArgcArgv(&argc, &argv);
+    PyObject *given = PySys_GetObject("argv"), *list = given != NULL ? PySequence_List(given) : NULL; /* the first is borrowed */
+    if (list == NULL || PyList_GET_SIZE(list) == 0) return list;
+    PyObject *first = PyList_GET_ITEM(list, 0);
+    Py_ssize_t at = (Py_ssize_t)argc - PyList_GET_SIZE(list);
+    if (PyUnicode_Check(first) && PyUnicode_CompareWithASCIIString(first, "-m") == 0 && at > 0) {
+        const wchar_t *name = argv[at], *joined = name[0] == L'-' ? wcschr(name, L'm') : NULL; /* -mNAME, -ImNAME */
+        PyObject *text = PyUnicode_FromWideChar(joined != NULL ? joined + 1 : name, -1);
+        if (text == NULL || PyList_Insert(list, 1, text) != 0) PyErr_Clear();
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+/* Whether there should have been a program and was none: `python -m NAME` without such a module. */
+static bool missed(void) {
+    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *module = record.field[MAIN] != NULL && *record.field[MAIN] != 0 && PyDict_Check(modules)
+                           ? PyDict_GetItemString(modules, "__main__")
+                           : NULL;
+    return module != NULL && PyModule_Check(module) && PyDict_GetItemString(PyModule_GetDict(module), "__spec__") == Py_None;
+}
+
+static const char *reason(void) { return missed() ? "no program" : NULL; }
+
+/* ---- begin */
+
+static void *before_exec(PyObject **env);
+static void after_exec(void *kept);
+static const spp_session_calls calls = {before_exec, after_exec, reason};
+
+static PyObject *forked(PyObject *module, PyObject *none);
+
+static PyMethodDef forked_def = {"spprof", forked, METH_NOARGS, "In a forked child."};
+
+/* What is to be called around a fork and in the child, by this interpreter. */
+static int hook_forks(PyObject *module) {
+#ifdef MS_WINDOWS
+    (void)module;
+    return 0;
+#else
+    if (record.fork_hooked) return 0;
+    PyObject *os = PyImport_ImportModule("posix"); /* built in */
+    PyObject *hook = os != NULL ? PyObject_GetAttrString(os, "register_at_fork") : NULL;
+    PyObject *call = PyCFunction_New(&forked_def, module), *none = PyTuple_New(0);
+    PyObject *rest = PyObject_GetAttrString(module, "rest"), *wake = PyObject_GetAttrString(module, "wake");
+    PyObject *named = call != NULL && rest != NULL && wake != NULL
+                          ? Py_BuildValue("{sOsOsO}", "before", rest, "after_in_parent", wake, "after_in_child", call)
+                          : NULL;
+    PyObject *done = hook != NULL && none != NULL && named != NULL ? PyObject_Call(hook, none, named) : NULL;
+    record.fork_hooked = done != NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(named);
+    Py_XDECREF(none);
+    Py_XDECREF(wake);
+    Py_XDECREF(rest);
+    Py_XDECREF(call);
+    Py_XDECREF(hook);
+    Py_XDECREF(os);
+    return record.fork_hooked ? 0 : -1;
+#endif
+}
+
+/* The main thread, when it comes to it. The file is whole already. */
+static int end_later(void *unused) {
+    (void)unused;
+    spp_session_end();
+    return 0;
+}
+
+static void ended(void) { (void)Py_AddPendingCall(end_later, NULL); }
+
+/* The path asked for, with our process id where it says so, or that of a child's. */
+static PyObject *path_of(const char *how) {
+    char path[TEXT_MOST], pid[24];
+    bool child = strcmp(how, "child") == 0 || *record.field[PATH] == 0;
+    const char *given = record.field[child ? STEM : PATH], *place = strchr(given, PID_PLACE);
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    if (child)
+        snprintf(path, sizeof path, "%s.%s.spprof", given, pid);
+    else if (place == NULL)
+        snprintf(path, sizeof path, "%s", given);
+    else
+        snprintf(path, sizeof path, "%.*s%s%s", (int)(place - given), given, pid, place + 1);
+    return PyUnicode_DecodeFSDefault(path);
+}
+
+/* 0, or -1 with an exception. */
+static int begin(PyObject *module, const char *how) {
+    const char *const *f = record.field;
+    uint64_t now = spp_os_now_ns();
+    spp_options options = {
+        .interval_ns = strtoull(f[INTERVAL], NULL, 10), .max_depth = (uint32_t)strtoul(f[DEPTH], NULL, 10), .ended = ended};
+    options.resume_at_ns = record.resume_at_ns = instant(f[RESUME], now);
+    options.end_at_ns = record.end_at_ns = instant(f[END], record.resume_at_ns > now ? record.resume_at_ns : now);
+    if (options.end_at_ns != 0 && options.end_at_ns <= now) return 0; /* of a program that came later: there is nothing to do */
+    spp_bytes header = {0};
+    PyObject *argv = NULL, *path = NULL, *output = NULL, *session = NULL;
+    int begun = -1;
+    if (spp_options_of_words(&options, f[CLOCK], f[MODE], f[NATIVE]) != 0) return -1;
+    if ((argv = words()) == NULL || spp_header(&header, &options, f[NATIVE], how, argv) != 0) goto done;
+    options.header = header.at;
+    options.header_n = header.n;
+    if ((path = path_of(how)) == NULL || (output = spp_output_first_free(module, &path)) == NULL) goto done;
+    session = Py_BuildValue("(OO)", output, path);
+    if (session == NULL || hook_forks(module) != 0) goto done;
+    begun = spp_session_begin(module, session, &options, output, &calls);
+    if (begun > 0) spp_output_keep(output);
+    if (begun > 0)
+        spp_run_name(spp_os_tid(), "MainThread"); /* if it is `threading` that says so, it does not matter who is first */
+done:
+    spp_bytes_free(&header);
+    Py_XDECREF(argv);
+    Py_XDECREF(path);
+    Py_XDECREF(output);
+    Py_XDECREF(session);
+    return begun < 0 ? -1 : 0;
+}
+
+static void say_why(void) {
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    PyErr_NormalizeException(&kind, &value, &traceback);
+    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
+    const char *utf8 = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
+    PySys_WriteStderr("spprof: process %ld is not profiled: %.500s\n", (long)getpid(), utf8 != NULL ? utf8 : "unknown error");
+    Py_XDECREF(text);
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    PyErr_Clear();
+}
+
+/* What goes wrong is said, and the program goes on. */
+static PyObject *run_record(PyObject *module, PyObject *args) {
+    PyObject *text, *folder;
+    if (!PyArg_ParseTuple(args, "O&O&", PyUnicode_FSConverter, &text, PyUnicode_FSConverter, &folder)) return NULL;
+    snprintf(record.folder, sizeof record.folder, "%s", PyBytes_AS_STRING(folder));
+    int failed = parse(PyBytes_AS_STRING(text));
+    Py_DECREF(text);
+    Py_DECREF(folder);
+    char next[TEXT_MOST];
+    bool children = !failed && *record.field[STEM] != 0;
+    long owner = failed ? 0 : strtol(record.field[OWNER], NULL, 10);
+    bool another = owner != 0 && owner != (long)getpid(); /* of a program that took another's place, and was not Python */
+    record.module = Py_NewRef(module);
+    if (!failed && (!another || children)) failed = begin(module, another ? "child" : record.field[HOW]);
+    if (failed) say_why();
+    if (!children || tell(next, sizeof next, 0, "child", "") != 0) Py_RETURN_NONE;
+    return PyUnicode_DecodeFSDefault(next);
+}
+
+/* The command line as the interpreter got it (sys.orig_argv is of 3.10). */
+static PyObject *arguments(PyObject *module, PyObject *none) {
+    int argc = 0;
+    wchar_t **argv = NULL;
+    (void)module, (void)none;
+    Py_GetArgcArgv(&argc, &argv);
+    PyObject *list = PyList_New(0);
+    for (int i = 0; i < argc && list != NULL; i++) {
+        PyObject *text = PyUnicode_FromWideChar(argv[i], -1);
+        if (text == NULL || PyList_Append(list, text) != 0) Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+PyMethodDef spp_record_methods[] = {
+    {"arguments", arguments, METH_NOARGS, "The interpreter's command line."},
+    {"record", run_record, METH_VARARGS, "Begins the recorder of `spprof run`."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- processes that follow */
+
+/* subprocess with a preexec_fn: another program takes this one's place at once. */
+static bool is_about_to_exec(void) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyObject *code = frame != NULL ? (PyObject *)PyFrame_GetCode(frame) : NULL;
+    PyObject *name = code != NULL ? PyObject_GetAttrString(code, "co_name") : NULL;
+    bool is = name != NULL && PyUnicode_CompareWithASCIIString(name, "_execute_child") == 0;
+    Py_XDECREF(name);
+    Py_XDECREF(code);
+    PyErr_Clear();
+    return is;
+}
+
+static PyObject *forked(PyObject *module, PyObject *none) {
+    PyObject *parents = spp_session_forget(module, none);
+    if (parents == NULL) return NULL;
+    bool was = PyTuple_Check(parents) && PyTuple_GET_SIZE(parents) == 2; /* the program may have begun one of its own */
+    if (was) spp_output_close(PyTuple_GET_ITEM(parents, 0));
+    Py_DECREF(parents);
+    if (*record.field[STEM] != 0 && !is_about_to_exec() && begin(module, "child") != 0) say_why();
+    Py_RETURN_NONE;
+}
+
+#ifdef MS_WINDOWS
+/* os.exec* is about to be called: what was sampled goes to the file, and the next program is told to go on (its environment, or
+ * *env). Gives what `after_exec` takes back, if the call returns. */
+static void *before_exec(PyObject **env) {
+    (void)env;
+    return NULL;
+}
+
+static void after_exec(void *kept) { (void)kept; }
+#else
+/* What the variables were. */
+typedef struct {
+    char *text, *path; /* NULL: not set */
+} kept_env;
+
+static char *copy(const char *text) { return text != NULL ? strdup(text) : NULL; }
+
+static void put_back(const char *name, char *value) {
+    if (value != NULL)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+    free(value);
+}
+
+/* PYTHONPATH with our folder first; NULL: no memory. */
+static char *with_folder(const char *path) {
+    size_t n = strlen(record.folder);
+    if (path != NULL && strncmp(path, record.folder, n) == 0 && (path[n] == PATHS || path[n] == 0)) return copy(path);
+    size_t size = n + (path != NULL ? strlen(path) : 0) + 2;
+    char *made = malloc(size);
+    if (made != NULL && path != NULL && *path != 0) snprintf(made, size, "%s%c%s", record.folder, PATHS, path);
+    if (made != NULL && (path == NULL || *path == 0)) snprintf(made, size, "%s", record.folder);
+    return made;
+}
+
+/* The value of a str or bytes key, taken away; a new reference to bytes, or NULL without an exception. */
+static PyObject *taken_away(PyObject *dict, const char *name) {
+    PyObject *keys[2] = {PyUnicode_FromString(name), PyBytes_FromString(name)}, *bytes = NULL;
+    for (int i = 0; i < 2; i++) {
+        PyObject *value = keys[i] != NULL ? PyDict_GetItem(dict, keys[i]) : NULL, *made = NULL;
+        if (value != NULL && PyUnicode_FSConverter(value, &made)) Py_XSETREF(bytes, made);
+        if (value != NULL) (void)PyDict_DelItem(dict, keys[i]);
+        Py_XDECREF(keys[i]);
+    }
+    PyErr_Clear();
+    return bytes;
+}
+
+static bool put_in(PyObject *dict, const char *name, const char *text) {
+    PyObject *key = PyBytes_FromString(name), *value = text != NULL ? PyBytes_FromString(text) : NULL;
+    bool done = key != NULL && value != NULL && PyDict_SetItem(dict, key, value) == 0;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    PyErr_Clear();
+    return done;
+}
+
+/* A copy of the program's own mapping; what is wrong with that is for the call to say. */
+static void change(PyObject **env, const char *text) {
+    PyObject *dict = PyDict_New();
+    if (dict == NULL || PyDict_Update(dict, *env) != 0) {
+        PyErr_Clear();
+        Py_XDECREF(dict);
+        return;
+    }
+    PyObject *old = taken_away(dict, "PYTHONPATH"), *told = taken_away(dict, VARIABLE);
+    char *path = with_folder(old != NULL ? PyBytes_AS_STRING(old) : NULL);
+    Py_XDECREF(old);
+    Py_XDECREF(told);
+    if (put_in(dict, "PYTHONPATH", path) && put_in(dict, VARIABLE, text)) Py_SETREF(*env, Py_NewRef(dict));
+    free(path);
+    Py_DECREF(dict);
+}
+
+/* os.exec* is about to be called: what was sampled goes to the file, and the next program is told to go on (its environment, or
+ * *env). Gives what `after_exec` takes back, if the call returns. */
+static void *before_exec(PyObject **env) {
+    PyObject *session = spp_session_now();
+    char text[TEXT_MOST];
+    if (session == NULL || !spp_run_active() || record.module == NULL || !PyTuple_Check(session)) return NULL;
+    spp_names_all();
+    Py_BEGIN_ALLOW_THREADS;
+    (void)spp_run_flush();
+    Py_END_ALLOW_THREADS;
+    const char *path = *record.field[HOW] == 'c' ? "" : record.field[PATH];
+    if (tell(text, sizeof text, (long)getpid(), *path != 0 ? "run" : "child", path) != 0) return NULL;
+    if (env != NULL) {
+        change(env, text);
+        return NULL;
+    }
+    kept_env *kept = malloc(sizeof *kept);
+    if (kept == NULL) return NULL;
+    kept->text = copy(getenv(VARIABLE));
+    kept->path = copy(getenv("PYTHONPATH"));
+    char *changed = with_folder(kept->path);
+    if (changed != NULL && setenv("PYTHONPATH", changed, 1) == 0) setenv(VARIABLE, text, 1);
+    free(changed);
+    return kept;
+}
+
+static void after_exec(void *given) {
+    kept_env *kept = given;
+    if (kept == NULL) return;
+    int saved = errno;
+    put_back(VARIABLE, kept->text);
+    put_back("PYTHONPATH", kept->path);
+    free(kept);
+    errno = saved;
+}
+#endif

@@ -1,0 +1,171 @@
+"""The files of a run: which it writes while the program runs, and what becomes of them. Nothing at the asked-for path is touched
+before there is something whole to put there."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import time
+from typing import List, Optional, Tuple
+
+from .. import formats
+from ..errors import BadOption, CannotWrite
+from ..files.writing import ends, finish, is_being_written
+
+# How files of a format begin. Those that are not here are told by their names alone.
+_BEGINNINGS = {
+    "spprof": (b"\x89SPPROF",), "html": (b"<",), "svg": (b"<",), "speedscope": (b"{",), "gecko": (b"{",), "chrome": (b"{", b"["),
+    "jsonl": (b"{",), "pprof": (b"\x1f\x8b",), "parquet": (b"PAR1",), "pstats": (b"\xfb", b"{"),
+}  # fmt: skip
+
+
+PID = "\x1e"
+
+
+class Outputs:
+    """`given`: what -o says. `name`: of the program. `force`: to replace whatever is there. Raises BadOption, CannotWrite."""
+
+    def __init__(self, given: Optional[str], format: Optional[str], name: str, stem: bool, force: bool) -> None:
+        self._special = given is not None and os.path.exists(given) and not os.path.isfile(given)
+        if given is not None and os.path.isdir(given):
+            raise BadOption(f"{given} is a folder: give a file in it")
+        self.format = format or (formats.format_for(given) if given and not self._special else "spprof")
+        self._extension = formats.FORMATS[self.format].extension
+        self._begun_ns = time.time_ns() - 20_000_000  # file systems' clocks are behind
+        self.output = os.path.realpath(given) if given else None
+        base = given[:-7] if given and given.endswith(".spprof") else given
+        self._name = os.path.abspath(name)
+        self.stem = os.path.abspath(base or name) if stem else ""
+        # The file that is written while the program runs; the recorder puts its process id where PID stands.
+        self.stream = f"{self.stem or self._name}.{PID}.spprof"
+        self._checked: Optional[Tuple[str, str]] = None
+        if self.output is None:
+            self._check_folder(os.path.dirname(self._name))
+            return
+        taken = os.path.lexists(self.output)
+        if self._special:
+            import tempfile
+
+            self.stream = os.path.join(tempfile.gettempdir(), f"{os.path.basename(name)}.{os.getpid()}.spprof")
+        elif self.format == "spprof" and not taken:
+            self.stream = self.output
+        else:
+            self.stream = f"{self.output}.{os.getpid()}.spprof"
+        self._checked = (given or "", self.output) if taken and not self._special and not force else None
+        self._check_folder(os.path.dirname(self.stream))
+
+    def check(self) -> None:
+        """Whether what is there already may be replaced. Raises BadOption, CannotWrite."""
+        if self._checked is None:
+            return
+        given, path = self._checked
+        try:
+            with open(path, "rb") as file:
+                beginning = file.read(16)
+        except OSError as error:
+            raise CannotWrite(f"cannot write {given}: {error.strerror or error}") from error
+        expected = _BEGINNINGS.get(self.format, (b"",) if path.endswith(self._extension) else ())
+        if beginning and not beginning.startswith(expected):
+            raise BadOption(f"{given} is there and is not a profile of the format {self.format}: give another name, or --force")
+        if is_being_written(path):
+            raise CannotWrite(f"cannot write {given}: another profile is being written to it")
+        if not os.access(path, os.W_OK):
+            raise CannotWrite(f"cannot write {given}: Permission denied")
+
+    @staticmethod
+    def _check_folder(folder: str) -> None:
+        if not os.path.isdir(folder):
+            raise CannotWrite(f"cannot write in {folder}: there is no such folder")
+        if not os.access(folder, os.W_OK):
+            raise CannotWrite(f"cannot write in {folder}: Permission denied")
+
+    def started(self, pid: int) -> None:
+        """The program has this process id."""
+        self.stream = self.stream.replace(PID, str(pid))
+        if self.output is None:
+            self.output = f"{self._name}.{pid}{self._extension}"
+
+    def streams(self) -> List[str]:
+        """The files that the program has written so far: one, and one for each program that took its place (os.exec)."""
+        found, number, path = [], 2, self.stream
+        while os.path.exists(path):
+            if self._is_new(path):
+                found.append(path)
+            path, number = f"{self.stream[:-7]}.{number}.spprof", number + 1
+        return found
+
+    def _is_new(self, path: str) -> bool:
+        return os.stat(path).st_mtime_ns >= self._begun_ns
+
+    def children(self) -> List[str]:
+        """The files of its child processes."""
+        if not self.stem:
+            return []
+        own = set(self.streams())
+        return sorted(path for path in glob.glob(f"{glob.escape(self.stem)}.*.spprof") if path not in own and self._is_new(path))
+
+    def finish(self, reason: str) -> None:
+        """All that the program will write is written: gives an end to files that have none."""
+        streams = self.streams()
+        for path in streams:
+            if not is_being_written(path):
+                finish(path, reason if path == streams[-1] else "exec")
+        for path in self.children():
+            if not is_being_written(path):
+                finish(path, "killed")
+
+    def is_over(self) -> bool:
+        """Whether the recorder has ended (--duration, or the program ended it)."""
+        streams = self.streams()
+        return bool(streams) and ends(streams[-1])
+
+    def discard(self) -> None:
+        """There was no program."""
+        for path in self.streams():
+            os.unlink(path)
+
+    def place(self, number: int, path: str, conversion: formats.Options) -> str:
+        """Puts the profile in `path`, the `number`th of the program's, where it was asked for. Gives its place. Raises
+        SpprofError, OSError, and then `path` is as before."""
+        wanted = self.output or path
+        if number > 1:
+            known = wanted.endswith(self._extension)
+            base = wanted[: -len(self._extension)] if known else wanted
+            wanted = f"{base}.{number}{self._extension if known else ''}"
+        if wanted == path:
+            return path
+        if self._special:
+            self._copy(path, wanted, conversion)
+        elif self.format == "spprof":
+            os.replace(path, wanted)
+            return wanted
+        else:
+            made = f"{wanted}.{os.getpid()}.part"
+            try:
+                self._convert(path, made, conversion)
+                if os.path.exists(wanted):
+                    os.chmod(made, stat.S_IMODE(os.stat(wanted).st_mode))
+                os.replace(made, wanted)
+            except BaseException:
+                if os.path.exists(made):
+                    os.unlink(made)
+                raise
+        os.unlink(path)
+        return wanted
+
+    def _convert(self, path: str, wanted: str, conversion: formats.Options) -> None:
+        from ..files.profile import Profile
+
+        formats.save(Profile.load(path), wanted, self.format, conversion)
+
+    def _copy(self, path: str, wanted: str, conversion: formats.Options) -> None:
+        """To a device or a FIFO: it is written to, and stays."""
+        if self.format != "spprof":
+            self._convert(path, wanted, conversion)
+            return
+        with open(path, "rb") as file, open(wanted, "wb", buffering=0) as out:
+            while piece := file.read(1 << 16):
+                view = memoryview(piece)
+                while view:
+                    view = view[out.write(view) or 0 :]

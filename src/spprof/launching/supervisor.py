@@ -1,0 +1,122 @@
+"""A program as a child of this process, which stands in its place for whoever started it: passes on signals that are sent here,
+stops when it stops, and ends as it ended. What comes from the terminal the program gets itself, in the same process group."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any, Dict, List, NoReturn, Optional
+
+# Faults of our own, and what the system does not let us wait for.
+_OURS = ("SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGPIPE", "SIGXFSZ",
+         "SIGTTIN", "SIGTTOU", "SIGPROF", "SIGVTALRM", "SIGXCPU")  # fmt: skip
+_OF_TERMINALS = ("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH", "SIGCONT", "SIGHUP")
+
+
+def _numbers(names: Any) -> set[int]:
+    return {getattr(signal, name) for name in names if hasattr(signal, name)}
+
+
+class Interrupted(Exception):
+    """A signal came when the program had ended, while its profile was being written."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Program:
+    """Started by the constructor, which may raise OSError."""
+
+    def __init__(self, command: List[str], environment: Dict[str, str]) -> None:
+        self._signals = signal.valid_signals() - _numbers(_OURS) if hasattr(os, "posix_spawn") else set()
+        self._popen: Any = None
+        if not self._signals:
+            import subprocess
+
+            self._popen = subprocess.Popen(command, env=environment, close_fds=False)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's
+            self.pid: int = self._popen.pid
+            return
+        # From here on signals wait until they are asked for; the program gets what we were given.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
+        # argv[0] tells the interpreter where it is (sys.executable of a virtual environment).
+        self.pid = os.posix_spawn(command[0], command, environment, setsigmask=mask)
+        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited by the program, but we want its status
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        if self._popen is not None:
+            return int(self._popen.wait())
+        while True:
+            code = self._reap()
+            if code is not None:
+                return code
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        wait = getattr(signal, "sigwaitinfo", None)
+        if wait is not None:
+            info = wait(self._signals)
+            number, sent = info.si_signo, info.si_code <= 0  # by a process, not by the kernel for a terminal
+        else:  # macOS does not tell who sent it
+            number = signal.sigwait(self._signals)
+            sent = number not in _numbers(_OF_TERMINALS)
+        if sent and number != signal.SIGCHLD:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
+
+    def _reap(self) -> Optional[int]:
+        """Also others' children: as the first process of a container we get them all."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return 1  # somebody else had it
+            if pid == 0:
+                return None
+            if pid != self.pid:
+                continue
+            if not os.WIFSTOPPED(status):
+                return os.waitstatus_to_exitcode(status)
+            if os.WSTOPSIG(status) != signal.SIGSTOP:  # by the terminal: the shell sees us stop
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+    def over(self) -> None:
+        """It has ended. Signals raise Interrupted from now on, but those that came before."""
+        if self._popen is not None:
+            return
+
+        def interrupt(number: int, frame: Any) -> NoReturn:
+            raise Interrupted(number)
+
+        wanted = _numbers(("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"))
+        while signal.sigpending() & self._signals:
+            signal.sigwait(self._signals)
+        for number in wanted:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
+
+
+def end(code: int) -> int:
+    """As the program ended: what this process is to give as its exit code, unless it dies of a signal here."""
+    if code >= 0 or not hasattr(os, "posix_spawn"):
+        return code
+    number = -code
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (AttributeError, OSError, ValueError):
+        pass
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # no second core file
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    return 128 + number  # as a shell calls it

@@ -1,0 +1,280 @@
+"""`spprof run`: the program's process is as `python` alone makes it, the recorder ends itself on every way out, and files are
+whole or not touched. What is compared with is the same program alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spprof import Profile
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals, exec, descriptors: POSIX")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+FACTS = str(Path(__file__).parent.parent / "targets" / "facts.py")
+SPPROF = ["-m", "spprof", "run"]
+
+
+def run(command, cwd, **more):
+    more.setdefault("timeout", 120)
+    more.setdefault("input", None if "stdin" in more else "")
+    return subprocess.run([sys.executable, *command], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def names(path):
+    return {row.name for row in Profile.load(path).functions()}
+
+
+@linux
+@pytest.mark.parametrize("flags", [[], ["-O", "-X", "utf8", "-W", "ignore", "-u"]], ids=["plain", "flags"])
+@pytest.mark.parametrize("env", [{}, {"PYTHONPATH": "/nowhere", "PYTHONHASHSEED": "7", "ONE": "1"}], ids=["env", "path"])
+@pytest.mark.parametrize("how", ["script", "-m", "-c"])
+def test_a_hundred_facts(tmp_path, flags, env, how):
+    (tmp_path / "facts.py").write_text(Path(FACTS).read_text())
+    target = {"script": ["facts.py"], "-m": ["-m", "facts"], "-c": ["-c", Path(FACTS).read_text()]}[how]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    told = []
+    for command in (
+        [*flags, *target, "an argument", "-o"],
+        [*flags, *SPPROF, "-q", "-o", "p.spprof", *target, "an argument", "-o"],
+    ):
+        done = run(command, tmp_path, env={**environment, **env}, input="what stdin has")
+        assert (done.returncode, done.stderr) == (0, "")
+        told.append(json.loads(done.stdout))
+    alone, recorded = told
+    assert sum(len(each) if isinstance(each, (list, dict)) else 1 for each in alone.values()) >= 100
+    assert alone["stdin"] == "what stdin has" and alone.keys() == recorded.keys()
+    assert alone["gc"][2] == 0 and recorded["gc"][2] == 1, "docs/program.md says so"
+    for facts in told:
+        facts["gc"].pop(2)
+        facts["status"].pop("SigQ")  # counts of the user's other processes
+    assert {name: (alone[name], recorded[name]) for name in alone if alone[name] != recorded[name]} == {}
+    assert Profile.load(tmp_path / "p.spprof").header["begun"] == "run"
+
+
+WAYS_OUT = {
+    "return": "pass",
+    "sys.exit": "import sys; sys.exit(3)",
+    "a message": "raise SystemExit('said')",
+    "an exception": "def g(): 1 / 0\ng()",
+    "os._exit": "import os; os._exit(4)",
+    "in a thread": "import os, threading\nt = threading.Thread(target=os._exit, args=(5,)); t.start(); t.join()",
+    "exit handlers cleared": "import atexit; atexit._clear()",
+    "exit handlers run": "import atexit; atexit._run_exitfuncs()",
+    "no collections": "import gc; gc.disable(); gc.callbacks.clear()",
+    "a daemon thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+    "exit() of C": "import ctypes; ctypes.CDLL(None).exit(6)",
+    "a syntax error": "1 +",
+    "its own modules": "import sys\nfor name in list(sys.modules):\n  if 'thr' in name: del sys.modules[name]",
+}
+
+
+@pytest.mark.parametrize("how", list(WAYS_OUT))
+def test_ways_out(tmp_path, how):
+    (tmp_path / "x.py").write_text(WAYS_OUT[how])
+    alone = run(["x.py"], tmp_path)
+    done = run([*SPPROF, "-q", "-o", "p.spprof", "x.py"], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
+    profile = Profile.load(tmp_path / "p.spprof")
+    assert profile.end is not None and not profile.end.get("cut") and profile.unfinished is None
+
+
+DEATHS = {"SIGTERM": False, "SIGKILL": True, "SIGSEGV": True, "SIGABRT": True, "SIGHUP": True, "SIGUSR1": True, "SIGALRM": True}
+
+
+@pytest.mark.parametrize("name", list(DEATHS))
+def test_deaths(tmp_path, name):
+    (tmp_path / "x.py").write_text(f"import os, signal, time\nos.kill(os.getpid(), signal.{name})\ntime.sleep(99)\n")
+    done = run([*SPPROF, "-o", "p.spprof", "x.py"], tmp_path)
+    assert done.returncode == -getattr(signal, name)
+    profile = Profile.load(tmp_path / "p.spprof")
+    assert profile.end["reason"] == name and bool(profile.end.get("cut")) == DEATHS[name]
+    assert (f"({name}); up to 100 ms are missing" in done.stderr) == DEATHS[name]
+
+
+CAUGHT = """
+import os, signal, sys
+got = []
+for name in NAMES:
+    signal.signal(getattr(signal, name), lambda number, frame: got.append(number))
+print("ready", flush=True)
+while len(got) < len(NAMES): signal.pause()
+print([signal.Signals(n).name for n in got], flush=True)
+"""
+
+
+def test_signals_sent_to_us_are_the_programs(tmp_path):
+    sent = ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGALRM", "SIGINT", "SIGQUIT"]
+    (tmp_path / "x.py").write_text(CAUGHT.replace("NAMES", repr(sent)))
+    command = [sys.executable, *SPPROF, "-q", "-o", "p.spprof", "x.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as ran:
+        assert ran.stdout.readline() == "ready\n"
+        for name in sent:
+            ran.send_signal(getattr(signal, name))
+        assert sorted(json.loads(ran.stdout.readline().replace("'", '"'))) == sorted(sent)
+        assert ran.wait(timeout=60) == 0
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+
+
+def test_without_its_supervisor_the_program_goes_on(tmp_path):
+    (tmp_path / "x.py").write_text(
+        "import os\nprint(os.getppid(), flush=True)\ninput()\nprint('done', flush=True)\n"
+    )
+    command = [sys.executable, *SPPROF, "-q", "-o", "p.spprof", "x.py"]
+    ran = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with ran.stdout, ran.stdin:
+        assert int(ran.stdout.readline()) == ran.pid
+        ran.kill()
+        ran.wait(timeout=60)
+        ran.stdin.write("\n")
+        ran.stdin.flush()
+        assert ran.stdout.read() == "done\n"  # to its end: the program has exited
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+
+
+@linux
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.orig_argv")
+@pytest.mark.parametrize("call", ["os.execv(sys.executable, again)", "os.execve(sys.executable, again, os.environ)",
+                                  "os.execve(sys.executable, again, env={b'STAGE': b'2'})"])  # fmt: skip
+def test_a_program_that_starts_itself_again(tmp_path, call):
+    (tmp_path / "x.py").write_text(
+        "import os, sys\ndef first(): pass\ndef second(): pass\nagain = [sys.executable, *sys.orig_argv[1:]]\n"
+        "told = [sys.argv, sorted(k for k in os.environ if k[:3] in ('SPP', 'PYT'))]\n"
+        f"if os.environ.get('STAGE') != '2':\n  os.environ['STAGE'] = '2'\n  print(told, flush=True)\n  {call}\nprint(told)\n"
+    )
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYT")}
+    alone = run(["x.py", "a"], tmp_path, env=env)
+    done = run([*SPPROF, "-o", "p.spprof", "x.py", "a"], tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (alone.returncode, alone.stdout)
+    one, two = Profile.load(tmp_path / "p.spprof"), Profile.load(tmp_path / "p.2.spprof")
+    assert one.header["pid"] == two.header["pid"] and (one.end["reason"], two.end["reason"]) == ("exec", "stop")
+    assert "spprof report p.spprof p.2.spprof" in done.stderr
+
+
+def test_an_exec_that_fails_leaves_the_environment(tmp_path):
+    code = (
+        "import ctypes, os\nbefore = dict(os.environ)\nlibc = ctypes.CDLL(None)\nlibc.getenv.restype = ctypes.c_char_p\n"
+        "for call in (lambda: os.execv('/nowhere', ['x']), lambda: os.execve('/nowhere', ['x'], os.environ)):\n"
+        "  try: call()\n  except FileNotFoundError: print('failed')\n"
+        "print(os.environ == before, libc.getenv(b'SPPROF_RECORD'), libc.getenv(b'PYTHONPATH'))\n"
+    )
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = run([*SPPROF, "-q", "-o", "p.spprof", "-c", code], tmp_path, env=env)
+    assert done.stdout == "failed\nfailed\nTrue None None\n", done.stderr
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+
+
+@pytest.mark.parametrize("module", ["json", "signal", "gzip", "typing", "zlib", "threading", "struct", "argparse", "spprof"])
+def test_modules_of_the_programs_own(tmp_path, module):
+    """... of names that spprof itself imports."""
+    (tmp_path / f"{module}.py").write_text("VALUE = 7\n")
+    (tmp_path / "main.py").write_text(f"import {module}\nprint({module}.VALUE)\n")
+    spprof = Path(sys.executable).with_name("spprof")
+    command = [str(spprof)] if spprof.exists() else [sys.executable, "-P", "-m", "spprof"]
+    alone = run(["main.py"], tmp_path)
+    done = subprocess.run(
+        [*command, "run", "-q", "-o", "p.pb.gz", "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
+    Profile.load(tmp_path / "p.pb.gz")
+
+
+def test_sitecustomize_of_the_programs_own(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import builtins, sys\nbuiltins.here = __file__, sys.modules[__name__].__name__\n")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    code = "import sitecustomize, sys; print(here, sitecustomize.__file__, sys.path)"
+    alone = run(["-c", code], tmp_path, env=env)
+    assert run([*SPPROF, "-q", "-o", "p.spprof", "-c", code], tmp_path, env=env).stdout == alone.stdout
+
+
+def test_nothing_changes_without_a_program(tmp_path):
+    old = b"\x89SPPROF\n and more"
+    for name, given in {"a.spprof": old, "b.html": b"<html>", "c.spprof": b""}.items():
+        (tmp_path / name).write_bytes(given)
+        for what, code in ((["no_such.py"], 2), (["-m", "no_such"], 1), (["-m", "json.no_such"], 1)):
+            done = run([*SPPROF, "-o", name, *what], tmp_path)
+            assert done.returncode == code and "no_such" in done.stderr
+            assert (tmp_path / name).read_bytes() == given
+    assert sorted(os.listdir(tmp_path)) == ["a.spprof", "b.html", "c.spprof"]
+
+
+def test_what_is_no_profile_is_not_replaced(tmp_path):
+    (tmp_path / "app.py").write_text("print(1)\n")
+    (tmp_path / "p.spprof").write_text("a letter")
+    for options in (["-o", "app.py", "-f", "html"], ["-o", "p.spprof"]):
+        done = run([*SPPROF, *options, "-c", "print('ran')"], tmp_path)
+        assert (done.returncode, done.stdout) == (2, "") and "--force" in done.stderr
+    assert (tmp_path / "app.py").read_text() == "print(1)\n" and (tmp_path / "p.spprof").read_text() == "a letter"
+    assert run([*SPPROF, "-q", "--force", "-o", "p.spprof", "-c", "pass"], tmp_path).returncode == 0
+    first = Profile.load(tmp_path / "p.spprof").header["pid"]
+    assert run([*SPPROF, "-q", "-o", "p.spprof", "-c", "pass"], tmp_path).returncode == 0
+    assert Profile.load(tmp_path / "p.spprof").header["pid"] != first
+    assert sorted(os.listdir(tmp_path)) == ["app.py", "p.spprof"]
+
+
+def test_links_and_devices_stay(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.spprof").symlink_to("real/p.spprof")
+    assert run([*SPPROF, "-q", "-o", "link.spprof", "-c", "pass"], tmp_path).returncode == 0
+    assert (tmp_path / "link.spprof").is_symlink() and Profile.load(tmp_path / "real" / "p.spprof").end is not None
+    os.mkfifo(tmp_path / "fifo")
+    reader = subprocess.Popen(["cat", "fifo"], cwd=tmp_path, stdout=subprocess.PIPE)
+    assert run([*SPPROF, "-q", "-o", "fifo", "-c", "pass"], tmp_path).returncode == 0
+    assert Profile(reader.communicate(timeout=60)[0]).end["reason"] == "stop"
+    assert (tmp_path / "fifo").is_fifo()
+
+
+def test_a_conversion_that_fails_leaves_the_profile(tmp_path):
+    done = run([*SPPROF, "-o", "p.html", "--thread", "nobody", "-c", "pass"], tmp_path)
+    assert done.returncode == 0 and not (tmp_path / "p.html").exists()
+    (left,) = tmp_path.glob("p.html.*.spprof")
+    assert f"the profile is in {left.name}" in done.stderr and Profile.load(left).end is not None
+
+
+def test_a_working_folder_that_is_gone(tmp_path):
+    (tmp_path / "d").mkdir()
+    code = "import os, shutil; shutil.rmtree(os.getcwd())"
+    done = run([*SPPROF, "-o", str(tmp_path / "p.spprof"), "-c", code], tmp_path / "d")
+    assert done.returncode == 0 and "Written: " in done.stderr and "Error" not in done.stderr
+
+
+def test_the_program_may_use_spprof(tmp_path):
+    code = (
+        "import spprof, threading\nprint(spprof.is_active(), spprof.stats()['clock'] != '')\n"
+        "try: spprof.start()\nexcept spprof.AlreadyActive: print('active')\n"
+        "t = threading.Thread(target=lambda: None, name='mine'); t.start(); t.join()\n"
+        "profile = spprof.stop()\nprint(profile.header['begun'], sorted(t.name for t in profile.threads), spprof.is_active())\n"
+        "spprof.start(); print(spprof.stop().header['begun'])\n"
+    )
+    done = run([*SPPROF, "-q", "-o", "p.spprof", "-c", code], tmp_path)
+    assert done.stdout == "True True\nactive\nrun ['MainThread', 'mine'] False\nstart\n", done.stderr
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+
+
+def test_thread_names(tmp_path):
+    code = (
+        "import threading\nclass Own(threading.Thread):\n  def run(self): pass\n"
+        "for t in (threading.Thread(target=int, name='named'), Own(), threading.Thread(target=int)): t.start(); t.join()\n"
+    )
+    assert run([*SPPROF, "-q", "-o", "p.spprof", "-c", code], tmp_path).returncode == 0
+    found = {thread.name for thread in Profile.load(tmp_path / "p.spprof").threads}
+    assert "MainThread" in found and found <= {
+        "MainThread",
+        "named",
+        "Own-1",
+        "Thread-1",
+        "Thread-2 (int)",
+        "Thread-1 (int)",
+        "Thread-2",
+    }
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E"])
+def test_an_interpreter_that_does_not_let_us_in(tmp_path, flag):
+    (tmp_path / "x.py").write_text("print('ran')")
+    done = run([flag, *SPPROF, "-o", "p.spprof", "x.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    assert done.stderr == f"spprof: nothing was recorded: with {flag} the interpreter does not let the recorder in\n"
