@@ -120,9 +120,7 @@ def test_signals_sent_to_us_are_the_programs(tmp_path):
 
 
 def test_without_its_supervisor_the_program_goes_on(tmp_path):
-    (tmp_path / "x.py").write_text(
-        "import os\nprint(os.getppid(), flush=True)\ninput()\nprint('done', flush=True)\n"
-    )
+    (tmp_path / "x.py").write_text("import os\nprint(os.getppid(), flush=True)\ninput()\nprint('done', flush=True)\n")
     command = [sys.executable, *SPPROF, "-q", "-o", "p.spprof", "x.py"]
     ran = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with ran.stdout, ran.stdin:
