@@ -2,15 +2,21 @@
 #include "module/note.h"
 
 #include <Python.h>
+#include <string.h>
 
 #include "os/os.h"
 
 PyAPI_DATA(char) _PyRuntime; /* of which the headers for everybody do not tell */
 #define RUNTIME_BYTES 8192u  /* looked through, of the runtime's state */
 
-static uintptr_t word(uintptr_t at) {
-    uintptr_t value;
-    return spp_os_read(&value, at, sizeof value) == 0 ? value : 0;
+#define PIECE 512u /* read at once */
+
+/* All of it, and zeroes where nothing can be read. */
+static void copy(uintptr_t to[RUNTIME_BYTES / 8], uintptr_t at) {
+    if (spp_os_read(to, at, RUNTIME_BYTES) == 0) return;
+    for (uint32_t i = 0; i < RUNTIME_BYTES; i += PIECE) {
+        if (spp_os_read(to + i / 8, at + i, PIECE) != 0) memset(to + i / 8, 0, PIECE);
+    }
 }
 
 /* Where Python's handler notes that a signal waits for the main thread, told by what stands behind it in the runtime's state:
@@ -33,10 +39,13 @@ uintptr_t spp_note_find(void) {
 #else
     first = _PyEval_GetSwitchInterval(), second = (uintptr_t)PyThreadState_Get();
 #endif
-    for (uint32_t i = 8; i < RUNTIME_BYTES && first != 0 && second != 0; i += 8) {
-        if (word(at + i) != first || word(at + i + 8) != second) continue;
+    if (first == 0 || second == 0) return 0;
+    uintptr_t words[RUNTIME_BYTES / 8];
+    copy(words, at);
+    for (uint32_t i = 1; i + 1 < RUNTIME_BYTES / 8; i++) {
+        if (words[i] != first || words[i + 1] != second) continue;
         if (found != 0) return found = 0;
-        found = at + i - 8;
+        found = at + (i - 1) * 8;
     }
     return found;
 }

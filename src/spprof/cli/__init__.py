@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 from importlib import import_module
-from typing import List, NoReturn, Optional
+from typing import List, NoReturn, Optional, Sequence
 
 from .. import __version__
 from ..errors import SpprofError
@@ -55,7 +55,8 @@ def _no_verb(word: str) -> str:
     return f"did you mean `spprof {near[0]}`?" if near else f"the verbs are {', '.join(VERBS)}"
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(wanted: Sequence[str] = VERBS) -> argparse.ArgumentParser:
+    """With these verbs: a program under `spprof run` waits for no other verb's module."""
     style = argparse.RawDescriptionHelpFormatter
     parser = _Parser(
         prog="spprof",
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"spprof {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name in VERBS:
+    for name in wanted:
         verb = import_module("." + name, __name__)
         # No abbreviations: argparse would also look for them among the options of the program to run.
         sub = verbs.add_parser(
@@ -105,7 +106,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     if not argv[0].startswith("-") and argv[0] not in VERBS:
         sys.stderr.write(f"spprof: error: there is no verb {argv[0]!r}; {_no_verb(argv[0])}\n")
         return 2
-    options, unknown = _parser().parse_known_args(argv)
+    options, unknown = _parser(argv[:1] if argv[0] in VERBS else VERBS).parse_known_args(argv)
     if unknown:
         options.parser.error(f"there is no option {unknown[0]}")
     options.argv = argv

@@ -188,20 +188,23 @@ class _Run:
                 self.lock.release()
 
     def _finish(self, code: Optional[int]) -> None:
-        from ..files.profile import Profile
-
         streams = self.outputs.streams()
         if not streams:
             if code is not None and _why_not():
                 _say(f"spprof: nothing was recorded{_why_not()}\n")
             return
-        profiles = [Profile.load(path) for path in streams]
-        if all((profile.end or {}).get("reason") == "no program" for profile in profiles):
+        if self.outputs.is_without_program():
             self.outputs.discard()
             return
-        text = "" if self.options.quiet else self._summary(profiles)
-        places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
+        profiles: List[Profile] = []
+        text = ""
         if not self.options.quiet:
+            from ..files.profile import Profile
+
+            profiles = [Profile.load(path) for path in streams]
+            text = self._summary(profiles)
+        places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
+        if profiles:
             _say(text + self._places(places, profiles))
 
     def _summary(self, profiles: List[Profile]) -> str:
@@ -249,8 +252,8 @@ class _Run:
 
 def _prepare(options: argparse.Namespace) -> None:
     """Imports what will be needed, while the program begins."""
-    from ..files import profile  # noqa: F401
-
+    if not options.quiet or (options.output and not options.output.endswith(".spprof")):
+        from ..files import profile  # noqa: F401
     if not options.quiet:
         from ..report import summary  # noqa: F401
 

@@ -39,20 +39,21 @@ def process_lives(pid: int) -> bool:
     return True
 
 
-def ends(path: str) -> bool:
-    """Whether the file has its end block, as its last one."""
+def ending(path: str) -> bytes:
+    """The JSON of the file's end block, if that is its last one; else b""."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 120))
-            return b'"stop_ns":' in file.read()
+            tail = file.read()
+            return tail[tail.rindex(b'{"stop_ns":') :] if b'{"stop_ns":' in tail else b""
     except OSError:
-        return False
+        return b""
 
 
 def finish(path: str, reason: str) -> None:
     """Gives an end to the file of a process that is gone and had no time to (docs/file-format.md, block E): after its last whole
     block."""
-    if ends(path):
+    if ending(path):
         return
     import time
     from zlib import crc32

@@ -11,7 +11,7 @@ from typing import List, Optional, Tuple
 
 from .. import formats
 from ..errors import BadOption, CannotWrite
-from ..files.writing import ends, finish, is_being_written
+from ..files.writing import ending, finish, is_being_written
 
 # How files of a format begin. Those that are not here are told by their names alone.
 _BEGINNINGS = {
@@ -118,7 +118,11 @@ class Outputs:
     def is_over(self) -> bool:
         """Whether the recorder has ended (--duration, or the program ended it)."""
         streams = self.streams()
-        return bool(streams) and ends(streams[-1])
+        return bool(streams) and bool(ending(streams[-1]))
+
+    def is_without_program(self) -> bool:
+        """Whether the recorder found that there was no program to run."""
+        return all(b'"reason":"no program"' in ending(path) for path in self.streams())
 
     def discard(self) -> None:
         """There was no program."""

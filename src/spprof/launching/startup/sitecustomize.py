@@ -34,8 +34,8 @@ def _begin() -> None:
 
 def _core(package: str, proof: str) -> "Any":
     """The C core alone: nothing else of the package is imported. Another interpreter than that of `spprof run` has its own."""
-    imp: "Any" = sys.modules["_imp"]
-    spec_of: "Any" = type(sys.__spec__)
+    imp: Any = sys.modules["_imp"]
+    spec_of: Any = type(sys.__spec__)
     suffix = imp.extension_suffixes()[0]
     for folder in (package, *(os.path.join(path, "spprof") for path in sys.path)):
         file = os.path.join(folder, "_core" + suffix)
