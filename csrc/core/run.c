@@ -633,6 +633,12 @@ void spp_run_native_names(const char *text, size_t n) {
     spp_os_unlock();
 }
 
+bool spp_run_is_over(void) {
+    bool mine;
+    if (!atomic_load(&spp_run_state.over) || spp_run_phase_now(&mine) != SPP_RUN_ACTIVE) return false;
+    return !atomic_load(&spp_run_state.terminating) && !atomic_load(&spp_run_state.leaving);
+}
+
 bool spp_run_active(void) { return atomic_load(&spp_run_state.active); }
 bool spp_run_paused(void) { return atomic_load(&spp_run_state.active) && atomic_load(&spp_run_state.pause_wanted); }
 void spp_run_tick_stats(spp_bytes *to) { spp_tick_stats_text(to); }

@@ -57,6 +57,8 @@ void spp_run_native_names(const char *text, size_t n);
  * uncollectable. */
 void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]);
 bool spp_run_active(void);
+/* Whether its time is over, the file is whole, and nobody has stopped it yet. */
+bool spp_run_is_over(void);
 bool spp_run_paused(void);
 
 /* The tick stats, as a JSON object (docs/file-format.md, block A); also after the run. Any thread. */

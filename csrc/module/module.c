@@ -94,6 +94,7 @@ static PyObject *run_flush(PyObject *self, PyObject *none) {
 static PyObject *run_active(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
+    spp_session_settle();
     return PyBool_FromLong(spp_run_active());
 }
 

@@ -204,7 +204,8 @@ static void after_exec(void *kept) {
     if (calls_now != NULL) calls_now->exec_failed(kept);
 }
 
-static const spp_hooks_to hooks = {spp_session_end, before_exec, after_exec};
+static void end_at_exit(void);
+static const spp_hooks_to hooks = {end_at_exit, before_exec, after_exec};
 
 /* ---- the run */
 
@@ -274,6 +275,7 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
 int spp_session_begin(PyObject *module, PyObject *session, spp_options *options, PyObject *output,
                       const spp_session_calls *calls) {
     const spp_module_state *state = PyModule_GetState(module);
+    spp_session_settle();
     if (*state->layout_error != 0) return PyErr_Format(PyExc_RuntimeError, "%s", state->layout_error), -1;
     if (options->clock == SPP_CLOCK_GIL && (options->wall || options->native != SPP_NATIVE_OFF)) {
         PyErr_Format(PyExc_ValueError, "the clock 'gil' shows Python's CPU time only: no wall mode, no native frames");
@@ -346,19 +348,28 @@ static PyObject *run_stop(PyObject *self, PyObject *session) {
     return Py_BuildValue("(Oz)", error == ETIMEDOUT ? Py_True : Py_False, error != 0 ? strerror(error) : NULL);
 }
 
-void spp_session_end(void) {
+/* `otherwise`: the reason, if the session has none of its own. */
+static void end_as(const char *otherwise) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
     if (spp_session_now() != NULL && turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING) == 1) {
         spp_names_all();
         spp_functions_name();
-        if (calls_now != NULL) spp_run_reason(calls_now->reason());
+        const char *reason = calls_now != NULL ? calls_now->reason() : NULL;
+        spp_run_reason(reason != NULL ? reason : otherwise);
         stop(true);
         let_go();
         spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
     }
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);
+}
+
+void spp_session_end(void) { end_as(NULL); }
+static void end_at_exit(void) { end_as("_exit"); }
+
+void spp_session_settle(void) {
+    if (spp_run_is_over()) spp_session_end();
 }
 
 static PyObject *run_session(PyObject *self, PyObject *none) {

@@ -265,7 +265,7 @@ def test_delay_and_duration_are_a_window(tmp_path):
         "import time, spprof\nend = time.time() + 40\n"
         "def within():\n  while spprof.is_active() and time.time() < end: sum(range(999))\n"
         "def late():\n  for i in range(999): sum(range(999))\n"
-        "within()\nlate()\nprint('done')\n"
+        "within()\nlate()\nprint('done' if time.time() < end else 'never over')\n"
     )
     for duration in LONG_ENOUGH:
         window = ["--delay", "0.5", "--duration", str(duration)]
