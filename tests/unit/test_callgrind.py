@@ -109,5 +109,20 @@ def test_any_name(annotate, name):
     assert len(rows) == 3 and [row[3:] for row in rows].count((15_000, 2)) == 2  # the thread and its root
 
 
+def test_functions_that_call_each_other(annotate):
+    """`a` and `b` of one file, 6 deep: what is named for another file is only what is in one. (callgrind_annotate said 126 %.)"""
+    writer = Writer()
+    frames = [("a", "a", "x.py", 1, 2), ("b", "b", "x.py", 5, 6)]
+    for depth in range(1, 7):
+        calls = [frames[n % 2] for n in range(depth)]
+        writer.sample([("m", "m", "x.py", 9, 9), *calls, ("spin", "spin", "y.py", 1, 1)], 6000 + depth, 1)
+    writer.flush()
+    rows, _ = annotate(Profile(writer.data), "--inclusive=yes")
+    inclusive = {row[1]: row[4] for row in rows}
+    assert inclusive == {"???:[thread Thread #0]": 6, "x.py:m": 6, "x.py:a": 6, "x.py:b": 5, "y.py:spin": 6}
+    text = render(Profile(writer.data), "callgrind").decode()
+    assert text.count("cfi=") == 3 and text.count("cob=") == 1  # into y.py by a and by b, and from the thread into x.py
+
+
 def test_an_empty_profile(annotate):
     assert annotate(Profile(Writer().data))[0] == []

@@ -12,6 +12,9 @@ from others import needed
 from spprof_file import Writer
 
 from spprof import Profile, errors, formats
+from spprof.cli import main
+from spprof.report.export import as_json
+from spprof.report.tables import table
 
 
 def render(data, format, **options):
@@ -153,7 +156,7 @@ def test_speedscope_merged_and_without_lines(data):
 
 def test_speedscope_of_an_empty_profile():
     threads, _ = speedscope(Writer().data)
-    assert threads == {}
+    assert threads == {"no samples": []}  # speedscope opens no file without profiles
 
 
 def test_speedscope_joins_more_than_one_chunk():
@@ -202,3 +205,48 @@ def test_each_option_means_something_or_is_refused(format, tmp_path):
 def test_every_extension_tells_its_format():
     for name, format in formats.FORMATS.items():
         assert formats.format_of("p" + format.extension) == name
+
+
+def no_samples():
+    writer = Writer(start_unix_ns=10**18, pid=5)
+    writer.json(b"T", [{"id": 0, "tid": 4, "name": "Main"}])
+    writer.json(b"E", {"stop_ns": 9_000_000, "reason": "stop"})
+    return writer.data
+
+
+@pytest.mark.parametrize("format", ["gecko", "pstats"])
+def test_a_file_that_its_reader_does_not_open_without_samples_is_not_made(format, tmp_path, capsys):
+    (tmp_path / "p.spprof").write_bytes(no_samples())
+    for output in (str(tmp_path / "x"), "-"):
+        assert main(["convert", str(tmp_path / "p.spprof"), "-f", format, "-o", output]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and "no samples were taken, and" in printed.err and not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("format", ["collapsed", "speedscope", "pprof"])
+def test_no_samples_read_back_are_none(format):
+    assert len(Profile(render(no_samples(), format))) == 0
+
+
+def strings_of(value):
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return [text for each in value for text in strings_of(each)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_what_is_no_unicode_is_spelled_out_everywhere():
+    """In every text of the profile: DuckDB refuses a file for one lone surrogate."""
+    writer = Writer(argv=["x\udcff.py", "\ud800"], python="3\udcff", start_unix_ns=10**18, pid=5)
+    frames = [("n\udcff", "q\udcfe", "/a\udcfd/b.py", 1, 2), ("nat\udcfc", "nat\udcfb", "/lib\udcfa.so", 0, 64, 0, -1, -1, 1)]
+    writer.sample(frames, 6000, 5, label='{"k\\udcf9": "v\\udcf8"}')
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 4, "name": "t\udcf7"}])
+    for format in ("speedscope", "gecko", "chrome", "jsonl"):
+        text = render(writer.data, format).decode()
+        for line in text.splitlines() if format == "jsonl" else [text]:
+            "".join(strings_of(json.loads(line))).encode()  # a lone surrogate is an error
+    for format in ("collapsed", "callgrind", "svg", "html"):
+        render(writer.data, format).decode("utf-8")
+    "".join(strings_of(json.loads(as_json(table([Profile(writer.data)]), None)))).encode()

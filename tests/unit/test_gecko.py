@@ -12,7 +12,7 @@ from conftest import LIBRARY, NAMES, render, required
 from spprof_file import Writer
 from switches import switch
 
-from spprof import Profile, __version__
+from spprof import BadOption, Profile, __version__
 
 CLI = Path(__file__).resolve().parents[1] / "browser/node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
 
@@ -73,7 +73,8 @@ def test_gc_runs_options_and_libraries(marked, data, native):
     assert file["shared"]["frameTable"]["line"] == [None, None]
     (library,) = json.loads(render(native, "gecko"))["libs"]
     assert (library["path"], library["codeId"]) == (LIBRARY, "00ff17")
-    assert json.loads(render(Profile(Writer().data), "gecko"))["threads"] == []
+    with pytest.raises(BadOption, match="Firefox's profiler opens no file without any"):
+        render(Profile(Writer().data), "gecko")
 
 
 # The gate has no packages from npm.

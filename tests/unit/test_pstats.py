@@ -6,7 +6,7 @@ import pstats
 import pytest
 from conftest import LIBRARY, any_name, named, render
 
-from spprof import Profile
+from spprof import BadOption, Profile
 
 MAIN, A, B = ("/app/x;y.py", 1, "<module>"), ("/app/x;y.py", 10, "A.a"), ("/app/%\n.py", 20, "b")
 CUT, NONE = ("~", 0, "[truncated]"), ("~", 0, "[no Python frames]")
@@ -60,7 +60,7 @@ def test_it_prints(opened, data):
 
 def test_one_thread_and_none(opened, data):
     assert set(opened(Profile(data), thread="#*").stats) == {B, NONE}
-    with pytest.raises(TypeError, match="Cannot create or construct"):  # pstats cannot show nothing
+    with pytest.raises(BadOption, match="pstats opens no file without any"):
         opened(Profile(data), thread="nobody")
 
 

@@ -34,6 +34,7 @@ _BOTH = "it holds both samples and time"
 _PAGE = dict.fromkeys(("weight", "lines", "merge_threads"), "the page has all of it; choose there")
 _TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
 _TIME_ONLY = ("gecko", "pstats", "chrome", "callgrind")
+_NOT_EMPTY = {"gecko": "Firefox's profiler", "pstats": "pstats"}  # what opens no file without samples
 _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
 FORMATS: Dict[str, Format] = {
@@ -94,6 +95,10 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
         raise BadOption(f"a {profile.header['source']} file cannot become a .spprof file: choose another format")
     if format in _TIME_ONLY and profile is not None and profile.unit != "nanoseconds":
         raise BadOption(f"the profile counts {profile.unit}, and the format {format} can only show time: choose another")
+    if format in _NOT_EMPTY and profile is not None and not profile.stack_sums(options.thread)[0]:
+        raise BadOption(
+            f"no samples were taken, and {_NOT_EMPTY[format]} opens no file without any: choose another format than {format}"
+        )
     needed = FORMATS[format].needs
     if needed:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, TypeVar
+import json
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, TypeVar
 
 from ..model.records import native_name
+from ..model.unicode import cleaned
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -45,9 +47,9 @@ class Once(Dict[int, T]):
         return value
 
 
-def clean(text: str) -> str:
-    """Text that is valid Unicode: a lone surrogate, which not every reader takes, as `\\udcff`."""
-    return text.encode("utf-8", "backslashreplace").decode()
+def json_bytes(value: Any) -> bytes:
+    """JSON whose texts are all valid Unicode."""
+    return json.dumps(cleaned(value), separators=(",", ":")).encode()
 
 
 class Frames:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
 
 from ..model.sums import Sums, merged, sums_by_thread
@@ -89,3 +90,22 @@ def distinct_tids(profile: ProfileData) -> Dict[int, int]:
         tids[thread] = free + thread if tid in taken else tid
         taken.add(tid)
     return tids
+
+
+def distinct_names(profile: ProfileData) -> Dict[int, str]:
+    """Of each thread its name, with a number where several have the same: for formats that know threads by names."""
+    threads = profile.match_threads(None)
+    names = {thread: profile.thread_name(thread) for thread in threads}
+    often = {name for name, number in Counter(names.values()).items() if number > 1}
+    tids = distinct_tids(profile) if often else {}
+    return {thread: f"{name} ({tids[thread]})" if name in often else name for thread, name in names.items()}
+
+
+def told_tids(profile: ProfileData) -> Dict[int, int]:
+    """Of each thread the system's id, 0 if unknown; where that is another's of the same name too, a number that no thread has:
+    for formats that know threads by name and id."""
+    threads = profile.match_threads(None)
+    pairs = {thread: (profile.thread_name(thread), profile.thread_tid(thread)) for thread in threads}
+    often = {pair for pair, number in Counter(pairs.values()).items() if number > 1}
+    distinct = distinct_tids(profile) if often else {}
+    return {thread: distinct[thread] if pair in often else pair[1] for thread, pair in pairs.items()}

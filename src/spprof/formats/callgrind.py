@@ -13,8 +13,9 @@ from array import array
 from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List, Tuple
 
 from ..model.sums import moved
-from ._frames import Frames, Look, clean
-from ._samples import groups
+from ..model.unicode import clean
+from ._frames import Frames, Look
+from ._samples import distinct_names, groups
 from ._tree import Part
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
         lines += ["", name("ob", "ob", library), name("fl", "fl", file), name("fn", "fn", title)]
         lines += [f"{line} {numbers(cost)}" for line, cost in sorted(costs.own[id].items())]
         for (line, callee), cost in sorted(costs.calls[id].items()):
-            library, file, title = costs.listed[callee]
-            lines += [name("cob", "ob", library), name("cfi", "fl", file), name("cfn", "fn", title)]
+            called = costs.listed[callee]
+            # Only what differs: callgrind_annotate takes a call into a file that is named for one that leaves the caller's file.
+            lines += [name("cob", "ob", called[0])] if called[0] != function[0] else []
+            lines += [name("cfi", "fl", called[1])] if called[1] != function[1] else []
+            lines += [name("cfn", "fn", called[2])]
             lines += [f"calls={cost[1]} {costs.first_lines[callee]}", f"{line} {numbers(cost)}"]
         out.write("\n".join(lines).encode() + b"\n")
         lines = []
@@ -86,6 +90,7 @@ class _Costs:
         self.calls: List[Dict[Tuple[int, int], Cost]] = []
         self.whole = [0, 0]
         parts = groups(profile, options)
+        names = distinct_names(profile)
         sums = profile.stack_sums(options.thread)
         frames = Frames(profile, options.lines)
         shown = Part(profile, frames, sums[0])
@@ -108,7 +113,7 @@ class _Costs:
         for node in range(1, len(tree)):
             roots.append(roots[tree.parents[node]] or node)
         for part in parts:
-            title = "[all threads]" if part.thread is None else f"[thread {profile.thread_name(part.thread)}]"
+            title = "[all threads]" if part.thread is None else f"[thread {names[part.thread]}]"
             thread = self._add_function((_UNKNOWN, _UNKNOWN, _line(title)), 0)
             for key, count in part.sums[0].items():
                 weight = part.sums[1][key]

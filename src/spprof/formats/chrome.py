@@ -7,12 +7,12 @@ lasts as long as samples that follow each other show it. Runs of the garbage col
 
 from __future__ import annotations
 
-import json
 import os
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List
 
-from ._frames import Frames, Look, clean
+from ..model.unicode import clean
+from ._frames import Frames, Look, json_bytes
 from ._samples import CHUNK, Track, distinct_keys, distinct_tids, tracks
 from ._tree import Part
 
@@ -46,7 +46,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return json_bytes(value)
 
 
 def _about(name: str, pid: int, tid: int, value: str) -> bytes:

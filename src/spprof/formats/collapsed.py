@@ -53,6 +53,8 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
             stack = first + stacks[key]
             totals[stack] = totals.get(stack, 0) + value
     words = [text.encode("utf-8", "backslashreplace") for text in shown]
+    if not any(totals.values()):
+        out.write(b"# no samples were taken\n")  # an empty file could be one that was cut
     for stack in sorted(totals):
         if totals[stack]:
             numbers = array("I", stack)

@@ -11,7 +11,8 @@ from array import array
 from operator import sub
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, List, Optional, Sequence
 
-from ._frames import Frames, Look, Once, clean
+from ..model.unicode import clean, cleaned
+from ._frames import Frames, Look, Once
 from ._samples import CHUNK, Track, distinct_keys, distinct_tids, tracks
 from ._tree import Part
 
@@ -49,7 +50,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     markers = [_markers(profile, track, strings) for track in chosen]
     shared["stringArray"] = list(map(clean, strings))
     libraries = shared.pop("libs")
-    head = json.dumps({"meta": _meta(profile), "libs": libraries, "pages": [], "shared": shared}, separators=(",", ":"))
+    head = json.dumps({"meta": cleaned(_meta(profile)), "libs": libraries, "pages": [], "shared": shared}, separators=(",", ":"))
     out.write(head[:-1].encode() + b',"threads":[')
     tids = distinct_tids(profile)
     keys = {stack: b"%d" % (node - 1) for stack, node in part.nodes.items()}

@@ -10,7 +10,8 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Tuple
 
-from ._frames import clean
+from ..model.unicode import clean
+from ._frames import json_bytes
 from ._samples import CHUNK, Track, distinct_keys, tracks
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
 
 
 def _line(type: str, values: Dict[str, Any]) -> bytes:
-    return json.dumps({"type": type, **values}, separators=(",", ":")).encode() + b"\n"
+    return json_bytes({"type": type, **values}) + b"\n"
 
 
 def _stacks(profile: ProfileData, keys: Iterable[int], lines: bool, out: BinaryIO) -> Dict[int, int]:

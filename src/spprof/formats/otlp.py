@@ -17,8 +17,9 @@ from opentelemetry.proto.collector.profiles.v1development import profiles_servic
 from opentelemetry.proto.profiles.v1development import profiles_pb2
 
 from ..errors import BadOption
-from ._frames import Frames, Look, clean
-from ._samples import tracks
+from ..model.unicode import clean
+from ._frames import Frames, Look
+from ._samples import told_tids, tracks
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -56,6 +57,7 @@ class _Table:
 class _Request:
     def __init__(self, profile: ProfileData, options: Options) -> None:
         self.profile, self.options = profile, options
+        self.tids = told_tids(profile)
         if {field.name: field.number for field in profiles_pb2.Sample.DESCRIPTOR.fields} != _SAMPLE:
             raise BadOption(
                 "the installed opentelemetry-proto has another draft of profiles than collectors v0.150:"
@@ -142,7 +144,7 @@ class _Request:
         pairs: Dict[str, Any] = dict(self.profile.label_sets[label])
         if thread is not None:
             pairs["thread.name"] = self.profile.thread_name(thread)
-            tid = self.profile.thread_tid(thread)
+            tid = self.tids[thread]
             if tid:
                 pairs["thread.id"] = tid
         return [self.attribute(*pair) for pair in pairs.items()]

@@ -6,15 +6,15 @@ The file's metadata `spprof` is a JSON object with the header and the tick stats
 
 from __future__ import annotations
 
-import json
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Sequence
 
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from ._frames import Frames, clean
-from ._samples import CHUNK, tracks
+from ..model.unicode import clean
+from ._frames import Frames, json_bytes
+from ._samples import CHUNK, told_tids, tracks
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -55,6 +55,7 @@ class _Table:
 
     def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
+        self.tids = told_tids(profile)
         text = pa.dictionary(pa.int32(), pa.string())
         frame = [("function", text), ("file", text), ("first_line", pa.int32()), ("line", pa.int32())]
         fields = [
@@ -76,7 +77,7 @@ class _Table:
             ("stack", pa.list_(pa.struct(frame))),
         ]
         about = {"header": profile.header, "stats": profile.stats, "end": profile.end, "unit": profile.unit}
-        self.schema = pa.schema(fields, metadata={"spprof": json.dumps(about)})
+        self.schema = pa.schema(fields, metadata={"spprof": json_bytes(about)})
         labels = [[(clean(key), clean(value)) for key, value in labels.items()] for labels in profile.label_sets]
         self.labels = pa.array(labels, self.schema.field("labels").type)
         self._stacks()
@@ -123,7 +124,7 @@ class _Table:
             "argv": " ".join(map(str, header.get("argv") or [])),
             "python": str(header.get("python", "")),
             "mode": profile.mode,
-            "tid": profile.thread_tid(thread),
+            "tid": self.tids[thread],
             "thread": profile.thread_name(thread),
         }
         values = {name: self._repeated(name, value, rows) for name, value in same.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Optional
 
 from ._frames import Frames, Look
 from ._protobuf import data, number, packed, text, varint
-from ._samples import Group, groups
+from ._samples import Group, groups, told_tids
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -31,6 +31,7 @@ class _File:
         self.mappings: Dict[str, int] = {}  # path -> id
         self.limits: List[int] = []
         self.functions: Dict[Any, int] = {}
+        self.tids = told_tids(profile)
 
     def string(self, value: str) -> int:
         return self.strings.setdefault(value, len(self.strings))
@@ -76,7 +77,7 @@ class _File:
         result = b""
         if group.thread is not None:
             pairs["thread"] = self.profile.thread_name(group.thread)
-            tid = self.profile.thread_tid(group.thread)
+            tid = self.tids[group.thread]
             result = data(3, number(1, self.string("thread_id")) + number(3, tid)) if tid else b""
         for key, value in sorted(pairs.items()):
             result += data(3, number(1, self.string(key)) + number(2, self.string(value)))

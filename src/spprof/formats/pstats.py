@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Sequence, Tuple
 
 from ..model.sums import moved
 from ..model.tree import Totals
-from ._frames import Frames, Look, clean
+from ..model.unicode import clean
+from ._frames import Frames, Look
 from ._tree import Part
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ Most of the text repeats: each distinct stack is rendered once, and a profile is
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict
 
-from ._frames import Frames, Look
+from ._frames import Frames, Look, json_bytes
 from ._samples import CHUNK, distinct_keys, tracks
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from .options import Options
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_ABOUT = {"type": "sampled", "startValue": 0}
 _UNITS = {"nanoseconds": "nanoseconds", "bytes": "bytes"}  # of a profile -> of a file, which has no other words
 
 
@@ -33,13 +33,15 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     head: Dict[str, Any] = {"$schema": _SCHEMA, "exporter": f"spprof {__version__}", "name": " ".join(map(str, argv))}
     head["activeProfileIndex"] = max(range(len(chosen)), key=lambda i: sum(weights[i]), default=0)
     looks = [_about(look, options.lines) for look in frames.looks]
-    out.write(json.dumps(head)[:-1].encode() + b', "shared": {"frames": ' + json.dumps(looks).encode())
+    out.write(json_bytes(head)[:-1] + b', "shared": {"frames": ' + json_bytes(looks))
     out.write(b'}, "profiles": [')
+    if not chosen:  # speedscope opens no file without profiles
+        out.write(json_bytes({**_ABOUT, "name": "no samples", "unit": unit, "endValue": 0, "samples": [], "weights": []}))
     for number, (track, values) in enumerate(zip(chosen, weights)):
         keys = track.pick(profile.stack_keys())
         name = track.name if track.thread is None else f"{track.name} ({profile.thread_tid(track.thread)})"
-        about = {"type": "sampled", "name": name, "unit": unit, "startValue": 0, "endValue": sum(values)}
-        out.write((b",\n" if number else b"\n") + json.dumps(about)[:-1].encode() + b', "samples": [')
+        about = {**_ABOUT, "name": name, "unit": unit, "endValue": sum(values)}
+        out.write((b",\n" if number else b"\n") + json_bytes(about)[:-1] + b', "samples": [')
         for start in range(0, len(keys), CHUNK):
             out.write((b"," if start else b"") + b",".join(map(stacks.__getitem__, keys[start : start + CHUNK])))
         out.write(b'], "weights": [')

@@ -14,7 +14,8 @@ from zlib import crc32
 
 from ..model.sums import moved
 from ..model.tree import Tree
-from ._frames import Frames, Look, clean
+from ..model.unicode import clean
+from ._frames import Frames, Look
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData

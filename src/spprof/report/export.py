@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, List, Optional
 
 from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
+from ..model.unicode import cleaned
 from .comparison import Change, Comparison, Runs
 from .tables import Table
 from .text import amount, share_of
@@ -44,7 +45,7 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
         ],
         "processes": [_process(profile, profile.whole(shown.thread)) for profile in shown.profiles],
     }
-    return json.dumps(document, indent=1) + "\n"
+    return json.dumps(cleaned(document), indent=1) + "\n"
 
 
 def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
@@ -145,7 +146,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
             for row, _ in found[:limit]
         ],
     }
-    return json.dumps(document, indent=1) + "\n"
+    return json.dumps(cleaned(document), indent=1) + "\n"
 
 
 def _judged(comparison: Comparison, runs: Runs, measure: str, compared: int) -> Change:

@@ -71,8 +71,8 @@ def table(
     if by not in _ON_STACKS and only is not None:
         raise BadOption("threads and labels are listed with all their time: leave out --python-only and --native-only")
     sums: Dict[Tuple[Any, ...], List[int]] = {}
-    for profile in profiles:
-        for key, figures in _figures(profile, by, thread, only):
+    for number, profile in enumerate(profiles):
+        for key, figures in _figures(profile, number, by, thread, only):
             known = sums.setdefault(key, [0, 0, 0, 0])
             known[:] = map(int.__add__, known, figures)
     foreign = "source" in profiles[0].header
@@ -88,7 +88,7 @@ def _order(sort: str, item: Tuple[Tuple[Any, ...], List[int]]) -> Tuple[Any, ...
 
 
 def _figures(
-    profile: ProfileData, by: str, thread: Optional[str], only: Optional[str]
+    profile: ProfileData, number: int, by: str, thread: Optional[str], only: Optional[str]
 ) -> Iterable[Tuple[Tuple[Any, ...], Sequence[int]]]:
     if by in ("function", "line"):
         return [(row[:4], row[4:]) for row in profile.functions(by, thread, only)]
@@ -104,7 +104,8 @@ def _figures(
         return _figures_of_labels(profile, None if by == "label" else by, matching)
     pid = profile.header.get("pid")
     threads = [each for each in profile.threads if each.id in matching]
-    return [((each.name, each.tid, pid, each.id), (each.samples, each.weight_ns) * 2) for each in threads]
+    # Two threads of one name and id stay two: of two profiles, or of one where an id came again.
+    return [((each.name, each.tid, number, each.id, pid), (each.samples, each.weight_ns) * 2) for each in threads]
 
 
 def _figures_of_labels(
@@ -135,7 +136,7 @@ def _named(by: str, key: Tuple[Any, ...], foreign: bool) -> Tuple[Dict[str, Any]
     if by == "file":
         return {"file": key[0]}, shown(short(key[0])) or "[unknown]"
     if by == "thread":
-        return {"thread": key[0], "tid": key[1], "pid": key[2]}, f"{shown(key[0])} ({key[1]})"
+        return {"thread": key[0], "tid": key[1], "pid": key[4]}, f"{shown(key[0])} ({key[1]})"
     if by not in _ON_STACKS[:2]:
         return {"labels": dict(key[0])}, shown(", ".join(f"{name}={value}" for name, value in key[0])) or "[no label]"
     if foreign and key[2] and not key[3]:  # most profilers do not tell where a function begins

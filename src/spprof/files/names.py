@@ -1,0 +1,27 @@
+"""Names of files that fit: a part of a path has 255 bytes at most on nearly every file system (on Windows so many UTF-16 units,
+which are not more)."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+LONGEST = 255  # bytes
+
+
+def fitting(stem: str, suffix: str = "", longest: int = LONGEST) -> str:
+    """`stem` and `suffix`. Too long a stem is cut at a character, and ends with a checksum, so that two long ones stay two."""
+    room = longest - len(_raw(suffix))
+    if len(_raw(stem)) <= room:
+        return stem + suffix
+    mark = f"-{zlib.crc32(_raw(stem)):08x}"
+    while len(_raw(stem + mark)) > room and stem:
+        stem = stem[: min(len(stem) - 1, room)]
+    return stem + mark + suffix
+
+
+def _raw(text: str) -> bytes:
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:  # it will not become a file's name, either
+        return text.encode("utf-8", "backslashreplace")
