@@ -3,7 +3,7 @@
  * away again, and with one every audited call of the program costs more for ever (`id()` 24 ns, and then 51).
  *
  * `posix.execv` and `posix.execve`: all of os.exec* come to them. `posix._exit`: the way out on which nothing of Python's runs.
- * `_thread.get_native_id`: `threading` calls it in each new thread. */
+ * `_thread.get_native_id`: `threading` calls it in each new thread; `_thread.get_ident`: at the end of each, too. */
 #include "module/hooks.h"
 
 #include "core/run.h"
@@ -27,7 +27,7 @@ typedef struct {
     PyMethodDef *entry; /* found once, and never changed: a thread may still be in the replacement of a run that has ended */
 } hook;
 
-enum { EXECV, EXECVE, EXIT, NATIVE_ID, HOOKS };
+enum { EXECV, EXECVE, EXIT, NATIVE_ID, IDENT, HOOKS };
 static hook hooks[HOOKS];
 static const spp_hooks_to *told;
 
@@ -82,6 +82,11 @@ static PyObject *native_id_called(PyObject *module, PyObject *none) {
     return id;
 }
 
+static PyObject *ident_called(PyObject *module, PyObject *none) {
+    if (spp_run_active()) spp_names_ended();
+    return ((plain_call)hooks[IDENT].old)(module, none);
+}
+
 /* ---- the tables */
 
 /* The functions stand in the table as the type of the commonest ones (CPython's own cast). */
@@ -92,6 +97,7 @@ static hook hooks[HOOKS] = {
     [EXECVE] = {SYSTEM_MODULE, "execve", METH_FASTCALL | METH_KEYWORDS, ANY(execve_called), NULL, NULL},
     [EXIT] = {SYSTEM_MODULE, "_exit", METH_FASTCALL | METH_KEYWORDS, ANY(exit_called), NULL, NULL},
     [NATIVE_ID] = {"_thread", "get_native_id", METH_NOARGS, ANY(native_id_called), NULL, NULL},
+    [IDENT] = {"_thread", "get_ident", METH_NOARGS, ANY(ident_called), NULL, NULL},
 };
 
 static any_call function_of(PyMethodDef *entry) { return ANY(__atomic_load_n(&entry->ml_meth, __ATOMIC_ACQUIRE)); }
@@ -132,6 +138,7 @@ bool spp_hooks_put(const spp_hooks_to *to) {
     exec = put(&hooks[EXECVE]) && exec;
     (void)put(&hooks[EXIT]);
     (void)put(&hooks[NATIVE_ID]);
+    (void)put(&hooks[IDENT]);
 #ifdef MS_WINDOWS
     return false; /* nothing is armed there that an exec would have to disarm */
 #else

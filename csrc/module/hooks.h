@@ -14,7 +14,8 @@ typedef struct {
 } spp_hooks_to;
 
 /* From `put` to `take_away`: before each os.exec* of any interpreter spp_run_exec is called, then to->exec; before os._exit
- * to->exit; and each new thread of `threading` gets its name. False: there is no such exec to hook, as CPython has it. */
+ * to->exit; and each new thread of `threading` gets its name, and its last one at its end. False: there is no such exec to hook,
+ * as CPython has it. */
 bool spp_hooks_put(const spp_hooks_to *to);
 void spp_hooks_take_away(void);
 

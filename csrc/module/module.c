@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <frameobject.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/resolve_code.h"
 #include "core/run.h"
@@ -150,6 +151,21 @@ failed:
     return NULL;
 }
 
+/* GIL, any thread. The clocks as the system has them: a program may freeze or replace those of the module `time`. */
+static PyObject *now_ns(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    return PyLong_FromUnsignedLongLong(spp_os_now_ns());
+}
+
+static PyObject *unix_ns(PyObject *self, PyObject *none) {
+    (void)self;
+    (void)none;
+    struct timespec now;
+    (void)timespec_get(&now, TIME_UTC);
+    return PyLong_FromUnsignedLongLong((unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec);
+}
+
 static PyObject *handler_cycles(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
@@ -180,6 +196,8 @@ static PyMethodDef methods[] = {
     {"active", run_active, METH_NOARGS, "Between start and stop?"},
     {"paused", run_paused, METH_NOARGS, "Paused?"},
     {"stats", run_stats, METH_NOARGS, "The tick stats so far."},
+    {"now_ns", now_ns, METH_NOARGS, "The monotonic clock of samples."},
+    {"unix_ns", unix_ns, METH_NOARGS, "Nanoseconds since 1970, UTC."},
     {"name_threads", name_threads, METH_O, "Names threads by their OS ids."},
     {"handler_cycles", handler_cycles, METH_NOARGS, "Cycles of recent handler runs."},
     {"read", spp_profile_read, METH_O, "Reads a .spprof file."},

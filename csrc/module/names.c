@@ -9,28 +9,39 @@ static void name(unsigned long long tid, PyObject *text) {
     Py_XDECREF(utf8);
 }
 
-/* The local variable `self` of the function that runs, if that is `_set_native_id`. */
-static PyObject *thread_born(void) {
-    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
-    PyObject *code = frame != NULL ? (PyObject *)PyFrame_GetCode(frame) : NULL, *locals = NULL, *thread = NULL;
-    PyObject *function = code != NULL ? PyObject_GetAttrString(code, "co_name") : NULL;
-    if (function != NULL && PyUnicode_CompareWithASCIIString(function, "_set_native_id") == 0)
-        locals = PyObject_GetAttrString((PyObject *)frame, "f_locals");
-    if (locals != NULL) thread = PyMapping_GetItemString(locals, "self");
-    Py_XDECREF(locals);
-    Py_XDECREF(function);
+/* The Python function that runs, if it has this name: a borrowed frame, or NULL. Leaves an exception as it is. */
+static PyFrameObject *running(const char *function) {
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyCodeObject *code = frame != NULL ? PyFrame_GetCode(frame) : NULL;
+    bool is_it = code != NULL && PyUnicode_CompareWithASCIIString(code->co_name, function) == 0;
     Py_XDECREF(code);
-    return thread;
+    return is_it ? frame : NULL;
+}
+
+/* Names a thread as the local variable `self` of a method of `threading.Thread` says. */
+static void name_self(PyFrameObject *frame, unsigned long long tid) {
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    PyObject *locals = PyObject_GetAttrString((PyObject *)frame, "f_locals");
+    PyObject *thread = locals != NULL ? PyMapping_GetItemString(locals, "self") : NULL;
+    PyObject *text = thread != NULL ? PyObject_GetAttrString(thread, "_name") : NULL;
+    if (text != NULL) name(tid, text);
+    Py_XDECREF(text);
+    Py_XDECREF(thread);
+    Py_XDECREF(locals);
+    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
 }
 
 void spp_names_born(PyObject *id) {
-    PyObject *kind, *value, *traceback;
-    PyErr_Fetch(&kind, &value, &traceback);
-    PyObject *thread = thread_born(), *text = thread != NULL ? PyObject_GetAttrString(thread, "_name") : NULL;
-    if (text != NULL) name(PyLong_AsUnsignedLongLongMask(id), text);
-    Py_XDECREF(text);
-    Py_XDECREF(thread);
-    PyErr_Restore(kind, value, traceback);
+    PyFrameObject *frame = running("_set_native_id");
+    if (frame != NULL) name_self(frame, PyLong_AsUnsignedLongLongMask(id));
+}
+
+/* For every get_ident of the program: what is no end costs the look at a function's name (30 ns). */
+void spp_names_ended(void) {
+    PyFrameObject *frame = running("_delete");
+    if (frame != NULL) name_self(frame, (unsigned long long)spp_os_tid());
 }
 
 /* In a forked child `threading` keeps the parent's id of the thread that forked (up to 3.13.0). */

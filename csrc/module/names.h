@@ -5,9 +5,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* GIL held, both; they leave the exception that there is as it is. */
+/* GIL held, all; they leave the exception that there is as it is. */
 /* `threading.Thread._set_native_id` has called for this id, in a thread that has run nothing of the program's yet. */
 void spp_names_born(PyObject *id);
+/* `threading.Thread._delete`, the last that a thread calls, may have called for this thread's ident: it keeps its last name. */
+void spp_names_ended(void);
 /* All threads that there are, if the program has imported `threading`. */
 void spp_names_all(void);
 

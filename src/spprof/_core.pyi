@@ -98,6 +98,12 @@ def stats() -> Dict[str, Any]:
     dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated, threads,
     calls_begun_anew, calls_ended, cpu_ns, wall_ns, write_error (str or None). Kept as the file's 'A' block too."""
 
+def now_ns() -> int:
+    """The monotonic clock of samples, whatever the program did to the module `time`."""
+
+def unix_ns() -> int:
+    """Nanoseconds since 1970 (UTC), likewise."""
+
 def name_threads(names: Sequence[Tuple[int, str]]) -> None:
     """Names by OS thread id (`threading.Thread.native_id`), as the program knows them. Callable from any thread."""
 

@@ -178,6 +178,18 @@ def test_xdist_without_workers(run_here, pytester):
     judged(result)
 
 
+def test_long_names_of_any_letters(run_here, pytester):
+    wide = "\u65e5\u672c\u8a9e" * 25
+    test = f"def test_{wide}(): pass\nclass Test{wide}:\n    def test_{wide}(self): pass\n"
+    parameter = '@pytest.mark.parametrize("text", ["a/b " * 90])\ndef test_text(text): pass\n'
+    pytester.makepyfile(test_suite="import pytest\n" + test + parameter)
+    result = run_here("--spprof=test", "--spprof-format=html")
+    result.assert_outcomes(passed=3)
+    assert "3 files." in result.stdout.str() and "cannot write" not in result.stdout.str()
+    names = [file.name for file in (pytester.path / "spprof-profiles").iterdir()]
+    assert len(names) == 3 and all(len(name.encode()) <= 140 and name.endswith(".html") for name in names)
+
+
 def test_other_formats(run_here, pytester):
     run_here("--spprof=test", "--spprof-format=collapsed", "-k", "sleeps")
     (file,) = (pytester.path / "spprof-profiles").iterdir()

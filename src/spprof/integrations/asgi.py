@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Awaitable, Callable, Dict
 
+from .. import _core
 from .web import ANSWER, HEADER, Recorder, Settings
 
 Scope = Dict[str, Any]
@@ -45,10 +45,10 @@ class SpprofMiddleware:
                 message = {**message, "headers": [*message.get("headers", ()), (ANSWER.lower().encode(), id)]}
             await send(message)
             if message["type"] == "http.response.body" and not message.get("more_body"):
-                stop_ns = time.monotonic_ns()
+                stop_ns = _core.now_ns()
 
         try:
             with request.label():
                 await self.app(scope, receive, pass_on)
         finally:
-            recorder.end(request, stop_ns or time.monotonic_ns())
+            recorder.end(request, stop_ns or _core.now_ns())

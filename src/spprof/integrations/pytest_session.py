@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 import zlib
 from typing import Any, Dict, Generator, List, NamedTuple, Optional
 
 import pytest
 
-from .. import formats
+from .. import _core, formats
 from ..errors import SpprofError
+from ..files.names import fitting
 from ..files.profile import Profile
 from ..model.filtering import filtered
 from ..recording import api
 from ..recording.options import Options
 from ..report.paths import short
 
+LONGEST = 140  # bytes of a file's name: eCryptfs takes 143
 TESTS, LINES = 5, 3  # shown in the summary; of lines, those that took 1 % of their test at least
 
 
@@ -70,9 +71,9 @@ class Profiling:
     def _path(self, what: str, extension: str) -> str:
         """`session`, or a test's own name, told apart from names that look alike; of each worker for itself."""
         plain = re.sub(r"[^\w.\[\]-]+", "_", what)
-        if (self.each and plain != what) or len(plain) > 120:
-            plain = f"{plain[:120]}-{zlib.crc32(what.encode('utf-8', 'backslashreplace')):08x}"
-        return os.path.join(self.folder, plain + (f".{self.worker}" if self.worker else "") + extension)
+        if self.each and plain != what:
+            plain += f"-{zlib.crc32(what.encode('utf-8', 'backslashreplace')):08x}"
+        return os.path.join(self.folder, fitting(plain, (f".{self.worker}" if self.worker else "") + extension, LONGEST))
 
     def _start(self, what: str) -> None:
         path = None if self.format != "spprof" or (self.each and what == "session") else self._path(what, ".spprof")
@@ -97,11 +98,11 @@ class Profiling:
                 self._start(test)
             except (SpprofError, OSError) as error:
                 self.problems.append(f"{test}: {error}")
-        start = time.monotonic_ns()
+        start = _core.now_ns()
         try:
             return (yield)
         finally:
-            stop = time.monotonic_ns()
+            stop = _core.now_ns()
             profile = self._stop(test) if self.each else None
             if profile is not None or not self.each:
                 self.slowest.append(Slow((stop - start) / 1e9, test, start, stop, profile))

@@ -14,11 +14,10 @@ import queue
 import re
 import tempfile
 import threading
-import time
 from typing import Deque, Dict, NamedTuple, Optional, Union
 from urllib.parse import parse_qsl
 
-from .. import formats
+from .. import _core, formats
 from ..errors import BadOption, NotActive, SpprofError
 from ..files.profile import Profile
 from ..model.filtering import filtered
@@ -32,6 +31,20 @@ SHORTEST_TOKEN = 16
 ROLL_BYTES = 1 << 20  # a new profile is begun beyond: reading one of this size holds the GIL for some 50 ms
 
 logger = logging.getLogger("spprof")
+
+
+def _when(unix_ns: int) -> str:
+    """A time in UTC, `20260131T235959`. By arithmetic alone: the program may have frozen or replaced what `time` and `datetime`
+    have (https://howardhinnant.github.io/date_algorithms.html, civil_from_days)."""
+    days, seconds = divmod(unix_ns // 1_000_000_000, 86400)
+    era, day = divmod(days + 719468, 146097)
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    year += 400 * era + (month >= 10)
+    clock = f"{seconds // 3600:02}{seconds // 60 % 60:02}{seconds % 60:02}"
+    return f"{year:04}{month + 3 if month < 10 else month - 9:02}{day + 1:02}T{clock}"
 
 
 class Settings(NamedTuple):
@@ -141,7 +154,7 @@ class Recorder:
         if take is None and not api.is_active():
             return None
         id = os.urandom(6).hex()
-        return Request(id, wanted, {"request": id, "method": method, "path": path[:200]}, time.monotonic_ns(), take)
+        return Request(id, wanted, {"request": id, "method": method, "path": path[:200]}, _core.now_ns(), take)
 
     def _take(self) -> Optional[_Take]:
         """The profile that is being taken, begun if need be; None if there is one that is not ours, or there can be none."""
@@ -229,7 +242,7 @@ class Recorder:
 
     def _flushed(self, take: _Take) -> int:
         """Sees to it that the profile's file has all until now, and says when that was."""
-        now = time.monotonic_ns()
+        now = _core.now_ns()
         if take.is_active():
             try:
                 api.flush()
@@ -239,7 +252,7 @@ class Recorder:
 
     def _save(self, part: Profile, job: _Job) -> None:
         labels, start_ns = job.request.labels, job.request.start_ns
-        when = time.strftime("%Y%m%dT%H%M%S", time.gmtime(time.time() - (time.monotonic_ns() - start_ns) / 1e9))
+        when = _when(_core.unix_ns() - (_core.now_ns() - start_ns))
         where = re.sub(r"[^A-Za-z0-9.-]+", "_", labels["path"].strip("/"))[:60] or "root"
         method = re.sub(r"[^A-Z]", "", labels["method"])[:10]
         seconds = (job.stop_ns - start_ns) / 1e9

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
+from .. import _core
 from .web import ANSWER, HEADER, Recorder, Request, Settings
 
 _TOKEN = "HTTP_" + HEADER.upper().replace("-", "_")
@@ -48,11 +48,11 @@ class SpprofMiddleware:
             with request.label():
                 body = self.app(environ, start if wanted and request.take else start_response)
         except BaseException:
-            recorder.end(request, time.monotonic_ns())
+            recorder.end(request, _core.now_ns())
             raise
         # A list is ready, and a file is for the server to send: nothing of the application runs any more.
         if isinstance(body, (list, tuple)) or type(body) is environ.get("wsgi.file_wrapper"):
-            recorder.end(request, time.monotonic_ns())
+            recorder.end(request, _core.now_ns())
             return body
         return _Body(body, recorder, request)
 
@@ -82,4 +82,4 @@ class _Body:
         finally:
             request, self.request = self.request, None
             if request is not None:
-                self.recorder.end(request, time.monotonic_ns())
+                self.recorder.end(request, _core.now_ns())
