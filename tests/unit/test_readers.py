@@ -3,11 +3,20 @@ tests/integration/test_others_files.py."""
 
 from __future__ import annotations
 
+import bz2
+import codecs
+import cProfile
 import gzip
 import io
 import json
+import lzma
+import marshal
+import pickle
+import pstats
 import random
 import tracemalloc
+import zipfile
+import zlib
 from pathlib import Path
 
 import fastjsonschema
@@ -17,6 +26,7 @@ from test_formats import native_profile
 
 from spprof import BadFile, BadOption, Profile, formats, readers
 from spprof.cli import main
+from spprof.report.tables import table
 
 
 def aggregate(profile):
@@ -217,6 +227,250 @@ def test_members_of_a_gzip_file_are_one():
     assert sum(profile.column("count")) == 5
 
 
+# What other writers do
+
+
+PLAIN = "main;parse;read_row 30\nmain;parse;gr\u00f6\u00dfe 20\nmain;write 50\n"
+
+
+def self_figures(content):
+    """Weight by name of what was running; every sample once."""
+    profile = Profile(content if isinstance(content, bytes) else content.encode())
+    figures = {}
+    for row in profile.functions():
+        if row.self_weight_ns:
+            figures[row.qualname] = figures.get(row.qualname, 0) + row.self_weight_ns
+    assert sum(figures.values()) == sum(profile.column("weight_ns")) == sum(thread.weight_ns for thread in profile.threads)
+    return figures
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN.encode(),
+        PLAIN.rstrip("\n").encode(),
+        PLAIN.replace("\n", "\r\n").encode("utf-8-sig"),
+        PLAIN.replace("\n", "\r").encode(),
+        PLAIN.replace("\n", "\n\r\n").encode(),
+        PLAIN.encode("utf-16"),
+        codecs.BOM_UTF16_BE + PLAIN.encode("utf-16-be"),
+        PLAIN.encode("utf-16-le"),
+        PLAIN.encode("utf-16-be"),
+        PLAIN.encode("utf-32"),
+        gzip.compress(PLAIN.encode("utf-16")),
+        b"\n\n# made by hand\n" + PLAIN.replace("\n", "\n\n").encode() + b"  \n\t\n",
+        PLAIN.replace(" 30", "\t30").replace(" 20", " \t20  ").encode(),
+        PLAIN.encode() + bytes(4096),
+    ],
+    ids=str,
+)
+def test_text_as_systems_write_it(content):
+    assert self_figures(content) == {"read_row": 30, "gr\u00f6\u00dfe": 20, "write": 50}
+    assert (Profile(content).warning is None) == (not content.endswith(bytes(8)))
+
+
+def test_what_is_no_utf_8_stays_apart():
+    assert self_figures(b"a;gr\xf6n 1\n") == {"gr\ufffdn": 1}
+    assert self_figures(b"a;gr\xf6n 1\na;gr\xfcn 2\n") == {"gr\\xf6n": 1, "gr\\xfcn": 2}
+    strings = [b"", b"samples", b"count", b"main", b"a.go", b"f\xf6", b"f\xfc"]
+    functions = [(5, message((1, 1), (2, 5))), (5, message((1, 2), (2, 6)))]
+    locations = [(4, message((1, n), (4, message((1, n))))) for n in (1, 2)]
+    samples = [(2, message((1, n), (2, n))) for n in (1, 2)]
+    assert self_figures(
+        message((1, message((1, 1), (2, 2))), *samples, *locations, *functions, *((6, one) for one in strings))
+    ) == {"f\\xf6": 1, "f\\xfc": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        ("main;a 10.0\nmain;b 30.\n", {"a": 10, "b": 30}),
+        ("main;a 1e3\nmain;b 1E+03\n", {"a": 1000, "b": 1000}),
+        ("thread 4711 12\nthread 4711;main;a 8\n", {"thread 4711": 12, "a": 8}),
+        ("main;a 0\nmain;b 30\n", {"b": 30}),
+        ("main;a 0\nmain;b 0\n", {}),
+        ("# mode: wall\n# nothing was sampled\n", {}),
+        ("#<Class:0x1>#f;b 5\n", {"b": 5}),
+        ("main;a 999999999999999999\nmain;b 1\n", {"a": 999999999999999999, "b": 1}),
+        ("swapper;do_idle_[k] 10\npython3;read_[k] 30\n", {"do_idle_[k]": 10, "read_[k]": 30}),
+        ("main;operator new 2;std::vector<int, 4> 7\nmain;f 16 1\n", {"std::vector<int, 4>": 7, "f 16": 1}),
+        ("main;;a 10\n;main;b 30\nmain; 5\n", {"a": 10, "b": 30, "": 5}),
+        ("{main};f 3\n", {"f": 3}),
+        ("[unknown];f 3\n", {"f": 3}),
+        ("f (a.py:1);operator new(unsigned long) 3\nf (a.py:1);g 4\n", {"operator new(unsigned long)": 3, "g": 4}),
+    ],
+)
+def test_numbers_and_names_of_collapsed_stacks(text, figures):
+    assert self_figures(text) == figures
+
+
+def test_samples_of_nothing_are_none():
+    assert len(Profile(b"main;a 0\nmain;b 30\n")) == 1
+    assert len(Profile(pprof([message((1, 3), (2, 0))], types=((3, 4),)))) == 1  # no count is told: it is one
+
+
+PY_SPY = """\
+process 4711:"python3 app.py";thread (0x7F01): MainThread;<module> (app.py:9);work (app.py:3) 60
+process 4711:"python3 app.py";process 4712:"python3 -c import time; work(2); "a";done()";thread (4712): wor;ker;work (app.py:4) 40
+"""
+
+
+def test_py_spys_processes_and_threads():
+    """py-spy 0.4.3's form, with `;` and quotes in a command line, and `;` in a thread's name."""
+    profile = Profile(PY_SPY.encode())
+    assert [(thread.name, thread.tid, thread.weight_ns) for thread in profile.threads] == [
+        ("MainThread", 0x7F01, 60),
+        ("wor;ker", 4712, 40),
+    ]
+    totals = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    assert totals == {
+        "work": (100, 100),
+        "<module>": (0, 60),
+        'process 4711:"python3 app.py"': (0, 100),
+        'process 4712:"python3 -c import time; work(2); "a";done()"': (0, 40),
+    }
+    no_threads = Profile(PY_SPY.replace("thread (0x7F01): MainThread;", "").replace("thread (4712): wor;ker;", "").encode())
+    assert {row.qualname: row.total_weight_ns for row in no_threads.functions()} == {key: t for key, (_, t) in totals.items()}
+    same = 'process 1:"a";thread (7): T;f (x.py:1) 1\nprocess 2:"a";thread (7): T;f (x.py:1) 2\n'
+    assert [(thread.name, thread.tid, thread.weight_ns) for thread in Profile(same.encode()).threads] == [
+        ("T", 7, 1),
+        ("T", 7, 2),
+    ]
+
+
+AUSTIN = """\
+# austin: 3.7.0
+# interval: 100
+# mode: {mode}
+
+P4711;T0:4711;/app/main.py:<module>:12;C:\\app\\main.py:work:3 60000
+P4711;T0:4712;C:\\app\\main.py:work:4 20000
+P4711;T4712;/app/main.py:wait:7 20000
+P4711;T0:4712 0
+# duration: 100123
+"""
+
+
+def test_austins_text():
+    profile = Profile(AUSTIN.format(mode="wall").encode())
+    assert (profile.unit, profile.mode, profile.interval_ns, len(profile)) == ("nanoseconds", "wall", 100_000, 3)
+    assert [(thread.tid, thread.weight_ns) for thread in profile.threads] == [(4711, 60_000_000), (4712, 40_000_000)]
+    assert {row.qualname: row.self_weight_ns for row in profile.functions()} == {
+        "work": 80_000_000,
+        "wait": 20_000_000,
+        "<module>": 0,
+    }
+    lines = {(row.qualname, row.file, row.line): row.self_weight_ns for row in profile.functions(by="line")}
+    assert lines["work", "C:\\app\\main.py", 4] == 20_000_000
+    assert Profile(AUSTIN.format(mode="memory").encode()).unit == "bytes"
+    headless = Profile(AUSTIN[AUSTIN.index("P4711") :].encode())
+    assert headless.unit == "nanoseconds" and "what its numbers count" in headless.warning
+    two = Profile(AUSTIN.format(mode="cpu").replace("P4711;T0:4712", "P9;T0:4711").encode())
+    assert [thread.weight_ns for thread in two.threads] == [60_000_000, 20_000_000, 20_000_000]
+    assert {"process 4711", "process 9"} <= {row.qualname for row in two.functions()}
+
+
+def evented(*events, **more):
+    told = [dict(zip(("type", "frame", "at"), event)) for event in events]
+    profile = {"type": "evented", "name": "t", "unit": "milliseconds", "startValue": 0, "endValue": 10, "events": told, **more}
+    return {key: value for key, value in profile.items() if value is not ...}
+
+
+NEST = [("O", 0, 0), ("O", 1, 2), ("C", 1, 8), ("C", 0, 10)]
+
+
+@pytest.mark.parametrize(
+    ("profile", "figures"),
+    [
+        (evented(*NEST), {"main": 4, "foo": 6}),
+        (evented(*NEST[:2]), {"main": 2, "foo": 8}),
+        (evented(*NEST[:3]), {"main": 4, "foo": 6}),
+        (evented(*((k, f, at + 1_700_000_000_000) for k, f, at in NEST), startValue=..., endValue=...), {"main": 4, "foo": 6}),
+        (evented(*((k, f, at + 1_700_000_000_000) for k, f, at in NEST), startValue=None), {"main": 4, "foo": 6}),
+        (evented(NEST[0], NEST[1], ("C", 1, 8.000000000000002), ("C", 0, 8.0)), {"main": 2, "foo": 6}),
+        (evented(("O", 0, 3), ("C", 0, 3)), {}),
+        (sampled("milliseconds", (3, 4, 3), ((), (0,), (0, 1))), {"[no Python frames]": 3, "main": 4, "foo": 3}),
+    ],
+)
+def test_speedscope_files_of_other_writers(profile, figures):
+    assert self_figures(speedscope(profile)) == {name: ms * 10**6 for name, ms in figures.items()}
+    assert max(Profile(speedscope(profile)).column("time_ns"), default=0) <= 10 * 10**6
+
+
+def test_profiles_of_one_name_stay_two_in_every_reader_and_format(tmp_path):
+    """A thread of 30 ms and one of 10, of one name and with no id, or with the same."""
+    for name in ("w", 'Thread 7 "w"'):
+        twice = Profile(
+            speedscope(*({**sampled("milliseconds", (ms,), ((0,),)), "name": name} for ms in (30, 10)), exporter="by hand")
+        )
+        assert [thread.weight_ns for thread in twice.threads] == [30_000_000, 10_000_000]
+        for format in ("speedscope", "pprof"):
+            out = io.BytesIO()
+            formats.write(twice, out, format, formats.Options())
+            told = {(thread.name, thread.weight_ns) for thread in Profile(out.getvalue()).threads}
+            assert told == {("w", 30_000_000), ("w", 10_000_000)}
+        out = io.BytesIO()
+        formats.write(twice, out, "callgrind", formats.Options())
+        assert out.getvalue().count(b"[thread w (") == 2
+    (tmp_path / "a").write_bytes(speedscope({**sampled(), "name": "w"}))
+    (tmp_path / "b").write_bytes(speedscope({**sampled(), "name": "w"}))
+    rows = table([Profile.load(tmp_path / name) for name in "ab"], by="thread").rows
+    assert [(row.what["thread"], row.total_weight_ns) for row in rows] == [("w", 300_000_000)] * 2
+
+
+def pprof_of(*samples, types=(("samples", "count"), ("cpu", "nanoseconds")), functions=((1, "f", ""),), default="", wanted=1):
+    """Of (values, {label: text or number}); functions are (id, name, system name)."""
+    strings = {"": 0}
+
+    def string(text):
+        return strings.setdefault(text, len(strings))
+
+    fields = [(1, message((1, string(kind)), (2, string(unit)))) for kind, unit in types]
+    for values, labels in samples:
+        told = [
+            (3, message((1, string(key)), (2, string(value)) if isinstance(value, str) else (3, value))) for key, value in labels
+        ]
+        fields.append((2, message((1, 1), (2, b"".join(varint(value % (1 << 64)) for value in values)), *told)))
+    fields += [(5, message((1, id), (2, string(name)), (3, string(system)))) for id, name, system in functions]
+    fields += [(4, message((1, 1), (4, message((1, wanted))))), (14, string(default))]
+    return message(*fields, *((6, text.encode()) for text in strings))
+
+
+@pytest.mark.parametrize(
+    ("labels", "thread", "others"),
+    [
+        ([("thread_id", "4711")], ("Thread 4711", 4711), {}),
+        ([("thread id", 4711), ("thread name", "w")], ("w", 4711), {}),
+        ([("thread", 7)], ("Thread 7", 7), {}),
+        ([("thread_id", "main-1")], ("main-1", 0), {}),
+        ([("Thread-ID", 5), ("os thread id", 6)], ("Thread 5", 5), {"os_thread_id": "6"}),
+        ([("key", "a"), ("key", "b")], ("all threads", 0), {"key": "a, b"}),
+    ],
+)
+def test_threads_and_labels_of_other_writers_of_pprof(labels, thread, others):
+    profile = Profile(pprof_of(([1, 5], labels)))
+    assert [(each.name, each.tid) for each in profile.threads] == [thread]
+    assert [profile.label_sets[label] for label in profile.column("label")] == [others]
+
+
+def test_functions_without_a_name():
+    assert self_figures(pprof_of(([1, 5], []), functions=((1, "", "work"),))) == {"work": 5}
+    assert self_figures(pprof_of(([1, 5], []), functions=((1, "", ""),))) == {"[function 1]": 5}
+
+
+def test_which_of_several_values_is_said(tmp_path, capsys):
+    types = [("wall-samples", "count"), ("wall-time", "us"), ("cpu-samples", "count"), ("cpu-time", "ns"), ("heap", "bytes")]
+    content = pprof_of(([1, 20, 3, 40, 50], []), types=types, default="cpu-time")
+    profile = Profile(content)
+    assert (profile.unit, list(profile.column("weight_ns")), list(profile.column("count"))) == ("nanoseconds", [40], [3])
+    without = Profile(pprof_of(([1, 20, 3, 40, 50], []), types=types))
+    assert (list(without.column("weight_ns")), list(without.column("count")), without.mode) == ([20_000], [1], "wall")
+    (tmp_path / "p").write_bytes(content)
+    assert main(["report", str(tmp_path / "p")]) == 0
+    said = "Of its values (wall-samples, wall-time, cpu-samples, cpu-time, heap) this is cpu-time."
+    assert said in capsys.readouterr().out
+
+
 # The command line
 
 
@@ -304,15 +558,42 @@ def test_no_spprof_file_is_made_of_another(tmp_path, capsys):
         (speedscope(sampled(weights=(1,))), "differ in number"),
         (speedscope(sampled(weights=(1, -1))), "-1 is no weight"),
         (speedscope(sampled(weights=(1, float("nan")))), "nan is no weight"),
-        (speedscope(sampled(samples=((0,), (2,)))), "IndexError"),
-        (speedscope(sampled(samples=((0,), (-1,)))), "negative"),
+        (speedscope(sampled(samples=((0,), (2,)))), "a frame of sample 1 of profile 1 is 2, and there are 2"),
+        (speedscope(sampled(samples=((0,), (-1,)))), "is -1, and there are 2"),
+        (speedscope(sampled(samples=((0,), (True,)))), "is True, and there are 2"),
         (speedscope(sampled(), sampled("none")), "units none, seconds"),
         (speedscope(sampled(weights=(1, 1e300))), "impossible"),
         (speedscope({**sampled(), "type": "evented", "events": [{"type": "C", "frame": 0, "at": 1}]}), "events do not match"),
         (pprof([message((1, 3), (2, -5))]), "negative"),
         (pprof([message((1, 3))]), "more or fewer values"),
-        (pprof([message((1, 99), (2, 5))]), "KeyError 99"),
+        (pprof([message((1, 99), (2, 5))]), "location 99 is wanted"),
         (pprof([message((1, 3), (2, 5))])[:-3], "cut off"),
+        (pprof_of(([-1, -5], [])), r"negative \(-5\)"),
+        (pprof_of(([1, 5], []), wanted=2), "function 2 is wanted by location 1"),
+        (b"main;a 1.5\n", "line 1 has 1.5"),
+        (b"main;a 3\nmain;a -5\n", "line 2 has -5"),
+        (b"main;a 9223372036854775808\n", "more than 62 bits"),
+        (b"main;a 10 40\nmain;b 30 20\n", "line 1, as all others, ends with two numbers"),
+        (b"main;a 10\nmain;b 30\nmain;lon", "line 3 is not 'stack NUMBER'"),
+        (b"main;a 10\0\0\0", "cut by a crash"),
+        (b"main;a 10\n\0\0\0main;b 5\n", "the first at byte 10"),
+        (b"\0" * 9, "nothing but zero bytes"),
+        (("\ufeff" + PLAIN).encode("utf-16-le")[:-3], "UTF-16 text that is damaged"),
+        (PY_SPY.encode() + b"the sum of both (app.py:7) 5\n", "line 3 does not begin with a process as line 1 does"),
+        (b"f (a.py:1) 1\nf (a.py:1);Takes two; and gives 3\nthe sum (a.py:7) 5\n", "line 2: 'Takes two' is no function"),
+        (AUSTIN.format(mode="full").replace("60000", "300,0,-2048").encode(), "line 5 has time, idle time and memory in one"),
+        (AUSTIN.format(mode="gc").encode(), "its mode is 'gc'"),
+        (AUSTIN.format(mode="wall").replace("T4712;", "x;").encode(), "line 7 does not begin with a process and a thread"),
+        (speedscope(evented(*NEST[:2], ("C", 0, 8), ("C", 1, 10))), "event 2 of profile 1 closes frame 0, and frame 1 is"),
+        (speedscope(evented(*NEST, ("C", 0, 10))), "closes frame 0, and no frame is open"),
+        (speedscope(evented(("O", 0, 0), ("O", 1, 5), ("C", 1, 4))), "time goes back from 5 to 4"),
+        (speedscope(evented(*NEST[:2], endValue=...)), "the end of profile 1, where 2 frames are open has no 'endValue'"),
+        (speedscope(evented(*NEST[:2], endValue=1)), "time goes back from 2 to 1"),
+        (speedscope(evented(("X", 0, 0))), "has the type 'X'"),
+        (speedscope({**sampled(), "type": "odd"}), "profile 1 is 'odd', not"),
+        (speedscope({key: value for key, value in sampled().items() if key != "weights"}), "profile 1 has no 'weights'"),
+        (speedscope(sampled("hours")), "the unit hours is none of"),
+        (speedscope(sampled(), frames=[{"name": None}, "a"]), "'name' of frame 0 is None, not text"),
         (gzip.compress(b"main 1\n")[:-9], "cut short"),
         (gzip.compress(b"main 1\n")[:-8] + bytes(8), "gzipped file is damaged"),
     ],
@@ -323,12 +604,100 @@ def test_what_is_wrong_is_said(content, words):
         Profile(content)._columns()
 
 
+CHROME = [{"name": "f", "ph": phase, "ts": at, "pid": 1, "tid": 1} for phase, at in (("B", 0), ("E", 5))]
+
+
+def _zipped():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("profile.speedscope.json", "{}")
+    return out.getvalue()
+
+
+def _cprofile(table):
+    profiler, out = cProfile.Profile(), io.StringIO()
+    profiler.runcall(sum, range(10))
+    stats = pstats.Stats(profiler, stream=out).print_stats()
+    return out.getvalue().encode() if table else marshal.dumps(stats.stats)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (lambda: _cprofile(table=False), "a cProfile file"),
+        (lambda: marshal.dumps({}), "a cProfile file"),
+        (lambda: _cprofile(table=True), "cProfile's table"),
+        (lambda: json.dumps(CHROME).encode(), "Chrome's trace events"),
+        (lambda: json.dumps({"traceEvents": CHROME}).encode("utf-16"), "Chrome's trace events"),
+        (lambda: converted(native_profile(), "chrome"), "Chrome's trace events"),
+        (lambda: converted(native_profile(), "gecko"), "a profile of Firefox's profiler"),
+        (lambda: converted(native_profile(), "pstats"), "a cProfile file"),
+        (lambda: converted(native_profile(), "callgrind"), "a callgrind file"),
+        (lambda: converted(native_profile(), "svg"), r"a picture \(SVG\)"),
+        (lambda: converted(native_profile(), "html"), "a web page"),
+        (lambda: converted(native_profile(), "jsonl"), "spprof's JSON lines"),
+        (lambda: gzip.compress(native_profile()), "a .spprof file that was gzipped"),
+        (lambda: b"events: Ir\nfl=x.py\nfn=f\n1 100\n", "a callgrind file"),
+        (lambda: b'{"nodes": [], "startTime": 1, "endTime": 2, "samples": []}', "a CPU profile of V8"),
+        (lambda: b'{"head": {}, "samples": []}', "a heap profile of V8"),
+        (lambda: b'{"files": {}, "elapsed_time_sec": 1}', "a scalene profile"),
+        (lambda: b'{"session": {}}', "a pyinstrument session"),
+        (lambda: b"python3  4711 1000.5:  250000 cpu-clock:\n\t    55d0 f+0x10 (/usr/bin/python3)\n\n", "`perf script`"),
+        (lambda: b"python3 4711/4712 [001] 1000.500000: cycles:\n", "`perf script`"),
+        (lambda: b"PERFILE2" + bytes(20), "perf's own file"),
+        (lambda: b"MOJ\x03\x01mode\0wall\0", "austin's binary form"),
+        (lambda: b"Timer unit: 1e-06 s\n\nTotal time: 1 s\n", "line_profiler's table"),
+        (lambda: pickle.dumps({"a": 1}), "a pickle"),
+        (lambda: b"\x80\x04cline_profiler.line_profiler\nLineStats\n", "a line_profiler file"),
+        (lambda: b"\x28\xb5\x2f\xfd" + bytes(9), "compressed by zstd"),
+        (lambda: bz2.compress(b"a 1\n"), "compressed by bzip2"),
+        (lambda: lzma.compress(b"a 1\n"), "compressed by xz"),
+        (lambda: zlib.compress(b"a 1\n"), "compressed by zlib"),
+        (_zipped, "a zip archive"),
+    ],
+)
+def test_a_kind_that_is_not_read_is_named_with_a_way(content, kind):
+    with pytest.raises(BadFile, match=f"this is .*{kind}.*, which spprof does not read: .{{10,}}"):
+        Profile(content())._columns()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deep"),
+        (b'{"profiles": [' + b"9" * 20_000 + b"]}", "profile 1 is no object|damaged"),
+        (b"{}", r"an empty object\). It reads .*speedscope"),
+        (b'{"a": 1, "b": 2}', "an object with the keys 'a', 'b'"),
+        (b"[1, 2]", "no object"),
+        (b"hello\n", "no profile that spprof reads"),
+        (b"\x0a\x00\x07", "no profile that spprof reads .* as pprof"),
+    ],
+    ids=["deep", "digits", "empty", "keys", "list", "text", "binary"],
+)
+def test_what_is_no_profile_is_said(content, words):
+    with pytest.raises(BadFile, match=words):
+        Profile(content)._columns()
+
+
+def test_no_text_is_slow_to_refuse():
+    """Seconds together; with an expression that is quadratic the first alone took an hour, which the limit of a test ends."""
+    n = 100_000
+    prose = "f (a.py:1) 1\n" + " " * n + "< 1"
+    for text in ("9" * n, "a " + " " * n + "b c", "a (" * n, ":" * n, '{"profiles": [' + "9" * n + "x", prose):
+        for end in ("", " 1\n", ") 1\n", "]\n"):
+            try:
+                Profile((text + end).encode())._columns()
+            except BadFile as error:
+                assert len(str(error)) < 700
+
+
 def test_mutated_files_give_a_profile_or_bad_file(data):
     """Every outcome but BadFile is a defect of the reader, whatever the damage."""
     rng = random.Random(4711)
-    evented = {"type": "evented", "name": "t", "unit": "none", "startValue": 0, "events": [{"type": "O", "frame": 0, "at": 1}]}
+    opened = {"type": "evented", "name": "t", "unit": "none", "startValue": 0, "events": [{"type": "O", "frame": 0, "at": 1}]}
     seeds = [converted(data, "pprof"), gzip.decompress(converted(data, "pprof")), converted(data, "speedscope")]
-    seeds += [converted(data, "collapsed"), speedscope(sampled(), evented), pprof([message((1, 4), (1, 3), (2, 100))])]
+    seeds += [PY_SPY.encode(), AUSTIN.format(mode="wall").encode(), speedscope(evented(*NEST)), PLAIN.encode("utf-16")]
+    seeds += [converted(data, "collapsed"), speedscope(sampled("none"), opened), pprof([message((1, 4), (1, 3), (2, 100))])]
     outcomes = {True: 0, False: 0}
     for _ in range(3000):
         content = bytearray(rng.choice(seeds))

@@ -1,8 +1,9 @@
-"""Files of other profilers: collapsed stacks, speedscope's and pprof's, also gzipped. Which it is, is told from the content.
+"""Files of other profilers: collapsed stacks, speedscope's and pprof's files, austin's text, also gzipped. Which it is, is told
+from the content.
 
-A reader is a module with `read(data)`, which gives the columns that `Profile` works on (`Columns.result`); every view and
+A reader is a module with `read(content)`, which gives the columns that `Profile` works on (`Columns.result`); every view and
 format then works with no special case. Only the unit may differ (`Profile.unit`): collapsed stacks count samples, and no time
-is made up.
+is made up. What a reader gives is what the file says; what it cannot give it refuses, with the line or field.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import zlib
 from importlib import import_module
 from typing import Any, Dict
 
+from ._kinds import READ, kind_of
+
 _GZIP = b"\x1f\x8b"
+_LONGEST = 400  # characters of a message
 _MAX_BYTES = 1 << 29  # that a gzipped file may hold: a thousand times more fits into a small file
 
 
@@ -21,23 +25,23 @@ def read(data: bytes) -> Dict[str, Any]:
         data = _inflated(data)
     if not data.strip():
         raise ValueError("the file is empty")
-    name = _format_of(data)
+    kind = kind_of(data)
     try:
-        columns: Dict[str, Any] = import_module("." + name, __name__).read(data)
+        columns: Dict[str, Any] = import_module("." + kind.module, __name__).read(kind.content)
     except ValueError as error:
-        if name == "collapsed":  # what is left when it is nothing else
-            raise ValueError(f"not a .spprof file, nor a speedscope or pprof file or collapsed stacks: {error}") from None
-        raise ValueError(f"not a {name} file, or a damaged one: {error}") from None
+        if kind.certain:
+            raise ValueError(f"not a sound {kind.module} file: {_short(error)}") from None
+        raise ValueError(f"no profile that spprof reads ({READ}), or a damaged one; as {kind.module}: {_short(error)}") from None
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-        raise ValueError(f"a {name} file that does not make sense: {type(error).__name__} {error}") from None
+        raise ValueError(f"a {kind.module} file that does not make sense: {type(error).__name__} {_short(error)}") from None
+    columns["warning"] = columns["warning"] or kind.warning
     return columns
 
 
-def _format_of(data: bytes) -> str:
-    if data.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
-        return "speedscope"
-    # A pprof file has the empty string, so a zero byte; text has none.
-    return "pprof" if b"\0" in data else "collapsed"
+def _short(error: Exception) -> str:
+    """What is wrong, of which a damaged file may have made a text without end."""
+    text = str(error)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
 def _inflated(data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from ..model.records import NO_FRAMES, TRUNCATED, TRUNCATION
 from ..model.tree import Tree
 
 _MAX_INT = (1 << 31) - 1  # what a column of lines holds
-_MAX_NUMBER = (1 << 62) - 1
+MAX_NUMBER = (1 << 62) - 1
 _NATIVE = re.compile(r"(.+?)(?: \(([^()]+):(\d{1,9})\))? \[([^\[\]]+)\]", re.DOTALL)
 
 Frame = Tuple[str, str, int, int, int, bool, str, int]  # name, file, line, first line, column, native, its source and line
@@ -31,7 +31,8 @@ class Columns:
         }
         self.sources: Dict[int, Tuple[str, int]] = {}
         self.label_sets: Dict[Tuple[Tuple[str, str], ...], int] = {(): 0}
-        self.threads: Dict[Tuple[str, int], int] = {}
+        self.warning: Optional[str] = None
+        self.threads: Dict[Tuple[str, int, Any], int] = {}
         self._codes: Dict[Any, int] = {}
         self._frames: Dict[Frame, int] = {}
         self._tree = Tree()
@@ -95,21 +96,27 @@ class Columns:
             node = self.node(node, frame)
         return (0 if len(frames) == 1 and frames[0] == self._nothing else node), flags
 
-    def thread(self, name: str, tid: int = 0) -> int:
-        """A thread."""
-        id = self.threads.setdefault((name, tid), len(self.threads))
+    def thread(self, name: str, tid: int = 0, key: Any = None) -> int:
+        """A thread. `key` tells those apart that have the same name and id: of several processes, say."""
+        id = self.threads.setdefault((name, tid, key), len(self.threads))
         if id == len(self._clocks):
             self._clocks.append(0)
         return id
 
     def labels(self, pairs: Iterable[Tuple[str, str]]) -> int:
-        """A set of labels."""
-        return self.label_sets.setdefault(tuple(sorted(pairs)), len(self.label_sets))
+        """A set of labels. Of one that is given more than once all values are kept."""
+        values: Dict[str, List[str]] = {}
+        for key, value in sorted(pairs):
+            values.setdefault(key, []).append(value)
+        joined = tuple((key, ", ".join(each)) for key, each in values.items())
+        return self.label_sets.setdefault(joined, len(self.label_sets))
 
     def sample(self, thread: int, stack: Tuple[int, int], weight: int, count: int = 1, label: int = 0) -> None:
-        """A sample. It is `weight` after the one before of its thread: such files have no other times."""
-        if not (0 <= weight <= _MAX_NUMBER and 0 <= count <= _MAX_NUMBER):
-            raise ValueError("a sample's number is negative or impossible")
+        """A sample. It is `weight` after the one before of its thread: such files have no other times. One of nothing is none."""
+        if not (0 <= weight <= MAX_NUMBER and 0 <= count <= MAX_NUMBER):
+            raise ValueError(f"a sample's number is negative or impossible: {weight if weight else count}")
+        if not weight and not count:
+            return
         node, flags = stack
         self.elapse(thread, weight)
         self._append(
@@ -119,7 +126,7 @@ class Columns:
     def elapse(self, thread: int, weight: int) -> None:
         """Time of a thread without a sample."""
         self._clocks[thread] += weight
-        if self._clocks[thread] > _MAX_NUMBER:
+        if self._clocks[thread] > MAX_NUMBER:
             raise ValueError("the samples' numbers add up to more than 62 bits")
 
     def result(self) -> Dict[str, Any]:
@@ -131,8 +138,8 @@ class Columns:
             "header": self.header,
             "tick_stats": {},
             "end": {"stop_ns": max(self._clocks, default=0), "reason": "read"},
-            "warning": None,
-            "threads": {id: {"id": id, "tid": tid, "name": name} for (name, tid), id in self.threads.items()},
+            "warning": self.warning,
+            "threads": {id: {"id": id, "tid": tid, "name": name} for (name, tid, _), id in self.threads.items()},
             "strings": list(self.strings),
             "sources": self.sources,
             "markers": [],

@@ -23,7 +23,7 @@ def duration(ns: float) -> str:
 
 def amount(weight: float, unit: str) -> str:
     """A weight in what it counts: see `Profile.unit`."""
-    return duration(weight) if unit == "nanoseconds" else f"{weight:,.0f}"
+    return duration(weight) if unit == "nanoseconds" else f"{round(weight):,}"
 
 
 def percent(share: Estimate, known: bool = True) -> str:

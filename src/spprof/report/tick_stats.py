@@ -26,6 +26,9 @@ def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterat
     sources = sorted({str(profile.header["source"]) for profile in profiles if "source" in profile.header})
     if sources:
         yield f"Read from another profiler's file ({', '.join(sources)}): there are no tick stats."
+        headers = [profile.header for profile in profiles if "value" in profile.header]
+        for values, chosen in sorted({(", ".join(header["values"]), header["value"]) for header in headers}):
+            yield f"Of its values ({values}) this is {chosen}."
         return
     yield from _waiting(profiles)
     yield from _ticks(profiles, verbose)
