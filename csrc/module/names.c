@@ -1,5 +1,9 @@
 #include "module/names.h"
 
+#ifdef __linux__
+#include <unistd.h>
+#endif
+
 #include "core/run.h"
 
 /* macOS's ids have 64 bits, of which a tid has the lower ones. */
@@ -64,10 +68,20 @@ static PyObject *active(void) {
     return all != NULL && PyDict_Check(all) ? all : NULL;
 }
 
+/* Whether the process began with this thread, as far as the system tells. */
+static bool is_first(void) {
+#ifdef __linux__
+    return spp_os_tid() == (int32_t)getpid();
+#else
+    return true;
+#endif
+}
+
 void spp_names_all(void) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
     PyObject *all = active(), *pairs = all != NULL ? PyDict_Items(all) : NULL;
+    if (all == NULL && is_first() && spp_run_active()) spp_run_name(spp_os_tid(), "MainThread");
     for (Py_ssize_t i = 0; pairs != NULL && i < PyList_GET_SIZE(pairs); i++) {
         PyObject *pair = PyList_GET_ITEM(pairs, i);
         name_thread(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
