@@ -45,6 +45,12 @@ static void unhook_deaths(void) {
 
 /* ---- garbage collections */
 
+#if PY_VERSION_HEX >= 0x030D0000
+#define IS_FINALIZING() Py_IsFinalizing()
+#else
+#define IS_FINALIZING() _Py_IsFinalizing()
+#endif
+
 /* GIL held. A callback of `gc.callbacks`: one collection at a time in the interpreter that has it. */
 static PyObject *collection(PyObject *self, PyObject *args) {
     (void)self;
@@ -54,12 +60,10 @@ static PyObject *collection(PyObject *self, PyObject *args) {
     PyObject *about;
     uint64_t counts[3];
     if (!PyArg_ParseTuple(args, "sO!", &phase, &PyDict_Type, &about)) return NULL;
-#if PY_VERSION_HEX < 0x030D0000
-    if (_Py_IsFinalizing()) {
+    if (IS_FINALIZING()) {
         spp_session_end();
         Py_RETURN_NONE;
     }
-#endif
     if (strcmp(phase, "start") == 0) {
         began = spp_os_now_ns();
         Py_RETURN_NONE;
@@ -151,9 +155,9 @@ PyObject *spp_session_now(void) {
 /* ---- the end of the interpreter, or of the process
  *
  * Every trigger is to be disarmed before thread states are freed, and threads get their last names while `threading` is there.
- * So: after the exit handlers (PyUnstable_AtExit; before 3.13 the collection of garbage with which the end begins); if the
- * program has no collections, with the interpreter's dict, which dies before its thread states; and if it leaves by exit() of C,
- * then. */
+ * So: by the collection of garbage with which the end begins, right after the exit handlers (`collection`); if the program has no
+ * collections, with the interpreter's dict, which dies before its thread states; and if it leaves by exit() of C, then.
+ * (PyUnstable_AtExit is no earlier than that dict.) */
 
 /* No GIL, no Python: the file is finished all the same. */
 static bool late_hooked;
@@ -175,13 +179,6 @@ static void room_dies(PyObject *capsule) {
     spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_NONE);
 }
 
-#if PY_VERSION_HEX >= 0x030D0000
-static void at_exit(void *unused) {
-    (void)unused;
-    spp_session_end();
-}
-#endif
-
 /* Once an interpreter. 0, or -1 with an exception. */
 static int hook_end(void) {
     PyObject *dict = room();
@@ -191,9 +188,6 @@ static int hook_end(void) {
     PyObject *capsule = PyCapsule_New(&late_hooked, END, room_dies);
     int failed = capsule == NULL || PyDict_SetItemString(dict, END, capsule) != 0;
     Py_XDECREF(capsule);
-#if PY_VERSION_HEX >= 0x030D0000
-    failed = failed || PyUnstable_AtExit(PyInterpreterState_Get(), at_exit, NULL) != 0;
-#endif
     return failed ? -1 : 0;
 }
 

@@ -170,12 +170,10 @@ def test_modules_of_the_programs_own(tmp_path, module):
     """... of names that spprof itself imports."""
     (tmp_path / f"{module}.py").write_text("VALUE = 7\n")
     (tmp_path / "main.py").write_text(f"import {module}\nprint({module}.VALUE)\n")
-    spprof = Path(sys.executable).with_name("spprof")
-    command = [str(spprof)] if spprof.exists() else [sys.executable, "-P", "-m", "spprof"]
+    (tmp_path / "bin").mkdir()  # as `spprof` is installed: its own folder is first in its sys.path, not the program's
+    (tmp_path / "bin" / "spprof").write_text("import sys\nfrom spprof.cli import main\nsys.exit(main())\n")
     alone = run(["main.py"], tmp_path)
-    done = subprocess.run(
-        [*command, "run", "-q", "-o", "p.pb.gz", "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    done = run(["bin/spprof", "run", "-q", "-o", "p.pb.gz", "main.py"], tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, alone.stderr)
     Profile.load(tmp_path / "p.pb.gz")
 

@@ -86,7 +86,7 @@ facts["umask"] = [os.umask(0o22), os.umask(0o22)]
 facts["descriptors"] = next_descriptors()
 facts["standard"] = [[os.fstat(fd).st_mode, os.get_inheritable(fd), os.get_blocking(fd), os.isatty(fd)] for fd in range(3)]
 facts["streams"] = [[s.encoding, s.errors, s.line_buffering, s.name, s.mode, s.newlines] for s in (sys.stdin, sys.stdout, sys.stderr)]
-facts["ids"] = [os.getuid(), os.geteuid(), os.getgid(), os.getgroups(), os.getsid(0), os.getcwd(), os.nice(0), os.getpriority(os.PRIO_PROCESS, 0)]
+facts["ids"] = [os.getuid(), os.geteuid(), os.getgid(), os.getgroups(), os.getsid(0), os.getcwd()]
 facts["group"] = os.getpgrp() == os.getpgid(os.getppid())
 facts["affinity"] = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 facts["scheduler"] = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
