@@ -257,7 +257,7 @@ def self_figures(content):
         PLAIN.encode("utf-16-le"),
         PLAIN.encode("utf-16-be"),
         PLAIN.encode("utf-32"),
-        gzip.compress(PLAIN.encode("utf-16")),
+        gzip.compress(PLAIN.encode("utf-16"), mtime=0),
         b"\n\n# made by hand\n" + PLAIN.replace("\n", "\n\n").encode() + b"  \n\t\n",
         PLAIN.replace(" 30", "\t30").replace(" 20", " \t20  ").encode(),
         PLAIN.encode() + bytes(4096),
@@ -594,8 +594,8 @@ def test_no_spprof_file_is_made_of_another(tmp_path, capsys):
         (speedscope({key: value for key, value in sampled().items() if key != "weights"}), "profile 1 has no 'weights'"),
         (speedscope(sampled("hours")), "the unit hours is none of"),
         (speedscope(sampled(), frames=[{"name": None}, "a"]), "'name' of frame 0 is None, not text"),
-        (gzip.compress(b"main 1\n")[:-9], "cut short"),
-        (gzip.compress(b"main 1\n")[:-8] + bytes(8), "gzipped file is damaged"),
+        (gzip.compress(b"main 1\n", mtime=0)[:-9], "cut short"),
+        (gzip.compress(b"main 1\n", mtime=0)[:-8] + bytes(8), "gzipped file is damaged"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # pytest puts it into the environment: 32 KB at most on Windows
 )  # fmt: skip
