@@ -12,6 +12,7 @@ from spprof_file import Writer
 from spprof import BadOption, Profile
 from spprof.cli import main
 from spprof.model import intervals
+from spprof.model.unicode import clean
 from spprof.report.comparison import Comparison
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -305,7 +306,7 @@ def test_json_is_as_described(files, capsys):
     told = json.loads(capsys.readouterr().out)
     comparison = Comparison([Profile(files[0])], [Profile(files[3])])
     found = comparison.changes("total")
-    assert [row["qualname"] for row in told["rows"]] == [row.function.qualname for row, _ in found]
+    assert [row["qualname"] for row in told["rows"]] == [clean(row.function.qualname) for row, _ in found]
     for row, (_, change) in zip(told["rows"], found):
         assert row["total"]["share"]["difference"] == dict(zip(("share", "low", "high"), change.difference))
         assert row["total"]["share"]["significant"] == change.significant and row["total"]["weight_ns"]["significant"] is None

@@ -669,8 +669,8 @@ def test_a_kind_that_is_not_read_is_named_with_a_way(content, kind):
         (b"{}", r"an empty object\). It reads .*speedscope"),
         (b'{"a": 1, "b": 2}', "an object with the keys 'a', 'b'"),
         (b"[1, 2]", "no object"),
-        (b"hello\n", "no profile that spprof reads"),
-        (b"\x0a\x00\x07", "no profile that spprof reads .* as pprof"),
+        (b"hello\n", "nor another that spprof reads"),
+        (b"\x0a\x00\x07", "nor another that spprof reads .* as pprof"),
     ],
     ids=["deep", "digits", "empty", "keys", "list", "text", "binary"],
 )

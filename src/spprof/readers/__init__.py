@@ -31,7 +31,9 @@ def read(data: bytes) -> Dict[str, Any]:
     except ValueError as error:
         if kind.certain:
             raise ValueError(f"not a sound {kind.module} file: {_short(error)}") from None
-        raise ValueError(f"no profile that spprof reads ({READ}), or a damaged one; as {kind.module}: {_short(error)}") from None
+        raise ValueError(
+            f"not a .spprof file, nor another that spprof reads ({READ}); as {kind.module}: {_short(error)}"
+        ) from None
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"a {kind.module} file that does not make sense: {type(error).__name__} {_short(error)}") from None
     columns["warning"] = columns["warning"] or kind.warning

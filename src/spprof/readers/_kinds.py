@@ -8,7 +8,7 @@ from typing import Any, List, NamedTuple, NoReturn, Optional, Tuple
 
 from ._text import text_of
 
-READ = "spprof's own files, collapsed stacks, speedscope's and pprof's files, austin's text"
+READ = "collapsed stacks, speedscope's and pprof's files, austin's text"
 
 _RUN = "profile the program with `spprof run`"
 _EXPORT = "open it in speedscope, whose `Export` writes a file that spprof reads"
