@@ -6,7 +6,7 @@
 
 #include "os/os.h"
 
-PyAPI_DATA(char) _PyRuntime; /* of which the headers for everybody do not tell */
+PyAPI_DATA(char) _PyRuntime[]; /* of which the headers for everybody do not tell */
 #define RUNTIME_BYTES 8192u  /* looked through, of the runtime's state */
 
 #define PIECE 512u /* read at once */
@@ -23,7 +23,7 @@ static void copy(uintptr_t to[RUNTIME_BYTES / 8], uintptr_t at) {
  * since 3.12 the two objects that stand for SIG_DFL and SIG_IGN; before, the GIL's interval and who held it last. 0: not found.
  * With the GIL. */
 uintptr_t spp_note_find(void) {
-    const uintptr_t at = (uintptr_t)&_PyRuntime;
+    const uintptr_t at = (uintptr_t)_PyRuntime;
     static uintptr_t found;
     uintptr_t first, second;
     if (found != 0) return found;

@@ -28,7 +28,7 @@ static bool key_is_known;
 #define IS_FINALIZING _Py_IsFinalizing
 #endif
 
-PyAPI_DATA(char) _PyRuntime; /* of which the headers for everybody do not tell */
+PyAPI_DATA(char) _PyRuntime[]; /* of which the headers for everybody do not tell */
 
 /* Where the runtime keeps who ends it. Python's function for that reads the same word, but in a handler, whose code and data have
  * left the processor's first cache since the last tick, the call takes 60 cycles more. NULL: not known. */
@@ -36,7 +36,7 @@ static const volatile uintptr_t *ender;
 
 /* Since 3.13 the runtime begins with a table for debuggers, of which this is the fifth word; versions before will not change. */
 static void find_ender(void) {
-    uintptr_t runtime = (uintptr_t)&_PyRuntime, offset = PY_VERSION_HEX >= 0x030B0000 ? 24 : 16;
+    uintptr_t runtime = (uintptr_t)_PyRuntime, offset = PY_VERSION_HEX >= 0x030B0000 ? 24 : 16;
 #if PY_VERSION_HEX >= 0x030D0000
     bool told = memcmp((const void *)runtime, "xdebugpy", 8) == 0;
     offset = told ? (uintptr_t)((const uint64_t *)runtime)[4] : 0;
