@@ -10,7 +10,7 @@ from errno import ENOSYS, EPERM
 from pathlib import Path
 
 import pytest
-from refused import CALLS
+from refused import CALLS, MORE
 from switches import switch
 from test_calls import compiled
 
@@ -871,3 +871,39 @@ os.waitpid(pid, 0)
 print(begun)
 """, timeout=120)  # fmt: skip
     assert ran.json == 60, ran.out
+
+
+# Of a thread of Python's that computes, and ends.
+COMPUTES = ["futex", "mmap", "munmap", "mprotect", "madvise", "brk", "sched_yield", "exit", "clock_gettime", "rt_sigprocmask"]
+
+
+def calls_on_threads_of_the_program():
+    text = (Path(__file__).resolve().parent.parent.parent / "csrc" / "README.md").read_text()
+    rows = [line.split("|")[2] for line in text.splitlines() if line.startswith(("| handler, on the", "| a program's thread"))]
+    assert len(rows) == 2
+    return sorted({word.strip("`") for row in rows for word in row.split() if word.startswith("`")})
+
+
+@not_sanitized
+@pytest.mark.skipif(not MORE, reason="the numbers of the system calls are not known here")
+@pytest.mark.parametrize("mode, clock, native", [
+    ("cpu", "auto", False), ("wall", "auto", False), ("cpu", "signal", False), ("wall", "timer", False), ("cpu", "auto", True),
+])  # fmt: skip
+def test_a_sandbox_meets_no_call_that_is_not_listed(mode, clock, native, run_python):
+    """It ends the program for any other, on the thread that put it on: code is made there and dies all the time."""
+    ran = run_python("-c", REFUSE + """
+import json, threading, refused, spprof
+listed, mode, clock, native = json.loads(sys.argv[1])
+def sandboxed():
+    refused.allow_only(listed)
+    while spprof.stats()["taken"] < wanted:
+        exec("def made(n): return sum(range(n))\\nmade(3000)", {})
+spprof.start(output_path="out.spprof", mode=mode, clock=clock, native=native, rate=5000)
+wanted = spprof.stats()["taken"] + 200
+thread = threading.Thread(target=sandboxed)
+thread.start()
+thread.join()
+spprof.stop()
+""", json.dumps([sorted({*COMPUTES, *calls_on_threads_of_the_program()}), mode, clock, native]), ok=False)  # fmt: skip
+    assert ran.code == 0, ran.err[-2000:]
+    assert "sandboxed" in {frame.name for sample in ran.profile.samples() for frame in sample.frames}
