@@ -283,6 +283,22 @@ static void end_run(bool in_time) {
     if (atomic_load(&spp_run_state.terminating)) spp_os_term_now();
 }
 
+/* Threads rest, or are about to. From when the drain thread rests to when that has begun all others anew. */
+static _Atomic bool resting;
+
+/* The drain thread, before it looks for threads: it must know which are ours. The program's thread does not wait for this: so
+ * soon after a fork each page that is written is copied first. Those that cannot be started are tried again after the next rest.
+ */
+static void wake_others(void) {
+    spp_os_signal_wake();
+    (void)spp_writer_wake();
+    if (spp_rest_is(&spp_run_state.sampler_rest) && !atomic_load(&spp_run_state.stopping)) {
+        spp_run_state.sampler = spp_os_worker_start(SAMPLER_NAME, true, spp_wall_body, NULL);
+        if (spp_run_state.sampler != NULL) spp_rest_over(&spp_run_state.sampler_rest);
+    }
+    atomic_store(&resting, false);
+}
+
 /* The drain thread; begun anew after a rest. Or who stops a run whose drain thread could not be. */
 static void drain_body(void *unused) {
     (void)unused;
@@ -296,6 +312,7 @@ static void drain_body(void *unused) {
         spp_run_state.written_ns = spp_run_state.stats_ns = spp_os_now_ns();
         spp_run_state.count = spp_os_thread_count();
     }
+    if (atomic_load(&resting)) wake_others();
     turns_end end = drain_turns();
     if (end == TURNS_REST)
         spp_run_state.drain_before += spp_os_own_cpu_ns();
@@ -303,46 +320,35 @@ static void drain_body(void *unused) {
         end_run(end == TURNS_STOP);
 }
 
-/* Of the thread that forks, say; nobody else is there. */
-static bool resting;
-
 static uint64_t ours(void) { return 2u + (spp_run_state.sampler != NULL) + spp_os_signal_threads(); }
 
 void spp_run_rest(void) {
     bool mine;
-    if (!spp_os_may_rest || resting || spp_run_phase_now(&mine) != SPP_RUN_ACTIVE || !spp_run_active()) return;
-    if (atomic_load(&spp_run_state.stopping) || atomic_load(&spp_run_state.terminating) || spp_run_state.drain == NULL) return;
-    if (!spp_os_threads_at_most(ours() + 1) || !spp_os_may_start()) return;
     uint64_t until = spp_os_now_ns() + REST_MOST_NS;
-    bool samples = spp_run_state.sampler != NULL;
-    resting = true;
-    if (samples) spp_rest_ask(&spp_run_state.sampler_rest, &spp_run_state.sampler_bell);
+    if (!spp_os_may_rest || spp_run_phase_now(&mine) != SPP_RUN_ACTIVE || !spp_run_active() || spp_run_state.drain == NULL)
+        return;
+    if (atomic_load(&spp_run_state.stopping) || atomic_load(&spp_run_state.terminating)) return;
+    while (atomic_load(&resting)) { /* the fork before this one was a moment ago */
+        if (spp_os_now_ns() >= until) return;
+        spp_os_sleep_until(spp_os_now_ns() + REST_STEP_NS);
+    }
+    if (!spp_os_threads_at_most(ours() + 1) || !spp_os_may_start()) return;
     spp_rest_ask(&spp_run_state.drain_rest, &spp_cap.bell);
-    bool all = spp_rest_await(&spp_run_state.drain_rest, &spp_run_state.drain, until);
-    if (samples) all = spp_rest_await(&spp_run_state.sampler_rest, &spp_run_state.sampler, until) && all;
-    if (!all || !spp_writer_rest(until)) return;
+    if (!spp_rest_await(&spp_run_state.drain_rest, &spp_run_state.drain, until)) return;
+    atomic_store(&resting, true);
+    bool samples = spp_run_state.sampler != NULL;
+    if (samples) spp_rest_ask(&spp_run_state.sampler_rest, &spp_run_state.sampler_bell);
+    bool all = !samples || spp_rest_await(&spp_run_state.sampler_rest, &spp_run_state.sampler, until);
+    if (!spp_writer_rest(until) || !all) return;
     spp_os_signal_rest();
     /* A thread lets go of its stack, for which the C library waits, a little before it leaves its process. */
     while (!spp_os_threads_at_most(1) && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + REST_STEP_NS);
 }
 
-static void wake(spp_rest *rest, spp_os_worker **worker, const char *name, void (*body)(void *)) {
-    if (!spp_rest_is(rest)) return;
-    *worker = spp_os_worker_start(name, true, body, NULL);
-    if (*worker != NULL)
-        spp_rest_over(rest);
-    else
-        resting = true;
-}
-
 void spp_run_wake(void) {
-    if (!resting || !spp_run_active()) return; /* a child forgets */
-    resting = false;
-    spp_os_signal_wake();
-    if (!spp_writer_wake()) resting = true;
-    /* The drain thread last: it looks for new threads, and must know which are ours. */
-    wake(&spp_run_state.sampler_rest, &spp_run_state.sampler, SAMPLER_NAME, spp_wall_body);
-    wake(&spp_run_state.drain_rest, &spp_run_state.drain, DRAIN_NAME, drain_body);
+    if (!spp_run_active() || !spp_rest_is(&spp_run_state.drain_rest)) return; /* or a child, which forgets */
+    spp_run_state.drain = spp_os_worker_start(DRAIN_NAME, true, drain_body, NULL);
+    if (spp_run_state.drain != NULL) spp_rest_over(&spp_run_state.drain_rest);
 }
 
 /* A forked child has none of the threads. Nothing of the parent's may be left in anything that a run of its own reads, and all of
@@ -353,7 +359,7 @@ static void in_child(void) {
     if (atomic_exchange(&spp_run_state.phase, SPP_RUN_NONE) == SPP_RUN_NONE) return; /* or another thread starts or stops */
     atomic_store(&spp_run_state.active, false);
     spp_capture_child();
-    resting = false;
+    atomic_store(&resting, false);
     spp_watch_abandon();
     spp_resolve_abandon();
     spp_write_abandon();

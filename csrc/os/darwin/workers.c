@@ -11,6 +11,11 @@
 /* A thread has the class that threads have unless told otherwise, whatever its maker's is. One that is to run when it wakes goes
  * before the program's: then it waits for none of them, and its sleeps end without being put together with others'. Who may not
  * have that runs as the others do. */
+int32_t spp_posix_worker_tid(pthread_t thread) {
+    (void)thread;
+    return -1;
+}
+
 void spp_posix_worker_begins(const char *name, bool prompt) {
     pthread_setname_np(name);
     if (prompt) (void)pthread_set_qos_class_self_np(QOS_CLASS_USER_INTERACTIVE, 0);

@@ -154,25 +154,6 @@ int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, siz
     return job.failed;
 }
 
-/* Every libc keeps the tid in its thread descriptor, to which pthread_t points; where, is learned from our own. */
-int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
-    static _Atomic long learned = -1;
-    long offset = atomic_load_explicit(&learned, memory_order_relaxed);
-    if (offset < 0) {
-        int32_t own = spp_os_tid();
-        const char *self = (const char *)(uintptr_t)pthread_self();
-        for (long at = 0; at < 2048 && offset < 0; at += 4) {
-            int32_t value;
-            memcpy(&value, self + at, sizeof value);
-            if (value == own) offset = at;
-        }
-        if (offset < 0) return -1;
-        atomic_store_explicit(&learned, offset, memory_order_relaxed);
-    }
-    int32_t tid;
-    return spp_os_read(&tid, pthread + (uintptr_t)offset, sizeof tid) == 0 ? tid : -1;
-}
-
 /* glibc's descriptor, to which pthread_t points, holds a thread's first 32 slots; beside it lie the thread-local variables of the
  * program and of the libraries that it begins with: below it on x86_64, behind it on aarch64. musl has its slots elsewhere. */
 intptr_t spp_os_own_place(uintptr_t value) {

@@ -16,6 +16,8 @@ void spp_posix_worker_begins(const char *name, bool prompt);
 
 /* Stacks of workers: the default is 8 MiB, which counts under `ulimit -v`; no worker needs a tenth of this. */
 #define SPP_POSIX_STACK_BYTES ((size_t)1 << 20)
+/* The number of a thread that was just started, if that can be told before it runs; else -1. */
+int32_t spp_posix_worker_tid(pthread_t thread);
 /* Whether the caller is a worker of ours. Handler; makes no call. */
 bool spp_posix_on_worker(void);
 /* The worker: its stack begins there; it is about to end. */

@@ -53,6 +53,9 @@ spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(v
         spp_free(worker);
         return NULL;
     }
+    /* Known before it runs, as the C library keeps it: a thread's first turn may be a millisecond away. */
+    int32_t tid = spp_posix_worker_tid(worker->thread), none = 0;
+    if (tid > 0) atomic_compare_exchange_strong(&worker->tid, &none, tid);
     while (worker->tid == 0) sched_yield();
     return worker;
 }
