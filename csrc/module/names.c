@@ -44,7 +44,11 @@ void spp_names_born(PyObject *id) {
 
 /* For every get_ident of the program: what is no end costs the look at a function's name (30 ns). */
 void spp_names_ended(void) {
+#if PY_VERSION_HEX >= 0x030B0000
     PyFrameObject *frame = running("_delete");
+#else
+    PyFrameObject *frame = running("_bootstrap_inner"); /* which does it itself there */
+#endif
     if (frame != NULL) name_self(frame, (unsigned long long)spp_os_tid());
 }
 

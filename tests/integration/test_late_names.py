@@ -13,7 +13,11 @@ from spprof import Profile
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_a_thread_that_was_renamed_and_ended_has_its_last_name(tmp_path, mode, by_itself):
-    path, told, renamed, done = tmp_path / "p.spprof", [], threading.Event(), threading.Event()
+    renamed_and_ended(tmp_path / "p.spprof", mode, by_itself)
+
+
+def renamed_and_ended(path, mode, by_itself):
+    told, renamed, done = [], threading.Event(), threading.Event()
 
     def work():
         told.append(threading.get_native_id())

@@ -1,5 +1,5 @@
-"""A short proof of what depends on the interpreter's version, for the gate's run on each of them: its frames, lines, contexts and
-how C calls Python.
+"""A short proof of what depends on the interpreter's version, for the gate's run on each of them: its frames, lines, contexts,
+names of threads and how C calls Python.
 
 That a run begins proves the layout, or it would be refused. All judgements are those of the other tests, on fewer programs."""
 
@@ -10,6 +10,7 @@ from judging import adds_up, check, judge, until_met, whole_deep_stacks
 from ran import TARGETS
 from refused import CALLS
 from test_labels import TRUTH, labelled
+from test_late_names import renamed_and_ended
 from test_lines import hot_expression_and_one_over_several_lines, own_stack
 from test_native import TARGET, compiled, posix
 from test_native import check as check_native
@@ -45,6 +46,10 @@ def test_labels_are_those_of_the_context(run_python, tmp_path):
     for _ in until_met(met, to_meet):
         ran = run_python(TARGETS / "labels.py", tmp_path / "out.spprof", "cpu")
         met |= {name for name, n in labelled(ran.profile).items() if n}
+
+
+def test_a_thread_that_was_renamed_and_ended_has_its_last_name(tmp_path):
+    renamed_and_ended(tmp_path / "p.spprof", "cpu", by_itself=True)
 
 
 @posix
