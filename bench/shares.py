@@ -15,7 +15,7 @@ from .intervals import within
 from .pythons import ROOT, as_nobody
 
 TURNS, LEAVES = child.TARGETS / "turns.py", child.TARGETS / "leaves.py"
-CLOCKS = ("perf", "perf-user", "timer", "signal")
+CLOCKS = ("perf-trap", "perf", "perf-user", "timer", "signal")
 WITHOUT_PERF = ("timer", "signal")  # and to these the kernel refuses perf events
 HIDDEN_MOST = {"a": 0.2, "r": 0.05}  # they fall into `a` and `b` alike, but all of them would be missing in the rest
 How = Tuple[str, int, str]  # clock, rate, mode

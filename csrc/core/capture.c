@@ -212,7 +212,7 @@ static SPP_COLD void time_tick(spp_thread *t) {
  * was told. */
 #define SYNC_ALWAYS_NS 400000u
 static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *new_given) {
-    bool kernel = t->clock == SPP_CLOCK_PERF, new_group = t->tick.until_sync == 0;
+    bool kernel = t->clock <= SPP_CLOCK_PERF, new_group = t->tick.until_sync == 0;
     /* The kernel's event counts time that the CPU clock does not (time stolen from a virtual machine): half a tick at the
      * most is taken off each until the two agree again. */
     uint64_t off = t->tick.ahead_ns < t->tick.period_ns / 2 ? t->tick.ahead_ns : t->tick.period_ns / 2;

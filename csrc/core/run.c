@@ -443,8 +443,8 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
     spp_cap.thread_state = states->own;
     spp_cap.births = states->births;
     spp_cap.births_seen = states->births ? *states->births : 0;
-    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid, o->may_trap) != 0) {
-        return refuse(why, "the program handles SIGURG, SIGPROF and SIGSTKFLT itself, and spprof needs one of them");
+    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid, o->clock, o->may_trap) != 0) {
+        return refuse(why, "the program handles SIGURG and SIGWINCH itself, and spprof needs one of them");
     }
     spp_run_state.start_ns = spp_os_now_ns();
     spp_os_lock(); /* code objects and sets of labels die meanwhile */

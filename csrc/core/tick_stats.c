@@ -8,7 +8,7 @@
 #include "core/write.h"
 #include "core/writer.h"
 
-const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf", "perf-user", "signal", "timer", "suspend", "gil"};
+const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf-trap", "perf", "perf-user", "signal", "timer", "suspend", "gil"};
 
 typedef struct {
     uint64_t taken, repeated, truncated, unpaired, gaps, losses[SPP_LOSS_COUNT];

@@ -22,12 +22,11 @@ int spp_clock_choose(const char *name, spp_clock *clock) {
         if (strcmp(name, spp_clock_names[i]) == 0) chosen = i;
     }
     if (!automatic && chosen < 0) {
-        PyErr_Format(PyExc_ValueError, "no clock '%s': auto, perf, perf-user, signal, timer, suspend, gil", name);
+        PyErr_Format(PyExc_ValueError, "no clock '%s': auto, signal, perf, perf-user, perf-trap, timer, suspend, gil", name);
         return -1;
     }
-    int first = automatic ? (int)spp_os_clock_first : chosen, last = automatic ? (int)spp_os_clock_last : chosen;
-    for (int i = first; i <= last; i++) {
-        *clock = (spp_clock)i;
+    for (int i = 0; i < (automatic ? spp_os_clock_automatic_n : 1); i++) {
+        *clock = automatic ? spp_os_clock_automatic[i] : (spp_clock)chosen;
         if (spp_os_clock_probe(*clock, &why, &error) == 0) return 0;
     }
     errno = error;

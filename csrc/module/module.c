@@ -246,7 +246,8 @@ static int proof_given(PyObject *module) {
 
 static int exec_module(PyObject *module) {
     static const char *const clock_lines[SPP_CLOCK_COUNT] = {
-        "perf task-clock with kernel samples: exact, any rate; needs perf_event_paranoid <= 1 or CAP_PERFMON",
+        "perf, by SIGTRAP: nothing is cut short, but a program that loses our handler, by an exec in C say, may die of a tick",
+        "perf task-clock with kernel samples: exact, any rate, dear at context switches; needs perf_event_paranoid <= 1",
         "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
         "signals that a thread of spprof's sends to those that run, at random instants; needs no privilege",
         "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",

@@ -183,6 +183,7 @@ bool spp_os_bell_wait(spp_os_bell *bell, uint64_t until_ns); /* until rung (true
  * have been stopped anywhere: nothing may wait for what it holds, be it the allocator's lock, the loader's or the bell's. */
 
 typedef enum {
+    SPP_CLOCK_PERF_TRAP, /* the next, by a signal whose default ends a program: nothing is cut short, and it costs less */
     SPP_CLOCK_PERF,      /* perf task-clock, kernel samples too */
     SPP_CLOCK_PERF_USER, /* perf task-clock, user samples; a thread-CPU timer gives the kernel's remainder */
     SPP_CLOCK_SIGNAL,    /* a thread of ours sends those that run a signal, at instants drawn at random */
@@ -191,8 +192,11 @@ typedef enum {
     SPP_CLOCK_GIL,       /* it takes the interpreter's lock instead: where threads may not be suspended. CPU mode only */
     SPP_CLOCK_COUNT,
 } spp_clock;
-/* Those of this system, the most exact one first. The last takes threads that the others have no means left for. */
+/* Those of this system. The last takes threads that the others have no means left for. */
 extern const spp_clock spp_os_clock_first, spp_os_clock_last;
+/* Those that may be taken without being asked for, the best first. Others cost more or risk more. */
+extern const spp_clock spp_os_clock_automatic[];
+extern const int spp_os_clock_automatic_n;
 
 typedef enum {
     SPP_TICK_CPU,
@@ -265,11 +269,11 @@ bool spp_os_clock_tells(void);
 void spp_os_gate(bool (*enter)(void), void (*leave)(void));
 /* Whether this clock works here; on failure *why names the call and errno. */
 int spp_os_clock_probe(spp_clock clock, const char **why, int *error);
-/* Installs the signal handler, or starts the thread that suspends others. `may_trap`: ticks may come by signals which end a
- * program that is not told to expect them: the caller disarms a thread before that replaces its program, and calls
+/* Installs the signal handler, or starts the thread that suspends others, for this clock. `may_trap`: ticks may come by signals
+ * which end a program that is not told to expect them: the caller disarms a thread before that replaces its program, and calls
  * spp_os_signal_take_back. `valid` tells whether a
  * cookie from a signal is one of ours. -1: someone else uses every signal that could serve, or no thread can be started. */
-int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), bool may_trap);
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), spp_clock clock, bool may_trap);
 /* Where a word says, by being 1, that a signal waits until the main thread sees it, which makes it 0; NULL: nobody knows. It
  * becomes 2 when a call of that thread has ended for that signal, so its owner may test only whether it is 0. */
 void spp_os_signals_wait_at(volatile int *flag);

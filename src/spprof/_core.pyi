@@ -14,7 +14,7 @@ NATIVE: bool
 COLUMNS: Tuple[Tuple[str, str, str], ...]
 """The columns of a file's samples in its order: name ('': not in the result of `read`), table, type of a value as in `array`."""
 CLOCKS: Dict[str, str]
-"""Name of each clock -> one line about it: perf, perf-user, signal, timer."""
+"""Name of each clock -> one line about it: perf-trap, perf, perf-user, signal, timer."""
 
 class WriteError(OSError):
     """The output takes no data."""

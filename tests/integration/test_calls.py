@@ -13,7 +13,6 @@ from switches import switch
 NATIVE = Path(__file__).resolve().parent.parent / "native"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ticks are no signals here")
 CLOCKS = ["auto", "signal", "timer"]
-C_LIBRARY = tuple(int(part) for part in (platform.libc_ver()[1] or "0").split("."))
 HANDLERS_NEED = 2560  # STACK_NEED of csrc/os/linux/trigger.c
 
 
@@ -390,16 +389,13 @@ spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
 print(library.limited_calls({rounds}))
 spprof.stop()
 """, calls)  # fmt: skip
-    if int(ran.out) and C_LIBRARY >= (2, 41):
-        pytest.xfail("this C library has the calls' numbers in no instruction: they do not begin anew")
     assert int(ran.out) == 0
 
 
 HOW = pytest.mark.parametrize("how", ["nanosleep", "syscall"])
 
 
-def begins_anew(how):
-    return platform.machine() == "x86_64" and how == "nanosleep"
+BEGINS_ANEW = platform.machine() == "x86_64"
 
 
 def calls_that_ticks_met(run_python, tmp_path, how):
@@ -427,17 +423,16 @@ print(json.dumps([counts.ended, counts.calls, spprof.stats()]))
 
 @HOW
 def test_calls_that_a_tick_ended_are_counted(run_python, tmp_path, how):
-    """A call of the C library's begins anew, and no EINTR is seen; one by syscall() does not, nor any on aarch64. The program
-    counts too, and no other signal comes: what returned EINTR to it is what spprof says."""
+    """A call begins anew, and no EINTR is seen, but not on aarch64. The program counts too, and no other signal comes: what returned
+    EINTR to it is what spprof says."""
     ended, _, stats = calls_that_ticks_met(run_python, tmp_path, how)
     assert stats["calls_ended"] == ended
-    if not begins_anew(how):
-        assert stats["calls_begun_anew"] == 0
+    assert stats["calls_ended" if BEGINS_ANEW else "calls_begun_anew"] == 0
 
 
 @pytest.mark.statistical("none by chance; on a full machine, or with one processor, ticks may meet no call that is about to wait")
 @HOW
 def test_ticks_meet_calls_that_are_about_to_wait(run_python, tmp_path, how):
     _, calls, stats = calls_that_ticks_met(run_python, tmp_path, how)
-    met = stats["calls_begun_anew"] if begins_anew(how) else stats["calls_ended"]
+    met = stats["calls_begun_anew"] if BEGINS_ANEW else stats["calls_ended"]
     assert met >= 10, f"of {calls} calls none was met: {stats}"

@@ -105,7 +105,7 @@ REFUSED = pytest.mark.parametrize(
 def ran_with_calls_refused(run_python, tmp_path, mode, refused, clock, error, seconds):
     if "timer_create" in refused:
         try:
-            _core.choose_clock("perf-user")
+            _core.choose_clock("perf")
         except OSError:
             pytest.skip("the system refuses the other clocks")
     out = tmp_path / "out.spprof"
@@ -561,7 +561,8 @@ def closes_every_descriptor_again_and_again(run_python, tmp_path, seconds):
     """What nothing ticked for is counted."""
     ran = run_python("-c", WORK + f"""
 import json, os, time, spprof
-spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r})
+try: spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="perf")
+except spprof.Unsupported: print("null"); os._exit(0)
 late = time.monotonic() + 100
 while time.thread_time() < {seconds} or (not spprof.stats()["losses"]["no_trigger"] and time.monotonic() < late):
     until = time.monotonic() + 0.001
@@ -571,8 +572,8 @@ spprof.stop()
 print(json.dumps(spprof.stats()))
 """, cwd=tmp_path)  # fmt: skip
     stats = ran.json
-    if stats["clock"] != "perf":
-        pytest.skip("no descriptors")
+    if stats is None:
+        pytest.skip("no perf events here")
     assert stats["losses"]["no_trigger"] > 0
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     return stats

@@ -36,7 +36,7 @@ def _turns_at_depth(depth, seconds):
 def _slow_run(seconds):
     """The stats of so much CPU time at a depth whose ticks take longer than their interval. Each is accounted for."""
     try:
-        clock = _core.choose_clock("auto")
+        clock = _core.choose_clock("perf")
     except OSError:
         clock = ""
     if clock != "perf":

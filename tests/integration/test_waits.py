@@ -16,7 +16,6 @@ from test_calls import tool
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE, TARGET, REFUSED = ROOT / "bench" / "calls.c", ROOT / "bench" / "targets" / "calls.py", ROOT / "tests" / "refused.py"
 FEW, MANY = 1_400, 20_000
-C_LIBRARY = tuple(int(part) for part in (platform.libc_ver()[1] or "0").split("."))
 KERNEL = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 KINDS = ["nanosleep", "select", "futex", "semaphore", "poll", "epoll_wait", "recv"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ticks are no signals")
@@ -80,7 +79,7 @@ def profiled(folder, library, times, clock, *options):
     return kinds, profile.stats["taken"]
 
 
-CLOCKS = ["perf", "perf-user", "signal", "timer"]
+CLOCKS = ["perf-trap", "perf", "perf-user", "signal", "timer"]
 SHORT = [pytest.param((clock, FEW), id=clock) for clock in CLOCKS]
 LONG = [pytest.param((clock, MANY), id=f"{clock}-{MANY}", marks=pytest.mark.stress) for clock in CLOCKS]
 
@@ -96,14 +95,10 @@ def watched(request, tmp_path_factory, library):
 
 def cannot_begin_anew(clock, kind):
     """Why a call that a tick has ended stays so (docs/troubleshooting.md), or None."""
-    if clock == "timer" or (clock.startswith("perf") and KERNEL >= (6, 16)):
+    if clock == "timer" or (clock == "perf-trap" and KERNEL >= (6, 16)):
         return None  # their ticks come when no call is under way
     if platform.machine() != "x86_64":
         return "only x86_64's calls have their number beside them"
-    if kind == "futex":
-        return "it is made by syscall(), whose instruction has no number beside it"
-    if C_LIBRARY >= (2, 41):
-        return "this C library has the call's number in no instruction"
     return None
 
 
@@ -124,5 +119,5 @@ def test_no_call_is_ended_where_faulthandler_is_on(tmp_path, alone, library):
     if why:
         pytest.skip(why)
     kinds, _ = profiled(tmp_path, library, FEW, "signal", "-X", "faulthandler")
-    ended = {kind: one["ended"] - alone(FEW)[kind]["ended"] for kind, one in kinds.items() if kind != "futex"}
+    ended = {kind: one["ended"] - alone(FEW)[kind]["ended"] for kind, one in kinds.items()}
     assert not any(ended.values()), ended

@@ -4,6 +4,7 @@ Each works for so long of its CPU time, and until the file has a sample of it; w
 
 import ctypes
 import json
+import platform
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ import time
 from drive import repeat
 
 import spprof
+from spprof.model import COARSE
 
 OUT, SECONDS = sys.argv[1], float(sys.argv[2])
 late = time.monotonic() + 60
@@ -22,7 +24,10 @@ def met(name):
     """Whether the file has it, and the tick stats what is to be there. A minute is for a profiler that does not."""
     spprof.flush()
     seen = name != "deaf" or CLOCK == "timer" or spprof.stats()["losses"]["signals_blocked"] > 0
-    found = {frame.name for sample in spprof.Profile.load(OUT).samples() for frame in sample.frames}
+    # Before it blocked them all a tick may have met it. On Linux a timer serves it then.
+    coarse = name == "deaf" and platform.system() == "Linux"
+    samples = [sample for sample in spprof.Profile.load(OUT).samples() if not coarse or sample.flags & COARSE]
+    found = {frame.name for sample in samples for frame in sample.frames}
     return seen and name in found or time.monotonic() > late
 
 

@@ -141,7 +141,7 @@ def check(python, case, out, mode, said, given, loaded):
     took, expected = stats["taken"] if mode == "cpu" else judged["main_ticks"], truth / (INTERVAL_MS * 1e6)
     share = took / expected if expected else 1.0
     least = 0 if loaded else given.get("LEAST", {}).get(mode, LEAST)
-    if stats["clock"] in ("perf", "perf-user") and expected > 2000 and share < least:
+    if stats["clock"].startswith("perf") and expected > 2000 and share < least:
         problems.append(f"{share:.1%} of the {expected:.0f} ticks were taken; lost: {lost}")
     return problems, {**figures, "expected": round(expected), "share": round(share, 4)}
 
@@ -217,7 +217,9 @@ def main():
     parser.add_argument("--only", help="cases, by name")
     parser.add_argument("--python", help="interpreters, as tools/matrix names them (default: all that are built)")
     parser.add_argument("--mode", choices=["cpu", "wall"], help="one mode instead of both")
-    parser.add_argument("--clock", default="auto", help="of the profiles: perf, perf-user, signal or timer (default: the best)")
+    parser.add_argument(
+        "--clock", default="auto", help="of the profiles: signal, perf, perf-user, perf-trap or timer (default: the best)"
+    )
     parser.add_argument("--units", type=int, help="how much each case does (default: its own, about 2 s)")
     parser.add_argument("--minutes", type=float, help="go on until each interpreter had so many minutes")
     parser.add_argument(

@@ -212,7 +212,7 @@ def test_what_became_of_ticks_is_told_if_it_matters(report, tmp_path, lost, show
 
 @pytest.mark.parametrize(
     "flags, clock, told",
-    [([32] * 1000, "timer", r"100\.0% .* kernel's own tick, .* no error bar \(±\?\)\. Use `--clock signal`, or allow perf"),
+    [([32] * 1000, "timer", r"100\.0% .* kernel's own tick, .* no error bar \(±\?\)\. Use `--clock signal`"),
      ([0] * 1000, "timer", r"100\.0% .* kernel's own tick"),
      ([0] * 1000, "gil", r"100\.0% .* hand-overs of the GIL, .* The clock `suspend` has none"),
      ([0] * 900 + [2] * 100, "perf-user", r"10\.0% .* kernel's own tick, .* that much wider\. Use `--clock signal`"),

@@ -336,11 +336,7 @@ static whose whose_signal(const ucontext_t *uc) {
 }
 
 /* The number of the call that has just ended; -1: it is not known, or such calls cannot begin anew here. */
-static long number_of_ended(const ucontext_t *uc) {
-    uint8_t code[NUMBERED_BYTES] = {0};
-    if (!CAN_BEGIN_ANEW || !registers_tell) return -1;
-    return spp_os_read(code, program_counter(uc) - NUMBERED_BYTES, sizeof code) == 0 ? number_in(code) : -1;
-}
+static long number_of_ended(const ucontext_t *uc) { return registers_tell ? ended_number(uc) : -1; }
 
 SPP_COLD void spp_linux_begin_anew(ucontext_t *uc) {
     uintptr_t arguments[6];

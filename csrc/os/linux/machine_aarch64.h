@@ -27,13 +27,22 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
                      : "memory", "cc");                                                                                \
     (result) = x0
 
-/* A function called `name` that goes on to `own` if its first argument is `number`, else to what the pointer `real` points to, as
- * if the caller had called that: a child that such a call makes returns on a stack of its own. All three are hidden symbols. */
-#define BY_NUMBER_TEXT(name, number, own, real)                                                                            \
+/* A system call with six arguments. */
+#define NUMBERED_CALL(result, number, a, b, c, d, e, f)                                                                \
+    register long nr __asm__("x8") = (number), x0 __asm__("x0") = (a), x1 __asm__("x1") = (b), x2 __asm__("x2") = (c), \
+                     x3 __asm__("x3") = (d), x4 __asm__("x4") = (e), x5 __asm__("x5") = (f);                           \
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(nr), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory", "cc");      \
+    (result) = x0
+
+/* A function called `name` that goes on to `own` if its first argument is `number`, to `own2` if it is `number2`, else to what
+ * the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack of its own.
+ * All are hidden symbols. */
+#define BY_NUMBER_TEXT(name, number, own, number2, own2, real)                                                             \
     __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name       \
-            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #number "\nb.eq 1f\nadrp x16, " #real "\nldr x16, [x16, :lo12:" #real \
-            "]\nbr x16\n1: b " #own "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
-#define BY_NUMBER(name, number, own, real) BY_NUMBER_TEXT(name, number, own, real)
+            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #number "\nb.eq 1f\ncmp x0, #" #number2 "\nb.eq 2f\nadrp x16, " #real \
+            "\nldr x16, [x16, :lo12:" #real "]\nbr x16\n1: b " #own "\n2: b " #own2 "\n.cfi_endproc\n.size " #name         \
+            ", . - " #name "\n.popsection")
+#define BY_NUMBER(name, number, own, number2, own2, real) BY_NUMBER_TEXT(name, number, own, number2, own2, real)
 
 #define CALL_BYTES 4
 static inline bool is_call(const uint8_t *code) { /* svc 0 */
@@ -58,9 +67,7 @@ static inline void call_arguments(const ucontext_t *uc, uintptr_t to[6]) {
 static inline long call_result(const ucontext_t *uc) { return (long)uc->uc_mcontext.regs[0]; }
 
 /* The result is where the first argument was. */
-#define CAN_BEGIN_ANEW false
-#define NUMBERED_BYTES CALL_BYTES
-static inline long number_in(const uint8_t code[NUMBERED_BYTES]) { return code == NULL ? 0 : -1; }
+static inline long ended_number(const ucontext_t *uc) { return uc == NULL ? 0 : -1; }
 static inline void begin_call(ucontext_t *uc, long number) { (void)uc, (void)number; }
 
 /* No register is free for that: a call that two ticks meet counts twice, and none begins anew. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -25,13 +26,25 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
                      : "0"((long)(number)), "D"((long)(a)), "S"((uintptr_t)(b)), "d"((long)(c)), "r"(fourth) \
                      : "rcx", "r11", "memory")
 
-/* A function called `name` that goes on to `own` if its first argument is `number`, else to what the pointer `real` points to, as
- * if the caller had called that: a child that such a call makes returns on a stack of its own. All three are hidden symbols. */
-#define BY_NUMBER_TEXT(name, number, own, real)                                                                                 \
-    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name                       \
-            ":\n.cfi_startproc\nendbr64\ncmp $" #number ", %rdi\nje " #own "\njmp *" #real "(%rip)\n.cfi_endproc\n.size " #name \
-            ", . - " #name "\n.popsection")
-#define BY_NUMBER(name, number, own, real) BY_NUMBER_TEXT(name, number, own, real)
+/* A system call with six arguments, whose number stands in the code before it, so that it can begin anew. */
+#define NUMBERED_CALL_TEXT(number) "mov $" #number ", %%eax\nsyscall"
+#define NUMBERED_CALL(result, number, a, b, c, d, e, f)                                                    \
+    register long fourth __asm__("r10") = (d);                                                             \
+    register long fifth __asm__("r8") = (e);                                                               \
+    register long sixth __asm__("r9") = (f);                                                               \
+    __asm__ volatile(NUMBERED_CALL_TEXT(number)                                                            \
+                     : "=&a"(result)                                                                       \
+                     : "D"((long)(a)), "S"((long)(b)), "d"((long)(c)), "r"(fourth), "r"(fifth), "r"(sixth) \
+                     : "rcx", "r11", "memory")
+
+/* A function called `name` that goes on to `own` if its first argument is `number`, to `own2` if it is `number2`, else to what
+ * the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack of its own.
+ * All are hidden symbols. */
+#define BY_NUMBER_TEXT(name, number, own, number2, own2, real)                                                    \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name         \
+            ":\n.cfi_startproc\nendbr64\ncmp $" #number ", %rdi\nje " #own "\ncmp $" #number2 ", %rdi\nje " #own2 \
+            "\njmp *" #real "(%rip)\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
+#define BY_NUMBER(name, number, own, number2, own2, real) BY_NUMBER_TEXT(name, number, own, number2, own2, real)
 
 #define CALL_BYTES 2
 static inline bool is_call(const uint8_t *code) { return code[0] == 0x0f && code[1] == 0x05; }
@@ -66,9 +79,8 @@ static inline void call_arguments(const ucontext_t *uc, uintptr_t to[6]) {
 /* What a call that has just ended returned. */
 static inline long call_result(const ucontext_t *uc) { return (long)uc->uc_mcontext.gregs[REG_RAX]; }
 
-/* Has a call that has ended begin anew, if its number stands in the code before it, where C libraries put it; the C library's
- * syscall() has it nowhere any more. */
-#define CAN_BEGIN_ANEW true
+/* ---- the number of a call that has ended, which is no more in a register: it stands in the code before it, where C libraries
+ * put it, or on the stack; the C library's syscall() has it nowhere. */
 #define LOADS_MOST 3      /* of arguments, in between: mov offset(%rsp), %rdi or the like */
 #define NUMBERED_BYTES 22 /* mov $number, %eax (xor %eax, %eax for 0); loads; syscall */
 static inline long number_in(const uint8_t code[NUMBERED_BYTES]) {
@@ -86,6 +98,42 @@ static inline long number_in(const uint8_t code[NUMBERED_BYTES]) {
     }
     return at[-5] == 0xb8 ? (long)(at[-4] | (uint32_t)at[-3] << 8 | (uint32_t)at[-2] << 16) : -1;
 }
+
+/* From 2.41 on glibc makes calls that a thread may be cancelled in (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S and
+ * nptl/cancellation.c) in one place, where the number is an argument on the stack. Either that place loads it from there just
+ * before; or it has it from its caller, who did, as the second argument. These tell how far from sp, or from the caller's sp when
+ * it calls; or -1. */
+static inline int loads_number(const uint8_t code[NUMBERED_BYTES]) {
+    const uint8_t *at = &code[NUMBERED_BYTES - CALL_BYTES];
+    static const uint8_t load[] = {0x48, 0x8b, 0x44, 0x24}; /* mov offset(%rsp), %rax */
+    return is_call(at) && memcmp(at - 5, load, sizeof load) == 0 && at[-1] < 0x80 ? at[-1] : -1;
+}
+#define CALLER_BYTES 28 /* mov offset(%rsp), %rsi; moves between registers; call */
+static inline int passes_number(const uint8_t code[CALLER_BYTES]) {
+    const uint8_t *at = &code[CALLER_BYTES - 5];
+    static const uint8_t load[] = {0x48, 0x8b, 0x74, 0x24};
+    if (*at != 0xe8) return -1;
+    while (at - 8 >= code && at[-2] == 0x89 && at[-1] >= 0xc0 && (at[-3] & 0xf0) == 0x40) at -= 3;
+    return at - 5 >= code && memcmp(at - 5, load, sizeof load) == 0 && at[-1] < 0x80 ? at[-1] : -1;
+}
+
+/* Handler. That number; -1: it is not known. */
+static inline long ended_number(const ucontext_t *uc) {
+    uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP], caller;
+    uint8_t code[NUMBERED_BYTES], before[CALLER_BYTES];
+    long number;
+    if (spp_os_read(code, pc - sizeof code, sizeof code) != 0) return -1;
+    if ((number = number_in(code)) >= 0) return number;
+    int at = loads_number(code);
+    if (at < 0) {
+        if (spp_os_read(&caller, sp, sizeof caller) != 0 || spp_os_read(before, caller - sizeof before, sizeof before) != 0)
+            return -1;
+        at = passes_number(before);
+        sp += sizeof caller;
+    }
+    return at >= 0 && spp_os_read(&number, sp + (uintptr_t)at, sizeof number) == 0 ? number : -1;
+}
+
 static inline void begin_call(ucontext_t *uc, long number) {
     uc->uc_mcontext.gregs[REG_RIP] -= CALL_BYTES;
     uc->uc_mcontext.gregs[REG_RAX] = number;

@@ -14,7 +14,7 @@
 #include "os/os.h"
 
 /* Those that ticks may come by (trigger.c). */
-static const int ours[] = {SIGTRAP, SIGURG, SIGPROF, SIGSTKFLT, SPP_LINUX_RESERVED};
+static const int ours[] = {SIGTRAP, SIGURG, SIGWINCH, SPP_LINUX_RESERVED};
 #define OURS (sizeof ours / sizeof *ours)
 
 static struct {
@@ -463,7 +463,7 @@ SPP_COLD void spp_linux_signal_pass(int signum, siginfo_t *info, void *context) 
     if (is_free(&theirs)) {
         /* The kernel has nobody ignore a trap that an instruction springs. */
         bool sprung = signum == SIGTRAP && info->si_code > 0 && !others->is_tick(info);
-        if (theirs.sa_handler == SIG_IGN ? sprung : signum != SIGURG) end_by(signum, uc);
+        if (theirs.sa_handler == SIG_IGN ? sprung : signum != SIGURG && signum != SIGWINCH) end_by(signum, uc);
         return;
     }
     uint64_t mask, more;

@@ -2,6 +2,7 @@
  * may rely on all being written (Python's unbuffered streams do). The ticks of a clock that sends signals wait until such a call
  * is over: they show the thread in it still, as its function has not returned. Ticks of perf events and CPU timers cut nothing:
  * the kernel raises them on the way back to the program. */
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -167,17 +168,30 @@ static ssize_t own_getrandom(void *to, size_t n, unsigned flags) {
     return moved;
 }
 
-/* Of all that a program calls by number only this, as Python does for `os.getrandom`. */
+/* Of all that a program calls by number only these: as Python does for `os.getrandom`, and as Rust's locks wait, which a tick may
+ * end. */
 long spp_linux_getrandom(long number, void *to, size_t n, unsigned flags);
+long spp_linux_futex(long number, long word, long op, long value, long limit, long other, long mask);
 long spp_linux_syscall(long number, ...);
 __attribute__((visibility("hidden"))) long (*spp_linux_real_syscall)(long, ...);
-BY_NUMBER(spp_linux_syscall, SYS_getrandom, spp_linux_getrandom, spp_linux_real_syscall);
+BY_NUMBER(spp_linux_syscall, SYS_getrandom, spp_linux_getrandom, SYS_futex, spp_linux_futex, spp_linux_real_syscall);
 
 __attribute__((used, visibility("hidden"))) long spp_linux_getrandom(long number, void *to, size_t n, unsigned flags) {
     uint64_t set = IN_ONE(n) ? 0 : begin();
     long moved = spp_linux_real_syscall(number, to, n, flags);
     end(set);
     return moved;
+}
+
+/* Not as a function of the C library, where the number of a call that has ended is nowhere any more (ended_number). */
+__attribute__((used, visibility("hidden"))) long spp_linux_futex(long number, long word, long op, long value, long limit,
+                                                                 long other, long mask) {
+    long result;
+    (void)number;
+    NUMBERED_CALL(result, SYS_futex, word, op, value, limit, other, mask);
+    if (result >= 0) return result;
+    errno = (int)-result;
+    return -1;
 }
 
 static ssize_t own_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t n, unsigned flags) {

@@ -35,20 +35,14 @@ static bool (*is_ours)(const void *cookie);
 /* The kernel can send a perf event's tick as SIGTRAP when the thread returns to its program (perf_event_attr's
  * sigtrap; kernel/events/core.c, perf_pending_task). A call in the kernel is then never interrupted, which SIGURG does to one
  * that is about to sleep, and it costs 13 us less here than the older way, which sends an interrupt to its own processor. */
-static bool traps;      /* ticks of perf events come as SIGTRAP ... */
+static bool traps;      /* ticks of SPP_CLOCK_PERF_TRAP come as SIGTRAP ... */
 static int poll_signal; /* ... or else as this; 0: none is to be had */
 static bool reserved;   /* ticks of timers come by the C library's own signal; or else by poll_signal */
 
 static int timer_signal(void) { return reserved ? SPP_LINUX_RESERVED : poll_signal; }
 
-/* One that a new program ignores, where it can be: what is sent to a thread that is about to call exec waits for that one. */
-static int sent_signal(void) { return poll_signal != 0 ? poll_signal : timer_signal(); }
-
 bool spp_linux_mask_blocks(uint64_t mask, spp_clock clock) {
-    int signum = clock == SPP_CLOCK_TIMER    ? timer_signal()
-                 : clock == SPP_CLOCK_SIGNAL ? sent_signal()
-                 : traps                     ? SIGTRAP
-                                             : poll_signal;
+    int signum = clock == SPP_CLOCK_TIMER ? timer_signal() : traps && clock == SPP_CLOCK_PERF_TRAP ? SIGTRAP : poll_signal;
     return signum != 0 && (mask >> (signum - 1) & 1u);
 }
 
@@ -108,9 +102,11 @@ static const char nudged;
 
 static void nudge(int32_t tid) {
     siginfo_t info;
-    if (timer_signal() == 0) return;
+    /* One that a new program ignores, where it can be: what is sent to a thread that is about to call exec waits for that one. */
+    int by = poll_signal != 0 ? poll_signal : timer_signal();
+    if (by == 0) return;
     memset(&info, 0, sizeof info);
-    info.si_signo = timer_signal();
+    info.si_signo = by;
     info.si_code = SI_QUEUE;
     info.si_pid = getpid();
     info.si_value.sival_ptr = (void *)(uintptr_t)&nudged;
@@ -192,8 +188,8 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
         *error = ENOSYS;
         return -1;
     }
-    if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
-        if (spp_linux_perf_probe(clock == SPP_CLOCK_PERF) != 0) {
+    if (clock <= SPP_CLOCK_PERF_USER) {
+        if (spp_linux_perf_probe(clock != SPP_CLOCK_PERF_USER) != 0) {
             *why = "perf_event_open";
             *error = errno;
             return -1;
@@ -205,7 +201,7 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
         *error = errno;
         return -1;
     }
-    if (clock != SPP_CLOCK_PERF) {
+    if (clock >= SPP_CLOCK_PERF_USER) {
         timer_t timer;
         if (make_timer(&timer, spp_os_tid(), 0) != 0) {
             *why = "timer_create";
@@ -234,11 +230,12 @@ static bool take_trap(void) {
     return spp_linux_signal_free(SIGTRAP) && spp_linux_signal_take(SIGTRAP, handle_trap);
 }
 
-/* One that the program has no handler for: two signals with a number below 32 that wait for one thread become one, so the
- * program's might be taken for a tick. SIGURG is ignored where nobody handles it, so one that is still pending when the program
- * calls exec kills nobody; SIGPROF would. And SIGPROF stays the program's. */
+/* One that is ignored where nobody handles it: whatever becomes of our handler, by exec or by who resets all signals, a tick on
+ * its way does nothing. And one that the program has no handler for: two signals with a number below 32 that wait for one thread
+ * become one, so the program's might be taken for a tick. (SIGCHLD and SIGCONT are ignored too, but mean something to who waits
+ * for a child, or is stopped.) */
 static bool choose_poll_signal(void) {
-    static const int candidates[] = {SIGURG, SIGPROF, SIGSTKFLT};
+    static const int candidates[] = {SIGURG, SIGWINCH};
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         if (!spp_linux_signal_free(candidates[i]) || !spp_linux_signal_take(candidates[i], handle)) continue;
         poll_signal = candidates[i];
@@ -257,7 +254,7 @@ static void make_first_thread(void) {
     if (worker != NULL) spp_os_worker_join(worker);
 }
 
-int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), bool may_trap) {
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), spp_clock clock, bool may_trap) {
     spp_linux_calls_init();
     on_tick = tick;
     is_ours = valid;
@@ -266,7 +263,7 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
     make_first_thread();
     /* Its default ends a program that is not told to expect it, as a trap does. */
     reserved = may_trap && SIGRTMIN > SPP_LINUX_RESERVED && spp_linux_signal_take(SPP_LINUX_RESERVED, handle);
-    traps = may_trap && can_trap() && take_trap();
+    traps = clock == SPP_CLOCK_PERF_TRAP && may_trap && can_trap() && take_trap();
     poll_signal = 0;
     bool polls = (traps && reserved) || choose_poll_signal();
     if (!polls && !reserved) return -1;
@@ -296,8 +293,7 @@ void spp_os_signal_take_back(void) { spp_linux_signals_take_back(); }
 
 void spp_os_signal_remove(void) {
     spp_linux_signal_leave(SIGURG);
-    spp_linux_signal_leave(SIGPROF);
-    spp_linux_signal_leave(SIGSTKFLT);
+    spp_linux_signal_leave(SIGWINCH);
     poll_signal = 0;
     traps = false;
     spp_linux_transfers_hold(0);
@@ -328,9 +324,9 @@ void spp_os_signal_child(void) {
     traps = false;
 }
 
-static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool kernel, void *cookie) {
+static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, spp_clock clock, void *cookie) {
     uintptr_t value = (uintptr_t)cookie;
-    bool trap = traps;
+    bool trap = traps && clock == SPP_CLOCK_PERF_TRAP, kernel = clock != SPP_CLOCK_PERF_USER;
     if (!trap && poll_signal == 0) {
         errno = EBUSY;
         return -1;
@@ -376,13 +372,11 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
     if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
     if (clock == SPP_CLOCK_SIGNAL) {
         if (poll_signal == 0) (void)choose_poll_signal();
-        trigger->sender = spp_linux_sender_arm(tid, sent_signal(), period_ns, cookie);
+        if (poll_signal != 0) trigger->sender = spp_linux_sender_arm(tid, poll_signal, period_ns, cookie);
         failed |= trigger->sender == NULL;
     }
     if (clock == SPP_CLOCK_PERF_USER) failed |= arm_timer(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | REMAINDER_BIT);
-    if (clock == SPP_CLOCK_PERF || clock == SPP_CLOCK_PERF_USER) {
-        failed |= arm_perf(trigger, tid, period_ns, clock == SPP_CLOCK_PERF, cookie);
-    }
+    if (clock <= SPP_CLOCK_PERF_USER) failed |= arm_perf(trigger, tid, period_ns, clock, cookie);
     if (failed) {
         int saved = errno;
         spp_os_trigger_disarm(trigger);

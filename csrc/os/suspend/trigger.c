@@ -149,8 +149,8 @@ static void sampler_body(void *unused) {
     }
 }
 
-int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), bool may_trap) {
-    (void)valid, (void)may_trap;
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), spp_clock clock, bool may_trap) {
+    (void)valid, (void)clock, (void)may_trap;
     on_tick = tick;
     wake_ns = 10000000;
     atomic_store(&stopping, 0);

@@ -60,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--rate", type=_rate, default=1000, metavar="HZ", help="samples a second of a thread (default 1000)")
     pace.add_argument("--interval", type=_interval, metavar="MS", help="the same, as milliseconds between two samples")
-    parser.add_argument("--clock", default="auto", metavar="NAME", help="perf, perf-user, signal or timer (default: the best)")
+    parser.add_argument(
+        "--clock", default="auto", metavar="NAME", help="signal, perf, perf-user, perf-trap or timer (default: the best)"
+    )
     parser.add_argument("--delay", type=positive, metavar="S", help="take no samples in the first S seconds")
     parser.add_argument("--duration", type=positive, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")

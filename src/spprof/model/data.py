@@ -126,7 +126,7 @@ class ProfileData:
 
     @property
     def clock(self) -> str:
-        """The clock that was used: perf, perf-user, signal, timer, ..."""
+        """The clock that was used: signal, perf, perf-user, perf-trap, timer, ..."""
         return str(self.stats.get("clock") or self.header.get("clock", ""))
 
     @property

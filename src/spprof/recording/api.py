@@ -36,8 +36,8 @@ def start(
     output_path: file that the profile is written to while the program runs; it survives whatever ends the program.
         Without it the profile goes to an unnamed temporary file.
     rate: samples a second of a thread, 1 to 20000, instead of interval_ms.
-    clock: what makes the ticks; 'auto' takes the most exact one that the system allows ('perf', 'perf-user', 'signal',
-        'timer'; Windows: 'suspend', and for special cases 'gil').
+    clock: what makes the ticks; 'auto' takes the best one that works here and can do the program no harm ('signal', else
+        'perf' or 'timer'; Windows and macOS: 'suspend'). By name also 'perf-trap', 'perf-user', and on Windows 'gil'.
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are flagged truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.

@@ -90,12 +90,12 @@ def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
     clocks = {profile.clock for profile in profiles if profile.whole().unknown_ns}
     took = "hand-overs of the GIL" if clocks == {"gil"} else "the kernel's own tick"
     effect = "intervals are that much wider" if whole.unknown <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
-    if clocks <= {"perf", "signal"}:
+    if clocks <= {"perf", "perf-trap", "signal"}:
         advice = "These threads had no better clock: they block signals, or no descriptor was left"
     elif clocks == {"gil"}:
         advice = "The clock `suspend` has none of this"
     else:
-        advice = "Use `--clock signal`, or allow perf events"
+        advice = "Use `--clock signal`"
     yield (
         f"In step? {whole.unknown:.1%} of the time was sampled at {took}, which the program may be in step with: {effect}. "
         f"{advice} (docs/intervals.md)."

@@ -48,13 +48,15 @@ WAYS = [
     ("cpu", 10000, True, "best"),
     ("wall", 1000, True, "best"),
     ("wall", 10000, False, "best"),
-    ("cpu", 10000, False, "perf-user"),
+    ("cpu", 10000, False, "perf-trap"),
     ("cpu", 1000, True, "timer"),
     ("wall", 10000, True, "timer"),
-    ("cpu", 10000, True, "signal"),
-    ("wall", 1000, False, "signal"),
+    ("cpu", 10000, True, "perf"),
+    ("wall", 1000, False, "perf-trap"),
 ]
-EVERY = list(itertools.product(("cpu", "wall"), (1000, 10000), (False, True), ("best", "perf-user", "signal", "timer")))
+EVERY = list(
+    itertools.product(("cpu", "wall"), (1000, 10000), (False, True), ("best", "perf", "perf-user", "perf-trap", "timer"))
+)
 
 
 def facts(program):
