@@ -1,5 +1,6 @@
-/* The handler's count of ticks beside a truth of its own: CPU clocks that are made up and jump by a known number of intervals. What
- * did not come must be counted, to the tick: that taken and lost ones add up says nothing, since that is how many were expected. */
+/* The handler's count of ticks beside a truth of its own: CPU clocks that are made up and jump by a known number of intervals.
+ * What did not come must be counted, to the tick: that taken and lost ones add up says nothing, since that is how many were
+ * expected. */
 #include "check.h"
 #include "core/capture.h"
 
@@ -35,8 +36,8 @@ static void begin(spp_clock clock) {
     thread->state = SPP_THREAD_ARMED;
 }
 
-/* One that comes when the thread has run so many intervals, and a half. Perf's ticks read the real clock, from which it is to have
- * started so long ago. */
+/* One that comes when the thread has run so many intervals, and a half. Perf's ticks read the real clock, from which it is to
+ * have started so long ago. */
 static void tick(spp_tick kind, uint64_t intervals) {
     spp_os_subject subject;
     spp_os_context context;

@@ -1,4 +1,5 @@
-/* A tick leaves errno alone, by whichever clock it comes. The core's part of the handler is played by one that fails in a call. */
+/* A tick leaves errno alone, by whichever clock it comes. The core's part of the handler is played by one that fails in a call.
+ */
 #include "check.h"
 
 #if defined(__linux__)
