@@ -89,6 +89,22 @@ static void refused(void) {
     CHECK_EQUAL(thread->tick.ticks, 2 * TICKS);
 }
 
+/* A forked child has nothing of its parent's queues: each record is as if it had never been used. */
+static void child(void) {
+    static const spp_thread unused;
+    begin(SPP_CLOCK_TIMER);
+    tick(SPP_TICK_CPU, 1);
+    CHECK(spp_queue_ready(&thread->tick.queue) > 0);
+    CHECK(spp_pending[0] != 0);
+    thread->state = SPP_THREAD_ENDED; /* a slot that was given up has its memory, too */
+    spp_capture_child();
+    CHECK(memcmp((const void *)thread, (const void *)&unused, sizeof unused) == 0);
+    CHECK_EQUAL(spp_pending[0], 0);
+    CHECK_EQUAL(spp_threads_used, 0);
+    CHECK_EQUAL(spp_cap.active, 0);
+    atomic_store(&spp_threads_used, 1);
+}
+
 int main(void) {
     CHECK_EQUAL(spp_os_memory_init(), 0);
     CHECK_EQUAL(spp_capture_init(), 0);
@@ -108,5 +124,6 @@ int main(void) {
     steps(SPP_CLOCK_SIGNAL);
     steps(SPP_CLOCK_PERF);
     refused();
+    child();
     return check_done();
 }

@@ -377,8 +377,8 @@ def recorded(tmp_path, text, *options):
 @limited
 @pytest.mark.parametrize("more", [None, 1, 4096, 65536])
 def test_spprof_run_says_what_stopped_the_recording(tmp_path, more):
-    """A program that is over the limit is ended by its own write alone, not by one of ours. `more`: than the file has already; None:
-    the limit is 0, and no end of the profile fits."""
+    """A program that is over the limit is ended by its own write alone, not by one of ours. `more`: than the file has already;
+    None: the limit is 0, and no end of the profile fits."""
     ran = recorded(tmp_path, FILLS + f"""
 spprof.flush()
 limit(0 if {more} is None else os.path.getsize("out.spprof") + {more})
