@@ -17,6 +17,7 @@
     X(queue_full, "the thread's queue was full: the drain thread came too late")                       \
     X(store_full, "the drain thread's memory limit was reached")                                       \
     X(writer_behind, "the output took no more: too much waited to be written")                         \
+    X(not_written, "the file could not be written")                                                    \
     X(overrun, "the kernel merged this tick with the next one (timer resolution or a late interrupt)") \
     X(slow_tick, "one tick took so long that they came more rarely, for the program to go on")         \
     X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")    \

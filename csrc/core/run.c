@@ -73,11 +73,47 @@ static void drain(bool last) {
     spp_resolved_clear(&resolved);
 }
 
-static void write_tick_stats(void) {
+static void write_tick_stats(bool last) {
     spp_bytes text = {0};
     spp_tick_stats_text(&text);
-    spp_write_block('A', text.at, text.n);
+    if (last)
+        spp_write_last('A', text.at, text.n);
+    else
+        spp_write_block('A', text.at, text.n);
     spp_bytes_free(&text);
+}
+
+/* Drain thread. A program that is killed later has said in its file why that ends here. */
+static void look_at_error(void) {
+    int error = spp_write_error();
+    if (error == 0 || error == spp_run_state.told_error) return;
+    spp_run_state.told_error = error;
+    write_tick_stats(true);
+}
+
+/* Whether and why the file has not all of the run is known when what was given to the writer is written. (An output that may
+ * block is not cut, and not waited for.) */
+static int settle(void) {
+    if (spp_writer_cuts()) (void)spp_writer_wait();
+    return spp_write_error();
+}
+
+/* Drain thread. Blocks A and E; once more, if it was they that did not fit: then there is room for them. */
+static void write_end(const char *reason) {
+    char text[192], why[64];
+    int error = settle(), before;
+    do {
+        before = error;
+        write_tick_stats(true);
+        why[0] = 0;
+        if (error != 0) {
+            snprintf(why, sizeof why, ",\"write_error\":%d,\"unwritten\":%llu", error, (unsigned long long)spp_writer_lost());
+        }
+        int n = snprintf(text, sizeof text, "{\"stop_ns\":%llu,\"reason\":\"%.64s\"%s}",
+                         (unsigned long long)spp_run_state.stop_ns, reason, why);
+        spp_write_last('E', text, (size_t)n);
+        error = settle();
+    } while (error != before);
 }
 
 static void tell_cpu(void) {
@@ -86,7 +122,6 @@ static void tell_cpu(void) {
 
 /* Disarms everything and finishes the file. By the drain thread, so that nothing else touches the store. */
 static void finish(const char *reason) {
-    char text[96];
     spp_watch_last();
     atomic_store(&spp_cap.active, 0);
     spp_watch_disarm_all();
@@ -101,10 +136,7 @@ static void finish(const char *reason) {
     spp_os_unlock();
     if (names.n > 0) spp_write_block('N', names.at, names.n);
     spp_bytes_free(&names);
-    write_tick_stats();
-    int n =
-        snprintf(text, sizeof text, "{\"stop_ns\":%llu,\"reason\":\"%s\"}", (unsigned long long)spp_run_state.stop_ns, reason);
-    spp_write_block('E', text, (size_t)n);
+    write_end(reason);
 }
 
 /* Drain thread. What off-CPU threads have not written yet: their ticks of less than 80 ms. */
@@ -236,8 +268,9 @@ static turns_end drain_turns(void) {
             spp_os_unlock();
         }
         tell_cpu();
+        look_at_error();
         if (flush || (now - spp_run_state.stats_ns >= TICK_STATS_NS && !spp_writer_behind())) {
-            write_tick_stats();
+            write_tick_stats(false);
             spp_run_state.stats_ns = now;
         }
         if (flush) {

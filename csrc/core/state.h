@@ -25,6 +25,7 @@ typedef struct {
     spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */
     spp_rest drain_rest, sampler_rest;
     spp_os_bell sampler_bell;
+    int told_error; /* the drain thread: of the file, that the file tells of */
     uint64_t written_ns, stats_ns,
         count; /* the drain thread: when it last wrote, when the tick stats, and how many threads there were */
     uint64_t drain_before, sampler_before; /* CPU time of those that ended for a rest */

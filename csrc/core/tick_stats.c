@@ -91,6 +91,11 @@ static void sum_up(sums *s) {
     }
     s->threads = spp_run_state.next_id;
     spp_os_unlock();
+    /* They were taken or repeated, and counted so until the writer failed; it does not know whose they are. */
+    uint64_t lost = spp_writer_lost(), taken = lost < s->taken ? lost : s->taken, more = lost - taken;
+    s->taken -= taken;
+    s->repeated -= more < s->repeated ? more : s->repeated;
+    s->losses[SPP_LOSS_not_written] = lost;
 }
 
 static void say(spp_bytes *to, const char *format, const char *name, uint64_t value) {

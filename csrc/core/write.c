@@ -32,12 +32,22 @@ static spp_block *make_block(char kind, const void *from, size_t n, size_t befor
 }
 
 /* What was written whole blocks at a time is readable; after the first error nothing is written any more. */
-void spp_write_block(char kind, const void *from, size_t n) {
+static void put_block(char kind, const void *from, size_t n, spp_block_use use, uint64_t ticks) {
     spp_block *block = first_error == 0 ? make_block(kind, from, n, 0) : NULL;
-    if (block != NULL)
+    if (block != NULL) {
+        block->use = use;
+        block->ticks = ticks;
         spp_writer_put(block);
-    else if (first_error == 0)
-        first_error = ENOMEM;
+    } else {
+        spp_writer_lose(ticks);
+        if (first_error == 0) first_error = ENOMEM;
+    }
+}
+
+void spp_write_block(char kind, const void *from, size_t n) { put_block(kind, from, n, SPP_BLOCK_USUAL, 0); }
+
+void spp_write_last(char kind, const void *from, size_t n) {
+    put_block(kind, from, n, kind == 'E' ? SPP_BLOCK_END : SPP_BLOCK_STATS, 0);
 }
 
 static void put_varint(spp_bytes *to, uint64_t value) {
@@ -111,7 +121,10 @@ void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
         else
             put_column(columns[k]);
     }
-    spp_write_block('S', payload.at, payload.n);
+    const spp_vec64 *more = &c->of[SPP_COL_COUNT];
+    uint64_t ticks = more->n;
+    for (size_t i = 0; i < more->n; i++) ticks += more->at[i];
+    put_block('S', payload.at, payload.n, SPP_BLOCK_USUAL, ticks);
 }
 
 void spp_write_collections(const spp_resolved *d) {

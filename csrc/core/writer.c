@@ -13,6 +13,16 @@
 #define STEP_NS 100000u
 #define REST_NS 50000000u /* on some systems another's bell may take the ring */
 
+/* What the file needs when a write has failed: block A has 600 to 900 bytes, block E less than 200. */
+#define ROOM 1024u
+#define ROOM_LEAST 256u
+#define KEPT 64u /* blocks that may go for it */
+
+typedef struct {
+    uint64_t at, ticks;
+    spp_block_use use;
+} kept_block;
+
 typedef struct writer {
     struct writer *next; /* of those that were left */
     spp_os_worker *worker;
@@ -28,10 +38,17 @@ typedef struct writer {
     _Atomic uint64_t moved;
     _Atomic int error;
     _Atomic bool ended, rings;
+    /* the writer's thread */
+    uint64_t size;         /* of the whole blocks in the file */
+    kept_block kept[KEPT]; /* the last of them, but the first of all */
+    uint32_t kept_n;       /* so many ever: the newest is kept[(kept_n - 1) % KEPT] */
+    uint32_t gone;         /* and so many of them are not there any more */
+    bool regular, cut;
 } writer;
 
 static writer *current, *left;
 static _Atomic int last_error; /* of the one in use, or of the last */
+static _Atomic uint64_t lost;  /* the same */
 
 static void note(writer *w, int error) {
     int none = 0;
@@ -40,14 +57,85 @@ static void note(writer *w, int error) {
     if (w == current) atomic_store(&last_error, w->error);
 }
 
-/* The writer's thread. */
-static void write_block(writer *w, const spp_block *block, bool drop) {
-    for (size_t at = 0, n; at < block->n; at += n) {
-        n = block->n - at < PIECE ? block->n - at : PIECE;
-        if (!drop && atomic_load(&w->error) == 0) note(w, spp_os_file_write(&w->file, block->bytes + at, n));
-        atomic_fetch_add(&w->moved, n);
-        atomic_fetch_sub(&w->waiting, n);
+void spp_writer_lose(uint64_t ticks) { atomic_fetch_add(&lost, ticks); }
+
+/* The writer's thread, as all that follows here. */
+static void keep(writer *w, const spp_block *block) {
+    if (w->size > 0) w->kept[w->kept_n++ % KEPT] = (kept_block){w->size, block->ticks, block->use};
+    if (w->kept_n - w->gone > KEPT) w->gone++;
+    w->size += block->n;
+}
+
+/* How many of the last blocks must go, for so many bytes to fit in a file that can have `size`; false: all are too few. */
+static bool how_many(const writer *w, uint64_t size, uint64_t bytes, uint32_t *n) {
+    uint64_t at = w->size;
+    for (*n = 0; size - at < bytes && *n < w->kept_n - w->gone; at = w->kept[(w->kept_n - *n) % KEPT].at) ++*n;
+    return size - at >= bytes;
+}
+
+static void cut(writer *w, uint32_t blocks) {
+    for (; blocks > 0; blocks--) {
+        const kept_block *newest = &w->kept[--w->kept_n % KEPT];
+        w->size = newest->at;
+        spp_writer_lose(newest->ticks);
     }
+    w->cut = spp_os_file_cut(&w->file, w->size) == 0;
+}
+
+/* After a failed write: what it left goes, and as many blocks before as the end of the file needs room. How long the file may
+ * become is known by how far that write came. */
+static void make_room(writer *w) {
+    uint64_t size = w->regular ? spp_os_file_size(&w->file) : UINT64_MAX;
+    uint32_t n;
+    if (size == UINT64_MAX || size < w->size || w->size == 0) return; /* or the program has emptied it */
+    if (!how_many(w, size, ROOM, &n)) (void)how_many(w, size, ROOM_LEAST, &n);
+    cut(w, n);
+}
+
+/* An errno. */
+static int write_bytes(writer *w, const spp_block *block) {
+    int failed = 0;
+    for (size_t at = 0, n; at < block->n && failed == 0; at += n) {
+        n = block->n - at < PIECE ? block->n - at : PIECE;
+        failed = spp_os_file_write(&w->file, block->bytes + at, n);
+        atomic_fetch_add(&w->moved, n);
+    }
+    return failed;
+}
+
+static bool ends_with(const writer *w, spp_block_use use) {
+    return w->kept_n > w->gone && w->kept[(w->kept_n - 1) % KEPT].use == use;
+}
+
+/* In the place of those that were written before it was known what they say. */
+static bool write_last(writer *w, const spp_block *block) {
+    if (!w->cut || block->use == SPP_BLOCK_USUAL) return false;
+    if (ends_with(w, SPP_BLOCK_END)) cut(w, 1);
+    if (block->use == SPP_BLOCK_STATS && ends_with(w, SPP_BLOCK_STATS)) cut(w, 1);
+    while (write_bytes(w, block) != 0) {
+        bool more = block->use == SPP_BLOCK_END && w->kept_n > w->gone;
+        cut(w, more ? 1 : 0);
+        if (!more || !w->cut) return false;
+    }
+    return true;
+}
+
+static void write_block(writer *w, const spp_block *block, bool drop) {
+    bool written = false;
+    if (!drop && atomic_load(&w->error) != 0) {
+        written = write_last(w, block);
+    } else if (!drop) {
+        int failed = write_bytes(w, block);
+        written = failed == 0;
+        if (failed) make_room(w);
+        note(w, failed);
+    }
+    if (written)
+        keep(w, block);
+    else
+        spp_writer_lose(block->ticks);
+    atomic_fetch_add(&w->moved, 1);
+    atomic_fetch_sub(&w->waiting, block->n);
 }
 
 /* The writer's thread, or who has no such thread. False: nothing waits. */
@@ -130,12 +218,14 @@ static bool start_thread(writer *w) {
 int spp_writer_start(spp_os_file *file) {
     free_left();
     atomic_store(&last_error, 0);
+    atomic_store(&lost, 0);
     writer *w = spp_alloc_zeroed(1, sizeof *w);
     if (w == NULL) {
         spp_os_file_close(file);
         return ENOMEM;
     }
     w->file = *file;
+    w->regular = spp_os_file_size(file) != UINT64_MAX;
     current = w;
     if (start_thread(w)) return 0;
     current = NULL;
@@ -148,13 +238,17 @@ int spp_writer_empty(void) { return spp_os_file_empty(&current->file); }
 
 spp_block *spp_writer_block(size_t n) {
     spp_block *block = spp_alloc(sizeof *block + n);
-    if (block != NULL) block->n = n;
+    if (block == NULL) return NULL;
+    block->n = n;
+    block->use = SPP_BLOCK_USUAL;
+    block->ticks = 0;
     return block;
 }
 
 void spp_writer_put(spp_block *block) {
     writer *w = current;
-    if (w == NULL || atomic_load(&w->error) != 0) {
+    if (w == NULL || (atomic_load(&w->error) != 0 && block->use == SPP_BLOCK_USUAL)) {
+        spp_writer_lose(block->ticks);
         spp_free(block);
         return;
     }
@@ -260,6 +354,8 @@ void spp_writer_abandon(void) {
 }
 
 int spp_writer_error(void) { return atomic_load(&last_error); }
+uint64_t spp_writer_lost(void) { return atomic_load(&lost); }
+bool spp_writer_cuts(void) { return current != NULL && current->regular; }
 
 bool spp_writer_is(int32_t tid) {
     if (current != NULL && tid == current->tid) return true;

@@ -14,8 +14,17 @@
 
 #define SPP_WRITER_STUCK_NS 1000000000u /* so long anybody waits for an output that does not move */
 
+/* When a write has failed the file is cut back to whole blocks, with room for its end, and nothing else is written any more. */
+typedef enum {
+    SPP_BLOCK_USUAL,
+    SPP_BLOCK_STATS, /* is written then, too */
+    SPP_BLOCK_END,   /* too, and further blocks go if it does not fit */
+} spp_block_use;
+
 typedef struct spp_block {
     struct spp_block *next;
+    spp_block_use use;
+    uint64_t ticks; /* that are in it */
     size_t n;
     uint8_t bytes[];
 } spp_block;
@@ -47,6 +56,11 @@ bool spp_writer_wake(void);
 void spp_writer_abandon(void);
 /* The first failure so far; 0: none. Any thread. */
 int spp_writer_error(void);
+/* Ticks of blocks that are not in the file. Any thread. */
+uint64_t spp_writer_lost(void);
+void spp_writer_lose(uint64_t ticks);
+/* Whether the file is cut back after a failure: a regular one. */
+bool spp_writer_cuts(void);
 /* Whether it is the thread of a writer, now or of an earlier run. The drain thread, or start. */
 bool spp_writer_is(int32_t tid);
 /* What the thread of the one in use has run. */

@@ -92,6 +92,10 @@ int spp_os_file_empty(spp_os_file *file);
  * the calling thread then gets a table of descriptors of its own, so that the program closes it no more. The same thread always.
  */
 int spp_os_file_write(spp_os_file *file, const void *from, size_t n);
+/* Bytes of a regular file; UINT64_MAX: it is none, or the descriptor leads elsewhere by now. The same thread. */
+uint64_t spp_os_file_size(const spp_os_file *file);
+/* Makes a regular file that long again; the next write goes there. An errno. The same thread. */
+int spp_os_file_cut(spp_os_file *file, uint64_t size);
 int spp_os_file_end(spp_os_file *file);
 /* In a forked child: the file and its lock are the parent's, Python's descriptor too. */
 void spp_os_file_drop(spp_os_file *file);

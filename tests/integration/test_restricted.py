@@ -1,6 +1,7 @@
 """Systems that refuse: calls barred by seccomp as in containers, no /proc, disks that are full or read-only, a memory limit.
 Either it works by another way, or it says clearly what is missing; the program goes on."""
 
+import errno
 import json
 import os
 import signal
@@ -287,7 +288,7 @@ while not spprof.stats()["write_error"]:
     space[f"made_{{n}}"](3000)
 try:
     profile = spprof.stop()
-    print(json.dumps([spprof.stats()["write_error"], profile.warning, sum(1 for _ in profile.samples())]))
+    print(json.dumps([spprof.stats()["write_error"], profile.unfinished, sum(1 for _ in profile.samples())]))
 except spprof.SpprofError as error:
     print(json.dumps([spprof.stats()["write_error"], str(error), -1]))
 print("the program went on")
@@ -295,31 +296,127 @@ print("the program went on")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.endswith("the program went on\n"), ran.stdout
     error, warning, samples = json.loads(ran.stdout.splitlines()[0])
-    assert error == os.strerror(28) and warning, (error, warning)
+    assert error == os.strerror(28) and "the disk is full" in warning, (error, warning)
     assert samples >= 10
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of a file's size")
-def test_a_write_that_failed_is_told_where_the_file_ends_with_a_whole_block(run_python, tmp_path):
-    """As by chance on a full disk."""
-    ran = run_python("-c", WORK + f"""
-import json, os, resource, spprof
+limited = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of a file's size")
+FILLS = (
+    WORK
+    + """
+import json, os, resource, signal, sys, spprof
+def limit(size):
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which ends the process, if one of its threads gets it
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, -1))
+def fill(enough):
+    spaces = []
+    while not enough():
+        space, name = dict(), "made_" + os.urandom(100).hex()
+        exec(f"def {name}(k): return sum([i for i in range(k)])", space)
+        spaces.append(space)
+        space[name](3000)
+"""
+)
+STOPPED = "the recording stopped early: the limit on the size of files was reached (ulimit -f)"
+
+
+def check_stopped(profile, size=None):
+    """Whole up to where it stops; every tick is in the file or said to be missing."""
+    stats, end = profile.stats, profile.end
+    assert profile.warning is None and end["write_error"] == errno.EFBIG and "cut" not in end
+    assert profile.unfinished.startswith(STOPPED) and f"{end['unwritten']:,} ticks are lost" in profile.unfinished
+    assert stats["write_error"] == os.strerror(errno.EFBIG)
+    assert stats["losses"]["not_written"] == end["unwritten"] > 0
+    assert sum(profile.column("count")) == stats["taken"] + stats["repeated"]
+    assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
+    assert size is None or len(profile.raw()) <= size
+
+
+@limited
+@pytest.mark.parametrize("more", [1, 100, 4096, 65536])
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_a_limit_on_the_size_of_files_during_a_run(run_python, tmp_path, mode, more):
+    """What fails may be any block. Wherever it stops, it is whole, and ends with why."""
+    ran = run_python("-c", FILLS + f"""
 path = {str(tmp_path / "out.spprof")!r}
-spprof.start(1, "cpu", path)
+spprof.start(0.1, {mode!r}, path)
 until(20)
 spprof.pause()
 spprof.flush()
-resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path), -1))
+size = os.path.getsize(path) + {more}
+limit(size)
 spprof.resume()
-while not spprof.stats()["write_error"]: work(0.01)
+fill(lambda: spprof.stats()["write_error"])
 profile = spprof.stop()
-loaded = spprof.Profile.load(path)
-print(json.dumps([spprof.stats()["write_error"], profile.warning, profile.unfinished, len(profile), loaded.warning, loaded.end]))
+print(json.dumps([size, profile.unfinished, len(profile)]))
 """)  # fmt: skip
-    error, warning, unfinished, samples, cut, end = ran.json
-    assert (cut, end) == (None, None), "the file was cut inside a block"
-    assert error and warning == unfinished == f"not all of it could be written: {error}"
-    assert samples > 0
+    size, unfinished, samples = ran.json
+    profile = spprof.Profile.load(tmp_path / "out.spprof")
+    check_stopped(profile, size)
+    assert unfinished == profile.unfinished and samples == len(profile)
+
+
+@limited
+@pytest.mark.parametrize("size", [0, 200])
+def test_a_profile_that_has_no_room_for_its_header_is_refused(run_python, tmp_path, size):
+    ran = run_python("-c", FILLS + f"""
+limit({size})
+try: spprof.start(output_path={str(tmp_path / "out.spprof")!r})
+except spprof.CannotWrite as error: print(json.dumps(str(error)))
+assert not spprof.is_active()
+""")  # fmt: skip
+    assert ran.json == f"the profile cannot be written: {os.strerror(errno.EFBIG)}"
+
+
+def recorded(tmp_path, text, *options):
+    (tmp_path / "program.py").write_text(text)
+    command = [sys.executable, "-m", "spprof", "run", "--interval", "0.1", *options, "-o", "out.spprof", "program.py"]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, cwd=tmp_path)
+
+
+@limited
+@pytest.mark.parametrize("more", [None, 1, 4096, 65536])
+def test_spprof_run_says_what_stopped_the_recording(tmp_path, more):
+    """A program that is over the limit is ended by its own write alone, not by one of ours. `more`: than the file has already;
+    None: the limit is 0, and no end of the profile fits."""
+    ran = recorded(tmp_path, FILLS + f"""
+spprof.flush()
+limit(0 if {more} is None else os.path.getsize("out.spprof") + {more})
+fill(lambda: spprof.stats()["write_error"])
+try: spprof.flush()
+except spprof.CannotWrite as error: print(error)
+print(resource.getrlimit(resource.RLIMIT_FSIZE)[0], flush=True)
+with open("own", "wb", 0) as own:
+    while True: own.write(bytes(100000))  # the first one may be cut short
+""")  # fmt: skip
+    error, size = ran.stdout.splitlines()
+    assert error.endswith(os.strerror(errno.EFBIG)) and (tmp_path / "own").stat().st_size == int(size)
+    assert ran.returncode == -signal.SIGXFSZ
+    profile = spprof.Profile.load(tmp_path / "out.spprof")
+    if more is None:
+        assert f"({signal.SIGXFSZ.name})" in profile.unfinished
+    else:
+        assert profile.unfinished.startswith(STOPPED)
+    assert f"Warning: {profile.unfinished}." in ran.stderr and "incomplete)." in ran.stderr
+
+
+@limited
+@pytest.mark.parametrize("more", [4096, 65536])
+def test_spprof_run_says_how_many_ticks_were_lost_to_a_limit(tmp_path, more):
+    ran = recorded(tmp_path, FILLS + f"""
+spprof.pause()
+spprof.flush()
+limit(os.path.getsize("out.spprof") + {more})
+spprof.resume()
+fill(lambda: spprof.stats()["write_error"])
+""")  # fmt: skip
+    assert ran.returncode == 0
+    profile = spprof.Profile.load(tmp_path / "out.spprof")
+    check_stopped(profile)
+    assert f"Warning: {profile.unfinished}." in ran.stderr and "incomplete)." in ran.stderr
+    command = [sys.executable, "-m", "spprof", "report", tmp_path / "out.spprof"]
+    report = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    assert report.stdout.startswith(f"Warning: {profile.unfinished}.\n")
 
 
 @pytest.mark.parametrize("removed", ["file", "folder"])

@@ -1,6 +1,8 @@
 /* The profile's file, by POSIX. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -142,12 +144,37 @@ int spp_os_file_empty(spp_os_file *file) {
     return S_ISREG(now.st_mode) && ftruncate(file->fd, 0) != 0 ? errno : 0;
 }
 
+/* A write beyond the limit of a file's size sends SIGXFSZ to the thread that writes, one to a pipe without a reader SIGPIPE, and
+ * either ends a program that does not expect it. Our threads block all signals, and what waits for one of them ends with it.
+ * Where a thread of the program's writes, because none could be started, it is taken back. */
+static ssize_t write_quietly(int fd, const void *from, size_t n) {
+    sigset_t both, old, before, after;
+    if (spp_posix_on_worker()) return write(fd, from, n);
+    sigemptyset(&both);
+    sigaddset(&both, SIGXFSZ);
+    sigaddset(&both, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &both, &old);
+    sigpending(&before);
+    ssize_t done = write(fd, from, n);
+    int error = errno, signum = done >= 0 ? 0 : error == EFBIG ? SIGXFSZ : error == EPIPE ? SIGPIPE : 0;
+    sigpending(&after);
+    if (signum != 0 && sigismember(&before, signum) == 0 && sigismember(&after, signum) == 1) {
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, signum);
+        sigwait(&one, &signum);
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = error;
+    return done;
+}
+
 /* By as few writes as the kernel allows: a kill between two leaves a block cut short, which readers drop. */
 int spp_os_file_write(spp_os_file *file, const void *from, size_t n) {
     const uint8_t *at = from;
     int error = see_to_file(file), closings = CLOSINGS;
     while (error == 0 && n > 0) {
-        ssize_t done = write(file->fd, at, n);
+        ssize_t done = write_quietly(file->fd, at, n);
         if (done < 0 && errno == EINTR) continue;
         if (done < 0 && errno == EBADF && !file->apart && closings-- > 0) { /* closed since it was looked at */
             error = see_to_file(file);
@@ -158,6 +185,18 @@ int spp_os_file_write(spp_os_file *file, const void *from, size_t n) {
         n -= (size_t)done;
     }
     return error;
+}
+
+uint64_t spp_os_file_size(const spp_os_file *file) {
+    struct stat now;
+    if (file->fd < 0 || (!file->apart && !leads_to(file, file->fd)) || fstat(file->fd, &now) != 0) return UINT64_MAX;
+    return S_ISREG(now.st_mode) ? (uint64_t)now.st_size : UINT64_MAX;
+}
+
+int spp_os_file_cut(spp_os_file *file, uint64_t size) {
+    if (!file->apart && !leads_to(file, file->fd)) return EBADF;
+    if (ftruncate(file->fd, (off_t)size) != 0 || lseek(file->fd, (off_t)size, SEEK_SET) < 0) return errno;
+    return 0;
 }
 
 /* A child that is just being made may have the descriptor until it calls exec: so the lock is given back, not only let go. */

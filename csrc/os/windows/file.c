@@ -63,6 +63,19 @@ int spp_os_file_write(spp_os_file *file, const void *from, size_t n) {
     return 0;
 }
 
+uint64_t spp_os_file_size(const spp_os_file *file) {
+    LARGE_INTEGER size;
+    HANDLE handle = handle_of(file->fd);
+    if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileSizeEx(handle, &size)) return UINT64_MAX;
+    return (uint64_t)size.QuadPart;
+}
+
+int spp_os_file_cut(spp_os_file *file, uint64_t size) {
+    LARGE_INTEGER to = {.QuadPart = (LONGLONG)size};
+    HANDLE handle = handle_of(file->fd);
+    return SetFilePointerEx(handle, to, NULL, FILE_BEGIN) && SetEndOfFile(handle) ? 0 : errno_of(GetLastError());
+}
+
 int spp_os_file_end(spp_os_file *file) {
     int error = file->fd != -1 && !CloseHandle(handle_of(file->fd)) ? errno_of(GetLastError()) : 0;
     file->fd = -1;

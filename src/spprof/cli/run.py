@@ -218,10 +218,13 @@ class _Run:
 
     def _places(self, places: List[str], profiles: List[Profile]) -> str:
         format, text = self.outputs.format, ""
-        for path in places:
+        for n, path in enumerate(places):
+            title = formats.FORMATS[format].title
+            if format == "spprof" and profiles[n].unfinished:
+                title = title.replace("complete", "incomplete")
             name = _relative(path)
             size = f"{os.path.getsize(path):,} bytes, " if os.path.isfile(path) else ""
-            text += f"Written: {name} ({size}{formats.FORMATS[format].title}).\n"
+            text += f"Written: {name} ({size}{title}).\n"
         own = " ".join(map(_relative, places))
         if format == "spprof":
             text += f"  spprof report {own}\n"

@@ -43,7 +43,7 @@ def ending(path: str) -> bytes:
     """The JSON of the file's end block, if that is its last one; else b""."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 120))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 240))
             tail = file.read()
             return tail[tail.rindex(b'{"stop_ns":') :] if b'{"stop_ns":' in tail else b""
     except OSError:
@@ -52,7 +52,7 @@ def ending(path: str) -> bytes:
 
 def finish(path: str, reason: str) -> None:
     """Gives an end to the file of a process that is gone and had no time to (docs/file-format.md, block E): after its last whole
-    block."""
+    block. Raises OSError if that has no room; the file is as whole as before, then."""
     if ending(path):
         return
     import time
@@ -60,6 +60,8 @@ def finish(path: str, reason: str) -> None:
 
     with open(path, "r+b") as file:
         size = os.fstat(file.fileno()).st_size
+        if file.read(8) != b"\x89SPPROF\n":  # nothing could be written
+            return
         at = 8
         while at + 9 <= size:
             file.seek(at)
@@ -69,5 +71,10 @@ def finish(path: str, reason: str) -> None:
             at += 9 + n
         payload = b'{"stop_ns":%d,"reason":"%s","cut":true}' % (time.monotonic_ns(), reason.encode("ascii"))
         file.seek(at)
-        file.write(len(payload).to_bytes(4, "little") + crc32(b"E" + payload).to_bytes(4, "little") + b"E" + payload)
-        file.truncate()
+        try:
+            file.write(len(payload).to_bytes(4, "little") + crc32(b"E" + payload).to_bytes(4, "little") + b"E" + payload)
+            file.flush()
+            file.truncate()
+        except OSError:
+            os.ftruncate(file.fileno(), at)
+            raise

@@ -110,10 +110,10 @@ class Outputs:
         streams = self.streams()
         for path in streams:
             if not is_being_written(path):
-                finish(path, reason if path == streams[-1] else "exec")
+                _finish(path, reason if path == streams[-1] else "exec")
         for path in self.children():
             if not is_being_written(path):
-                finish(path, "killed")
+                _finish(path, "killed")
 
     def is_over(self) -> bool:
         """Whether the recorder has ended (--duration, or the program ended it)."""
@@ -173,3 +173,11 @@ class Outputs:
                 view = memoryview(piece)
                 while view:
                     view = view[out.write(view) or 0 :]
+
+
+def _finish(path: str, reason: str) -> None:
+    """Without room for an end the file stays without one, which its readers say."""
+    try:
+        finish(path, reason)
+    except OSError:
+        pass

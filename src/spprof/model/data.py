@@ -5,6 +5,7 @@ Columns stay columns: nothing here makes a Python object for each sample unless 
 
 from __future__ import annotations
 
+import errno
 import os
 from fnmatch import fnmatchcase
 from itertools import compress
@@ -19,6 +20,22 @@ from .tree import Tree
 _CACHED_STACKS = 1 << 16
 _UNKNOWN = bytes(flags & (KERNEL | COARSE) != 0 and not flags & OFF_CPU for flags in range(256))  # see ProfileData.whole
 Data = TypeVar("Data", bound="ProfileData")
+
+
+_WHY_NOT_WRITTEN = {
+    os.strerror(errno.EFBIG): "the limit on the size of files was reached (ulimit -f)",
+    os.strerror(getattr(errno, "EDQUOT", errno.ENOSPC)): "the disk quota is used up",
+    os.strerror(errno.ENOSPC): "the disk is full",
+    os.strerror(errno.EIO): "the disk failed",
+}
+
+
+def _stopped(error: str, ticks: int, more: str) -> str:
+    """Why a recording stopped before the program: a write failed with this error."""
+    why = _WHY_NOT_WRITTEN.get(error, error)
+    return (
+        f"the recording stopped early: {why}. It holds what was written until then; {ticks:,}{more} ticks are lost (not_written)"
+    )
 
 
 class ProfileData:
@@ -93,10 +110,20 @@ class ProfileData:
         """What is missing from the file and why, in words; None if it is complete."""
         if self._columns().get("being_written"):
             return "the program still runs, and the profile is still being written"
+        end = self.end or {}
+        if end.get("write_error"):
+            return _stopped(os.strerror(end["write_error"]), end.get("unwritten", 0), "")
+        if self.stats.get("write_error") and (self.end is None or end.get("cut")):  # the program was killed later
+            return _stopped(self.stats["write_error"], self.stats.get("losses", {}).get("not_written", 0), " and more")
         if self.warning is None and self.end is None:
             return "the program did not finish the profile; up to 100 ms are missing"
-        if self.warning is None and self.end is not None and self.end.get("cut") and self.end.get("reason") != "exec":
-            return f"the program had no time to finish the profile ({self.end.get('reason')}); up to 100 ms are missing"
+        if self.warning is None and end.get("cut") and end.get("reason") == "exit":
+            return (
+                "the end of the profile is missing: the program left by a bare system call (up to 100 ms are missing), or "
+                "the file could not be written (ulimit -f, a full disk)"
+            )
+        if self.warning is None and end.get("cut") and end.get("reason") != "exec":
+            return f"the program had no time to finish the profile ({end.get('reason')}); up to 100 ms are missing"
         return self.warning
 
     @property

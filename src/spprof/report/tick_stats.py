@@ -77,9 +77,6 @@ def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
     if unpaired:
         yield f"Native: {unpaired:,} stacks without native frames, which did not fit the Python frames."
     yield from _calls(stats_of_all)
-    for stats in stats_of_all:
-        if stats.get("write_error"):
-            yield f"Warning: the file is incomplete: {stats['write_error']}."
 
 
 def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:

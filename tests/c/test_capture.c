@@ -1,0 +1,129 @@
+/* The handler's count of ticks beside a truth of its own: CPU clocks that are made up and jump by a known number of intervals.
+ * What did not come must be counted, to the tick: that taken and lost ones add up says nothing, since that is how many were
+ * expected. */
+#include "check.h"
+#include "core/capture.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define INTERVAL 1000000000000u /* 1000 s: what really runs meanwhile is no tick */
+#define TICKS 5u
+
+static spp_thread *thread;
+
+static uintptr_t no_python(const spp_os_subject *subject) {
+    (void)subject;
+    return 0;
+}
+
+static uint64_t all_lost(void) {
+    uint64_t sum = 0;
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) sum += thread->tick.losses[i];
+    return sum;
+}
+
+static void begin(spp_clock clock) {
+    spp_cap.interval_ns = INTERVAL;
+    spp_cap.max_depth = 8;
+    spp_cap.group = 1;
+    spp_cap.thread_state = no_python;
+    atomic_store(&spp_cap.active, 1);
+    thread->state = SPP_THREAD_FREE;
+    CHECK_EQUAL(spp_capture_prepare(thread, spp_os_tid(), 0, clock), 0);
+    thread->watch.cpu_start = 0;
+    thread->tick.given_ns = thread->tick.spread_cpu = 0;
+    thread->state = SPP_THREAD_ARMED;
+}
+
+/* One that comes when the thread has run so many intervals, and a half. Perf's ticks read the real clock, from which it is to
+ * have started so long ago. */
+static void tick(spp_tick kind, uint64_t intervals) {
+    spp_os_subject subject;
+    spp_os_context context;
+    memset(&subject, 0, sizeof subject);
+    memset(&context, 0, sizeof context);
+    subject.cpu_ns = intervals * INTERVAL + INTERVAL / 2;
+    if (thread->clock == SPP_CLOCK_PERF)
+        thread->watch.cpu_start = spp_os_own_cpu_ns() - subject.cpu_ns;
+    else
+        context.subject = &subject;
+    context.at_syscall = true;
+    spp_capture_tick(thread, kind, &context);
+}
+
+/* Each time so many intervals pass and one tick comes. Some of the others, `open`, may yet come or be made up for. */
+static void jumps(spp_clock clock, uint64_t intervals, uint64_t open) {
+    begin(clock);
+    for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_CPU, k * intervals);
+    CHECK_EQUAL(thread->tick.losses[SPP_LOSS_overrun], TICKS * intervals - TICKS - open);
+    CHECK_EQUAL(thread->tick.ticks, TICKS * intervals - open);
+    CHECK_EQUAL(thread->tick.taken + all_lost(), thread->tick.ticks);
+}
+
+/* All come: none is lost for being late. */
+static void steps(spp_clock clock) {
+    begin(clock);
+    for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_CPU, k);
+    CHECK_EQUAL(thread->tick.losses[SPP_LOSS_overrun], 0);
+    CHECK_EQUAL(thread->tick.ticks, TICKS);
+    CHECK_EQUAL(thread->tick.taken + all_lost(), TICKS);
+}
+
+/* The sample of the remainder timer stands for all ticks that fell inside the kernel; one is taken. */
+static void in_kernel(uint64_t intervals) {
+    begin(SPP_CLOCK_PERF_USER);
+    for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_REMAINDER, k * intervals);
+    CHECK_EQUAL(thread->tick.taken, TICKS);
+    CHECK_EQUAL(thread->tick.losses[SPP_LOSS_in_kernel], TICKS * intervals - TICKS);
+    CHECK_EQUAL(thread->tick.ticks, TICKS * intervals);
+}
+
+/* Ticks that came and could take no sample. */
+static void refused(void) {
+    begin(SPP_CLOCK_TIMER);
+    for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_NO_STACK, k);
+    for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_REFUSED, k);
+    CHECK_EQUAL(thread->tick.losses[SPP_LOSS_no_stack], TICKS);
+    CHECK_EQUAL(thread->tick.losses[SPP_LOSS_not_suspended], TICKS);
+    CHECK_EQUAL(thread->tick.ticks, 2 * TICKS);
+}
+
+/* A forked child has nothing of its parent's queues: each record is as if it had never been used. */
+static void child(void) {
+    static const spp_thread unused;
+    begin(SPP_CLOCK_TIMER);
+    tick(SPP_TICK_CPU, 1);
+    CHECK(spp_queue_ready(&thread->tick.queue) > 0);
+    CHECK(spp_pending[0] != 0);
+    thread->state = SPP_THREAD_ENDED; /* a slot that was given up has its memory, too */
+    spp_capture_child();
+    CHECK(memcmp((const void *)thread, (const void *)&unused, sizeof unused) == 0);
+    CHECK_EQUAL(spp_pending[0], 0);
+    CHECK_EQUAL(spp_threads_used, 0);
+    CHECK_EQUAL(spp_cap.active, 0);
+    atomic_store(&spp_threads_used, 1);
+}
+
+int main(void) {
+    CHECK_EQUAL(spp_os_memory_init(), 0);
+    CHECK_EQUAL(spp_capture_init(), 0);
+    thread = spp_threads;
+    atomic_store(&spp_threads_used, 1);
+    static const uint64_t far[] = {SPP_OWED_MOST + 2, 1000};
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        jumps(SPP_CLOCK_TIMER, far[i], 0);
+        jumps(SPP_CLOCK_SUSPEND, far[i], 1);
+        jumps(SPP_CLOCK_SIGNAL, far[i], SPP_OWED_MOST);
+        jumps(SPP_CLOCK_PERF, far[i], SPP_OWED_MOST);
+        in_kernel(far[i]);
+    }
+    jumps(SPP_CLOCK_TIMER, 2, 0);
+    steps(SPP_CLOCK_TIMER);
+    steps(SPP_CLOCK_SUSPEND);
+    steps(SPP_CLOCK_SIGNAL);
+    steps(SPP_CLOCK_PERF);
+    refused();
+    child();
+    return check_done();
+}

@@ -1,0 +1,74 @@
+/* A tick leaves errno alone, by whichever clock it comes. The core's part of the handler is played by one that fails in a call.
+ */
+#include "check.h"
+
+#if defined(__linux__)
+#include <errno.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+#define INTERVAL_NS 200000u
+#define TICKS 50u
+#define LONGEST_S 60 /* without ticks it would go on for ever */
+
+static _Alignas(64) char cookie[64];
+static atomic_ulong ticks;
+
+static void fails(void *unused, spp_tick kind, const spp_os_context *context) {
+    (void)unused, (void)kind, (void)context;
+    (void)close(-1);
+    if (errno == EBADF) ticks++;
+}
+
+static bool is_cookie(const void *at) { return at == cookie; }
+
+/* Calls that a tick may meet: some of its ways out of them make calls of their own. */
+static void works(void) {
+    struct timespec now;
+    for (int i = 0; i < 20; i++) {
+        (void)getppid();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+    for (volatile int i = 0; i < 100000; i++) {}
+}
+
+static void counts(spp_clock clock) {
+    static const int values[] = {0, EINTR, EBADF, 4711};
+    spp_os_trigger trigger = {.perf_fd = -1};
+    unsigned long changed = 0, rounds = 0;
+    time_t late = time(NULL) + LONGEST_S;
+    ticks = 0;
+    bool armed = spp_os_trigger_arm(&trigger, clock, spp_os_tid(), INTERVAL_NS, cookie) == 0;
+    CHECK(armed);
+    if (!armed) return;
+    while (ticks < TICKS && time(NULL) < late) {
+        int value = values[rounds++ % 4];
+        errno = value;
+        works();
+        changed += errno != value;
+    }
+    spp_os_trigger_disarm(&trigger);
+    printf("clock %d: %lu ticks, errno changed %lu times\n", (int)clock, (unsigned long)ticks, changed);
+    CHECK(ticks >= TICKS);
+    CHECK_EQUAL(changed, 0);
+}
+
+int main(void) {
+    const char *why;
+    int error;
+    CHECK_EQUAL(spp_os_memory_init(), 0);
+    for (int traps = 0; traps < 2; traps++) {
+        CHECK_EQUAL(spp_os_signal_install(fails, is_cookie, traps), 0);
+        for (spp_clock clock = SPP_CLOCK_PERF; clock <= SPP_CLOCK_TIMER; clock++) {
+            if (spp_os_clock_probe(clock, &why, &error) == 0) counts(clock);
+        }
+        spp_os_signal_remove();
+    }
+    return check_done();
+}
+#else
+int main(void) { return check_done(); }
+#endif

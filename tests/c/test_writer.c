@@ -1,0 +1,146 @@
+/* A file that may not become longer than some bytes: whatever the number, it holds whole blocks, and an end where one fits.
+ * SIGXFSZ keeps its default here, which ends the process. */
+#include "check.h"
+
+#if !defined(_WIN32)
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/read.h"
+#include "core/write.h"
+#include "core/writer.h"
+
+#define BLOCKS 40u
+#define HEADER "{\"version\":1}"
+#define END "{\"stop_ns\":1,\"reason\":\"stop\"}"
+#define HEAD 9u
+
+static char path[] = "/tmp/spprof-writer-XXXXXX";
+static uint8_t bytes[1 << 16];
+
+static void limit(rlim_t most) {
+    struct rlimit now;
+    getrlimit(RLIMIT_FSIZE, &now);
+    now.rlim_cur = most;
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &now), 0);
+}
+
+static bool waits(int signum) {
+    sigset_t set;
+    sigpending(&set);
+    return sigismember(&set, signum) == 1;
+}
+
+static int opened(spp_os_file *file) {
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK_EQUAL(spp_os_file_copy(file, fd), 0);
+    return fd;
+}
+
+/* Samples with their ticks, in blocks of a kind that readers pass over, the nth of them n bytes long. */
+static void put(uint64_t n) {
+    spp_block *block = spp_writer_block(HEAD + n);
+    memset(block->bytes, 0, HEAD + n);
+    block->bytes[0] = (uint8_t)n;
+    block->bytes[8] = 'x';
+    block->ticks = n;
+    spp_writer_put(block);
+}
+
+/* Blocks of the file; gives the ticks that are in it. */
+static uint64_t ticks_in(size_t size, bool *ends, bool *stats) {
+    size_t at = 8;
+    uint64_t ticks = 0;
+    *ends = *stats = false;
+    while (at + HEAD <= size) {
+        uint32_t n = bytes[at] | (uint32_t)bytes[at + 1] << 8;
+        CHECK(!*ends);
+        if (bytes[at + 8] == 'x') ticks += n;
+        if (bytes[at + 8] == 'A') *stats = true;
+        if (bytes[at + 8] == 'E') *ends = true;
+        at += HEAD + n;
+    }
+    CHECK_EQUAL(at, size); /* none is cut */
+    return ticks;
+}
+
+/* False: no limit was met. */
+static bool limited(size_t most) {
+    static spp_os_file file;
+    static char stats[700];
+    const size_t header = 8 + HEAD + sizeof HEADER - 1;
+    struct stat is;
+    uint64_t all = 0;
+    bool ends, has_stats;
+    memset(stats, ' ', sizeof stats);
+    int fd = opened(&file);
+    CHECK_EQUAL(spp_write_start(&file, HEADER, sizeof HEADER - 1), 0);
+    CHECK_EQUAL(spp_writer_wait(), 0);
+    limit(most);
+    for (uint64_t n = 1; n <= BLOCKS; n++, all += n - 1) put(n);
+    int error = spp_writer_wait();
+    CHECK(error == 0 || error == EFBIG);
+    bool stopped = error != 0;
+    for (int i = 0; i < 2; i++) { /* as core/run.c: again, if it is these that do not fit */
+        spp_write_last('A', stats, sizeof stats);
+        spp_write_last('E', END, sizeof END - 1);
+        int after = spp_writer_wait();
+        if (after == error) break;
+        error = after;
+    }
+    spp_write_stop();
+    limit(RLIM_INFINITY);
+    CHECK_EQUAL(fstat(fd, &is), 0);
+    size_t size = (size_t)is.st_size;
+    CHECK(size <= most);
+    CHECK_EQUAL(pread(fd, bytes, sizeof bytes, 0), (ssize_t)size);
+    close(fd);
+    CHECK_EQUAL(ticks_in(size, &ends, &has_stats) + spp_writer_lost(), all);
+    CHECK_EQUAL(ends, most >= header + HEAD + sizeof END - 1);
+    if (most >= header + 2 * HEAD + sizeof stats + sizeof END - 1 + 512) CHECK(has_stats);
+    return error != 0 || stopped;
+}
+
+/* By a thread of the program's, which does not block it. */
+static void quiet(void) {
+    static spp_os_file file;
+    static const uint8_t many[2000];
+    int fd = opened(&file);
+    limit(1000);
+    CHECK_EQUAL(spp_os_file_write(&file, many, sizeof many), EFBIG);
+    CHECK(!waits(SIGXFSZ));
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    raise(SIGXFSZ); /* the program's own waits on */
+    CHECK_EQUAL(spp_os_file_write(&file, many, sizeof many), EFBIG);
+    CHECK(waits(SIGXFSZ));
+    int taken = 0;
+    sigwait(&set, &taken);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    limit(RLIM_INFINITY);
+    spp_os_file_close(&file);
+    close(fd);
+}
+
+int main(void) {
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    size_t most = 30; /* the header's own length */
+    while (limited(most)) most += 5;
+    CHECK(most > 30 + BLOCKS * (BLOCKS + 1) / 2 + BLOCKS * HEAD);
+    quiet();
+    unlink(path);
+    return check_done();
+}
+#else
+int main(void) { return check_done(); }
+#endif
