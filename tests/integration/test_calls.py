@@ -423,8 +423,8 @@ print(json.dumps([counts.ended, counts.calls, spprof.stats()]))
 
 @HOW
 def test_calls_that_a_tick_ended_are_counted(run_python, tmp_path, how):
-    """A call begins anew, and no EINTR is seen, but not on aarch64. The program counts too, and no other signal comes: what returned
-    EINTR to it is what spprof says."""
+    """A call begins anew, and no EINTR is seen, but not on aarch64. The program counts too, and no other signal comes: what
+    returned EINTR to it is what spprof says."""
     ended, _, stats = calls_that_ticks_met(run_python, tmp_path, how)
     assert stats["calls_ended"] == ended
     assert stats["calls_ended" if BEGINS_ANEW else "calls_begun_anew"] == 0

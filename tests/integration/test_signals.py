@@ -1,7 +1,6 @@
 """A program's signals are its own: no tick ever reaches a handler of its, ends it, or is handed to who waits for signals."""
 
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -307,6 +306,49 @@ print(json.dumps(same))
 @pytest.fixture(scope="module")
 def unseen(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("unseen"), "unseen")
+
+
+# By `perf-trap` the next two would end the program.
+HARMLESS = pytest.mark.parametrize("clock", ["auto", "perf", "signal", "timer"])
+
+
+@HARMLESS
+def test_a_tick_on_its_way_to_a_program_that_nobody_saw_begin_ends_nobody(run_there, unseen, clock):
+    """By a bare system call, as uvloop's children begin."""
+    ran = run_there("-c", START + f"""
+import shutil
+library = ctypes.CDLL(sys.argv[1])
+true = shutil.which("true").encode()
+def child():
+    pid = os.fork()
+    if pid == 0:
+        start(0.05, "cpu", {clock!r}, None)
+        burn(0.001)
+        library.replace_bare(true)
+    return os.waitpid(pid, 0)[1]
+print(json.dumps([child() for _ in range(40)]))
+""", unseen, ok=None)  # fmt: skip
+    if set(ran.json) == {77 << 8}:
+        pytest.skip("this clock does not work here")
+    assert ran.json == [0] * 40
+
+
+@pytest.mark.parametrize("clock", ["auto", "perf", "signal"])  # a timer's signal has no default but to end the program
+def test_a_tick_whose_handler_is_gone_ends_nobody(run_there, unseen, tmp_path, clock):
+    """All signals are reset, unseen, as sandboxes and pools of workers do it. Ticks come again when that is noticed."""
+    ran = run_there("-c", START + f"""
+library = ctypes.CDLL(sys.argv[1])
+start(0.1, "cpu", {clock!r}, {str(tmp_path / "out.spprof")!r})
+reset = []
+for _ in range(20):
+    reset.append(library.reset_bare())
+    burn(0.005)
+before, late = spprof.stats()["taken"], time.monotonic() + 60
+while spprof.stats()["taken"] < before + 10 and time.monotonic() < late: burn(0.01)
+spprof.stop()
+print(json.dumps([min(reset), spprof.stats()["taken"] >= before + 10]))
+""", unseen, ok=None)  # fmt: skip
+    assert ran.json == [62, True]
 
 
 @on_all_clocks

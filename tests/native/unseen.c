@@ -115,3 +115,26 @@ int replace_at_fork(const char *program) {
     replacement = strdup(program);
     return signal(SIGALRM, replace_now) == SIG_ERR || pthread_atfork(forks, NULL, NULL) != 0;
 }
+
+/* ---- by bare system calls */
+
+extern char **environ;
+
+/* Another program in place of this one. Returns only if that fails. */
+void replace_bare(const char *program) {
+    const char *arguments[] = {program, NULL};
+    syscall(SYS_execve, program, arguments, environ);
+}
+
+/* Every signal that may be set has its default action; how many are set. */
+int reset_bare(void) {
+    struct {
+        void *handler;
+        unsigned long flags;
+        void *restorer;
+        uint64_t mask;
+    } none = {NULL, 0, NULL, 0};
+    int set = 0;
+    for (int signum = 1; signum <= 64; signum++) set += syscall(SYS_rt_sigaction, signum, &none, NULL, sizeof none.mask) == 0;
+    return set;
+}
