@@ -1,7 +1,10 @@
-/* Calls for which a process must have one thread, and those that end it at once. */
+/* Calls for which a process must have one thread, those that end it at once, and those that confine it. */
 #include <errno.h>
 #include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,7 +60,24 @@ static void own_exit(int status) {
     real_exit(status);
 }
 
+/* Before a thread has a filter that may end the process for a system call: its handlers make next to none from then on. (What the
+ * kernel allowed at the start, it allows by a filter from before.) */
+_Atomic bool spp_linux_confined;
+
+static int (*real_prctl)(int, ...);
+
+static int own_prctl(int option, ...) {
+    va_list list;
+    unsigned long rest_of_it[4];
+    va_start(list, option);
+    for (int i = 0; i < 4; i++) rest_of_it[i] = va_arg(list, unsigned long); /* as the C library reads them */
+    va_end(list);
+    if (option == PR_SET_SECCOMP) atomic_store(&spp_linux_confined, true);
+    return real_prctl(option, rest_of_it[0], rest_of_it[1], rest_of_it[2], rest_of_it[3]);
+}
+
 const spp_linux_import spp_linux_alone[] = {
+    {"prctl", (void *)(uintptr_t)own_prctl, NULL, (void *)&real_prctl},
     {"unshare", (void *)(uintptr_t)own_unshare, NULL, (void *)&real_unshare},
     {"setns", (void *)(uintptr_t)own_setns, NULL, (void *)&real_setns},
     {"_exit", (void *)(uintptr_t)own_exit, NULL, (void *)&real_exit},

@@ -77,6 +77,12 @@ bool spp_linux_at_call(const ucontext_t *uc) {
 
 bool spp_linux_may_restart(const ucontext_t *uc) { return registers_tell ? is_on_call(uc) : has_call_number(uc); }
 
+/* Which signals wait; none are known in a program that may be ended for asking. */
+static bool pending_signals(uint64_t *pending) {
+    *pending = 0;
+    return spp_linux_confined || raw_call(SYS_rt_sigpending, (long)pending, sizeof *pending, 0, 0) == 0;
+}
+
 /* ---- which calls wait */
 
 /* Whether a read or write of a descriptor would wait now. One for which the kernel has no other answer is always ready: regular
@@ -243,7 +249,7 @@ SPP_COLD void spp_linux_give_way(ucontext_t *uc, bool trapped) {
     uint64_t pending = 0, blocked = 0;
     uintptr_t arguments[6];
     bool some = false, ends = false;
-    if (!is_call_at(program_counter(uc)) || raw_call(SYS_rt_sigpending, (long)&pending, 8, 0, 0) != 0) return;
+    if (!is_call_at(program_counter(uc)) || !pending_signals(&pending)) return;
     for (size_t i = 0; i < sizeof blocked; i++) ((uint8_t *)&blocked)[i] = ((const uint8_t *)&uc->uc_sigmask)[i];
     pending &= ~blocked;
     for (int signum = 1; signum <= 64 && !ends; signum++) {
@@ -319,7 +325,7 @@ typedef enum { OURS, THEIRS, ANYBODYS } whose;
 static whose whose_signal(const ucontext_t *uc) {
     uint64_t pending = 0, blocked = 0;
     whose result = tripped == NULL ? ANYBODYS : OURS;
-    if (raw_call(SYS_rt_sigpending, (long)&pending, 8, 0, 0) != 0) return ANYBODYS;
+    if (!pending_signals(&pending)) return ANYBODYS;
     for (size_t i = 0; i < sizeof blocked; i++) ((uint8_t *)&blocked)[i] = ((const uint8_t *)&uc->uc_sigmask)[i];
     if (tripped != NULL && spp_os_tid() == getpid() && use_note()) return THEIRS;
     for (int signum = 1; signum <= 64; signum++) {

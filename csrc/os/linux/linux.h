@@ -109,7 +109,7 @@ void *spp_linux_real_of(const char *name);
 typedef void (*spp_linux_handler)(int signum, siginfo_t *info, void *context);
 
 #define SPP_LINUX_EXECS 12
-#define SPP_LINUX_ALONE 4
+#define SPP_LINUX_ALONE 5
 /* What signals.c needs of files that need it. */
 typedef struct {
     /* Handler. Whether a signal is a tick of ours, of this run or an earlier one. */
@@ -173,6 +173,9 @@ extern const spp_linux_import spp_linux_execs[SPP_LINUX_EXECS];
 
 /* Calls for which the program must have one thread, and those that end it at once. */
 extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
+/* The program has, or is about to have, a filter of its own that may end it for a system call that it does not make itself: the
+ * handlers make only those of csrc/README.md's first rows. */
+extern _Atomic bool spp_linux_confined;
 /* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
 bool spp_linux_own_table(int but);
 /* A thread of ours that has one, for files that are opened in passing: it does `work(arg)`, and the caller waits. Without one the

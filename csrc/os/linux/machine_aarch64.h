@@ -34,15 +34,16 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     __asm__ volatile("svc 0" : "+r"(x0) : "r"(nr), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory", "cc");      \
     (result) = x0
 
-/* A function called `name` that goes on to `own` if its first argument is `number`, to `own2` if it is `number2`, else to what
+/* A function called `name` that goes on to `own` if its first argument is `number`, and so on, else to what
  * the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack of its own.
  * All are hidden symbols. */
-#define BY_NUMBER_TEXT(name, number, own, number2, own2, real)                                                             \
-    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name       \
-            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #number "\nb.eq 1f\ncmp x0, #" #number2 "\nb.eq 2f\nadrp x16, " #real \
-            "\nldr x16, [x16, :lo12:" #real "]\nbr x16\n1: b " #own "\n2: b " #own2 "\n.cfi_endproc\n.size " #name         \
-            ", . - " #name "\n.popsection")
-#define BY_NUMBER(name, number, own, number2, own2, real) BY_NUMBER_TEXT(name, number, own, number2, own2, real)
+#define BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)                                                \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name         \
+            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #number "\nb.eq 1f\ncmp x0, #" #number2 "\nb.eq 2f\ncmp x0, #" #number3 \
+            "\nb.eq 3f\nadrp x16, " #real "\nldr x16, [x16, :lo12:" #real "]\nbr x16\n1: b " #own "\n2: b " #own2            \
+            "\n3: b " #own3 "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
+#define BY_NUMBER(name, number, own, number2, own2, number3, own3, real) \
+    BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)
 
 #define CALL_BYTES 4
 static inline bool is_call(const uint8_t *code) { /* svc 0 */

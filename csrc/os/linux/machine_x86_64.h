@@ -37,14 +37,16 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
                      : "D"((long)(a)), "S"((long)(b)), "d"((long)(c)), "r"(fourth), "r"(fifth), "r"(sixth) \
                      : "rcx", "r11", "memory")
 
-/* A function called `name` that goes on to `own` if its first argument is `number`, to `own2` if it is `number2`, else to what
+/* A function called `name` that goes on to `own` if its first argument is `number`, and so on, else to what
  * the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack of its own.
  * All are hidden symbols. */
-#define BY_NUMBER_TEXT(name, number, own, number2, own2, real)                                                    \
-    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name         \
-            ":\n.cfi_startproc\nendbr64\ncmp $" #number ", %rdi\nje " #own "\ncmp $" #number2 ", %rdi\nje " #own2 \
-            "\njmp *" #real "(%rip)\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
-#define BY_NUMBER(name, number, own, number2, own2, real) BY_NUMBER_TEXT(name, number, own, number2, own2, real)
+#define BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)                                          \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name              \
+            ":\n.cfi_startproc\nendbr64\ncmp $" #number ", %rdi\nje " #own "\ncmp $" #number2 ", %rdi\nje " #own2      \
+            "\ncmp $" #number3 ", %rdi\nje " #own3 "\njmp *" #real "(%rip)\n.cfi_endproc\n.size " #name ", . - " #name \
+            "\n.popsection")
+#define BY_NUMBER(name, number, own, number2, own2, number3, own3, real) \
+    BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)
 
 #define CALL_BYTES 2
 static inline bool is_call(const uint8_t *code) { return code[0] == 0x0f && code[1] == 0x05; }

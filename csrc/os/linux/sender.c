@@ -165,7 +165,7 @@ static uint32_t shift(uint32_t share, bool up) {
 /* Handler. Whether the sample is put off. A thread that runs in short calls only has all its signals meet one. `over`: it came
  * in a call that made signals wait until now. */
 static bool put_off(const target *t, uint32_t way, bool at_call, bool over) {
-    if (way == HERE && !at_call) return false;
+    if ((way == HERE && !at_call) || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
     uint64_t from = atomic_load_explicit(&t->from_ns, memory_order_relaxed), now = spp_os_now_ns();
     uint64_t at = from + atomic_load_explicit(&t->put_off_ns, memory_order_relaxed);
     bool ahead = at > now + SOON_NS;

@@ -4,6 +4,7 @@
  * the kernel raises them on the way back to the program. */
 #include <errno.h>
 #include <limits.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/sendfile.h>
@@ -168,19 +169,26 @@ static ssize_t own_getrandom(void *to, size_t n, unsigned flags) {
     return moved;
 }
 
-/* Of all that a program calls by number only these: as Python does for `os.getrandom`, and as Rust's locks wait, which a tick may
- * end. */
+/* Of all that a program calls by number only these: as Python does for `os.getrandom`; as Rust's locks wait, which a tick may
+ * end; and as libseccomp confines a thread. */
 long spp_linux_getrandom(long number, void *to, size_t n, unsigned flags);
 long spp_linux_futex(long number, long word, long op, long value, long limit, long other, long mask);
+long spp_linux_seccomp(long number, unsigned op, unsigned flags, void *arguments);
 long spp_linux_syscall(long number, ...);
 __attribute__((visibility("hidden"))) long (*spp_linux_real_syscall)(long, ...);
-BY_NUMBER(spp_linux_syscall, SYS_getrandom, spp_linux_getrandom, SYS_futex, spp_linux_futex, spp_linux_real_syscall);
+BY_NUMBER(spp_linux_syscall, SYS_getrandom, spp_linux_getrandom, SYS_futex, spp_linux_futex, SYS_seccomp, spp_linux_seccomp,
+          spp_linux_real_syscall);
 
 __attribute__((used, visibility("hidden"))) long spp_linux_getrandom(long number, void *to, size_t n, unsigned flags) {
     uint64_t set = IN_ONE(n) ? 0 : begin();
     long moved = spp_linux_real_syscall(number, to, n, flags);
     end(set);
     return moved;
+}
+
+__attribute__((used, visibility("hidden"))) long spp_linux_seccomp(long number, unsigned op, unsigned flags, void *arguments) {
+    if (op != SECCOMP_GET_ACTION_AVAIL) atomic_store(&spp_linux_confined, true);
+    return spp_linux_real_syscall(number, op, flags, arguments);
 }
 
 /* Not as a function of the C library, where the number of a call that has ended is nowhere any more (ended_number). */
