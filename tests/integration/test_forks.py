@@ -399,6 +399,43 @@ os.execv(sys.executable, [sys.executable, "-S", "-c", "print(7)"])
 
 
 @linux
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_namespaces_of_another_process(mode, run_python):
+    """The kernel lets no process with threads into another's namespace of users, and none whose threads share its folders into
+    one of mounts. What follows is sampled."""
+    code = """
+import ctypes, os, sys, spprof
+libc = ctypes.CDLL(None, use_errno=True)
+USER, MOUNTS = 0x10000000, 0x00020000
+def enters(name, flags):
+    reading, writing = os.pipe()
+    over, ends = os.pipe()
+    other = os.fork()
+    if other == 0:
+        os.close(ends)
+        os.write(writing, b"%d" % libc.unshare(flags))
+        os.read(over, 1)
+        os._exit(0)
+    print(os.read(reading, 9), end=" ")
+    fd = os.open(f"/proc/{other}/ns/{name}", os.O_RDONLY)
+    print(name, libc.setns(fd, 0), os.strerror(ctypes.get_errno()))
+    os.close(ends)
+    os.waitpid(other, 0)
+def afterwards():
+    before = spprof.stats()["taken"]
+    while spprof.stats()["taken"] < before + 5: sum(range(1000))
+if len(sys.argv) > 1: spprof.start(output_path="out.spprof", mode=sys.argv[1])
+enters("user", USER)
+enters("mnt", USER | MOUNTS)
+if len(sys.argv) > 1: afterwards(); spprof.stop()
+"""
+    ran = run_python("-W", "ignore", "-c", code, mode)
+    assert ran.out == run_python("-W", "ignore", "-c", code).out
+    assert ran.profile.end["reason"] == "stop" and ran.profile.warning is None
+    assert "afterwards" in {frame.name for sample in ran.profile for frame in sample.frames}
+
+
+@linux
 @pytest.mark.skipif(not hasattr(os, "unshare"), reason="before 3.12 Python has no such call")
 def test_calls_that_demand_a_process_of_one_thread(run_python):
     """The kernel refuses a namespace of users to a process with threads."""

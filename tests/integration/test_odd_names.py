@@ -76,7 +76,7 @@ def test_a_scripts_name(script):
 
 
 def test_children_of_a_script_of_such_a_name(script):
-    path, folder, stem = script
+    path, folder, _ = script
     said = run(folder, "--subprocesses", path)
     left = profiles(folder)
     assert len(left) == 4 and "Child processes: 2 files." in said, "two programs, and a child of each"

@@ -177,8 +177,8 @@ def test_perfs_text_as_perf_report_shows_it(tmp_path, stacks):
         pytest.skip("perf that may record is needed")
 
     def said(*words):
-        done = subprocess.run([perf, *words, "-i", "p.data"], cwd=tmp_path, check=True, timeout=300, capture_output=True, text=True)
-        return done.stdout
+        given = [perf, *words, "-i", "p.data"]
+        return subprocess.run(given, cwd=tmp_path, check=True, timeout=300, capture_output=True, text=True).stdout
 
     (tmp_path / "p.txt").write_text(said("script"))
     truth = Counter()

@@ -10,8 +10,8 @@ from ._text import text_of
 from .perf import is_perf
 
 READ = (
-    "collapsed stacks, speedscope's and pprof's files, austin's and `perf script`'s text, Chrome's trace events, V8's and Firefox's "
-    "profiles, cProfile's files"
+    "collapsed stacks, speedscope's and pprof's files, austin's and `perf script`'s text, Chrome's trace events, "
+    "V8's and Firefox's profiles, cProfile's files"
 )
 
 _RUN = "profile the program with `spprof run`"

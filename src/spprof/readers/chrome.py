@@ -1,5 +1,5 @@
-"""Chrome's trace events (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): what begins and ends on
-a thread, as complete events ("X") or pairs ("B", "E"); of our own `chrome` format, py-spy, viztracer, node, Chrome and others.
+"""Chrome's trace events (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): what begins and ends
+on a thread, as complete events ("X") or pairs ("B", "E"); of our own `chrome` format, py-spy, viztracer, node, Chrome and others.
 
 Each stretch of time in which a thread's stack did not change is a sample: nothing was taken by sampling. What is on no thread's
 stack (asynchronous events, counters, instants) is left out; the profile's warning says so where that is time.
@@ -100,7 +100,8 @@ class _File:
                 raise ValueError(f"event {number} ends what has not begun on its thread")
             begin, beginning, first = opened.pop()
             if event.get("name") not in (None, "", first.get("name")):
-                raise ValueError(f"event {number} ends {event['name']!r:.60}, and the last that began is {first.get('name')!r:.60}")
+                last = f"{first.get('name')!r:.60}"
+                raise ValueError(f"event {number} ends {event['name']!r:.60}, and the last that began is {last}")
             spans.append(_Span(begin, at, beginning, self._frame(first, f"event {beginning}")))
         if opened:
             raise ValueError(f"event {opened[-1][1]} begins what does not end ({opened[-1][2].get('name')!r:.60})")
