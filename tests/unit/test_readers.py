@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import contextlib
 import cProfile
 import gzip
 import io
@@ -1003,6 +1004,28 @@ def test_no_text_is_slow_to_refuse():
                 Profile((text + end).encode())._columns()
             except BadFile as error:
                 assert len(str(error)) < 700
+    blanks = " " * n
+    for line in (
+        f"a{blanks}x",
+        f"{blanks}x",
+        "a " * n,
+        f"a 7{blanks}1.5: x:",
+        f"a 7 1.5: {blanks}x",
+        f"\t55 {'f (+0x1 ' * n}",
+        " a 7/" * n,
+    ):
+        with contextlib.suppress(BadFile):
+            Profile(f"a 7 1.5: 10 cpu-clock:\n\t55 f\n\n{line}\n".encode())._columns()
+    for text in ("a (" * n + ":1)", "(" * n, ":" * n):
+        Profile(json.dumps([event("X", 0, text, dur=1)]).encode())._columns()
+
+
+def test_a_file_cannot_make_a_key_that_takes_for_ever_to_hash():
+    """Of each tuple two references are in the next."""
+    first = b"\xa9\x02" + b"i\x01\0\0\0" * 2
+    others = b"".join(b"\xa9\x02" + b"r%c\0\0\0" % (n + 1) * 2 + b"N" for n in range(100))
+    with pytest.raises(BadFile, match="a tuple within a tuple"):
+        Profile(b"\xfb" + first + b"N" + others + b"0")._columns()
 
 
 def test_mutated_files_give_a_profile_or_bad_file(data):

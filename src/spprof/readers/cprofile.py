@@ -93,6 +93,8 @@ class _Marshalled:
             if not 0 <= n <= 64:
                 raise ValueError(f"a tuple of {n:,} is at byte {begin:,}")
             value = tuple([self._value(depth + 1) for _ in range(n)])
+            if any(type(one) is tuple for one in value):  # whose references could double with each: to hash them takes for ever
+                raise ValueError(f"a tuple within a tuple is at byte {begin:,}")
         elif kind == ord("{"):
             value = self._dictionary(depth)
         else:

@@ -12,13 +12,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from ._columns import MAX_NUMBER, Columns
 
 _LINE_END = re.compile("\r\n|\n|\r")
-# `comm` may have blanks, and a process before the thread only if it was asked for.
+# `comm` may have blanks, and a process before the thread only if it was asked for. Repetitions are bounded: no line is slow.
+_THREAD = r"[ \t]{0,64}(?P<comm>\S.{0,63}?)[ \t]{1,64}(?:(?P<pid>-?\d{1,10})/)?(?P<tid>-?\d{1,10})[ \t]{1,64}"
+_WHEN = r"(?:\[\d{1,6}\][ \t]{1,64})?\d{1,12}\.\d{1,9}:[ \t]{1,64}"
 _HEAD = re.compile(
-    r"\s*(?P<comm>\S.*?)\s+(?:(?P<pid>-?\d{1,10})/)?(?P<tid>-?\d{1,10})\s+(?:\[\d{1,6}\]\s+)?\d{1,12}\.\d{1,9}:\s+"
-    r"(?:(?P<period>\d{1,20})\s+)?(?P<event>\S+?):(?:\s+(?P<rest>.*))?",
-    re.ASCII,
+    _THREAD + _WHEN + r"(?:(?P<period>\d{1,20})[ \t]{1,64})?(?P<event>\S{1,255}?):(?:[ \t]+(?P<rest>.*))?", re.ASCII
 )
-_RECORD = re.compile(r"\s*\S.*?\s+(?:-?\d{1,10}/)?-?\d{1,10}\s+(?:\[\d{1,6}\]\s+)?\d{1,12}\.\d{1,9}:\s+PERF_RECORD_(\w+)")
+_RECORD = re.compile(_THREAD + _WHEN + r"PERF_RECORD_(?P<record>\w+)", re.ASCII)
 _LOST = re.compile(r"lost (\d{1,18})")
 _FRAME = re.compile(r"\s*([0-9a-f]{1,16}) (\S.*)")
 _OFFSET = re.compile(r"(.*)\+0x[0-9a-f]{1,16}(?: \((.*)\))?")
@@ -100,7 +100,7 @@ class _Reading:
         """A sample's first line: whether lines of its stack may follow."""
         record = _RECORD.match(line)
         if record:
-            lost = _LOST.search(line) if record[1].startswith("LOST") else None
+            lost = _LOST.search(line) if record["record"].startswith("LOST") else None
             self.lost += int(lost[1]) if lost else 0
             return False
         match = _HEAD.fullmatch(line)
