@@ -17,6 +17,7 @@
 
 #define SEPARATOR '\x1f'
 #define PID_PLACE '\x1e' /* in a path: the process id */
+#define ESCAPE '\x1d'    /* in a path: the next character stands for the one that is less by 64: one of these three */
 #define VARIABLE "SPPROF_RECORD"
 #define FIELDS 14
 #define TEXT_MOST 16384
@@ -155,16 +156,19 @@ static void ended(void) { (void)Py_AddPendingCall(end_later, NULL); }
 
 /* The path asked for, with our process id where it says so, or that of a child's. */
 static PyObject *path_of(const char *how) {
-    char path[TEXT_MOST], pid[24];
+    char path[TEXT_MOST + 64], pid[24];
     bool child = strcmp(how, "child") == 0 || *record.field[PATH] == 0;
-    const char *given = record.field[child ? STEM : PATH], *place = strchr(given, PID_PLACE);
-    snprintf(pid, sizeof pid, "%ld", (long)getpid());
-    if (child)
-        snprintf(path, sizeof path, "%s.%s.spprof", given, pid);
-    else if (place == NULL)
-        snprintf(path, sizeof path, "%s", given);
-    else
-        snprintf(path, sizeof path, "%.*s%s%s", (int)(place - given), given, pid, place + 1);
+    size_t n = 0, pid_n = (size_t)snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    for (const char *at = record.field[child ? STEM : PATH]; *at != 0 && n < TEXT_MOST; at++) {
+        if (*at != PID_PLACE) {
+            path[n++] = *at == ESCAPE && at[1] != 0 ? (char)(*++at - 64) : *at;
+        } else {
+            memcpy(path + n, pid, pid_n);
+            n += pid_n;
+        }
+    }
+    path[n] = 0;
+    if (child) snprintf(path + n, sizeof path - n, ".%s.spprof", pid);
     return PyUnicode_DecodeFSDefault(path);
 }
 

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 
@@ -203,6 +204,116 @@ def test_children_forked_at_any_instant_beside_twenty_busy_threads(way, mode, ra
     fork_beside_threads(run_python, tmp_path, way, threads=20, children=25, mode=mode, rate=rate, seed=os.getpid())
 
 
+def off_by(folder, profiles, rate):
+    """Of each thread of each process what its profile has less than its own clock, in ms; and the bound of that: two periods, of
+    which the last one may lack, and a kernel's tick where the clock is one of the kernel's ticks."""
+    off, bounds = {}, set()
+    for file in sorted(folder.glob("*.json")):
+        told = json.loads(file.read_text())
+        profile = profiles[told["pid"]]
+        on_cpu = {}
+        for sample in profile:
+            if not sample.flags & 4:
+                on_cpu[sample.thread] = on_cpu.get(sample.thread, 0) + sample.weight_ns
+        tids = {thread.tid: thread.id for thread in profile.threads}
+        others = {thread.tid for thread in profile.threads if thread.samples} - {told["pid"], *map(int, told["counted"])}
+        assert not others, f"{file.stem} has samples of threads that it never had"
+        for tid, ns in told["counted"].items():
+            off[file.stem, int(tid)] = (ns - on_cpu.get(tids.get(int(tid)), 0)) / 1e6
+        bounds.add(2000 / rate + (4 if profile.clock in ("perf", "signal") else 10))
+    assert len(off) >= 12, off
+    return off, max(bounds)
+
+
+SUMS = "none in 60 tries; a machine so full that ticks are lost may take them anywhere"
+
+
+@linux
+@pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="a child has the locks of AddressSanitizer's own allocator")
+@pytest.mark.statistical(SUMS)
+@pytest.mark.parametrize("mode, rate", [("cpu", 1000), ("cpu", 10_000), ("wall", 1000)])
+def test_the_weights_of_parent_and_children_are_what_each_counted_itself(mode, rate, run_python, tmp_path):
+    run_python("-W", "ignore", TARGETS / "fork_sums.py", mode, rate, os.getpid(), timeout=120)
+    profiles = {profile.header["pid"]: profile for profile in map(spprof.Profile.load, tmp_path.glob("*.spprof"))}
+    assert len(profiles) == 4 and not any(profile.warning for profile in profiles.values())
+    off, bound = off_by(tmp_path, profiles, rate)
+    assert {thread: ms for thread, ms in off.items() if abs(ms) > bound} == {}
+    assert abs(sum(off.values())) <= bound * len(off) / 2
+
+
+@linux
+@pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="a child has the locks of AddressSanitizer's own allocator")
+@pytest.mark.statistical(SUMS)
+def test_the_weights_of_children_of_spprof_run_are_what_each_counted_itself(tmp_path):
+    command = [sys.executable, "-m", "spprof", "run", "-q", "--subprocesses", "-o", "p.spprof", str(TARGETS / "fork_sums.py")]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120, stdin=subprocess.DEVNULL)
+    profiles = {profile.header["pid"]: profile for profile in map(spprof.Profile.load, tmp_path.glob("*.spprof"))}
+    assert len(profiles) == 4 and not any(profile.warning for profile in profiles.values())
+    off, bound = off_by(tmp_path, profiles, 1000)
+    assert {thread: ms for thread, ms in off.items() if abs(ms) > bound} == {}
+
+
+CHILDREN_OF_C = r"""
+#include <spawn.h>
+#include <sys/types.h>
+#include <unistd.h>
+pid_t by_vfork(char *path, char **argv, char **env) {
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execve(path, argv, env);
+        _exit(127);
+    }
+    return pid;
+}
+pid_t by_spawn(char *path, char **argv, char **env) {
+    pid_t pid = -1;
+    return posix_spawn(&pid, path, 0, 0, argv, env) == 0 ? pid : -1;
+}
+pid_t by_failing(char *path, char **argv, char **env) { /* _exit in the memory of the parent */
+    return by_vfork("/nowhere", argv, env);
+}
+"""
+
+
+@linux
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+@pytest.mark.parametrize("way, code", [("by_vfork", 7), ("by_spawn", 7), ("by_failing", 127)])
+def test_children_of_c_that_share_its_memory_leave_the_profile_whole(way, code, mode, run_python, tmp_path):
+    """`vfork` runs no handler, and the child has the parent's memory, threads' clocks and descriptors until it calls exec."""
+    if not (shutil.which("cc") and shutil.which("sh")):
+        pytest.skip("needs a C compiler")
+    (tmp_path / "children.c").write_text(CHILDREN_OF_C)
+    subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", "children.so", "children.c"], cwd=tmp_path, check=True)
+    ran = run_python("-W", "ignore", "-c", """
+import ctypes, json, os, sys, threading, spprof
+way, mode = sys.argv[1:]
+call = getattr(ctypes.CDLL("./children.so"), way)
+call.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
+words = (ctypes.c_char_p * 4)(b"sh", b"-c", b"exit 7", None)
+none = (ctypes.c_char_p * 1)(None)
+over = False
+def busy():
+    while not over: sum(range(500))
+threads = [threading.Thread(target=busy) for _ in range(3)]
+spprof.start(output_path="out.spprof", mode=mode, rate=10000)
+for thread in threads: thread.start()
+codes = [os.WEXITSTATUS(os.waitpid(call(b"/bin/sh", words, none), 0)[1]) for _ in range(50)]
+before = spprof.stats()["taken"]
+while spprof.stats()["taken"] < before + 20: sum(range(500))
+over = True
+for thread in threads: thread.join()
+active = spprof.is_active()
+profile = spprof.stop()
+print(json.dumps([sorted(set(codes)), active, profile.stats["taken"]]))
+""", way, mode, timeout=120)  # fmt: skip
+    codes, active, taken = ran.json
+    assert (codes, active) == ([code], True)
+    profile = ran.profile
+    assert profile.warning is None and profile.end["reason"] == "stop"
+    assert {frame.name for sample in profile for frame in sample.frames} >= {"busy"}
+    assert profile.stats["taken"] == taken
+
+
 ALONE = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python counts no threads at a fork before 3.12")
 FORKS = """
 import multiprocessing, os, subprocess, sys, spprof
@@ -285,6 +396,43 @@ os.execv(sys.executable, [sys.executable, "-S", "-c", "print(7)"])
 """)  # fmt: skip
     assert ran.json == 7
     assert "job" in {frame.name for sample in ran.profile.samples() for frame in sample.frames}
+
+
+@linux
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+def test_namespaces_of_another_process(mode, run_python):
+    """The kernel lets no process with threads into another's namespace of users, and none whose threads share its folders into
+    one of mounts. What follows is sampled."""
+    code = """
+import ctypes, os, sys, spprof
+libc = ctypes.CDLL(None, use_errno=True)
+USER, MOUNTS = 0x10000000, 0x00020000
+def enters(name, flags):
+    reading, writing = os.pipe()
+    over, ends = os.pipe()
+    other = os.fork()
+    if other == 0:
+        os.close(ends)
+        os.write(writing, b"%d" % libc.unshare(flags))
+        os.read(over, 1)
+        os._exit(0)
+    print(os.read(reading, 9), end=" ")
+    fd = os.open(f"/proc/{other}/ns/{name}", os.O_RDONLY)
+    print(name, libc.setns(fd, 0), os.strerror(ctypes.get_errno()))
+    os.close(ends)
+    os.waitpid(other, 0)
+def afterwards():
+    before = spprof.stats()["taken"]
+    while spprof.stats()["taken"] < before + 5: sum(range(1000))
+if len(sys.argv) > 1: spprof.start(output_path="out.spprof", mode=sys.argv[1])
+enters("user", USER)
+enters("mnt", USER | MOUNTS)
+if len(sys.argv) > 1: afterwards(); spprof.stop()
+"""
+    ran = run_python("-W", "ignore", "-c", code, mode)
+    assert ran.out == run_python("-W", "ignore", "-c", code).out
+    assert ran.profile.end["reason"] == "stop" and ran.profile.warning is None
+    assert "afterwards" in {frame.name for sample in ran.profile for frame in sample.frames}
 
 
 @linux

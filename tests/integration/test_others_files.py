@@ -1,9 +1,11 @@
-"""Files that other profilers wrote here and now: py-spy's, and Go's own as `go tool pprof` understands them."""
+"""Files that other profilers wrote here and now: py-spy's, cProfile's as pstats shows it, node's, perf's as `perf report` shows
+it, and Go's own as `go tool pprof` understands them."""
 
 from __future__ import annotations
 
 import json
 import os
+import pstats
 import re
 import shutil
 import subprocess
@@ -96,6 +98,101 @@ def test_shares_in_py_spys_speedscope_file(tmp_path):
     ((worker, figures),) = ((thread, figures) for thread, figures in tables.items() if "worker" in figures)
     assert 0.9 * worker.weight_ns <= figures["worker"].total_weight_ns <= worker.weight_ns
     assert 0.8 * worker.weight_ns < figures["hot"].self_weight_ns <= figures["through"].total_weight_ns
+
+
+def test_py_spys_trace(tmp_path):
+    """What it wrote, played by hand: events are in order of time, and each ends what began last."""
+    file = py_spy(tmp_path, "chrometrace", seconds=UNTIL_SEEN)
+    events = json.loads(file.read_text())
+    own, open_calls, last = Counter(), {}, {}
+    for event in events:
+        if event["ph"] not in "BE":
+            continue
+        tid = event["tid"]
+        stack = open_calls.setdefault(tid, [])
+        if stack:
+            own[stack[-1]] += event["ts"] - last[tid]
+        last[tid] = event["ts"]
+        stack.append(event["name"]) if event["ph"] == "B" else stack.pop()
+    told = Counter()
+    for row in Profile.load(file).functions():
+        told[row.qualname] += row.self_weight_ns
+    assert {name: ns for name, ns in told.items() if ns} == {name: 1000 * us for name, us in own.items() if us}
+
+
+def test_cprofiles_file(tmp_path):
+    file = tmp_path / "c.prof"
+    command = [sys.executable, "-m", "cProfile", "-o", str(file), str(TARGETS / "two_threads.py"), "0.1"]
+    subprocess.run(command, check=True, timeout=100, stdout=subprocess.PIPE)
+    truth, calls = Counter(), Counter()
+    for (_, _, name), (_, n, own, _, _) in pstats.Stats(str(file)).stats.items():
+        truth[name] += round(own * 1e9)
+        calls[name] += n
+    profile = Profile.load(file)
+    told, counts = Counter(), Counter()
+    for row in profile.functions():
+        told[row.qualname] += row.self_weight_ns
+        counts[row.qualname] += row.self_samples
+    assert told == truth and counts == calls and "no stacks" in profile.warning
+
+
+NODE = """
+function hot(n) { let s = 0; for (let i = 0; i < n; i++) s += Math.sqrt(i); return s }
+function outer() { return hot(1e6) }
+const end = Date.now() + 200; let t = 0
+while (Date.now() < end) t += outer()
+"""
+
+
+def test_nodes_cpu_profile(tmp_path):
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("node is needed")
+    (tmp_path / "t.js").write_text(NODE)
+    subprocess.run([node, "--cpu-prof", "--cpu-prof-name=n.cpuprofile", "t.js"], cwd=tmp_path, check=True, timeout=100)
+    file = tmp_path / "n.cpuprofile"
+    document = json.loads(file.read_text())
+    names = {one["id"]: one["callFrame"]["functionName"] or "(anonymous)" for one in document["nodes"]}
+    deltas = document["timeDeltas"]
+    lasts = [*deltas[1:], document["endTime"] - document["startTime"] - sum(deltas)]
+    if min(deltas) < 0:
+        pytest.skip("V8's clock went back, and this test does not sort")
+    truth = Counter()
+    for sample, us in zip(document["samples"], lasts):
+        truth[names[sample]] += 1000 * max(0, us)
+    told = Counter()
+    for row in Profile.load(file).functions():
+        told[row.qualname] += row.self_weight_ns
+    assert {name: ns for name, ns in told.items() if ns} == {name: ns for name, ns in truth.items() if ns}
+    hot = next(sample for sample in Profile.load(file) if sample.frames[-1].name == "hot")
+    assert [(frame.name, frame.line) for frame in hot.frames[-2:]] == [("outer", 3), ("hot", 2)]
+
+
+@pytest.mark.parametrize("stacks", [[], ["-g"]], ids=["leaves", "stacks"])
+def test_perfs_text_as_perf_report_shows_it(tmp_path, stacks):
+    perf = shutil.which("perf")
+    command = [perf or "perf", "record", "-q", "-F", "500", "-e", "cpu-clock:u", *stacks, "-o", "p.data", sys.executable]
+    command += [str(TARGETS / "two_threads.py"), "0.3"]
+    if not perf or subprocess.run(command, cwd=tmp_path, timeout=100, capture_output=True).returncode:
+        pytest.skip("perf that may record is needed")
+
+    def said(*words):
+        given = [perf, *words, "-i", "p.data"]
+        return subprocess.run(given, cwd=tmp_path, check=True, timeout=300, capture_output=True, text=True).stdout
+
+    (tmp_path / "p.txt").write_text(said("script"))
+    truth = Counter()
+    for line in said("report", "--stdio", "--no-children", "-g", "none", "-F", "period,sym", "-t", ";").splitlines():
+        if line.strip() and not line.startswith("#"):
+            period, symbol = line.split(";", 1)
+            name = symbol.strip()[4:]
+            truth["[unknown]" if name.startswith("0x") else name] += int(period)
+    told = Counter()
+    profile = Profile.load(tmp_path / "p.txt")
+    for row in profile.functions():
+        told[row.qualname] += row.self_weight_ns
+    assert truth and {name: ns for name, ns in told.items() if ns} == dict(truth)
+    assert (profile.unit, profile.mode) == ("nanoseconds", "cpu")
 
 
 @pytest.mark.stress  # Go compiles its library first, which takes a minute where it never did

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import contextlib
 import cProfile
 import gzip
 import io
 import json
 import lzma
 import marshal
+import os
 import pickle
 import pstats
 import random
@@ -79,15 +81,63 @@ def test_our_collapsed_files_read_back_count_the_same_samples(data):
     assert all(samples == weight for samples, weight in aggregate(again).values())
 
 
-@pytest.mark.parametrize("format", ["pprof", "speedscope", "collapsed"])
+def test_our_gecko_files_read_back_are_the_same_but_for_ticks(data):
+    again = Profile(converted(data, "gecko"))
+    assert weights_of(again) == weights_of(Profile(data))
+    assert (len(again), again.unit, again.interval_ns, again.warning) == (7, "nanoseconds", 1_000_000, None)
+    assert {thread.name: thread.tid for thread in again.threads} == {"Main": 70, "#wor;ker": 71}
+    first_lines = {(row.qualname, row.line) for row in again.functions()}
+    assert {("A.a", 10), ("b", 20), ("<module>", 1)} <= first_lines
+    cols = {frame.col for sample in again for frame in sample.frames if frame.qualname == "A.a" and frame.line == 11}
+    assert cols == {4}
+    ticks = Profile(converted(data, "gecko", weight="samples"))
+    assert ticks.unit == "samples" and sum(ticks.column("weight_ns")) == sum(Profile(data).column("count"))
+
+
+def test_our_chrome_files_read_back_have_the_same_time(data):
+    """They have the last part of a path, and the first line where the line is unknown."""
+    truth = {}
+    for thread in Profile(data).threads:
+        profile = Profile(data)
+        for key, weight in profile.sums_of(thread.id)[1].items():
+            stack = tuple((frame.qualname, os.path.basename(frame.file), frame.native) for frame in profile.stack(key))
+            truth[thread.name, stack] = truth.get((thread.name, stack), 0) + weight
+    again = Profile(converted(data, "chrome"))
+    told = {}
+    for (thread, stack), weight in weights_of(again).items():
+        key = thread, tuple((name, file, native) for name, file, _, native in stack)
+        told[key] = told.get(key, 0) + weight
+    assert told == {key: weight for key, weight in truth.items() if weight}
+    assert again.unit == "nanoseconds" and {thread.name: thread.tid for thread in again.threads} == {"Main": 70, "#wor;ker": 71}
+
+
+def test_our_pstats_files_read_back_have_the_same_own_time(data):
+    own = {}
+    for row in Profile(data).functions():
+        own[row.qualname] = own.get(row.qualname, 0) + row.self_weight_ns
+    again = Profile(converted(data, "pstats"))
+    assert self_figures_of(again) == {name: ns for name, ns in own.items() if ns}
+    assert "no stacks" in again.warning
+
+
+def weights_of(profile):
+    return {key: weight for key, (_, weight) in aggregate(profile).items() if weight}
+
+
+def self_figures_of(profile):
+    return {row.qualname: row.self_weight_ns for row in profile.functions() if row.self_weight_ns}
+
+
+@pytest.mark.parametrize("format", ["pprof", "speedscope", "collapsed", "gecko", "chrome"])
 def test_native_frames_survive(format):
     data = native_profile()
     stacks = {stack for _, stack in aggregate(Profile(converted(data, format)))}
-    library = "/usr/lib/libz.so.1" if format == "pprof" else "libz.so.1"
-    assert (("f", "/app/f.py", 2, False), ("deflate", library, 0, True)) in stacks
+    library = "/usr/lib/libz.so.1" if format in ("pprof", "gecko") else "libz.so.1"
+    file = "f.py" if format == "chrome" else "/app/f.py"
+    assert (("f", file, 2, False), ("deflate", library, 0, True)) in stacks
 
 
-@pytest.mark.parametrize("format", ["pprof", "speedscope", "collapsed"])
+@pytest.mark.parametrize("format", ["pprof", "speedscope", "collapsed", "gecko", "chrome"])
 def test_hard_names_survive(format):
     writer = Writer()
     names = ["<script>'\"", "x" * 10_000, "ä;b", "a\nb%3B", "a (b) c", "[x]", "100%"]
@@ -471,6 +521,246 @@ def test_which_of_several_values_is_said(tmp_path, capsys):
     assert said in capsys.readouterr().out
 
 
+# Chrome's trace events
+
+
+def event(phase, at, name="f", tid=1, **more):
+    return {"ph": phase, "ts": at, "name": name, "pid": 1, "tid": tid, **more}
+
+
+CHROME = [
+    event("M", 0, "thread_name", args={"name": "Main"}),
+    event("B", 1000.5),
+    event("X", 1002, "g (x.py:7)", dur=3.25),
+    event("B", 1006, "h", args={"filename": "/y.py", "line": 3}),
+    event("i", 1007, "now"),
+    event("E", 1008, "h"),
+    event("E", 1010.5, None),
+    event("X", 1001, "other", 2, dur=4),
+    event("X", 1001, "inner", 2, dur=4),
+]
+CHROME_FIGURES = {"f": 4750, "g": 3250, "h": 2000, "inner": 4000}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(CHROME),
+        json.dumps({"traceEvents": CHROME, "displayTimeUnit": "ms"}),
+        json.dumps(CHROME)[:-1],  # its end is not needed
+        json.dumps(CHROME)[:-1] + ",\n",
+        json.dumps([CHROME[0], CHROME[2], *CHROME[7:], CHROME[1], *CHROME[3:7]]),  # in any order but of equal times
+    ],
+)
+def test_chromes_trace_events(content):
+    profile = Profile(content.encode())
+    assert self_figures(content) == CHROME_FIGURES
+    assert (profile.unit, profile.warning) == ("nanoseconds", None)
+    threads = {(thread.name, thread.tid, thread.weight_ns) for thread in profile.threads}
+    assert threads == {("Main", 1, 10_000), ("Thread 2", 2, 4000)}
+    assert {(row.qualname, row.file): row.total_weight_ns for row in profile.functions()} == {
+        ("f", ""): 10_000,
+        ("g", "x.py"): 3250,
+        ("h", "/y.py"): 2000,
+        ("other", ""): 4000,
+        ("inner", ""): 4000,
+    }
+
+
+def test_what_is_on_no_stack_is_left_out_with_a_word():
+    events = [event("b", 1, id=1), event("X", 0, dur=5), event("e", 9, id=1), event("C", 3, args={"n": 1})]
+    assert self_figures(json.dumps(events)) == {"f": 5000}
+    assert Profile(json.dumps(events).encode()).warning == "2 asynchronous events, which are on no stack, were left out"
+    late = [event("X", 0, dur=5), event("X", 3, "g", dur=2.5)]  # by less than many writers' grain
+    assert self_figures(json.dumps(late)) == {"f": 3000, "g": 2000}
+    assert Profile(json.dumps(late).encode()).warning == "1 calls end up to 1 us after their caller, and were cut there"
+
+
+def test_processes_of_a_trace_stay_apart():
+    events = [event("X", 0, dur=5), {**event("X", 2, dur=4), "pid": 2}]
+    profile = Profile(json.dumps(events).encode())
+    assert weights_of(profile) == {
+        ("Thread 1", (("process 1", "", 0, False), ("f", "", 0, False))): 5000,
+        ("Thread 1", (("process 2", "", 0, False), ("f", "", 0, False))): 4000,
+    }
+    assert len(profile.threads) == 2
+
+
+# V8
+
+
+def v8(nodes, samples=(3, 2, 3), deltas=(10, 20, 30), **more):
+    return {"nodes": nodes, "startTime": 1000, "endTime": 1100, "samples": samples, "timeDeltas": deltas, **more}
+
+
+def v8_node(id, name, url="", line=-1, children=(), **more):
+    call = {"functionName": name, "scriptId": "1", "url": url, "lineNumber": line, "columnNumber": 4 if url else -1}
+    return {"id": id, "callFrame": call, "hitCount": id, "children": children, **more}
+
+
+V8_NODES = [v8_node(1, "(root)", children=[2]), v8_node(2, "main", "file:///app/my%20app.js", 9, [3]), v8_node(3, "")]
+V8 = v8(V8_NODES)
+
+
+def test_v8s_cpu_profile():
+    """A sample lasts until the next: 20, 30 and what is left of the 100 us; 10 before the first."""
+    profile = Profile(json.dumps(V8).encode())
+    main_ = ("main", "/app/my app.js", 10, False)
+    assert weights_of(profile) == {
+        ("all threads", (main_,)): 30_000,
+        ("all threads", (main_, ("(anonymous)", "", 0, False))): 60_000,
+    }
+    assert [sample.timestamp_ns for sample in profile] == [30_000, 60_000, 100_000]
+    parents = [v8_node(1, "(root)"), {**V8_NODES[1], "parent": 1, "children": None}, {**V8_NODES[2], "parent": 2}]
+    assert weights_of(Profile(json.dumps(v8(parents)).encode())) == weights_of(profile)
+    back = v8(V8_NODES, (3, 3, 2), (10, 50, -30))  # V8's clock went back by 30
+    assert weights_of(Profile(json.dumps(back).encode())) == weights_of(profile)
+
+
+def test_a_v8_profile_without_times_counts_samples():
+    profile = Profile(json.dumps({**V8, "samples": None}).encode())
+    assert (profile.unit, self_figures_of(profile)) == ("samples", {"[no Python frames]": 1, "main": 2, "(anonymous)": 3})
+
+
+# perf
+
+
+PERF = """\
+# captured on    : today
+python3  4711 1000.250000:    250000 cpu-clock:ppp:{}
+\tffffffff81 do_fault+0x2ec ([kernel.kallsyms])
+\t      55d0 std::function<void (int)>::operator()+0x10 (/usr/lib/libx.so (deleted))
+\t      55d1 f (inlined)
+\t      55d2 py::A.work:/app/b.py+0x5 (/tmp/perf-4711.map)
+\t      55d3 [unknown] (/usr/bin/python3)
+
+my prog: a 4711/4712 [001] 1000.500000:    500000 cpu-clock:{}
+\t      55d3 [unknown] ([unknown])
+
+python3  4711 1000.750000: PERF_RECORD_COMM exec: python3:4711/4711
+python3  4711 1001.000000:    250000 cpu-clock:      55d0 main+0x1 (/usr/bin/python3)
+    python3  4711 1001.000000:    250000 cpu-clock:      55d0 main+0x1 (/usr/bin/python3)
+""".format(*"  ")
+
+
+def test_perfs_text():
+    profile = Profile(PERF.encode())
+    python = ("[unknown]", "/usr/bin/python3", 0, True)
+    stack = (
+        python,
+        ("A.work", "/app/b.py", 0, False),
+        ("f", "", 0, True),
+        ("std::function<void (int)>::operator()", "/usr/lib/libx.so (deleted)", 0, True),
+        ("do_fault", "kernel.kallsyms", 0, True),
+    )
+    assert aggregate(profile) == {
+        ("python3", stack): (1, 250_000),
+        ("my prog: a", (("[unknown]", "", 0, True),)): (1, 500_000),
+        ("python3", (("main", "/usr/bin/python3", 0, True),)): (2, 500_000),
+    }
+    assert (profile.unit, profile.mode, profile.warning) == ("nanoseconds", "cpu", None)
+    assert {(thread.name, thread.tid) for thread in profile.threads} == {("python3", 4711), ("my prog: a", 4712)}
+
+
+def test_events_of_perf():
+    cycles = PERF.replace("cpu-clock:ppp", "cycles:u").replace("cpu-clock", "cycles")
+    assert (Profile(cycles.encode()).unit, sum(Profile(cycles.encode()).column("weight_ns"))) == ("cycles", 1_250_000)
+    plain = "a  7 1.5: sched:sched_switch: prev_comm=a prev_pid=7\n\t 55 f+0x1 (/x)\n\n"
+    plain += "a  7 1.6: sched:sched_switch: x\n\t 56 g (/x)\n"
+    assert (self_figures(plain), Profile(plain.encode()).unit) == ({"f": 1, "g": 1}, "samples")
+    both = PERF + PERF.replace("cpu-clock", "instructions").replace("000 instr", "999 instr")
+    assert aggregate(Profile(both.encode())) == aggregate(Profile(PERF.encode()))
+    assert Profile(both.encode()).header["values"] == ["cpu-clock", "instructions"]
+    lost = Profile((PERF + "a 7 1.5: PERF_RECORD_LOST lost 12\n").encode())
+    assert lost.warning == "perf lost 12 records while it recorded: their samples are missing"
+
+
+# Firefox
+
+
+RAW_GECKO = {
+    "meta": {"version": 30, "interval": 1},
+    "libs": [],
+    "threads": [
+        {
+            "name": "GeckoMain",
+            "tid": "77",
+            "pid": 7,
+            "samples": {"schema": {"stack": 0, "time": 1}, "data": [[1, 0.0], [0, 1.0], [1, 2.0], [None, 3.0]]},
+            "stackTable": {"schema": {"prefix": 0, "frame": 1}, "data": [[None, 0], [0, 1]]},
+            "frameTable": {"schema": {"location": 0, "line": 3}, "data": [[0], [1]]},
+            "stringTable": ["main", "work (x.js:3)"],
+        }
+    ],
+    "processes": [],
+}
+
+
+def test_firefoxs_own_profile_counts_samples():
+    main_ = ("main", "", 0, False)
+    profile = Profile(json.dumps(RAW_GECKO).encode())
+    assert aggregate(profile) == {
+        ("GeckoMain", (main_,)): (1, 1),
+        ("GeckoMain", (main_, ("work (x.js:3)", "", 0, False))): (2, 2),
+        ("GeckoMain", (("[no Python frames]", "", 0, False),)): (1, 1),
+    }
+    assert (profile.unit, [thread.tid for thread in profile.threads]) == ("samples", [77])
+    two = {**RAW_GECKO, "processes": [json.loads(json.dumps(RAW_GECKO).replace('"pid": 7', '"pid": 8'))]}
+    assert {row.qualname: row.total_weight_ns for row in Profile(json.dumps(two).encode()).functions()} == {
+        "main": 6,
+        "work (x.js:3)": 4,
+        "process 7": 4,
+        "process 8": 4,
+    }
+
+
+def gecko(**thread):
+    """Tables of each thread, as before version 57 of the processed form, and libraries."""
+    return {
+        "meta": {"preprocessedProfileVersion": 24, "interval": 2},
+        "libs": [{"name": "libz.so", "path": "/lib/libz.so"}],
+        "threads": [
+            {
+                "name": "T",
+                "samples": {"stack": [0, 1], "weight": [1.5, 2], "weightType": "tracing-ms", "length": 2},
+                "stackTable": {"prefix": [None, 0], "frame": [0, 1]},
+                "frameTable": {"func": [0, 1], "line": [12, None]},
+                "funcTable": {"name": [0, 1], "fileName": [2, None], "lineNumber": [10, None], "resource": [-1, 0]},
+                "resourceTable": {"lib": [0]},
+                "stringArray": ["main", "inflate", "/app/m.py"],
+                **thread,
+            }
+        ],
+    }
+
+
+def test_firefoxs_processed_profile():
+    profile = Profile(json.dumps(gecko()).encode())
+    assert weights_of(profile) == {
+        ("T", (("main", "/app/m.py", 12, False),)): 1_500_000,
+        ("T", (("main", "/app/m.py", 12, False), ("inflate", "/lib/libz.so", 0, True))): 2_000_000,
+    }
+
+
+# cProfile
+
+
+def test_cprofiles_file_has_each_functions_own_time():
+    profiler = cProfile.Profile()
+    profiler.runcall(sorted, range(1000), key=lambda n: -n)
+    stats = pstats.Stats(profiler).stats
+    truth = {}
+    for (_, _, name), (_, _, own, _, _) in stats.items():
+        truth[name] = truth.get(name, 0) + round(own * 1e9)
+    for version in range(5):
+        profile = Profile(marshal.dumps(stats, version))
+        assert self_figures_of(profile) == {name: ns for name, ns in truth.items() if ns}
+        calls = {(row.qualname, row.line): row.self_samples for row in profile.functions()}
+        assert calls[next((name, line) for _, line, name in stats if name == "<lambda>")] == 1000
+        assert "no stacks" in profile.warning and profile.unit == "nanoseconds"
+    assert len(Profile(marshal.dumps({}))) == 0
+
+
 # The command line
 
 
@@ -594,6 +884,43 @@ def test_no_spprof_file_is_made_of_another(tmp_path, capsys):
         (speedscope({key: value for key, value in sampled().items() if key != "weights"}), "profile 1 has no 'weights'"),
         (speedscope(sampled("hours")), "the unit hours is none of"),
         (speedscope(sampled(), frames=[{"name": None}, "a"]), "'name' of frame 0 is None, not text"),
+        (json.dumps([event("X", 0)]).encode(), "event 0 has no 'dur'"),
+        (json.dumps([event("X", 0, dur=-1)]).encode(), "'dur' of event 0 is -1: it ends before it begins"),
+        (json.dumps([event("X", "1", dur=1)]).encode(), "'ts' of event 0 is '1', not a number"),
+        (json.dumps([event("X", 1e300, dur=1)]).encode(), "'ts' of event 0 is 1e[+]300, an impossible time"),
+        (json.dumps([event("X", 0, dur=5), event("X", 3, dur=5)]).encode(), "event 1 begins within event 0 and ends after it"),
+        (json.dumps([event("E", 0)]).encode(), "event 0 ends what has not begun on its thread"),
+        (json.dumps([event("B", 0), event("B", 1, "g")]).encode(), "event 1 begins what does not end .'g'"),
+        (json.dumps([event("B", 0), event("E", 1, "g")]).encode(), "event 1 ends 'g', and the last that began is 'f'"),
+        (json.dumps([event("?", 0)]).encode(), "event 0 has the unknown phase"),
+        (json.dumps([event("P", 0, "ProfileChunk")]).encode(), "event 0 is a part of a CPU profile"),
+        (json.dumps(v8(V8_NODES, deltas=[1])).encode(), r"samples and timeDeltas differ in number \(3 and 1\)"),
+        (json.dumps(v8(V8_NODES, (9, 2, 3))).encode(), "sample 0: the node with the id 9 is wanted"),
+        (json.dumps(v8([*V8_NODES, V8_NODES[1]])).encode(), "node 3 has the id 2, as another has"),
+        (json.dumps(v8([v8_node(4, "x", children=[3]), *V8_NODES])).encode(), "the node with the id 3 has two parents"),
+        (json.dumps(v8([v8_node(2, "a", children=[3]), v8_node(3, "b", children=[2])])).encode(), "among its own callers"),
+        (json.dumps({**V8, "endTime": None}).encode(), "'endTime' of the file is None"),
+        (json.dumps(v8(V8_NODES, deltas=(1, 2, 1e300))).encode(), "time delta 2 is 1e[+]300, an impossible time"),
+        (PERF.replace("[unknown] (/usr/bin/python3)", "").encode(), "line 7: '55d3' is no frame of a stack"),
+        ((PERF + "hello world\n").encode(), "line 15 is no sample"),
+        (PERF.replace(" 500000 cpu", " cpu").encode(), "line 9 has no period, as line 2 has"),
+        (PERF.replace("55d0 main+0x1 (/usr/bin/python3)\n  ", "7ff0 |OP LOAD| x (/y)\n  ").encode(), "line 13: '7ff0 .OP LOAD"),
+        (json.dumps({"meta": {}, "threads": [{"samples": {}}]}).encode(), "'samples' of thread 0 has no 'stack'"),
+        (json.dumps(gecko(samples={"stack": [2]})).encode(), "the stack of sample 0 of thread 0 is 2, and there are 2"),
+        (json.dumps(gecko(samples={"stack": [0], "weight": []})).encode(), r"differ in number \(1 and 0\)"),
+        (json.dumps(gecko(samples={"stack": [0], "weight": [-1]})).encode(), "sample 0 of thread 0: -1 is no weight"),
+        (json.dumps(gecko(samples={"stack": [0], "weight": [1], "weightType": "x"})).encode(), "the weights of thread 0 are 'x'"),
+        (json.dumps(gecko(stackTable={"prefix": [0, 0], "frame": [0, 1]})).encode(), "stack 0 of thread 0 is among its own"),
+        (json.dumps(gecko(frameTable={"func": [0, 9]})).encode(), "the function of frame 1 of thread 0 is 9, and there are 2"),
+        (json.dumps(gecko(stringArray=["main"])).encode(), "a text of frame 0 of thread 0 is 2, and there are 1"),
+        (json.dumps(gecko(stringArray=None)).encode(), "thread 0 has no 'stringArray'"),
+        (marshal.dumps({("a", 1, "f"): (1, 1, 0.5, 1.0, {})})[:-4], "cut off at byte"),
+        (marshal.dumps({("a", 1): (1, 1, 0.5, 1.0, {})}), r"function 0 is \('a', 1\), not a file, a line and a name"),
+        (marshal.dumps({("a", 1, "f"): (1, 1, 0.5)}), "function 0, 'f', has no five figures"),
+        (marshal.dumps({("a", 1, "f"): (1, -1, 0.5, 1.0, {})}), "has the number of calls -1"),
+        (marshal.dumps({("a", 1, "f"): (1, 1, float("nan"), 1.0, {})}), "has the time nan"),
+        (marshal.dumps({("a", 1, "f"): (1, 1, [0.5], 1.0, {})}), r"an object of the kind '\[' is at byte"),
+        (marshal.dumps({("a", 1, "f"): (1, 1, 0.5, 1.0, {})}) + b"x", "something follows at byte"),
         (gzip.compress(b"main 1\n", mtime=0)[:-9], "cut short"),
         (gzip.compress(b"main 1\n", mtime=0)[:-8] + bytes(8), "gzipped file is damaged"),
     ],
@@ -602,9 +929,6 @@ def test_no_spprof_file_is_made_of_another(tmp_path, capsys):
 def test_what_is_wrong_is_said(content, words):
     with pytest.raises(BadFile, match=words):
         Profile(content)._columns()
-
-
-CHROME = [{"name": "f", "ph": phase, "ts": at, "pid": 1, "tid": 1} for phase, at in (("B", 0), ("E", 5))]
 
 
 def _zipped():
@@ -624,26 +948,17 @@ def _cprofile(table):
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        (lambda: _cprofile(table=False), "a cProfile file"),
-        (lambda: marshal.dumps({}), "a cProfile file"),
         (lambda: _cprofile(table=True), "cProfile's table"),
-        (lambda: json.dumps(CHROME).encode(), "Chrome's trace events"),
-        (lambda: json.dumps({"traceEvents": CHROME}).encode("utf-16"), "Chrome's trace events"),
-        (lambda: converted(native_profile(), "chrome"), "Chrome's trace events"),
-        (lambda: converted(native_profile(), "gecko"), "a profile of Firefox's profiler"),
-        (lambda: converted(native_profile(), "pstats"), "a cProfile file"),
         (lambda: converted(native_profile(), "callgrind"), "a callgrind file"),
         (lambda: converted(native_profile(), "svg"), r"a picture \(SVG\)"),
         (lambda: converted(native_profile(), "html"), "a web page"),
         (lambda: converted(native_profile(), "jsonl"), "spprof's JSON lines"),
         (lambda: gzip.compress(native_profile()), "a .spprof file that was gzipped"),
         (lambda: b"events: Ir\nfl=x.py\nfn=f\n1 100\n", "a callgrind file"),
-        (lambda: b'{"nodes": [], "startTime": 1, "endTime": 2, "samples": []}', "a CPU profile of V8"),
+        (lambda: b'{"head": {}, "startTime": 1, "timestamps": [], "samples": []}', "a CPU profile of V8 in the form before 2016"),
         (lambda: b'{"head": {}, "samples": []}', "a heap profile of V8"),
         (lambda: b'{"files": {}, "elapsed_time_sec": 1}', "a scalene profile"),
         (lambda: b'{"session": {}}', "a pyinstrument session"),
-        (lambda: b"python3  4711 1000.5:  250000 cpu-clock:\n\t    55d0 f+0x10 (/usr/bin/python3)\n\n", "`perf script`"),
-        (lambda: b"python3 4711/4712 [001] 1000.500000: cycles:\n", "`perf script`"),
         (lambda: b"PERFILE2" + bytes(20), "perf's own file"),
         (lambda: b"MOJ\x03\x01mode\0wall\0", "austin's binary form"),
         (lambda: b"Timer unit: 1e-06 s\n\nTotal time: 1 s\n", "line_profiler's table"),
@@ -689,6 +1004,28 @@ def test_no_text_is_slow_to_refuse():
                 Profile((text + end).encode())._columns()
             except BadFile as error:
                 assert len(str(error)) < 700
+    blanks = " " * n
+    for line in (
+        f"a{blanks}x",
+        f"{blanks}x",
+        "a " * n,
+        f"a 7{blanks}1.5: x:",
+        f"a 7 1.5: {blanks}x",
+        f"\t55 {'f (+0x1 ' * n}",
+        " a 7/" * n,
+    ):
+        with contextlib.suppress(BadFile):
+            Profile(f"a 7 1.5: 10 cpu-clock:\n\t55 f\n\n{line}\n".encode())._columns()
+    for text in ("a (" * n + ":1)", "(" * n, ":" * n):
+        Profile(json.dumps([event("X", 0, text, dur=1)]).encode())._columns()
+
+
+def test_a_file_cannot_make_a_key_that_takes_for_ever_to_hash():
+    """Of each tuple two references are in the next."""
+    first = b"\xa9\x02" + b"i\x01\0\0\0" * 2
+    others = b"".join(b"\xa9\x02" + b"r%c\0\0\0" % (n + 1) * 2 + b"N" for n in range(100))
+    with pytest.raises(BadFile, match="a tuple within a tuple"):
+        Profile(b"\xfb" + first + b"N" + others + b"0")._columns()
 
 
 def test_mutated_files_give_a_profile_or_bad_file(data):
@@ -697,6 +1034,9 @@ def test_mutated_files_give_a_profile_or_bad_file(data):
     opened = {"type": "evented", "name": "t", "unit": "none", "startValue": 0, "events": [{"type": "O", "frame": 0, "at": 1}]}
     seeds = [converted(data, "pprof"), gzip.decompress(converted(data, "pprof")), converted(data, "speedscope")]
     seeds += [PY_SPY.encode(), AUSTIN.format(mode="wall").encode(), speedscope(evented(*NEST)), PLAIN.encode("utf-16")]
+    seeds += [converted(data, format) for format in ("chrome", "gecko", "pstats")] + [_cprofile(table=False), PERF.encode()]
+    seeds += [json.dumps(one).encode() for one in (CHROME, V8, RAW_GECKO)]
+    seeds += [marshal.dumps({("a", 1, "f"): (1, 1, 0.5, 1, {})}, 0)]
     seeds += [converted(data, "collapsed"), speedscope(sampled("none"), opened), pprof([message((1, 4), (1, 3), (2, 100))])]
     outcomes = {True: 0, False: 0}
     for _ in range(3000):

@@ -7,6 +7,9 @@ import math
 import os
 from typing import Any
 
+# What is read of other profilers: docs/formats.md.
+OTHERS = "collapsed, speedscope, pprof, austin, perf script, Chrome's events, .cpuprofile, Firefox, cProfile"
+
 
 def _number(text: str, what: str) -> float:
     try:

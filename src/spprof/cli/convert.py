@@ -8,6 +8,7 @@ import sys
 from .. import formats
 from ..files.profile import Profile
 from . import _part
+from ._arguments import OTHERS
 
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
@@ -15,7 +16,7 @@ examples:
   spprof convert p.spprof -o p.html        one page to look at in a browser
   spprof convert p.spprof -o p.speedscope.json
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
-  spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: collapsed, speedscope or pprof
+  spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: pprof, perf script, ...
   spprof convert p.spprof -f collapsed --weight ns --merge-threads -o p.collapsed
   spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
@@ -26,7 +27,7 @@ formats:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `convert`."""
-    parser.add_argument("file", metavar="FILE", help="a .spprof file, or any profiler's collapsed, speedscope or pprof file")
+    parser.add_argument("file", metavar="FILE", help=f"a .spprof file, or another profiler's ({OTHERS})")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
     told = "one of those below (default: what OUT ends with)"
     parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=told)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from .. import formats
 from ..errors import BadFile, SpprofError
+from ..files.names import fitting
 from ..files.profile import Profile
+from ..report.text import put
 
 HELP = "look at a profile in the browser"
 EXAMPLES = """\
@@ -52,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         formats.save(profile, path, "html", chosen)
     path = os.path.abspath(path)
-    print(path)
+    put(sys.stdout, f"{path}\n")
     sys.stdout.flush()
     if options.no_browser or webbrowser.open(Path(path).as_uri()):
         return 0
@@ -62,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _name(file: str) -> str:
     stem = os.path.basename(file)
-    return (stem[: -len(".spprof")] if stem.endswith(".spprof") else stem) + ".html"
+    return fitting(stem[: -len(".spprof")] if stem.endswith(".spprof") else stem, ".html")
 
 
 def _checked(path: str) -> str:

@@ -12,7 +12,7 @@ from ..report.summary import summary
 from ..report.tables import BY, table
 from ..report.text import put, width_of_table
 from . import _part
-from ._arguments import add_full_paths, count, percentage, profile_path
+from ._arguments import OTHERS, add_full_paths, count, percentage, profile_path
 
 HELP = "print the summary of a profile"
 EXAMPLES = """\
@@ -23,7 +23,7 @@ examples:
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
   spprof report script.*.spprof            a program and its child processes as one
-  spprof report cpu.pprof                  another profiler's file: collapsed, speedscope or pprof
+  spprof report cpu.pprof                  another profiler's file: pprof, speedscope, perf script, ...
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
   spprof report p.spprof --label 'route=/cart*' --from 10 --to 20
   spprof report p.spprof --by route        the time of each value of a label; --by label: of each set of labels
@@ -37,7 +37,7 @@ A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samp
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
-    kinds = "a .spprof file, or any profiler's collapsed, speedscope or pprof file; several are added up"
+    kinds = f"a .spprof file, or another profiler's ({OTHERS}); several are added up"
     parser.add_argument("files", metavar="FILE", nargs="+", type=profile_path, help=kinds)
     parser.add_argument("-f", "--format", choices=("flat", "tree", "markdown", "json"), default="flat",
                         help="a table (default), the tree of calls, or the table for GitHub or for programs")  # fmt: skip

@@ -7,7 +7,7 @@ import argparse
 import os
 import signal
 import sys
-from typing import List, Optional, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 from .. import formats
 from ..errors import BadOption, SpprofError
@@ -217,6 +217,9 @@ class _Run:
         return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose)
 
     def _places(self, places: List[str], profiles: List[Profile]) -> str:
+        from ..files.names import beside
+        from ..report.text import printable
+
         format, text = self.outputs.format, ""
         for n, path in enumerate(places):
             title = formats.FORMATS[format].title
@@ -224,11 +227,12 @@ class _Run:
                 title = title.replace("complete", "incomplete")
             name = _relative(path)
             size = f"{os.path.getsize(path):,} bytes, " if os.path.isfile(path) else ""
-            text += f"Written: {name} ({size}{title}).\n"
-        own = " ".join(map(_relative, places))
+            text += f"Written: {printable(name)} ({size}{title}).\n"
+        own = _words(map(_relative, places))
         if format == "spprof":
             text += f"  spprof report {own}\n"
-            text += f"  spprof convert {_relative(places[0])} -f speedscope -o {_relative(places[0])[:-7]}.speedscope.json\n"
+            first = _relative(places[0])
+            text += f"  spprof convert {_words([first])} -f speedscope -o {_words([beside(first[:-7], '.speedscope.json')])}\n"
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
@@ -243,16 +247,16 @@ class _Run:
         stem = _relative(self.outputs.stem)
         more = [_relative(path) for path in own if not os.path.basename(path).startswith(f"{os.path.basename(stem)}.")]
         more += [_relative(path) for path in own if path == f"{self.outputs.stem}.spprof" and _relative(path) not in more]
-        text = f"Child processes: {len(others)} files.\n  spprof report {' '.join([*more, stem])}.*.spprof\n"
+        text = f"Child processes: {len(others)} files.\n  spprof report {_words([*more, stem])}.*.spprof\n"
         growing = [_relative(path) for path in others if is_being_written(path)]
         if growing:
-            text += f"Still running, and their files grow: {' '.join(growing)}\n"
+            text += f"Still running, and their files grow: {_words(growing)}\n"
         return text
 
     def _say_where(self, why: str) -> None:
         left = [_relative(path) for path in self.outputs.streams()]
         if left:
-            _say(f"spprof: {why and why + ': '}the profile is in {' '.join(left)}\n")
+            _say(f"spprof: {why and why + ': '}the profile is in {_words(left)}\n")
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -286,6 +290,13 @@ def _relative(path: str) -> str:
         return os.path.relpath(path)
     except (OSError, ValueError):
         return path
+
+
+def _words(paths: Iterable[str]) -> str:
+    """Paths as a command line has them."""
+    from shlex import quote
+
+    return " ".join(path if os.name == "nt" else quote(path) for path in paths)
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,26 @@ import zlib
 LONGEST = 255  # bytes
 
 
+def longest_in(folder: str) -> int:
+    """How many bytes a file's name may have there."""
+    try:
+        return min(LONGEST, max(os.pathconf(folder, "PC_NAME_MAX"), 32))
+    except (AttributeError, OSError, ValueError):  # Windows; no such folder; a file system that does not say
+        return LONGEST
+
+
+def beside(path: str, suffix: str, room: str = "") -> str:
+    """`path` and `suffix`, the name cut to fit so that `room` may follow."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, fitting(name, suffix, longest_in(folder) - len(room)))
+
+
+def fits(path: str, room: str = "") -> bool:
+    """Whether the name is short enough for its folder, even if `room` is added."""
+    folder, name = os.path.split(path)
+    return len(_raw(name)) + len(room) <= longest_in(folder)
+
+
 def fitting(stem: str, suffix: str = "", longest: int = LONGEST) -> str:
     """`stem` and `suffix`. Too long a stem is cut at a character, and ends with a checksum, so that two long ones stay two."""
     room = longest - len(_raw(suffix))

@@ -11,6 +11,7 @@ from typing import List, Optional, Tuple
 
 from .. import formats
 from ..errors import BadOption, CannotWrite
+from ..files.names import beside, fits
 from ..files.writing import ending, finish, is_being_written
 
 # How files of a format begin. Those that are not here are told by their names alone.
@@ -20,7 +21,8 @@ _BEGINNINGS = {
 }  # fmt: skip
 
 
-PID = "\x1e"
+PID = "\0"  # which is in no path
+_NUMBERS = ".4294967295", ".9999"  # the longest that follow a name: a process id, and which of its programs it is
 
 
 class Outputs:
@@ -35,23 +37,27 @@ class Outputs:
         self._begun_ns = time.time_ns() - 20_000_000  # file systems' clocks are behind
         self.output = os.path.realpath(given) if given else None
         base = given[:-7] if given and given.endswith(".spprof") else given
-        self._name = os.path.abspath(name)
-        self.stem = os.path.abspath(base or name) if stem else ""
+        follows = "".join(_NUMBERS) + max(self._extension, ".spprof", key=len)
+        self._name = beside(os.path.abspath(name), "", follows)
+        self.stem = beside(os.path.abspath(base or name), "", follows) if stem else ""
         # The file that is written while the program runs; the recorder puts its process id where PID stands.
         self.stream = f"{self.stem or self._name}.{PID}.spprof"
         self._checked: Optional[Tuple[str, str]] = None
         if self.output is None:
             self._check_folder(os.path.dirname(self._name))
             return
+        if not fits(self.output):
+            raise CannotWrite(f"cannot write {given}: the file's name is too long")
         taken = os.path.lexists(self.output)
+        own = f".{os.getpid()}.spprof"
         if self._special:
             import tempfile
 
-            self.stream = os.path.join(tempfile.gettempdir(), f"{os.path.basename(name)}.{os.getpid()}.spprof")
-        elif self.format == "spprof" and not taken:
+            self.stream = beside(os.path.join(tempfile.gettempdir(), os.path.basename(name)), own, _NUMBERS[1])
+        elif self.format == "spprof" and not taken and fits(self.output, _NUMBERS[1]):
             self.stream = self.output
         else:
-            self.stream = f"{self.output}.{os.getpid()}.spprof"
+            self.stream = beside(self.output, own, _NUMBERS[1])
         self._checked = (given or "", self.output) if taken and not self._special and not force else None
         self._check_folder(os.path.dirname(self.stream))
 
@@ -136,7 +142,7 @@ class Outputs:
         if number > 1:
             known = wanted.endswith(self._extension)
             base = wanted[: -len(self._extension)] if known else wanted
-            wanted = f"{base}.{number}{self._extension if known else ''}"
+            wanted = beside(base, f".{number}{self._extension if known else ''}")
         if wanted == path:
             return path
         if self._special:
@@ -145,7 +151,7 @@ class Outputs:
             os.replace(path, wanted)
             return wanted
         else:
-            made = f"{wanted}.{os.getpid()}.part"
+            made = beside(wanted, f".{os.getpid()}.part")
             try:
                 self._convert(path, made, conversion)
                 if os.path.exists(wanted):

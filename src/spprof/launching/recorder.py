@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Dict, List, Optional
 
@@ -23,14 +24,19 @@ def environment(
     is_module: bool,
 ) -> Dict[str, str]:
     r"""The environment of a program that records itself into `path` (or, if something is there, `path` with a number). With a
-    `stem` its child processes do too, into STEM.PID.spprof. (\x1e in a path: the process id.)"""
+    `stem` its child processes do too, into STEM.PID.spprof. (\0 in a path: the process id.)"""
     from .. import __version__, _core
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
     fields = [_core.proof, __version__, "0", "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
-    fields += ["m" if is_module else "", path, stem]
+    fields += ["m" if is_module else "", _told(path), _told(stem)]
     old = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": FOLDER + os.pathsep + old if old else FOLDER, VARIABLE: "\x1f".join(map(str, fields))}
+
+
+def _told(path: str) -> str:
+    """A path that has neither the separator nor the mark of a process id in it (csrc/module/record.c)."""
+    return re.sub("[\x1d-\x1f]", lambda match: "\x1d" + chr(ord(match[0]) + 64), path).replace("\0", "\x1e")
 
 
 def interpreter() -> List[str]:

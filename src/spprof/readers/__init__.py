@@ -1,5 +1,5 @@
-"""Files of other profilers: collapsed stacks, speedscope's and pprof's files, austin's text, also gzipped. Which it is, is told
-from the content.
+"""Files of other profilers, also gzipped: collapsed stacks, speedscope's and pprof's files, the text of austin and `perf script`,
+Chrome's trace events, profiles of V8 and Firefox, cProfile's files. Which it is, is told from the content.
 
 A reader is a module with `read(content)`, which gives the columns that `Profile` works on (`Columns.result`); every view and
 format then works with no special case. Only the unit may differ (`Profile.unit`): collapsed stacks count samples, and no time

@@ -94,7 +94,13 @@ class Columns:
         node = 0
         for frame in frames:
             node = self.node(node, frame)
-        return (0 if len(frames) == 1 and frames[0] == self._nothing else node), flags
+        return node, flags
+
+    def called(self, stack: Tuple[int, int], frame: int) -> Tuple[int, int]:
+        """A stack and its marks that calls a frame from another; our own `[truncated]` at the root is a mark."""
+        if frame == self._truncation and stack == (0, 0):
+            return 0, TRUNCATED
+        return self.node(stack[0], frame), stack[1]
 
     def thread(self, name: str, tid: int = 0, key: Any = None) -> int:
         """A thread. `key` tells those apart that have the same name and id: of several processes, say."""
@@ -118,6 +124,8 @@ class Columns:
         if not weight and not count:
             return
         node, flags = stack
+        if node and self._tree.frames[node] == self._nothing and self._tree.parents[node] == 0:
+            node = 0
         self.elapse(thread, weight)
         self._append(
             thread=thread, time_ns=self._clocks[thread], weight_ns=weight, stack=node, count=count, flags=flags, label=label

@@ -7,8 +7,12 @@ import re
 from typing import Any, List, NamedTuple, NoReturn, Optional, Tuple
 
 from ._text import text_of
+from .perf import is_perf
 
-READ = "collapsed stacks, speedscope's and pprof's files, austin's text"
+READ = (
+    "collapsed stacks, speedscope's and pprof's files, austin's and `perf script`'s text, Chrome's trace events, "
+    "V8's and Firefox's profiles, cProfile's files"
+)
 
 _RUN = "profile the program with `spprof run`"
 _EXPORT = "open it in speedscope, whose `Export` writes a file that spprof reads"
@@ -40,7 +44,7 @@ _BEGINNINGS: Tuple[Tuple[bytes, str, str], ...] = (
     (b"PK\x05\x06", "an empty zip archive", _RUN),
     (b"\x89SPPROF", "a .spprof file that was gzipped", _UNPACK.format("gunzip FILE")),
     (b"MOJ", "austin's binary form (MOJO)", "`mojo2austin FILE OUT` of the package austin-python writes text that spprof reads"),
-    (b"PERFILE2", "perf's own file", "`perf script -i FILE | stackcollapse-perf.pl > OUT` writes collapsed stacks"),
+    (b"PERFILE2", "perf's own file", "`perf script -i FILE > OUT` writes text that spprof reads"),
     (b"PAR1", "a Parquet file", "spprof writes them and reads none: keep the .spprof file"),
     (b"FLR\0", "a recording of Java Flight Recorder", "async-profiler's `jfrconv -o collapsed FILE OUT` writes collapsed stacks"),
     (b"memray", "a memray file", "memray counts memory; for time " + _RUN),
@@ -53,7 +57,6 @@ _BEGINNINGS: Tuple[Tuple[bytes, str, str], ...] = (
 _PICKLES = tuple(bytes([0x80, version]) for version in range(2, 6))
 # A marshalled dictionary and the tuple that is its first key, or the end of an empty one.
 _MARSHALLED = re.compile(rb"[\x7b\xfb](?:[\x28\x29\xa8\xa9]|0\Z)")
-_CPROFILE = "a cProfile file"
 _CALLS = f"it has sums of calls and no stacks: look at it with `python -m pstats FILE`, or {_RUN}"
 
 # What a text begins with, or a line of its first ones -> the same.
@@ -68,10 +71,8 @@ _TEXTS: Tuple[Tuple[re.Pattern[str], str, str], ...] = tuple(
          f"it has sums of calls and no stacks: look at it with `callgrind_annotate FILE`, or {_RUN}"),
         (r"^\s*\d+ function calls (?:\(\d+ primitive calls\) )?in [\d.]+ (?:CPU )?seconds", "cProfile's table", _CALLS),
         (r"^Timer unit: [\d.e+-]+ s", "line_profiler's table", f"it has no stacks: {_RUN} and ask `spprof report --by line`"),
-        (r"\A\S.{0,40}?[ \t]+-?\d+(?:/\d+)?\s+(?:\[\d+\]\s+)?\d+\.\d+:\s", "the output of `perf script`",
-         "`stackcollapse-perf.pl FILE > OUT` writes collapsed stacks"),
         (r"\A# To display the perf\.data header info", "the output of `perf report`",
-         "`perf script | stackcollapse-perf.pl > OUT` writes collapsed stacks"),
+         "`perf script > OUT` writes text that spprof reads"),
         (r"\A(?:.*\n)?Flat profile:", "gprof's table", "it has sums of calls and no stacks: record with `perf record -g`"),
         (r"\Aimport time: self \[us\]", "the output of `python -X importtime`", f"{_RUN} and ask `spprof report --imports`"),
         (r"\AProcess \d+: .*\nPython v", "the output of `py-spy dump`", "`py-spy record -f raw` writes collapsed stacks"),
@@ -83,11 +84,8 @@ _BEGINNING = 4096  # characters of a text that its kind is told from
 
 # Keys of a JSON object, all of which are there -> the same.
 _OBJECTS: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
-    (("traceEvents",), "Chrome's trace events", _EXPORT),
-    (("meta", "threads"), "a profile of Firefox's profiler (gecko)", _EXPORT),
     (("snapshot", "nodes", "edges"), "a heap snapshot of V8", f"it counts memory; for time {_RUN}"),
-    (("nodes", "samples"), "a CPU profile of V8 (.cpuprofile)", _EXPORT),
-    (("nodes", "startTime"), "a CPU profile of V8 (.cpuprofile)", _EXPORT),
+    (("head", "timestamps"), "a CPU profile of V8 in the form before 2016", _EXPORT),
     (("head", "samples"), "a heap profile of V8", f"it counts memory; for time {_RUN}"),
     (("files", "elapsed_time_sec"), "a scalene profile", f"it has no stacks: {_RUN} and ask `spprof report --by line`"),
     (("root_frame",), "a pyinstrument profile", "`pyinstrument -r speedscope -o OUT` writes a file that spprof reads"),
@@ -110,7 +108,7 @@ def kind_of(data: bytes) -> Kind:
             refuse("a line_profiler file (.lprof)", f"it has no stacks: {_RUN} and ask `spprof report --by line`")
         refuse("a pickle", f"it may hold anything, and to read it would run it; {_RUN}")
     if _MARSHALLED.match(data):
-        refuse(_CPROFILE, _CALLS)
+        return Kind("cprofile", data)
     if data[257:262] == b"ustar":
         refuse("a tar archive", _UNPACK.format("tar xf FILE"))
     if data[:2] in (b"x\x01", b"x\x9c", b"x\xda"):
@@ -126,7 +124,9 @@ def kind_of(data: bytes) -> Kind:
     if opening.lstrip()[:1] in ("{", "["):
         document = _document(text)
         if document is not None:
-            return Kind("speedscope", document, known.warning)
+            return Kind(_json_kind(document), document, known.warning)
+    if is_perf(opening):
+        return Kind("perf", text, known.warning)
     first = next((line for line in re.split("[\r\n]", opening) if line.strip() and not line.startswith("#")), "")
     austin = opening.startswith("# austin:") or _AUSTIN.match(first)
     if austin:
@@ -138,8 +138,31 @@ _AUSTIN = re.compile(r"P\d+;T(?:\d+:)?(?:0x)?[0-9A-Fa-f]+[; ]")
 _STACK = re.compile(r".*[ \t][-+\d.]+(?:[eE][-+]?\d+)?[ \t]*(?:[\r\n]|\Z)")
 
 
+def _json_kind(document: Any) -> str:
+    """The reader of a JSON document. Raises ValueError if there is none."""
+    if isinstance(document, list) and document and all(isinstance(one, dict) and "ph" in one for one in document):
+        return "chrome"
+    if isinstance(document, dict):
+        if "profiles" in document or "speedscope" in str(document.get("$schema")):
+            return "speedscope"
+        for keys, kind in _DOCUMENTS:
+            if all(key in document for key in keys):
+                return kind
+    _refuse_document(document)
+
+
+# Keys of a JSON object, all of which are there -> its reader.
+_DOCUMENTS: Tuple[Tuple[Tuple[str, ...], str], ...] = (
+    (("traceEvents",), "chrome"),
+    (("meta", "threads"), "gecko"),
+    (("nodes", "startTime"), "v8"),
+    (("nodes", "timeDeltas"), "v8"),
+    (("nodes", "samples"), "v8"),
+)
+
+
 def _document(text: str) -> Any:
-    """A speedscope file's content; None if the text is collapsed stacks, which may begin with `{main}` or `[unknown]`."""
+    """A JSON file's content; None if the text is collapsed stacks, which may begin with `{main}` or `[unknown]`."""
     try:
         document = json.loads(text)
     except RecursionError:
@@ -147,19 +170,21 @@ def _document(text: str) -> Any:
     except ValueError as error:
         if _STACK.match(text.lstrip()):
             return None
+        if text.lstrip().startswith("[{"):  # Chrome's events need no end
+            try:
+                return json.loads(text.rstrip().rstrip(",") + "]")
+            except (ValueError, RecursionError):
+                pass
         try:
             first, _ = json.JSONDecoder().raw_decode(text.lstrip()[: 1 << 16])
         except (ValueError, RecursionError):
             raise ValueError(f"JSON that is damaged or was cut short: {error}") from None
-        _refuse_document(first)
-    if not (isinstance(document, dict) and ("profiles" in document or "speedscope" in str(document.get("$schema")))):
-        _refuse_document(document)
+        _json_kind(first)
+        raise ValueError(f"JSON with something after its end: {error}") from None
     return document
 
 
 def _refuse_document(document: Any) -> NoReturn:
-    if isinstance(document, list) and document and all(isinstance(one, dict) and "ph" in one for one in document):
-        refuse("Chrome's trace events", _EXPORT)
     if isinstance(document, dict):
         for keys, title, way in _OBJECTS:
             if all(key in document for key in keys):
