@@ -268,7 +268,11 @@ def _way_out(code: int) -> str:
 
 
 def _why_not() -> str:
+    from ..launching import recorder
+
     flags = sys.flags
+    if not recorder.is_closed() or recorder.can_preload():
+        return ""
     for name, option in (("isolated", "-I"), ("no_site", "-S"), ("ignore_environment", "-E")):
         if getattr(flags, name):
             return f": with {option} the interpreter does not let the recorder in"

@@ -8,8 +8,10 @@ from typing import Dict, List, Optional
 
 from ..recording.options import Options
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.join(_HERE, "startup")
 VARIABLE = "SPPROF_RECORD"
+PRELOADED = os.path.join(_HERE, "enter.so")  # of csrc/enter, on Linux
 
 
 def environment(
@@ -29,8 +31,21 @@ def environment(
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
     fields = [_core.proof, __version__, "0", "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
     fields += ["m" if is_module else "", path, stem]
-    old = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": FOLDER + os.pathsep + old if old else FOLDER, VARIABLE: "\x1f".join(map(str, fields))}
+    told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
+    for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):
+        if own:
+            told[name] = f"{own}{os.pathsep}{told[name]}" if told.get(name) else own
+    return told
+
+
+def is_closed() -> bool:
+    """Whether this interpreter, with the options that it was started with, does not look for a sitecustomize on PYTHONPATH."""
+    return bool(sys.flags.isolated or sys.flags.ignore_environment or sys.flags.no_site)
+
+
+def can_preload() -> bool:
+    """Whether the system can: the loader takes these characters for the end of a path."""
+    return os.path.exists(PRELOADED) and not any(sign in PRELOADED for sign in " :")
 
 
 def interpreter() -> List[str]:
