@@ -19,7 +19,7 @@
 #define SEPARATOR '\x1f'
 #define PID_PLACE '\x1e' /* in a path: the process id */
 #define VARIABLE "SPPROF_RECORD"
-#define FIELDS 14
+#define FIELDS 13
 #define TEXT_MOST 16384
 #ifdef MS_WINDOWS
 #define PATHS ';'
@@ -28,7 +28,7 @@
 #endif
 
 /* src/spprof/launching/recorder.py writes the same. */
-enum { PROOF, VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, PATH, STEM };
+enum { VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, PATH, STEM };
 
 /* Of the process: there is one run. */
 static struct {
@@ -69,10 +69,10 @@ static int tell(char *to, size_t size, long owner, const char *how, const char *
     const char *const *f = record.field;
     char s[2] = {SEPARATOR, 0};
     int n = snprintf(to, size,
-                     "%s%s%s%s%ld%s%s%s"
+                     "%s%s%ld%s%s%s"
                      "%s%s%s%s%s%s%s%s%s%s"
                      "%llu%s%llu%s%s%s%s%s",
-                     f[PROOF], s, f[VERSION], s, owner, s, how, s,                       /* */
+                     f[VERSION], s, owner, s, how, s,                       /* */
                      f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, /* */
                      (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, path, s, f[STEM]);
     return n > 0 && (size_t)n < size ? 0 : -1;

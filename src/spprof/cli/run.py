@@ -7,7 +7,6 @@ import argparse
 import os
 import signal
 import sys
-from typing import List, Optional, Tuple
 
 from .. import formats
 from ..errors import BadOption, SpprofError
@@ -85,8 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
+    from typing import List, Optional, Tuple
+
     from ..files.profile import Profile
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Dict, List, Optional
 
 from ..recording.options import Options
+
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(_HERE, "startup")
@@ -26,10 +29,10 @@ def environment(
 ) -> Dict[str, str]:
     r"""The environment of a program that records itself into `path` (or, if something is there, `path` with a number). With a
     `stem` its child processes do too, into STEM.PID.spprof. (\x1e in a path: the process id.)"""
-    from .. import __version__, _core
+    from .. import __version__
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
-    fields = [_core.proof, __version__, "0", "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
+    fields = [__version__, "0", "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
     fields += ["m" if is_module else "", path, stem]
     told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):

@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any, Dict, List, NoReturn, Optional
+
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, NoReturn, Optional
 
 # Faults of our own, and what the system does not let us wait for.
 _OURS = ("SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGPIPE", "SIGXFSZ",

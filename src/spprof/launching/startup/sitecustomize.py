@@ -28,7 +28,7 @@ def _options(here: str) -> "tuple[str | None, str]":
     return options, rest
 
 
-def _core(package: str, proof: str) -> "Any":
+def _core(package: str) -> "Any":
     """The C core alone: nothing else of the package is imported. Another interpreter than that of `spprof run` has its own."""
     imp: Any = sys.modules["_imp"]
     spec_of: Any = type(sys.__spec__)
@@ -40,7 +40,6 @@ def _core(package: str, proof: str) -> "Any":
         except OSError:
             continue
         core = imp.create_dynamic(spec_of("spprof._core", None, origin=file))
-        core.proof = proof
         imp.exec_dynamic(core)
         return core
     return None
@@ -49,7 +48,7 @@ def _core(package: str, proof: str) -> "Any":
 def _begin(here: str, options: "str | None", rest: str, preload: str) -> None:
     if options is None:
         return
-    core = _core(here[: -len("/launching/startup")], options.partition("\x1f")[0])
+    core = _core(here[: -len("/launching/startup")])
     if core is None:
         sys.stderr.write(f"spprof: process {_system.getpid()} is not profiled: {sys.executable} has no spprof\n")
     else:
