@@ -120,6 +120,39 @@ def test_signals_sent_to_us_are_the_programs(tmp_path):
     assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
 
 
+@linux
+def test_ctrl_c_again_and_again(tmp_path):
+    """... on a terminal, which sends it to both, until the command has ended: the profile is where it was asked for, or a line
+    says where it is."""
+    import pty
+    import termios
+
+    (tmp_path / "x.py").write_text("import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nprint('ready', flush=True)\nwhile True: pass\n")
+    for output in ("p.spprof", "p.html"):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(tmp_path)
+            os.execv(sys.executable, [sys.executable, *SPPROF, "-o", output, "x.py"])
+        modes = termios.tcgetattr(terminal)
+        modes[3] |= termios.NOFLSH  # what was said before a Ctrl-C stays
+        termios.tcsetattr(terminal, termios.TCSANOW, modes)
+        said = b""
+        while True:
+            try:
+                said += os.read(terminal, 4096)
+                if b"ready" in said:
+                    os.write(terminal, b"\x03")
+            except OSError:  # nobody has its other end
+                break
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT
+        assert b"Traceback" not in said, said
+        (left,) = tmp_path.glob("p.*")
+        assert left.name == output or f"the profile is in {left.name}".encode() in said
+        left.unlink()
+
+
 def test_without_its_supervisor_the_program_goes_on(tmp_path):
     (tmp_path / "x.py").write_text("import os\nprint(os.getppid(), flush=True)\ninput()\nprint('done', flush=True)\n")
     command = [sys.executable, *SPPROF, "-q", "-o", "p.spprof", "x.py"]

@@ -135,9 +135,10 @@ class _Run:
         else:
             _prepare(self.options)
         code = program.wait()
-        program.over()
         try:
+            program.over()
             self.finish(code)
+            program.told()
         except (supervisor.Interrupted, KeyboardInterrupt) as error:
             self._say_where("interrupted")
             code = -getattr(error, "number", signal.SIGINT)
