@@ -1,8 +1,10 @@
-/* Preloaded (LD_PRELOAD) into an interpreter that is not to look at PYTHONPATH, or not to import `site`: begins the recorder right
- * before the first line of the program. An object of its own, without Python's headers: one for all versions. It needs nothing but
- * the C library, because other programs may get it too: those that a program under `spprof run` puts in its own place.
+/* Preloaded (LD_PRELOAD) into an interpreter that is not to look at PYTHONPATH, or not to import `site`: begins the recorder
+ * right before the first line of the program. An object of its own, without Python's headers: one for all versions. It needs
+ * nothing but the C library, because other programs may get it too: those that a program under `spprof run` puts in its own
+ * place.
  *
- * Python raises an audit event when it is ready and knows what to run. A hook of C hears it, and nothing of Python shows the hook. */
+ * Python raises an audit event when it is ready and knows what to run. A hook of C hears it, and nothing of Python shows the
+ * hook. */
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -41,8 +43,8 @@ static bool look_up(void) {
         const char *name;
         void *at;
     } wanted[] = {
-        {"PySys_AddAuditHook", &py.add_hook}, {"PyDict_New", &py.new_dict},     {"PyUnicode_DecodeFSDefault", &py.text},
-        {"PyDict_SetItemString", &py.put},    {"PyRun_FileExFlags", &py.run},   {"PyErr_Clear", &py.forget_error},
+        {"PySys_AddAuditHook", &py.add_hook}, {"PyDict_New", &py.new_dict},   {"PyUnicode_DecodeFSDefault", &py.text},
+        {"PyDict_SetItemString", &py.put},    {"PyRun_FileExFlags", &py.run}, {"PyErr_Clear", &py.forget_error},
         {"Py_DecRef", &py.release},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {

@@ -72,7 +72,7 @@ static int tell(char *to, size_t size, long owner, const char *how, const char *
                      "%s%s%ld%s%s%s"
                      "%s%s%s%s%s%s%s%s%s%s"
                      "%llu%s%llu%s%s%s%s%s",
-                     f[VERSION], s, owner, s, how, s,                       /* */
+                     f[VERSION], s, owner, s, how, s,                                    /* */
                      f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, /* */
                      (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, path, s, f[STEM]);
     return n > 0 && (size_t)n < size ? 0 : -1;

@@ -14,7 +14,8 @@ static void (*told)(void);
 
 void spp_os_exec_tell(void (*call)(void)) { told = call; }
 
-/* ---- interpreters that look at no PYTHONPATH. All of this is async-signal-safe, for it runs in children that share our memory. */
+/* ---- interpreters that look at no PYTHONPATH. All of this is async-signal-safe, for it runs in children that share our memory.
+ */
 
 #define VARIABLES_MOST 4096
 #define PRELOAD "LD_PRELOAD="
@@ -83,9 +84,9 @@ static char *const *make_env(void *at, char *const *env) {
 }
 
 /* On the caller's stack, and as much of it as is needed: it may be small. */
-#define CHANGE_ENV(path, argv, env)                        \
-    do {                                                   \
-        size_t bytes = bytes_of_env(path, argv, env);      \
+#define CHANGE_ENV(path, argv, env)                                   \
+    do {                                                              \
+        size_t bytes = bytes_of_env(path, argv, env);                 \
         if (bytes != 0) env = make_env(__builtin_alloca(bytes), env); \
     } while (0)
 
