@@ -7,7 +7,7 @@
 #include "os/os.h"
 
 PyAPI_DATA(char) _PyRuntime[]; /* of which the headers for everybody do not tell */
-#define RUNTIME_BYTES 8192u  /* looked through, of the runtime's state */
+#define RUNTIME_BYTES 8192u    /* looked through, of the runtime's state */
 
 #define PIECE 512u /* read at once */
 
