@@ -9,12 +9,6 @@
 #include "core/run.h"
 #include "module/names.h"
 
-#ifdef MS_WINDOWS
-#define SYSTEM_MODULE "nt"
-#else
-#define SYSTEM_MODULE "posix"
-#endif
-
 typedef void (*any_call)(void); /* of no type */
 typedef PyObject *(*plain_call)(PyObject *, PyObject *);
 typedef PyObject *(*fast_call)(PyObject *, PyObject *const *, Py_ssize_t);
@@ -93,9 +87,9 @@ static PyObject *ident_called(PyObject *module, PyObject *none) {
 #define ANY(function) ((any_call)(function))
 
 static hook hooks[HOOKS] = {
-    [EXECV] = {SYSTEM_MODULE, "execv", METH_FASTCALL, ANY(execv_called), NULL, NULL},
-    [EXECVE] = {SYSTEM_MODULE, "execve", METH_FASTCALL | METH_KEYWORDS, ANY(execve_called), NULL, NULL},
-    [EXIT] = {SYSTEM_MODULE, "_exit", METH_FASTCALL | METH_KEYWORDS, ANY(exit_called), NULL, NULL},
+    [EXECV] = {SPP_SYSTEM_MODULE, "execv", METH_FASTCALL, ANY(execv_called), NULL, NULL},
+    [EXECVE] = {SPP_SYSTEM_MODULE, "execve", METH_FASTCALL | METH_KEYWORDS, ANY(execve_called), NULL, NULL},
+    [EXIT] = {SPP_SYSTEM_MODULE, "_exit", METH_FASTCALL | METH_KEYWORDS, ANY(exit_called), NULL, NULL},
     [NATIVE_ID] = {"_thread", "get_native_id", METH_NOARGS, ANY(native_id_called), NULL, NULL},
     [IDENT] = {"_thread", "get_ident", METH_NOARGS, ANY(ident_called), NULL, NULL},
 };

@@ -224,26 +224,6 @@ static void learn_types(void) {
     spp_py_bytes_type = (uintptr_t)&PyBytes_Type;
 }
 
-/* What says that the layout of just this build of the interpreter is proven, and how it differs from others of its version:
- * Python tells when and by what it was compiled. */
-static PyObject *proof_of(bool has_cached_chunk) {
-    return PyUnicode_FromFormat("%d %s %s %s", has_cached_chunk, SPP_VERSION, SPP_LAYOUT, Py_GetVersion());
-}
-
-/* The recorder of `spprof run` gives the module the proof that its supervisor has found, before it is executed: a proof compiles
- * Python code, which takes 8 ms. 1 or 0: it is this build's, with or without a cached chunk; -1: it is none. */
-static int proof_given(PyObject *module) {
-    PyObject *given = PyDict_GetItemString(PyModule_GetDict(module), "proof");
-    for (int has = 0; has < 2 && given != NULL && PyUnicode_Check(given); has++) {
-        PyObject *proof = proof_of(has);
-        bool same = proof != NULL && PyUnicode_Compare(given, proof) == 0;
-        Py_XDECREF(proof);
-        if (same) return has;
-    }
-    PyErr_Clear();
-    return -1;
-}
-
 static int exec_module(PyObject *module) {
     static const char *const clock_lines[SPP_CLOCK_COUNT] = {
         "perf, by SIGTRAP: nothing is cut short, but a program that loses our handler, by an exec in C say, may die of a tick",
@@ -266,14 +246,12 @@ static int exec_module(PyObject *module) {
     if (PyModule_AddFunctions(module, spp_label_methods) != 0) return -1;
     if (PyModule_AddFunctions(module, spp_output_methods) != 0) return -1;
     spp_module_state *state = PyModule_GetState(module);
-    int given = proof_given(module);
-    bool proven = given >= 0 || spp_layout_prove(state->layout_error, sizeof state->layout_error);
-    if (proven) spp_py.has_cached_chunk = given >= 0 ? given : spp_layout_has_cached_chunk();
+    bool proven = spp_layout_prove(state->layout_error, sizeof state->layout_error);
+    if (proven) spp_py.has_cached_chunk = spp_layout_has_cached_chunk();
     state->write_error = PyErr_NewExceptionWithDoc("spprof._core.WriteError", "The output takes no data.", PyExc_OSError, NULL);
     PyObject *error = proven ? Py_NewRef(Py_None) : PyUnicode_FromString(state->layout_error);
     PyObject *dict = PyModule_GetDict(module);
     return spp_put(dict, "Output", spp_output_type()) && spp_put(dict, "layout_error", error) &&
-                   spp_put(dict, "proof", proven ? proof_of(spp_py.has_cached_chunk) : PyUnicode_FromString("")) &&
                    spp_put(dict, "WriteError", Py_XNewRef(state->write_error)) &&
                    spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) && spp_put(dict, "COLUMNS", spp_profile_columns()) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/run.h"
+#include "module/hooks.h"
 #include "module/session.h"
 #include "os/os.h"
 
@@ -28,9 +29,10 @@ static bool is_open(const output *self) {
     return self->fd >= 0 && fstat(self->fd, &now) == 0 && now.st_dev == self->opened.st_dev && now.st_ino == self->opened.st_ino;
 }
 
-/* A call of a function of the module `os`, which knows of every system's paths, of interrupted calls and of audit hooks. */
+/* A call of one of the functions that the module `os` has from the system's module. They know of every system's paths, of
+ * interrupted calls and of audit hooks; and a program that was started with -S has no `os` until it asks for it. */
 static PyObject *os_call(const char *name, PyObject *args) {
-    PyObject *os = args != NULL ? PyImport_ImportModule("os") : NULL;
+    PyObject *os = args != NULL ? PyImport_ImportModule(SPP_SYSTEM_MODULE) : NULL;
     PyObject *function = os != NULL ? PyObject_GetAttrString(os, name) : NULL;
     PyObject *result = function != NULL ? PyObject_CallObject(function, args) : NULL;
     Py_XDECREF(function);

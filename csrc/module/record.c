@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/heap.h"
 #include "core/capture.h"
@@ -19,7 +20,7 @@
 #define PID_PLACE '\x1e' /* in a path: the process id */
 #define ESCAPE '\x1d'    /* in a path: the next character stands for the one that is less by 64: one of these three */
 #define VARIABLE "SPPROF_RECORD"
-#define FIELDS 14
+#define FIELDS 13
 #define TEXT_MOST 16384
 #ifdef MS_WINDOWS
 #define PATHS ';'
@@ -28,13 +29,15 @@
 #endif
 
 /* src/spprof/launching/recorder.py writes the same. */
-enum { PROOF, VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, PATH, STEM };
+enum { VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, PATH, STEM };
 
 /* Of the process: there is one run. */
 static struct {
     char text[TEXT_MOST];
     const char *field[FIELDS]; /* into the text */
     char folder[4096];         /* of the sitecustomize that called us */
+    char preload[4096];        /* csrc/enter, if that called us; else empty */
+    char childrens[4096];      /* csrc/enter, for children whose interpreters look at no PYTHONPATH */
     PyObject *module;
     uint64_t resume_at_ns, end_at_ns;
     bool fork_hooked;
@@ -67,10 +70,10 @@ static int tell(char *to, size_t size, long owner, const char *how, const char *
     const char *const *f = record.field;
     char s[2] = {SEPARATOR, 0};
     int n = snprintf(to, size,
-                     "%s%s%s%s%ld%s%s%s"
+                     "%s%s%ld%s%s%s"
                      "%s%s%s%s%s%s%s%s%s%s"
                      "%llu%s%llu%s%s%s%s%s",
-                     f[PROOF], s, f[VERSION], s, owner, s, how, s,                       /* */
+                     f[VERSION], s, owner, s, how, s,                                    /* */
                      f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, /* */
                      (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, path, s, f[STEM]);
     return n > 0 && (size_t)n < size ? 0 : -1;
@@ -218,14 +221,28 @@ static void say_why(void) {
     PyErr_Clear();
 }
 
+/* The loader takes a blank or colon for the end of a path. With the GIL. */
+static void preload_in_children(void) {
+    static const char startup[] = "/startup";
+    size_t n = strlen(record.folder), own = sizeof startup - 1;
+    if (n < own || strcmp(record.folder + n - own, startup) != 0) return;
+    n = (size_t)snprintf(record.childrens, sizeof record.childrens, "%.*s/enter.so", (int)(n - own), record.folder);
+    if (n < sizeof record.childrens && strpbrk(record.childrens, " :") == NULL && access(record.childrens, R_OK) == 0)
+        spp_os_exec_preload(record.childrens, VARIABLE);
+}
+
 /* What goes wrong is said, and the program goes on. */
 static PyObject *run_record(PyObject *module, PyObject *args) {
-    PyObject *text, *folder;
-    if (!PyArg_ParseTuple(args, "O&O&", PyUnicode_FSConverter, &text, PyUnicode_FSConverter, &folder)) return NULL;
+    PyObject *text, *folder, *preload;
+    if (!PyArg_ParseTuple(args, "O&O&O&", PyUnicode_FSConverter, &text, PyUnicode_FSConverter, &folder, PyUnicode_FSConverter,
+                          &preload))
+        return NULL;
     snprintf(record.folder, sizeof record.folder, "%s", PyBytes_AS_STRING(folder));
+    snprintf(record.preload, sizeof record.preload, "%s", PyBytes_AS_STRING(preload));
     int failed = parse(PyBytes_AS_STRING(text));
     Py_DECREF(text);
     Py_DECREF(folder);
+    Py_DECREF(preload);
     char next[TEXT_MOST];
     bool children = !failed && *record.field[STEM] != 0;
     long owner = failed ? 0 : strtol(record.field[OWNER], NULL, 10);
@@ -233,6 +250,7 @@ static PyObject *run_record(PyObject *module, PyObject *args) {
     record.module = Py_NewRef(module);
     if (!failed && (!another || children)) failed = begin(module, another ? "child" : record.field[HOW]);
     if (failed) say_why();
+    if (children) preload_in_children();
     if (!children || tell(next, sizeof next, 0, "child", "") != 0) Py_RETURN_NONE;
     return PyUnicode_DecodeFSDefault(next);
 }
@@ -292,10 +310,9 @@ static void *before_exec(PyObject **env) {
 
 static void after_exec(void *kept) { (void)kept; }
 #else
-/* What the variables were. */
-typedef struct {
-    char *text, *path; /* NULL: not set */
-} kept_env;
+/* What tells the next program: the options, and by which way the recorder is to come in. */
+enum { OPTIONS, FOLDERS, PRELOADS, VARIABLES };
+static const char *const variables[VARIABLES] = {VARIABLE, "PYTHONPATH", "LD_PRELOAD"};
 
 static char *copy(const char *text) { return text != NULL ? strdup(text) : NULL; }
 
@@ -307,15 +324,22 @@ static void put_back(const char *name, char *value) {
     free(value);
 }
 
-/* PYTHONPATH with our folder first; NULL: no memory. */
-static char *with_folder(const char *path) {
-    size_t n = strlen(record.folder);
-    if (path != NULL && strncmp(path, record.folder, n) == 0 && (path[n] == PATHS || path[n] == 0)) return copy(path);
+/* A list of paths with `own` first; NULL: no memory. */
+static char *with_own(const char *own, const char *path) {
+    size_t n = strlen(own);
+    if (path != NULL && strncmp(path, own, n) == 0 && (path[n] == PATHS || path[n] == 0)) return copy(path);
     size_t size = n + (path != NULL ? strlen(path) : 0) + 2;
     char *made = malloc(size);
-    if (made != NULL && path != NULL && *path != 0) snprintf(made, size, "%s%c%s", record.folder, PATHS, path);
-    if (made != NULL && (path == NULL || *path == 0)) snprintf(made, size, "%s", record.folder);
+    if (made != NULL && path != NULL && *path != 0) snprintf(made, size, "%s%c%s", own, PATHS, path);
+    if (made != NULL && (path == NULL || *path == 0)) snprintf(made, size, "%s", own);
     return made;
+}
+
+/* What a variable is for the next program, if it is `old` in this one; NULL: as it is. */
+static char *next_value(int variable, const char *options, const char *old) {
+    if (variable == OPTIONS) return copy(options);
+    if (variable == PRELOADS && *record.preload == 0) return NULL;
+    return with_own(variable == PRELOADS ? record.preload : record.folder, old);
 }
 
 /* The value of a str or bytes key, taken away; a new reference to bytes, or NULL without an exception. */
@@ -348,12 +372,16 @@ static void change(PyObject **env, const char *text) {
         Py_XDECREF(dict);
         return;
     }
-    PyObject *old = taken_away(dict, "PYTHONPATH"), *told = taken_away(dict, VARIABLE);
-    char *path = with_folder(old != NULL ? PyBytes_AS_STRING(old) : NULL);
-    Py_XDECREF(old);
-    Py_XDECREF(told);
-    if (put_in(dict, "PYTHONPATH", path) && put_in(dict, VARIABLE, text)) Py_SETREF(*env, Py_NewRef(dict));
-    free(path);
+    bool done = true;
+    for (int i = 0; i < VARIABLES && done; i++) {
+        if (i == PRELOADS && *record.preload == 0) continue;
+        PyObject *old = taken_away(dict, variables[i]);
+        char *next = next_value(i, text, old != NULL ? PyBytes_AS_STRING(old) : NULL);
+        done = put_in(dict, variables[i], next);
+        Py_XDECREF(old);
+        free(next);
+    }
+    if (done) Py_SETREF(*env, Py_NewRef(dict));
     Py_DECREF(dict);
 }
 
@@ -373,22 +401,21 @@ static void *before_exec(PyObject **env) {
         change(env, text);
         return NULL;
     }
-    kept_env *kept = malloc(sizeof *kept);
-    if (kept == NULL) return NULL;
-    kept->text = copy(getenv(VARIABLE));
-    kept->path = copy(getenv("PYTHONPATH"));
-    char *changed = with_folder(kept->path);
-    if (changed != NULL && setenv("PYTHONPATH", changed, 1) == 0) setenv(VARIABLE, text, 1);
-    free(changed);
+    char **kept = calloc(VARIABLES, sizeof *kept); /* NULL: not set */
+    for (int i = 0; i < VARIABLES && kept != NULL; i++) {
+        kept[i] = copy(getenv(variables[i]));
+        char *next = next_value(i, text, kept[i]);
+        if (next != NULL) setenv(variables[i], next, 1);
+        free(next);
+    }
     return kept;
 }
 
 static void after_exec(void *given) {
-    kept_env *kept = given;
+    char **kept = given;
     if (kept == NULL) return;
     int saved = errno;
-    put_back(VARIABLE, kept->text);
-    put_back("PYTHONPATH", kept->path);
+    for (int i = 0; i < VARIABLES; i++) put_back(variables[i], kept[i]);
     free(kept);
     errno = saved;
 }

@@ -306,6 +306,9 @@ void spp_os_alone_tell(void (*rest)(void), void (*wake)(void));
 void spp_os_leave_tell(void (*call)(void));
 /* Has `call` called by a thread that is about to replace the program, where the system lets us see that. */
 void spp_os_exec_tell(void (*call)(void));
+/* Has programs that are started from here preload the object at `path` (kept by the caller; NULL: none), if they are to be told
+ * something by the environment's variable `told` and are interpreters whose options forbid that they hear of it otherwise. */
+void spp_os_exec_preload(const char *path, const char *told);
 /* The calling thread, disarmed: takes ticks back that wait because it blocks their signal. */
 void spp_os_signal_take_back(void);
 /* In a forked child: the program's signals are its own. */

@@ -180,8 +180,8 @@ def test_the_sitecustomize_of_the_child_runs_too(run, tmp_path):
     assert ran.stdout.startswith("True ['an argument'] [] 5") and len(files) == 2
 
 
-def test_an_interpreter_without_spprof_is_left_alone(run):
-    text = EXECS.replace("[sys.executable, ", '[sys.executable, "-S", ')
+def test_a_closed_interpreter_that_a_shell_starts_is_left_alone(run):
+    text = EXECS.replace("[sys.executable, ", """["/bin/sh", "-c", 'exec "$0" -S "$@"', sys.executable, """)
     ran, (pid,), files = run(text)
     assert pid not in files and ran.stdout.startswith("['an argument']")
 

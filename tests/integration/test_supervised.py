@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import spprof
 from spprof import Profile
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals, exec, descriptors: POSIX")
@@ -117,6 +118,41 @@ def test_signals_sent_to_us_are_the_programs(tmp_path):
         assert sorted(json.loads(ran.stdout.readline().replace("'", '"'))) == sorted(sent)
         assert ran.wait(timeout=60) == 0
     assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+
+
+@linux
+def test_ctrl_c_again_and_again(tmp_path):
+    """... on a terminal, which sends it to both, until the command has ended: the profile is where it was asked for, or a line
+    says where it is."""
+    import pty
+    import termios
+
+    (tmp_path / "x.py").write_text(
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nprint('ready', flush=True)\nwhile True: pass\n"
+    )
+    for output in ("p.spprof", "p.html"):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(tmp_path)
+            os.execv(sys.executable, [sys.executable, *SPPROF, "-o", output, "x.py"])
+        modes = termios.tcgetattr(terminal)
+        modes[3] |= termios.NOFLSH  # what was said before a Ctrl-C stays
+        termios.tcsetattr(terminal, termios.TCSANOW, modes)
+        said = b""
+        while True:
+            try:
+                said += os.read(terminal, 4096)
+                if b"ready" in said:
+                    os.write(terminal, b"\x03")
+            except OSError:  # nobody has its other end
+                break
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT
+        assert b"Traceback" not in said, said
+        (left,) = tmp_path.glob("p.*")
+        assert left.name == output or f"the profile is in {left.name}".encode() in said
+        left.unlink()
 
 
 def test_without_its_supervisor_the_program_goes_on(tmp_path):
@@ -262,9 +298,85 @@ def test_thread_names(tmp_path):
     assert found == {"MainThread", "named", "own", "new"}
 
 
-@pytest.mark.parametrize("flag", ["-I", "-E"])
-def test_an_interpreter_that_does_not_let_us_in(tmp_path, flag):
-    (tmp_path / "x.py").write_text("print('ran')")
-    done = run([flag, *SPPROF, "-o", "p.spprof", "x.py"], tmp_path)
-    assert (done.returncode, done.stdout) == (0, "ran\n")
-    assert done.stderr == f"spprof: nothing was recorded: with {flag} the interpreter does not let the recorder in\n"
+# Closed interpreters: -I and -E do not look at PYTHONPATH, -S does not import `site`.
+CLOSED = ["-I", "-E", "-S", "-IS", "-ES"]
+START = "import sys; sys.path.insert(0, {!r}); sys.argv[:1] = ['spprof']; from spprof.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """Runs words in a closed interpreter, alone and under `spprof run`."""
+    folder = os.path.dirname(os.path.dirname(spprof.__file__))
+    (tmp_path / "spprof").write_text(START.format(folder))
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "LD_"))}
+
+    def both(flag, words, **more):
+        return [run([flag, *ours, *words], tmp_path, env={**env, **more})
+                for ours in ([], [str(tmp_path / "spprof"), "run", "-q", "-o", "p.spprof"])]  # fmt: skip
+
+    return both
+
+
+@linux
+@pytest.mark.parametrize("flag", CLOSED)
+@pytest.mark.parametrize("how", ["script", "-m", "-c"])
+def test_a_hundred_facts_of_closed_interpreters(tmp_path, closed, flag, how):
+    (tmp_path / "facts.py").write_text(Path(FACTS).read_text())
+    target = {"script": ["facts.py"], "-m": ["-m", "facts"], "-c": ["-c", Path(FACTS).read_text()]}[how]
+    if how == "-m" and "I" in flag:
+        target = ["-m", "json.tool"]
+    alone, recorded = closed(flag, [*target], PYTHONPATH="/nowhere", ONE="1")
+    assert (recorded.returncode, recorded.stderr) == (alone.returncode, alone.stderr)
+    if target != ["-m", "json.tool"]:
+        told = [json.loads(done.stdout) for done in (alone, recorded)]
+        for facts, collectors in zip(told, (0, 1)):
+            assert facts["gc"].pop(2) == collectors
+            facts["status"].pop("SigQ")
+        assert {name: (told[0][name], told[1][name]) for name in told[0] if told[0][name] != told[1][name]} == {}
+    assert Profile.load(tmp_path / "p.spprof").header["begun"] == "run"
+
+
+@linux
+@pytest.mark.parametrize("flag", CLOSED)
+def test_closed_interpreters(tmp_path, closed, flag):
+    code = (
+        "import sys\nprint(sorted(sys.modules))\nimport os, time\n"
+        "print({k: v for k, v in os.environ.items() if k[:2] in ('LD', 'PY', 'SP')})\n"
+        "def burn():\n  end = time.process_time() + 0.3\n  while time.process_time() < end: sum(range(999))\nburn()\n"
+    )
+    (tmp_path / "x.py").write_text(code)
+    alone, recorded = closed(flag, ["x.py"])
+    assert (recorded.returncode, recorded.stdout, recorded.stderr) == (0, alone.stdout, "")
+    assert "burn" in names(tmp_path / "p.spprof")
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+
+
+@linux
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.orig_argv")
+def test_a_closed_program_that_starts_itself_again(tmp_path, closed):
+    code = (
+        "import os, sys\nprint(sys.argv, [k for k in os.environ if k[:2] in ('LD', 'PY', 'SP')], flush=True)\n"
+        "if 'X' not in os.environ: os.environ['X'] = '1'; os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])\n"
+    )
+    (tmp_path / "x.py").write_text(code)
+    alone, recorded = closed("-I", ["x.py"])
+    assert (recorded.returncode, recorded.stdout, recorded.stderr) == (0, alone.stdout, "")
+    one, two = Profile.load(tmp_path / "p.spprof"), Profile.load(tmp_path / "p.2.spprof")
+    assert one.header["pid"] == two.header["pid"] and (one.end["reason"], two.end["reason"]) == ("exec", "stop")
+
+
+@linux
+@pytest.mark.parametrize("flag", CLOSED)
+def test_closed_children(tmp_path, flag):
+    child = (
+        "import sys; m = sorted(sys.modules); import os; print(m, sys.path, sys.flags.isolated, 'LD_PRELOAD' in os.environ)\n"
+        "def burn():\n  import time\n  end = time.process_time() + 0.3\n"
+        "  while time.process_time() < end: sum(range(999))\nburn()\n"
+    )
+    code = f"import subprocess, sys\nprint(subprocess.run([sys.executable, {flag!r}, '-c', {child!r}]).returncode)\n"
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "LD_"))}
+    alone = run(["-c", code], tmp_path, env=env)
+    recorded = run([*SPPROF, "-q", "--subprocesses", "-o", "p.spprof", "-c", code], tmp_path, env=env)
+    assert (recorded.returncode, recorded.stdout, recorded.stderr) == (0, alone.stdout, "")
+    (found,) = tmp_path.glob("p.*.spprof")
+    assert "burn" in names(found) and Profile.load(found).header["begun"] == "child"

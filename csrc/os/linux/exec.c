@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "os/linux/linux.h"
@@ -12,6 +13,82 @@
 static void (*told)(void);
 
 void spp_os_exec_tell(void (*call)(void)) { told = call; }
+
+/* ---- interpreters that look at no PYTHONPATH. All of this is async-signal-safe, for it runs in children that share our memory.
+ */
+
+#define VARIABLES_MOST 4096
+#define PRELOAD "LD_PRELOAD="
+
+static const char *preloaded, *wanted_by;
+
+void spp_os_exec_preload(const char *path, const char *told_by) {
+    preloaded = path;
+    wanted_by = told_by;
+}
+
+/* Whether -I, -E or -S is among the options of the interpreter, which end with -c, -m or the script. */
+static bool is_closed(char *const *argv) {
+    for (size_t i = 1; argv[0] != NULL && argv[i] != NULL && argv[i][0] == '-' && argv[i][1] != 0; i++) {
+        const char *option = argv[i] + 1;
+        if (strcmp(option, "-") == 0) return false;
+        if (*option == '-') {
+            if (strcmp(option, "-check-hash-based-pycs") == 0 && argv[i + 1] != NULL) i++;
+            continue;
+        }
+        for (; *option != 0; option++) {
+            if (strchr("IES", *option) != NULL) return true;
+            if (strchr("cm", *option) != NULL) return false;
+            if (strchr("WX", *option) == NULL) continue;
+            if (option[1] == 0 && argv[i + 1] != NULL) i++; /* what it takes is the next word, or the rest of this one */
+            break;
+        }
+    }
+    return false;
+}
+
+static bool is_python(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash != NULL ? slash + 1 : path, "python", 6) == 0;
+}
+
+/* Where `name` (with its =) is in an environment; -1: it is not. */
+static long place_of(const char *name, char *const *env) {
+    for (long i = 0; env[i] != NULL; i++)
+        if (strncmp(env[i], name, strlen(name)) == 0) return i;
+    return -1;
+}
+
+/* How many bytes the environment for a program takes that is not as it is given; 0: it is. */
+static size_t bytes_of_env(const char *path, char *const *argv, char *const *env) {
+    if (preloaded == NULL || path == NULL || argv == NULL || env == NULL || !is_python(path) || !is_closed(argv)) return 0;
+    size_t n = 0, told_n = strlen(wanted_by);
+    bool is_told = false;
+    for (; env[n] != NULL; n++) is_told = is_told || (strncmp(env[n], wanted_by, told_n) == 0 && env[n][told_n] == '=');
+    long at = place_of(PRELOAD, env);
+    size_t text = sizeof PRELOAD + strlen(preloaded) + (at >= 0 ? strlen(env[at]) : 0) + 1;
+    return is_told && n < VARIABLES_MOST ? (n + 2) * sizeof *env + text : 0;
+}
+
+/* Makes it, `at` where the caller has so many bytes. */
+static char *const *make_env(void *at, char *const *env) {
+    char **made = at;
+    size_t n = 0;
+    for (; env[n] != NULL; n++) made[n] = env[n];
+    long place = place_of(PRELOAD, env);
+    char *text = (char *)&made[n + 2], *to = stpcpy(stpcpy(text, PRELOAD), preloaded);
+    if (place >= 0 && env[place][sizeof PRELOAD - 1] != 0) strcpy(stpcpy(to, ":"), env[place] + sizeof PRELOAD - 1);
+    made[place >= 0 ? (size_t)place : n++] = text;
+    made[n] = NULL;
+    return made;
+}
+
+/* On the caller's stack, and as much of it as is needed: it may be small. */
+#define CHANGE_ENV(path, argv, env)                                   \
+    do {                                                              \
+        size_t bytes = bytes_of_env(path, argv, env);                 \
+        if (bytes != 0) env = make_env(__builtin_alloca(bytes), env); \
+    } while (0)
 
 /* In a child that shares our memory, only the signals that the program ignores matter: they stay ignored. */
 static void begin(void) {
@@ -36,8 +113,13 @@ static int (*real_fexecve)(int, char *const *, char *const *);
 static int (*real_execveat)(int, const char *, char *const *, char *const *, int);
 
 static int own_execv(const char *path, char *const *argv) {
+    char *const *env = environ;
+    CHANGE_ENV(path, argv, env);
     begin();
-    real_execv(path, argv);
+    if (env == environ)
+        real_execv(path, argv);
+    else
+        real_execve(path, argv, env);
     return fail();
 }
 
@@ -48,6 +130,7 @@ static int own_execvp(const char *file, char *const *argv) {
 }
 
 static int own_execve(const char *path, char *const *argv, char *const *env) {
+    CHANGE_ENV(path, argv, env);
     begin();
     real_execve(path, argv, env);
     return fail();
@@ -113,6 +196,7 @@ static FILE *(*real_popen)(const char *, const char *);
 static int own_posix_spawn(pid_t *pid, const char *path, const files *f, const attributes *a, char *const *argv,
                            char *const *env) {
     spp_linux_signals_spawn(true);
+    CHANGE_ENV(path, argv, env);
     int error = real_posix_spawn(pid, path, f, a, argv, env);
     spp_linux_signals_spawn(false);
     return error;
@@ -121,6 +205,7 @@ static int own_posix_spawn(pid_t *pid, const char *path, const files *f, const a
 static int own_posix_spawnp(pid_t *pid, const char *file, const files *f, const attributes *a, char *const *argv,
                             char *const *env) {
     spp_linux_signals_spawn(true);
+    CHANGE_ENV(file, argv, env);
     int error = real_posix_spawnp(pid, file, f, a, argv, env);
     spp_linux_signals_spawn(false);
     return error;

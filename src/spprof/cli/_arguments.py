@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import Any
 
 # What is read of other profilers: docs/formats.md.
 OTHERS = "collapsed, speedscope, pprof, austin, perf script, Chrome's events, .cpuprofile, Firefox, cProfile"

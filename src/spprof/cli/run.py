@@ -7,7 +7,6 @@ import argparse
 import os
 import signal
 import sys
-from typing import Iterable, List, Optional, Tuple
 
 from .. import formats
 from ..errors import BadOption, SpprofError
@@ -87,8 +86,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
+    from typing import Iterable, List, Optional, Tuple
+
     from ..files.profile import Profile
 
 
@@ -136,9 +137,10 @@ class _Run:
         else:
             _prepare(self.options)
         code = program.wait()
-        program.over()
         try:
+            program.over()
             self.finish(code)
+            program.told()
         except (supervisor.Interrupted, KeyboardInterrupt) as error:
             self._say_where("interrupted")
             code = -getattr(error, "number", signal.SIGINT)
@@ -277,7 +279,11 @@ def _way_out(code: int) -> str:
 
 
 def _why_not() -> str:
+    from ..launching import recorder
+
     flags = sys.flags
+    if not recorder.is_closed() or recorder.can_preload():
+        return ""
     for name, option in (("isolated", "-I"), ("no_site", "-S"), ("ignore_environment", "-E")):
         if getattr(flags, name):
             return f": with {option} the interpreter does not let the recorder in"

@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, Dict, Mapping, NamedTuple, Optional
 
 from ..errors import BadOption, CannotWrite
 from .options import Options as Options
 
+TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
+    from typing import BinaryIO, Dict, Mapping, Optional
+
     from ..model.data import ProfileData
 
 
-class Format(NamedTuple):
+class Format:
     """`extension` is how file names of this format end; `title` says what opens it; `refuses` are options that it cannot follow,
     and why; `needs` is a module that the extra of the format's name brings."""
 
-    module: str
-    extension: str
-    title: str
-    refuses: Mapping[str, str] = MappingProxyType({})
-    needs: str = ""
+    def __init__(
+        self, module: str, extension: str, title: str, refuses: Mapping[str, str] = MappingProxyType({}), needs: str = ""
+    ) -> None:
+        self.module = module
+        self.extension = extension
+        self.title = title
+        self.refuses = refuses
+        self.needs = needs
 
 
 _COPY = "it is a copy of the file; choose another format"
@@ -38,7 +42,7 @@ _NOT_EMPTY = {"gecko": "Firefox's profiler", "pstats": "pstats"}  # what opens n
 _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
 FORMATS: Dict[str, Format] = {
-    "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options._fields, _COPY)),
+    "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options.__slots__, _COPY)),
     "html": Format("html", ".html", "one page to look at in a browser, offline", _PAGE),
     "svg": Format(
         "svg",
@@ -86,7 +90,7 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
     if options.weight not in (None, "samples", "ns"):
         raise BadOption(f"weight {options.weight!r} does not exist: choose 'samples' or 'ns'")
     for name, reason in FORMATS[format].refuses.items():
-        if getattr(options, name) != Options._field_defaults[name]:
+        if getattr(options, name) != getattr(Options(), name):
             flag = "no-lines" if name == "lines" else name.replace("_", "-")
             raise BadOption(f"--{flag} does not fit the format {format}: {reason}")
     if not options.sources and format != "html":
@@ -101,6 +105,8 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
         )
     needed = FORMATS[format].needs
     if needed:
+        from importlib.util import find_spec
+
         try:
             missing = find_spec(needed) is None
         except ImportError:  # of a package that it is in

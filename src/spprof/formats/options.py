@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import Optional
 
 
-class Options(NamedTuple):
+class Options:
     """What can be asked of a format (docs/formats.md tells what it means for each).
 
     weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
     apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the text of source files
     too, for html."""
 
-    weight: Optional[str] = None
-    lines: bool = True
-    merge_threads: bool = False
-    thread: Optional[str] = None
-    sources: bool = True
+    __slots__ = ("lines", "merge_threads", "sources", "thread", "weight")
+
+    def __init__(
+        self,
+        weight: Optional[str] = None,
+        lines: bool = True,
+        merge_threads: bool = False,
+        thread: Optional[str] = None,
+        sources: bool = True,
+    ) -> None:
+        self.weight = weight
+        self.lines = lines
+        self.merge_threads = merge_threads
+        self.thread = thread
+        self.sources = sources

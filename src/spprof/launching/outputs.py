@@ -3,16 +3,18 @@ before there is something whole to put there."""
 
 from __future__ import annotations
 
-import glob
 import os
 import stat
 import time
-from typing import List, Optional, Tuple
 
 from .. import formats
 from ..errors import BadOption, CannotWrite
 from ..files.names import beside, fits
 from ..files.writing import ending, finish, is_being_written
+
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import List, Optional, Tuple
 
 # How files of a format begin. Those that are not here are told by their names alone.
 _BEGINNINGS = {
@@ -108,6 +110,8 @@ class Outputs:
         """The files of its child processes."""
         if not self.stem:
             return []
+        import glob
+
         own = set(self.streams())
         return sorted(path for path in glob.glob(f"{glob.escape(self.stem)}.*.spprof") if path not in own and self._is_new(path))
 

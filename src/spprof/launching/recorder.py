@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from typing import Dict, List, Optional
 
 from ..recording.options import Options
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import Dict, List, Optional
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.join(_HERE, "startup")
 VARIABLE = "SPPROF_RECORD"
+PRELOADED = os.path.join(_HERE, "enter.so")  # of csrc/enter, on Linux
 
 
 def environment(
@@ -25,18 +29,31 @@ def environment(
 ) -> Dict[str, str]:
     r"""The environment of a program that records itself into `path` (or, if something is there, `path` with a number). With a
     `stem` its child processes do too, into STEM.PID.spprof. (\0 in a path: the process id.)"""
-    from .. import __version__, _core
+    from .. import __version__
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
-    fields = [_core.proof, __version__, "0", "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
+    fields = [__version__, "0", "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
     fields += ["m" if is_module else "", _told(path), _told(stem)]
-    old = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": FOLDER + os.pathsep + old if old else FOLDER, VARIABLE: "\x1f".join(map(str, fields))}
+    told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
+    for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):
+        if own:
+            told[name] = f"{own}{os.pathsep}{told[name]}" if told.get(name) else own
+    return told
+
+
+def is_closed() -> bool:
+    """Whether this interpreter, with the options that it was started with, does not look for a sitecustomize on PYTHONPATH."""
+    return bool(sys.flags.isolated or sys.flags.ignore_environment or sys.flags.no_site)
+
+
+def can_preload() -> bool:
+    """Whether the system can: the loader takes these characters for the end of a path."""
+    return os.path.exists(PRELOADED) and not any(sign in PRELOADED for sign in " :")
 
 
 def _told(path: str) -> str:
     """A path that has neither the separator nor the mark of a process id in it (csrc/module/record.c)."""
-    return re.sub("[\x1d-\x1f]", lambda match: "\x1d" + chr(ord(match[0]) + 64), path).replace("\0", "\x1e")
+    return path.translate({0x1D: "\x1d]", 0x1E: "\x1d^", 0x1F: "\x1d_"}).replace("\0", "\x1e")
 
 
 def interpreter() -> List[str]:

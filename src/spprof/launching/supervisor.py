@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any, Dict, List, NoReturn, Optional
+
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
 
 # Faults of our own, and what the system does not let us wait for.
 _OURS = ("SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGPIPE", "SIGXFSZ",
@@ -31,6 +34,7 @@ class Program:
     def __init__(self, command: List[str], environment: Dict[str, str]) -> None:
         self._signals = signal.valid_signals() - _numbers(_OURS) if hasattr(os, "posix_spawn") else set()
         self._popen: Any = None
+        self._told = False
         if not self._signals:
             import subprocess
 
@@ -86,20 +90,27 @@ class Program:
                 os.kill(os.getpid(), signal.SIGSTOP)
 
     def over(self) -> None:
-        """It has ended. Signals raise Interrupted from now on, but those that came before."""
+        """It has ended. The first signal from now on raises Interrupted, here too. Those that came before do nothing, nor do
+        those that come after it, while we say where the profile is, or after `told`."""
         if self._popen is not None:
             return
-
-        def interrupt(number: int, frame: Any) -> NoReturn:
-            raise Interrupted(number)
-
         wanted = _numbers(("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"))
+
+        def interrupt(number: int, frame: Any) -> None:
+            if not self._told:
+                self._told = True
+                raise Interrupted(number)
+
         while signal.sigpending() & self._signals:
             signal.sigwait(self._signals)
         for number in wanted:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
+
+    def told(self) -> None:
+        """All is written and said."""
+        self._told = True
 
 
 def end(code: int) -> int:

@@ -1,53 +1,81 @@
 """The first thing that a program under `spprof run` imports: begins the recorder, and leaves nothing of itself behind. It is
-found by PYTHONPATH, which is as before afterwards, and makes room for the sitecustomize that would have been found without us."""
+found by PYTHONPATH, which is as before afterwards, and makes room for the sitecustomize that would have been found without us.
+(Where the interpreter does not look there, csrc/enter runs this file, under another name and with the environment as before.)"""
 
-import os
 import sys
 
-TYPE_CHECKING = False  # nothing is imported here that `site` has not: not even __future__
+TYPE_CHECKING = False  # nothing is imported here that the interpreter has not: not even __future__
 if TYPE_CHECKING:
     from typing import Any
 
+    OPTIONS = PRELOAD = ""
 
-def _begin() -> None:
-    here = os.path.dirname(__file__)
+_system: "Any" = sys.modules.get("posix") or sys.modules["nt"]
+
+
+def _options(here: str) -> "tuple[str | None, str]":
+    """What the recorder is told, and the rest of PYTHONPATH; both variables are as before afterwards."""
+    environ: Any = sys.modules["os"].environ  # `site` has it
     sys.path[:] = [path for path in sys.path if path != here]
     sys.path_importer_cache.pop(here, None)
-    options = os.environ.pop("SPPROF_RECORD", None)
-    path = os.environ.get("PYTHONPATH", "")
+    options = environ.pop("SPPROF_RECORD", None)
+    path = environ.get("PYTHONPATH", "")
     rest = path[len(here) + 1 :] if path.startswith(here) else path
     if rest:
-        os.environ["PYTHONPATH"] = rest  # where it stood
+        environ["PYTHONPATH"] = rest  # where it stood
     else:
-        os.environ.pop("PYTHONPATH", None)
-    if options is None:
-        return
-    core = _core(os.path.dirname(os.path.dirname(here)), options.partition("\x1f")[0])
-    if core is None:
-        sys.stderr.write(f"spprof: process {os.getpid()} is not profiled: {sys.executable} has no spprof\n")
-    else:
-        options = core.record(options, here)
-    if options is not None:  # for processes that this one starts
-        os.environ["SPPROF_RECORD"] = options
-        os.environ["PYTHONPATH"] = path
+        environ.pop("PYTHONPATH", None)
+    return options, rest
 
 
-def _core(package: str, proof: str) -> "Any":
+def _core(package: str) -> "Any":
     """The C core alone: nothing else of the package is imported. Another interpreter than that of `spprof run` has its own."""
     imp: Any = sys.modules["_imp"]
     spec_of: Any = type(sys.__spec__)
     suffix = imp.extension_suffixes()[0]
-    for folder in (package, *(os.path.join(path, "spprof") for path in sys.path)):
-        file = os.path.join(folder, "_core" + suffix)
-        if os.path.exists(file):
-            core = imp.create_dynamic(spec_of("spprof._core", None, origin=file))
-            core.proof = proof
-            imp.exec_dynamic(core)
-            return core
+    for folder in (package, *(f"{path}/spprof" for path in sys.path)):
+        file = f"{folder}/_core{suffix}"
+        try:
+            _system.stat(file)
+        except OSError:
+            continue
+        core = imp.create_dynamic(spec_of("spprof._core", None, origin=file))
+        imp.exec_dynamic(core)
+        return core
     return None
 
 
-_begin()
-del sys.modules["sitecustomize"]
-# The program's, if there is one: `site` is used to there being none.
-import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401
+def _begin(here: str, options: "str | None", rest: str, preload: str) -> None:
+    if options is None:
+        return
+    core = _core(here[: -len("/launching/startup")])
+    if core is None:
+        sys.stderr.write(f"spprof: process {_system.getpid()} is not profiled: {sys.executable} has no spprof\n")
+    else:
+        options = core.record(options, here, preload)
+    if options is not None:  # for processes that this one starts
+        separator = ";" if "nt" in sys.modules else ":"
+        _tell("SPPROF_RECORD", options)
+        _tell("PYTHONPATH", here + separator + rest if rest else here)
+
+
+def _tell(name: str, value: str) -> None:
+    """`os` copies what the system module has when it is imported."""
+    os: Any = sys.modules.get("os")
+    if os is not None:
+        os.environ[name] = value
+        return
+    encoded = value.encode(sys.getfilesystemencoding(), "surrogateescape")
+    _system.environ[name.encode()] = encoded
+    _system.putenv(name, value)
+
+
+if __name__ == "sitecustomize":
+    _here = __file__[: -len("/sitecustomize.py")]
+    _begin(_here, *_options(_here), "")
+    del sys.modules["sitecustomize"]
+    # The program's, if there is one: `site` is used to there being none.
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+else:
+    _entered = _system.environ.get(b"PYTHONPATH", b"").decode(sys.getfilesystemencoding(), "surrogateescape")
+    _begin(__file__[: -len("/sitecustomize.py")], OPTIONS, _entered, PRELOAD)
