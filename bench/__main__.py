@@ -26,6 +26,7 @@ from . import (
     convert,
     cost,
     handler,
+    handover,
     impossible,
     intervals,
     memory,
@@ -59,6 +60,7 @@ SUBJECTS: Dict[str, Subject] = {
     "shares": shares.shares,
     "ticks": ticks.ticks,
     "slowdown": slowdown.slowdown,
+    "handover": handover.handover,
     "calls": calls.calls,
     "impossible": impossible.impossible,
     "memory": memory.growth,
@@ -128,7 +130,7 @@ def main() -> int:
     parser.add_argument("--around", default="", metavar="COMMAND", help="before each program's: --around 'taskset -c 0'")
     parser.add_argument("--as-nobody", action="store_true", help="programs have no privilege (setpriv(1), as root)")
     parser.add_argument("--tag", metavar="NAME", help="keep the results beside those of other runs, under this name")
-    parser.add_argument("--peers", action="store_true", help="for `slowdown`: other profilers in the same rounds")
+    parser.add_argument("--peers", action="store_true", help="for `slowdown` and `handover`: other profilers in the same rounds")
     given = parser.parse_args()
     if given.list:
         for name, subject in SUBJECTS.items():

@@ -10,7 +10,7 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin (python3 -m bench.report) -->", "<!-- results: end -->"
 ORDER = (
     "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "convert", "peers",
-    "native", "native1k", "tables", "intervals", "shares", "ticks", "slowdown", "calls",
+    "native", "native1k", "tables", "intervals", "shares", "ticks", "slowdown", "handover", "calls",
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def slowdown(options: Options) -> List[Row]:
     clocks, rows = shares.able(options)
     once = _variants(options, clocks, units)
     if options.peers:
-        rows += _peers(options, once, units)
+        rows += beside(options, once, [str(BUSY), units])
     for title, copies in (("a processor free", 1), ("all processors busy", os.cpu_count() or 1)):
         variants = {name: _at_once(call, copies) for name, call in once.items()}
         done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]))
@@ -43,16 +43,16 @@ def _variants(options: Options, clocks: List[str], units: str) -> Dict[str, Call
     return variants
 
 
-def _peers(options: Options, variants: Dict[str, Callable[[], child.Run]], units: str) -> List[Row]:
-    """Adds other profilers; returns a row for each that is not to be had."""
+def beside(options: Options, variants: Dict[str, Callable[[], child.Run]], program: List[str]) -> List[Row]:
+    """Adds other profilers of this program; returns a row for each that is not to be had."""
     tools, missing = peers.found(options)
     for tool in tools[1:]:  # the first is spprof on the same interpreter
         if not tool.name.startswith(BESIDE):
             continue
-        variants.setdefault(f"alone {tool.python}", lambda tool=tool: child.run([tool.python, BUSY, units]))
+        variants.setdefault(f"alone {tool.python}", lambda tool=tool: child.run([tool.python, *program]))
         for rate in options.rates:
             if rate in tool.rates:
-                call = lambda tool=tool, rate=rate: peers.run_under(tool, rate, [str(BUSY), units])  # noqa: E731
+                call = lambda tool=tool, rate=rate: peers.run_under(tool, rate, program)  # noqa: E731
                 name = f"{tool.name} {tool.version}, {rate:,} Hz"
                 variants[name] = lambda call=call, python=tool.python: _guarded(call, python)
     return [Row(one.split(":")[0], "skipped: " + one.split(":", 1)[1].strip(), None) for one in missing]

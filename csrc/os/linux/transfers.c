@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -27,6 +28,17 @@ static uint64_t begin(void) {
     uint64_t set = atomic_load_explicit(&held, memory_order_relaxed), old = 0;
     if (set != 0) raw_call(SYS_rt_sigprocmask, SIG_BLOCK, (uintptr_t)&set, (long)(uintptr_t)&old, sizeof set);
     return set & ~old;
+}
+
+/* The same for a read: only a device's is cut short, /dev/zero's say. Files give all they have; pipes and sockets what there is.
+ * errno stays. */
+static uint64_t begin_read(int fd) {
+    struct stat is;
+    int saved = errno;
+    if (atomic_load_explicit(&held, memory_order_relaxed) == 0 || spp_linux_confined) return 0;
+    bool device = fstat(fd, &is) == 0 && S_ISCHR(is.st_mode);
+    errno = saved;
+    return device ? begin() : 0;
 }
 
 /* Leaves errno as it is: so does the handler that may run now. */
@@ -128,35 +140,35 @@ static ssize_t own_recvmsg(int fd, struct msghdr *message, int flags) {
 }
 
 static ssize_t own_read(int fd, void *to, size_t n) {
-    uint64_t set = IN_ONE(n) ? 0 : begin();
+    uint64_t set = IN_ONE(n) ? 0 : begin_read(fd);
     ssize_t moved = real_read(fd, to, n);
     end(set);
     return moved;
 }
 
 static ssize_t own_readv(int fd, const struct iovec *parts, int n) {
-    uint64_t set = begin();
+    uint64_t set = begin_read(fd);
     ssize_t moved = real_readv(fd, parts, n);
     end(set);
     return moved;
 }
 
 static ssize_t own_pread(int fd, void *to, size_t n, off_t at) {
-    uint64_t set = IN_ONE(n) ? 0 : begin();
+    uint64_t set = IN_ONE(n) ? 0 : begin_read(fd);
     ssize_t moved = real_pread(fd, to, n, at);
     end(set);
     return moved;
 }
 
 static ssize_t own_preadv(int fd, const struct iovec *parts, int n, off_t at) {
-    uint64_t set = begin();
+    uint64_t set = begin_read(fd);
     ssize_t moved = real_preadv(fd, parts, n, at);
     end(set);
     return moved;
 }
 
 static ssize_t own_preadv2(int fd, const struct iovec *parts, int n, off_t at, int flags) {
-    uint64_t set = begin();
+    uint64_t set = begin_read(fd);
     ssize_t moved = real_preadv2(fd, parts, n, at, flags);
     end(set);
     return moved;
