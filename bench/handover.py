@@ -16,7 +16,9 @@ def handover(options: Options) -> List[Row]:
     rounds = options.rounds or (3 if options.quick else 11)
     for how, turns in TURNS.items():
         program = [str(TARGET), how, str(turns // 4 if options.quick else turns)]
-        variants: Dict[str, Callable[[], child.Run]] = {"alone": lambda program=program: child.run(shares.plain(options, *program))}
+        variants: Dict[str, Callable[[], child.Run]] = {
+            "alone": lambda program=program: child.run(shares.plain(options, *program))
+        }
         for clock in clocks:
             for rate in options.rates:
                 name = f"{clock}, {rate:,} Hz"

@@ -60,10 +60,8 @@ static void own_exit(int status) {
     real_exit(status);
 }
 
-/* Before a thread has a filter that may end the process for a system call: its handlers make next to none from then on. (What the
- * kernel allowed at the start, it allows by a filter from before.) */
-_Atomic bool spp_linux_confined;
-
+/* Before a thread has a filter that may end the process for a system call. (What the kernel allowed at the start, it allows by a
+ * filter from before.) */
 static int (*real_prctl)(int, ...);
 
 static int own_prctl(int option, ...) {

@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include "base/faults.h"
+#include "os/linux/linux.h"
 #include "os/linux/machine.h"
 #include "os/os.h"
 #include "os/posix/posix.h"
+
+_Atomic bool spp_linux_confined;
 
 /* rt_sigprocmask with an impossible `how` copies the new mask from user memory, then fails: EFAULT if the memory is not
  * readable, EINVAL if it is. It changes nothing, needs no right and costs 0.1 us. Raw: the libc wrapper filters the mask
