@@ -26,6 +26,7 @@
 #define spp_os_signal_remove fake_signal_remove
 #define spp_os_signal_taken fake_signal_taken
 #define spp_os_exec_tell fake_exec_tell
+#define spp_os_exec_preload fake_exec_preload
 #define spp_os_signal_look fake_signal_look
 #define spp_os_signal_take_back fake_signal_take_back
 #define spp_os_signal_child fake_signal_child
@@ -162,7 +163,7 @@ static void begin(void) {
     memset(of, 0, sizeof of);
     memset(triggers, 0, sizeof triggers);
     late_ns = stop_moves_ns = 0;
-    CHECK_EQUAL(fake_signal_install(hear, NULL, false), 0);
+    CHECK_EQUAL(fake_signal_install(hear, NULL, SPP_CLOCK_SUSPEND, false), 0);
 }
 
 static void run(unsigned n, uint64_t ns) {
@@ -358,7 +359,7 @@ static void test_weights_are_the_cpu_clock(void) {
         memset(threads, 0, sizeof threads);
         threads[0].runs = late ? late_bloomer : a_third;
         late_ns = late ? 3 * MS : 0;
-        CHECK_EQUAL(fake_signal_install(spp_capture_tick, NULL, false), 0);
+        CHECK_EQUAL(fake_signal_install(spp_capture_tick, NULL, SPP_CLOCK_SUSPEND, false), 0);
         spp_thread *t = &spp_threads[0];
         CHECK_EQUAL(spp_capture_prepare(t, NOBODY, 0, SPP_CLOCK_SUSPEND), 0);
         atomic_store(&t->state, SPP_THREAD_ARMED);
