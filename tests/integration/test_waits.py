@@ -88,8 +88,9 @@ LONG = [pytest.param((clock, MANY), id=f"{clock}-{MANY}", marks=pytest.mark.stre
 def watched(request, tmp_path_factory, library):
     clock, times = request.param
     kinds, taken = profiled(tmp_path_factory.mktemp(clock), library, times, clock)
-    # In the long form a run without ticks would say nothing. How many there are is the machine's affair.
-    assert times == FEW or taken > (50 if clock == "timer" else 1000)
+    # In the long form a run without ticks would say nothing. How many there are is the machine's affair: on a full one the looks
+    # of the clock `signal` stand back behind twenty threads that switch all the time.
+    assert times == FEW or taken > 50
     return clock, times, kinds
 
 

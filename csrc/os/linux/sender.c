@@ -56,6 +56,14 @@
 /* So many threads are looked at each time; of more, those that have slept for a second so much more rarely that they are no more.
  */
 #define FEW 64u
+/* Where threads hand over to each other and wait for our processor, our looks take no more than this part of it. */
+#define IN_THE_WAY 16
+#define OFTEN (SHARE_ONE / 8)
+/* How long we know what a run queue's clock says, by how far it went astray since it was asked. */
+#define QUEUES 16u
+#define ASTRAY_NS 2000u
+#define KNOWN_LEAST_NS 100000u
+#define KNOWN_MOST_NS 10000000u
 
 /* What a signal is to be. */
 enum {
@@ -251,21 +259,44 @@ typedef struct {
     bool hurried;      /* it comes a fifth sooner, for threads that are owed ticks */
     int here;          /* our processor */
     uint64_t own_ns;   /* our CPU clock, just before we slept */
-    uint64_t woke_ns;  /* since when we run, by the run queue's clock; 0: not looked at, NOT_TOLD */
+    uint64_t since_ns; /* since when we run */
+    uint64_t woke_ns;  /* the same by the run queue's clock; 0: not looked at, NOT_TOLD */
     target *displaced; /* whom we took it from */
     uint64_t ran_ns;   /* where that is not told: since the look before, by all of those whom it may have been */
     bool mostly_late;  /* so are most looks */
+    uint32_t handed;   /* threads that ran since the look before, do not now, and often do so */
 } look;
 
 /* Whether the kernel told whom we took it from. */
 static bool told(const look *l) { return l->displaced != NULL && l->ran_ns == 0; }
 
-/* Since when we run. What we ran between the reading of our clock and sleep makes that a little early, never late. */
+/* Since when we run, by our processor's run queue. Its clock is the monotonic one but where time is stolen from it, or goes to
+ * interrupts; to ask for it costs as much as the rest of a look, so that is done again only when it may have gone astray (or the
+ * answer before was taken off the processor in its midst). What we ran between the reading of our clock and sleep makes it a
+ * little early, never late. */
 static uint64_t woke(look *l) {
-    uint64_t until, cpu;
-    if (l->woke_ns == 0)
-        l->woke_ns = spp_linux_thread_ran_until(spp_os_tid(), &ours, &until, &cpu) ? until - (cpu - l->own_ns) : NOT_TOLD;
-    return l->woke_ns;
+    static struct {
+        int processor; /* and 1 */
+        uint64_t asked_ns, for_ns;
+        int64_t ahead_ns;
+    } queues[QUEUES], *q;
+    q = &queues[(uint32_t)l->here % QUEUES];
+    if (l->woke_ns != 0) return l->woke_ns;
+    bool known = q->processor == l->here + 1;
+    if (!known || l->since_ns - q->asked_ns > q->for_ns) {
+        uint64_t until, cpu;
+        if (!spp_linux_thread_ran_until(spp_os_tid(), &ours, &until, &cpu)) return l->woke_ns = NOT_TOLD;
+        int64_t ahead = (int64_t)(until - (cpu - l->own_ns) - l->since_ns), moved = ahead - q->ahead_ns;
+        bool steady = known && moved < (int64_t)ASTRAY_NS && moved > -(int64_t)ASTRAY_NS;
+        if (!steady)
+            q->for_ns = 0;
+        else if (q->for_ns < KNOWN_MOST_NS)
+            q->for_ns = q->for_ns == 0 ? KNOWN_LEAST_NS : q->for_ns * 2;
+        q->processor = l->here + 1;
+        q->asked_ns = l->since_ns;
+        q->ahead_ns = ahead;
+    }
+    return l->woke_ns = l->since_ns + (uint64_t)q->ahead_ns;
 }
 
 /* Lock held. `t` waits for our processor. So does the one whom we took it from, who ran until we did; so do those from whom
@@ -275,7 +306,7 @@ static uint64_t woke(look *l) {
 static void wait_for_us(target *t, uint64_t ran, look *l) {
     uint64_t until, cpu;
     if (woke(l) != NOT_TOLD && spp_linux_thread_ran_until(t->tid, &t->files, &until, &cpu)) {
-        if (until >= l->woke_ns) l->displaced = t;
+        if (until >= l->woke_ns - ASTRAY_NS) l->displaced = t;
         return;
     }
     l->ran_ns += ran;
@@ -330,6 +361,7 @@ static void look_at(target *t, look *l) {
     if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && draw(HURRY) == 0) return;
     if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
     bool runs = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu;
+    l->handed += !runs && t->stood > NAPS_SHARE;
     if (!runs && told(l)) return; /* it was another one */
     int on = runs ? -1 : spp_linux_thread_ready(t->tid, &t->files);
     t->stood = shift(t->stood, !runs && on < 0);
@@ -339,25 +371,43 @@ static void look_at(target *t, look *l) {
         wait_for_us(t, ran, l);
 }
 
+/* Since when we run, who ran until `own` before we slept. Sets what the time is. */
+static uint64_t since(uint64_t own, uint64_t *now) {
+    uint64_t cpu, after;
+    int tries = 4; /* an interrupt may come between the readings */
+    do {
+        *now = spp_os_now_ns();
+        cpu = spp_os_own_cpu_ns();
+        after = spp_os_now_ns();
+    } while (after - *now > ASTRAY_NS && --tries > 0);
+    return *now - (cpu - own);
+}
+
 static void sender_body(void *unused) {
     (void)unused;
     uint64_t looks = 0, ended = spp_os_now_ns(), took = 0; /* the look before */
-    uint32_t late = 0;                                     /* the share of looks that were */
+    uint64_t own = spp_os_own_cpu_ns(), cost = 0;          /* CPU time, and what a look takes of it, in 256ths */
+    uint32_t late = 0, in_the_way = 0;                     /* the share of looks that were */
     bool owed = false;
     (void)spp_os_own_files(-1);
     while (!atomic_load(&stopping)) {
         lock_politely();
         uint64_t step = owed ? wake_ns - wake_ns / HURRY : wake_ns;
         unlock();
-        uint64_t due = ended + draw_gap(step - (took < step / 2 ? took : step / 2)), own = spp_os_own_cpu_ns();
+        uint64_t least = in_the_way > OFTEN ? cost / 256 * IN_THE_WAY : 0;
+        if (step < least) step = least;
+        uint64_t due = ended + draw_gap(step - (took < step / 2 ? took : step / 2)), before = own;
+        own = spp_os_own_cpu_ns();
+        cost = looks == 0 ? (own - before) * 256 : cost + own - before - cost / 256;
         atomic_store(&cpu_ns, cpu_before + own);
         if (spp_os_bell_wait(&bell, due)) continue;
-        uint64_t now = spp_os_now_ns();
+        uint64_t now, since_ns = since(own, &now);
         look l = {.late_ns = now > due ? now - due : 0,
                   .slept_ns = now - ended,
                   .hurried = owed,
                   .here = sched_getcpu(),
                   .own_ns = own,
+                  .since_ns = since_ns,
                   .mostly_late = late > SHARE_ONE / 2};
         late = shift(late, l.late_ns > LATE_NS);
         owed = false;
@@ -368,6 +418,7 @@ static void sender_body(void *unused) {
             owed |= t->owed_ns > BEHIND * (int64_t)t->period_ns;
         }
         tick_displaced(&l);
+        in_the_way = shift(in_the_way, l.displaced != NULL && l.handed >= 2);
         unlock();
         ended = spp_os_now_ns();
         took = ended - now;
