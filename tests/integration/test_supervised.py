@@ -298,6 +298,51 @@ def test_thread_names(tmp_path):
     assert found == {"MainThread", "named", "own", "new"}
 
 
+DAEMON = """
+import os, sys, time
+ready, word = os.pipe()
+if os.fork():
+    os.read(ready, 1)  # by when there is only the daemon
+    os._exit(0)
+os.setsid()
+first = os.getpid()
+if os.fork():
+    os._exit(0)
+while os.getppid() == first:
+    time.sleep(0.001)
+os.chdir("/")
+told = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(told, str(os.getpid()).encode())
+os.close(told)
+os.write(word, b"1")
+for fd in range(256):
+    try: os.close(fd)
+    except OSError: pass
+while not os.path.exists(sys.argv[1] + ".stop"):
+    time.sleep(0.01)
+"""
+
+
+@linux
+@pytest.mark.parametrize("flag", [[], ["-I"]], ids=["open", "closed"])
+@pytest.mark.parametrize("options", [["-q"], ["--subprocesses"], ["-q", "--subprocesses"]], ids=" ".join)
+def test_a_program_that_goes_into_the_background(tmp_path, flag, options):
+    (tmp_path / "x.py").write_text(DAEMON)
+    (tmp_path / "spprof").write_text(START.format(os.path.dirname(os.path.dirname(spprof.__file__))))
+    pid = tmp_path / "pid"
+    try:
+        done = run([*flag, "spprof", "run", *options, "-o", "p.spprof", "x.py", str(pid)], tmp_path)
+        daemon = int(pid.read_text())
+        assert os.path.exists(f"/proc/{daemon}"), "it goes on"
+    finally:
+        (tmp_path / "pid.stop").touch()
+    grows = f"the profile grows in p.{daemon}.spprof" if "--subprocesses" in options else "only --subprocesses profiles that"
+    said = f"spprof: the program went into the background: process {daemon} goes on, and {grows}\n"
+    assert done.returncode == 0 and done.stderr.endswith(said)
+    assert done.stderr == said or "-q" not in options
+    assert Profile.load(tmp_path / "p.spprof").header["begun"] == "run"
+
+
 # Closed interpreters: -I and -E do not look at PYTHONPATH, -S does not import `site`.
 CLOSED = ["-I", "-E", "-S", "-IS", "-ES"]
 START = "import sys; sys.path.insert(0, {!r}); sys.argv[:1] = ['spprof']; from spprof.cli import main; sys.exit(main())"

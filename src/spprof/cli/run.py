@@ -184,6 +184,8 @@ class _Run:
             self.outputs.finish(_way_out(code))
         try:
             self._finish(code)
+            if code == 0:
+                self._say_what_goes_on()
         except (SpprofError, OSError) as error:
             _say(f"spprof: {error}\n")
             self._say_where("")
@@ -254,6 +256,17 @@ class _Run:
         if growing:
             text += f"Still running, and their files grow: {_words(growing)}\n"
         return text
+
+    def _say_what_goes_on(self) -> None:
+        from ..launching import recorder, supervisor
+
+        pids = supervisor.forks(f"{recorder.VARIABLE}={self.environment[recorder.VARIABLE]}")
+        if not pids:
+            return
+        which = f"process {pids[0]} goes on" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} go on"
+        own = [_relative(path) for path in self.outputs.children() if os.path.basename(path).split(".")[-2] in map(str, pids)]
+        grows = f"the profile grows in {_words(own)}" if own else "only --subprocesses profiles that"
+        _say(f"spprof: the program went into the background: {which}, and {grows}\n")
 
     def _say_where(self, why: str) -> None:
         left = [_relative(path) for path in self.outputs.streams()]
