@@ -4,12 +4,14 @@ stops when it stops, and ends as it ended. What comes from the terminal the prog
 from __future__ import annotations
 
 import os
-import signal
 import sys
+from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
     from typing import Any, Dict, Iterator, List, Optional
+
+signal: Any = import_module("_signal")  # `signal` takes longer to import than all this
 
 # Faults of our own, and what the system does not let us wait for.
 _OURS = ("SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGPIPE", "SIGXFSZ",
