@@ -299,7 +299,8 @@ def test_thread_names(tmp_path):
 
 
 DAEMON = """
-import os, sys, time
+import os, sys, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of threads: on a machine that is full ours may not rest in time for a fork
 ready, word = os.pipe()
 if os.fork():
     os.read(ready, 1)  # by when there is only the daemon

@@ -287,7 +287,7 @@ WORDS = [
     "--rate 5 x.py", "--rate=5e1 x.py", "--interval 2 x.py", "--rate 5 --interval 2 x.py", "--rate 5 --rate 6 x.py", "-q -v x.py",
     "-qv x.py", "-op.html x.py", "-o=p.html x.py", "-o - x.py", "-o -v x.py", "-o", "--output p -f html --force -", "- a b", "",
     "--native x.py", "--native=leaf x.py", "--native=full -m a b", "--native=no x.py", "--mode wall x.py", "--mode=walk x.py",
-    "--max-depth 3.9 x.py", "--limit 0 x.py", "--limit -1 x.py", "--duration 1 --delay 2 --live --subprocesses x.py", "-h", "--mod wall x.py",
+    "--max-depth 3.9 x.py", "--limit 0 x.py", "--limit -1 x.py", "--duration 1 --delay 2 --live x.py", "-h", "--mod wall x.py",
     "--thread *a* --merge-threads --clock timer x.py", "--no x.py", "-mjson.tool a", "-cpass", "--quiet=1 x.py", "-m", "-c -m x",
 ]  # fmt: skip
 
@@ -317,7 +317,8 @@ def test_a_program_waits_for_no_parser(tmp_path):
     """... nor for what else takes long to import: when it begins, its supervisor has none of it."""
     code = (
         "import sys\nbefore = set(sys.modules)\nfrom spprof.launching import supervisor\nstart = supervisor.Program\n"
-        "def look(*given):\n  print({'argparse', 're', 'enum', 'typing', 'json', 'shutil'} & (set(sys.modules) - before))\n  return start(*given)\n"
+        "def look(*given):\n  late = {'argparse', 're', 'enum', 'typing', 'json', 'shutil'}\n"
+        "  print(late & (set(sys.modules) - before))\n  return start(*given)\n"
         "supervisor.Program = look\nsys.argv[1:] = ['run', '-o', 'p.spprof', '-c', 'pass']\n"
         "from spprof.cli import main\nsys.exit(main())\n"
     )
