@@ -39,7 +39,8 @@ def parsed(verb: Any, argv: List[str]) -> Optional[Namespace]:
     """The options; None if argparse has to look: for help, for a mistake, and for what is written in a rare way."""
     options = _Options({"verb": argv[0]}, {})
     verb.add_arguments(options)
-    words, groups = argv[:0:-1], {}
+    words = argv[:0:-1]  # the last first
+    groups: Dict[Any, Dict[str, Any]] = {}
     while words:
         name, equals, value = words[-1].partition("=")
         if words[-1] in options.known:
