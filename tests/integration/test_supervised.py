@@ -259,6 +259,26 @@ def test_links_and_devices_stay(tmp_path):
     assert (tmp_path / "fifo").is_fifo()
 
 
+def test_standard_output_as_a_file_is_written_to(tmp_path):
+    """... behind what the program wrote: a pipe, a file that goes on, and the null device."""
+    for format, words in (("spprof", []), ("collapsed", ["-f", "collapsed", "--rate", "1000"])):
+        command = [sys.executable, *SPPROF, "-q", *words, "-o", "/dev/stdout", "-c", "print('said')"]
+        done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        with open(tmp_path / "out", "wb") as out:
+            out.write(b"before\n")
+            out.flush()
+            whole = [*command[: command.index("-o")], *(["-f", format] if not words else []), *command[command.index("-o") :]]
+            filed = subprocess.run(whole, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, timeout=120)
+        assert (done.returncode, done.stderr, filed.returncode, filed.stderr) == (0, b"", 0, b"")
+        file = (tmp_path / "out").read_bytes()
+        assert done.stdout.startswith(b"said\n") and file.startswith(b"before\nsaid\n")
+        if format == "spprof":
+            assert all(Profile(text).end["reason"] == "stop" for text in (done.stdout[5:], file[12:]))
+        assert os.listdir(tmp_path) == ["out"]
+    done = run([*SPPROF, "-o", "/dev/null", "-c", "pass"], tmp_path)
+    assert done.stderr.endswith("Written: /dev/null (spprof's own file, complete).\n")
+
+
 def test_a_conversion_that_fails_leaves_the_profile(tmp_path):
     done = run([*SPPROF, "-o", "p.html", "--thread", "nobody", "-c", "pass"], tmp_path)
     assert done.returncode == 0 and not (tmp_path / "p.html").exists()

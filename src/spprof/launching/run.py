@@ -150,7 +150,7 @@ class Run:
             size = f"{os.path.getsize(path):,} bytes, " if os.path.isfile(path) else ""
             text += f"Written: {printable(name)} ({size}{title}).\n"
         own = _words(map(_relative, places))
-        if format == "spprof":
+        if format == "spprof" and not self.outputs.is_special:
             text += f"  spprof report {own}\n"
             first = _relative(places[0])
             text += f"  spprof convert {_words([first])} -f speedscope -o {_words([beside(first[:-7], '.speedscope.json')])}\n"
@@ -221,7 +221,7 @@ def _why_not() -> str:
 def _relative(path: str) -> str:
     """For people. The working folder may be gone."""
     try:
-        return os.path.relpath(path)
+        return min(os.path.relpath(path), path, key=len)
     except (OSError, ValueError):
         return path
 
