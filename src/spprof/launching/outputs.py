@@ -190,7 +190,7 @@ class Outputs:
 
 def _is_special(path: str) -> bool:
     """Whether it stays what it is, and is written to. (/dev/stdout may be a file, which others write to.)"""
-    return os.path.abspath(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/") or not os.path.isfile(path)
+    return (os.path.abspath(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/")) or not os.path.isfile(path)
 
 
 def _finish(path: str, reason: str) -> None:
