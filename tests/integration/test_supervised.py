@@ -293,6 +293,20 @@ def test_a_working_folder_that_is_gone(tmp_path):
     assert done.returncode == 0 and "Written: " in done.stderr and "Error" not in done.stderr
 
 
+def test_a_working_folder_that_was_gone_before(tmp_path):
+    (tmp_path / "x.py").write_text("print('ran')\n")
+    (tmp_path / "start.py").write_text(
+        "import os, subprocess, sys\nos.mkdir('d')\nos.chdir('d')\nos.rmdir('../d')\nsys.exit(subprocess.call(sys.argv[1:]))\n"
+    )
+    whole, p = [str(tmp_path / "x.py")], str(tmp_path / "p.spprof")
+    for more in ([], ["--subprocesses"]):
+        done = run(["start.py", sys.executable, *SPPROF, "-q", *more, "-o", p, *whole], tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", ""), done.stderr
+        assert Profile.load(p).end["reason"] == "stop"
+    done = run(["start.py", sys.executable, *SPPROF, *whole], tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and "the working folder is gone; give -o" in done.stderr
+
+
 def test_the_program_may_use_spprof(tmp_path):
     code = (
         "import spprof, threading\nprint(spprof.is_active(), spprof.stats()['clock'] != '')\n"

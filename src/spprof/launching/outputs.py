@@ -38,11 +38,12 @@ class Outputs:
         self._extension = formats.FORMATS[self.format].extension
         self._begun_ns = time.time_ns() - 20_000_000  # file systems' clocks are behind
         # What /dev/stdout leads to has a name that cannot be opened.
-        self.output = (os.path.abspath if self.is_special else os.path.realpath)(given) if given else None
+        self.output = (_absolute(given) if self.is_special else os.path.realpath(_absolute(given))) if given else None
         base = given[:-7] if given and given.endswith(".spprof") else given
         follows = "".join(_NUMBERS) + max(self._extension, ".spprof", key=len)
-        self._name = beside(os.path.abspath(name), "", follows)
-        self.stem = beside(os.path.abspath(base or name), "", follows) if stem else ""
+        # With a path of its own the output needs no working folder, which may be gone.
+        self._name = beside(os.path.join(os.path.dirname(self.output), name) if self.output else _absolute(name), "", follows)
+        self.stem = beside(_absolute(base or name), "", follows) if stem else ""
         # The file that is written while the program runs; the recorder puts its process id where PID stands.
         self.stream = f"{self.stem or self._name}.{PID}.spprof"
         self._checked: Optional[Tuple[str, str]] = None
@@ -188,9 +189,16 @@ class Outputs:
                     out.write(piece)
 
 
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: the working folder is gone; give -o with a whole path") from error
+
+
 def _is_special(path: str) -> bool:
     """Whether it stays what it is, and is written to. (/dev/stdout may be a file, which others write to.)"""
-    return (os.path.abspath(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/")) or not os.path.isfile(path)
+    return (_absolute(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/")) or not os.path.isfile(path)
 
 
 def _finish(path: str, reason: str) -> None:

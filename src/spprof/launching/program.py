@@ -16,7 +16,12 @@ def name(kind: str, command: List[str]) -> str:
     """What its profile is called."""
     if kind != "script":
         return command[0] if kind == "module" else "command"
-    return "stdin" if command == ["-"] else os.path.splitext(os.path.basename(os.path.abspath(command[0])))[0]
+    path = command[0]
+    if path == "-":
+        return "stdin"
+    if not os.path.basename(path).strip("."):  # `.`, `..`, `folder/`
+        path = os.path.abspath(path)
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def check_script(command: List[str]) -> None:
