@@ -259,3 +259,19 @@ def test_the_entry_point_is_installed():
     except metadata.PackageNotFoundError:
         pytest.skip("spprof runs from its source here, it is not installed")
     assert [entry.value for entry in entries if (entry.group, entry.name) == ("pytest11", "spprof")] == [PLUGIN]
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("how", ["-p", "PYTEST_PLUGINS", "-p spprof"])
+def test_it_is_registered_once_however_it_is_named(pytester, monkeypatch, how, installed):
+    if not installed:
+        if how == "-p spprof":
+            pytest.skip("that is the entry point's name")
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    if how == "PYTEST_PLUGINS":
+        monkeypatch.setenv("PYTEST_PLUGINS", PLUGIN)
+    pytester.makepyfile("def test_x(): pass")
+    words = {"-p": ["-p", PLUGIN], "-p spprof": ["-p", "spprof"]}.get(how, [])
+    done = pytester.runpytest_subprocess(*words, "--spprof")
+    done.assert_outcomes(passed=1)
+    assert [file.name for file in (pytester.path / "spprof-profiles").iterdir()] == ["session.spprof"]

@@ -259,6 +259,26 @@ def test_links_and_devices_stay(tmp_path):
     assert (tmp_path / "fifo").is_fifo()
 
 
+def test_standard_output_as_a_file_is_written_to(tmp_path):
+    """... behind what the program wrote: a pipe, a file that goes on, and the null device."""
+    for format, words in (("spprof", []), ("collapsed", ["-f", "collapsed", "--rate", "1000"])):
+        command = [sys.executable, *SPPROF, "-q", *words, "-o", "/dev/stdout", "-c", "print('said')"]
+        done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        with open(tmp_path / "out", "wb") as out:
+            out.write(b"before\n")
+            out.flush()
+            whole = [*command[: command.index("-o")], *(["-f", format] if not words else []), *command[command.index("-o") :]]
+            filed = subprocess.run(whole, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, timeout=120)
+        assert (done.returncode, done.stderr, filed.returncode, filed.stderr) == (0, b"", 0, b"")
+        file = (tmp_path / "out").read_bytes()
+        assert done.stdout.startswith(b"said\n") and file.startswith(b"before\nsaid\n")
+        if format == "spprof":
+            assert all(Profile(text).end["reason"] == "stop" for text in (done.stdout[5:], file[12:]))
+        assert os.listdir(tmp_path) == ["out"]
+    done = run([*SPPROF, "-o", "/dev/null", "-c", "pass"], tmp_path)
+    assert done.stderr.endswith("Written: /dev/null (spprof's own file, complete).\n")
+
+
 def test_a_conversion_that_fails_leaves_the_profile(tmp_path):
     done = run([*SPPROF, "-o", "p.html", "--thread", "nobody", "-c", "pass"], tmp_path)
     assert done.returncode == 0 and not (tmp_path / "p.html").exists()
@@ -271,6 +291,20 @@ def test_a_working_folder_that_is_gone(tmp_path):
     code = "import os, shutil; shutil.rmtree(os.getcwd())"
     done = run([*SPPROF, "-o", str(tmp_path / "p.spprof"), "-c", code], tmp_path / "d")
     assert done.returncode == 0 and "Written: " in done.stderr and "Error" not in done.stderr
+
+
+def test_a_working_folder_that_was_gone_before(tmp_path):
+    (tmp_path / "x.py").write_text("print('ran')\n")
+    (tmp_path / "start.py").write_text(
+        "import os, subprocess, sys\nos.mkdir('d')\nos.chdir('d')\nos.rmdir('../d')\nsys.exit(subprocess.call(sys.argv[1:]))\n"
+    )
+    whole, p = [str(tmp_path / "x.py")], str(tmp_path / "p.spprof")
+    for more in ([], ["--subprocesses"]):
+        done = run(["start.py", sys.executable, *SPPROF, "-q", *more, "-o", p, *whole], tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", ""), done.stderr
+        assert Profile.load(p).end["reason"] == "stop"
+    done = run(["start.py", sys.executable, *SPPROF, *whole], tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and "the working folder is gone; give -o" in done.stderr
 
 
 def test_the_program_may_use_spprof(tmp_path):
@@ -296,6 +330,52 @@ def test_thread_names(tmp_path):
     assert run([*SPPROF, "-q", "-o", "p.spprof", "-c", code], tmp_path).returncode == 0
     found = {thread.name for thread in Profile.load(tmp_path / "p.spprof").threads}
     assert found == {"MainThread", "named", "own", "new"}
+
+
+DAEMON = """
+import os, sys, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # of threads: on a machine that is full ours may not rest in time for a fork
+ready, word = os.pipe()
+if os.fork():
+    os.read(ready, 1)  # by when there is only the daemon
+    os._exit(0)
+os.setsid()
+first = os.getpid()
+if os.fork():
+    os._exit(0)
+while os.getppid() == first:
+    time.sleep(0.001)
+os.chdir("/")
+told = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(told, str(os.getpid()).encode())
+os.close(told)
+os.write(word, b"1")
+for fd in range(256):
+    try: os.close(fd)
+    except OSError: pass
+while not os.path.exists(sys.argv[1] + ".stop"):
+    time.sleep(0.01)
+"""
+
+
+@linux
+@pytest.mark.parametrize("flag", [[], ["-I"]], ids=["open", "closed"])
+@pytest.mark.parametrize("options", [["-q"], ["--subprocesses"], ["-q", "--subprocesses"]], ids=" ".join)
+def test_a_program_that_goes_into_the_background(tmp_path, flag, options):
+    (tmp_path / "x.py").write_text(DAEMON)
+    (tmp_path / "spprof").write_text(START.format(os.path.dirname(os.path.dirname(spprof.__file__))))
+    pid = tmp_path / "pid"
+    try:
+        done = run([*flag, "spprof", "run", *options, "-o", "p.spprof", "x.py", str(pid)], tmp_path)
+        daemon = int(pid.read_text())
+        assert os.path.exists(f"/proc/{daemon}"), "it goes on"
+    finally:
+        (tmp_path / "pid.stop").touch()
+    grows = f"the profile grows in p.{daemon}.spprof" if "--subprocesses" in options else "only --subprocesses profiles that"
+    said = f"spprof: the program went into the background: process {daemon} goes on, and {grows}\n"
+    assert done.returncode == 0 and done.stderr.endswith(said)
+    assert done.stderr == said or "-q" not in options
+    assert Profile.load(tmp_path / "p.spprof").header["begun"] == "run"
 
 
 # Closed interpreters: -I and -E do not look at PYTHONPATH, -S does not import `site`.

@@ -282,6 +282,51 @@ def test_delay_and_duration_are_a_window(tmp_path):
     pytest.fail("it was never met")
 
 
+WORDS = [
+    "x.py", "x.py -q --rate 7 -m n", "-q x.py a --b", "-v -o p.spprof x.py", "--quiet -- x.py", "-m json.tool -q", "-c pass -v",
+    "--rate 5 x.py", "--rate=5e1 x.py", "--interval 2 x.py", "--rate 5 --interval 2 x.py", "--rate 5 --rate 6 x.py", "-q -v x.py",
+    "-qv x.py", "-op.html x.py", "-o=p.html x.py", "-o - x.py", "-o -v x.py", "-o", "--output p -f html --force -", "- a b", "",
+    "--native x.py", "--native=leaf x.py", "--native=full -m a b", "--native=no x.py", "--mode wall x.py", "--mode=walk x.py",
+    "--max-depth 3.9 x.py", "--limit 0 x.py", "--limit -1 x.py", "--duration 1 --delay 2 --live x.py", "-h", "--mod wall x.py",
+    "--thread *a* --merge-threads --clock timer x.py", "--no x.py", "-mjson.tool a", "-cpass", "--quiet=1 x.py", "-m", "-c -m x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_what_is_parsed_quickly_is_what_argparse_says(words, capsys):
+    from spprof.cli import _parser, _quick
+    from spprof.cli import run as verb
+
+    argv = ["run", *words.split()]
+    quick = _quick.parsed(verb, argv)
+    try:
+        options = vars(_parser.parse(argv))
+    except SystemExit:
+        options = None
+    else:
+        del options["parser"]
+    if quick is None:
+        assert options is None or words in ("--quiet -- x.py", "-qv x.py", "-op.html x.py", "-mjson.tool a", "-cpass")
+    else:
+        none = {"module": (None, []), "code": (None, []), "script": (None, [])}
+        assert {k: v for k, v in vars(quick).items() if k not in none} == {k: v for k, v in options.items() if k not in none}
+        assert all(getattr(quick, k) == options[k] or {repr(getattr(quick, k)), repr(options[k])} <= {"None", "[]"} for k in none)
+
+
+def test_a_program_waits_for_no_parser(tmp_path):
+    """... nor for what else takes long to import: when it begins, its supervisor has none of it."""
+    code = (
+        "import sys\nbefore = set(sys.modules)\nfrom spprof.launching import supervisor\nstart = supervisor.Program\n"
+        "def look(*given):\n  late = {'argparse', 're', 'enum', 'typing', 'json', 'shutil'}\n"
+        "  print(late & (set(sys.modules) - before))\n  return start(*given)\n"
+        "supervisor.Program = look\nsys.argv[1:] = ['run', '-o', 'p.spprof', '-c', 'pass']\n"
+        "from spprof.cli import main\nsys.exit(main())\n"
+    )
+    (tmp_path / "x.py").write_text(code)
+    done = run(["x.py"], tmp_path)
+    assert done.stdout.splitlines()[:1] == ["set()"], done.stdout + done.stderr
+
+
 def test_a_program_that_ends_before_the_delay(tmp_path):
     (tmp_path / "x.py").write_text("print('done')")
     done = run(["-m", "spprof", "run", "--delay", "1000", "-o", "p.spprof", "x.py"], tmp_path)

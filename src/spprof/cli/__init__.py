@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import sys
 from importlib import import_module
 
-from .. import __version__
 from ..errors import SpprofError
+from . import _quick
+from ._arguments import Mistake
 
-TYPE_CHECKING = False  # `typing` is imported while the program starts
+TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program starts
 if TYPE_CHECKING:
-    from typing import Any, List, NoReturn, Optional, Sequence
+    from typing import Any, List, Optional
 
 VERBS = ("run", "live", "dump", "report", "open", "diff", "convert", "push", "symbolize")
-
-EXAMPLES = """\
-examples:
-  spprof run script.py                     profile a program; prints a summary, writes script.PID.spprof
-  spprof run --mode wall -m http.server    also while it waits
-  spprof report script.1234.spprof         print the summary again
-  spprof open script.1234.spprof           look at it in the browser
-  spprof diff before.spprof after.spprof   did it get faster, and where?
-  spprof convert script.1234.spprof -o script.speedscope.json
-"""
-
 
 SHORT = """\
 spprof profiles Python programs. The three commands that people need:
@@ -39,11 +28,8 @@ spprof profiles Python programs. The three commands that people need:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see `{self.prog} --help`)\n")
+def _verb(name: str) -> Any:
+    return import_module("." + name, __name__)
 
 
 def _no_verb(word: str) -> str:
@@ -56,38 +42,6 @@ def _no_verb(word: str) -> str:
 
     near = get_close_matches(word, VERBS, 1)
     return f"did you mean `spprof {near[0]}`?" if near else f"the verbs are {', '.join(VERBS)}"
-
-
-def _no_help(prog: str) -> argparse.HelpFormatter:
-    """Argparse makes one for each option, and asks `shutil` for the terminal's width, which takes 5 ms to import."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=80)
-
-
-def _parser(wanted: Sequence[str] = VERBS, style: Any = argparse.RawDescriptionHelpFormatter) -> argparse.ArgumentParser:
-    """With these verbs: a program under `spprof run` waits for no other verb's module."""
-    parser = _Parser(
-        prog="spprof",
-        description="A sampling profiler for Python: exact stacks, measured weights, every tick accounted for.",
-        epilog=EXAMPLES + "\n`spprof VERB --help` says more.",
-        formatter_class=style,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"spprof {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name in wanted:
-        verb = import_module("." + name, __name__)
-        # No abbreviations: argparse would also look for them among the options of the program to run.
-        sub = verbs.add_parser(
-            name,
-            help=verb.HELP,
-            description=verb.HELP,
-            epilog=verb.EXAMPLES,
-            formatter_class=style,
-            allow_abbrev=False,
-        )
-        verb.add_arguments(sub)
-        sub.set_defaults(main=verb.main, parser=sub)
-    return parser
 
 
 def _words(error: Exception) -> str:
@@ -124,17 +78,22 @@ def main(argv: Optional[List[str]] = None) -> int:
     if not argv[0].startswith("-") and argv[0] not in VERBS:
         sys.stderr.write(f"spprof: error: there is no verb {argv[0]!r}; {_no_verb(argv[0])}\n")
         return 2
-    style = argparse.RawDescriptionHelpFormatter if {"-h", "--help"}.intersection(argv) else _no_help
-    options, unknown = _parser(argv[:1] if argv[0] in VERBS else VERBS, style).parse_known_args(argv)
-    if unknown:
-        options.parser.error(f"there is no option {unknown[0]}")
+    options: Any = _quick.parsed(_verb("run"), argv) if argv[0] == "run" else None
+    if options is None:
+        from ._parser import parse
+
+        options = parse(argv)
     options.argv = argv
     try:
-        code = int(options.main(options))
+        if getattr(options, "full_paths", False):
+            from ..report.paths import show_full_paths
+
+            show_full_paths()
+        code = int(_verb(options.verb).main(options))
         if given is None and options.verb == "run":
             _leave(code)
         return code
-    except argparse.ArgumentTypeError as error:
+    except Mistake as error:
         sys.stderr.write(f"spprof {options.verb}: error: {error}\n")
         return 2
     except (SpprofError, OSError) as error:

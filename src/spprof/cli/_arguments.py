@@ -2,56 +2,62 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 import os
+import sys
+
+from ..errors import SpprofError
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..files.profile import Profile
+
 # What is read of other profilers: docs/formats.md.
 OTHERS = "collapsed, speedscope, pprof, austin, perf script, Chrome's events, .cpuprofile, Firefox, cProfile"
 
 
-def _number(text: str, what: str) -> float:
+class Mistake(SpprofError):
+    """Words that do not fit together, of a verb."""
+
+
+def _wrong(text: str) -> Exception:
+    """What the parser says in its own way."""
+    from argparse import ArgumentTypeError
+
+    return ArgumentTypeError(text)
+
+
+def number(text: str, what: str, least: float, most: float = 1e300) -> float:
+    """An option that is a number within these: `what` is to be given."""
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number: give {what}")
+        value = float("nan")
+    if not least <= value <= most:
+        raise _wrong(f"{text!r} is out of range: give {what}")
     return value
 
 
 def percentage(text: str) -> float:
     """An option that is a percentage."""
-    value = _number(text, "0 to 100")
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is not a percentage: give 0 to 100")
-    return value
+    return number(text, "0 to 100", 0, 100)
 
 
 def positive(text: str) -> float:
     """An option that is a number above 0."""
-    value = _number(text, "one above 0")
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is out of range: give a number above 0 and below 1,000,000")
-    return value
+    return number(text, "a number above 0, at most 1,000,000", 1e-300, 1e6)
 
 
 def seconds(text: str) -> float:
     """A time in a profile, counted from its start."""
-    value = _number(text, "seconds from the profile's start")
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is before the profile's start: give 0 or more seconds")
-    return value
+    return number(text, "seconds from the profile's start, 0 or more", 0)
 
 
 def count(text: str) -> int:
     """A number of rows."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows: give 0 or more")
+        raise _wrong(f"{text!r} is not a number of rows: give 0 or more")
     return int(text)
 
 
@@ -62,18 +68,20 @@ def profile_path(text: str) -> str:
 
         found = sorted(glob.glob(f"*.{text}.spprof"))
         there = f"here is {', '.join(found)}" if found else f"`spprof run` writes NAME.{text}.spprof"
-        raise argparse.ArgumentTypeError(f"{text} is a process id, and a file is wanted: {there}")
+        raise _wrong(f"{text} is a process id, and a file is wanted: {there}")
     return text
 
 
-class _FullPaths(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, options: argparse.Namespace, values: Any, word: Any = None) -> None:
-        from ..report.paths import show_full_paths
-
-        show_full_paths()
-
-
-def add_full_paths(parser: argparse.ArgumentParser) -> None:
+def add_full_paths(parser: Any) -> None:
     """`--full-paths`, of the verbs that print names of files."""
-    parser.add_argument("--full-paths", action=_FullPaths, nargs=0, default=argparse.SUPPRESS,
-                        help="paths of source files whole, and lines as long as they are")  # fmt: skip
+    parser.add_argument("--full-paths", action="store_true", help="paths of source files whole, and lines as long as they are")
+
+
+def load(file: str) -> Profile:
+    """A profile. What is wrong with it, but does not keep it from being read, is said."""
+    from ..files.profile import Profile
+
+    profile = Profile.load(file)
+    if profile.warning:
+        sys.stderr.write(f"spprof: {file}: {profile.warning}\n")
+    return profile

@@ -6,9 +6,8 @@ import argparse
 import sys
 
 from .. import formats
-from ..files.profile import Profile
 from . import _part
-from ._arguments import OTHERS
+from ._arguments import OTHERS, load
 
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
@@ -43,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Converts."""
-    profile = Profile.load(options.file)
-    if profile.warning:
-        sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
+    profile = load(options.file)
     [profile] = _part.of_all([profile], options)
     chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread, not options.no_sources)
     if options.output == "-":

@@ -9,12 +9,11 @@ import sys
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..errors import CannotWrite
-from ..files.profile import Profile
 from ..report.comparison import MEASURES, MIN_SHARE, Comparison
 from ..report.diff_text import Shown, markdown, text
 from ..report.export import diff_as_json
 from ..report.text import put
-from ._arguments import add_full_paths, count, percentage
+from ._arguments import Mistake, add_full_paths, count, load, percentage
 
 FAILED = 3  # exit code of --fail-if
 
@@ -81,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Compares; 3 if a rule of --fail-if failed."""
-    a, b = ([_load(file) for file in side] for side in _sides(options))
+    a, b = ([load(file) for file in side] for side in _sides(options))
     comparison = Comparison(a, b, options.by, options.thread, options.python_only, options.min_share / 100)
     failed = [
         f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)
@@ -111,15 +110,8 @@ def _sides(options: argparse.Namespace) -> Tuple[List[str], List[str]]:
     if "--" not in words and len(files) == 2:
         behind = 1
     if not 0 < behind < len(files):
-        raise argparse.ArgumentTypeError("give two files, or several of each version with -- between: A1 A2 A3 -- B1 B2 B3")
+        raise Mistake("give two files, or several of each version with -- between: A1 A2 A3 -- B1 B2 B3")
     return files[:-behind], files[-behind:]
-
-
-def _load(file: str) -> Profile:
-    profile = Profile.load(file)
-    if profile.warning:
-        sys.stderr.write(f"spprof: {file}: {profile.warning}\n")
-    return profile
 
 
 def _write(path: str, comparison: Comparison) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from .. import formats
 from ..errors import BadFile, SpprofError
 from ..files.names import fitting
-from ..files.profile import Profile
 from ..report.text import put
+from ._arguments import load
 
 HELP = "look at a profile in the browser"
 EXAMPLES = """\
@@ -44,9 +44,7 @@ def main(options: argparse.Namespace) -> int:
             raise SpprofError(f"{options.file} is a page already: copy it, or open the .spprof file with --output")
         path = _checked(options.file)
     else:
-        profile = Profile.load(options.file)
-        if profile.warning:
-            sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
+        profile = load(options.file)
         # mkdtemp's directory is for its owner only (0700), so nobody can read or replace the page, nor guess its place.
         path = options.output or os.path.join(tempfile.mkdtemp(prefix="spprof-"), _name(options.file))
         chosen = formats.Options(thread=options.thread, sources=not options.no_sources)

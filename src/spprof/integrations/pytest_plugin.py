@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 TYPE_CHECKING = False  # see spprof/__init__.py
@@ -19,6 +21,15 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--spprof-mode", default="wall", choices=("wall", "cpu"), help="all time (default) or time on the processor")
     group.addoption("--spprof-rate", default=1000.0, type=float, metavar="HZ", help="samples a second (default 1000)")
     group.addoption("--spprof-format", default="spprof", metavar="FORMAT", help="as `spprof convert -f` (default spprof)")
+
+
+def pytest_plugin_registered(plugin: Any, manager: Any) -> None:
+    """`-p spprof.integrations.pytest_plugin` (or PYTEST_PLUGINS) where spprof is installed, and so has an entry point: once is
+    enough, and twice is an error of pytest's."""
+    if plugin is sys.modules[__name__]:
+        for name in ("spprof", __name__):
+            if not manager.has_plugin(name):
+                manager.set_blocked(name)
 
 
 @pytest.hookimpl(trylast=True)

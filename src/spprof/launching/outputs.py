@@ -31,17 +31,19 @@ class Outputs:
     """`given`: what -o says. `name`: of the program. `force`: to replace whatever is there. Raises BadOption, CannotWrite."""
 
     def __init__(self, given: Optional[str], format: Optional[str], name: str, stem: bool, force: bool) -> None:
-        self._special = given is not None and os.path.exists(given) and not os.path.isfile(given)
+        self.is_special = given is not None and os.path.exists(given) and _is_special(given)
         if given is not None and os.path.isdir(given):
             raise BadOption(f"{given} is a folder: give a file in it")
-        self.format = format or (formats.format_for(given) if given and not self._special else "spprof")
+        self.format = format or (formats.format_for(given) if given and not self.is_special else "spprof")
         self._extension = formats.FORMATS[self.format].extension
         self._begun_ns = time.time_ns() - 20_000_000  # file systems' clocks are behind
-        self.output = os.path.realpath(given) if given else None
+        # What /dev/stdout leads to has a name that cannot be opened.
+        self.output = (_absolute(given) if self.is_special else os.path.realpath(_absolute(given))) if given else None
         base = given[:-7] if given and given.endswith(".spprof") else given
         follows = "".join(_NUMBERS) + max(self._extension, ".spprof", key=len)
-        self._name = beside(os.path.abspath(name), "", follows)
-        self.stem = beside(os.path.abspath(base or name), "", follows) if stem else ""
+        # With a path of its own the output needs no working folder, which may be gone.
+        self._name = beside(os.path.join(os.path.dirname(self.output), name) if self.output else _absolute(name), "", follows)
+        self.stem = beside(_absolute(base or name), "", follows) if stem else ""
         # The file that is written while the program runs; the recorder puts its process id where PID stands.
         self.stream = f"{self.stem or self._name}.{PID}.spprof"
         self._checked: Optional[Tuple[str, str]] = None
@@ -52,7 +54,7 @@ class Outputs:
             raise CannotWrite(f"cannot write {given}: the file's name is too long")
         taken = os.path.lexists(self.output)
         own = f".{os.getpid()}.spprof"
-        if self._special:
+        if self.is_special:
             import tempfile
 
             self.stream = beside(os.path.join(tempfile.gettempdir(), os.path.basename(name)), own, _NUMBERS[1])
@@ -60,7 +62,7 @@ class Outputs:
             self.stream = self.output
         else:
             self.stream = beside(self.output, own, _NUMBERS[1])
-        self._checked = (given or "", self.output) if taken and not self._special and not force else None
+        self._checked = (given or "", self.output) if taken and not self.is_special and not force else None
         self._check_folder(os.path.dirname(self.stream))
 
     def check(self) -> None:
@@ -149,7 +151,7 @@ class Outputs:
             wanted = beside(base, f".{number}{self._extension if known else ''}")
         if wanted == path:
             return path
-        if self._special:
+        if self.is_special:
             self._copy(path, wanted, conversion)
         elif self.format == "spprof":
             os.replace(path, wanted)
@@ -174,15 +176,29 @@ class Outputs:
         formats.save(Profile.load(path), wanted, self.format, conversion)
 
     def _copy(self, path: str, wanted: str, conversion: formats.Options) -> None:
-        """To a device or a FIFO: it is written to, and stays."""
-        if self.format != "spprof":
-            self._convert(path, wanted, conversion)
-            return
-        with open(path, "rb") as file, open(wanted, "wb", buffering=0) as out:
-            while piece := file.read(1 << 16):
-                view = memoryview(piece)
-                while view:
-                    view = view[out.write(view) or 0 :]
+        """To a device or a FIFO: it is written to, and stays. What the program wrote there stays too, if it is a file by now
+        (/dev/stdout)."""
+        from ..files.profile import Profile
+
+        with open(os.open(wanted, os.O_WRONLY | os.O_APPEND), "wb") as out:
+            if self.format != "spprof":
+                formats.write(Profile.load(path), out, self.format, conversion)
+                return
+            with open(path, "rb") as file:
+                while piece := file.read(1 << 16):
+                    out.write(piece)
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: the working folder is gone; give -o with a whole path") from error
+
+
+def _is_special(path: str) -> bool:
+    """Whether it stays what it is, and is written to. (/dev/stdout may be a file, which others write to.)"""
+    return (_absolute(path).startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/")) or not os.path.isfile(path)
 
 
 def _finish(path: str, reason: str) -> None:

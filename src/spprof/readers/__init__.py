@@ -12,8 +12,6 @@ import zlib
 from importlib import import_module
 from typing import Any, Dict
 
-from ._kinds import READ, kind_of
-
 _GZIP = b"\x1f\x8b"
 _LONGEST = 400  # characters of a message
 _MAX_BYTES = 1 << 29  # that a gzipped file may hold: a thousand times more fits into a small file
@@ -21,6 +19,8 @@ _MAX_BYTES = 1 << 29  # that a gzipped file may hold: a thousand times more fits
 
 def read(data: bytes) -> Dict[str, Any]:
     """The columns of a file of another profiler. Raises ValueError, with words, if it is none or is damaged."""
+    from ._kinds import READ, kind_of  # here: a .spprof file does not need them
+
     if data.startswith(_GZIP):
         data = _inflated(data)
     if not data.strip():

@@ -1,0 +1,86 @@
+"""Whether there is a program of the name that was given, and what whoever named it probably wants."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..errors import BadOption, SpprofError
+
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import List
+
+
+def name(kind: str, command: List[str]) -> str:
+    """What its profile is called."""
+    if kind != "script":
+        return command[0] if kind == "module" else "command"
+    path = command[0]
+    if path == "-":
+        return "stdin"
+    if not os.path.basename(path).strip("."):  # `.`, `..`, `folder/`
+        path = os.path.abspath(path)
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def check_script(command: List[str]) -> None:
+    """Raises BadOption if there is no such script, and says what whoever named it probably wants. What is no regular file (a
+    folder, /dev/stdin, a FIFO that can be read once) is the interpreter's to open."""
+    path = command[0]
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        return
+    try:
+        with open(path, "rb") as file:
+            beginning = file.read(4096)
+    except OSError as error:
+        raise BadOption(f"cannot open {path!r}: {error.strerror or error}{_instead(command)}") from None
+    if b"\0" in beginning and not path.endswith(".pyc") and b"PK\3\4" not in beginning:
+        raise BadOption(f"{path!r} is not Python source, but a binary file{_instead(command)}")
+
+
+class NoModule(SpprofError):
+    """Python's own words."""
+
+
+def check_module(name: str) -> None:
+    """Raises NoModule if there can be no such module: its package is not imported here."""
+    from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+
+    top = name.partition(".")[0]
+    path = [os.getcwd(), *sys.path]
+    if not (BuiltinImporter.find_spec(top) or FrozenImporter.find_spec(top) or PathFinder.find_spec(top, path)):
+        raise NoModule(f"{sys.executable}: No module named {name}")
+
+
+def _instead(command: List[str]) -> str:
+    import re
+    from importlib.util import find_spec
+    from shutil import which
+
+    path = command[0]
+    name = os.path.basename(path)
+    if re.match(r"(python|pypy)[0-9.]*[dt]?(\.exe)?$", name):
+        rest = " ".join(command[1:]) or "SCRIPT"
+        own = path == name or os.path.abspath(path) == sys.executable
+        return f"; give what it is to run: {'spprof' if own else f'{path} -m spprof'} run {rest}"
+    if os.path.exists(path):
+        return ""
+    try:
+        module = name.isidentifier() and find_spec(path) is not None
+    except (ImportError, ValueError):
+        module = False
+    if module:
+        return f"; a module of this name is installed: spprof run -m {path}"
+    found = which(path)
+    return f"; a command of this name is installed: spprof run {found}" if found and _is_python(found) else ""
+
+
+def _is_python(path: str) -> bool:
+    """Whether a command is a Python script."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(200)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and b"python" in first

@@ -1,0 +1,244 @@
+"""A run: the program as a child process, and what becomes of its profile when it has ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .. import formats
+from ..errors import SpprofError
+from ..recording import api
+from . import outputs, program, recorder, supervisor
+
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    import argparse
+    from typing import Callable, Dict, Iterable, List, Optional
+
+    from ..files.profile import Profile
+    from ..recording.options import Options
+
+
+class Run:
+    """A program that is profiled. `kind`: module, code or script; `command`: its words; `options`: those of `spprof run`. Raises
+    SpprofError; `program.NoModule` with Python's words."""
+
+    def __init__(self, kind: str, command: List[str], recording: Options, options: argparse.Namespace) -> None:
+        self.options = options
+        native, clock = api.require_supported(recording)
+        self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread)
+        name = program.name(kind, command)
+        self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
+        if self.outputs.format != "spprof":
+            formats.check(self.outputs.format, self.conversion)  # now, and not when the program is done
+        if kind == "script":
+            program.check_script(command)
+        try:
+            self.outputs.check()
+        except SpprofError:
+            if kind == "module":
+                program.check_module(command[0])  # which is what should be said
+            raise
+        flags = {"module": ["-m"], "code": ["-c"], "script": []}[kind]
+        self.command = [*recorder.interpreter(), *flags, *command]
+        missing = kind == "module" or os.path.isdir(command[0])  # which only the program's process finds out
+        self.environment = recorder.environment(
+            recording, native, clock, self.outputs.stream, self.outputs.stem, options.delay, options.duration, missing
+        )
+        self.told = False
+
+    def run(self) -> int:
+        """As the program ended."""
+        child = supervisor.Program(self.command, self.environment)
+        self.outputs.started(child.pid)
+        if self.options.duration is not None:
+            self._tell_at_the_end_of_recording()
+        else:
+            _prepare(self.options)
+        code = child.wait()
+        try:
+            child.over()
+            self.finish(code)
+            child.told()
+        except (supervisor.Interrupted, KeyboardInterrupt) as error:
+            self._say_where("interrupted")
+            code = -getattr(error, "number", 2)
+        return supervisor.end(code)
+
+    def watch(self, show: Callable[[List[str], Dict[str, str], Callable[[int], str]], int]) -> int:
+        """The same, with the live view."""
+
+        def stream_of(pid: int) -> str:
+            self.outputs.started(pid)
+            return self.outputs.stream
+
+        code = show(self.command, self.environment, stream_of)
+        self.finish(code)
+        return supervisor.end(code)
+
+    def _tell_at_the_end_of_recording(self) -> None:
+        """The program goes on; a thread sees its file end. (What the program ends by itself, ends with it.)"""
+        import threading
+        import time
+
+        def look() -> None:
+            time.sleep(self.options.duration + (self.options.delay or 0))
+            while not self.outputs.is_over():
+                time.sleep(0.02)
+            self.finish(None)
+
+        self.lock = threading.Lock()
+        threading.Thread(target=look, daemon=True).start()
+
+    def finish(self, code: Optional[int]) -> None:
+        """Puts the profile where it was asked for, and tells of it, once. `code`: how the program ended; None: it has not yet."""
+        if self.options.duration is not None:
+            self.lock.acquire()
+        if self.told:
+            return
+        self.told = True
+        if code is not None:
+            self.outputs.finish(_way_out(code))
+        try:
+            self._finish(code)
+            if code == 0:
+                self._say_what_goes_on()
+        except (SpprofError, OSError) as error:
+            say(f"spprof: {error}\n")
+            self._say_where("")
+        finally:
+            if self.options.duration is not None:
+                self.lock.release()
+
+    def _finish(self, code: Optional[int]) -> None:
+        streams = self.outputs.streams()
+        if not streams:
+            if code is not None and _why_not():
+                say(f"spprof: nothing was recorded{_why_not()}\n")
+            return
+        if self.outputs.is_without_program():
+            self.outputs.discard()
+            return
+        profiles: List[Profile] = []
+        text = ""
+        if not self.options.quiet:
+            from ..files.profile import Profile
+
+            profiles = [Profile.load(path) for path in streams]
+            text = self._summary(profiles)
+        places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
+        if profiles:
+            say(text + self._places(places, profiles))
+
+    def _summary(self, profiles: List[Profile]) -> str:
+        from ..report.summary import summary
+        from ..report.text import width_of_table
+
+        options, width = self.options, width_of_table(sys.stderr)
+        return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose)
+
+    def _places(self, places: List[str], profiles: List[Profile]) -> str:
+        from ..files.names import beside
+        from ..report.text import printable
+
+        format, text = self.outputs.format, ""
+        for n, path in enumerate(places):
+            title = formats.FORMATS[format].title
+            if format == "spprof" and profiles[n].unfinished:
+                title = title.replace("complete", "incomplete")
+            name = _relative(path)
+            size = f"{os.path.getsize(path):,} bytes, " if os.path.isfile(path) else ""
+            text += f"Written: {printable(name)} ({size}{title}).\n"
+        own = _words(map(_relative, places))
+        if format == "spprof" and not self.outputs.is_special:
+            text += f"  spprof report {own}\n"
+            first = _relative(places[0])
+            text += f"  spprof convert {_words([first])} -f speedscope -o {_words([beside(first[:-7], '.speedscope.json')])}\n"
+        wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
+        if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
+            text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
+        return text + self._children(places if format == "spprof" else [])
+
+    def _children(self, own: List[str]) -> str:
+        from ..files.writing import is_being_written
+
+        others = self.outputs.children()
+        if not others:
+            return ""
+        stem = _relative(self.outputs.stem)
+        more = [_relative(path) for path in own if not os.path.basename(path).startswith(f"{os.path.basename(stem)}.")]
+        more += [_relative(path) for path in own if path == f"{self.outputs.stem}.spprof" and _relative(path) not in more]
+        text = f"Child processes: {len(others)} files.\n  spprof report {_words([*more, stem])}.*.spprof\n"
+        growing = [_relative(path) for path in others if is_being_written(path)]
+        if growing:
+            text += f"Still running, and their files grow: {_words(growing)}\n"
+        return text
+
+    def _say_what_goes_on(self) -> None:
+        pids = supervisor.forks(f"{recorder.VARIABLE}={self.environment[recorder.VARIABLE]}")
+        if not pids:
+            return
+        which = f"process {pids[0]} goes on" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} go on"
+        own = [_relative(path) for path in self.outputs.children() if os.path.basename(path).split(".")[-2] in map(str, pids)]
+        grows = f"the profile grows in {_words(own)}" if own else "only --subprocesses profiles that"
+        say(f"spprof: the program went into the background: {which}, and {grows}\n")
+
+    def _say_where(self, why: str) -> None:
+        left = [_relative(path) for path in self.outputs.streams()]
+        if left:
+            say(f"spprof: {why and why + ': '}the profile is in {_words(left)}\n")
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    """Imports what will be needed, while the program begins."""
+    if not options.quiet or (options.output and not options.output.endswith(".spprof")):
+        from ..files import profile  # noqa: F401
+    if not options.quiet:
+        from ..report import summary  # noqa: F401
+
+
+def _way_out(code: int) -> str:
+    if code >= 0:
+        return "exit"
+    import signal
+
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _why_not() -> str:
+    flags = sys.flags
+    if not recorder.is_closed() or recorder.can_preload():
+        return ""
+    for name, option in (("isolated", "-I"), ("no_site", "-S"), ("ignore_environment", "-E")):
+        if getattr(flags, name):
+            return f": with {option} the interpreter does not let the recorder in"
+    return ""
+
+
+def _relative(path: str) -> str:
+    """For people. The working folder may be gone."""
+    try:
+        return min(os.path.relpath(path), path, key=len)
+    except (OSError, ValueError):
+        return path
+
+
+def _words(paths: Iterable[str]) -> str:
+    """Paths as a command line has them."""
+    from shlex import quote
+
+    return " ".join(path if os.name == "nt" else quote(path) for path in paths)
+
+
+def say(text: str) -> None:
+    """To stderr, which may be closed."""
+    from ..report.text import put
+
+    try:
+        put(sys.stderr, text)
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        pass
