@@ -27,9 +27,8 @@ for kind in range(KINDS):
 spprof.start(1, "cpu", FILE)
 began = time.perf_counter()
 for first in range(0, THREADS, AT_ONCE):
-    threads = [
-        threading.Thread(target=globals()[f"work_{i % KINDS}"], name=f"brief-{i}") for i in range(first, min(first + AT_ONCE, THREADS))
-    ]
+    some = range(first, min(first + AT_ONCE, THREADS))
+    threads = [threading.Thread(target=globals()[f"work_{i % KINDS}"], name=f"brief-{i}") for i in some]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -45,7 +44,7 @@ for sample in profile.samples():
     if name.startswith("brief-"):
         weight += sample.weight_ns
         samples += 1
-    if kinds and name[-1:] != kinds[-1] or kinds and not name.startswith("brief-"):
+    if kinds and not (name.startswith("brief-") and name.endswith(kinds[-1])):
         wrong += 1
 names = [thread.name for thread in profile.threads if thread.name.startswith("brief-")]
 says.write(

@@ -50,8 +50,8 @@ typedef struct {
 } orphan;
 static orphan *orphans;
 static uint32_t orphans_n, orphans_room;
-static bool copy_wanted; /* of the line table of the code object that is about to die */
-static uint64_t sampled_ns;   /* when the frames were sampled that are being resolved */
+static bool copy_wanted;    /* of the line table of the code object that is about to die */
+static uint64_t sampled_ns; /* when the frames were sampled that are being resolved */
 
 /* ---- interning */
 
@@ -536,7 +536,7 @@ void spp_resolve_death(uintptr_t code) {
         copy_wanted = false;
         each_pending(resolve_before_death, code);
         if (!copy_wanted) break;
-        for (;;) { /* who frees it waits for this, but it is a tenth of reading it all; others do not wait for more than a piece */
+        for (;;) { /* who frees it waits for this; others do not wait for more than a piece */
             index = spp_map_get(&live_of_address, code, 0);
             if (index == SPP_MAP_NONE || spp_table_is_copied(&live[index].lines)) break;
             spp_table_copy(&live[index].lines);

@@ -428,9 +428,9 @@ bool spp_os_trigger_alive(const spp_os_trigger *trigger) {
                                 : spp_linux_perf_is(trigger->perf_fd, trigger->perf_id);
 }
 
-/* What was made for a thread keeps that one, whoever has its number now: of a thread that is gone a timer of its clock has nothing
- * to say (posix_cpu_timer_get in Linux's kernel/time/posix-cpu-timers.c), and an event's owner is 0 (f_getown_ex in fs/fcntl.c;
- * before 5.12 it is the number, so nothing is told). */
+/* What was made for a thread keeps that one, whoever has its number now: of a thread that is gone a timer of its clock has
+ * nothing to say (posix_cpu_timer_get in Linux's kernel/time/posix-cpu-timers.c), and an event's owner is 0 (f_getown_ex in
+ * fs/fcntl.c; before 5.12 it is the number, so nothing is told). */
 bool spp_os_trigger_orphan(const spp_os_trigger *trigger) {
     struct itimerspec left;
     struct f_owner_ex owner;
