@@ -492,7 +492,7 @@ try:
 except spprof.Unsupported:
     print("null")
     sys.exit()
-again = any(same() for _ in range(20))
+again = any(same() for _ in range(100))
 spprof.stop()
 print(json.dumps([again, ids[-1]]))
 """
