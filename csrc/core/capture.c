@@ -79,6 +79,7 @@ static void reset_watch(spp_thread_watch *w, uint64_t cpu) {
     w->cpu_start = w->last_cpu = cpu;
     w->last_ticks = 0;
     w->exec_disarmed_ns = w->blocked_ns = 0;
+    w->ends = w->gone = false;
 }
 
 static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {

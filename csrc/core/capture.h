@@ -66,6 +66,8 @@ typedef struct {
     bool seen;           /* found in this scan */
     bool unnamed, asked; /* only the system named it, and perhaps as who made it: asked once more; under the drain lock */
     uint64_t last_cpu, last_ticks; /* its CPU clock and its ticks at the last look */
+    bool ends;                     /* so Python says; this and what follows under the drain lock */
+    bool gone;                     /* another thread has its id */
 } spp_thread_watch;
 
 /* The sampler's (wall mode), under the drain lock; the counters are read by anyone. */

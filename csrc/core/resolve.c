@@ -41,7 +41,17 @@ static uint32_t unreadable_code = SPP_MAP_NONE;
 static spp_map native_frames; /* by address */
 static spp_map native_codes;  /* by the address at which the function begins */
 static bool hold;             /* nothing more is to be collected */
-static uint64_t sampled_ns;   /* when the frames were sampled that are being resolved */
+
+/* Code objects that died while their line tables were being read: what is queued of them names the copy of the table instead, by
+ * its address. They go when all that was sampled before their deaths is resolved. */
+typedef struct {
+    uint32_t index; /* in `live` */
+    uint64_t died_ns;
+} orphan;
+static orphan *orphans;
+static uint32_t orphans_n, orphans_room;
+static bool copy_wanted;    /* of the line table of the code object that is about to die */
+static uint64_t sampled_ns; /* when the frames were sampled that are being resolved */
 
 /* ---- interning */
 
@@ -103,6 +113,20 @@ static void forget_live(uint32_t index) {
     live_free[live_free_n++] = index;
 }
 
+/* What was sampled before `sure_ns` is resolved. */
+static void forget_orphans(uint64_t sure_ns) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < orphans_n; i++) {
+        if (orphans[i].died_ns >= sure_ns) {
+            orphans[kept++] = orphans[i];
+            continue;
+        }
+        (void)spp_map_remove(&live_of_address, spp_table_address(&live[orphans[i].index].lines), 0);
+        forget_live(orphans[i].index);
+    }
+    orphans_n = kept;
+}
+
 static void forget_everything(void) {
     for (uint32_t i = 0; i < live_n; i++) {
         spp_table_close(&live[i].lines);
@@ -110,9 +134,11 @@ static void forget_everything(void) {
     }
     spp_free(live);
     spp_free(live_free);
+    spp_free(orphans);
     live = NULL;
     live_free = NULL;
-    live_n = live_room = live_free_n = 0;
+    orphans = NULL;
+    live_n = live_room = live_free_n = orphans_n = orphans_room = 0;
     unreadable_code = SPP_MAP_NONE;
     spp_map_free(&live_of_address);
     spp_map_free(&strings);
@@ -261,8 +287,8 @@ void spp_resolve_native_codes(spp_vec64 *to) {
 
 #define BUSY (SPP_MAP_NONE - 1)
 
-/* BUSY: its line table is long, a piece of it was read, and there is more to read; not if it is `urgent`. */
-static uint32_t resolve_frame(spp_frame frame, bool urgent) {
+/* BUSY: its line table is long, a piece of it was read, and there is more to read. */
+static uint32_t resolve_frame(spp_frame frame) {
     if (spp_frame_is_known(frame)) return spp_frame_id(frame);
     if (spp_frame_is_native(frame)) return resolve_native(frame);
     uintptr_t address = spp_frame_code(frame);
@@ -282,7 +308,7 @@ static uint32_t resolve_frame(spp_frame frame, bool urgent) {
     if (offset == SPP_OFFSET_NONE) {
         if (code->lines_known) place.line = place.end_line = code->first_line;
     } else if (code->lines_known) {
-        if (!urgent && !spp_table_step(&code->lines, offset)) return BUSY;
+        if (!spp_table_step(&code->lines, offset)) return BUSY;
         place = spp_table_place(&code->lines, offset);
     }
     uint32_t id = frame_id(code->code_id, code->first_line, place);
@@ -365,7 +391,7 @@ static bool resolve_record(spp_thread *thread) {
     }
     sampled_ns = spp_queue_peek(queue, 0);
     for (uint32_t i = 0; i < fresh; i++) {
-        uint32_t id = resolve_frame(spp_queue_peek(queue, head + i), false);
+        uint32_t id = resolve_frame(spp_queue_peek(queue, head + i));
         if (id == BUSY) return false;
         thread->queued.path[depth - fresh + i] = id;
     }
@@ -407,7 +433,7 @@ bool spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label)
     thread->wall.cut = hold;
     if (hold) return true;
     for (uint32_t i = 0; i < walk->depth; i++) {
-        uint32_t id = resolve_frame(walk->out[walk->depth - 1 - i], false);
+        uint32_t id = resolve_frame(walk->out[walk->depth - 1 - i]);
         if (id == BUSY) return false;
         thread->wall.path[i] = id;
     }
@@ -440,9 +466,42 @@ void spp_resolve_sure(void) {
     uint64_t now = spp_os_now_ns(), sure = atomic_load(&spp_native_sure_ns);
     each_pending(resolve_until, sure);
     spp_label_forget(sure < now ? sure : now);
+    forget_orphans(sure < now ? sure : now);
 }
 
-/* Gives the frames of a code object their ids where they are, in all that a queue holds. */
+/* Whether the code object that dies is an orphan now. */
+static bool is_orphan(uint32_t index) { return orphans_n > 0 && orphans[orphans_n - 1].index == index; }
+
+/* The code object at `address` is about to die, and its line table is copied as a whole. False: no memory. */
+static bool make_orphan(uint32_t index) {
+    if (is_orphan(index)) return true;
+    if (orphans_n == orphans_room) {
+        uint32_t room = orphans_room ? orphans_room * 2 : 16;
+        orphan *more = spp_realloc(orphans, room * sizeof *more);
+        if (more == NULL) return false;
+        orphans = more;
+        orphans_room = room;
+    }
+    if (spp_map_add(&live_of_address, spp_table_address(&live[index].lines), 0, index) != 0) return false;
+    orphans[orphans_n++] = (orphan){index, spp_os_now_ns()};
+    return true;
+}
+
+/* A frame of the code object that is about to die, as it may stay in a queue: its id, or what names the copy of its line table.
+ * 0: that is to be copied first. */
+static spp_frame outlive(spp_frame frame) {
+    uint32_t index = spp_map_get(&live_of_address, spp_frame_code(frame), 0), id = BUSY;
+    if (index == SPP_MAP_NONE || !is_orphan(index)) id = resolve_frame(frame);
+    if (id != BUSY) return spp_frame_known(id);
+    index = spp_map_get(&live_of_address, spp_frame_code(frame), 0);
+    spp_table *lines = &live[index].lines;
+    if (!spp_table_is_copied(lines)) return 0;
+    if (make_orphan(index)) return spp_frame_make(spp_table_address(lines), (uint32_t)frame & SPP_NO_OFFSET);
+    while (id == BUSY) id = resolve_frame(frame);
+    return spp_frame_known(id);
+}
+
+/* Has the frames of a code object outlive it where they are, in all that a queue holds. */
 static void resolve_in_place(spp_queue *queue, uintptr_t code) {
     uint64_t ready = spp_queue_ready(queue);
     for (uint64_t at = 0; at + SPP_RECORD_WORDS <= ready;) {
@@ -450,22 +509,43 @@ static void resolve_in_place(spp_queue *queue, uintptr_t code) {
         for (uint64_t i = at + head; i < at + head + fresh; i++) {
             spp_frame frame = spp_queue_peek(queue, i);
             if (spp_frame_is_native(frame) || spp_frame_is_known(frame) || spp_frame_code(frame) != code) continue;
-            spp_queue_poke(queue, i, spp_frame_known(resolve_frame(frame, true)));
+            spp_frame stays = outlive(frame);
+            if (stays == 0) {
+                copy_wanted = true;
+                return;
+            }
+            spp_queue_poke(queue, i, stays);
         }
         at += head + fresh;
     }
 }
 
 static void resolve_before_death(spp_thread *thread, uint64_t code) {
+    if (copy_wanted) {
+        spp_capture_mark(thread); /* looked at again, after that */
+        return;
+    }
     if (!resolve_some(thread, UINT64_MAX, hold ? UINT32_MAX : RECORDS_PROMPT))
         resolve_in_place(&thread->tick.queue, (uintptr_t)code);
 }
 
 void spp_resolve_death(uintptr_t code) {
+    uint32_t index;
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel);
-    each_pending(resolve_before_death, code);
-    uint32_t index = spp_map_remove(&live_of_address, code, 0);
-    if (index != SPP_MAP_NONE) forget_live(index);
+    for (;;) {
+        copy_wanted = false;
+        each_pending(resolve_before_death, code);
+        if (!copy_wanted) break;
+        for (;;) { /* who frees it waits for this; others do not wait for more than a piece */
+            index = spp_map_get(&live_of_address, code, 0);
+            if (index == SPP_MAP_NONE || spp_table_is_copied(&live[index].lines)) break;
+            spp_table_copy(&live[index].lines);
+            spp_os_unlock();
+            spp_os_lock();
+        }
+    }
+    index = spp_map_remove(&live_of_address, code, 0);
+    if (index != SPP_MAP_NONE && !is_orphan(index)) forget_live(index);
 }
 
 void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]) {
@@ -481,7 +561,7 @@ void spp_resolve_swap(spp_resolved *with) {
     out = *with;
     *with = swap;
     bool full = strings.n > KNOWN_MAX || frames.n > KNOWN_MAX || codes.n > KNOWN_MAX || native_frames.n > KNOWN_MAX;
-    if (full) forget_everything();
+    if (full && orphans_n == 0) forget_everything(); /* they are named in queues */
 }
 
 int spp_resolve_start(void) {
@@ -496,7 +576,8 @@ int spp_resolve_start(void) {
 void spp_resolve_abandon(void) {
     live = NULL;
     live_free = NULL;
-    live_n = live_room = live_free_n = 0;
+    orphans = NULL;
+    live_n = live_room = live_free_n = orphans_n = orphans_room = 0;
     unreadable_code = SPP_MAP_NONE;
     spp_map *const maps[] = {&live_of_address, &strings, &codes, &frames, &native_frames, &native_codes};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) memset(maps[i], 0, sizeof *maps[i]);

@@ -34,7 +34,8 @@ void spp_resolve_native_codes(spp_vec64 *to);
 /* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all).
  * Stacks that stand are walked anew. */
 void spp_resolve_forget_native(bool (*stays)(uintptr_t address));
-/* A code object is about to die: what is queued of it is resolved, and then it is forgotten. */
+/* A code object is about to die: what is queued of it is resolved, or names a copy of its line table, and then it is forgotten.
+ * The lock is given back between steps of that copy. */
 void spp_resolve_death(uintptr_t code);
 /* A run of the garbage collector in a thread; NULL: in one that the watch does not know. */
 void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]);

@@ -37,6 +37,14 @@ static void copy(spp_table *t) {
         t->n = t->copied; /* it ends here */
 }
 
+void spp_table_copy(spp_table *t) {
+    if (t->copied < t->n) copy(t);
+}
+
+bool spp_table_is_copied(const spp_table *t) { return t->copied >= t->n; }
+
+uintptr_t spp_table_address(const spp_table *t) { return (uintptr_t)t->bytes; }
+
 static void mark(spp_table *t) {
     t->since_mark = 0;
     if (t->marks_n == t->marks_room) {

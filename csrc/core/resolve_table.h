@@ -25,6 +25,12 @@ int spp_table_open(spp_table *table, uintptr_t from, size_t n, int32_t first_lin
 void spp_table_close(spp_table *table);
 /* Whether the place of this byte offset is at hand. If not, so much was done that it will be after some more calls. */
 bool spp_table_step(spp_table *table, uint32_t offset);
+/* Copies 64 KB more, if there are so many. */
+void spp_table_copy(spp_table *table);
+/* Whether what the interpreter has is needed no more. */
+bool spp_table_is_copied(const spp_table *table);
+/* Where the copy is: a number of its own for as long as it is open. */
+uintptr_t spp_table_address(const spp_table *table);
 /* Does all steps that are left to do. */
 spp_place spp_table_place(spp_table *table, uint32_t offset);
 

@@ -681,4 +681,9 @@ bool spp_run_is_over(void) {
 bool spp_run_active(void) { return atomic_load(&spp_run_state.active); }
 bool spp_run_paused(void) { return atomic_load(&spp_run_state.active) && atomic_load(&spp_run_state.pause_wanted); }
 void spp_run_tick_stats(spp_bytes *to) { spp_tick_stats_text(to); }
-void spp_run_name(int32_t tid, const char *name) { spp_watch_name(tid, name); }
+void spp_run_name(int32_t tid, const char *name) { spp_run_names(&tid, &name, 1); }
+void spp_run_names(const int32_t *tids, const char *const *names, uint32_t n) {
+    if (n > 0 && spp_run_active()) spp_watch_names(tids, names, n);
+}
+void spp_run_ends(int32_t tid) { spp_watch_ends(tid); }
+void spp_run_born(int32_t tid) { spp_watch_born(tid); }

@@ -79,7 +79,11 @@ void spp_run_leave(void);
 /* Where Python says that this is a forked child: the C library may not have been told of the fork (a system call of the program's
  * own), nor its handlers. */
 void spp_run_look_forked(void);
+/* A thread ends, or begins: so Python says. Any thread. */
+void spp_run_ends(int32_t tid);
+void spp_run_born(int32_t tid);
 /* A thread's name for people; name is UTF-8. Any thread. */
 void spp_run_name(int32_t tid, const char *name);
+void spp_run_names(const int32_t *tids, const char *const *names, uint32_t n); /* nothing, without a run */
 
 #endif

@@ -81,17 +81,43 @@ static void forget_early(void) {
     spp_map_free(&early_of_tid);
 }
 
-void spp_watch_name(int32_t tid, const char *name) {
+/* By one taking of the lock: of thousands each would wait for its turn with who looks at all of them. */
+void spp_watch_names(const int32_t *tids, const char *const *names, uint32_t n) {
+    bool early_one = false;
     spp_os_lock();
-    uint32_t slot = spp_watch_slot(tid);
-    if (slot != SPP_MAP_NONE) {
-        say_thread(spp_threads[slot].id, tid, name);
-        spp_threads[slot].watch.unnamed = false;
-    } else {
-        keep_early(tid, name);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t slot = spp_watch_slot(tids[i]);
+        if (slot != SPP_MAP_NONE) {
+            say_thread(spp_threads[slot].id, tids[i], names[i]);
+            spp_threads[slot].watch.unnamed = false;
+        } else {
+            keep_early(tids[i], names[i]);
+            early_one = true;
+        }
     }
     spp_os_unlock();
-    if (slot == SPP_MAP_NONE) spp_os_bell_ring(&spp_cap.bell); /* a thread that was just born is found at once */
+    if (early_one) spp_os_bell_ring(&spp_cap.bell); /* a thread that was just born is found at once */
+}
+
+void spp_watch_ends(int32_t tid) {
+    spp_os_lock();
+    uint32_t slot = spp_watch_slot(tid);
+    if (slot != SPP_MAP_NONE) spp_threads[slot].watch.ends = true;
+    spp_os_unlock();
+}
+
+/* Drain lock held. From here on who has the thread's id is somebody else. */
+static void forget_id(spp_thread *t) {
+    t->watch.gone = true;
+    if (spp_watch_slot(t->tid) == (uint32_t)(t - spp_threads)) (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
+}
+
+/* Not every thread that is known at its birth is another one: it may have been found before Python told of it. */
+void spp_watch_born(int32_t tid) {
+    spp_os_lock();
+    uint32_t slot = spp_watch_slot(tid);
+    if (slot != SPP_MAP_NONE && spp_threads[slot].watch.ends) forget_id(&spp_threads[slot]);
+    spp_os_unlock();
 }
 
 /* Slots of ended threads serve again once their last samples were stored; called right after that, and
@@ -232,7 +258,7 @@ static void end_thread(spp_thread *t) {
     spp_os_lock();
     spp_resolve_flush(t);
     spp_resolve_queue(t);
-    (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
+    if (!t->watch.gone) (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
     spp_tick_stats_end(t);
     spp_os_unlock();
 }
@@ -270,10 +296,25 @@ static void see_those_known(bool first) {
 }
 
 /* A list alone does not tell: Linux goes through threads by their number in line, so one whose predecessors die while it
- * lists is passed over (measured: 1275 of 4.9 million living ones, among 256 that lived 10 ms each). */
-static bool is_gone(const spp_thread *t) {
+ * lists is passed over (measured: 1275 of 4.9 million living ones, among 256 that lived 10 ms each). And one that is seen may be
+ * another one: the system gives ids again as soon as it has come to the last (32,768 by default, on small machines). */
+static bool is_gone(spp_thread *t) {
     uint64_t cpu;
-    return !t->watch.seen && spp_os_thread_cpu_ns(t->tid, &cpu) != 0;
+    if (t->watch.gone || (t->watch.seen && !t->watch.ends)) return t->watch.gone;
+    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return true;
+    if (!t->watch.ends || (cpu >= t->tick.given_ns && cpu >= t->watch.last_cpu)) return false;
+    spp_os_lock();
+    forget_id(t);
+    spp_os_unlock();
+    return true;
+}
+
+static void end_those_gone(uint32_t used) {
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state != SPP_THREAD_ARMED || !is_gone(&spp_threads[i])) continue;
+        end_thread(&spp_threads[i]);
+        step();
+    }
 }
 
 void spp_watch_scan(bool first) {
@@ -286,12 +327,11 @@ void spp_watch_scan(bool first) {
         spp_map_free(&slot_of_tid);
         spp_os_unlock();
     }
-    if (spp_os_threads(see_thread, &first) != 0) see_those_known(first);
-    for (uint32_t i = 0; i < used; i++) {
-        if (spp_threads[i].state != SPP_THREAD_ARMED || !is_gone(&spp_threads[i])) continue;
-        end_thread(&spp_threads[i]);
-        step();
+    for (uint32_t i = 0; i < used && !first; i++) { /* whose id another one has, before that is found */
+        if (spp_threads[i].state == SPP_THREAD_ARMED && spp_threads[i].watch.gone) end_thread(&spp_threads[i]);
     }
+    if (spp_os_threads(see_thread, &first) != 0) see_those_known(first);
+    end_those_gone(used);
     /* Threads that were found have their names; one that is not gone may still be to come. */
     spp_os_lock();
     uint32_t named = early_n;
@@ -353,10 +393,20 @@ static void check_silent(spp_thread *t) {
     uint64_t cpu, ticks = t->tick.ticks;
     if (spp_run_state.paused || t->watch.exec_disarmed_ns != 0 || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return;
     if (cpu < t->watch.last_cpu) { /* another thread got its id: found anew by the next scan */
+        spp_os_lock();
+        forget_id(t);
+        spp_os_unlock();
         end_thread(t);
         return;
     }
     bool silent = ticks == t->watch.last_ticks && cpu - t->watch.last_cpu > 20 * spp_run_state.interval_ns + 50000000;
+    if (silent && spp_os_trigger_orphan(&t->trigger)) {
+        spp_os_lock();
+        forget_id(t);
+        spp_os_unlock();
+        end_thread(t);
+        return;
+    }
     /* An event whose page is mapped goes on when the program closes its descriptor. */
     if ((silent || t->trigger.runs != NULL) && !spp_os_trigger_alive(&t->trigger)) {
         if (silent) ticks = count_lost(t, cpu, SPP_LOSS_no_trigger);

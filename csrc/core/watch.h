@@ -21,8 +21,11 @@ void spp_watch_disarm_all(void);
 /* In a forked child: forgets without touching. */
 void spp_watch_abandon(void);
 
-/* Any thread. A thread's name for people, in UTF-8; it waits until the thread is found. */
-void spp_watch_name(int32_t tid, const char *name);
+/* Any thread. Names of threads for people, in UTF-8; each waits until its thread is found. */
+void spp_watch_names(const int32_t *tids, const char *const *names, uint32_t n);
+/* Any thread. A thread ends, or begins: so Python says. The system may give the id of one that ended to the next. */
+void spp_watch_ends(int32_t tid);
+void spp_watch_born(int32_t tid);
 /* The calling thread is about to replace the program: it is disarmed. */
 void spp_watch_exec(void);
 

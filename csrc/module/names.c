@@ -6,11 +6,36 @@
 
 #include "core/run.h"
 
+#define NAMES_STEP 256
+
+/* Names on their way to the core. GIL held. */
+typedef struct {
+    bool lets_go; /* of the GIL, while names are given to the core, which may wait for its lock */
+    uint32_t n;
+    int32_t tids[NAMES_STEP];
+    const char *names[NAMES_STEP];
+    PyObject *texts[NAMES_STEP];
+} some_names;
+
+static void give(some_names *some) {
+    if (some->lets_go) {
+        Py_BEGIN_ALLOW_THREADS;
+        spp_run_names(some->tids, some->names, some->n);
+        Py_END_ALLOW_THREADS;
+    } else {
+        spp_run_names(some->tids, some->names, some->n);
+    }
+    while (some->n > 0) Py_DECREF(some->texts[--some->n]);
+}
+
 /* macOS's ids have 64 bits, of which a tid has the lower ones. */
-static void name(unsigned long long tid, PyObject *text) {
+static void name(some_names *some, unsigned long long tid, PyObject *text) {
     PyObject *utf8 = PyUnicode_Check(text) ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : NULL;
-    if (utf8 != NULL && spp_run_active()) spp_run_name((int32_t)(tid & INT32_MAX), PyBytes_AS_STRING(utf8));
-    Py_XDECREF(utf8);
+    if (utf8 == NULL) return;
+    some->tids[some->n] = (int32_t)(tid & INT32_MAX);
+    some->names[some->n] = PyBytes_AS_STRING(utf8);
+    some->texts[some->n++] = utf8;
+    if (some->n == NAMES_STEP) give(some);
 }
 
 /* The Python function that runs, if it has this name: a borrowed frame, or NULL. Leaves an exception as it is. */
@@ -29,7 +54,11 @@ static void name_self(PyFrameObject *frame, unsigned long long tid) {
     PyObject *locals = PyObject_GetAttrString((PyObject *)frame, "f_locals");
     PyObject *thread = locals != NULL ? PyMapping_GetItemString(locals, "self") : NULL;
     PyObject *text = thread != NULL ? PyObject_GetAttrString(thread, "_name") : NULL;
-    if (text != NULL) name(tid, text);
+    some_names one;
+    one.lets_go = false;
+    one.n = 0;
+    if (text != NULL) name(&one, tid, text);
+    give(&one);
     Py_XDECREF(text);
     Py_XDECREF(thread);
     Py_XDECREF(locals);
@@ -39,7 +68,10 @@ static void name_self(PyFrameObject *frame, unsigned long long tid) {
 
 void spp_names_born(PyObject *id) {
     PyFrameObject *frame = running("_set_native_id");
-    if (frame != NULL) name_self(frame, PyLong_AsUnsignedLongLongMask(id));
+    if (frame == NULL) return;
+    unsigned long long tid = PyLong_AsUnsignedLongLongMask(id);
+    spp_run_born((int32_t)(tid & INT32_MAX));
+    name_self(frame, tid);
 }
 
 /* For every get_ident of the program: what is no end costs the look at a function's name (30 ns). */
@@ -49,15 +81,17 @@ void spp_names_ended(void) {
 #else
     PyFrameObject *frame = running("_bootstrap_inner"); /* which does it itself there */
 #endif
-    if (frame != NULL) name_self(frame, (unsigned long long)spp_os_tid());
+    if (frame == NULL) return;
+    name_self(frame, (unsigned long long)spp_os_tid());
+    spp_run_ends(spp_os_tid());
 }
 
 /* In a forked child `threading` keeps the parent's id of the thread that forked (up to 3.13.0). */
-static void name_thread(PyObject *ident, PyObject *thread) {
+static void name_thread(some_names *some, PyObject *ident, PyObject *thread) {
     bool here = PyLong_Check(ident) && PyLong_AsUnsignedLongMask(ident) == PyThread_get_thread_ident();
     PyObject *id = PyObject_GetAttrString(thread, "_native_id"), *text = PyObject_GetAttrString(thread, "_name");
     if (text != NULL && (here || (id != NULL && PyLong_Check(id))))
-        name(here ? (unsigned long long)spp_os_tid() : PyLong_AsUnsignedLongLongMask(id), text);
+        name(some, here ? (unsigned long long)spp_os_tid() : PyLong_AsUnsignedLongLongMask(id), text);
     Py_XDECREF(id);
     Py_XDECREF(text);
     PyErr_Clear();
@@ -81,15 +115,19 @@ static bool is_first(void) {
 #endif
 }
 
-void spp_names_all(void) {
+void spp_names_all(bool lets_go) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
+    some_names some;
+    some.lets_go = lets_go;
+    some.n = 0;
     PyObject *all = active(), *pairs = all != NULL ? PyDict_Items(all) : NULL;
     if (all == NULL && is_first() && spp_run_active()) spp_run_name(spp_os_tid(), "MainThread");
     for (Py_ssize_t i = 0; pairs != NULL && i < PyList_GET_SIZE(pairs); i++) {
         PyObject *pair = PyList_GET_ITEM(pairs, i);
-        name_thread(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
+        name_thread(&some, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
     }
+    give(&some);
     Py_XDECREF(pairs);
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);

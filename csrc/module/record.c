@@ -391,7 +391,7 @@ static void *before_exec(PyObject **env) {
     PyObject *session = spp_session_now();
     char text[TEXT_MOST];
     if (session == NULL || !spp_run_active() || record.module == NULL || !PyTuple_Check(session)) return NULL;
-    spp_names_all();
+    spp_names_all(false);
     Py_BEGIN_ALLOW_THREADS;
     (void)spp_run_flush();
     Py_END_ALLOW_THREADS;

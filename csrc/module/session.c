@@ -292,7 +292,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
         return -1;
     }
     spp_run_turn(SPP_RUN_STARTING, SPP_RUN_ACTIVE);
-    spp_names_all();
+    spp_names_all(true);
     return 1;
 }
 
@@ -347,7 +347,7 @@ static void end_as(const char *otherwise) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
     if (spp_session_now() != NULL && turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING) == 1) {
-        spp_names_all();
+        spp_names_all(false);
         spp_functions_name();
         const char *reason = calls_now != NULL ? calls_now->reason() : NULL;
         spp_run_reason(reason != NULL ? reason : otherwise);
@@ -388,7 +388,7 @@ PyObject *spp_session_forget(PyObject *self, PyObject *none) {
 
 static PyObject *name_all(PyObject *self, PyObject *none) {
     (void)self, (void)none;
-    spp_names_all();
+    spp_names_all(true);
     spp_functions_name();
     Py_RETURN_NONE;
 }

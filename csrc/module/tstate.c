@@ -160,11 +160,15 @@ static uintptr_t found(int32_t tid) {
     return at != SPP_MAP_NONE && belongs(states.at[at], tid) ? states.at[at] : 0;
 }
 
-/* Drain lock held, for a fork may come. `list` as read from its head on: states, and then whether they were born and their tids.
- */
-static void keep(const spp_vec64 *list, const spp_vec64 *tids, bool main) {
+/* Drain lock held, for a fork may come; if it was taken for this alone, others may have it between. `list` as read from its head
+ * on: states, and then whether they were born and their tids. */
+static void keep(const spp_vec64 *list, const spp_vec64 *tids, bool main, bool lets_go) {
     bool settled = true;
     for (size_t i = list->n; i-- > 0;) {
+        if (lets_go && i % FEW_STATES == 0) {
+            spp_os_unlock();
+            spp_os_lock();
+        }
         int32_t tid = (int32_t)(tids->at[i] >> 1);
         bool born = tids->at[i] & 1;
         settled = settled && born;
@@ -211,7 +215,7 @@ static bool read_lists(size_t most, bool locked) {
             spp_vec64_push(&tids, tid > 0 ? (uint64_t)tid << 1 | born : 0);
         }
         if (!locked) spp_os_lock();
-        if (whole) keep(&list, &tids, i + 1 == interps_n);
+        if (whole) keep(&list, &tids, i + 1 == interps_n, !locked);
         if (!locked) spp_os_unlock();
     }
     spp_vec64_free(&list);

@@ -6,6 +6,7 @@
 #include "check.h"
 #include "core/queue.h"
 #include "core/resolve_code.h"
+#include "os/os.h"
 #include "py/layout.h"
 
 static unsigned looked; /* how often it was asked what a queue holds */
@@ -13,7 +14,13 @@ static uint64_t counted_ready(const spp_queue *queue) {
     looked++;
     return spp_queue_ready(queue);
 }
+static unsigned given_back; /* how often the lock was */
+static void counted_unlock(void) {
+    given_back++;
+    spp_os_unlock();
+}
 #define spp_queue_ready counted_ready
+#define spp_os_unlock counted_unlock
 #define spp_code_read fake_read
 int fake_read(uintptr_t address, spp_code *code);
 #include "../../csrc/core/resolve.c"
@@ -110,31 +117,87 @@ static void test_a_death_does_not_wait_for_a_long_table_of_others(void) {
     CHECK_EQUAL(out.string_bytes.at[from], 'a');
 }
 
-/* The long one's own death has its place, whatever it takes. */
-static void test_a_long_function_dies_with_its_places(void) {
-    spp_thread *t = begin(8, 5);
-    const spp_frame far = spp_frame_make(ADDRESS(LONG), TABLE / 4);
-    sampled(t, 1, &far, 1);
-    die(LONG);
-    die(LONG);
-    spp_os_lock();
-    spp_resolve_sure();
-    spp_os_unlock();
-    CHECK_EQUAL(out.sample_count, 1);
-    CHECK(out.columns.of[SPP_COL_FRAME_LINE].at[out.samples.at[4]] > 0);
-}
-
-int main(void) {
+static void fill_table(void) {
     /* An entry for each two bytes of code, each a line further (from 3.11 on without columns). */
-    table = malloc(TABLE);
     for (size_t i = 0; i < TABLE; i += 2) {
         table[i] = SPP_L_LINES == 3 ? 0x80 | 13 << 3 : 2;
         table[i + 1] = 2;
     }
+}
+
+static uint64_t line_of(const uint64_t *sample) { return out.columns.of[SPP_COL_FRAME_LINE].at[sample[4]]; }
+
+/* The long one's own death has its places; but its table is only copied then, the lock is given back between, and its memory may
+ * be another's before the copy is read. */
+static void test_a_long_function_dies_with_its_places(void) {
+    uint64_t lines[2][3];
+    for (int dies = 0; dies < 2; dies++) {
+        spp_thread *t = begin(8, 5);
+        const uint32_t at[3] = {TABLE / 8, TABLE / 4, 3};
+        for (int i = 0; i < 3; i++) {
+            const spp_frame far = spp_frame_make(ADDRESS(LONG), at[i]);
+            sampled(t, (uint64_t)i + 1, &far, 1);
+        }
+        if (dies) {
+            given_back = 0;
+            die(LONG);
+            CHECK(given_back >= TABLE / 65536); /* the last time by this test */
+            CHECK_EQUAL(out.sample_count, 0);
+            CHECK_EQUAL(orphans_n, 1);
+            if (orphans_n == 0) return;
+            const spp_table *copied = &live[orphans[0].index].lines;
+            CHECK(copied->reached.i <= 4 * SPP_TABLE_STEP * 2); /* two steps before it was copied, two after */
+            memset(table, 0xff, TABLE);
+            names[LONG] = NULL;
+            die(LONG); /* another one, which was not sampled */
+            die(1);
+        }
+        spp_os_lock();
+        spp_resolve_sure();
+        spp_os_unlock();
+        CHECK_EQUAL(orphans_n, 0);
+        CHECK_EQUAL(out.sample_count, 3);
+        for (int i = 0; i < 3; i++) lines[dies][i] = line_of(out.samples.at + 5 * i);
+        CHECK(spp_map_get(&live_of_address, ADDRESS(LONG), 0) == (dies ? SPP_MAP_NONE : 0));
+        names[LONG] = "long";
+        fill_table();
+        spp_os_lock();
+        spp_resolve_stop();
+        spp_os_unlock();
+    }
+    for (int i = 0; i < 3; i++) CHECK_EQUAL(lines[1][i], lines[0][i]);
+    CHECK(lines[0][0] != lines[0][1] && lines[0][2] != lines[0][1] && lines[0][2] > 0);
+}
+
+/* A copy that is still named in a queue outlives what is forgotten of everything else. */
+static void test_a_copy_is_kept_while_a_queue_names_it(void) {
+    spp_thread *t = begin(8, 5);
+    spp_resolved other = {0};
+    const spp_frame far = spp_frame_make(ADDRESS(LONG), TABLE / 4);
+    sampled(t, 1, &far, 1);
+    die(LONG);
+    CHECK_EQUAL(orphans_n, 1);
+    frames.n += KNOWN_MAX + 1; /* as if so many were known */
+    spp_os_lock();
+    spp_resolve_swap(&other);
+    CHECK_EQUAL(orphans_n, 1);
+    spp_resolve_sure();
+    CHECK_EQUAL(out.sample_count, 1);
+    CHECK(line_of(out.samples.at) > 0);
+    spp_resolve_swap(&other);
+    CHECK_EQUAL(live_n, 0);
+    spp_os_unlock();
+    spp_resolved_free(&other);
+}
+
+int main(void) {
+    table = malloc(TABLE);
+    fill_table();
     atomic_store(&spp_native_sure_ns, UINT64_MAX);
     CHECK(spp_os_memory_init() == 0 && spp_capture_init() == 0 && spp_os_lock_init(NULL) == 0);
     test_a_death_looks_at_queues_that_hold_something();
     test_a_death_does_not_wait_for_a_long_table_of_others();
     test_a_long_function_dies_with_its_places();
+    test_a_copy_is_kept_while_a_queue_names_it();
     return check_done();
 }

@@ -18,6 +18,7 @@
 #define spp_os_trigger_watch fake_trigger_watch
 #define spp_os_trigger_period fake_trigger_period
 #define spp_os_trigger_alive fake_trigger_alive
+#define spp_os_trigger_orphan fake_trigger_orphan
 #define spp_os_trigger_drop fake_trigger_drop
 #define spp_os_signal_install fake_signal_install
 #define spp_os_stack_known fake_stack_known

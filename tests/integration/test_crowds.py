@@ -45,6 +45,42 @@ print(json.dumps(progress))
     assert run_python("p.py").json[-1] > 0
 
 
+def test_threads_run_while_the_names_of_all_are_told(run_python, tmp_path):
+    """Who told them had the GIL, and waited for the drain lock for each, 3,000 times."""
+    (tmp_path / "p.py").write_text(
+        """
+import json, sys, threading, time
+import spprof
+from spprof import _core
+count, done = [0], threading.Event()
+def counts():
+    while not done.is_set():
+        count[0] += 1
+        time.sleep(0)
+threading.stack_size(65536)
+waiting = [threading.Thread(target=done.wait) for _ in range(300)] + [threading.Thread(target=counts)]
+for thread in waiting:
+    thread.start()
+spprof.start()
+sys.setswitchinterval(1000)  # the GIL changes hands only where it is let go
+late = time.monotonic() + 60
+progress = 0
+while not progress and time.monotonic() < late:
+    before = count[0]
+    _core.name_all()
+    progress = count[0] - before
+sys.setswitchinterval(0.005)
+done.set()
+for thread in waiting:
+    thread.join()
+print(json.dumps([progress, sorted(thread.name for thread in spprof.stop().threads)]))
+"""
+    )
+    progress, names = run_python("p.py").json
+    assert progress > 0
+    assert len([name for name in names if name.startswith("Thread-")]) == 301
+
+
 @pytest.mark.statistical("not by chance: eight times the threads may cost 24 times the CPU time, where the defect cost 64 times")
 @linux
 def test_a_look_at_many_threads_costs_so_much_for_each(run_python, tmp_path):

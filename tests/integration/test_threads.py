@@ -430,3 +430,85 @@ def test_sleepers_are_not_woken(run_python, tmp_path, clock):
     assert len(sleepers) == 100
     for thread in sleepers:
         assert said["wall"] <= thread.weight_ns <= said["stats"]["wall_ns"] * 1.001
+
+
+LAST_ID = Path("/proc/sys/kernel/ns_last_pid")
+
+
+@pytest.mark.skipif(not os.access(LAST_ID, os.W_OK), reason="the system does not let us choose a thread's id")
+@pytest.mark.parametrize("how", ["threading", "raw"])
+@pytest.mark.parametrize("clock", ["signal", "timer", "perf", "perf-user"])
+def test_a_thread_that_has_the_id_of_one_that_has_just_ended_is_another(run_python, tmp_path, clock, how):
+    """It had no ticks (clocks that the system keeps for a thread), and what it ran was the other one's, by its name."""
+    (tmp_path / "p.py").write_text(
+        """
+import _thread, json, os, sys, threading, time
+import spprof
+OUT, CLOCK, HOW = sys.argv[1:]
+def works(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(300))
+def first():
+    works(0.002)
+    leave.wait()
+def met():
+    spprof.flush()
+    profile = spprof.Profile.load(OUT)
+    firsts = {thread.id for thread in profile.threads if thread.name == "first"}
+    return any(frame.name == "second" and sample.thread not in firsts for sample in profile.samples() for frame in sample.frames)
+def second():
+    ids.append(threading.get_native_id())
+    while ids[-1] == ids[-2] and not met() and time.monotonic() < late:
+        works(0.05)
+    if ids[-1] == ids[-2]:
+        works(0.2)
+    over.set()
+def starts():
+    if HOW == "raw":
+        _thread.start_new_thread(second, ())
+    else:
+        threading.Thread(target=second, name="second").start()
+def same():
+    global leave, over
+    leave, over = threading.Event(), threading.Event()
+    thread = threading.Thread(target=first, name="first")
+    thread.start()
+    while thread.native_id not in [found.tid for found in spprof.Profile.load(OUT).threads] and time.monotonic() < late:
+        spprof.flush()
+    ids.append(thread.native_id)
+    leave.set()
+    thread.join()
+    while os.path.exists(f"/proc/self/task/{ids[-1]}"):
+        pass
+    with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+        file.write(str(ids[-1] - 1))
+    starts()
+    over.wait()
+    return ids[-1] == ids[-2]
+ids, late = [], time.monotonic() + 60
+try:
+    spprof.start(1, "cpu", OUT, clock=CLOCK)
+except spprof.Unsupported:
+    print("null")
+    sys.exit()
+again = any(same() for _ in range(100))
+spprof.stop()
+print(json.dumps([again, ids[-1]]))
+"""
+    )
+    ran = run_python("p.py", tmp_path / "out.spprof", clock, how)
+    if ran.json is None:
+        pytest.skip(f"no clock {clock}")
+    again, tid = ran.json
+    if not again:
+        pytest.skip("somebody else had the id each time")
+    names = {thread.id: thread.name for thread in ran.profile.threads if thread.tid == tid}
+    whose = {
+        (names[sample.thread], frame.name)
+        for sample in ran.profile.samples()
+        for frame in sample.frames
+        if sample.thread in names and frame.name in ("first", "second")
+    }
+    assert [name == "second" or how == "raw" for name, function in whose if function == "second"] == [True]
+    assert ("first", "second") not in whose and ("second", "first") not in whose

@@ -334,6 +334,7 @@ static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, sp
     int fd = spp_linux_perf_open(tid, period_ns, kernel, trap ? trap_data(cookie) : 0, &trigger->perf_id);
     if (fd < 0) return -1;
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
+    if (trap) (void)fcntl(fd, F_SETOWN_EX, &owner); /* for spp_os_trigger_orphan: it is sent nothing */
     if (!trap && (fd >= MAX_FD || fcntl(fd, F_SETSIG, poll_signal) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
                   fcntl(fd, F_SETFL, O_ASYNC) != 0)) {
         spp_linux_perf_close(fd, trigger->perf_id);
@@ -425,6 +426,18 @@ void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) {
 bool spp_os_trigger_alive(const spp_os_trigger *trigger) {
     return trigger->perf_fd < 0 ? trigger->has_timer || trigger->sender != NULL
                                 : spp_linux_perf_is(trigger->perf_fd, trigger->perf_id);
+}
+
+/* What was made for a thread keeps that one, whoever has its number now: of a thread that is gone a timer of its clock has
+ * nothing to say (posix_cpu_timer_get in Linux's kernel/time/posix-cpu-timers.c), and an event's owner is 0 (f_getown_ex in
+ * fs/fcntl.c; before 5.12 it is the number, so nothing is told). */
+bool spp_os_trigger_orphan(const spp_os_trigger *trigger) {
+    struct itimerspec left;
+    struct f_owner_ex owner;
+    if (trigger->has_timer && timer_gettime((timer_t)trigger->timer, &left) == 0)
+        return left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0;
+    return trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger) && fcntl(trigger->perf_fd, F_GETOWN_EX, &owner) == 0 &&
+           owner.type == F_OWNER_TID && owner.pid == 0;
 }
 
 void spp_os_trigger_disarm(spp_os_trigger *trigger) {

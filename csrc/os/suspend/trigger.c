@@ -250,6 +250,7 @@ void spp_os_trigger_watch(spp_os_trigger *trigger) { (void)trigger; }
 void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) { (void)trigger, (void)period_ns; }
 
 bool spp_os_trigger_alive(const spp_os_trigger *trigger) { return trigger->suspended != NULL; }
+bool spp_os_trigger_orphan(const spp_os_trigger *trigger) { return (void)trigger, false; }
 
 /* In a forked child: the sampler is the parent's, and so are handles; the list may be in the making. */
 void spp_os_trigger_drop(spp_os_trigger *trigger) {
