@@ -176,6 +176,14 @@ extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
 /* The program has, or is about to have, a filter of its own that may end it for a system call that it does not make itself: the
  * handlers make only those of csrc/README.md's first rows. */
 extern _Atomic bool spp_linux_confined;
+/* It does not allow the calls that tell whether a call would wait. */
+extern _Atomic bool spp_linux_blinded;
+/* It does not allow all that our threads call: the program's threads start none of ours any more. */
+extern _Atomic bool spp_linux_barred;
+/* The calling thread is about to put a filter on; NULL: one that allows next to nothing. Before that, where it does not allow
+ * what handlers call there, or what our threads call and it is for `all` threads of the process, there are neither any more. */
+struct sock_fprog;
+void spp_linux_confine(const struct sock_fprog *filter, bool all);
 /* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
 bool spp_linux_own_table(int but);
 /* A thread of ours that has one, for files that are opened in passing: it does `work(arg)`, and the caller waits. Without one the

@@ -199,7 +199,9 @@ __attribute__((used, visibility("hidden"))) long spp_linux_getrandom(long number
 }
 
 __attribute__((used, visibility("hidden"))) long spp_linux_seccomp(long number, unsigned op, unsigned flags, void *arguments) {
-    if (op != SECCOMP_GET_ACTION_AVAIL) atomic_store(&spp_linux_confined, true);
+    bool strict = op == SECCOMP_SET_MODE_STRICT;
+    if (strict || op == SECCOMP_SET_MODE_FILTER)
+        spp_linux_confine(strict ? NULL : arguments, !strict && (flags & SECCOMP_FILTER_FLAG_TSYNC) != 0);
     return spp_linux_real_syscall(number, op, flags, arguments);
 }
 
