@@ -78,8 +78,9 @@ void spp_linux_sender_period(void *of, uint64_t period_ns);
 bool spp_linux_is_sent(const siginfo_t *info);
 /* Handler, where it is. The cookie whose tick is due now; 0: none is. For spp_os_context: `more`. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, uint32_t *more);
-int32_t spp_linux_sender_tid(void);     /* 0: there is none */
-uint64_t spp_linux_sender_cpu_ns(void); /* of this run, or the last */
+int32_t spp_linux_sender_tid(void);      /* 0: there is none */
+bool spp_linux_sender_sends(int signum); /* by this one, to any thread now */
+uint64_t spp_linux_sender_cpu_ns(void);  /* of this run, or the last */
 void spp_linux_sender_stop(void);
 /* Its thread ends, and goes on in a new one: nothing is armed or disarmed meanwhile, and no signal is sent. */
 void spp_linux_sender_rest(void);
@@ -118,6 +119,8 @@ typedef struct {
     void (*nudge)(int32_t tid);
     /* Handler. Has the call that was interrupted end, since the program's handler wants that. */
     void (*end_call)(ucontext_t *context);
+    /* Whether ticks come by a signal. Any thread. */
+    bool (*ticks_by)(int signum);
     const spp_linux_import *execs, *alone; /* SPP_LINUX_EXECS and SPP_LINUX_ALONE rows */
 } spp_linux_signals_others;
 /* Sees that the program's calls are seen from here on, the others' too. By the drain thread, or before it: may wait for the
@@ -129,7 +132,7 @@ void spp_linux_nudge(int32_t tid);
 bool spp_linux_signal_take(int signum, spp_linux_handler handler);
 /* Whether it stands: a system call that is not the C library's is not seen. */
 bool spp_linux_signal_stands(int signum);
-/* Whether the program has no handler for it. */
+/* Whether the program has no handler for it, and no descriptor that gives it. */
 bool spp_linux_signal_free(int signum);
 /* Handler. The program's handler for any signal; false: it has none. */
 bool spp_linux_signal_theirs(int signum, struct sigaction *action);
