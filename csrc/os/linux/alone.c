@@ -22,7 +22,6 @@ void spp_os_alone_tell(void (*before)(void), void (*after)(void)) {
 }
 
 void spp_os_leave_tell(void (*call)(void)) { leave = call; }
-void spp_os_confine_tell(void (*call)(void)) { end = call; }
 bool spp_os_barred(void) { return spp_linux_barred; }
 
 /* The kernel starts no thread where children are to be in another namespace of processes (copy_process in its kernel/fork.c). A
@@ -97,7 +96,7 @@ static const uint16_t of_threads_may_fail[] = {
 #define ALLOWS(filter, calls, may_fail) \
     ((filter) != NULL && spp_linux_filter_allows(filter, calls, sizeof(calls) / sizeof *(calls), may_fail))
 
-void spp_linux_confine(const struct sock_fprog *filter, bool all) {
+static void confine(const struct sock_fprog *filter, bool all) {
     if (!spp_linux_signals_own()) return; /* a child that has our memory */
     atomic_store(&spp_linux_confined, true);
     if (!ALLOWS(filter, of_looks, false)) atomic_store(&spp_linux_blinded, true);
@@ -106,6 +105,11 @@ void spp_linux_confine(const struct sock_fprog *filter, bool all) {
     int saved = errno;
     if (((all && !threads) || !ALLOWS(filter, of_handlers, false)) && end != NULL) end();
     errno = saved;
+}
+
+void spp_os_confine_tell(void (*call)(void)) {
+    end = call;
+    spp_linux_confine = confine;
 }
 
 static int (*real_prctl)(int, ...);
@@ -117,7 +121,7 @@ static int own_prctl(int option, ...) {
     for (int i = 0; i < 4; i++) rest_of_it[i] = va_arg(list, unsigned long); /* as the C library reads them */
     va_end(list);
     if (option == PR_SET_SECCOMP)
-        spp_linux_confine(rest_of_it[0] == SECCOMP_MODE_FILTER ? (const void *)(uintptr_t)rest_of_it[1] : NULL, false);
+        confine(rest_of_it[0] == SECCOMP_MODE_FILTER ? (const void *)(uintptr_t)rest_of_it[1] : NULL, false);
     return real_prctl(option, rest_of_it[0], rest_of_it[1], rest_of_it[2], rest_of_it[3]);
 }
 

@@ -186,7 +186,7 @@ extern _Atomic bool spp_linux_barred;
 /* The calling thread is about to put a filter on; NULL: one that allows next to nothing. Before that, where it does not allow
  * what handlers call there, or what our threads call and it is for `all` threads of the process, there are neither any more. */
 struct sock_fprog;
-void spp_linux_confine(const struct sock_fprog *filter, bool all);
+extern void (*spp_linux_confine)(const struct sock_fprog *filter, bool all); /* set by alone.c; NULL: not yet */
 /* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
 bool spp_linux_own_table(int but);
 /* A thread of ours that has one, for files that are opened in passing: it does `work(arg)`, and the caller waits. Without one the
