@@ -90,8 +90,24 @@ static const uint16_t of_threads[] = {SYS_clock_gettime, SYS_clock_nanosleep,
                                       SYS_clone,         SYS_set_robust_list,
                                       SYS_sched_yield};
 static const uint16_t of_threads_may_fail[] = {
-    SYS_process_vm_readv, SYS_perf_event_open, SYS_timer_create,       SYS_unshare,       436 /* close_range */, SYS_kill,
-    435 /* clone3 */,     SYS_readlinkat,      SYS_sched_getscheduler, SYS_sched_setattr, SYS_getpriority,       334 /* rseq */};
+    SYS_process_vm_readv,
+    SYS_perf_event_open,
+    SYS_timer_create,
+    SYS_unshare,
+    436 /* close_range */,
+    SYS_kill,
+    435 /* clone3 */,
+    SYS_readlinkat,
+    SYS_sched_getscheduler,
+    SYS_sched_setattr,
+    SYS_getpriority,
+#ifdef SYS_rseq
+    SYS_rseq,
+#endif
+#ifdef SYS_readlink /* newer processors do without */
+    SYS_readlink,
+#endif
+};
 
 #define ALLOWS(filter, calls, may_fail) \
     ((filter) != NULL && spp_linux_filter_allows(filter, calls, sizeof(calls) / sizeof *(calls), may_fail))
