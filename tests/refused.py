@@ -17,6 +17,7 @@ CALLS = {
     "aarch64": {"perf_event_open": 241, "process_vm_readv": 270, "timer_create": 107},
 }.get(platform.machine() if sys.platform == "linux" else "", {})  # where none are known, none can be refused
 
+CALL_OF_FILTERS = {"x86_64": 317, "aarch64": 277}.get(platform.machine())
 
 # For `allow_only`: what a thread of Python's makes that computes, and the handler's calls (csrc/README.md).
 MORE = {
@@ -30,32 +31,37 @@ MORE = {
 }.get(platform.machine() if sys.platform == "linux" else "", {})  # fmt: skip
 
 
-def refuse(names, error=EPERM, kill=False):
+def refuse(names, error=EPERM, kill=False, all_threads=False):
     """From now on, and for good. The filter is as the kernel takes it (linux/filter.h, linux/seccomp.h): load the call's number,
     compare, refuse with an errno. Raises KeyError for a call that is not known here, OSError if the kernel takes no filter."""
     action = 0x80000000 if kill else 0x00050000 | error
     program = struct.pack("HBBI", 0x20, 0, 0, 0)
     for name in names:
         program += struct.pack("HBBI", 0x15, 0, 1, CALLS[name]) + struct.pack("HBBI", 0x06, 0, 0, action)
-    _put(program + struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000))
+    _put(program + struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000), all_threads)
 
 
-def allow_only(names):
-    """The calling thread is to make no other call; one ends the process."""
+def allow_only(names, all_threads=False):
+    """The calling thread, or all of the process's, are to make no other call; one ends the process."""
     program = struct.pack("HBBI", 0x20, 0, 0, 0)
     for name in names:
         program += struct.pack("HBBI", 0x15, 0, 1, MORE[name]) + struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
-    _put(program + struct.pack("HBBI", 0x06, 0, 0, 0x80000000))
+    _put(program + struct.pack("HBBI", 0x06, 0, 0, 0x80000000), all_threads)
 
 
-def _put(program):
+def _put(program, all_threads=False):
     class Filter(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("program", ctypes.c_char_p)]
 
     libc = ctypes.CDLL(None, use_errno=True)
     made = Filter(len(program) // 8, program)
-    # PR_SET_NO_NEW_PRIVS; PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(made), 0, 0):
+    # PR_SET_NO_NEW_PRIVS; seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC); PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    failed = libc.prctl(38, 1, 0, 0, 0)
+    if not failed and all_threads:
+        failed = libc.syscall(CALL_OF_FILTERS, 1, 1, ctypes.byref(made))
+    elif not failed:
+        failed = libc.prctl(22, 2, ctypes.byref(made), 0, 0)
+    if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

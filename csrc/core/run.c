@@ -241,7 +241,8 @@ typedef enum { TURNS_REST, TURNS_STOP, TURNS_DURATION } turns_end;
 
 static turns_end drain_turns(void) {
     bool in_time = true;
-    while (in_time && !atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.terminating)) {
+    while (in_time && !atomic_load(&spp_run_state.stopping) && !atomic_load(&spp_run_state.terminating) &&
+           !atomic_load(&spp_run_state.confined)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
         if (spp_rest_begins(&spp_run_state.drain_rest)) return TURNS_REST;
         look_at_flush();
@@ -281,7 +282,7 @@ static turns_end drain_turns(void) {
         spp_os_work_end();
         if (flush) look_at_flush();
     }
-    return in_time ? TURNS_STOP : TURNS_DURATION;
+    return in_time && !atomic_load(&spp_run_state.confined) ? TURNS_STOP : TURNS_DURATION;
 }
 
 /* The file is told how it ended: by whom the process was ended, too. */
@@ -311,7 +312,7 @@ static void end_run(bool in_time) {
     atomic_store(&spp_run_state.over, true);
     if (!in_time) { /* whoever waits for the file need not wait for the main thread, which may be in a long call of C */
         spp_write_stop();
-        if (spp_run_state.ended != NULL) spp_run_state.ended();
+        if (spp_run_state.ended != NULL && !atomic_load(&spp_run_state.confined)) spp_run_state.ended();
     }
     if (atomic_load(&spp_run_state.terminating)) spp_os_term_now();
 }
@@ -409,6 +410,8 @@ void spp_run_look_forked(void) {
     if (spp_os_forked_unseen()) spp_os_fork_seen();
 }
 
+#define BARRED "a filter of the program's (seccomp) does not allow the system calls of spprof's threads"
+
 static int refuse(const char **why, const char *reason) {
     *why = reason;
     return -1;
@@ -448,6 +451,7 @@ static void make_tables(void *job) {
 
 int spp_run_native(uintptr_t evaluator, const char **why) {
     tables_job job = {evaluator, -1};
+    if (spp_os_barred()) return refuse(why, BARRED);
     if (spp_run_prepare(why) != 0) return -1;
     /* Some 50 ms of reading, which is the profiler's CPU time and not the program's. */
     spp_os_worker *worker = spp_os_worker_start("spprof-tables", false, make_tables, &job);
@@ -457,6 +461,7 @@ int spp_run_native(uintptr_t evaluator, const char **why) {
 }
 
 static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {
+    if (spp_os_barred()) return refuse(why, BARRED);
     if (spp_run_prepare(why) != 0) return -1;
     memset(&spp_run_state.start_ns, 0, sizeof spp_run_state - offsetof(spp_run, start_ns));
     spp_run_state.clock = o->clock;
@@ -582,10 +587,30 @@ void spp_run_leave(void) {
     await_until(spp_os_now_ns() + LEAVE_MOST_NS, is_over, 0);
 }
 
+/* Whoever starts or stops a run meanwhile does so first. */
+void spp_run_confined(void) {
+    uint64_t until = spp_os_now_ns() + LEAVE_MOST_NS;
+    bool mine;
+    while (!spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) {
+        if (spp_run_phase_now(&mine) == SPP_RUN_NONE || mine || spp_os_now_ns() >= until) return;
+        spp_os_sleep_until(spp_os_now_ns() + REST_STEP_NS);
+    }
+    if (spp_run_state.drain != NULL && !spp_os_forked_unseen()) {
+        atomic_store(&spp_run_state.confined, 1);
+        spp_run_reason("seccomp");
+        spp_os_bell_ring(&spp_cap.bell);
+        spp_os_worker_join(spp_run_state.drain);
+        spp_run_state.drain = NULL;
+        spp_os_signal_remove();
+    }
+    spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_ACTIVE);
+}
+
 spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, const char **why) {
     spp_os_loader_begin();
     spp_os_exec_tell(spp_run_exec);
     spp_os_leave_tell(spp_run_leave);
+    spp_os_confine_tell(spp_run_confined);
     spp_os_alone_tell(spp_run_rest, spp_run_wake);
     spp_os_signal_look();
     spp_os_loader_end();
@@ -605,7 +630,7 @@ void spp_run_stop(void) {
     spp_os_bell_ring(&spp_cap.bell);
     if (spp_run_state.drain != NULL)
         spp_os_worker_join(spp_run_state.drain);
-    else
+    else if (!atomic_load(&spp_run_state.over))
         drain_body(NULL);
     spp_run_state.drain = NULL;
     spp_os_signal_remove();

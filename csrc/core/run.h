@@ -76,6 +76,9 @@ void spp_run_wake(void);
 /* The calling thread is about to end the process, and no handler of its end runs: the file is finished, but for a second at the
  * most. Any thread, with or without the GIL, also in a handler of the program's. */
 void spp_run_leave(void);
+/* The calling thread is about to confine the process so that no tick may come any more, nor a thread of ours be there: the run is
+ * over before that, and the file whole. As above. */
+void spp_run_confined(void);
 /* Where Python says that this is a forked child: the C library may not have been told of the fork (a system call of the program's
  * own), nor its handlers. */
 void spp_run_look_forked(void);

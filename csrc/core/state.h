@@ -29,7 +29,7 @@ typedef struct {
     uint64_t written_ns, stats_ns,
         count; /* the drain thread: when it last wrote, when the tick stats, and how many threads there were */
     uint64_t drain_before, sampler_before; /* CPU time of those that ended for a rest */
-    _Atomic int begun, stopping, terminating, leaving;
+    _Atomic int begun, stopping, terminating, leaving, confined;
     uint64_t resume_at_ns, end_at_ns; /* as in spp_options; by the drain thread */
     void (*ended)(void);
     const char *_Atomic reason;

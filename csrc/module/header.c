@@ -18,6 +18,11 @@ int spp_clock_choose(const char *name, spp_clock *clock) {
     const char *why = NULL;
     int error = 0, chosen = -1;
     bool automatic = strcmp(name, "auto") == 0;
+    if (spp_os_barred()) {
+        errno = EPERM;
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, "a filter of the program's does not allow the calls of spprof's threads");
+        return -1;
+    }
     for (int i = 0; i < SPP_CLOCK_COUNT; i++) {
         if (strcmp(name, spp_clock_names[i]) == 0) chosen = i;
     }

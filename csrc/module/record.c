@@ -184,6 +184,10 @@ static int begin(PyObject *module, const char *how) {
     options.resume_at_ns = record.resume_at_ns = instant(f[RESUME], now);
     options.end_at_ns = record.end_at_ns = instant(f[END], record.resume_at_ns > now ? record.resume_at_ns : now);
     if (options.end_at_ns != 0 && options.end_at_ns <= now) return 0; /* of a program that came later: there is nothing to do */
+    if (spp_os_barred()) {                                            /* before any call that the filter may not allow */
+        PyErr_SetString(PyExc_RuntimeError, "a filter of its own (seccomp) does not allow the system calls of spprof's threads");
+        return -1;
+    }
     spp_bytes header = {0};
     PyObject *argv = NULL, *path = NULL, *output = NULL, *session = NULL;
     int begun = -1;
@@ -224,6 +228,7 @@ static void say_why(void) {
 /* The loader takes a blank or colon for the end of a path. With the GIL. */
 static void preload_in_children(void) {
     static const char startup[] = "/startup";
+    spp_os_exec_preload(NULL, VARIABLE);
     size_t n = strlen(record.folder), own = sizeof startup - 1;
     if (n < own || strcmp(record.folder + n - own, startup) != 0) return;
     n = (size_t)snprintf(record.childrens, sizeof record.childrens, "%.*s/enter.so", (int)(n - own), record.folder);
@@ -391,6 +396,7 @@ static void *before_exec(PyObject **env) {
     PyObject *session = spp_session_now();
     char text[TEXT_MOST];
     if (session == NULL || !spp_run_active() || record.module == NULL || !PyTuple_Check(session)) return NULL;
+    if (spp_run_is_over() || spp_os_barred()) return NULL;
     spp_names_all(false);
     Py_BEGIN_ALLOW_THREADS;
     (void)spp_run_flush();

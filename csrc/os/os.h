@@ -300,10 +300,16 @@ void spp_os_signal_wake(void);
 bool spp_os_threads_at_most(uint64_t n);
 /* Whether this process may start a thread, as far as that is known: not if its children are to be in another namespace. */
 bool spp_os_may_start(void);
+/* Whether a filter of system calls, put on by the program since, does not allow all that our threads call: nothing is to begin.
+ */
+bool spp_os_barred(void);
 /* Have `rest` and `wake` called around calls for which the program must have one thread; `call` by a thread that ends the process
  * at once. Where the system lets us see that. */
 void spp_os_alone_tell(void (*rest)(void), void (*wake)(void));
 void spp_os_leave_tell(void (*call)(void));
+/* Have `call` called by a thread that is about to confine itself, or the process, to system calls which are not all that it would
+ * make with us there. */
+void spp_os_confine_tell(void (*call)(void));
 /* Has `call` called by a thread that is about to replace the program, where the system lets us see that. */
 void spp_os_exec_tell(void (*call)(void));
 /* Has programs that are started from here preload the object at `path` (kept by the caller; NULL: none), if they are to be told

@@ -1005,3 +1005,79 @@ spprof.stop()
 """, json.dumps([sorted({*COMPUTES, *calls_on_threads_of_the_program()}), mode, clock, native]), ok=False)  # fmt: skip
     assert ran.code == 0, ran.err[-2000:]
     assert "sandboxed" in {frame.name for sample in ran.profile.samples() for frame in sample.frames}
+
+
+# ---- filters that the program puts on all its threads, ours too
+
+
+@not_sanitized
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+@pytest.mark.parametrize("refused, kill", [
+    (["process_vm_readv", "perf_event_open", "timer_create"], True), (["process_vm_readv"], False),
+])  # fmt: skip
+def test_a_filter_for_all_threads_ends_nobody(mode, refused, kill, run_python):
+    """A profile is over before a filter that would end our threads, and says so; the program, its threads and its forked child
+    live on. One by which our calls only fail where there is another way ends nothing."""
+    ran = run_python("-c", REFUSE + WORK + f"""
+import json, os, threading, spprof
+spprof.start(1, {mode!r}, "out.spprof")
+over = False
+def back():
+    while not over: leaf(200)
+thread = threading.Thread(target=back)
+thread.start()
+until(20)
+refuse({refused}, kill={kill}, all_threads=True)
+before = spprof.stats()["taken"]
+if {kill}: work(0.05)
+else: until(20)
+exec("def made(n): return sum(range(n))\\nmade(3000)", {{}})
+pid = os.fork()
+if pid == 0:
+    leaf(1000)
+    os._exit(5)
+code = os.waitpid(pid, 0)[1] >> 8
+over = True
+thread.join()
+went_on = spprof.stats()["taken"] > before
+spprof.stop()
+again = False
+if {kill}:
+    try: spprof.start(output_path="again.spprof")
+    except (spprof.SpprofError, RuntimeError): again = True
+print(json.dumps([code, again, went_on]))
+""", timeout=120)  # fmt: skip
+    code, refused_again, went_on = ran.json
+    assert code == 5 and refused_again is kill
+    assert ran.profile.end["reason"] == ("seccomp" if kill else "stop")
+    assert went_on is not kill
+    assert ("filter of system calls" in (ran.profile.unfinished or "")) is kill
+    assert "leaf" in {frame.name for sample in ran.profile.samples() for frame in sample.frames}
+
+
+@not_sanitized
+@pytest.mark.parametrize("way", ["fork", "exec"])
+def test_children_of_a_confined_thread_are_not_profiled_and_live(way, tmp_path):
+    """The filter is theirs too, and ours would be ended by it: in the parent after a fork, in the child, in what it executes."""
+    program = tmp_path / "program.py"
+    program.write_text(REFUSE + WORK + f"""
+import os, spprof
+until(20)
+refuse(["process_vm_readv", "perf_event_open", "timer_create"], kill=True)
+for _ in range(3):
+    pid = os.fork()
+    if pid == 0:
+        work(0.02)
+        if {way!r} == "exec": os.execv(sys.executable, [sys.executable, "-c", "sum(range(3000000)); raise SystemExit(5)"])
+        os._exit(5)
+    print(os.waitpid(pid, 0)[1] >> 8)
+work(0.05)
+until(20)
+""")  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-m", "spprof", "run", "--subprocesses", "-o", "out.spprof", program],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (0, "5\n" * 3), ran.stderr
+    assert ran.stderr.count("is not profiled") == 3, ran.stderr
+    assert spprof.Profile.load(tmp_path / "out.spprof").end["reason"] == "stop"

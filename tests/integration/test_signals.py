@@ -615,3 +615,34 @@ spprof.stop()
 print(json.dumps(heard))
 """, ok=None)  # fmt: skip
     assert ran.json == [True, True]
+
+
+@pytest.mark.parametrize("mode", ["cpu", "wall"])
+@pytest.mark.parametrize("kernel, clock", [(THIS, "auto")], indirect=["kernel"])
+def test_a_descriptor_gives_the_programs_signals_and_no_ticks(run_there, tmp_path, clock, mode):
+    """By signalfd(), for a signal that ticks came by; then for the other one, too."""
+    ran = run_there("-c", START + f"""
+import struct
+libc = ctypes.CDLL(None, use_errno=True)
+start(0.1, {mode!r}, {clock!r}, {str(tmp_path / "out.spprof")!r})
+burn(0.05)
+told = []
+for number in signal.SIGURG, signal.SIGWINCH:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    fd = libc.signalfd(-1, struct.pack("Q", 1 << number - 1).ljust(128, b"\\0"), os.O_NONBLOCK)
+    for _ in range(10):
+        burn(0.005)
+        os.kill(os.getpid(), number)
+        while True:
+            try: told.append(struct.unpack_from("IiiI", os.read(fd, 128)) == (number, 0, 0, os.getpid()))
+            except BlockingIOError: break
+    burn(0.05)
+    try: told.append(os.read(fd, 128).hex())
+    except BlockingIOError: pass
+before, late = spprof.stats()["taken"], time.monotonic() + 60
+while spprof.stats()["taken"] < before + 5 and time.monotonic() < late: burn(0.01)
+told.append(spprof.stats()["taken"] >= before + 5)
+spprof.stop()
+print(json.dumps(told))
+""", ok=None)  # fmt: skip
+    assert ran.json == [True] * 21

@@ -1,17 +1,20 @@
 /* Calls for which a process must have one thread, those that end it at once, and those that confine it. */
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/linux/filter.h"
 #include "os/linux/linux.h"
 #include "os/os.h"
 
-static void (*rest)(void), (*wake)(void), (*leave)(void);
+static void (*rest)(void), (*wake)(void), (*leave)(void), (*end)(void);
 
 void spp_os_alone_tell(void (*before)(void), void (*after)(void)) {
     rest = before;
@@ -19,11 +22,13 @@ void spp_os_alone_tell(void (*before)(void), void (*after)(void)) {
 }
 
 void spp_os_leave_tell(void (*call)(void)) { leave = call; }
+bool spp_os_barred(void) { return spp_linux_barred; }
 
 /* The kernel starts no thread where children are to be in another namespace of processes (copy_process in its kernel/fork.c). A
  * kernel that does not tell has none, or is too old to. */
 bool spp_os_may_start(void) {
     struct stat own, children;
+    if (spp_linux_barred) return false;
     if (stat("/proc/self/ns/pid", &own) != 0 || stat("/proc/self/ns/pid_for_children", &children) != 0) return true;
     return own.st_ino == children.st_ino;
 }
@@ -60,8 +65,69 @@ static void own_exit(int status) {
     real_exit(status);
 }
 
-/* Before a thread has a filter that may end the process for a system call. (What the kernel allowed at the start, it allows by a
- * filter from before.) */
+/* ---- filters of system calls. What the kernel allowed at the start, it allows by a filter from before. */
+
+/* As csrc/README.md lists them. The handler's and, where code is freed or a queue is full, the thread's own. */
+static const uint16_t of_handlers[] = {SYS_rt_sigreturn, SYS_gettid,          SYS_getpid, SYS_clock_gettime, SYS_rt_sigprocmask,
+                                       SYS_futex,        SYS_clock_nanosleep, SYS_mmap,   SYS_munmap};
+static const uint16_t of_looks[] = {SYS_fcntl, SYS_ppoll, SYS_newfstatat};
+/* Of our threads, with those of the C library for a thread's life; and those for which there is another way. */
+static const uint16_t of_threads[] = {SYS_clock_gettime, SYS_clock_nanosleep,
+                                      SYS_futex,         SYS_gettid,
+                                      SYS_getpid,        SYS_newfstatat,
+                                      SYS_ioctl,         SYS_fcntl,
+                                      SYS_close,         SYS_prlimit64,
+                                      SYS_timer_settime, SYS_timer_delete,
+                                      SYS_rt_sigaction,  SYS_rt_sigprocmask,
+                                      SYS_mmap,          SYS_mremap,
+                                      SYS_munmap,        SYS_rt_tgsigqueueinfo,
+                                      SYS_openat,        SYS_read,
+                                      SYS_pread64,       SYS_getdents64,
+                                      SYS_write,         SYS_flock,
+                                      SYS_ftruncate,     SYS_lseek,
+                                      SYS_mprotect,      SYS_madvise,
+                                      SYS_exit,          SYS_prctl,
+                                      SYS_clone,         SYS_set_robust_list,
+                                      SYS_sched_yield};
+static const uint16_t of_threads_may_fail[] = {
+    SYS_process_vm_readv,
+    SYS_perf_event_open,
+    SYS_timer_create,
+    SYS_unshare,
+    436 /* close_range */,
+    SYS_kill,
+    435 /* clone3 */,
+    SYS_readlinkat,
+    SYS_sched_getscheduler,
+    SYS_sched_setattr,
+    SYS_getpriority,
+#ifdef SYS_rseq
+    SYS_rseq,
+#endif
+#ifdef SYS_readlink /* newer processors do without */
+    SYS_readlink,
+#endif
+};
+
+#define ALLOWS(filter, calls, may_fail) \
+    ((filter) != NULL && spp_linux_filter_allows(filter, calls, sizeof(calls) / sizeof *(calls), may_fail))
+
+static void confine(const struct sock_fprog *filter, bool all) {
+    if (!spp_linux_signals_own()) return; /* a child that has our memory */
+    atomic_store(&spp_linux_confined, true);
+    if (!ALLOWS(filter, of_looks, false)) atomic_store(&spp_linux_blinded, true);
+    bool threads = ALLOWS(filter, of_threads, false) && ALLOWS(filter, of_threads_may_fail, true);
+    if (!threads) atomic_store(&spp_linux_barred, true);
+    int saved = errno;
+    if (((all && !threads) || !ALLOWS(filter, of_handlers, false)) && end != NULL) end();
+    errno = saved;
+}
+
+void spp_os_confine_tell(void (*call)(void)) {
+    end = call;
+    spp_linux_confine = confine;
+}
+
 static int (*real_prctl)(int, ...);
 
 static int own_prctl(int option, ...) {
@@ -70,7 +136,8 @@ static int own_prctl(int option, ...) {
     va_start(list, option);
     for (int i = 0; i < 4; i++) rest_of_it[i] = va_arg(list, unsigned long); /* as the C library reads them */
     va_end(list);
-    if (option == PR_SET_SECCOMP) atomic_store(&spp_linux_confined, true);
+    if (option == PR_SET_SECCOMP)
+        confine(rest_of_it[0] == SECCOMP_MODE_FILTER ? (const void *)(uintptr_t)rest_of_it[1] : NULL, false);
     return real_prctl(option, rest_of_it[0], rest_of_it[1], rest_of_it[2], rest_of_it[3]);
 }
 

@@ -59,12 +59,21 @@ static long place_of(const char *name, char *const *env) {
     return -1;
 }
 
-/* How many bytes the environment for a program takes that is not as it is given; 0: it is. */
+/* Whether a variable tells a program to begin a profile. */
+static bool tells(const char *variable) {
+    size_t n = strlen(wanted_by);
+    return strncmp(variable, wanted_by, n) == 0 && variable[n] == '=';
+}
+
+/* How many bytes the environment for a program takes that is not as it is given; 0: it is. One that will have a filter which does
+ * not allow what our threads call is not told of us. */
 static size_t bytes_of_env(const char *path, char *const *argv, char *const *env) {
-    if (preloaded == NULL || path == NULL || argv == NULL || env == NULL || !is_python(path) || !is_closed(argv)) return 0;
-    size_t n = 0, told_n = strlen(wanted_by);
+    if (wanted_by == NULL || path == NULL || argv == NULL || env == NULL) return 0;
+    if (!spp_linux_barred && (preloaded == NULL || !is_python(path) || !is_closed(argv))) return 0;
+    size_t n = 0;
     bool is_told = false;
-    for (; env[n] != NULL; n++) is_told = is_told || (strncmp(env[n], wanted_by, told_n) == 0 && env[n][told_n] == '=');
+    for (; env[n] != NULL; n++) is_told = is_told || tells(env[n]);
+    if (spp_linux_barred) return is_told && n < VARIABLES_MOST ? (n + 1) * sizeof *env : 0;
     long at = place_of(PRELOAD, env);
     size_t text = sizeof PRELOAD + strlen(preloaded) + (at >= 0 ? strlen(env[at]) : 0) + 1;
     return is_told && n < VARIABLES_MOST ? (n + 2) * sizeof *env + text : 0;
@@ -74,6 +83,12 @@ static size_t bytes_of_env(const char *path, char *const *argv, char *const *env
 static char *const *make_env(void *at, char *const *env) {
     char **made = at;
     size_t n = 0;
+    if (spp_linux_barred) {
+        for (; *env != NULL; env++)
+            if (!tells(*env)) made[n++] = *env;
+        made[n] = NULL;
+        return made;
+    }
     for (; env[n] != NULL; n++) made[n] = env[n];
     long place = place_of(PRELOAD, env);
     char *text = (char *)&made[n + 2], *to = stpcpy(stpcpy(text, PRELOAD), preloaded);
@@ -124,8 +139,13 @@ static int own_execv(const char *path, char *const *argv) {
 }
 
 static int own_execvp(const char *file, char *const *argv) {
+    char *const *env = environ;
+    if (spp_linux_barred) CHANGE_ENV(file, argv, env);
     begin();
-    real_execvp(file, argv);
+    if (env == environ)
+        real_execvp(file, argv);
+    else
+        real_execvpe(file, argv, env);
     return fail();
 }
 
@@ -137,18 +157,21 @@ static int own_execve(const char *path, char *const *argv, char *const *env) {
 }
 
 static int own_execvpe(const char *file, char *const *argv, char *const *env) {
+    if (spp_linux_barred) CHANGE_ENV(file, argv, env);
     begin();
     real_execvpe(file, argv, env);
     return fail();
 }
 
 static int own_fexecve(int fd, char *const *argv, char *const *env) {
+    if (spp_linux_barred) CHANGE_ENV("", argv, env);
     begin();
     real_fexecve(fd, argv, env);
     return fail();
 }
 
 static int own_execveat(int dir, const char *path, char *const *argv, char *const *env, int flags) {
+    if (spp_linux_barred) CHANGE_ENV(path, argv, env);
     begin();
     real_execveat(dir, path, argv, env, flags);
     return fail();

@@ -78,8 +78,9 @@ void spp_linux_sender_period(void *of, uint64_t period_ns);
 bool spp_linux_is_sent(const siginfo_t *info);
 /* Handler, where it is. The cookie whose tick is due now; 0: none is. For spp_os_context: `more`. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, uint32_t *more);
-int32_t spp_linux_sender_tid(void);     /* 0: there is none */
-uint64_t spp_linux_sender_cpu_ns(void); /* of this run, or the last */
+int32_t spp_linux_sender_tid(void);      /* 0: there is none */
+bool spp_linux_sender_sends(int signum); /* by this one, to any thread now */
+uint64_t spp_linux_sender_cpu_ns(void);  /* of this run, or the last */
 void spp_linux_sender_stop(void);
 /* Its thread ends, and goes on in a new one: nothing is armed or disarmed meanwhile, and no signal is sent. */
 void spp_linux_sender_rest(void);
@@ -118,6 +119,8 @@ typedef struct {
     void (*nudge)(int32_t tid);
     /* Handler. Has the call that was interrupted end, since the program's handler wants that. */
     void (*end_call)(ucontext_t *context);
+    /* Whether ticks come by a signal. Any thread. */
+    bool (*ticks_by)(int signum);
     const spp_linux_import *execs, *alone; /* SPP_LINUX_EXECS and SPP_LINUX_ALONE rows */
 } spp_linux_signals_others;
 /* Sees that the program's calls are seen from here on, the others' too. By the drain thread, or before it: may wait for the
@@ -129,7 +132,7 @@ void spp_linux_nudge(int32_t tid);
 bool spp_linux_signal_take(int signum, spp_linux_handler handler);
 /* Whether it stands: a system call that is not the C library's is not seen. */
 bool spp_linux_signal_stands(int signum);
-/* Whether the program has no handler for it. */
+/* Whether the program has no handler for it, and no descriptor that gives it. */
 bool spp_linux_signal_free(int signum);
 /* Handler. The program's handler for any signal; false: it has none. */
 bool spp_linux_signal_theirs(int signum, struct sigaction *action);
@@ -176,6 +179,14 @@ extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
 /* The program has, or is about to have, a filter of its own that may end it for a system call that it does not make itself: the
  * handlers make only those of csrc/README.md's first rows. */
 extern _Atomic bool spp_linux_confined;
+/* It does not allow the calls that tell whether a call would wait. */
+extern _Atomic bool spp_linux_blinded;
+/* It does not allow all that our threads call: the program's threads start none of ours any more. */
+extern _Atomic bool spp_linux_barred;
+/* The calling thread is about to put a filter on; NULL: one that allows next to nothing. Before that, where it does not allow
+ * what handlers call there, or what our threads call and it is for `all` threads of the process, there are neither any more. */
+struct sock_fprog;
+extern void (*spp_linux_confine)(const struct sock_fprog *filter, bool all); /* set by alone.c; NULL: not yet */
 /* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
 bool spp_linux_own_table(int but);
 /* A thread of ours that has one, for files that are opened in passing: it does `work(arg)`, and the caller waits. Without one the

@@ -14,7 +14,7 @@
 #include "os/os.h"
 #include "os/posix/posix.h"
 
-_Atomic bool spp_linux_confined;
+_Atomic bool spp_linux_confined, spp_linux_blinded, spp_linux_barred;
 
 /* rt_sigprocmask with an impossible `how` copies the new mask from user memory, then fails: EFAULT if the memory is not
  * readable, EINVAL if it is. It changes nothing, needs no right and costs 0.1 us. Raw: the libc wrapper filters the mask
@@ -51,7 +51,9 @@ int spp_os_read(void *to, uintptr_t addr, size_t n) {
     if (!vm_readv_works || !spp_posix_on_worker()) return read_by_probe(to, addr, n);
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)addr, .iov_len = n};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)n ? 0 : -1;
+    ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (got < 0 && errno != EFAULT) return read_by_probe(to, addr, n); /* a filter has it fail since */
+    return got == (ssize_t)n ? 0 : -1;
 }
 
 int spp_os_memory_init(void) {
@@ -72,6 +74,7 @@ void *spp_os_pages(size_t bytes) {
 }
 
 void *spp_os_pages_grow(void *at, size_t bytes, size_t more) {
+    if (spp_linux_confined) return NULL; /* a call that few make */
     void *grown = mremap(at, bytes, bytes + more, MREMAP_MAYMOVE);
     return grown == MAP_FAILED ? NULL : grown;
 }

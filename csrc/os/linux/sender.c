@@ -522,6 +522,13 @@ void spp_linux_sender_disarm(void *of) { disarm(of, true); }
 
 SPP_HOT void spp_linux_sender_period(void *of, uint64_t period_ns) { atomic_store(&((target *)of)->period_ns, period_ns); }
 
+bool spp_linux_sender_sends(int by) {
+    lock();
+    bool sends = armed_n > 0 && signum == by;
+    unlock();
+    return sends;
+}
+
 int32_t spp_linux_sender_tid(void) { return sender != NULL && process == getpid() ? spp_os_worker_tid(sender) : 0; }
 
 uint64_t spp_linux_sender_cpu_ns(void) { return atomic_load(&cpu_ns); }

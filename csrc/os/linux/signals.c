@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@ static struct {
 static _Atomic int32_t owner;                  /* the process that the places are of */
 static const spp_linux_signals_others *others; /* set before any handler of ours is the kernel's */
 static _Atomic int spawning; /* calls during which the kernel ignores what the program ignores: with the writer's lock */
+
+static _Atomic uint32_t given; /* bits of those that a descriptor of the program's gives (signalfd) */
 
 static int place_of(int signum) {
     for (size_t i = 0; i < OURS; i++) {
@@ -274,12 +277,35 @@ static int own_sigpending(sigset_t *set) {
     return result;
 }
 
+/* A descriptor gives what a thread that reads it blocks: ticks go elsewhere first. The drain thread sees that within 10 ms. */
+#define GIVEN_MOST_NS 100000000u
+#define GIVEN_STEP_NS 200000u
+
+static int (*real_signalfd)(int, const sigset_t *, int);
+
+static void give_up(int place) {
+    uint64_t until = spp_os_now_ns() + GIVEN_MOST_NS;
+    atomic_fetch_or(&given, 1u << place);
+    while (others->ticks_by(ours[place]) && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + GIVEN_STEP_NS);
+    spp_linux_signals_take_back();
+}
+
+static int own_signalfd(int fd, const sigset_t *set, int flags) {
+    int saved = errno;
+    for (size_t i = 0; i < OURS && set != NULL && spp_linux_signals_own(); i++) {
+        if (ours[i] == SIGURG || ours[i] == SIGWINCH)
+            if (sigismember(set, ours[i]) == 1) give_up((int)i);
+    }
+    errno = saved;
+    return real_signalfd(fd, set, flags);
+}
+
 /* ---- where they are said */
 
 static void *own_dlsym(void *handle, const char *name);
 static void *(*real_dlsym)(void *, const char *);
 
-#define NAMES 15
+#define NAMES 16
 #define ALL (NAMES + SPP_LINUX_EXECS + SPP_LINUX_TRANSFERS + SPP_LINUX_ALONE)
 static spp_linux_import imports[ALL] = {
     {"sigaction", (void *)(uintptr_t)own_sigaction, NULL, &real_sigaction},
@@ -296,6 +322,7 @@ static spp_linux_import imports[ALL] = {
     {"sigwaitinfo", (void *)(uintptr_t)own_sigwaitinfo, NULL, NULL},
     {"sigwait", (void *)(uintptr_t)own_sigwait, NULL, NULL},
     {"sigpending", (void *)(uintptr_t)own_sigpending, NULL, &real_sigpending},
+    {"signalfd", (void *)(uintptr_t)own_signalfd, NULL, &real_signalfd},
     {"dlsym", (void *)(uintptr_t)own_dlsym, NULL, &real_dlsym},
 };
 
@@ -367,6 +394,8 @@ bool spp_linux_signal_stands(int signum) {
 bool spp_linux_signal_free(int signum) {
     kernel_action k = {0};
     struct sigaction now;
+    int place = place_of(signum);
+    if (place >= 0 && (given >> place & 1u)) return false;
     if (ask_kernel(signum, NULL, &k) != 0) return false;
     from_kernel(&now, &k);
     if (spp_linux_signal_stands(signum)) now = read_theirs(place_of(signum));

@@ -35,9 +35,9 @@ static bool (*is_ours)(const void *cookie);
 /* The kernel can send a perf event's tick as SIGTRAP when the thread returns to its program (perf_event_attr's
  * sigtrap; kernel/events/core.c, perf_pending_task). A call in the kernel is then never interrupted, which SIGURG does to one
  * that is about to sleep, and it costs 13 us less here than the older way, which sends an interrupt to its own processor. */
-static bool traps;      /* ticks of SPP_CLOCK_PERF_TRAP come as SIGTRAP ... */
-static int poll_signal; /* ... or else as this; 0: none is to be had */
-static bool reserved;   /* ticks of timers come by the C library's own signal; or else by poll_signal */
+static bool traps;              /* ticks of SPP_CLOCK_PERF_TRAP come as SIGTRAP ... */
+static _Atomic int poll_signal; /* ... or else as this; 0: none is to be had */
+static bool reserved;           /* ticks of timers come by the C library's own signal; or else by poll_signal */
 
 static int timer_signal(void) { return reserved ? SPP_LINUX_RESERVED : poll_signal; }
 
@@ -284,8 +284,11 @@ bool spp_os_signal_taken(void) {
     return traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled);
 }
 
+static bool ticks_by(int signum) { return poll_signal == signum || spp_linux_sender_sends(signum); }
+
 void spp_os_signal_look(void) {
-    static const spp_linux_signals_others others = {is_tick, nudge, spp_linux_end_call, spp_linux_execs, spp_linux_alone};
+    static const spp_linux_signals_others others = {is_tick,  nudge,           spp_linux_end_call,
+                                                    ticks_by, spp_linux_execs, spp_linux_alone};
     spp_linux_signals_look(&others);
 }
 

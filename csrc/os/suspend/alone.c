@@ -6,6 +6,7 @@ uint64_t spp_os_signal_threads(void) { return 0; }
 void spp_os_signal_rest(void) {}
 void spp_os_signal_wake(void) {}
 bool spp_os_may_start(void) { return true; }
+bool spp_os_barred(void) { return false; }
 
 bool spp_os_threads_at_most(uint64_t n) {
     (void)n;
@@ -14,3 +15,4 @@ bool spp_os_threads_at_most(uint64_t n) {
 
 void spp_os_alone_tell(void (*rest)(void), void (*wake)(void)) { (void)rest, (void)wake; }
 void spp_os_leave_tell(void (*call)(void)) { (void)call; }
+void spp_os_confine_tell(void (*call)(void)) { (void)call; }

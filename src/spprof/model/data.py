@@ -117,6 +117,8 @@ class ProfileData:
             return _stopped(self.stats["write_error"], self.stats.get("losses", {}).get("not_written", 0), " and more")
         if self.warning is None and self.end is None:
             return "the program did not finish the profile; up to 100 ms are missing"
+        if self.warning is None and end.get("reason") == "seccomp":
+            return "the program put a filter of system calls (seccomp) on that allows not all of the profiler's; it ends there"
         if self.warning is None and end.get("cut") and end.get("reason") == "exit":
             return (
                 "the end of the profile is missing: the program left by a bare system call (up to 100 ms are missing), or "
