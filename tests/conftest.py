@@ -5,8 +5,12 @@ import signal
 import pytest
 from ran import TARGETS, runner
 
-# A job started in the background of a shell ignores SIGINT, and so would all programs that the tests start and interrupt.
+# A job started in the background of a shell ignores SIGINT and SIGQUIT, by nohup SIGHUP, and so would all programs that the tests
+# start and send these to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for other in ("SIGQUIT", "SIGHUP"):
+    if hasattr(signal, other):
+        signal.signal(getattr(signal, other), signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items):
