@@ -15,6 +15,9 @@ from truth import lines_of  # noqa: E402
 
 DRIVER = str(HERE / "driver.py")
 IMPLICIT = {"<listcomp>": " for ", "<setcomp>": " for ", "<dictcomp>": " for ", "<genexpr>": " for ", "<lambda>": "lambda"}
+# What threading, random and logging have Python call around a fork.
+IMPLICIT.update(dict.fromkeys(("_after_fork", "seed", "_acquireLock", "_releaseLock"), "fork"))
+IMPLICIT["_after_at_fork_child_reinit_locks"] = "fork"
 # Finalisers and callbacks of weak references run at any instant.
 ANYWHERE = {"__del__", "_remove", "remove", "_removed", "_on_completion", "_discard"}
 UNREADABLE = "<unreadable>"
