@@ -349,7 +349,8 @@ static void tick_displaced(const look *l) {
 static void look_at(target *t, look *l) {
     uint64_t cpu, again, now = spp_os_now_ns();
     int64_t period = (int64_t)t->period_ns;
-    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* it is gone: the watch will see */
+    /* It is gone, or another has its id: the watch will see. */
+    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0 || cpu < t->look_cpu) return;
     uint64_t ran = cpu - t->look_cpu;
     uint32_t declined = atomic_load_explicit(&t->declined, memory_order_relaxed);
     t->owed_ns += (int64_t)ran + (int64_t)(declined - t->declined_seen) * period;
