@@ -20,6 +20,11 @@ def waits(event):
     event.wait()  # -> *
 
 
+def grown(size):
+    while os.stat("dumped").st_size == size:
+        time.sleep(0.01)
+
+
 def heavy(n):
     return burn(n)
 
@@ -37,8 +42,9 @@ def main():
         with part("heavy"):
             total = heavy(6000000)
         for _ in range(4):
+            size = os.stat("dumped").st_size
             faulthandler.dump_traceback_later(0.02, file=file)
-            deep(200, lambda: time.sleep(0.2))  # -> deep <lambda>
+            deep(200, lambda size=size: grown(size))  # -> deep <lambda>
             faulthandler.dump_traceback_later(0.02, file=file)
             total += len(deep(200, lambda: hashlib.pbkdf2_hmac("sha256", b"word", b"salt", 300000)))  # -> deep <lambda>
             faulthandler.cancel_dump_traceback_later()
