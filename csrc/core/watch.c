@@ -302,7 +302,7 @@ static bool is_gone(spp_thread *t) {
     uint64_t cpu;
     if (t->watch.gone || (t->watch.seen && !t->watch.ends)) return t->watch.gone;
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return true;
-    if (!t->watch.ends || (cpu >= t->tick.given_ns && cpu >= t->watch.last_cpu)) return false;
+    if (!t->watch.ends || (cpu >= t->tick.read_cpu && cpu >= t->watch.last_cpu)) return false;
     spp_os_lock();
     forget_id(t);
     spp_os_unlock();

@@ -125,6 +125,39 @@ def test_a_living_thread_is_found_once_while_others_are_born_and_die(run_python,
     assert births(run_python, tmp_path, 10, True) == (0, set(), 10)
 
 
+def test_a_thread_that_ends_is_not_taken_for_another_one(run_python):
+    """Of such a thread the id may soon be another's, whose CPU clock says less: less than when it was read, not than what samples
+    stand for, each for an interval. Found anew, it had the name that the system gives it."""
+    ran = run_python("-c", """
+import json, threading, time
+import spprof
+ended, over = threading.Semaphore(0), threading.Event()
+class Ends:
+    def __init__(self, name): self._name = name
+    def _bootstrap_inner(self): threading.get_ident()  # up to 3.10 threading says there that a thread ends
+    def _delete(self):
+        threading.get_ident()
+        self._bootstrap_inner()
+def works(name):
+    until = time.thread_time() + 0.03
+    while time.thread_time() < until: pass
+    Ends(name)._delete()
+    ended.release()
+    over.wait()
+spprof.start(100, "cpu", "out.spprof")
+threads = [threading.Thread(target=works, args=(f"ends-{i}",), name=f"ends-{i}") for i in range(8)]
+for thread in threads: thread.start()
+for thread in threads: ended.acquire()
+for _ in range(3): spprof.flush()
+over.set()
+for thread in threads: thread.join()
+spprof.stop()
+print(json.dumps([thread.native_id for thread in threads]))
+""")  # fmt: skip
+    found = sorted((thread.tid, thread.name) for thread in ran.profile.threads if thread.tid in ran.json)
+    assert found == sorted((tid, f"ends-{i}") for i, tid in enumerate(ran.json))
+
+
 @pytest.mark.statistical(
     "not by chance: it fails where the profiler's thread gets no processor for 40 ms, in which 256 threads begin"
 )
