@@ -59,7 +59,7 @@ static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t 
     t->epoch = 0;
     t->prev_depth = 0;
     t->last_ns = now;
-    t->given_ns = t->read_cpu = cpu;
+    t->given_ns = t->spread_cpu = cpu;
     t->period_ns = t->usual_ns = spp_cap.interval_ns;
     t->until_sync = 0;
     t->owed = t->in_user = t->row = 0;
@@ -225,7 +225,6 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
     bool gap = now - t->tick.last_ns > t->tick.period_ns + t->tick.period_ns / 2;
     if (!new_group && !(kernel && (often || gap))) return;
     uint64_t cpu = spp_os_own_cpu_ns();
-    t->tick.read_cpu = cpu;
     if (kernel) { /* else time in the kernel is not this tick's: the remainder timer gives it */
         *new_given = cpu > t->tick.given_ns ? cpu : t->tick.given_ns;
         *weight = *new_given - t->tick.given_ns;
@@ -245,8 +244,9 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 #define SPREAD_MOST 4 /* of these intervals; more is a gap, most of which the thread ran where this one meets it */
 static uint64_t spread_weight(spp_thread *t, uint64_t cpu) {
     int64_t interval = (int64_t)spp_cap.interval_ns, open = (int64_t)(cpu - t->tick.given_ns),
-            since = (int64_t)(cpu - t->tick.read_cpu);
+            since = (int64_t)(cpu - t->tick.spread_cpu);
     int64_t usual = (int64_t)t->tick.usual_ns, each = usual > interval * 3 / 2 ? usual : interval;
+    t->tick.spread_cpu = cpu;
     t->tick.usual_ns = (uint64_t)(usual + ((since < SPREAD_MOST * each ? since : SPREAD_MOST * each) - usual) / SPREAD);
     if (open > SPREAD_MOST * each) return (uint64_t)open;
     int64_t weight = each + (open - each) / SPREAD;
@@ -301,11 +301,9 @@ static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, u
     if (t->clock == SPP_CLOCK_SIGNAL) {
         *weight = spread_weight(t, cpu) + context->more * (uint64_t)spp_cap.interval_ns;
         *new_given = t->tick.given_ns + *weight;
-        t->tick.read_cpu = cpu;
         keep_pace(t, cpu);
         return true;
     }
-    t->tick.read_cpu = cpu;
     uint64_t due = (cpu - t->watch.cpu_start) / spp_cap.interval_ns,
              handled = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed);
     /* Looks of a sampler fall anywhere in their intervals: one of them may be a whole interval after the last without any lost.

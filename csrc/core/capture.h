@@ -31,9 +31,8 @@ typedef struct {
     _Atomic uint64_t given_ns; /* CPU time that samples so far stand for */
     uint64_t period_ns;        /* what the trigger is set to */
     spp_queue queue;
-    uint64_t ahead_ns;         /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
-    _Atomic uint64_t read_cpu; /* the CPU clock when a tick last read it: given_ns may be ahead of it by a tick */
-    uint64_t usual_ns;         /* signal: what usually passes on the CPU clock between two ticks */
+    uint64_t ahead_ns;             /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
+    uint64_t spread_cpu, usual_ns; /* signal: the CPU clock at the last tick, and what usually passes between two */
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
     _Atomic uint64_t ticks, taken;
     _Atomic uintptr_t tstate;    /* as last seen by the handler */
@@ -69,6 +68,7 @@ typedef struct {
     uint64_t last_cpu, last_ticks; /* its CPU clock and its ticks at the last look */
     bool ends;                     /* so Python says; this and what follows under the drain lock */
     bool gone;                     /* another thread has its id */
+    uint64_t ends_cpu;             /* its CPU clock when Python said so */
 } spp_thread_watch;
 
 /* The sampler's (wall mode), under the drain lock; the counters are read by anyone. */

@@ -194,7 +194,7 @@ static void turn(bool pause) {
             t->watch.last_cpu = cpu;
             t->tick.period_ns = spp_run_state.interval_ns;
             atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], atomic_exchange(&t->tick.owed, 0));
-            t->tick.given_ns = t->tick.read_cpu = t->wall.look_cpu = cpu;
+            t->tick.given_ns = t->wall.look_cpu = cpu;
             t->wall.look_ns = t->wall.written_ns = spp_os_now_ns();
             t->wall.off_ns = 0;
             if (t->wall.due_ns > 0)

@@ -100,9 +100,14 @@ void spp_watch_names(const int32_t *tids, const char *const *names, uint32_t n) 
 }
 
 void spp_watch_ends(int32_t tid) {
+    uint64_t cpu;
+    if (spp_os_thread_cpu_ns(tid, &cpu) != 0) return;
     spp_os_lock();
     uint32_t slot = spp_watch_slot(tid);
-    if (slot != SPP_MAP_NONE) spp_threads[slot].watch.ends = true;
+    if (slot != SPP_MAP_NONE) {
+        spp_threads[slot].watch.ends = true;
+        spp_threads[slot].watch.ends_cpu = cpu;
+    }
     spp_os_unlock();
 }
 
@@ -302,7 +307,8 @@ static bool is_gone(spp_thread *t) {
     uint64_t cpu;
     if (t->watch.gone || (t->watch.seen && !t->watch.ends)) return t->watch.gone;
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return true;
-    if (!t->watch.ends || (cpu >= t->tick.read_cpu && cpu >= t->watch.last_cpu)) return false;
+    /* Not what samples stand for: that may be ahead of its clock. */
+    if (!t->watch.ends || cpu >= t->watch.ends_cpu) return false;
     spp_os_lock();
     forget_id(t);
     spp_os_unlock();
