@@ -242,14 +242,13 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
  * each of the others stands for as many intervals as pass between two of them. */
 #define SPREAD 16
 #define SPREAD_MOST 4 /* of these intervals; more is a gap, most of which the thread ran where this one meets it */
-static uint64_t spread_weight(spp_thread *t, uint64_t cpu) {
-    int64_t interval = (int64_t)spp_cap.interval_ns, open = (int64_t)(cpu - t->tick.given_ns),
-            since = (int64_t)(cpu - t->tick.spread_cpu);
+static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands) {
+    int64_t interval = (int64_t)stands, open = (int64_t)(cpu - t->tick.given_ns), since = (int64_t)(cpu - t->tick.spread_cpu);
     int64_t usual = (int64_t)t->tick.usual_ns, each = usual > interval * 3 / 2 ? usual : interval;
     t->tick.spread_cpu = cpu;
     t->tick.usual_ns = (uint64_t)(usual + ((since < SPREAD_MOST * each ? since : SPREAD_MOST * each) - usual) / SPREAD);
     if (open > SPREAD_MOST * each) return (uint64_t)open;
-    int64_t weight = each + (open - each) / SPREAD;
+    int64_t weight = each + open / SPREAD; /* not (open - each): threads that live for few ticks would be given too little */
     return (uint64_t)(weight > interval / SPREAD ? weight : interval / SPREAD);
 }
 
@@ -299,7 +298,8 @@ static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, u
     *weight = *new_given - t->tick.given_ns;
     if (kind == SPP_TICK_REMAINDER) return *weight >= spp_cap.interval_ns / 2;
     if (t->clock == SPP_CLOCK_SIGNAL) {
-        *weight = spread_weight(t, cpu) + context->more * (uint64_t)spp_cap.interval_ns;
+        uint64_t stands = context->stands_ns > spp_cap.interval_ns ? context->stands_ns : spp_cap.interval_ns;
+        *weight = spread_weight(t, cpu, stands) + context->more * stands;
         *new_given = t->tick.given_ns + *weight;
         keep_pace(t, cpu);
         return true;

@@ -245,6 +245,11 @@ static turns_end drain_turns(void) {
            !atomic_load(&spp_run_state.confined)) {
         bool rung = spp_os_bell_wait(&spp_cap.bell, spp_os_now_ns() + LOOK_NS);
         if (spp_rest_begins(&spp_run_state.drain_rest)) return TURNS_REST;
+        if (rung) {
+            spp_os_work_begin();
+            spp_watch_named();
+            spp_os_work_end();
+        }
         look_at_flush();
         uint32_t asked = atomic_load(&flush_asked); /* first: who asks from here on waits for the next turn */
         bool flush = asked != atomic_load(&flush_done) && !flushing.waits;

@@ -41,8 +41,10 @@ void spp_tick_stats_end(spp_thread *t) {
     sums s = {0};
     uint64_t cpu = 0;
     int64_t off = t->wall.due_ns;
-    /* Of a thread that has ended the system may say less than its samples were given, or tell another's that has its id now. */
-    bool known = !t->watch.gone && spp_os_thread_cpu_ns(t->tid, &cpu) == 0 && cpu >= t->tick.given_ns;
+    /* Of a thread that has ended the system may say less than its samples were given, or tell another's that has its id now. What
+     * those of the clock `signal` were given may be ahead of the thread. */
+    uint64_t least = t->clock == SPP_CLOCK_SIGNAL ? t->tick.spread_cpu : t->tick.given_ns;
+    bool known = !t->watch.gone && spp_os_thread_cpu_ns(t->tid, &cpu) == 0 && cpu >= least;
     if (!known) cpu = t->tick.given_ns;
     add_thread(t, &s);
     s.losses[SPP_LOSS_overrun] += (known ? never_came(t, cpu) : t->tick.owed) +

@@ -288,9 +288,15 @@ static void see_thread(void *arg, int32_t tid) {
     if (slot != SPP_MAP_NONE) spp_threads[slot].watch.seen = true;
 }
 
-/* The system lists no threads (no /proc): the one that starts, and those that Python named. */
-static void see_those_known(bool first) {
-    if (first) see_thread(&first, spp_os_tid());
+/* Those whose id another thread has, before that is found. */
+static void end_replaced(uint32_t used) {
+    for (uint32_t i = 0; i < used; i++) {
+        if (spp_threads[i].state == SPP_THREAD_ARMED && spp_threads[i].watch.gone) end_thread(&spp_threads[i]);
+    }
+}
+
+static void see_those_named(void) {
+    bool first = false;
     for (uint32_t i = 0;; i++) {
         spp_os_lock();
         int32_t tid = i < early_n ? early[i].tid : 0;
@@ -323,6 +329,11 @@ static void end_those_gone(uint32_t used) {
     }
 }
 
+void spp_watch_named(void) {
+    end_replaced(spp_threads_used);
+    see_those_named();
+}
+
 void spp_watch_scan(bool first) {
     uint32_t used = spp_threads_used, kept = 0;
     for (uint32_t i = 0; i < used; i++) spp_threads[i].watch.seen = false;
@@ -333,10 +344,11 @@ void spp_watch_scan(bool first) {
         spp_map_free(&slot_of_tid);
         spp_os_unlock();
     }
-    for (uint32_t i = 0; i < used && !first; i++) { /* whose id another one has, before that is found */
-        if (spp_threads[i].state == SPP_THREAD_ARMED && spp_threads[i].watch.gone) end_thread(&spp_threads[i]);
+    if (!first) end_replaced(used);
+    if (spp_os_threads(see_thread, &first) != 0) { /* the system lists none (no /proc): the one that starts, and those named */
+        if (first) see_thread(&first, spp_os_tid());
+        see_those_named();
     }
-    if (spp_os_threads(see_thread, &first) != 0) see_those_known(first);
     end_those_gone(used);
     /* Threads that were found have their names; one that is not gone may still be to come. */
     spp_os_lock();

@@ -10,6 +10,8 @@
 
 /* The watch (drain thread, or start while no drain thread runs), in work that a fork waits for (spp_os_work_begin). */
 void spp_watch_scan(bool first);
+/* Drain thread: finds threads that Python named since the last scan, at once. To list all takes several times as long. */
+void spp_watch_named(void);
 /* Drain lock held. Arms a prepared thread's trigger anew, or leaves that to the resuming. */
 int spp_watch_arm(spp_thread *t);
 /* Drain lock held. The slot of an armed thread, or SPP_MAP_NONE. */

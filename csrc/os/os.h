@@ -231,8 +231,9 @@ typedef struct {
 /* What the handler sees of the interrupted thread. */
 typedef struct {
     uintptr_t pc, sp;
-    bool at_syscall; /* interrupted inside a system call, or on its way in or out; only told where the core asks */
-    uint32_t more;   /* so many more instants of the clock `signal` met the thread in the same call */
+    bool at_syscall;    /* interrupted inside a system call, or on its way in or out; only told where the core asks */
+    uint32_t more;      /* so many more instants of the clock `signal` met the thread in the same call */
+    uint64_t stands_ns; /* what an instant of that clock stands for, if for more than an interval */
     const void *machine;
     const spp_os_subject *subject; /* NULL: the interrupted thread is the calling one. Else it is this one, suspended meanwhile */
 } spp_os_context;

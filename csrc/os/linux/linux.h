@@ -78,6 +78,8 @@ void spp_linux_sender_period(void *of, uint64_t period_ns);
 bool spp_linux_is_sent(const siginfo_t *info);
 /* Handler, where it is. The cookie whose tick is due now; 0: none is. For spp_os_context: `more`. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, uint32_t *more);
+/* Handler. What a signal stands for while the sampler looks more rarely than it was asked to; else 0. */
+uint64_t spp_linux_sender_stands_ns(void);
 int32_t spp_linux_sender_tid(void);      /* 0: there is none */
 bool spp_linux_sender_sends(int signum); /* by this one, to any thread now */
 uint64_t spp_linux_sender_cpu_ns(void);  /* of this run, or the last */

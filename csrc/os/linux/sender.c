@@ -56,9 +56,14 @@
 /* So many threads are looked at each time; of more, those that have slept for a second so much more rarely that they are no more.
  */
 #define FEW 64u
-/* Where threads hand over to each other and wait for our processor, our looks take no more than this part of it. */
-#define IN_THE_WAY 16
+/* Where threads hand over to each other and wait for our processor, our looks take no more than a part of it, since these lose
+ * three times as long: a hundredth at 1 kHz and less, at higher rates as much more, at most a sixteenth. */
+#define IN_THE_WAY 100
+#define IN_THE_WAY_LEAST 16
+#define IN_THE_WAY_NS (1000000 / IN_THE_WAY)
 #define OFTEN (SHARE_ONE / 8)
+/* A thread that hands over is met asleep more often than at one of eight looks. */
+#define HANDS_OVER (SHARE_ONE / 8)
 /* How long we know what a run queue's clock says, by how far it went astray since it was asked. */
 #define QUEUES 16u
 #define ASTRAY_NS 2000u
@@ -105,10 +110,11 @@ static uint64_t wake_ns; /* the shortest period */
 static spp_os_worker *sender;
 static pid_t process;
 static _Atomic bool stopping;
-static spp_linux_files ours;    /* the sampler's own */
-static spp_os_bell bell;        /* for who stops it: a step may be a second */
-static _Atomic uint64_t cpu_ns; /* of all its threads in this run */
-static uint64_t cpu_before;     /* of those that ended for a rest */
+static _Atomic uint64_t stands_ns; /* between two looks, where they come more rarely than was asked for; else 0 */
+static spp_linux_files ours;       /* the sampler's own */
+static spp_os_bell bell;           /* for who stops it: a step may be a second */
+static _Atomic uint64_t cpu_ns;    /* of all its threads in this run */
+static uint64_t cpu_before;        /* of those that ended for a rest */
 static bool rests;
 static int signum;
 
@@ -212,6 +218,8 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, ui
     atomic_store_explicit(&t->sent, false, memory_order_release);
     return cookie;
 }
+
+SPP_HOT uint64_t spp_linux_sender_stands_ns(void) { return atomic_load_explicit(&stands_ns, memory_order_relaxed); }
 
 /* ---- the sampler */
 
@@ -362,7 +370,7 @@ static void look_at(target *t, look *l) {
     if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && draw(HURRY) == 0) return;
     if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
     bool runs = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu;
-    l->handed += !runs && t->stood > NAPS_SHARE;
+    l->handed += !runs && t->stood > HANDS_OVER;
     if (!runs && told(l)) return; /* it was another one */
     int on = runs ? -1 : spp_linux_thread_ready(t->tid, &t->files);
     t->stood = shift(t->stood, !runs && on < 0);
@@ -384,6 +392,13 @@ static uint64_t since(uint64_t own, uint64_t *now) {
     return *now - (cpu - own);
 }
 
+/* The step at which looks take no more than their part of the processor, given what one of them takes. */
+static uint64_t step_in_the_way(uint64_t step, uint64_t cost) {
+    uint64_t part = step / IN_THE_WAY_NS;
+    if (part > IN_THE_WAY) part = IN_THE_WAY;
+    return cost * (part > IN_THE_WAY_LEAST ? part : IN_THE_WAY_LEAST);
+}
+
 static void sender_body(void *unused) {
     (void)unused;
     uint64_t looks = 0, ended = spp_os_now_ns(), took = 0; /* the look before */
@@ -395,7 +410,8 @@ static void sender_body(void *unused) {
         lock_politely();
         uint64_t step = owed ? wake_ns - wake_ns / HURRY : wake_ns;
         unlock();
-        uint64_t least = in_the_way > OFTEN ? cost / 256 * IN_THE_WAY : 0;
+        uint64_t least = in_the_way > OFTEN ? step_in_the_way(step, cost / 256) : 0;
+        atomic_store_explicit(&stands_ns, least > step ? least : 0, memory_order_relaxed);
         if (step < least) step = least;
         uint64_t due = ended + draw_gap(step - (took < step / 2 ? took : step / 2)), before = own;
         own = spp_os_own_cpu_ns();
@@ -422,7 +438,7 @@ static void sender_body(void *unused) {
         in_the_way = shift(in_the_way, l.displaced != NULL && l.handed >= 2);
         unlock();
         ended = spp_os_now_ns();
-        took = ended - now;
+        took = ended - due;
         looks++;
     }
     atomic_store(&cpu_ns, cpu_before + spp_os_own_cpu_ns());
@@ -439,6 +455,7 @@ static void forget_files(void) {
 static bool start_sender(void) {
     if (spp_linux_sender_tid() != 0) return true;
     atomic_store(&stopping, false);
+    atomic_store(&stands_ns, 0);
     atomic_store(&bell.rung, 0);
     process = getpid();
     forget_files();

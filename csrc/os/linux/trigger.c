@@ -69,7 +69,7 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL) {
-        spp_os_context context = {.more = more, .machine = uc};
+        spp_os_context context = {.more = more, .stands_ns = spp_linux_sender_stands_ns(), .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
         on_tick(cookie, kind, &context);
