@@ -68,7 +68,8 @@ def as_nobody(path: str) -> Tuple[str, ...]:
     reading = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     problems = []
     for prefix in (setpriv, setpriv + reading):
-        done = subprocess.run([*prefix, path, "-c", "import spprof.recording.api"], capture_output=True, text=True, cwd=TARGETS)
+        starts = "import spprof.recording.api, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
+        done = subprocess.run([*prefix, path, "-c", starts], capture_output=True, text=True, cwd=TARGETS)
         if done.returncode == 0:
             return prefix
         problems.append(done.stderr.strip()[-200:])

@@ -78,6 +78,8 @@ def able(options: Options) -> Tuple[List[str], List[Row]]:
             else:
                 why = (tried.stderr.strip().splitlines() or ["?"])[-1]
                 missing.append(Row(f"clock {clock}{options.where}", f"not here: {why}", None))
+    if not found:
+        raise child.Failed("; ".join(f"{row.goal}: {row.measured}" for row in missing))
     return found, missing
 
 
