@@ -72,14 +72,15 @@ class SpprofMagics(Magics):
         if not source.strip():
             raise UsageError("%spprof: what shall run? %spprof STATEMENT, or %%spprof and a cell")
         body, value = self._compiled(source, 0 if cell is None else 1)
+        names = self.shell.user_ns  # a function of IPython's, which is not to be in the profile
         try:
             rate, limit = float(options.get("rate", 1000)), int(options.get("limit", 15))
             api.start(rate=rate, mode=options.get("mode", "cpu"), native="native" in options)
         except (SpprofError, ValueError) as error:
             raise UsageError(f"%spprof: {error}") from None
         try:
-            exec(body, self.shell.user_ns)
-            result = eval(value, self.shell.user_ns)
+            exec(body, names)
+            result = eval(value, names)
         finally:
             if api.is_active():  # the statement may have stopped it
                 profile = self.shell.user_ns["_spprof"] = api.stop()
