@@ -60,7 +60,8 @@ static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t 
     t->prev_depth = 0;
     t->last_ns = now;
     t->given_ns = t->spread_cpu = cpu;
-    t->period_ns = t->usual_ns = spp_cap.interval_ns;
+    t->spread_ran = t->spread_stood = 0;
+    t->period_ns = spp_cap.interval_ns;
     t->until_sync = 0;
     t->owed = t->in_user = t->row = 0;
     t->patience = PATIENCE_MIN;
@@ -236,20 +237,40 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
     if (new_group) begin_group(t, cpu);
 }
 
-/* Handler. Clock `signal`: its instants are drawn from wall time, so each stands for an interval. Were it all that ran since the
- * last one, the end of a burst would get more than its beginning: what the burst before had left. What is over or wanting, by
- * chance or because ticks were lost, is spread over those to come. Where the sampler finds no processor and most ticks are lost,
- * each of the others stands for as many intervals as pass between two of them. */
-#define SPREAD 16
-#define SPREAD_MOST 4 /* of these intervals; more is a gap, most of which the thread ran where this one meets it */
-static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands) {
-    int64_t interval = (int64_t)stands, open = (int64_t)(cpu - t->tick.given_ns), since = (int64_t)(cpu - t->tick.spread_cpu);
-    int64_t usual = (int64_t)t->tick.usual_ns, each = usual > interval * 3 / 2 ? usual : interval;
-    t->tick.spread_cpu = cpu;
-    t->tick.usual_ns = (uint64_t)(usual + ((since < SPREAD_MOST * each ? since : SPREAD_MOST * each) - usual) / SPREAD);
-    if (open > SPREAD_MOST * each) return (uint64_t)open;
-    int64_t weight = each + open / SPREAD; /* not (open - each): threads that live for few ticks would be given too little */
-    return (uint64_t)(weight > interval / SPREAD ? weight : interval / SPREAD);
+/* Handler. Clock `signal`: its instants are drawn from wall time, so each stands for as much as any other, `stands` of it and
+ * `ticks` of them. Were it all that ran since the last one, a burst's beginning would get what the burst before had left. How
+ * much CPU time they come to is learned from those before; what is over or wanting, by chance or because ticks were lost, is
+ * spread over those to come: thinly, so that samples stay worth the same, but over few in a thread's first ticks, since its life
+ * may be short. Where no tick came for long, the thread ran where this one meets it, most likely. */
+#define SPREAD_LEAST 8u
+#define SPREAD_MOST 64u
+#define SPREAD_NS 6400000u /* over no more than come in such a time: what is left when the thread ends is in no sample */
+#define LONG 16            /* intervals ... */
+#define LONG_NS 6400000    /* ... and nanoseconds: for less, it may only be that others had the processor */
+#define BELIEVED 16u       /* so many come to an interval each, before there were any */
+#define REMEMBERED 512u
+static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint32_t ticks) {
+    spp_thread_tick *tick = &t->tick;
+    uint64_t interval = spp_cap.interval_ns, ran = cpu - tick->spread_cpu;
+    tick->spread_ran += ran;
+    double worth = (double)(tick->spread_ran + BELIEVED * interval) / (double)(tick->spread_stood + BELIEVED * interval);
+    int64_t each = (int64_t)((double)stands * worth), weight = ticks * each, open = (int64_t)(cpu - tick->given_ns);
+    uint64_t spread = atomic_load_explicit(&tick->taken, memory_order_relaxed) / 4, most = SPREAD_NS / interval;
+    if (most > SPREAD_MOST) most = SPREAD_MOST;
+    if (spread > most) spread = most;
+    if (spread < SPREAD_LEAST) spread = SPREAD_LEAST;
+    tick->spread_cpu = cpu;
+    tick->spread_stood += ticks * stands;
+    if (tick->spread_stood > REMEMBERED * interval) {
+        tick->spread_ran /= 2;
+        tick->spread_stood /= 2;
+    }
+    if ((int64_t)ran > LONG * each && ran > LONG_NS) {
+        weight = (int64_t)ran;
+        open -= weight;
+    }
+    weight += open / (int64_t)spread; /* not less `each`: threads that live for few ticks would be given too little */
+    return (uint64_t)(weight > each / 8 ? weight : each / 8 + 1);
 }
 
 /* Handler. Its sampler makes up for what is owed, and is told how often the thread can bear ticks. */
@@ -299,7 +320,7 @@ static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, u
     if (kind == SPP_TICK_REMAINDER) return *weight >= spp_cap.interval_ns / 2;
     if (t->clock == SPP_CLOCK_SIGNAL) {
         uint64_t stands = context->stands_ns > spp_cap.interval_ns ? context->stands_ns : spp_cap.interval_ns;
-        *weight = spread_weight(t, cpu, stands) + context->more * stands;
+        *weight = spread_weight(t, cpu, stands, 1 + context->more);
         *new_given = t->tick.given_ns + *weight;
         keep_pace(t, cpu);
         return true;

@@ -31,8 +31,9 @@ typedef struct {
     _Atomic uint64_t given_ns; /* CPU time that samples so far stand for */
     uint64_t period_ns;        /* what the trigger is set to */
     spp_queue queue;
-    uint64_t ahead_ns;             /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
-    uint64_t spread_cpu, usual_ns; /* signal: the CPU clock at the last tick, and what usually passes between two */
+    uint64_t ahead_ns; /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
+    /* signal: the CPU clock at the last tick; of late, the CPU time that passed, and what ticks stood for */
+    uint64_t spread_cpu, spread_ran, spread_stood;
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
     _Atomic uint64_t ticks, taken;
     _Atomic uintptr_t tstate;    /* as last seen by the handler */

@@ -131,7 +131,7 @@ def test_weights_are_the_threads_clocks(run):
     for one in run.threads:
         rows = [row for some in one["rows"].values() for row in some]
         weight = sum(weight for weight, _ in rows)
-        # What a thread runs after its last tick is in no sample. With the clock `signal` a sample pays back a sixteenth of what
+        # What a thread runs after its last tick is in no sample. With the clock `signal` a sample pays back an eighth of what
         # the thread was given too much or too little.
         most = max((weight / count for weight, count in rows), default=0)
         edges = min(2 * most + (16 * INTERVAL_NS if run.clock == "signal" else 0), 0.2 * one["cpu"])

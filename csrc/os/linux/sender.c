@@ -39,8 +39,10 @@
 #define SHARE_MOST (SHARE_ONE / 100)
 #define SHARE_AT_FIRST (SHARE_ONE / 50)
 #define SHARE_MEMORY 8 /* the newest counts 1/256 */
-/* A thread that is met asleep more often than at one of twenty looks is not left a timer to be woken by. */
+/* A thread that is met asleep more often than at one of so many looks is not left a timer to be woken by: a sample that is put
+ * off into a nap is lost, which takes a greater part of it at high rates. */
 #define NAPS_SHARE (SHARE_ONE / 20)
+#define NAPS_SHARE_FAST (SHARE_ONE / 32)
 /* A thread that waits for our processor ran until now if it ran for as long as we slept, less what a switch takes. */
 #define SWITCH_NS 10000u
 /* A sampler that comes so late (a virtual machine takes 10 to 40 us) ran when the scheduler wanted, not when it asked to. */
@@ -64,6 +66,13 @@
 #define OFTEN (SHARE_ONE / 8)
 /* A thread that hands over is met asleep more often than at one of eight looks. */
 #define HANDS_OVER (SHARE_ONE / 8)
+/* Where looks come fast, a sampler that met a thread on its processor at two looks in a row asks for another one. That was of use
+ * if it meets none at the next two; else it does not ask again for twice as long. */
+#define FAST_NS (2 * PUT_OFF_MORE_NS)
+#define MET_OFTEN 2
+#define OF_USE 2
+#define WAIT_LEAST_NS 1000000u
+#define WAIT_MOST_NS 1000000000u
 /* How long we know what a run queue's clock says, by how far it went astray since it was asked. */
 #define QUEUES 16u
 #define ASTRAY_NS 2000u
@@ -273,6 +282,8 @@ typedef struct {
     uint64_t ran_ns;   /* where that is not told: since the look before, by all of those whom it may have been */
     bool mostly_late;  /* so are most looks */
     uint32_t handed;   /* threads that ran since the look before, do not now, and often do so */
+    uint32_t running;  /* threads that run, on other processors */
+    uint32_t stopped;  /* threads that ran since the look before, and do not now */
 } look;
 
 /* Whether the kernel told whom we took it from. */
@@ -329,7 +340,8 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
         atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
         return;
     }
-    bool calls = atomic_load_explicit(&t->at_calls, memory_order_relaxed) > SHARE_MOST, naps = t->stood > NAPS_SHARE;
+    bool calls = atomic_load_explicit(&t->at_calls, memory_order_relaxed) > SHARE_MOST, fast = period < FAST_NS;
+    bool naps = t->stood > (fast ? NAPS_SHARE_FAST : NAPS_SHARE);
     if (l->late_ns > LATE_NS) {
         /* The instant is drawn anew; but that would be in a nap. A thread that naps would have no samples at all before
          * Linux 6.12, on a busy processor: there the scheduler's instants are better than none. */
@@ -340,7 +352,7 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
     } else if (naps || !runs) {
         send(t, MET, now, 0);
     } else {
-        uint64_t most = period < 2 * PUT_OFF_MORE_NS ? (uint64_t)period / 2 : PUT_OFF_MORE_NS;
+        uint64_t most = fast ? (uint64_t)period / 2 : PUT_OFF_MORE_NS;
         send(t, calls ? PUT_OFF : HERE, now, PUT_OFF_NS + draw(most));
     }
 }
@@ -370,6 +382,8 @@ static void look_at(target *t, look *l) {
     if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && draw(HURRY) == 0) return;
     if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
     bool runs = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu;
+    l->running += runs;
+    l->stopped += !runs;
     l->handed += !runs && t->stood > HANDS_OVER;
     if (!runs && told(l)) return; /* it was another one */
     int on = runs ? -1 : spp_linux_thread_ready(t->tid, &t->files);
@@ -390,6 +404,43 @@ static uint64_t since(uint64_t own, uint64_t *now) {
         after = spp_os_now_ns();
     } while (after - *now > ASTRAY_NS && --tries > 0);
     return *now - (cpu - own);
+}
+
+/* Asks the kernel for another processor than `here`; the next time it may choose that one again. `running`: so many others are
+ * busy with our threads. */
+static void leave(int here, uint32_t running) {
+    cpu_set_t allowed, others;
+    if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    others = allowed;
+    CPU_CLR((size_t)here, &others);
+    if ((uint32_t)CPU_COUNT(&others) <= running) return;
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+/* After a look, the lock not held. Where processors are few, the kernel does not look for an idle one as we wake (SIS_UTIL,
+ * select_idle_cpu in its kernel/sched/fair.c): it leaves us and a thread on the same one. Then the thread waits at each look;
+ * or, if we had more than our share, we wait until it sleeps, and whole bursts have no look. */
+static void give_way(const look *l, uint64_t now) {
+    static struct {
+        uint32_t row, since; /* looks that met a thread, in a row; looks since we asked */
+        bool asked;          /* and whether that was of use is not known yet */
+        uint64_t not_before_ns, wait_ns;
+    } moves;
+    bool met = l->displaced != NULL || (l->late_ns > LATE_NS && l->stopped != 0);
+    if (l->running + l->stopped == 0) return; /* nobody ran whom we could have met */
+    moves.row = met ? moves.row + 1 : 0;
+    moves.since++;
+    if (moves.asked && (met || moves.since >= OF_USE)) {
+        moves.asked = false;
+        moves.wait_ns = met ? moves.wait_ns * 2 : moves.wait_ns / 2;
+        if (met && moves.wait_ns < WAIT_LEAST_NS) moves.wait_ns = WAIT_LEAST_NS;
+        if (moves.wait_ns > WAIT_MOST_NS) moves.wait_ns = WAIT_MOST_NS;
+        moves.not_before_ns = now + moves.wait_ns;
+    }
+    if (moves.row < MET_OFTEN || now < moves.not_before_ns) return;
+    leave(l->here, l->running);
+    moves.asked = true;
+    moves.row = moves.since = 0;
 }
 
 /* The step at which looks take no more than their part of the processor, given what one of them takes. */
@@ -437,6 +488,7 @@ static void sender_body(void *unused) {
         tick_displaced(&l);
         in_the_way = shift(in_the_way, l.displaced != NULL && l.handed >= 2);
         unlock();
+        if (step < FAST_NS && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) give_way(&l, now);
         ended = spp_os_now_ns();
         took = ended - due;
         looks++;
