@@ -228,10 +228,12 @@ INLINE bool entry_holds(spp_walk *w, copies *c, uintptr_t frame, uint8_t owner) 
 #if SPP_L_FRAME_IS_ENTRY >= 0
 /* 3.11: a generator that C code resumes in a thread which runs no Python code has no caller. Then its evaluator's cframe, the one
  * that its place among the entry frames tells, is linked to the thread's first, which is of no evaluator and names no frame. For
- * a generator that is being left, that cframe still names its caller, or is gone. */
+ * a generator that is being left, that cframe still names its caller, or is gone. One that does not run has left already: it is
+ * taken for the caller of who calls from the place where it was called. */
 static SPP_COLD bool has_no_caller(const spp_walk *w, copies *c, uintptr_t generator) {
     uintptr_t at = word(c, w->tstate + SPP_L_TS_FRAME), frame = word(c, at + SPP_L_CFRAME_CURRENT);
-    if (byte(c, generator + (uintptr_t)SPP_L_FRAME_IS_ENTRY) == 0) return false;
+    uintptr_t state = generator - (uintptr_t)SPP_L_GEN_IFRAME + (uintptr_t)SPP_L_GEN_STATE;
+    if (byte(c, generator + (uintptr_t)SPP_L_FRAME_IS_ENTRY) == 0 || (int8_t)byte(c, state) != SPP_L_GEN_EXECUTING) return false;
     for (uint32_t n = 0; n < SPP_DEPTH_MAX; n++) { /* the walk has found these frames good */
         bool is_entry = byte(c, frame + (uintptr_t)SPP_L_FRAME_IS_ENTRY) != 0, last = frame == generator;
         frame = last ? 0 : word(c, frame + SPP_L_FRAME_PREVIOUS);

@@ -440,15 +440,17 @@ static void set_up(void) {
 }
 
 /* The same answer from inside and from outside. */
-static void walks(enum spp_loss loss, uint32_t depth) {
+static void walks_with(enum spp_loss loss, uint32_t depth, uint32_t flags) {
     spp_frame found[16];
     for (int other = 0; other < 2; other++) {
         spp_walk w = {.tstate = tstate, .sp = cframe, .stack_end = cframe + 8192, .epoch = 1, .out = found, .max = 16};
         CHECK_EQUAL(other ? spp_frames_other(&w) : spp_frames_own(&w), loss);
-        CHECK_EQUAL(w.flags, 0);
+        CHECK_EQUAL(w.flags, flags);
         if (loss == SPP_LOSS_NONE) CHECK_EQUAL(w.depth, depth);
     }
 }
+
+static void walks(enum spp_loss loss, uint32_t depth) { walks_with(loss, depth, 0); }
 
 int main(void) {
     CHECK_EQUAL(spp_os_memory_init(), 0);
@@ -466,6 +468,19 @@ int main(void) {
     /* The outer generator is the newest: C code ended the inner one (3.12's gen.throw). */
     set(cframe + SPP_L_CFRAME_CURRENT, outer);
     walks(SPP_LOSS_NONE, 2);
+#if SPP_L_FRAME_IS_ENTRY >= 0
+    /* Nobody called the generator: C code resumes it in a thread that runs no Python code. It calls a function. */
+    uintptr_t first = tstate + SPP_L_TS_SIZE - 24, state = outer - SPP_L_GEN_IFRAME + SPP_L_GEN_STATE;
+    make_frame(outer, code, 0, SPP_L_OWNED_BY_GENERATOR, true, true);
+    make_frame(newest, code, outer, SPP_L_OWNED_BY_THREAD, false, false);
+    set(cframe + SPP_L_CFRAME_CURRENT, newest);
+    set(cframe + SPP_L_CFRAME_PREVIOUS, first);
+    *(int8_t *)state = SPP_L_GEN_EXECUTING;
+    walks_with(SPP_LOSS_NONE, 2, SPP_SAMPLE_TRUNCATED);
+    /* It has ended: who calls from that place is the function that such a thread runs now, and is not written yet. */
+    *(int8_t *)state = SPP_L_GEN_EXECUTING + 1;
+    walks(SPP_LOSS_bad_generator, 0);
+#endif
     return check_done();
 }
 #else

@@ -483,6 +483,29 @@ os._exit(0)
     assert (ran.code, ran.out) == (0, "60 0\n")
 
 
+@pytest.mark.skipif(switch("SPPROF_SANITIZED"), reason="a sanitizer's loader keeps what is closed")
+def test_a_library_that_is_loaded_where_another_one_was_is_seen(run_there, handlers):
+    """Both are looked at, and the first is gone before the second comes."""
+    ran = run_there("-c", START + """
+import _ctypes
+def address(library): return ctypes.cast(library.handle_all, ctypes.c_void_p).value
+start(0.1, "cpu", "perf-trap", None)
+seen = []
+for i in range(3):
+    library = ctypes.CDLL(sys.argv[1])
+    spprof.flush()
+    seen.append(library.handle_all())
+    burn(0.1)
+    seen += [library.calls(), library.forgotten(), address(library)]
+    for number in range(1, 65): number in (9, 19, 32, 33) or signal.signal(number, signal.SIG_DFL)
+    _ctypes.dlclose(library._handle)
+spprof.stop()
+print(json.dumps(seen))
+""", handlers, ok=None)  # fmt: skip
+    place = ran.json[3]
+    assert ran.json == [60, 0, 0, place] * 3
+
+
 @pytest.mark.statistical("none by chance; on a full machine what takes samples from the queue may get no processor in time")
 def test_a_library_that_takes_long_to_load_loses_no_samples(run_python, tmp_path):
     """The loader's lock is held meanwhile."""

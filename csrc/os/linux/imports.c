@@ -33,6 +33,15 @@ typedef struct {
     size_t counts[2];
 } object;
 
+/* The objects whose slots are all rewritten, by their bias: large ones have 100,000 relocations to look at. Who looks holds the
+ * loader's lock, so none of them goes meanwhile. */
+#define DONE 4096u
+static struct {
+    uintptr_t bases[DONE]; /* 0: free */
+    uint32_t n;
+    uint64_t unloaded; /* so many objects were when this began: another one may be where they were */
+} done;
+
 typedef struct {
     const spp_linux_import *list;
     size_t n;
@@ -125,24 +134,47 @@ static const spp_linux_import *import_of(const job *j, const char *name) {
     return NULL;
 }
 
+/* Where the object is in the table, or a free place for it. */
+static uintptr_t *place_of(uintptr_t base) {
+    uint32_t i = (uint32_t)(base >> 12) * 2654435761u >> 20; /* Knuth's multiplicative hash, of 12 bits */
+    while (done.bases[i] != 0 && done.bases[i] != base) i = (i + 1) % DONE;
+    return &done.bases[i];
+}
+
+/* Whether nothing in it waits for a later look. */
+static bool rewrite_all(job *j, const object *o) {
+    bool others_wait = j->later;
+    j->later = false;
+    for (int table = 0; table < 2; table++) {
+        for (size_t i = 0; i < o->counts[table] && o->tables[table] != NULL; i++) {
+            const ElfW(Rela) *r = &o->tables[table][i];
+            uint64_t type = ELF64_R_TYPE(r->r_info);
+            if (type != JUMP_SLOT && type != GLOB_DAT) continue;
+            const spp_linux_import *import = import_of(j, o->names + o->symbols[ELF64_R_SYM(r->r_info)].st_name);
+            if (import != NULL) rewrite(j, o, r, import);
+        }
+    }
+    bool all = !j->later;
+    j->later |= others_wait;
+    return all;
+}
+
 /* The loader's lock is held: what it describes is mapped. */
 static int see(struct dl_phdr_info *info, size_t size, void *arg) {
     job *j = arg;
     object o;
     (void)size;
     j->stamp = (uint64_t)info->dlpi_adds << 32 | (uint32_t)info->dlpi_subs;
-    if (!describe(info, &o)) return 0;
-    uintptr_t here = (uintptr_t)see; /* our own object goes on calling the C library */
-    if (here >= o.low && here < o.high) return 0;
-    for (int table = 0; table < 2; table++) {
-        for (size_t i = 0; i < o.counts[table] && o.tables[table] != NULL; i++) {
-            const ElfW(Rela) *r = &o.tables[table][i];
-            uint64_t type = ELF64_R_TYPE(r->r_info);
-            if (type != JUMP_SLOT && type != GLOB_DAT) continue;
-            const spp_linux_import *import = import_of(j, o.names + o.symbols[ELF64_R_SYM(r->r_info)].st_name);
-            if (import != NULL) rewrite(j, &o, r, import);
-        }
+    if (done.unloaded != info->dlpi_subs || done.n > DONE / 2) {
+        memset(&done, 0, sizeof done);
+        done.unloaded = info->dlpi_subs;
     }
+    uintptr_t *place = place_of(info->dlpi_addr), here = (uintptr_t)see;
+    if (*place != 0 || !describe(info, &o)) return 0;
+    bool is_ours = here >= o.low && here < o.high; /* goes on calling the C library */
+    if (is_ours || !rewrite_all(j, &o) || info->dlpi_addr == 0) return 0;
+    *place = info->dlpi_addr;
+    done.n++;
     return 0;
 }
 
