@@ -30,7 +30,7 @@ def _interpreter(options: Options, samples: int, clock: str, at_once: int) -> Li
     rounds: List[Dict[str, Any]] = []
     while len(rounds) < ROUNDS_MOST and _sum(rounds, "checked") < samples:
         left = samples - _sum(rounds, "checked")
-        cpu_seconds = (1.2 if not rounds else 2) * left / options.rate / len(PROGRAMS)
+        cpu_seconds = 1.2 * 2 ** len(rounds) * left / options.rate / len(PROGRAMS)
         with ThreadPoolExecutor(at_once) as pool:
             found = list(pool.map(lambda program, seconds=cpu_seconds: _one(options, program, seconds, clock), PROGRAMS))
         rounds.append(dict(zip(PROGRAMS, found)))
