@@ -60,7 +60,7 @@ static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t 
     t->prev_depth = 0;
     t->last_ns = now;
     t->given_ns = t->spread_cpu = cpu;
-    t->spread_ran = t->spread_stood = 0;
+    t->spread_ran = t->spread_stood = t->unseen_ns = 0;
     t->period_ns = spp_cap.interval_ns;
     t->until_sync = 0;
     t->owed = t->in_user = t->row = 0;
@@ -118,6 +118,13 @@ int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, spp_clock clock
     t->queued.cut = false;
     reset_file(&t->file);
     return 0;
+}
+
+bool spp_capture_from_birth(spp_thread *t) {
+    if (t->clock != SPP_CLOCK_SIGNAL || t->watch.cpu_start >= spp_cap.interval_ns) return false;
+    t->tick.unseen_ns = t->watch.cpu_start;
+    t->watch.cpu_start = t->tick.given_ns = 0;
+    return true;
 }
 
 /* Records hold nothing but values, and what is given back here. Only an armed trigger has a descriptor. */
@@ -268,6 +275,10 @@ static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint
     if ((int64_t)ran > LONG * each && ran > LONG_NS) {
         weight = (int64_t)ran;
         open -= weight;
+    }
+    if (atomic_load_explicit(&tick->taken, memory_order_relaxed) == 0) {
+        weight += (int64_t)tick->unseen_ns;
+        open -= (int64_t)tick->unseen_ns;
     }
     weight += open / (int64_t)spread; /* not less `each`: threads that live for few ticks would be given too little */
     return (uint64_t)(weight > each / 8 ? weight : each / 8 + 1);

@@ -218,7 +218,7 @@ static void arm_new(int32_t tid, bool first) {
         /* What it ran before it was found is known exactly: its clock began at 0. It is lost, but in a pause nothing is. */
         if (spp_run_state.paused)
             spp_run_state.ended_cpu += t->watch.cpu_start;
-        else
+        else if (!spp_capture_from_birth(t))
             t->tick.losses[SPP_LOSS_before_found] = t->watch.cpu_start / spp_run_state.interval_ns;
     }
     if (arm_trigger(t) != 0) return; /* out of timers too: tried anew by each scan, and said only when there is one */

@@ -81,24 +81,36 @@ static void in_kernel(uint64_t intervals) {
     CHECK_EQUAL(thread->tick.ticks, TICKS * intervals);
 }
 
-/* At random instants, one an interval in the mean, to threads that live for two: what their samples stand for is what they ran.
- * Of 20,000 such sums the mean deviates by 0.5 %; but the instants are the same in each run. */
+/* At random instants, one an interval in the mean, to threads that live for two: what their samples stand for is what they ran,
+ * `unseen` before they were found too, but for the seventh of them that have none. Of 20,000 such sums the mean deviates by 0.5
+ * %; but the instants are the same in each run. */
 #define LIVES 20000u
 #define PARTS 100u /* of an interval; in each a tick comes, or none */
-static void short_lives(void) {
-    uint64_t random = 1, sum = 0;
+static void short_lives(uint64_t unseen) {
+    uint64_t random = 1, sum = 0, unseen_each = unseen * 1000 / INTERVAL * 865 / 1000;
     for (uint32_t i = 0; i < LIVES; i++) {
         begin(SPP_CLOCK_SIGNAL);
+        thread->watch.cpu_start = thread->tick.given_ns = thread->tick.spread_cpu = unseen;
+        CHECK(spp_capture_from_birth(thread));
         for (uint64_t part = 1; part <= 2 * PARTS; part++) {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            if (random % PARTS == 0) tick_at(SPP_TICK_CPU, part * (INTERVAL / PARTS));
+            if (random % PARTS == 0) tick_at(SPP_TICK_CPU, unseen + part * (INTERVAL / PARTS));
         }
         sum += thread->tick.given_ns / (INTERVAL / 1000);
         spp_queue_take(&thread->tick.queue, spp_queue_ready(&thread->tick.queue));
     }
-    CHECK(sum > LIVES * 1980u && sum < LIVES * 2020u);
+    CHECK(sum > LIVES * (1980u + unseen_each) && sum < LIVES * (2020u + unseen_each));
+    CHECK_EQUAL(thread->watch.cpu_start, 0);
+}
+
+/* What takes an interval or more before the thread is found is lost. */
+static void found_late(void) {
+    begin(SPP_CLOCK_SIGNAL);
+    thread->watch.cpu_start = thread->tick.given_ns = INTERVAL;
+    CHECK(!spp_capture_from_birth(thread));
+    CHECK_EQUAL(thread->tick.given_ns, INTERVAL);
 }
 
 /* Where the sampler looks more rarely, each stands for as much more. */
@@ -154,7 +166,9 @@ int main(void) {
     steps(SPP_CLOCK_SUSPEND);
     steps(SPP_CLOCK_SIGNAL);
     steps(SPP_CLOCK_PERF);
-    short_lives();
+    short_lives(0);
+    short_lives(INTERVAL / 10);
+    found_late();
     rare_looks();
     refused();
     child();
