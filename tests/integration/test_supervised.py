@@ -224,7 +224,7 @@ def test_sitecustomize_of_the_programs_own(tmp_path):
 
 def test_nothing_changes_without_a_program(tmp_path):
     old = b"\x89SPPROF\n and more"
-    for name, given in {"a.spprof": old, "b.html": b"<html>", "c.spprof": b""}.items():
+    for name, given in {"a.spprof": old, "b.html": b"<html>spprof", "c.spprof": b""}.items():
         (tmp_path / name).write_bytes(given)
         for what, code in ((["no_such.py"], 2), (["-m", "no_such"], 1), (["-m", "json.no_such"], 1)):
             done = run([*SPPROF, "-o", name, *what], tmp_path)
@@ -245,6 +245,24 @@ def test_what_is_no_profile_is_not_replaced(tmp_path):
     assert run([*SPPROF, "-q", "-o", "p.spprof", "-c", "pass"], tmp_path).returncode == 0
     assert Profile.load(tmp_path / "p.spprof").header["pid"] != first
     assert sorted(os.listdir(tmp_path)) == ["app.py", "p.spprof"]
+
+
+OTHERS = {
+    "app.speedscope.json": '{"name": "app"}', "app.gecko.json": '{"name": "app"}', "app.trace.json": "[1, 2]",
+    "app.jsonl": '{"a": 1}\n', "app.html": "<html></html>", "app.svg": "an svg", "app.callgrind": "a call",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_only_has_a_profiles_name_is_not_replaced_and_a_profile_is(tmp_path, name):
+    (tmp_path / name).write_text(OTHERS[name])
+    burn = "n = 0\nfor i in range(1_000_000): n += i"
+    done = run([*SPPROF, "-o", name, "-c", burn], tmp_path)
+    assert done.returncode == 2 and "--force" in done.stderr
+    assert (tmp_path / name).read_text() == OTHERS[name]
+    for options in (["--force"], []):
+        assert run([*SPPROF, "-q", *options, "-o", name, "-c", burn], tmp_path).returncode == 0
+    assert (tmp_path / name).read_text() != OTHERS[name]
 
 
 def test_links_and_devices_stay(tmp_path):

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _BEGINNINGS = {
     "spprof": (b"\x89SPPROF",), "html": (b"<",), "svg": (b"<",), "speedscope": (b"{",), "gecko": (b"{",), "chrome": (b"{", b"["),
     "jsonl": (b"{",), "pprof": (b"\x1f\x8b",), "parquet": (b"PAR1",), "pstats": (b"\xfb", b"{"),
+    "callgrind": (b"# callgrind", b"version:", b"creator:"),
 }  # fmt: skip
+# What is said soon after, in files whose kind has others too.
+_SAYS = {"html": b"spprof", "speedscope": b"speedscope", "gecko": b'"meta"', "chrome": b'"ph"', "jsonl": b'"type"'}
 
 
 PID = "\0"  # which is in no path
@@ -72,11 +75,11 @@ class Outputs:
         given, path = self._checked
         try:
             with open(path, "rb") as file:
-                beginning = file.read(16)
+                beginning = file.read(4096)
         except OSError as error:
             raise CannotWrite(f"cannot write {given}: {error.strerror or error}") from error
         expected = _BEGINNINGS.get(self.format, (b"",) if path.endswith(self._extension) else ())
-        if beginning and not beginning.startswith(expected):
+        if beginning and not (beginning.startswith(expected) and _SAYS.get(self.format, b"") in beginning):
             raise BadOption(f"{given} is there and is not a profile of the format {self.format}: give another name, or --force")
         if is_being_written(path):
             raise CannotWrite(f"cannot write {given}: another profile is being written to it")
