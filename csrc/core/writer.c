@@ -13,10 +13,9 @@
 #define STEP_NS 100000u
 #define REST_NS 50000000u /* on some systems another's bell may take the ring */
 
-/* What the file needs when a write has failed: block A has 600 to 900 bytes, block E less than 200. */
-#define ROOM 1024u
-#define ROOM_LEAST 256u
-#define KEPT 64u /* blocks that may go for it */
+/* When a write has failed, blocks A and E need room. */
+#define END_MOST 256u /* bytes of block E */
+#define KEPT 64u      /* blocks that may go for them */
 
 typedef struct {
     uint64_t at, ticks;
@@ -40,6 +39,7 @@ typedef struct writer {
     _Atomic bool ended, rings;
     /* the writer's thread */
     uint64_t size;         /* of the whole blocks in the file */
+    uint64_t size_most;    /* how far the write that failed came */
     kept_block kept[KEPT]; /* the last of them, but the first of all */
     uint32_t kept_n;       /* so many ever: the newest is kept[(kept_n - 1) % KEPT] */
     uint32_t gone;         /* and so many of them are not there any more */
@@ -66,11 +66,11 @@ static void keep(writer *w, const spp_block *block) {
     w->size += block->n;
 }
 
-/* How many of the last blocks must go, for so many bytes to fit in a file that can have `size`; false: all are too few. */
-static bool how_many(const writer *w, uint64_t size, uint64_t bytes, uint32_t *n) {
+/* How many of the last blocks must go, for so many bytes to fit; false: all are too few. */
+static bool how_many(const writer *w, uint64_t bytes, uint32_t *n) {
     uint64_t at = w->size;
-    for (*n = 0; size - at < bytes && *n < w->kept_n - w->gone; at = w->kept[(w->kept_n - *n) % KEPT].at) ++*n;
-    return size - at >= bytes;
+    for (*n = 0; w->size_most - at < bytes && *n < w->kept_n - w->gone; at = w->kept[(w->kept_n - *n) % KEPT].at) ++*n;
+    return w->size_most - at >= bytes;
 }
 
 static void cut(writer *w, uint32_t blocks) {
@@ -82,14 +82,12 @@ static void cut(writer *w, uint32_t blocks) {
     w->cut = spp_os_file_cut(&w->file, w->size) == 0;
 }
 
-/* After a failed write: what it left goes, and as many blocks before as the end of the file needs room. How long the file may
- * become is known by how far that write came. */
-static void make_room(writer *w) {
+/* After a failed write: what it left goes. */
+static void cut_rest(writer *w) {
     uint64_t size = w->regular ? spp_os_file_size(&w->file) : UINT64_MAX;
-    uint32_t n;
     if (size == UINT64_MAX || size < w->size || w->size == 0) return; /* or the program has emptied it */
-    if (!how_many(w, size, ROOM, &n)) (void)how_many(w, size, ROOM_LEAST, &n);
-    cut(w, n);
+    w->size_most = size;
+    cut(w, 0);
 }
 
 /* An errno. */
@@ -107,11 +105,16 @@ static bool ends_with(const writer *w, spp_block_use use) {
     return w->kept_n > w->gone && w->kept[(w->kept_n - 1) % KEPT].use == use;
 }
 
-/* In the place of those that were written before it was known what they say. */
+/* In the place of those that were written before it was known what they say, and of samples if need be. */
 static bool write_last(writer *w, const spp_block *block) {
+    uint32_t n;
     if (!w->cut || block->use == SPP_BLOCK_USUAL) return false;
     if (ends_with(w, SPP_BLOCK_END)) cut(w, 1);
-    if (block->use == SPP_BLOCK_STATS && ends_with(w, SPP_BLOCK_STATS)) cut(w, 1);
+    if (block->use == SPP_BLOCK_STATS) {
+        if (ends_with(w, SPP_BLOCK_STATS)) cut(w, 1);
+        if (!how_many(w, block->n + END_MOST, &n)) return false;
+        cut(w, n);
+    }
     while (write_bytes(w, block) != 0) {
         bool more = block->use == SPP_BLOCK_END && w->kept_n > w->gone;
         cut(w, more ? 1 : 0);
@@ -127,7 +130,7 @@ static void write_block(writer *w, const spp_block *block, bool drop) {
     } else if (!drop) {
         int failed = write_bytes(w, block);
         written = failed == 0;
-        if (failed) make_room(w);
+        if (failed) cut_rest(w);
         note(w, failed);
     }
     if (written)

@@ -336,11 +336,11 @@ def check_stopped(profile, size=None):
 @pytest.mark.parametrize("more", [1, 100, 4096, 65536])
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_limit_on_the_size_of_files_during_a_run(run_python, tmp_path, mode, more):
-    """What fails may be any block. Wherever it stops, it is whole, and ends with why."""
+    """What fails may be any block. Wherever it stops, it is whole, and ends with why: the names are longer than that."""
     ran = run_python("-c", FILLS + f"""
 path = {str(tmp_path / "out.spprof")!r}
 spprof.start(0.1, {mode!r}, path)
-until(20)
+fill(lambda: spprof.stats()["taken"] >= 20)
 spprof.pause()
 spprof.flush()
 size = os.path.getsize(path) + {more}
