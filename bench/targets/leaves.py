@@ -6,16 +6,17 @@ import json
 import sys
 
 from spprof import Profile
-from spprof.model import intervals
+from spprof.model import COARSE, intervals
 
 
 def share(part, *others):
-    """What `part` is of them all, with the interval that spprof gives it. Each is [samples, weight, sum of weight^2 / ticks]."""
-    samples, weight, squares = (sum(column) for column in zip(part, *others))
-    seen = part[1] / weight if weight else 0.0
-    effective = weight**2 / squares if squares else 0
-    interval = intervals.share(part[1], weight, effective)
-    return {"seen": seen, "samples": samples, "effective": effective, "interval": interval}
+    """What `part` is of them all, with the interval that spprof gives it. Each is [samples, weight, sum of weight^2 / ticks,
+    weight at no random instant]."""
+    samples, weight, squares, unknown = (sum(column) for column in zip(part, *others))
+    whole = intervals.Whole(weight, samples, squares, unknown)
+    seen, low, high = whole.share(part[1])
+    told = {"seen": seen, "samples": samples, "effective": whole.samples, "interval": [low, high]}
+    return {**told, "unknown": whole.unknown}
 
 
 def main(path, threads):
@@ -27,15 +28,16 @@ def main(path, threads):
         labels[node] = name if name in ("a", "b") else labels[parents[node]]
     spans = {one["tid"]: (one["began_ns"], one["ended_ns"]) for one in threads}
     tids = {thread.id: thread.tid for thread in profile.threads}
-    sums = {tid: {name: [0, 0, 0.0] for name in ("a", "b", "rest")} for tid in spans}
-    columns = ("thread", "time_ns", "weight_ns", "count")
-    for key, thread, time, weight, count in zip(profile.stack_keys(), *map(profile.column, columns)):
+    sums = {tid: {name: [0, 0, 0.0, 0] for name in ("a", "b", "rest")} for tid in spans}
+    columns = ("thread", "time_ns", "weight_ns", "count", "flags")
+    for key, thread, time, weight, count, flags in zip(profile.stack_keys(), *map(profile.column, columns)):
         began, ended = spans.get(tids[thread], (0, 0))
         if began <= time <= ended:
             one = sums[tids[thread]][labels[key]]
             one[0] += 1
             one[1] += weight
             one[2] += weight * weight / (count or 1)
+            one[3] += weight if flags & COARSE else 0
     told = {}
     for tid, one in sums.items():
         a, b, rest = one["a"], one["b"], one["rest"]

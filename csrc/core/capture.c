@@ -396,8 +396,9 @@ void spp_capture_stack(spp_thread *t, const spp_os_context *context, spp_walk *w
 }
 
 /* Handler. What flags a sample has before it is walked. Kernel time comes by the kernel's tick too. */
-static inline uint32_t flags_of(const spp_thread *t, bool counts) {
-    if (spp_rare(t->clock == SPP_CLOCK_TIMER || t->clock == SPP_CLOCK_GIL)) return SPP_SAMPLE_COARSE;
+static inline uint32_t flags_of(const spp_thread *t, const spp_os_context *context, bool counts) {
+    bool coarse = context->coarse || t->clock == SPP_CLOCK_TIMER || t->clock == SPP_CLOCK_GIL;
+    if (spp_rare(coarse)) return SPP_SAMPLE_COARSE;
     return counts ? 0 : SPP_SAMPLE_KERNEL;
 }
 
@@ -485,7 +486,7 @@ static SPP_HOT __attribute__((noinline)) void take(spp_thread *t, spp_tick kind,
     if (!weigh(t, kind, context, now, &weight, &given)) goto out;
     if (counts) BUMP(t->tick.ticks, 1 + context->more);
     t->tick.last_ns = now;
-    uint32_t flags = flags_of(t, counts);
+    uint32_t flags = flags_of(t, context, counts);
     enum spp_loss loss =
         spp_rare(t->tick.row >= ROW_MOST) ? sample_unknown(t, now, weight, flags) : sample(t, context, now, weight, flags);
     if (spp_usual(loss == SPP_LOSS_NONE)) {

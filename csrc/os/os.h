@@ -233,6 +233,7 @@ typedef struct {
     uintptr_t pc, sp;
     bool at_syscall;    /* interrupted inside a system call, or on its way in or out; only told where the core asks */
     uint32_t more;      /* so many more instants of the clock `signal` met the thread in the same call */
+    bool coarse;        /* it was drawn, but the scheduler chose when: at no random instant */
     uint64_t stands_ns; /* what an instant of that clock stands for, if for more than an interval */
     const void *machine;
     const spp_os_subject *subject; /* NULL: the interrupted thread is the calling one. Else it is this one, suspended meanwhile */

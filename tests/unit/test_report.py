@@ -217,6 +217,9 @@ def test_what_became_of_ticks_is_told_if_it_matters(report, tmp_path, lost, show
      ([0] * 1000, "gil", r"100\.0% .* hand-overs of the GIL, .* The clock `suspend` has none"),
      ([0] * 900 + [2] * 100, "perf-user", r"10\.0% .* kernel's own tick, .* that much wider\. Use `--clock signal`"),
      ([0] * 900 + [32] * 100, "perf", r"10\.0% .* that much wider\. These threads had no better clock"),
+     ([0] * 900 + [32] * 100, "signal", r"10\.0% .* the scheduler chose, .* that much wider\. The machine is busy"),
+     ([0] * 995 + [32] * 5, "signal", None),
+     ([0] * 995 + [32] * 5, "perf", r"0\.5% .* that much wider"),
      ([0] * 900 + [4] * 100, "perf", None)],
 )  # fmt: skip
 def test_why_intervals_are_wider(report, tmp_path, flags, clock, told):
@@ -224,7 +227,7 @@ def test_why_intervals_are_wider(report, tmp_path, flags, clock, told):
     line = re.search(r"^In step\? .*", text, re.M)
     assert re.match(f"In step\\? {told}", line[0]) if told else line is None
     rows = re.findall(r"^ +500\.00 ms +50\.0% ±(\S+) +", text.replace("0.50 s ", "500.00 ms "), re.M)
-    unknown = 0.1 if told and flags[0] == 0 and clock.startswith("perf") else 0
+    unknown = sum(n in (2, 32) for n in flags) / 1000 if clock not in ("timer", "gil") else 0
     reach = intervals.share(500 + 1000 * unknown, 1000, 1000)[1] - 0.5
     assert rows == 2 * ["?" if clock in ("timer", "gil") else f"{100 * reach:.1f}"]
 

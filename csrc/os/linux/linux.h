@@ -76,8 +76,13 @@ void spp_linux_sender_disarm(void *of);
 void spp_linux_sender_period(void *of, uint64_t period_ns);
 /* Handler. Whether a signal is of this clock, now or of an earlier use. */
 bool spp_linux_is_sent(const siginfo_t *info);
-/* Handler, where it is. The cookie whose tick is due now; 0: none is. For spp_os_context: `more`. */
-uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, uint32_t *more);
+/* What its signal says of the instant: `more` and `coarse` as in spp_os_context; so many more instants met the thread here. */
+typedef struct {
+    uint32_t more, again;
+    bool coarse;
+} spp_linux_instant;
+/* Handler, where it is. The cookie whose tick is due now; 0: none is. *of is zeroed before. */
+uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of);
 /* Handler. What a signal stands for while the sampler looks more rarely than it was asked to; else 0. */
 uint64_t spp_linux_sender_stands_ns(void);
 int32_t spp_linux_sender_tid(void);      /* 0: there is none */

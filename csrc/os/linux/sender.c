@@ -43,6 +43,8 @@
  * off into a nap is lost, which takes a greater part of it at high rates. */
 #define NAPS_SHARE (SHARE_ONE / 20)
 #define NAPS_SHARE_FAST (SHARE_ONE / 32)
+/* A thread that slept at the look before and ran for less than so long since then is on its way out of the call. */
+#define AWAKE_NS 50000u
 /* A thread that waits for our processor ran until now if it ran for as long as we slept, less what a switch takes. */
 #define SWITCH_NS 10000u
 /* A sampler that comes so late (a virtual machine takes 10 to 40 us) ran when the scheduler wanted, not when it asked to. */
@@ -79,9 +81,13 @@
 #define KNOWN_LEAST_NS 100000u
 #define KNOWN_MOST_NS 10000000u
 
+/* A signal is on its way for so long as two looks at most, if no call holds it up. */
+#define AGAIN_MOST 3
+
 /* What a signal is to be. */
 enum {
     MET,     /* a sample of where it meets the thread */
+    AWAKE,   /* the same, shortly after it slept */
     HERE,    /* the same; but if that is at a call, of shortly after */
     PUT_OFF, /* a sample of a later instant */
 };
@@ -95,18 +101,23 @@ typedef struct target {
     /* one signal at a time: the sampler's until `sent` is set, then the handler's until it is cleared */
     _Atomic bool sent;
     _Atomic uint32_t way;
+    _Atomic bool late;           /* the scheduler chose the instant, and the rate is high */
     _Atomic uint64_t from_ns;    /* PUT_OFF: the sample is to be so long ... */
     _Atomic uint32_t put_off_ns; /* ... after that */
     _Atomic uint32_t at_calls;   /* the handler: which share of signals met calls */
     _Atomic uint32_t declined;   /* the handler: signals that gave no tick, for the thread was about to sleep */
     _Atomic uint32_t more;       /* instants at which the thread ran, while the signal of an earlier one had not come yet */
+    _Atomic uint32_t waking;     /* instants at which it was about to: the next sample of a nap stands for them too */
     _Atomic uint64_t period_ns;
 
     /* the sampler, under the lock */
     struct target *next, **link; /* which points to it; NULL: it is not in the list */
     uint64_t look_cpu, moved_ns, sent_cpu;
-    uint32_t stood;  /* at which share of looks it had run, and stood */
-    int64_t owed_ns; /* CPU time that no signal was sent for yet; less than 0: ahead */
+    uint64_t slept_ns; /* when it was looked at, if it slept then; else 0 */
+    bool awake;        /* since the look before, in which it slept */
+    bool passed;       /* over by a late look, since the last signal */
+    uint32_t stood;    /* at which share of looks it had run, and stood */
+    int64_t owed_ns;   /* CPU time that no signal was sent for yet; less than 0: ahead */
     uint32_t declined_seen;
     spp_linux_files files;
 } target;
@@ -197,7 +208,7 @@ static bool put_off(const target *t, uint32_t way, bool at_call, bool over) {
     return set_timer(t, (over || way == PUT_OFF) && ahead ? at : now + SOON_NS);
 }
 
-SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, uint32_t *more) {
+SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of) {
     target *t = target_of(info);
     if (spp_rare(t == NULL)) {
         t = speechless(info);
@@ -207,22 +218,27 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, ui
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr, cookie = atomic_load(&t->cookie);
     if (cookie == 0 || value % ALIGN != atomic_load(&t->use) || t->tid != spp_os_tid()) return 0;
     /* It slept, or was about to: what it runs is not there. */
-    bool slept = spp_linux_stood(uc);
+    bool slept = spp_linux_stood(uc), naps = false;
     if (info->si_code == SI_QUEUE) {
         uint32_t way = atomic_load_explicit(&t->way, memory_order_relaxed), share = atomic_load(&t->at_calls);
         bool at_call = spp_linux_at_call(uc);
         atomic_store_explicit(&t->at_calls, shift(share, at_call), memory_order_relaxed);
-        if (way == MET)
+        naps = (way == MET && slept) || (way == AWAKE && at_call);
+        if (way == MET || way == AWAKE)
             slept = false; /* it ran when it was sent */
         else if (!slept && put_off(t, way, at_call, spp_linux_transfer_ended(uc)))
             return 0;
     }
     uint32_t others = atomic_exchange_explicit(&t->more, 0, memory_order_relaxed), declined = slept;
-    if (spp_linux_transfer_ended(uc))
-        *more = others;
-    else
+    if (slept || info->si_code == SI_TIMER)
         declined += others; /* they were elsewhere */
+    else if (spp_linux_transfer_ended(uc) || others > AGAIN_MOST)
+        of->more = others;
+    else
+        of->again = others;
     if (declined != 0) atomic_fetch_add_explicit(&t->declined, declined, memory_order_relaxed);
+    if (naps) of->more += atomic_exchange_explicit(&t->waking, 0, memory_order_relaxed);
+    of->coarse = atomic_load_explicit(&t->late, memory_order_relaxed);
     if (slept) cookie = 0;
     atomic_store_explicit(&t->sent, false, memory_order_release);
     return cookie;
@@ -251,7 +267,7 @@ static uint64_t draw_gap(uint64_t mean) {
     }
 }
 
-static void send(target *t, uint32_t way, uint64_t from_ns, uint64_t put_off_ns) {
+static void send(target *t, uint32_t way, uint64_t from_ns, uint64_t put_off_ns, bool late) {
     siginfo_t info;
     memset(&info, 0, sizeof info);
     info.si_signo = signum;
@@ -259,6 +275,8 @@ static void send(target *t, uint32_t way, uint64_t from_ns, uint64_t put_off_ns)
     info.si_pid = process;
     info.si_value.sival_ptr = (char *)t + atomic_load(&t->use);
     atomic_store_explicit(&t->way, way, memory_order_relaxed);
+    atomic_store_explicit(&t->late, late || t->passed, memory_order_relaxed);
+    t->passed = false;
     atomic_store_explicit(&t->from_ns, from_ns, memory_order_relaxed);
     atomic_store_explicit(&t->put_off_ns, (uint32_t)put_off_ns, memory_order_relaxed);
     atomic_store_explicit(&t->sent, true, memory_order_release);
@@ -332,6 +350,10 @@ static void wait_for_us(target *t, uint64_t ran, look *l) {
     if (draw((uint32_t)l->ran_ns) < ran) l->displaced = t;
 }
 
+static bool is_fast(const target *t) { return (int64_t)t->period_ns < FAST_NS; }
+
+static bool does_nap(const target *t) { return t->stood > (is_fast(t) ? NAPS_SHARE_FAST : NAPS_SHARE); }
+
 /* Lock held. A tick that `t` is due now: it runs, or did until we took its processor. */
 static void tick(target *t, const look *l, bool runs, uint64_t now) {
     int64_t period = (int64_t)t->period_ns;
@@ -340,20 +362,22 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
         atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
         return;
     }
-    bool calls = atomic_load_explicit(&t->at_calls, memory_order_relaxed) > SHARE_MOST, fast = period < FAST_NS;
-    bool naps = t->stood > (fast ? NAPS_SHARE_FAST : NAPS_SHARE);
+    bool calls = atomic_load_explicit(&t->at_calls, memory_order_relaxed) > SHARE_MOST, naps = does_nap(t);
+    uint32_t met = t->awake ? AWAKE : MET;
     if (l->late_ns > LATE_NS) {
         /* The instant is drawn anew; but that would be in a nap. A thread that naps would have no samples at all before
          * Linux 6.12, on a busy processor: there the scheduler's instants are better than none. */
         if (!naps)
-            send(t, PUT_OFF, now, PUT_OFF_NS + draw(l->late_ns < 4000000 ? l->late_ns : 4000000));
+            send(t, PUT_OFF, now, PUT_OFF_NS + draw(l->late_ns < 4000000 ? l->late_ns : 4000000), is_fast(t));
         else if (l->mostly_late)
-            send(t, MET, now, 0);
+            send(t, met, now, 0, is_fast(t));
+        else
+            t->passed = is_fast(t);
     } else if (naps || !runs) {
-        send(t, MET, now, 0);
+        send(t, met, now, 0, false);
     } else {
-        uint64_t most = fast ? (uint64_t)period / 2 : PUT_OFF_MORE_NS;
-        send(t, calls ? PUT_OFF : HERE, now, PUT_OFF_NS + draw(most));
+        uint64_t most = is_fast(t) ? (uint64_t)period / 2 : PUT_OFF_MORE_NS;
+        send(t, calls ? PUT_OFF : HERE, now, PUT_OFF_NS + draw(most), false);
     }
 }
 
@@ -363,6 +387,16 @@ static void tick_displaced(const look *l) {
     if (t == NULL) return;
     bool all = told(l) || l->ran_ns + SWITCH_NS + l->slept_ns / 32 >= l->slept_ns;
     if (all || draw((uint32_t)l->slept_ns) < l->ran_ns) tick(t, l, false, spp_os_now_ns());
+}
+
+/* Lock held. It slept at the look before, and ran for `ran` now. The kernel counts a thread's time from when it is woken. On an
+ * idle processor it is 10 us and more until it is there, and so long its clock stands for others: enqueue_task() reads the run
+ * queue's clock, and __schedule() does not again (rq_clock_skip_update in kernel/sched/core.c). If its clock moved by more than
+ * has passed, that look fell into such a time: it was an instant at which the thread, by its clock, ran. */
+static void see_waking(target *t, uint64_t ran, uint64_t passed) {
+    if (ran <= passed || !does_nap(t) || atomic_load_explicit(&t->waking, memory_order_relaxed) >= OWED_MOST) return;
+    atomic_fetch_add_explicit(&t->waking, 1, memory_order_relaxed);
+    t->owed_ns -= (int64_t)t->period_ns;
 }
 
 /* Lock held. */
@@ -378,8 +412,14 @@ static void look_at(target *t, look *l) {
     t->declined_seen = declined;
     t->look_cpu = cpu;
     if (ran != 0) t->moved_ns = now;
+    uint64_t slept_ns = t->slept_ns;
+    t->slept_ns = 0;
+    t->awake = slept_ns != 0 && ran < AWAKE_NS;
+    if (slept_ns != 0) see_waking(t, ran, now - slept_ns);
     /* What others are owed must not bring this one more: its life may be too short to make up for it. */
     if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && draw(HURRY) == 0) return;
+    bool counts = l->late_ns <= LATE_NS || l->mostly_late;
+    if (ran == 0 && counts) t->slept_ns = now;
     if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
     bool runs = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu;
     l->running += runs;
@@ -388,6 +428,7 @@ static void look_at(target *t, look *l) {
     if (!runs && told(l)) return; /* it was another one */
     int on = runs ? -1 : spp_linux_thread_ready(t->tid, &t->files);
     t->stood = shift(t->stood, !runs && on < 0);
+    if (!runs && on < 0 && counts) t->slept_ns = now;
     if (runs)
         tick(t, l, true, now);
     else if (on == l->here)
@@ -450,6 +491,14 @@ static uint64_t step_in_the_way(uint64_t step, uint64_t cost) {
     return cost * (part > IN_THE_WAY_LEAST ? part : IN_THE_WAY_LEAST);
 }
 
+/* What is to pass in the mean from the end of a look, which took so long, to when the next is due: they begin a step apart. A
+ * look that was late is made up for at once, or what it was late at has fewer; but we sleep for half of the time. */
+static uint64_t mean_gap(uint64_t step, uint64_t took, uint64_t cost) {
+    uint64_t least = cost < step / 2 ? cost : step / 2;
+    if (least < step / 8) least = step / 8;
+    return took + least < step ? step - took : least;
+}
+
 static void sender_body(void *unused) {
     (void)unused;
     uint64_t looks = 0, ended = spp_os_now_ns(), took = 0; /* the look before */
@@ -464,7 +513,7 @@ static void sender_body(void *unused) {
         uint64_t least = in_the_way > OFTEN ? step_in_the_way(step, cost / 256) : 0;
         atomic_store_explicit(&stands_ns, least > step ? least : 0, memory_order_relaxed);
         if (step < least) step = least;
-        uint64_t due = ended + draw_gap(step - (took < step / 2 ? took : step / 2)), before = own;
+        uint64_t due = ended + draw_gap(mean_gap(step, took, cost / 256)), before = own;
         own = spp_os_own_cpu_ns();
         cost = looks == 0 ? (own - before) * 256 : cost + own - before - cost / 256;
         atomic_store(&cpu_ns, cpu_before + own);
@@ -572,6 +621,9 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     t->stood = NAPS_SHARE * 2; /* nobody knows yet */
     atomic_store(&t->declined, 0);
     atomic_store(&t->more, 0);
+    atomic_store(&t->waking, 0);
+    t->slept_ns = 0;
+    t->passed = false;
     atomic_store(&t->at_calls, SHARE_AT_FIRST);
     atomic_store(&t->period_ns, period_ns);
     atomic_store(&t->sent, false);

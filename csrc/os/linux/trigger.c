@@ -59,8 +59,11 @@ static inline bool has_room(const ucontext_t *uc) {
     return room >= uc->uc_stack.ss_size || room >= STACK_NEED;
 }
 
+/* Of the other clocks' ticks. */
+static const spp_linux_instant any = {0, 0, false};
+
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
-static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, uint32_t more) {
+static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
     int saved = errno;
     if (spp_rare(spp_linux_may_restart(uc)))
         spp_linux_give_way(uc, trapped);
@@ -69,7 +72,8 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL) {
-        spp_os_context context = {.more = more, .stands_ns = spp_linux_sender_stands_ns(), .machine = uc};
+        spp_os_context context = {
+            .more = of->more, .coarse = of->coarse, .stands_ns = spp_linux_sender_stands_ns(), .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
         on_tick(cookie, kind, &context);
@@ -78,9 +82,9 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
 }
 
 /* Handler. As `give`, with next to no stack where there is no room for more: the tick is only counted then. */
-static inline void deliver(uintptr_t value, void *uc, bool trapped, uint32_t more) {
+static inline void deliver(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
     if (spp_usual(has_room(uc)))
-        give(value, uc, trapped, more);
+        give(value, uc, trapped, of);
     else if (value != 0 && !(value & REMAINDER_BIT) && is_ours((void *)value))
         on_tick((void *)value, SPP_TICK_NO_STACK, NULL);
 }
@@ -145,11 +149,13 @@ static bool is_tick(const siginfo_t *info) {
 }
 
 static void deliver_sent(const siginfo_t *info, void *uc) {
-    uint32_t more = 0;
+    spp_linux_instant of = {0, 0, false};
     int saved = errno; /* its timer may be gone */
-    uintptr_t value = spp_linux_sent(info, uc, &more);
+    uintptr_t value = spp_linux_sent(info, uc, &of);
     errno = saved;
-    deliver(value, uc, false, more);
+    deliver(value, uc, false, &of);
+    of.more = 0;
+    for (; value != 0 && of.again > 0; of.again--) deliver(value, uc, false, &of);
 }
 
 /* Runs on any thread, at any instant. Async-signal-safe: reads a table, calls the core's handler, restores errno. */
@@ -158,7 +164,7 @@ static SPP_HOT void handle(int signum, siginfo_t *info, void *uc) {
     if (spp_linux_is_sent(info))
         deliver_sent(info, uc);
     else if (spp_usual(read_tick(info, &value)))
-        deliver(value, uc, false, 0);
+        deliver(value, uc, false, &any);
     else
         spp_linux_signal_pass(signum, info, uc);
 }
@@ -166,7 +172,7 @@ static SPP_HOT void handle(int signum, siginfo_t *info, void *uc) {
 static SPP_HOT void handle_trap(int signum, siginfo_t *info, void *uc) {
     uintptr_t value;
     if (spp_usual(read_trap(info, &value)))
-        deliver(value, uc, true, 0);
+        deliver(value, uc, true, &any);
     else
         spp_linux_signal_pass(signum, info, uc);
 }

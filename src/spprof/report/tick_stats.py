@@ -10,6 +10,7 @@ from ..model.records import loss_title
 from .text import duration
 
 LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
+LITTLE_UNKNOWN = 0.01  # of the time: less than chance alone has shares be off
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
 
 
@@ -82,12 +83,16 @@ def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
 def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
     """Why intervals are wider, or none are shown, and what to do."""
     whole = intervals.together(profile.whole() for profile in profiles)
-    if not whole.unknown_ns:
-        return
     clocks = {profile.clock for profile in profiles if profile.whole().unknown_ns}
+    if whole.unknown < (LITTLE_UNKNOWN if clocks <= {"signal"} else 1e-9):
+        return
     took = "hand-overs of the GIL" if clocks == {"gil"} else "the kernel's own tick"
+    if "signal" in clocks:
+        took = "instants that the scheduler chose, or its own tick"
     effect = "intervals are that much wider" if whole.unknown <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
-    if clocks <= {"perf", "perf-trap", "signal"}:
+    if clocks == {"signal"}:
+        advice = "The machine is busy, or the rate is high for it; or these threads block signals"
+    elif clocks <= {"perf", "perf-trap", "signal"}:
         advice = "These threads had no better clock: they block signals, or no descriptor was left"
     elif clocks == {"gil"}:
         advice = "The clock `suspend` has none of this"

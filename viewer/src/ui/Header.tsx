@@ -4,6 +4,10 @@ import { amount, count, MOST_UNKNOWN, percent, plural, share, time } from '../fo
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
+// What took samples at no random instant, by clock (src/spprof/report/tick_stats.py).
+const TOOK: Record<string, string> = { gil: 'hand-overs of the GIL', signal: 'instants that the scheduler chose, or its own tick' }
+const LITTLE_UNKNOWN = 0.01 // less than chance alone has shares be off
+
 const text = (value: unknown): string => (value === undefined || value === null ? '' : String(value))
 
 export function Header() {
@@ -69,9 +73,9 @@ export function Header() {
         <button type="button" class="icon" aria-expanded={state.helping.value} onClick={() => (state.helping.value = !state.helping.value)}>Keys ?</button>
       </div>
       {about.warning && <p class="warning" role="alert">{about.warning}</p>}
-      {all.unknownNs > 0 && (
+      {share(all.unknownNs, all.totalNs) > (about.clock === 'signal' ? LITTLE_UNKNOWN : 0) && (
         <p class="warning" role="note">
-          {percent(share(all.unknownNs, all.totalNs))} of the time was sampled at {about.clock === 'gil' ? 'hand-overs of the GIL' : "the kernel's own tick"}, which the
+          {percent(share(all.unknownNs, all.totalNs))} of the time was sampled at {TOOK[about.clock] ?? "the kernel's own tick"}, which the
           program may be in step with: {share(all.unknownNs, all.totalNs) > MOST_UNKNOWN ? 'ranges are not known (?)' : 'ranges are that much wider'}. docs/intervals.md
           says what to do.
         </p>
