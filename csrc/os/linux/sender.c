@@ -222,9 +222,9 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     if (info->si_code == SI_QUEUE) {
         uint32_t way = atomic_load_explicit(&t->way, memory_order_relaxed), share = atomic_load(&t->at_calls);
         bool at_call = spp_linux_at_call(uc);
-        atomic_store_explicit(&t->at_calls, shift(share, at_call), memory_order_relaxed);
-        naps = (way == MET && slept) || (way == AWAKE && at_call);
-        if (way == MET || way == AWAKE)
+        if (way != AWAKE) atomic_store_explicit(&t->at_calls, shift(share, at_call), memory_order_relaxed);
+        naps = way == AWAKE ? at_call : way != PUT_OFF && slept;
+        if (way == MET || way == AWAKE || naps)
             slept = false; /* it ran when it was sent */
         else if (!slept && put_off(t, way, at_call, spp_linux_transfer_ended(uc)))
             return 0;
@@ -373,7 +373,7 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
             send(t, met, now, 0, is_fast(t));
         else
             t->passed = is_fast(t);
-    } else if (naps || !runs) {
+    } else if (naps || !runs || t->awake) {
         send(t, met, now, 0, false);
     } else {
         uint64_t most = is_fast(t) ? (uint64_t)period / 2 : PUT_OFF_MORE_NS;
@@ -394,7 +394,7 @@ static void tick_displaced(const look *l) {
  * queue's clock, and __schedule() does not again (rq_clock_skip_update in kernel/sched/core.c). If its clock moved by more than
  * has passed, that look fell into such a time: it was an instant at which the thread, by its clock, ran. */
 static void see_waking(target *t, uint64_t ran, uint64_t passed) {
-    if (ran <= passed || !does_nap(t) || atomic_load_explicit(&t->waking, memory_order_relaxed) >= OWED_MOST) return;
+    if (ran <= passed || atomic_load_explicit(&t->waking, memory_order_relaxed) >= OWED_MOST) return;
     atomic_fetch_add_explicit(&t->waking, 1, memory_order_relaxed);
     t->owed_ns -= (int64_t)t->period_ns;
 }
