@@ -18,7 +18,7 @@ def crowd_start(options: Options) -> List[Row]:
             runs.append(child.run([options.python.path, START, mode, str(threads)]).says)
             options.note(f"{mode}: {runs[-1]}")
         start = figures.median([run["start_ms"] for run in runs])
-        gap, alone = (figures.median([run[key] for run in runs]) for key in ("gap_ms", "alone_ms"))
+        gap, alone, taken = (figures.median([run[key] for run in runs]) for key in ("gap_ms", "alone_ms", "taken"))
         most = max(run["gap_ms"] for run in runs)
         rows += [
             Row(
@@ -32,6 +32,7 @@ def crowd_start(options: Options) -> List[Row]:
                 f"{gap.text('{:.1f}')} ms, at most {most:.1f}; before the start {alone.text('{:.1f}')} ms",
                 None if options.quick else gap.value < 5,
             ),
+            Row(f"what the profiler takes of a processor while they wait ({mode} mode)", taken.text("{:.2f}"), None),
         ]
     return rows
 

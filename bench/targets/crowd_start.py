@@ -1,5 +1,5 @@
 """crowd_start.py wall|cpu THREADS: starts a profile of so many threads that wait; says how long that took, and how long no other
-thread of Python's ran meanwhile."""
+thread of Python's ran meanwhile, and what share of a processor the profiler takes after a second."""
 
 import sys
 import threading
@@ -42,6 +42,10 @@ time.sleep(AROUND_S)
 later = time.perf_counter()
 over.set()
 watcher.join()
+time.sleep(1)
+cpu, since = time.process_time(), time.perf_counter()
+time.sleep(1)
+taken = (time.process_time() - cpu) / (time.perf_counter() - since)
 stats = spprof.stats()
 spprof.stop()
 done.set()
@@ -51,5 +55,6 @@ says.write(
     start_ms=(ended - began) * 1e3,
     alone_ms=longest(gaps, began - AROUND_S, began) * 1e3,
     gap_ms=longest(gaps, began, later) * 1e3,
+    taken=taken,
     threads=stats["threads"],
 )

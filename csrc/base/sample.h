@@ -63,7 +63,7 @@ enum {
     SPP_SAMPLE_OFF_CPU = 4,   /* taken from outside, of a thread that stood still (wall mode) */
     SPP_SAMPLE_GAP = 8,       /* native frames are missing: code without unwind information was crossed, or ended the walk */
     SPP_SAMPLE_UNPAIRED = 16, /* native frames were left out: they did not fit the Python frames */
-    SPP_SAMPLE_COARSE = 32,   /* taken where the kernel's tick fell, the GIL was handed over or a late sampler came: at no random instant */
+    SPP_SAMPLE_COARSE = 32,   /* at no random instant: by the kernel's tick, a hand-over of the GIL, a late sampler */
 };
 
 #endif

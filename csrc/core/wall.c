@@ -14,6 +14,10 @@
 
 #define LOOKS_TOLD 64 /* after so many looks the sampler tells what it cost, which costs 0.2 us */
 #define BATCH 32u     /* threads that are looked at without giving the lock back */
+/* Looks at a crowd take no more than a part of a processor: they come more rarely, but not for one that took much by itself. */
+#define CROWD 64u
+#define CROWD_PART 8u
+#define CROWD_REST_NS 20000000u
 /* A CPU clock may gain on the clock of the day (100 ppm on one virtual machine: nobody disciplines it), 0.4 s in an hour of
  * computing. More than this is not taken off the next sleep; less may be a reading that was interrupted, made good by the next.
  */
@@ -203,6 +207,12 @@ static void look_at(spp_thread *t) {
     if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_off_cpu(t);
 }
 
+/* When the next look at a crowd is due in the mean at the earliest, after one that took so much CPU time. */
+static uint64_t rested(uint64_t cost) {
+    uint64_t rest = (CROWD_PART - 1) * cost;
+    return spp_os_now_ns() + (rest < CROWD_REST_NS ? rest : CROWD_REST_NS);
+}
+
 /* xorshift64 (Marsaglia 2003), for the jitter. */
 static uint64_t draw(uint64_t *random) {
     *random ^= *random << 13;
@@ -235,6 +245,7 @@ void spp_wall_body(void *unused) {
         if (spp_rest_begins(&spp_run_state.sampler_rest)) break;
         uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole intervals */
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+        uint64_t own = used > CROWD ? spp_os_own_cpu_ns() : 0;
         if (spp_run_state.states.look != NULL) spp_run_state.states.look();
         for (uint32_t i = 0; i < used;) {
             spp_os_lock(); /* for some at a time: 0.3 us each */
@@ -246,6 +257,10 @@ void spp_wall_body(void *unused) {
         }
         due += missed * interval;
         late += missed * interval;
+        if (used > CROWD) {
+            uint64_t next = rested(spp_os_own_cpu_ns() - own);
+            if (due + interval < next) due = next - interval;
+        }
         if (late > SPP_OWED_MOST * interval) late = SPP_OWED_MOST * interval;
         if (++looks % LOOKS_TOLD == 0) tell_cpu();
     }

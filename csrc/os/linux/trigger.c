@@ -77,6 +77,8 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
         on_tick(cookie, kind, &context);
+        context.more = 0;
+        for (uint32_t n = of->again; n > 0; n--) on_tick(cookie, kind, &context);
     }
     errno = saved;
 }
@@ -154,8 +156,6 @@ static void deliver_sent(const siginfo_t *info, void *uc) {
     uintptr_t value = spp_linux_sent(info, uc, &of);
     errno = saved;
     deliver(value, uc, false, &of);
-    of.more = 0;
-    for (; value != 0 && of.again > 0; of.again--) deliver(value, uc, false, &of);
 }
 
 /* Runs on any thread, at any instant. Async-signal-safe: reads a table, calls the core's handler, restores errno. */
