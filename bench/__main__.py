@@ -93,9 +93,12 @@ def machine() -> Dict[str, object]:
 
 
 def commit() -> str:
-    """The commit that is measured, with a + if files were changed since."""
-    got = subprocess.run(["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True)
-    return got.stdout.strip() or "unknown"
+    """The commit that is measured, with a + if files were changed since (results and docs aside, which a run changes)."""
+    got = subprocess.run(["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    if not got:
+        return "unknown"
+    same = ["git", "diff", "--quiet", "HEAD", "--", ".", ":(exclude)bench/results", ":(exclude)docs"]
+    return got + ("+" if subprocess.run(same, cwd=ROOT).returncode else "")
 
 
 def table(rows: List[Row], command: str) -> str:
