@@ -85,14 +85,15 @@ typedef struct {
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of);
 /* Handler. What a signal stands for while the sampler looks more rarely than it was asked to; else 0. */
 uint64_t spp_linux_sender_stands_ns(void);
-int32_t spp_linux_sender_tid(void);      /* 0: there is none */
+uint32_t spp_linux_samplers(void); /* its threads */
+bool spp_linux_is_sampler(int32_t tid);
 bool spp_linux_sender_sends(int signum); /* by this one, to any thread now */
 uint64_t spp_linux_sender_cpu_ns(void);  /* of this run, or the last */
 void spp_linux_sender_stop(void);
-/* Its thread ends, and goes on in a new one: nothing is armed or disarmed meanwhile, and no signal is sent. */
+/* Its threads end, and go on in new ones: nothing is armed or disarmed meanwhile, and no signal is sent. */
 void spp_linux_sender_rest(void);
 void spp_linux_sender_wake(void);
-void spp_linux_sender_child(void); /* in a forked child, which has no such thread */
+void spp_linux_sender_child(void); /* in a forked child, which has no such threads */
 
 /* ---- imports.c */
 

@@ -1,6 +1,6 @@
-/* The clock `signal`, where the kernel gives no perf events: a thread of ours sends each thread that runs a signal, at instants
- * that are drawn at random. It needs no privilege, and of all ways to interrupt a thread it costs that thread least (7 us on a
- * virtual machine; a timer of its own takes 20, a perf event 15).
+/* The clock `signal`, where the kernel gives no perf events: a thread of ours (the sampler; at high rates there are several)
+ * sends each thread that runs a signal, at instants that are drawn at random. It needs no privilege, and of all ways to interrupt
+ * a thread it costs that thread least (7 us on a virtual machine; a timer of its own takes 20, a perf event 15).
  *
  * A sample must fall on an instant that does not depend on what the program does. The instant of sending is one; but the signal
  * is pending at once, and the interrupt that makes a running thread look comes later (17 us on a virtual machine, 1 on a plain
@@ -81,6 +81,12 @@
 #define KNOWN_LEAST_NS 100000u
 #define KNOWN_MOST_NS 10000000u
 
+/* At high rates, where looks take threads' processors, so many of ours take turns at them. One alone would often wake before
+ * others ran for as long as its last look took. Then it has no claim to their processor (EEVDF: it is not eligible), and waits
+ * until one of them blocks, or for the scheduler's tick. */
+#define SAMPLERS 3u
+#define REST_NS 20000000u /* where that is not so, all but the first do nothing for so long */
+
 /* A signal is on its way for so long as two looks at most, if no call holds it up. */
 #define AGAIN_MOST 3
 
@@ -119,7 +125,7 @@ typedef struct target {
     uint32_t stood;    /* at which share of looks it had run, and stood */
     int64_t owed_ns;   /* CPU time that no signal was sent for yet; less than 0: ahead */
     uint32_t declined_seen;
-    spp_linux_files files;
+    spp_linux_files files[SAMPLERS]; /* in the table of each */
 } target;
 
 static target *targets; /* never unmapped: a late signal finds memory */
@@ -127,15 +133,40 @@ static uint32_t targets_used;
 static target *armed, *freed; /* lists, under the lock */
 static uint32_t armed_n;
 static uint64_t wake_ns; /* the shortest period */
-static spp_os_worker *sender;
+/* A thread that looks. */
+typedef struct {
+    spp_os_worker *worker;
+    spp_os_bell bell; /* for who stops it: a step may be a second */
+    spp_linux_files files;
+    uint64_t own_ns;  /* its CPU clock, just before it slept */
+    uint64_t cost_ns; /* what its look before took of it */
+    struct {
+        uint32_t row, since; /* looks that met a thread, in a row; looks since it asked for another processor */
+        bool asked;          /* and whether that was of use is not known yet */
+        uint64_t not_before_ns, wait_ns;
+    } moves;
+} sampler;
+
+static sampler samplers[SAMPLERS];
+static _Atomic uint32_t samplers_n; /* that run */
+static uint32_t resting_n;          /* that would, but for a rest */
+
+/* All looks. Under the lock. */
+static struct {
+    uint64_t n;
+    uint64_t due_ns;           /* the last that was drawn */
+    uint64_t ended_ns;         /* the last that was taken */
+    uint64_t took_ns;          /* that one, since it was due */
+    uint64_t mean_ns, cost;    /* what one takes, and of CPU time, in 256ths */
+    uint32_t late, in_the_way; /* the share of looks that were */
+    uint32_t took_one;         /* that took a thread's processor */
+    bool owed;
+} looks;
+
 static pid_t process;
 static _Atomic bool stopping;
 static _Atomic uint64_t stands_ns; /* between two looks, where they come more rarely than was asked for; else 0 */
-static spp_linux_files ours;       /* the sampler's own */
-static spp_os_bell bell;           /* for who stops it: a step may be a second */
-static _Atomic uint64_t cpu_ns;    /* of all its threads in this run */
-static uint64_t cpu_before;        /* of those that ended for a rest */
-static bool rests;
+static _Atomic uint64_t cpu_ns;    /* of all samplers in this run */
 static int signum;
 
 /* ---- the lock of the lists: by the sampler, and who arms. Not the system's, since a fork must find it new. */
@@ -289,6 +320,7 @@ static void send(target *t, uint32_t way, uint64_t from_ns, uint64_t put_off_ns,
 
 /* One look at all threads. */
 typedef struct {
+    sampler *by;
     uint64_t late_ns;  /* how long ago we wanted to look */
     uint64_t slept_ns; /* since the look before */
     bool hurried;      /* it comes a fifth sooner, for threads that are owed ticks */
@@ -304,8 +336,16 @@ typedef struct {
     uint32_t stopped;  /* threads that ran since the look before, and do not now */
 } look;
 
-/* Whether the kernel told whom we took it from. */
+static spp_linux_files *files_of(target *t, const look *l) { return &t->files[l->by - samplers]; }
+
+/* Whether it is known whom we took it from. */
 static bool told(const look *l) { return l->displaced != NULL && l->ran_ns == 0; }
+
+/* Whether who ran for so long since the look before did so until now. */
+static bool ran_all(const look *l, uint64_t ran) {
+    uint64_t switch_ns = SWITCH_NS < l->slept_ns / 4 ? SWITCH_NS : l->slept_ns / 4;
+    return ran + switch_ns + l->slept_ns / 32 >= l->slept_ns;
+}
 
 /* Since when we run, by our processor's run queue. Its clock is the monotonic one but where time is stolen from it, or goes to
  * interrupts; to ask for it costs as much as the rest of a look, so that is done again only when it may have gone astray (or the
@@ -322,7 +362,7 @@ static uint64_t woke(look *l) {
     bool known = q->processor == l->here + 1;
     if (!known || l->since_ns - q->asked_ns > q->for_ns) {
         uint64_t until, cpu;
-        if (!spp_linux_thread_ran_until(spp_os_tid(), &ours, &until, &cpu)) return l->woke_ns = NOT_TOLD;
+        if (!spp_linux_thread_ran_until(spp_os_tid(), &l->by->files, &until, &cpu)) return l->woke_ns = NOT_TOLD;
         int64_t ahead = (int64_t)(until - (cpu - l->own_ns) - l->since_ns), moved = ahead - q->ahead_ns;
         bool steady = known && moved < (int64_t)ASTRAY_NS && moved > -(int64_t)ASTRAY_NS;
         if (!steady)
@@ -337,12 +377,18 @@ static uint64_t woke(look *l) {
 }
 
 /* Lock held. `t` waits for our processor. So does the one whom we took it from, who ran until we did; so do those from whom
- * somebody else did, and those who were woken and had no turn yet. Where the kernel does not tell who it was, each is taken for
- * it with the chance that it had the processor since the look before: that errs as often at the end of a turn as, the other way,
- * at the beginning, but where it naps. */
+ * somebody else did, and those who were woken and had no turn yet. One that ran all the time needs no question, which takes as
+ * long as all the rest of a look. Where the kernel does not tell who it was, each is taken for it with the chance that it had the
+ * processor since the look before: that errs as often at the end of a turn as, the other way, at the beginning, but where it
+ * naps. */
 static void wait_for_us(target *t, uint64_t ran, look *l) {
     uint64_t until, cpu;
-    if (woke(l) != NOT_TOLD && spp_linux_thread_ran_until(t->tid, &t->files, &until, &cpu)) {
+    if (ran_all(l, ran)) {
+        l->displaced = t;
+        l->ran_ns = 0;
+        return;
+    }
+    if (woke(l) != NOT_TOLD && spp_linux_thread_ran_until(t->tid, files_of(t, l), &until, &cpu)) {
         if (until >= l->woke_ns - ASTRAY_NS) l->displaced = t;
         return;
     }
@@ -350,7 +396,7 @@ static void wait_for_us(target *t, uint64_t ran, look *l) {
     if (draw((uint32_t)l->ran_ns) < ran) l->displaced = t;
 }
 
-static bool is_fast(const target *t) { return (int64_t)t->period_ns < FAST_NS; }
+static bool is_fast(const target *t) { return t->period_ns < FAST_NS; }
 
 static bool does_nap(const target *t) { return t->stood > (is_fast(t) ? NAPS_SHARE_FAST : NAPS_SHARE); }
 
@@ -385,8 +431,7 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
 static void tick_displaced(const look *l) {
     target *t = l->displaced;
     if (t == NULL) return;
-    bool all = told(l) || l->ran_ns + SWITCH_NS + l->slept_ns / 32 >= l->slept_ns;
-    if (all || draw((uint32_t)l->slept_ns) < l->ran_ns) tick(t, l, false, spp_os_now_ns());
+    if (told(l) || ran_all(l, l->ran_ns) || draw((uint32_t)l->slept_ns) < l->ran_ns) tick(t, l, false, spp_os_now_ns());
 }
 
 /* Lock held. It slept at the look before, and ran for `ran` now. The kernel counts a thread's time from when it is woken. On an
@@ -426,7 +471,7 @@ static void look_at(target *t, look *l) {
     l->stopped += !runs;
     l->handed += !runs && t->stood > HANDS_OVER;
     if (!runs && told(l)) return; /* it was another one */
-    int on = runs ? -1 : spp_linux_thread_ready(t->tid, &t->files);
+    int on = runs ? -1 : spp_linux_thread_ready(t->tid, files_of(t, l));
     t->stood = shift(t->stood, !runs && on < 0);
     if (!runs && on < 0 && counts) t->slept_ns = now;
     if (runs)
@@ -462,26 +507,22 @@ static void leave(int here, uint32_t running) {
  * select_idle_cpu in its kernel/sched/fair.c): it leaves us and a thread on the same one. Then the thread waits at each look;
  * or, if we had more than our share, we wait until it sleeps, and whole bursts have no look. */
 static void give_way(const look *l, uint64_t now) {
-    static struct {
-        uint32_t row, since; /* looks that met a thread, in a row; looks since we asked */
-        bool asked;          /* and whether that was of use is not known yet */
-        uint64_t not_before_ns, wait_ns;
-    } moves;
+    sampler *s = l->by;
     bool met = l->displaced != NULL || (l->late_ns > LATE_NS && l->stopped != 0);
     if (l->running + l->stopped == 0) return; /* nobody ran whom we could have met */
-    moves.row = met ? moves.row + 1 : 0;
-    moves.since++;
-    if (moves.asked && (met || moves.since >= OF_USE)) {
-        moves.asked = false;
-        moves.wait_ns = met ? moves.wait_ns * 2 : moves.wait_ns / 2;
-        if (met && moves.wait_ns < WAIT_LEAST_NS) moves.wait_ns = WAIT_LEAST_NS;
-        if (moves.wait_ns > WAIT_MOST_NS) moves.wait_ns = WAIT_MOST_NS;
-        moves.not_before_ns = now + moves.wait_ns;
+    s->moves.row = met ? s->moves.row + 1 : 0;
+    s->moves.since++;
+    if (s->moves.asked && (met || s->moves.since >= OF_USE)) {
+        s->moves.asked = false;
+        s->moves.wait_ns = met ? s->moves.wait_ns * 2 : s->moves.wait_ns / 2;
+        if (met && s->moves.wait_ns < WAIT_LEAST_NS) s->moves.wait_ns = WAIT_LEAST_NS;
+        if (s->moves.wait_ns > WAIT_MOST_NS) s->moves.wait_ns = WAIT_MOST_NS;
+        s->moves.not_before_ns = now + s->moves.wait_ns;
     }
-    if (moves.row < MET_OFTEN || now < moves.not_before_ns) return;
+    if (s->moves.row < MET_OFTEN || now < s->moves.not_before_ns) return;
     leave(l->here, l->running);
-    moves.asked = true;
-    moves.row = moves.since = 0;
+    s->moves.asked = true;
+    s->moves.row = s->moves.since = 0;
 }
 
 /* The step at which looks take no more than their part of the processor, given what one of them takes. */
@@ -499,69 +540,96 @@ static uint64_t mean_gap(uint64_t step, uint64_t took, uint64_t cost) {
     return took + least < step ? step - took : least;
 }
 
-static void sender_body(void *unused) {
-    (void)unused;
-    uint64_t looks = 0, ended = spp_os_now_ns(), took = 0; /* the look before */
-    uint64_t own = spp_os_own_cpu_ns(), cost = 0;          /* CPU time, and what a look takes of it, in 256ths */
-    uint32_t late = 0, in_the_way = 0;                     /* the share of looks that were */
-    bool owed = false;
+/* Lock held. Whether samplers take turns. */
+static bool take_turns(void) { return samplers_n > 1 && looks.took_one > OFTEN; }
+
+/* Lock held. When the next look is due that nobody was told of yet. */
+static uint64_t draw_due(void) {
+    uint64_t step = looks.owed ? wake_ns - wake_ns / HURRY : wake_ns, now = spp_os_now_ns(), cost = looks.cost / 256;
+    uint64_t least = looks.in_the_way > OFTEN ? step_in_the_way(step, cost) : 0;
+    atomic_store_explicit(&stands_ns, least > step ? least : 0, memory_order_relaxed);
+    if (step < least) step = least;
+    uint64_t took = take_turns() ? looks.mean_ns / 256 : looks.took_ns, from = looks.due_ns + took;
+    looks.due_ns = (from > now ? from : now) + draw_gap(mean_gap(step, took, cost));
+    return looks.due_ns;
+}
+
+/* Lock held. At all threads. */
+static void look_around(look *l, uint64_t due, uint64_t now) {
+    l->slept_ns = now - looks.ended_ns;
+    l->hurried = looks.owed;
+    l->mostly_late = looks.late > SHARE_ONE / 2;
+    looks.late = shift(looks.late, l->late_ns > LATE_NS);
+    looks.owed = false;
+    for (target *t = armed; t != NULL; t = t->next) {
+        if (now - t->moved_ns > 1000000000u && (looks.n + (uint32_t)t->tid) % (armed_n / FEW + 1) != 0) continue;
+        look_at(t, l);
+        looks.owed |= t->owed_ns > BEHIND * (int64_t)t->period_ns;
+    }
+    tick_displaced(l);
+    looks.in_the_way = shift(looks.in_the_way, l->displaced != NULL && l->handed >= 2);
+    looks.took_one = shift(looks.took_one, l->displaced != NULL);
+    looks.ended_ns = spp_os_now_ns();
+    looks.took_ns = looks.ended_ns - due;
+    if (l->late_ns <= LATE_NS)
+        looks.mean_ns = looks.n == 0 ? looks.took_ns * 256 : looks.mean_ns + looks.took_ns - looks.mean_ns / 256;
+    looks.n++;
+}
+
+static void sampler_body(void *arg) {
+    sampler *s = arg;
     (void)spp_os_own_files(-1);
+    s->own_ns = spp_os_own_cpu_ns();
+    atomic_fetch_add(&cpu_ns, s->own_ns);
     while (!atomic_load(&stopping)) {
         lock_politely();
-        uint64_t step = owed ? wake_ns - wake_ns / HURRY : wake_ns;
+        if (s->cost_ns != 0) looks.cost = looks.n <= 2 ? s->cost_ns * 256 : looks.cost + s->cost_ns - looks.cost / 256;
+        bool rests = s != samplers && !take_turns(), fast = wake_ns < FAST_NS;
+        uint64_t due = rests ? spp_os_now_ns() + REST_NS : draw_due(), before = s->own_ns;
         unlock();
-        uint64_t least = in_the_way > OFTEN ? step_in_the_way(step, cost / 256) : 0;
-        atomic_store_explicit(&stands_ns, least > step ? least : 0, memory_order_relaxed);
-        if (step < least) step = least;
-        uint64_t due = ended + draw_gap(mean_gap(step, took, cost / 256)), before = own;
-        own = spp_os_own_cpu_ns();
-        cost = looks == 0 ? (own - before) * 256 : cost + own - before - cost / 256;
-        atomic_store(&cpu_ns, cpu_before + own);
-        if (spp_os_bell_wait(&bell, due)) continue;
-        uint64_t now, since_ns = since(own, &now);
-        look l = {.late_ns = now > due ? now - due : 0,
-                  .slept_ns = now - ended,
-                  .hurried = owed,
-                  .here = sched_getcpu(),
-                  .own_ns = own,
-                  .since_ns = since_ns,
-                  .mostly_late = late > SHARE_ONE / 2};
-        late = shift(late, l.late_ns > LATE_NS);
-        owed = false;
+        s->own_ns = spp_os_own_cpu_ns();
+        s->cost_ns = rests ? 0 : s->own_ns - before;
+        atomic_fetch_add(&cpu_ns, s->own_ns - before);
+        if (spp_os_bell_wait(&s->bell, due) || rests) continue;
+        uint64_t now, since_ns = since(s->own_ns, &now);
+        look l = {
+            .by = s, .late_ns = now > due ? now - due : 0, .here = sched_getcpu(), .own_ns = s->own_ns, .since_ns = since_ns};
         lock_politely();
-        for (target *t = armed; t != NULL; t = t->next) {
-            if (now - t->moved_ns > 1000000000u && (looks + (uint32_t)t->tid) % (armed_n / FEW + 1) != 0) continue;
-            look_at(t, &l);
-            owed |= t->owed_ns > BEHIND * (int64_t)t->period_ns;
-        }
-        tick_displaced(&l);
-        in_the_way = shift(in_the_way, l.displaced != NULL && l.handed >= 2);
+        bool first = due > looks.ended_ns; /* else others looked since, and this one was too late */
+        if (first) look_around(&l, due, now);
         unlock();
-        if (step < FAST_NS && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) give_way(&l, now);
-        ended = spp_os_now_ns();
-        took = ended - due;
-        looks++;
+        if (first && fast && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) give_way(&l, now);
     }
-    atomic_store(&cpu_ns, cpu_before + spp_os_own_cpu_ns());
+    atomic_fetch_add(&cpu_ns, spp_os_own_cpu_ns() - s->own_ns);
 }
 
 /* ---- arming: the watch */
 
-/* The sampler's table of files is new. */
+/* The samplers' tables of files are new. */
 static void forget_files(void) {
-    ours = (spp_linux_files){0};
-    for (uint32_t i = 0; i < TARGETS && atomic_load(&targets[i].use) != 0; i++) targets[i].files = (spp_linux_files){0};
+    for (uint32_t i = 0; i < TARGETS && atomic_load(&targets[i].use) != 0; i++)
+        memset(targets[i].files, 0, sizeof targets->files);
 }
 
-static bool start_sender(void) {
-    if (spp_linux_sender_tid() != 0) return true;
-    atomic_store(&stopping, false);
-    atomic_store(&stands_ns, 0);
-    atomic_store(&bell.rung, 0);
-    process = getpid();
-    forget_files();
-    sender = spp_os_worker_start("spprof-signal", true, sender_body, NULL);
-    return sender != NULL;
+/* At least one, and up to `wanted`. False if there is none. */
+static bool start_samplers(uint32_t wanted) {
+    if (spp_linux_samplers() == 0) {
+        atomic_store(&stopping, false);
+        atomic_store(&stands_ns, 0);
+        process = getpid();
+        samplers_n = 0;
+        memset(&looks, 0, sizeof looks);
+        looks.ended_ns = spp_os_now_ns();
+        forget_files();
+    }
+    while (samplers_n < wanted) {
+        sampler *s = &samplers[samplers_n];
+        *s = (sampler){0};
+        s->worker = spp_os_worker_start("spprof-signal", true, sampler_body, s);
+        if (s->worker == NULL) break;
+        samplers_n++;
+    }
+    return samplers_n != 0;
 }
 
 /* Lock held. */
@@ -594,8 +662,8 @@ static void disarm(target *t, bool timed) {
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie) {
     if (targets == NULL) targets = spp_os_pages(TARGETS * sizeof(target));
     errno = ENOMEM;
-    if (spp_linux_sender_tid() == 0 && !rests) atomic_store(&cpu_ns, cpu_before = 0); /* a new run */
-    if (targets == NULL || !start_sender()) return NULL;
+    if (spp_linux_samplers() == 0 && resting_n == 0) atomic_store(&cpu_ns, 0); /* a new run */
+    if (targets == NULL || !start_samplers(period_ns < FAST_NS ? SAMPLERS : 1)) return NULL;
     lock();
     target *t = free_target();
     unlock();
@@ -651,34 +719,38 @@ bool spp_linux_sender_sends(int by) {
     return sends;
 }
 
-int32_t spp_linux_sender_tid(void) { return sender != NULL && process == getpid() ? spp_os_worker_tid(sender) : 0; }
+uint32_t spp_linux_samplers(void) { return process == getpid() ? samplers_n : 0; }
+
+bool spp_linux_is_sampler(int32_t tid) {
+    for (uint32_t i = 0; i < spp_linux_samplers(); i++) {
+        if (spp_os_worker_tid(samplers[i].worker) == tid) return true;
+    }
+    return false;
+}
 
 uint64_t spp_linux_sender_cpu_ns(void) { return atomic_load(&cpu_ns); }
 
 void spp_linux_sender_stop(void) {
-    rests = false;
-    if (spp_linux_sender_tid() == 0) return;
+    uint32_t n = spp_linux_samplers();
+    resting_n = 0;
     atomic_store(&stopping, true);
-    spp_os_bell_ring(&bell);
-    spp_os_worker_join(sender);
-    sender = NULL;
+    for (uint32_t i = 0; i < n; i++) spp_os_bell_ring(&samplers[i].bell);
+    for (uint32_t i = 0; i < n; i++) spp_os_worker_join(samplers[i].worker);
+    samplers_n = 0;
 }
 
 void spp_linux_sender_rest(void) {
-    bool was = spp_linux_sender_tid() != 0;
+    uint32_t n = spp_linux_samplers();
     spp_linux_sender_stop();
-    rests = was;
-    cpu_before = atomic_load(&cpu_ns);
+    resting_n = n;
 }
 
 void spp_linux_sender_wake(void) {
-    if (rests) rests = !start_sender();
+    if (resting_n != 0 && start_samplers(resting_n)) resting_n = 0;
 }
 
 void spp_linux_sender_child(void) {
-    sender = NULL;
-    rests = false;
-    cpu_before = 0;
+    samplers_n = resting_n = 0;
     armed = freed = NULL;
     armed_n = targets_used = 0;
     atomic_store(&taken, 0);

@@ -71,12 +71,12 @@ static const char *listed_name;
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
     static size_t known;
     thread_list list = {.known = known};
-    uint64_t own = (uint64_t)spp_linux_apart_tid(), sender = (uint64_t)spp_linux_sender_tid();
+    uint64_t own = (uint64_t)spp_linux_apart_tid();
     spp_linux_apart(list_threads, &list);
     for (size_t i = 0; i < list.tids.n; i++) {
         listed_tid = list.names != NULL && list.names[i][0] != 0 ? (int32_t)list.tids.at[i] : 0;
         listed_name = list.names != NULL ? list.names[i] : NULL;
-        if (list.tids.at[i] != own && list.tids.at[i] != sender) see(arg, (int32_t)list.tids.at[i]);
+        if (list.tids.at[i] != own && !spp_linux_is_sampler((int32_t)list.tids.at[i])) see(arg, (int32_t)list.tids.at[i]);
     }
     listed_tid = 0;
     known = list.tids.n;

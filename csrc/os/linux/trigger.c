@@ -312,7 +312,7 @@ void spp_os_signal_remove(void) {
 
 const bool spp_os_may_rest = true;
 
-uint64_t spp_os_signal_threads(void) { return (spp_linux_sender_tid() != 0 ? 1u : 0) + (spp_linux_apart_tid() != 0 ? 1u : 0); }
+uint64_t spp_os_signal_threads(void) { return spp_linux_samplers() + (spp_linux_apart_tid() != 0 ? 1u : 0); }
 
 void spp_os_signal_rest(void) {
     spp_linux_sender_rest();
