@@ -4,7 +4,6 @@
 
 #if defined(__linux__)
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,12 +16,12 @@
 #define LONGEST_S 60 /* without ticks it would go on for ever */
 
 static _Alignas(64) char cookie[64];
-static atomic_ulong ticks;
+static volatile unsigned long ticks; /* not atomic: TSan locks what is, and a tick in its midst would wait for itself */
 
 static void fails(void *unused, spp_tick kind, const spp_os_context *context) {
     (void)unused, (void)kind, (void)context;
     (void)close(-1);
-    if (errno == EBADF) ticks++;
+    if (errno == EBADF) ticks = ticks + 1;
 }
 
 static bool is_cookie(const void *at) { return at == cookie; }

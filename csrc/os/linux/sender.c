@@ -47,6 +47,8 @@
 #define AWAKE_NS 50000u
 /* A thread that waits for our processor ran until now if it ran for as long as we slept, less what a switch takes. */
 #define SWITCH_NS 10000u
+/* From a reading of the monotonic clock to one of a thread's, within this. */
+#define READ_NS 300u
 /* A sampler that comes so late (a virtual machine takes 10 to 40 us) ran when the scheduler wanted, not when it asked to. */
 #define LATE_NS 60000u
 /* A signal that did not come while its thread ran for so long does not any more: the kernel drops what is ignored for a moment,
@@ -118,7 +120,7 @@ typedef struct target {
 
     /* the sampler, under the lock */
     struct target *next, **link; /* which points to it; NULL: it is not in the list */
-    uint64_t look_cpu, moved_ns, sent_cpu;
+    uint64_t looked_ns, look_cpu, moved_ns, sent_cpu;
     uint64_t slept_ns; /* when it was looked at, if it slept then; else 0 */
     bool awake;        /* since the look before, in which it slept */
     bool passed;       /* over by a late look, since the last signal */
@@ -326,8 +328,7 @@ typedef struct {
     bool hurried;      /* it comes a fifth sooner, for threads that are owed ticks */
     int here;          /* our processor */
     uint64_t own_ns;   /* our CPU clock, just before we slept */
-    uint64_t since_ns; /* since when we run */
-    uint64_t woke_ns;  /* the same by the run queue's clock; 0: not looked at, NOT_TOLD */
+    uint64_t woke_ns;  /* since when we run, by the run queue's clock; 0: not looked at, NOT_TOLD */
     target *displaced; /* whom we took it from */
     uint64_t ran_ns;   /* where that is not told: since the look before, by all of those whom it may have been */
     bool mostly_late;  /* so are most looks */
@@ -347,6 +348,18 @@ static bool ran_all(const look *l, uint64_t ran) {
     return ran + switch_ns + l->slept_ns / 32 >= l->slept_ns;
 }
 
+/* Since when we run, who ran until `own` before we slept. */
+static uint64_t since(uint64_t own) {
+    uint64_t now, cpu, after;
+    int tries = 4; /* an interrupt may come between the readings */
+    do {
+        now = spp_os_now_ns();
+        cpu = spp_os_own_cpu_ns();
+        after = spp_os_now_ns();
+    } while (after - now > ASTRAY_NS && --tries > 0);
+    return now - (cpu - own);
+}
+
 /* Since when we run, by our processor's run queue. Its clock is the monotonic one but where time is stolen from it, or goes to
  * interrupts; to ask for it costs as much as the rest of a look, so that is done again only when it may have gone astray (or the
  * answer before was taken off the processor in its midst). What we ran between the reading of our clock and sleep makes it a
@@ -359,21 +372,22 @@ static uint64_t woke(look *l) {
     } queues[QUEUES], *q;
     q = &queues[(uint32_t)l->here % QUEUES];
     if (l->woke_ns != 0) return l->woke_ns;
+    uint64_t since_ns = since(l->own_ns);
     bool known = q->processor == l->here + 1;
-    if (!known || l->since_ns - q->asked_ns > q->for_ns) {
+    if (!known || since_ns - q->asked_ns > q->for_ns) {
         uint64_t until, cpu;
         if (!spp_linux_thread_ran_until(spp_os_tid(), &l->by->files, &until, &cpu)) return l->woke_ns = NOT_TOLD;
-        int64_t ahead = (int64_t)(until - (cpu - l->own_ns) - l->since_ns), moved = ahead - q->ahead_ns;
+        int64_t ahead = (int64_t)(until - (cpu - l->own_ns) - since_ns), moved = ahead - q->ahead_ns;
         bool steady = known && moved < (int64_t)ASTRAY_NS && moved > -(int64_t)ASTRAY_NS;
         if (!steady)
             q->for_ns = 0;
         else if (q->for_ns < KNOWN_MOST_NS)
             q->for_ns = q->for_ns == 0 ? KNOWN_LEAST_NS : q->for_ns * 2;
         q->processor = l->here + 1;
-        q->asked_ns = l->since_ns;
+        q->asked_ns = since_ns;
         q->ahead_ns = ahead;
     }
-    return l->woke_ns = l->since_ns + (uint64_t)q->ahead_ns;
+    return l->woke_ns = since_ns + (uint64_t)q->ahead_ns;
 }
 
 /* Lock held. `t` waits for our processor. So does the one whom we took it from, who ran until we did; so do those from whom
@@ -455,6 +469,8 @@ static void look_at(target *t, look *l) {
     t->owed_ns += (int64_t)ran + (int64_t)(declined - t->declined_seen) * period;
     if (t->owed_ns > OWED_MOST * period) t->owed_ns = OWED_MOST * period;
     t->declined_seen = declined;
+    bool all = ran + READ_NS >= now - t->looked_ns && t->slept_ns == 0; /* it ran since the look before, and does now */
+    t->looked_ns = now;
     t->look_cpu = cpu;
     if (ran != 0) t->moved_ns = now;
     uint64_t slept_ns = t->slept_ns;
@@ -466,7 +482,7 @@ static void look_at(target *t, look *l) {
     bool counts = l->late_ns <= LATE_NS || l->mostly_late;
     if (ran == 0 && counts) t->slept_ns = now;
     if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
-    bool runs = spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu;
+    bool runs = all || (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu);
     l->running += runs;
     l->stopped += !runs;
     l->handed += !runs && t->stood > HANDS_OVER;
@@ -478,18 +494,6 @@ static void look_at(target *t, look *l) {
         tick(t, l, true, now);
     else if (on == l->here)
         wait_for_us(t, ran, l);
-}
-
-/* Since when we run, who ran until `own` before we slept. Sets what the time is. */
-static uint64_t since(uint64_t own, uint64_t *now) {
-    uint64_t cpu, after;
-    int tries = 4; /* an interrupt may come between the readings */
-    do {
-        *now = spp_os_now_ns();
-        cpu = spp_os_own_cpu_ns();
-        after = spp_os_now_ns();
-    } while (after - *now > ASTRAY_NS && --tries > 0);
-    return *now - (cpu - own);
 }
 
 /* Asks the kernel for another processor than `here`; the next time it may choose that one again. `running`: so many others are
@@ -591,9 +595,8 @@ static void sampler_body(void *arg) {
         s->cost_ns = rests ? 0 : s->own_ns - before;
         atomic_fetch_add(&cpu_ns, s->own_ns - before);
         if (spp_os_bell_wait(&s->bell, due) || rests) continue;
-        uint64_t now, since_ns = since(s->own_ns, &now);
-        look l = {
-            .by = s, .late_ns = now > due ? now - due : 0, .here = sched_getcpu(), .own_ns = s->own_ns, .since_ns = since_ns};
+        uint64_t now = spp_os_now_ns();
+        look l = {.by = s, .late_ns = now > due ? now - due : 0, .here = sched_getcpu(), .own_ns = s->own_ns};
         lock_politely();
         bool first = due > looks.ended_ns; /* else others looked since, and this one was too late */
         if (first) look_around(&l, due, now);
@@ -683,6 +686,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
         return NULL;
     }
     t->look_cpu = cpu;
+    t->looked_ns = spp_os_now_ns();
     t->moved_ns = 0; /* it may have slept for long */
     t->owed_ns = 0;
     t->declined_seen = 0;
