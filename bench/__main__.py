@@ -1,6 +1,6 @@
 """The bench: measures every target of issue 3 and says goal beside measured.
 
-  python3 -m bench                         everything (about 2 hours; `--list` says what)
+  python3 -m bench                         everything (several hours; `--list` says what)
   python3 -m bench --quick                 everything, shortly: tells that it works, not how good it is
   python3 -m bench --only cost10k,handler  some
   python3 -m bench --only impossible --python build/venvs/3.13t/bin/python --samples 200000
