@@ -115,8 +115,6 @@ void spp_tick_stats_text(spp_bytes *to) {
         lost += s.losses[i];
         if (i <= SPP_LOSS_LAST_VALIDATION) invalid += s.losses[i];
     }
-    uint64_t anew, ended;
-    spp_os_calls(&anew, &ended);
     uint64_t end = spp_run_state.stop_ns ? spp_run_state.stop_ns : spp_os_now_ns();
     char text[160];
     int n = snprintf(text, sizeof text, "{\"clock\":\"%s\",\"interval_ns\":%llu,", spp_clock_names[spp_run_state.clock],
@@ -134,8 +132,7 @@ void spp_tick_stats_text(spp_bytes *to) {
         say(to, "\"%s\":%llu,", "native_unpaired", s.unpaired);
         say(to, "\"%s\":%llu,", "native_gaps", s.gaps);
     }
-    say(to, "\"%s\":%llu,", "calls_begun_anew", anew);
-    say(to, "\"%s\":%llu,", "calls_ended", ended);
+    say(to, "\"%s\":%llu,", "calls_met", spp_os_calls_met());
     say(to, "\"%s\":%llu,", "threads", s.threads);
     say(to, "\"%s\":%llu,", "wall_ns", end - spp_run_state.start_ns);
     say(to, "\"%s\":%llu,", "cpu_ns", spp_run_state.stop_ns ? spp_run_state.cpu_ns : spp_tick_stats_cpu());

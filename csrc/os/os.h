@@ -325,9 +325,9 @@ void spp_os_signal_child(void);
 void spp_os_signal_remove(void);
 /* CPU time of that thread in this run so far: the profiler's own. 0 where there is none. */
 uint64_t spp_os_signal_cpu_ns(void);
-/* System calls that ticks of this run, or the last, have ended: those that were begun anew, and those that returned EINTR to the
- * program, as far as it may not have been a signal of its own. 0 where ticks end none. */
-void spp_os_calls(uint64_t *anew, uint64_t *ended);
+/* Ticks of this run, or the last, that met a system call which they may have ended: one that the program makes without the C
+ * library. */
+uint64_t spp_os_calls_met(void);
 /* Arms the clock on any thread of the process; the trigger is disarmed (at first: perf_fd -1, all else 0). -1 with errno: the
  * thread is gone, or limits. */
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie);

@@ -11,7 +11,6 @@
  * a program expects.) */
 #include "os/linux/calls.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -34,35 +33,13 @@
 #include "os/posix/posix.h"
 
 static bool registers_tell;      /* an interrupted call is known by registers alone */
-static volatile int *tripped;    /* see spp_os_signals_wait_at */
-static uintptr_t python_handler; /* what CPython has handle signals; 0: not known */
-
-/* Of this run: calls that our ticks ended. */
-static _Atomic uint64_t anew_n, ended_n;
+static volatile int *tripped; /* see spp_os_signals_wait_at */
 
 void spp_linux_calls_init(void) {
     registers_tell = machine_registers_tell();
-    atomic_store(&anew_n, 0);
-    atomic_store(&ended_n, 0);
 }
 
-void spp_os_calls(uint64_t *anew, uint64_t *ended) {
-    *anew = atomic_load(&anew_n);
-    *ended = atomic_load(&ended_n);
-}
-
-/* CPython's handler lies in the object that the flag lies in. */
-void spp_os_signals_wait_at(volatile int *flag) {
-    Dl_info its, flags;
-    struct sigaction action;
-    tripped = flag;
-    if (flag == NULL || dladdr((const void *)(uintptr_t)flag, &flags) == 0) return;
-    for (int signum = 1; signum <= 64 && python_handler == 0; signum++) {
-        if (!spp_linux_signal_theirs(signum, &action)) continue;
-        uintptr_t at = (uintptr_t)action.sa_sigaction;
-        if (dladdr((const void *)at, &its) != 0 && its.dli_fbase == flags.dli_fbase) python_handler = at;
-    }
-}
+void spp_os_signals_wait_at(volatile int *flag) { tripped = flag; }
 
 /* Code may be for execution only, and then a read of it is a fault. */
 static bool is_call_at(uintptr_t pc) {
@@ -215,12 +192,6 @@ static bool use_note(void) {
     return is_noted() && __atomic_compare_exchange_n(tripped, &noted, 2, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Has the call that waits return EINTR, whatever ticks are still to come. */
-static void end_call(ucontext_t *uc) {
-    interrupt_call(uc);
-    if (registers_tell) settle(uc);
-}
-
 /* A signal that was sent to the process may be gone by now: as our handler blocks it, the kernel turns to another thread
  * (retarget_shared_pending). Python's handler only leaves a note for the main thread then, whose call is to end, so that it is
  * read. Else the call was interrupted by what needs no handler and ends no call: the process was stopped or frozen, and goes on.
@@ -262,108 +233,24 @@ SPP_COLD void spp_linux_give_way(ucontext_t *uc, bool trapped) {
     }
     if (some && !ends) return;
     call_arguments(uc, arguments);
-    if (spp_linux_would_wait(call_number(uc), arguments) && (ends || noted_elsewhere(trapped))) end_call(uc);
+    if (spp_linux_would_wait(call_number(uc), arguments) && (ends || noted_elsewhere(trapped))) interrupt_call(uc);
 }
 
-/* ---- calls that our tick has ended, or was taken before the signal that did: sigsuspend() would then return with that one
- * blocked again, unheard. */
+/* ---- calls that a tick has met all the same: of objects that have instructions of their own for them */
 
-bool spp_linux_was_ended(const ucontext_t *uc) {
+static bool was_ended(const ucontext_t *uc) {
     if (spp_usual(call_result(uc) != -EINTR)) return false;
     return registers_tell ? is_behind_call(uc) : is_call_at(program_counter(uc) - CALL_BYTES);
 }
 
 bool spp_linux_stood(const ucontext_t *uc) {
-    if (spp_linux_was_ended(uc)) return true;
+    if (was_ended(uc)) return true;
     return spp_linux_may_restart(uc) && (registers_tell || is_call_at(program_counter(uc)));
-}
-
-/* Those that the kernel ends with EINTR whatever a handler says, as of Linux 6.18. With a time limit some begin with the whole of
- * it again: a tick comes within some 20 us of their beginning. */
-static bool may_begin_anew(long number, const uintptr_t a[6]) {
-    uintptr_t op = a[1] & 127; /* FUTEX_CMD_MASK */
-    switch (number) {
-#ifdef SYS_poll /* older calls, which newer processors do without */
-    case SYS_poll:
-    case SYS_select:
-    case SYS_epoll_wait:
-    case SYS_pause:
-#endif
-    case SYS_rt_sigsuspend:
-    case SYS_rt_sigtimedwait:
-    case SYS_ppoll:
-    case SYS_pselect6:
-    case SYS_epoll_pwait:
-    case 441 /* epoll_pwait2 */:
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_recvmmsg:
-    case SYS_sendto:
-    case SYS_sendmsg:
-    case SYS_sendmmsg:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_read:
-    case SYS_readv:
-    case SYS_write:
-    case SYS_writev:
-    case SYS_semop:
-    case SYS_semtimedop:
-    case SYS_msgsnd:
-    case SYS_msgrcv:
-    case SYS_io_getevents: return true;
-    case SYS_futex: return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET;
-    }
-    return false;
-}
-
-/* Whose signal has ended that call. Python's handler leaves a note for the main thread, and threads beside that begin their calls
- * anew themselves. Another handler of the program's may have just run, or not: nobody knows. (A signal without a handler ends the
- * process, or nothing.) */
-typedef enum { OURS, THEIRS, ANYBODYS } whose;
-
-static whose whose_signal(const ucontext_t *uc) {
-    uint64_t pending = 0, blocked = 0;
-    whose result = tripped == NULL ? ANYBODYS : OURS;
-    if (!pending_signals(&pending)) return ANYBODYS;
-    for (size_t i = 0; i < sizeof blocked; i++) ((uint8_t *)&blocked)[i] = ((const uint8_t *)&uc->uc_sigmask)[i];
-    if (tripped != NULL && spp_os_tid() == getpid() && use_note()) return THEIRS;
-    for (int signum = 1; signum <= 64; signum++) {
-        /* Sprung by instructions, or by abort(), which end no call. Of faulthandler's, which `pytest` and `-X dev` have. */
-        bool fault = signum == SIGSEGV || signum == SIGBUS || signum == SIGFPE || signum == SIGILL || signum == SIGTRAP ||
-                     signum == SIGABRT;
-        struct sigaction action;
-        if (!spp_linux_signal_theirs(signum, &action)) continue;
-        if ((pending & ~blocked) >> (signum - 1) & 1) return THEIRS;
-        uintptr_t handler = (uintptr_t)action.sa_sigaction;
-        if (!fault && handler != python_handler && !spp_posix_term_is(handler)) result = ANYBODYS;
-    }
-    return result;
-}
-
-/* The number of the call that has just ended; -1: it is not known, or such calls cannot begin anew here. */
-static long number_of_ended(const ucontext_t *uc) { return registers_tell ? ended_number(uc) : -1; }
-
-SPP_COLD void spp_linux_begin_anew(ucontext_t *uc) {
-    uintptr_t arguments[6];
-    if (registers_tell && is_settled(uc)) return; /* an earlier tick, before the program saw it */
-    long number = number_of_ended(uc);
-    whose signal = whose_signal(uc);
-    call_arguments(uc, arguments);
-    if (signal == OURS && may_begin_anew(number, arguments)) {
-        begin_call(uc, number);
-        atomic_fetch_add_explicit(&anew_n, 1, memory_order_relaxed);
-        return;
-    }
-    if (registers_tell) settle(uc);
-    if (signal != THEIRS) atomic_fetch_add_explicit(&ended_n, 1, memory_order_relaxed);
 }
 
 SPP_COLD void spp_linux_end_call(ucontext_t *uc) {
     uintptr_t arguments[6];
     if (!spp_linux_may_restart(uc) || !is_call_at(program_counter(uc))) return;
     call_arguments(uc, arguments);
-    if (spp_linux_would_wait(call_number(uc), arguments)) end_call(uc);
+    if (spp_linux_would_wait(call_number(uc), arguments)) interrupt_call(uc);
 }

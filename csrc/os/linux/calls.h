@@ -17,12 +17,8 @@ bool spp_linux_may_restart(const ucontext_t *uc);
  * the tick came as SIGTRAP, which interrupts no call itself. */
 void spp_linux_give_way(ucontext_t *uc, bool trapped);
 
-/* Handler. Whether a call has just been ended with EINTR: the thread slept in it, or was about to. */
-bool spp_linux_was_ended(const ucontext_t *uc);
 /* Handler. Whether the thread slept in a call, or was about to, whatever comes of that call. */
 bool spp_linux_stood(const ucontext_t *uc);
-/* Handler, where a call was ended so. Has it begin anew, if it was our tick that ended it; counts for spp_os_calls. */
-void spp_linux_begin_anew(ucontext_t *uc);
 
 /* Handler. Ends the call that a signal of the program's has interrupted, if it would begin anew because our handler was the
  * kernel's one for it. */

@@ -1,4 +1,5 @@
-/* Which functions of the C library loaded objects call. Their slots (the GOT) are rewritten, as the loader wrote them. */
+/* Which functions of the C library loaded objects call. Their slots (the GOT, and pointers in tables) are rewritten, as the loader
+ * wrote them. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -16,12 +17,14 @@
 #if defined(__x86_64__)
 #define JUMP_SLOT R_X86_64_JUMP_SLOT
 #define GLOB_DAT R_X86_64_GLOB_DAT
+#define POINTER R_X86_64_64
 #else
 #define JUMP_SLOT R_AARCH64_JUMP_SLOT
 #define GLOB_DAT R_AARCH64_GLOB_DAT
+#define POINTER R_AARCH64_ABS64
 #endif
 
-#define NAME_MAX_BYTES 20
+#define NAME_MAX_BYTES 32
 
 /* What one object's dynamic section says. */
 typedef struct {
@@ -42,9 +45,12 @@ static struct {
     uint64_t unloaded; /* so many objects were when this began: another one may be where they were */
 } done;
 
+/* Those that are looked for, by their names. */
+#define NAMES 1024u /* more than three times as many */
+_Static_assert(SPP_LINUX_IMPORTS_MOST * 3 < NAMES, "few share a place");
+static const spp_linux_import *by_name[NAMES];
+
 typedef struct {
-    const spp_linux_import *list;
-    size_t n;
     bool later; /* some objects are still in the making, it seems */
     uint64_t stamp;
 } job;
@@ -126,11 +132,24 @@ static void rewrite(job *j, const object *o, const ElfW(Rela) * r, const spp_lin
     mprotect(pages, page, PROT_READ);
 }
 
-static const spp_linux_import *import_of(const job *j, const char *name) {
-    for (size_t i = 0; i < j->n; i++) {
-        if (name[0] != j->list[i].name[0] || name[0] == 0 || name[1] != j->list[i].name[1]) continue; /* one in 100,000 is ours */
-        if (j->list[i].real != NULL && strncmp(name, j->list[i].name, NAME_MAX_BYTES) == 0) return &j->list[i];
+/* FNV-1a (Fowler, Noll, Vo 1991). */
+static uint32_t hash_of(const char *name) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; name[i] != 0 && i < NAME_MAX_BYTES; i++) hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    return hash % NAMES;
+}
+
+void spp_linux_imports_make(const spp_linux_import *list, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t at = hash_of(list[i].name);
+        while (by_name[at] != NULL) at = (at + 1) % NAMES;
+        if (list[i].real != NULL) by_name[at] = &list[i];
     }
+}
+
+const spp_linux_import *spp_linux_import_of(const char *name) {
+    for (uint32_t at = hash_of(name); by_name[at] != NULL; at = (at + 1) % NAMES)
+        if (strncmp(name, by_name[at]->name, NAME_MAX_BYTES) == 0) return by_name[at];
     return NULL;
 }
 
@@ -149,8 +168,8 @@ static bool rewrite_all(job *j, const object *o) {
         for (size_t i = 0; i < o->counts[table] && o->tables[table] != NULL; i++) {
             const ElfW(Rela) *r = &o->tables[table][i];
             uint64_t type = ELF64_R_TYPE(r->r_info);
-            if (type != JUMP_SLOT && type != GLOB_DAT) continue;
-            const spp_linux_import *import = import_of(j, o->names + o->symbols[ELF64_R_SYM(r->r_info)].st_name);
+            if (type != JUMP_SLOT && type != GLOB_DAT && (type != POINTER || r->r_addend != 0)) continue;
+            const spp_linux_import *import = spp_linux_import_of(o->names + o->symbols[ELF64_R_SYM(r->r_info)].st_name);
             if (import != NULL) rewrite(j, o, r, import);
         }
     }
@@ -220,7 +239,7 @@ void *spp_linux_real_of(const char *name) {
 #define LOOKS_MOST 50
 #define REST 20
 
-void spp_linux_imports_replace(const spp_linux_import *list, size_t n) {
+void spp_linux_imports_replace(void) {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static _Atomic int32_t owner;
     static _Atomic uint64_t seen;
@@ -233,7 +252,7 @@ void spp_linux_imports_replace(const spp_linux_import *list, size_t n) {
     int saved = errno;
     uint64_t began = spp_os_now_ns();
     if (looks < LOOKS_MOST || began >= rests_until) {
-        job j = {.list = list, .n = n};
+        job j = {.later = false};
         dl_iterate_phdr(see, &j);
         uint64_t now = spp_os_now_ns();
         rests_until = now + REST * (now - began);

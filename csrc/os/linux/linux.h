@@ -69,6 +69,13 @@ void spp_linux_perf_close(int fd, uint64_t event);
 
 /* ---- sender.c: the clock `signal` */
 
+/* What a tick of this clock says of its instant: `more` and `coarse` as in spp_os_context; so many more instants met the thread here. */
+typedef struct {
+    uint32_t more, again;
+    bool coarse;
+} spp_linux_instant;
+/* Before the first is armed: what takes the sample of a thread that has left a call, on that thread. All signals are blocked. */
+void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_instant *of));
 /* Arms a thread; its ticks come by signal `by`. NULL with errno: it is gone, or limits. Not within the others. */
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie);
 void spp_linux_sender_disarm(void *of);
@@ -76,11 +83,6 @@ void spp_linux_sender_disarm(void *of);
 void spp_linux_sender_period(void *of, uint64_t period_ns);
 /* Handler. Whether a signal is of this clock, now or of an earlier use. */
 bool spp_linux_is_sent(const siginfo_t *info);
-/* What its signal says of the instant: `more` and `coarse` as in spp_os_context; so many more instants met the thread here. */
-typedef struct {
-    uint32_t more, again;
-    bool coarse;
-} spp_linux_instant;
 /* Handler, where it is. The cookie whose tick is due now; 0: none is. *of is zeroed before. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of);
 /* Handler. What a signal stands for while the sampler looks more rarely than it was asked to; else 0. */
@@ -103,8 +105,13 @@ typedef struct {
     void *keep;       /* the pointer that `own` calls the real one by; NULL: it calls another's */
 } spp_linux_import;
 
+/* Those that are to be replaced: once, before what follows. The list stays. */
+#define SPP_LINUX_IMPORTS_MOST 240u
+void spp_linux_imports_make(const spp_linux_import *list, size_t n);
+/* The row of a name; NULL: it has none. Any thread. */
+const spp_linux_import *spp_linux_import_of(const char *name);
 /* Has every object that is loaded by now, but ours, call `own` for `real`. Any thread, not a handler; may wait for the loader. */
-void spp_linux_imports_replace(const spp_linux_import *list, size_t n);
+void spp_linux_imports_replace(void);
 
 /* The function of that name that objects call. By the thread that starts. */
 void *spp_linux_real_of(const char *name);
@@ -166,15 +173,10 @@ void spp_linux_signals_exec(bool begins);
 /* The same around a call of the C library's that makes a child which we do not see, for it shares our memory: by the parent. */
 void spp_linux_signals_spawn(bool begins);
 
-/* ---- transfers.c: calls that are not to be cut short by ticks */
+/* ---- wrappers.c: what handshake.h is about */
 
-/* Signals that wait from now on until such a call is over; 0: none does. Any thread. */
-void spp_linux_transfers_hold(uint64_t signals);
-/* Handler. Whether its signal waited for that. */
-bool spp_linux_transfer_ended(const ucontext_t *uc);
-/* Its rows of that list. */
-#define SPP_LINUX_TRANSFERS 25
-extern const spp_linux_import spp_linux_transfers[SPP_LINUX_TRANSFERS];
+extern const spp_linux_import spp_linux_wrappers[];
+extern const size_t spp_linux_wrappers_n;
 
 /* ---- exec.c */
 

@@ -17,33 +17,24 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     return x0;
 }
 
-/* The same, from one place in the program: `name` is the address behind it. In one function that is not inlined. */
-#define NAMED_CALL(name, result, number, a, b, c, d)                                                                   \
-    register long nr __asm__("x8") = (number), x0 __asm__("x0") = (a), x2 __asm__("x2") = (c), x3 __asm__("x3") = (d); \
-    register uintptr_t x1 __asm__("x1") = (b);                                                                         \
-    __asm__ volatile("svc 0\n.globl " #name "\n.hidden " #name "\n" #name ":"                                          \
-                     : "+r"(x0)                                                                                        \
-                     : "r"(nr), "r"(x1), "r"(x2), "r"(x3)                                                              \
-                     : "memory", "cc");                                                                                \
-    (result) = x0
+/* A function called `name` that goes on to `own` if its first argument is below `n` and `table` has a byte for it that is not 0,
+ * else to what the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack
+ * of its own. All are hidden symbols. */
+#define BY_NUMBER_TEXT(name, table, n, own, real)                                                                              \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name           \
+            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #n "\nb.hs 1f\nadrp x16, " #table "\nadd x16, x16, :lo12:" #table         \
+            "\nldrb w16, [x16, x0]\ncbz w16, 1f\nb " #own "\n1: adrp x16, " #real "\nldr x16, [x16, :lo12:" #real              \
+            "]\nbr x16\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
+#define BY_NUMBER(name, table, n, own, real) BY_NUMBER_TEXT(name, table, n, own, real)
 
-/* A system call with six arguments. */
-#define NUMBERED_CALL(result, number, a, b, c, d, e, f)                                                                \
-    register long nr __asm__("x8") = (number), x0 __asm__("x0") = (a), x1 __asm__("x1") = (b), x2 __asm__("x2") = (c), \
-                     x3 __asm__("x3") = (d), x4 __asm__("x4") = (e), x5 __asm__("x5") = (f);                           \
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(nr), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory", "cc");      \
-    (result) = x0
-
-/* A function called `name` that goes on to `own` if its first argument is `number`, and so on, else to what
- * the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack of its own.
- * All are hidden symbols. */
-#define BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)                                                \
-    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name         \
-            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #number "\nb.eq 1f\ncmp x0, #" #number2 "\nb.eq 2f\ncmp x0, #" #number3 \
-            "\nb.eq 3f\nadrp x16, " #real "\nldr x16, [x16, :lo12:" #real "]\nbr x16\n1: b " #own "\n2: b " #own2            \
-            "\n3: b " #own3 "\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
-#define BY_NUMBER(name, number, own, number2, own2, number3, own3, real) \
-    BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)
+/* Handler, or no handler: what a walk needs of the caller's registers, as a signal would have found them here. */
+static inline __attribute__((always_inline)) void own_registers(ucontext_t *uc) {
+    __asm__ volatile("stp x19, x20, [%0, 152]\nstp x21, x22, [%0, 168]\nstp x23, x24, [%0, 184]\nstp x25, x26, [%0, 200]\n"
+                     "stp x27, x28, [%0, 216]\nstp x29, x30, [%0, 232]\nmov x9, sp\nadr x10, .\nstr x9, [%1]\nstr x10, [%2]"
+                     :
+                     : "r"(uc->uc_mcontext.regs), "r"(&uc->uc_mcontext.sp), "r"(&uc->uc_mcontext.pc)
+                     : "x9", "x10", "memory");
+}
 
 #define CALL_BYTES 4
 static inline bool is_call(const uint8_t *code) { /* svc 0 */
@@ -66,14 +57,6 @@ static inline void call_arguments(const ucontext_t *uc, uintptr_t to[6]) {
 }
 
 static inline long call_result(const ucontext_t *uc) { return (long)uc->uc_mcontext.regs[0]; }
-
-/* The result is where the first argument was. */
-static inline long ended_number(const ucontext_t *uc) { return uc == NULL ? 0 : -1; }
-static inline void begin_call(ucontext_t *uc, long number) { (void)uc, (void)number; }
-
-/* No register is free for that: a call that two ticks meet counts twice, and none begins anew. */
-static inline bool is_settled(const ucontext_t *uc) { return uc == NULL; }
-static inline void settle(ucontext_t *uc) { (void)uc; }
 
 static inline void interrupt_call(ucontext_t *uc) {
     uc->uc_mcontext.pc += CALL_BYTES;

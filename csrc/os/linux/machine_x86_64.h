@@ -18,35 +18,26 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     return result;
 }
 
-/* The same, from one place in the program: `name` is the address behind it. In one function that is not inlined. */
-#define NAMED_CALL(name, result, number, a, b, c, d)                                                         \
-    register long fourth __asm__("r10") = (d);                                                               \
-    __asm__ volatile("syscall\n.globl " #name "\n.hidden " #name "\n" #name ":"                              \
-                     : "=a"(result)                                                                          \
-                     : "0"((long)(number)), "D"((long)(a)), "S"((uintptr_t)(b)), "d"((long)(c)), "r"(fourth) \
-                     : "rcx", "r11", "memory")
+/* A function called `name` that goes on to `own` if its first argument is below `n` and `table` has a byte for it that is not 0,
+ * else to what the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack
+ * of its own. All are hidden symbols. */
+#define BY_NUMBER_TEXT(name, table, n, own, real)                                                                              \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name                      \
+            ":\n.cfi_startproc\nendbr64\ncmp $" #n ", %rdi\njae 1f\nlea " #table                                               \
+            "(%rip), %r11\ncmpb $0, (%r11, %rdi)\njne " #own "\n1: jmp *" #real "(%rip)\n.cfi_endproc\n.size " #name           \
+            ", . - " #name "\n.popsection")
+#define BY_NUMBER(name, table, n, own, real) BY_NUMBER_TEXT(name, table, n, own, real)
 
-/* A system call with six arguments, whose number stands in the code before it, so that it can begin anew. */
-#define NUMBERED_CALL_TEXT(number) "mov $" #number ", %%eax\nsyscall"
-#define NUMBERED_CALL(result, number, a, b, c, d, e, f)                                                    \
-    register long fourth __asm__("r10") = (d);                                                             \
-    register long fifth __asm__("r8") = (e);                                                               \
-    register long sixth __asm__("r9") = (f);                                                               \
-    __asm__ volatile(NUMBERED_CALL_TEXT(number)                                                            \
-                     : "=&a"(result)                                                                       \
-                     : "D"((long)(a)), "S"((long)(b)), "d"((long)(c)), "r"(fourth), "r"(fifth), "r"(sixth) \
-                     : "rcx", "r11", "memory")
-
-/* A function called `name` that goes on to `own` if its first argument is `number`, and so on, else to what
- * the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack of its own.
- * All are hidden symbols. */
-#define BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)                                          \
-    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name              \
-            ":\n.cfi_startproc\nendbr64\ncmp $" #number ", %rdi\nje " #own "\ncmp $" #number2 ", %rdi\nje " #own2      \
-            "\ncmp $" #number3 ", %rdi\nje " #own3 "\njmp *" #real "(%rip)\n.cfi_endproc\n.size " #name ", . - " #name \
-            "\n.popsection")
-#define BY_NUMBER(name, number, own, number2, own2, number3, own3, real) \
-    BY_NUMBER_TEXT(name, number, own, number2, own2, number3, own3, real)
+/* Handler, or no handler: what a walk needs of the caller's registers, as a signal would have found them here. */
+static inline __attribute__((always_inline)) void own_registers(ucontext_t *uc) {
+    greg_t *to = uc->uc_mcontext.gregs;
+    __asm__ volatile("lea 0(%%rip), %%rax\nmov %%rax, %[pc]\nmov %%rsp, %[sp]\nmov %%rbp, %[bp]\nmov %%rbx, %[bx]\n"
+                     "mov %%r12, %[r12]\nmov %%r13, %[r13]\nmov %%r14, %[r14]\nmov %%r15, %[r15]"
+                     : [pc] "=m"(to[REG_RIP]), [sp] "=m"(to[REG_RSP]), [bp] "=m"(to[REG_RBP]), [bx] "=m"(to[REG_RBX]),
+                       [r12] "=m"(to[REG_R12]), [r13] "=m"(to[REG_R13]), [r14] "=m"(to[REG_R14]), [r15] "=m"(to[REG_R15])
+                     :
+                     : "rax", "memory");
+}
 
 #define CALL_BYTES 2
 static inline bool is_call(const uint8_t *code) { return code[0] == 0x0f && code[1] == 0x05; }
@@ -80,71 +71,6 @@ static inline void call_arguments(const ucontext_t *uc, uintptr_t to[6]) {
 
 /* What a call that has just ended returned. */
 static inline long call_result(const ucontext_t *uc) { return (long)uc->uc_mcontext.gregs[REG_RAX]; }
-
-/* ---- the number of a call that has ended, which is no more in a register: it stands in the code before it, where C libraries
- * put it, or on the stack; the C library's syscall() has it nowhere. */
-#define LOADS_MOST 3      /* of arguments, in between: mov offset(%rsp), %rdi or the like */
-#define NUMBERED_BYTES 22 /* mov $number, %eax (xor %eax, %eax for 0); loads; syscall */
-static inline long number_in(const uint8_t code[NUMBERED_BYTES]) {
-    const uint8_t *at = &code[NUMBERED_BYTES - CALL_BYTES];
-    if (!is_call(at)) return -1;
-    if ((at[-2] == 0x31 || at[-2] == 0x33) && at[-1] == 0xc0) return 0;
-    for (int i = 0; i < LOADS_MOST; i++) {
-        if (at[-4] == 0x8b && (at[-3] & 0xc7) == 0x44 && at[-3] != 0x44 && at[-2] == 0x24) /* into another than %eax */
-            at -= 4;
-        else if (at[-3] == 0x8b && (at[-2] & 0xc7) == 0x04 && at[-2] != 0x04 && at[-1] == 0x24)
-            at -= 3;
-        else
-            break;
-        if ((at[-1] & 0xf0) == 0x40) at--; /* REX */
-    }
-    return at[-5] == 0xb8 ? (long)(at[-4] | (uint32_t)at[-3] << 8 | (uint32_t)at[-2] << 16) : -1;
-}
-
-/* From 2.41 on glibc makes calls that a thread may be cancelled in (sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S and
- * nptl/cancellation.c) in one place, where the number is an argument on the stack. Either that place loads it from there just
- * before; or it has it from its caller, who did, as the second argument. These tell how far from sp, or from the caller's sp when
- * it calls; or -1. */
-static inline int loads_number(const uint8_t code[NUMBERED_BYTES]) {
-    const uint8_t *at = &code[NUMBERED_BYTES - CALL_BYTES];
-    static const uint8_t load[] = {0x48, 0x8b, 0x44, 0x24}; /* mov offset(%rsp), %rax */
-    return is_call(at) && memcmp(at - 5, load, sizeof load) == 0 && at[-1] < 0x80 ? at[-1] : -1;
-}
-#define CALLER_BYTES 28 /* mov offset(%rsp), %rsi; moves between registers; call */
-static inline int passes_number(const uint8_t code[CALLER_BYTES]) {
-    const uint8_t *at = &code[CALLER_BYTES - 5];
-    static const uint8_t load[] = {0x48, 0x8b, 0x74, 0x24};
-    if (*at != 0xe8) return -1;
-    while (at - 8 >= code && at[-2] == 0x89 && at[-1] >= 0xc0 && (at[-3] & 0xf0) == 0x40) at -= 3;
-    return at - 5 >= code && memcmp(at - 5, load, sizeof load) == 0 && at[-1] < 0x80 ? at[-1] : -1;
-}
-
-/* Handler. That number; -1: it is not known. */
-static inline long ended_number(const ucontext_t *uc) {
-    uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP], caller;
-    uint8_t code[NUMBERED_BYTES], before[CALLER_BYTES];
-    long number;
-    if (spp_os_read(code, pc - sizeof code, sizeof code) != 0) return -1;
-    if ((number = number_in(code)) >= 0) return number;
-    int at = loads_number(code);
-    if (at < 0) {
-        if (spp_os_read(&caller, sp, sizeof caller) != 0 || spp_os_read(before, caller - sizeof before, sizeof before) != 0)
-            return -1;
-        at = passes_number(before);
-        sp += sizeof caller;
-    }
-    return at >= 0 && spp_os_read(&number, sp + (uintptr_t)at, sizeof number) == 0 ? number : -1;
-}
-
-static inline void begin_call(ucontext_t *uc, long number) {
-    uc->uc_mcontext.gregs[REG_RIP] -= CALL_BYTES;
-    uc->uc_mcontext.gregs[REG_RAX] = number;
-}
-
-/* Two ticks may meet a thread behind the same call. The first decides, and leaves this in r11, where `syscall` puts the flags,
- * which are never 0, and which no program reads behind it. */
-static inline bool is_settled(const ucontext_t *uc) { return uc->uc_mcontext.gregs[REG_R11] == 0; }
-static inline void settle(ucontext_t *uc) { uc->uc_mcontext.gregs[REG_R11] = 0; }
 
 static inline void interrupt_call(ucontext_t *uc) {
     uc->uc_mcontext.gregs[REG_RIP] += CALL_BYTES;

@@ -1,16 +1,11 @@
-/* The clock `signal`, where the kernel gives no perf events: a thread of ours (the sampler; at high rates there are several)
- * sends each thread that runs a signal, at instants that are drawn at random. It needs no privilege, and of all ways to interrupt
- * a thread it costs that thread least (7 us on a virtual machine; a timer of its own takes 20, a perf event 15).
+/* The clock `signal`: a thread of ours (the sampler; at high rates there are several) sends each thread that runs a signal, at
+ * instants that are drawn at random. It needs no privilege, and of all ways to interrupt a thread it costs that thread least (7 us
+ * on a virtual machine; a timer of its own takes 20, a perf event 15). A thread that sleeps is sent nothing: its CPU clock stands.
+ * One that is in a call is sent nothing either: handshake.h says how it is sampled then, and why no tick meets a call.
  *
- * A sample must fall on an instant that does not depend on what the program does. The instant of sending is one; but the signal
- * is pending at once, and the interrupt that makes a running thread look comes later (17 us on a virtual machine, 1 on a plain
- * one). A thread that returns from a system call meanwhile looks at once: its samples would stand behind calls. So where more
- * than a few signals meet a call, the handler takes no sample but sets a timer of the thread's own, for an instant that is
- * counted from the sending, and later than any interrupt. That one fires on the thread's own processor, with no such gap.
- *
- * A thread whose processor we took is met where it ran: no gap there. One that naps is met wherever it is: what is put off would
- * fall into a nap. One that falls asleep while the signal comes has its call begun anew (calls.c), after as long as the signal
- * took. A thread that sleeps is sent nothing: its CPU clock stands. */
+ * A sample must fall on an instant that does not depend on what the program does. The instant of sending is one. Where the
+ * scheduler chose it instead (a sampler that comes late), the handler takes no sample but sets a timer of the thread's own, for an
+ * instant that is drawn anew. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,29 +17,23 @@
 
 #include "base/hints.h"
 #include "os/linux/calls.h"
+#include "os/linux/handshake.h"
 #include "os/linux/linux.h"
+#include "os/linux/machine.h"
 #include "os/os.h"
 
 #define TARGETS 16384u
 #define ALIGN 128u /* a signal's value is a target and, in the bits that its address leaves, which use of it */
 
-/* Longer than a signal's interrupt takes, and as much again by chance: the signal itself, which takes a thread 10 to 30 us, may
- * have put the program in step with what comes after it. */
+/* How much later an instant is that is drawn anew: by this, and by as much more as the sampler came late at the most. */
 #define PUT_OFF_NS 40000u
-#define PUT_OFF_MORE_NS 150000u /* and no more than half a period */
-#define SOON_NS 4000u           /* ... than the handler does */
-/* The shares of signals that meet calls are kept in 65536ths. Above a hundredth, all of a thread's samples are put off; at first
- * they are. */
-#define SHARE_ONE 65536u
-#define SHARE_MOST (SHARE_ONE / 100)
-#define SHARE_AT_FIRST (SHARE_ONE / 50)
-#define SHARE_MEMORY 8 /* the newest counts 1/256 */
-/* A thread that is met asleep more often than at one of so many looks is not left a timer to be woken by: a sample that is put
- * off into a nap is lost, which takes a greater part of it at high rates. */
-#define NAPS_SHARE (SHARE_ONE / 20)
-#define NAPS_SHARE_FAST (SHARE_ONE / 32)
-/* A thread that slept at the look before and ran for less than so long since then is on its way out of the call. */
-#define AWAKE_NS 50000u
+#define PUT_OFF_MOST_NS 4000000u
+#define SOON_NS 4000u /* ... than the handler does */
+/* How long a signal takes to a thread that runs: what it took of late, the newest counts 1/16. More than that is no interrupt. */
+#define WAY_AT_FIRST_NS 10000u
+#define WAY_MOST_NS 100000u
+#define SHARE_ONE 65536u /* shares are kept in 65536ths */
+#define SHARE_MEMORY 8   /* the newest counts 1/256 */
 /* A thread that waits for our processor ran until now if it ran for as long as we slept, less what a switch takes. */
 #define SWITCH_NS 10000u
 /* From a reading of the monotonic clock to one of a thread's, within this. */
@@ -72,7 +61,7 @@
 #define HANDS_OVER (SHARE_ONE / 8)
 /* Where looks come fast, a sampler that met a thread on its processor at two looks in a row asks for another one. That was of use
  * if it meets none at the next two; else it does not ask again for twice as long. */
-#define FAST_NS (2 * PUT_OFF_MORE_NS)
+#define FAST_NS 300000u
 #define MET_OFTEN 2
 #define OF_USE 2
 #define WAIT_LEAST_NS 1000000u
@@ -92,38 +81,27 @@
 /* A signal is on its way for so long as two looks at most, if no call holds it up. */
 #define AGAIN_MOST 3
 
-/* What a signal is to be. */
-enum {
-    MET,     /* a sample of where it meets the thread */
-    AWAKE,   /* the same, shortly after it slept */
-    HERE,    /* the same; but if that is at a call, of shortly after */
-    PUT_OFF, /* a sample of a later instant */
-};
-
 typedef struct target {
     _Alignas(ALIGN) _Atomic uintptr_t cookie; /* 0: not armed */
     _Atomic uint32_t use;
     int32_t tid; /* constant while armed */
-    timer_t timer;
+    int32_t kernels_timer; /* the C library's type has a lock behind it where it has one */
 
-    /* one signal at a time: the sampler's until `sent` is set, then the handler's until it is cleared */
-    _Atomic bool sent;
-    _Atomic uint32_t way;
+    spp_linux_handshake *shakes; /* constant while armed */
+    /* one signal at a time */
     _Atomic bool late;           /* the scheduler chose the instant, and the rate is high */
-    _Atomic uint64_t from_ns;    /* PUT_OFF: the sample is to be so long ... */
-    _Atomic uint32_t put_off_ns; /* ... after that */
-    _Atomic uint32_t at_calls;   /* the handler: which share of signals met calls */
+    _Atomic uint64_t from_ns;    /* it was sent then ... */
+    _Atomic uint32_t put_off_ns; /* ... and is to be a sample so much later; 0: of where it meets the thread */
+    _Atomic uint32_t way_ns;     /* the handler: how long signals take */
     _Atomic uint32_t declined;   /* the handler: signals that gave no tick, for the thread was about to sleep */
     _Atomic uint32_t more;       /* instants at which the thread ran, while the signal of an earlier one had not come yet */
-    _Atomic uint32_t waking;     /* instants at which it was about to: the next sample of a nap stands for them too */
+    _Atomic uint32_t waking;     /* instants at which it was about to: the next sample of a call stands for them too */
     _Atomic uint64_t period_ns;
 
     /* the sampler, under the lock */
     struct target *next, **link; /* which points to it; NULL: it is not in the list */
     uint64_t looked_ns, look_cpu, moved_ns, sent_cpu;
     uint64_t slept_ns; /* when it was looked at, if it slept then; else 0 */
-    bool awake;        /* since the look before, in which it slept */
-    bool passed;       /* over by a late look, since the last signal */
     uint32_t stood;    /* at which share of looks it had run, and stood */
     int64_t owed_ns;   /* CPU time that no signal was sent for yet; less than 0: ahead */
     uint32_t declined_seen;
@@ -167,8 +145,10 @@ static struct {
 
 static pid_t process;
 static _Atomic bool stopping;
+static void (*give)(uintptr_t cookie, const spp_linux_instant *of);
 static _Atomic uint64_t stands_ns; /* between two looks, where they come more rarely than was asked for; else 0 */
 static _Atomic uint64_t cpu_ns;    /* of all samplers in this run */
+static _Atomic uint64_t calls_met; /* in this run */
 static int signum;
 
 /* ---- the lock of the lists: by the sampler, and who arms. Not the system's, since a fork must find it new. */
@@ -193,6 +173,11 @@ static void unlock(void) { atomic_store_explicit(&taken, 0, memory_order_release
 
 /* ---- the handler's side */
 
+static bool is_on_its_way(const spp_linux_handshake *h) {
+    uint32_t tick = atomic_load(&h->tick);
+    return tick == SPP_TICK_SENDING || tick == SPP_TICK_SENT;
+}
+
 /* Handler. The target that a signal's value names, if that is armed still, for the calling thread; or NULL. */
 static target *target_of(const siginfo_t *info) {
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr, base = (uintptr_t)targets;
@@ -203,15 +188,11 @@ static target *target_of(const siginfo_t *info) {
 
 /* Handler. Where the user's queue of signals is full (RLIMIT_SIGPENDING) the kernel sends ours all the same, but forgets what it
  * says: it looks like a kill() by the kernel (collect_signal in kernel/signal.c). The target of the calling thread, if a signal
- * to it is on its way; else NULL. Else it would be the program's, and SIGPROF would end that. */
+ * to it is on its way; else NULL. */
 static SPP_COLD target *speechless(const siginfo_t *info) {
     if (info->si_code != SI_USER || info->si_pid != 0 || info->si_uid != 0 || info->si_signo != signum) return NULL;
-    int32_t tid = spp_os_tid();
-    for (uint32_t i = 0; targets != NULL && i < TARGETS && atomic_load(&targets[i].use) != 0; i++) {
-        target *t = &targets[i];
-        if (atomic_load(&t->cookie) != 0 && t->tid == tid && atomic_load(&t->sent)) return t;
-    }
-    return NULL;
+    spp_linux_handshake *h = spp_linux_handshake_own();
+    return h != NULL && is_on_its_way(h) ? atomic_load(&h->target) : NULL;
 }
 
 bool spp_linux_is_sent(const siginfo_t *info) {
@@ -219,61 +200,96 @@ bool spp_linux_is_sent(const siginfo_t *info) {
     return target_of(info) != NULL;
 }
 
-/* Handler. Sets the thread's timer for an instant; false if that cannot be done. */
-static bool set_timer(const target *t, uint64_t at) {
-    struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)}};
-    return timer_settime(t->timer, TIMER_ABSTIME, &spec, NULL) == 0;
-}
-
 static uint32_t shift(uint32_t share, bool up) {
     return up ? share + ((SHARE_ONE - share) >> SHARE_MEMORY) : share - (share >> SHARE_MEMORY);
 }
 
-/* Handler. Whether the sample is put off. A thread that runs in short calls only has all its signals meet one. `over`: it came
- * in a call that made signals wait until now. */
-static bool put_off(const target *t, uint32_t way, bool at_call, bool over) {
-    if ((way == HERE && !at_call) || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
-    uint64_t from = atomic_load_explicit(&t->from_ns, memory_order_relaxed), now = spp_os_now_ns();
-    uint64_t at = from + atomic_load_explicit(&t->put_off_ns, memory_order_relaxed);
-    bool ahead = at > now + SOON_NS;
-    if (over && !ahead) return false; /* that instant was in the call */
-    /* Not while the handler runs still: that would be at the same call. */
-    return set_timer(t, (over || way == PUT_OFF) && ahead ? at : now + SOON_NS);
+/* Of the thread itself. */
+static bool set_timer(const target *t, uint64_t in_ns, uint64_t *left) {
+    struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(in_ns / 1000000000u), .tv_nsec = (long)(in_ns % 1000000000u)}}, was;
+    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
+    if (raw_call(SYS_timer_settime, t->kernels_timer, 0, (long)(uintptr_t)&spec, (long)(uintptr_t)&was) != 0) return false;
+    if (left != NULL) *left = (uint64_t)was.it_value.tv_sec * 1000000000u + (uint64_t)was.it_value.tv_nsec;
+    return true;
+}
+
+static uint64_t stop_timer(spp_linux_handshake *h) {
+    uint64_t left = 0;
+    const target *t = atomic_load(&h->target);
+    return t != NULL && set_timer(t, 0, &left) ? left : 0;
+}
+
+static bool start_timer(spp_linux_handshake *h, uint64_t ns) {
+    const target *t = atomic_load(&h->target);
+    return t != NULL && set_timer(t, ns + 1, NULL);
+}
+
+/* What a sample stands for beside its own instant. */
+static void say_more(target *t, bool in_call, spp_linux_instant *of) {
+    uint32_t others = atomic_exchange_explicit(&t->more, 0, memory_order_relaxed);
+    if (in_call || others > AGAIN_MOST)
+        of->more += others;
+    else
+        of->again = others;
+    if (in_call) of->more += atomic_exchange_explicit(&t->waking, 0, memory_order_relaxed);
+    of->coarse = atomic_load_explicit(&t->late, memory_order_relaxed);
+}
+
+/* Of the thread itself, at a call's end. */
+static void sample_call(spp_linux_handshake *h, uint32_t n) {
+    target *t = atomic_load(&h->target);
+    uintptr_t cookie = t != NULL ? atomic_load(&t->cookie) : 0;
+    spp_linux_instant of = {.more = n - 1};
+    if (cookie == 0 || t->tid != spp_os_tid()) return;
+    say_more(t, true, &of);
+    give(cookie, &of);
+}
+
+static const spp_linux_ticks ticks = {stop_timer, start_timer, sample_call};
+
+/* Handler. A signal of the sampler's has come. Whether it is a sample of where the thread is: not if that is to be later, or if a
+ * call is about to begin that cuts its delay off. */
+static bool is_due(target *t, uint64_t now) {
+    spp_linux_handshake *h = t->shakes;
+    uint64_t from = atomic_load_explicit(&t->from_ns, memory_order_relaxed), took = now > from ? now - from : 0;
+    uint32_t put_off = atomic_load_explicit(&t->put_off_ns, memory_order_relaxed);
+    uint32_t way = atomic_load_explicit(&t->way_ns, memory_order_relaxed);
+    uint64_t delay = put_off != 0 ? put_off : way;
+    if (atomic_load(&h->call) != 0) {
+        atomic_store(&h->due_cpu, spp_os_own_cpu_ns() + (took < delay ? delay - took : 0));
+        atomic_store(&h->tick, SPP_TICK_LEFT);
+        return false;
+    }
+    if (put_off != 0) {
+        atomic_store(&h->tick, SPP_TICK_TIMED);
+        if (set_timer(t, took + SOON_NS < put_off ? put_off - took : SOON_NS, NULL)) return false;
+    } else if (took < WAY_MOST_NS) {
+        atomic_store_explicit(&t->way_ns, way + (uint32_t)took / 16 - way / 16, memory_order_relaxed);
+        atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
+    }
+    return true;
 }
 
 SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of) {
     target *t = target_of(info);
-    if (spp_rare(t == NULL)) {
-        t = speechless(info);
-        if (t != NULL) atomic_store_explicit(&t->sent, false, memory_order_release); /* the next may have room again */
-        return 0;
-    }
+    bool timed = info->si_code == SI_TIMER, speaks = t != NULL;
+    if (spp_rare(!speaks)) t = speechless(info);
+    if (spp_rare(t == NULL)) return 0;
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr, cookie = atomic_load(&t->cookie);
-    if (cookie == 0 || value % ALIGN != atomic_load(&t->use) || t->tid != spp_os_tid()) return 0;
-    /* It slept, or was about to: what it runs is not there. */
-    bool slept = spp_linux_stood(uc), naps = false;
-    if (info->si_code == SI_QUEUE) {
-        uint32_t way = atomic_load_explicit(&t->way, memory_order_relaxed), share = atomic_load(&t->at_calls);
-        bool at_call = spp_linux_at_call(uc);
-        if (way != AWAKE) atomic_store_explicit(&t->at_calls, shift(share, at_call), memory_order_relaxed);
-        naps = way == AWAKE ? at_call : way != PUT_OFF && slept;
-        if (way == MET || way == AWAKE || naps)
-            slept = false; /* it ran when it was sent */
-        else if (!slept && put_off(t, way, at_call, spp_linux_transfer_ended(uc)))
-            return 0;
+    if ((speaks && value % ALIGN != atomic_load(&t->use)) || t->tid != spp_os_tid() || cookie == 0) return 0;
+    if (timed ? atomic_load(&t->shakes->tick) != SPP_TICK_TIMED : !is_on_its_way(t->shakes)) return 0;
+    if (timed)
+        atomic_store_explicit(&t->shakes->quick, 0, memory_order_relaxed);
+    else if (!is_due(t, spp_os_now_ns()))
+        return 0;
+    if (spp_rare(spp_linux_stood(uc))) { /* in a call that has no wrapper: it slept, or was about to */
+        atomic_fetch_add_explicit(&calls_met, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->declined, 1 + atomic_exchange(&t->more, 0), memory_order_relaxed);
+        cookie = 0;
+    } else {
+        say_more(t, false, of);
     }
-    uint32_t others = atomic_exchange_explicit(&t->more, 0, memory_order_relaxed), declined = slept;
-    if (slept || info->si_code == SI_TIMER)
-        declined += others; /* they were elsewhere */
-    else if (spp_linux_transfer_ended(uc) || others > AGAIN_MOST)
-        of->more = others;
-    else
-        of->again = others;
-    if (declined != 0) atomic_fetch_add_explicit(&t->declined, declined, memory_order_relaxed);
-    if (naps) of->more += atomic_exchange_explicit(&t->waking, 0, memory_order_relaxed);
-    of->coarse = atomic_load_explicit(&t->late, memory_order_relaxed);
-    if (slept) cookie = 0;
-    atomic_store_explicit(&t->sent, false, memory_order_release);
+    atomic_store_explicit(&t->shakes->tick, SPP_TICK_NONE, memory_order_release);
     return cookie;
 }
 
@@ -300,24 +316,26 @@ static uint64_t draw_gap(uint64_t mean) {
     }
 }
 
-static void send(target *t, uint32_t way, uint64_t from_ns, uint64_t put_off_ns, bool late) {
+/* Lock held. The instant fell into a call, from which the thread takes it itself. */
+static void leave_to_call(target *t, uint64_t delay_ns) {
+    atomic_store_explicit(&t->shakes->wanted_cpu, t->look_cpu + delay_ns, memory_order_relaxed);
+    atomic_fetch_add(&t->shakes->wanted, 1);
+    t->owed_ns -= (int64_t)t->period_ns;
+}
+
+static void send(target *t, uint64_t from_ns, uint64_t put_off_ns) {
     siginfo_t info;
     memset(&info, 0, sizeof info);
     info.si_signo = signum;
     info.si_code = SI_QUEUE;
     info.si_pid = process;
     info.si_value.sival_ptr = (char *)t + atomic_load(&t->use);
-    atomic_store_explicit(&t->way, way, memory_order_relaxed);
-    atomic_store_explicit(&t->late, late || t->passed, memory_order_relaxed);
-    t->passed = false;
     atomic_store_explicit(&t->from_ns, from_ns, memory_order_relaxed);
     atomic_store_explicit(&t->put_off_ns, (uint32_t)put_off_ns, memory_order_relaxed);
-    atomic_store_explicit(&t->sent, true, memory_order_release);
     t->sent_cpu = t->look_cpu;
-    if (syscall(SYS_rt_tgsigqueueinfo, process, t->tid, signum, &info) == 0)
-        t->owed_ns -= (int64_t)t->period_ns;
-    else
-        atomic_store(&t->sent, false);
+    bool sent = syscall(SYS_rt_tgsigqueueinfo, process, t->tid, signum, &info) == 0;
+    spp_linux_tick_sent(t->shakes, sent);
+    if (sent) t->owed_ns -= (int64_t)t->period_ns;
 }
 
 /* One look at all threads. */
@@ -412,32 +430,32 @@ static void wait_for_us(target *t, uint64_t ran, look *l) {
 
 static bool is_fast(const target *t) { return t->period_ns < FAST_NS; }
 
-static bool does_nap(const target *t) { return t->stood > (is_fast(t) ? NAPS_SHARE_FAST : NAPS_SHARE); }
-
 /* Lock held. A tick that `t` is due now: it runs, or did until we took its processor. */
 static void tick(target *t, const look *l, bool runs, uint64_t now) {
+    spp_linux_handshake *h = t->shakes;
     int64_t period = (int64_t)t->period_ns;
-    if (atomic_load_explicit(&t->sent, memory_order_acquire) && t->look_cpu - t->sent_cpu < (uint64_t)period + LOST_NS) {
+    uint64_t put_off = 0;
+    if (atomic_load_explicit(&h->blocks, memory_order_relaxed) >> (signum - 1) & 1u) return; /* it would wait */
+    if (l->late_ns > LATE_NS) put_off = PUT_OFF_NS + draw(l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
+    if (runs) { /* so it waits in no call that began before the first run */
+        uintptr_t unknown = SPP_CALL_UNKNOWN;
+        (void)atomic_compare_exchange_strong(&h->call, &unknown, 0);
+    }
+    uint32_t before = atomic_load_explicit(&h->tick, memory_order_acquire);
+    bool lost = t->look_cpu - t->sent_cpu >= (uint64_t)period + LOST_NS;
+    if (before == SPP_TICK_LEFT && t->look_cpu > atomic_load(&h->due_cpu) + WAY_MOST_NS) lost = true; /* no call since */
+    if (before != SPP_TICK_NONE && lost && atomic_load(&h->call) == 0) {
+        (void)atomic_compare_exchange_strong(&h->tick, &before, SPP_TICK_NONE);
+        atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
+    }
+    if (spp_linux_tick_begin(h)) {
+        atomic_store_explicit(&t->late, put_off != 0 && is_fast(t), memory_order_relaxed);
+        send(t, now, put_off);
+    } else if (atomic_load(&h->call) != 0) {
+        leave_to_call(t, put_off != 0 ? put_off : runs ? atomic_load_explicit(&t->way_ns, memory_order_relaxed) : 0);
+    } else if (atomic_load(&h->tick) != SPP_TICK_NONE) {
         t->owed_ns -= period;
         atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
-        return;
-    }
-    bool calls = atomic_load_explicit(&t->at_calls, memory_order_relaxed) > SHARE_MOST, naps = does_nap(t);
-    uint32_t met = t->awake ? AWAKE : MET;
-    if (l->late_ns > LATE_NS) {
-        /* The instant is drawn anew; but that would be in a nap. A thread that naps would have no samples at all before
-         * Linux 6.12, on a busy processor: there the scheduler's instants are better than none. */
-        if (!naps)
-            send(t, PUT_OFF, now, PUT_OFF_NS + draw(l->late_ns < 4000000 ? l->late_ns : 4000000), is_fast(t));
-        else if (l->mostly_late)
-            send(t, met, now, 0, is_fast(t));
-        else
-            t->passed = is_fast(t);
-    } else if (naps || !runs || t->awake) {
-        send(t, met, now, 0, false);
-    } else {
-        uint64_t most = is_fast(t) ? (uint64_t)period / 2 : PUT_OFF_MORE_NS;
-        send(t, calls ? PUT_OFF : HERE, now, PUT_OFF_NS + draw(most), false);
     }
 }
 
@@ -475,7 +493,6 @@ static void look_at(target *t, look *l) {
     if (ran != 0) t->moved_ns = now;
     uint64_t slept_ns = t->slept_ns;
     t->slept_ns = 0;
-    t->awake = slept_ns != 0 && ran < AWAKE_NS;
     if (slept_ns != 0) see_waking(t, ran, now - slept_ns);
     /* What others are owed must not bring this one more: its life may be too short to make up for it. */
     if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && draw(HURRY) == 0) return;
@@ -656,17 +673,26 @@ static void disarm(target *t, bool timed) {
         armed_n--;
     }
     atomic_store(&t->cookie, 0);
-    if (timed) timer_delete(t->timer); /* before it is somebody else's */
+    if (t->shakes != NULL) atomic_store(&t->shakes->target, NULL);
+    if (timed) syscall(SYS_timer_delete, t->kernels_timer); /* before it is somebody else's */
     t->next = freed;
     freed = t;
     unlock();
 }
 
+void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_instant *of)) {
+    give = to;
+    spp_linux_ticks_by = &ticks;
+}
+
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie) {
     if (targets == NULL) targets = spp_os_pages(TARGETS * sizeof(target));
     errno = ENOMEM;
-    if (spp_linux_samplers() == 0 && resting_n == 0) atomic_store(&cpu_ns, 0); /* a new run */
-    if (targets == NULL || !start_samplers(period_ns < FAST_NS ? SAMPLERS : 1)) return NULL;
+    if (spp_linux_samplers() == 0 && resting_n == 0) { /* a new run */
+        atomic_store(&cpu_ns, 0);
+        atomic_store(&calls_met, 0);
+    }
+    if (targets == NULL || spp_linux_handshakes_make() != 0 || !start_samplers(period_ns < FAST_NS ? SAMPLERS : 1)) return NULL;
     lock();
     target *t = free_target();
     unlock();
@@ -680,9 +706,17 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     event.sigev_notify_thread_id = tid;
     atomic_store(&t->use, use);
     t->tid = tid;
+    t->shakes = NULL;
     uint64_t cpu = 0;
-    if (spp_os_thread_cpu_ns(tid, &cpu) != 0 || timer_create(CLOCK_MONOTONIC, &event, &t->timer) != 0) {
+    int32_t timer;
+    if (spp_os_thread_cpu_ns(tid, &cpu) != 0 || syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) != 0) {
         disarm(t, false);
+        return NULL;
+    }
+    t->kernels_timer = timer;
+    if ((t->shakes = spp_linux_handshake_arm(tid, t)) == NULL) {
+        disarm(t, true);
+        errno = EAGAIN;
         return NULL;
     }
     t->look_cpu = cpu;
@@ -690,15 +724,13 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     t->moved_ns = 0; /* it may have slept for long */
     t->owed_ns = 0;
     t->declined_seen = 0;
-    t->stood = NAPS_SHARE * 2; /* nobody knows yet */
+    t->stood = 0;
     atomic_store(&t->declined, 0);
     atomic_store(&t->more, 0);
     atomic_store(&t->waking, 0);
     t->slept_ns = 0;
-    t->passed = false;
-    atomic_store(&t->at_calls, SHARE_AT_FIRST);
+    atomic_store(&t->way_ns, WAY_AT_FIRST_NS);
     atomic_store(&t->period_ns, period_ns);
-    atomic_store(&t->sent, false);
     atomic_store(&t->cookie, (uintptr_t)cookie);
     lock();
     signum = by;
@@ -732,6 +764,8 @@ bool spp_linux_is_sampler(int32_t tid) {
     return false;
 }
 
+uint64_t spp_os_calls_met(void) { return atomic_load(&calls_met); }
+
 uint64_t spp_linux_sender_cpu_ns(void) { return atomic_load(&cpu_ns); }
 
 void spp_linux_sender_stop(void) {
@@ -754,6 +788,7 @@ void spp_linux_sender_wake(void) {
 }
 
 void spp_linux_sender_child(void) {
+    spp_linux_handshakes_child();
     samplers_n = resting_n = 0;
     armed = freed = NULL;
     armed_n = targets_used = 0;

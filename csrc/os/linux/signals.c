@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/hints.h"
+#include "os/linux/handshake.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
 #include "os/os.h"
@@ -234,7 +235,10 @@ static int own_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct t
                                                   : UINT64_MAX;
     }
     for (;;) {
+        uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+        spp_linux_call call = spp_linux_call_begins(here);
         int signum = real_sigtimedwait(set, &got, timeout != NULL ? &left : NULL);
+        spp_linux_call_ends(call, here);
         if (signum < 0) return signum;
         if (place_of(signum) < 0 || !others->is_tick(&got)) {
             if (info != NULL) *info = got;
@@ -256,25 +260,6 @@ static int own_sigwait(const sigset_t *set, int *to) {
     errno = saved;
     if (error == 0) *to = signum;
     return error;
-}
-
-static int (*real_sigpending)(sigset_t *);
-
-static bool shows_ticks(const sigset_t *set) {
-    bool ticks = false;
-    for (size_t i = 0; i < OURS; i++) ticks |= places[i].mine != 0 && sigismember(set, ours[i]) == 1;
-    return ticks && spp_linux_signals_own();
-}
-
-/* Ticks that wait because the thread blocks them are taken back first. The next may come between that and the answer; what still
- * waits after so many times is the program's own. */
-static int own_sigpending(sigset_t *set) {
-    int result = real_sigpending(set);
-    for (int i = 0; i < 16 && result == 0 && shows_ticks(set); i++) {
-        spp_linux_signals_take_back();
-        result = real_sigpending(set);
-    }
-    return result;
 }
 
 /* A descriptor gives what a thread that reads it blocks: ticks go elsewhere first. The drain thread sees that within 10 ms. */
@@ -305,9 +290,9 @@ static int own_signalfd(int fd, const sigset_t *set, int flags) {
 static void *own_dlsym(void *handle, const char *name);
 static void *(*real_dlsym)(void *, const char *);
 
-#define NAMES 16
-#define ALL (NAMES + SPP_LINUX_EXECS + SPP_LINUX_TRANSFERS + SPP_LINUX_ALONE)
-static spp_linux_import imports[ALL] = {
+#define NAMES 15
+#define FEW (NAMES + SPP_LINUX_EXECS + SPP_LINUX_ALONE)
+static spp_linux_import imports[SPP_LINUX_IMPORTS_MOST] = {
     {"sigaction", (void *)(uintptr_t)own_sigaction, NULL, &real_sigaction},
     {"__sigaction", (void *)(uintptr_t)own_sigaction, NULL, NULL},
     {"signal", (void *)(uintptr_t)own_signal, NULL, &real_signal},
@@ -321,21 +306,16 @@ static spp_linux_import imports[ALL] = {
     {"sigtimedwait", (void *)(uintptr_t)own_sigtimedwait, NULL, &real_sigtimedwait},
     {"sigwaitinfo", (void *)(uintptr_t)own_sigwaitinfo, NULL, NULL},
     {"sigwait", (void *)(uintptr_t)own_sigwait, NULL, NULL},
-    {"sigpending", (void *)(uintptr_t)own_sigpending, NULL, &real_sigpending},
     {"signalfd", (void *)(uintptr_t)own_signalfd, NULL, &real_signalfd},
     {"dlsym", (void *)(uintptr_t)own_dlsym, NULL, &real_dlsym},
 };
 
 /* Whoever loads an object asks for what is in it next. The last call is a jump, for dlsym() looks at who calls it. */
 static void *own_dlsym(void *handle, const char *name) {
-    if (handle != RTLD_NEXT && strchr("s_bcefgpruw", name[0]) != NULL) {
-        for (size_t i = 0; i < ALL; i++) {
-            if (strcmp(name, imports[i].name) != 0) continue;
-            void *found = real_dlsym(handle, name);
-            if (found != NULL) return found == imports[i].real ? imports[i].own : found;
-        }
-    }
-    spp_linux_imports_replace(imports, ALL);
+    const spp_linux_import *import = handle != RTLD_NEXT ? spp_linux_import_of(name) : NULL;
+    void *found = import != NULL ? real_dlsym(handle, name) : NULL;
+    if (found != NULL) return found == import->real ? import->own : found;
+    spp_linux_imports_replace();
     return real_dlsym(handle, name);
 }
 
@@ -344,14 +324,16 @@ void spp_linux_signals_look(const spp_linux_signals_others *are) {
         others = are;
         owner = (int32_t)getpid();
         memcpy(imports + NAMES, are->execs, SPP_LINUX_EXECS * sizeof *imports);
-        memcpy(imports + NAMES + SPP_LINUX_EXECS, spp_linux_transfers, sizeof spp_linux_transfers);
-        memcpy(imports + ALL - SPP_LINUX_ALONE, are->alone, SPP_LINUX_ALONE * sizeof *imports);
-        for (size_t i = 0; i < ALL; i++) {
+        memcpy(imports + NAMES + SPP_LINUX_EXECS, are->alone, SPP_LINUX_ALONE * sizeof *imports);
+        memcpy(imports + FEW, spp_linux_wrappers, spp_linux_wrappers_n * sizeof *imports);
+        for (size_t i = 0; i < FEW + spp_linux_wrappers_n; i++) {
             imports[i].real = spp_linux_real_of(imports[i].name);
             if (imports[i].keep != NULL) *(void **)imports[i].keep = imports[i].real;
         }
+        (void)spp_linux_handshakes_make();
+        spp_linux_imports_make(imports, FEW + spp_linux_wrappers_n);
     }
-    spp_linux_imports_replace(imports, ALL);
+    spp_linux_imports_replace();
 }
 
 void spp_linux_nudge(int32_t tid) { others->nudge(tid); }

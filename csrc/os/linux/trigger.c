@@ -65,10 +65,7 @@ static const spp_linux_instant any = {0, 0, false};
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
 static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
     int saved = errno;
-    if (spp_rare(spp_linux_may_restart(uc)))
-        spp_linux_give_way(uc, trapped);
-    else if (spp_rare(spp_linux_was_ended(uc)))
-        spp_linux_begin_anew(uc);
+    if (spp_rare(spp_linux_may_restart(uc))) spp_linux_give_way(uc, trapped);
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL) {
@@ -81,6 +78,13 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
         for (uint32_t n = of->again; n > 0; n--) on_tick(cookie, kind, &context);
     }
     errno = saved;
+}
+
+/* As `give`, of the calling thread, which has left a call. All signals are blocked. */
+static void give_here(uintptr_t value, const spp_linux_instant *of) {
+    ucontext_t uc;
+    own_registers(&uc);
+    give(value, &uc, false, of);
 }
 
 /* Handler. As `give`, with next to no stack where there is no room for more: the tick is only counted then. */
@@ -262,6 +266,7 @@ static void make_first_thread(void) {
 
 int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), spp_clock clock, bool may_trap) {
     spp_linux_calls_init();
+    spp_linux_sender_gives_to(give_here);
     on_tick = tick;
     is_ours = valid;
     spp_linux_perf_begin();
@@ -305,7 +310,6 @@ void spp_os_signal_remove(void) {
     spp_linux_signal_leave(SIGWINCH);
     poll_signal = 0;
     traps = false;
-    spp_linux_transfers_hold(0);
     spp_linux_sender_stop();
     spp_linux_apart_stop();
 }
@@ -327,7 +331,6 @@ void spp_os_signal_wake(void) {
 void spp_os_signal_child(void) {
     spp_linux_signals_child();
     spp_linux_sender_child();
-    spp_linux_transfers_hold(0);
     spp_linux_apart_child();
     poll_signal = 0;
     traps = false;
@@ -371,12 +374,6 @@ static int arm_timer(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, u
     return 0;
 }
 
-/* Ticks that come by a signal of our own choice. By the C library's they cut nothing (since Linux 5.11 the kernel raises those of
- * CPU timers on the way back to the program), and set*id() would wait for who holds that one. */
-static void hold_signal(void) {
-    spp_linux_transfers_hold(poll_signal != 0 ? (uint64_t)1 << (poll_signal - 1) : 0); /* the program may have taken it */
-}
-
 int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
     int failed = 0;
     if (clock == SPP_CLOCK_TIMER) failed |= arm_timer(trigger, tid, period_ns, (uintptr_t)cookie);
@@ -393,7 +390,6 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
         errno = saved;
         return -1;
     }
-    hold_signal();
     return 0;
 }
 

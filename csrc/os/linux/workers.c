@@ -38,22 +38,22 @@ void spp_posix_worker_begins(const char *name, bool prompt) {
 
 /* Every libc keeps the tid in its thread descriptor, to which pthread_t points; where, is learned from two threads: the first
  * process of a container is number 1, as many a word is. */
-static _Atomic long place_of_tid = -1;
+_Atomic long spp_linux_place_of_tid = -1;
 
 static void learn(uintptr_t other, int32_t tid) {
     int32_t own = spp_os_tid(), here, there;
     const char *self = (const char *)(uintptr_t)pthread_self();
-    if (atomic_load(&place_of_tid) >= 0 || tid == own) return;
+    if (atomic_load(&spp_linux_place_of_tid) >= 0 || tid == own) return;
     for (long at = 0; at < 2048; at += 4) {
         memcpy(&here, self + at, sizeof here);
         if (here != own || spp_os_read(&there, other + (uintptr_t)at, sizeof there) != 0 || there != tid) continue;
-        atomic_store(&place_of_tid, at);
+        atomic_store(&spp_linux_place_of_tid, at);
         return;
     }
 }
 
 int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
-    long place = atomic_load_explicit(&place_of_tid, memory_order_relaxed);
+    long place = atomic_load_explicit(&spp_linux_place_of_tid, memory_order_relaxed);
     int32_t tid;
     return place >= 0 && spp_os_read(&tid, pthread + (uintptr_t)place, sizeof tid) == 0 ? tid : -1;
 }

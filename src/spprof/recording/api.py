@@ -142,8 +142,8 @@ def stats() -> Dict[str, Any]:
 
     expected = taken + repeated + the sum of losses. Keys: clock, expected, taken, repeated, losses (reason -> ticks),
     captured (= taken), dropped (= all losses), validation_drops, overruns, truncated, threads, cpu_ns (the
-    process's, without that of the profiler's own threads), wall_ns, write_error; calls_begun_anew and calls_ended: system calls
-    that a tick ended, and that then began anew or returned EINTR to the program (docs/troubleshooting.md)."""
+    process's, without that of the profiler's own threads), wall_ns, write_error; calls_met: ticks that
+    met a system call which the program makes without the C library, and may have ended it (docs/troubleshooting.md)."""
     return _core.stats()
 
 

@@ -106,7 +106,6 @@ def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
 
 def _calls(stats_of_all: Sequence[Dict[str, Any]]) -> Iterator[str]:
     """System calls that the profiler may have changed."""
-    anew, ended = (sum(stats.get(key, 0) for stats in stats_of_all) for key in ("calls_begun_anew", "calls_ended"))
-    if anew or ended:
-        parts = ([f"{anew:,} begun anew"] if anew else []) + ([f"{ended:,} returned EINTR to the program"] if ended else [])
-        yield f"System calls that a tick ended: {', '.join(parts)}."
+    met = sum(stats.get("calls_met", 0) for stats in stats_of_all)
+    if met:
+        yield f"System calls without the C library that a tick may have ended: {met:,}."

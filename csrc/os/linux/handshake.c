@@ -1,0 +1,216 @@
+#include "os/linux/handshake.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/linux/linux.h"
+#include "os/linux/machine.h"
+#include "os/os.h"
+
+/* A call that is left by longjmp, or by the end of its thread, stays noted. A handler's calls lie this near to the call that it
+ * interrupted, if it runs on the same stack. */
+#define HANDLER_REACH ((uintptr_t)1 << 20)
+/* The sampler, which is sending, may have lost its processor to whom it sends. */
+#define TRIES 64
+#define WAIT_NS 20000
+/* A thread whose calls are nearer to each other than a timer takes is asked only where they begin and end. */
+#define QUICK 2u
+
+spp_linux_handshake *spp_linux_handshakes;
+const spp_linux_ticks *spp_linux_ticks_by;
+
+int spp_linux_handshakes_make(void) {
+    if (spp_linux_handshakes == NULL && atomic_load(&spp_linux_place_of_tid) >= 0)
+        spp_linux_handshakes = spp_os_pages(SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS * sizeof(spp_linux_handshake));
+    return spp_linux_handshakes != NULL ? 0 : -1;
+}
+
+/* Whether a thread of this process has that id. */
+static bool is_alive(int32_t tid) {
+    return raw_call(SYS_tgkill, getpid(), (uintptr_t)tid, 0, 0) != -ESRCH;
+}
+
+/* Other threads find it by its id, so that is written last. */
+static spp_linux_handshake *make(spp_linux_handshake *h, int32_t tid, uint64_t blocks) {
+    atomic_store(&h->tid, 0);
+    atomic_store(&h->target, NULL);
+    atomic_store(&h->tick, SPP_TICK_NONE);
+    atomic_store(&h->call, 0);
+    atomic_store(&h->wanted, 0);
+    atomic_store(&h->quick, 0);
+    atomic_store(&h->blocks, blocks);
+    atomic_store(&h->tid, tid);
+    return h;
+}
+
+static atomic_flag making = ATOMIC_FLAG_INIT;
+
+/* Both the thread and who arms it may make one at the same time, so one of them waits. It blocks all signals: a handler of its own
+ * would wait for it. */
+SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
+    if (spp_linux_handshakes == NULL) return NULL;
+    spp_linux_handshake *bucket = &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS], *found = NULL;
+    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS; i++)
+        if (atomic_load(&bucket[i].tid) == tid) return &bucket[i];
+    uint64_t all = UINT64_MAX, old = 0;
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&all, (long)(uintptr_t)&old, sizeof all);
+    while (atomic_flag_test_and_set_explicit(&making, memory_order_acquire)) (void)raw_call(SYS_getpid, 0, 0, 0, 0);
+    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS && found == NULL; i++)
+        if (atomic_load(&bucket[i].tid) == tid) found = &bucket[i];
+    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS && found == NULL; i++) {
+        int32_t has = atomic_load(&bucket[i].tid);
+        if (has == 0 || !is_alive(has)) found = make(&bucket[i], tid, tid == spp_os_tid() ? old : 0);
+    }
+    atomic_flag_clear_explicit(&making, memory_order_release);
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&old, 0, sizeof old);
+    return found;
+}
+
+spp_linux_handshake *spp_linux_handshake_arm(int32_t tid, void *target) {
+    spp_linux_handshake *h = NULL;
+    uintptr_t none = 0;
+    if (spp_linux_handshakes == NULL) return NULL;
+    spp_linux_handshake *bucket = &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS];
+    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS; i++)
+        if (atomic_load(&bucket[i].tid) == tid) h = &bucket[i];
+    if (h == NULL) {
+        if ((h = spp_linux_handshake_of(tid)) == NULL) return NULL;
+        (void)atomic_compare_exchange_strong(&h->call, &none, SPP_CALL_UNKNOWN);
+    }
+    atomic_store(&h->tick, SPP_TICK_NONE);
+    atomic_store(&h->wanted, 0);
+    atomic_store(&h->quick, 0);
+    atomic_store(&h->target, target);
+    return h;
+}
+
+void spp_linux_handshakes_child(void) {
+    atomic_flag_clear(&making); /* another thread of the parent had it */
+    for (uint32_t i = 0; spp_linux_handshakes != NULL && i < SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS; i++)
+        if (atomic_load(&spp_linux_handshakes[i].tid) != 0) (void)make(&spp_linux_handshakes[i], 0, 0);
+}
+
+/* ---- the sampler's side */
+
+static bool change(spp_linux_handshake *h, uint32_t from, uint32_t to) {
+    return atomic_compare_exchange_strong(&h->tick, &from, to);
+}
+
+bool spp_linux_tick_begin(spp_linux_handshake *h) {
+    if (!change(h, SPP_TICK_NONE, SPP_TICK_ABOUT)) return false;
+    if (atomic_load(&h->call) != 0) {
+        (void)change(h, SPP_TICK_ABOUT, SPP_TICK_NONE);
+        return false;
+    }
+    return change(h, SPP_TICK_ABOUT, SPP_TICK_SENDING);
+}
+
+void spp_linux_tick_sent(spp_linux_handshake *h, bool sent) {
+    (void)change(h, SPP_TICK_SENDING, sent ? SPP_TICK_SENT : SPP_TICK_NONE); /* else the handler was there before */
+}
+
+/* ---- the thread's side */
+
+/* Which call of a thread the one that begins `here` is in the midst of. On the same stack a handler's lies below it. */
+SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
+    stack_t stack = {.ss_flags = 0};
+    if (call > here && call - here < HANDLER_REACH) return call;
+    (void)raw_call(SYS_sigaltstack, 0, (uintptr_t)&stack, 0, 0);
+    return stack.ss_flags & SS_ONSTACK ? call : 0;
+}
+
+/* The thread blocks the signal, or another one of that number had come before, so the kernel dropped it. */
+static void take_back(spp_linux_handshake *h) {
+    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return; /* it waits, and meets what may be met */
+    spp_linux_signals_take_back();
+    (void)change(h, SPP_TICK_SENT, SPP_TICK_NONE);
+}
+
+static void put_off(spp_linux_handshake *h, uint64_t ns) {
+    atomic_store_explicit(&h->due_cpu, spp_os_own_cpu_ns() + ns, memory_order_relaxed);
+    atomic_store(&h->tick, SPP_TICK_LEFT);
+}
+
+static void sample(spp_linux_handshake *h, uint32_t n) {
+    uint64_t all = UINT64_MAX, old = 0;
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&all, (long)(uintptr_t)&old, sizeof all);
+    spp_linux_ticks_by->sample(h, n);
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&old, 0, sizeof old);
+}
+
+/* The call that the thread is about to make is noted, so none is sent any more: what is on its way is taken now. */
+SPP_COLD void spp_linux_meet_tick(spp_linux_handshake *h) {
+    for (int i = 1;; i++) {
+        switch (atomic_load(&h->tick)) {
+        case SPP_TICK_ABOUT: (void)change(h, SPP_TICK_ABOUT, SPP_TICK_NONE); break;
+        case SPP_TICK_SENDING:
+            if (i % TRIES == 0) spp_os_sleep_until(spp_os_now_ns() + WAIT_NS);
+            break;
+        case SPP_TICK_SENT:
+            (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* at the end of any call the handler runs */
+            if (atomic_load(&h->tick) == SPP_TICK_SENT) {
+                take_back(h);
+                return;
+            }
+            break;
+        case SPP_TICK_TIMED: {
+            uint64_t left = spp_linux_ticks_by->stop(h);
+            if (atomic_load(&h->tick) != SPP_TICK_TIMED) break;
+            put_off(h, left);
+            atomic_fetch_add_explicit(&h->quick, 1, memory_order_relaxed);
+            return;
+        }
+        case SPP_TICK_LEFT:
+            /* From the last call on it was asked only here. */
+            if (spp_os_own_cpu_ns() < atomic_load(&h->due_cpu) || !change(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
+            sample(h, 1);
+            return;
+        default: return;
+        }
+    }
+}
+
+/* Takes what fell into the call that is over, and sees to what is still to come. */
+static void take_due(spp_linux_handshake *h) {
+    uint32_t n = atomic_exchange(&h->wanted, 0), here = 0;
+    uint64_t cpu = spp_os_own_cpu_ns(), due = 0, last = atomic_load(&h->wanted_cpu);
+    if (atomic_load(&h->tick) == SPP_TICK_LEFT) {
+        due = atomic_load(&h->due_cpu);
+        if (cpu >= due) here++, due = 0;
+    }
+    if (n > 0) {
+        here += n - 1;
+        if (cpu >= last || due != 0)
+            here++;
+        else
+            due = last;
+    }
+    if (due == 0) {
+        atomic_store(&h->tick, SPP_TICK_NONE);
+    } else if (atomic_load_explicit(&h->quick, memory_order_relaxed) >= QUICK) {
+        atomic_store_explicit(&h->due_cpu, due, memory_order_relaxed);
+        atomic_store(&h->tick, SPP_TICK_LEFT);
+    } else {
+        atomic_store(&h->tick, SPP_TICK_TIMED);
+        if (!spp_linux_ticks_by->time(h, due - cpu)) {
+            atomic_store(&h->tick, SPP_TICK_NONE);
+            here++;
+        }
+    }
+    if (here > 0) sample(h, here);
+}
+
+SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here) {
+    if (atomic_load(&h->target) == NULL || spp_linux_ticks_by == NULL) return;
+    int saved = errno;
+    uint32_t tick = atomic_load(&h->tick);
+    if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* one that is on its way is welcome from here on */
+    atomic_exchange(&h->call, here);                                    /* no tick comes meanwhile */
+    spp_linux_meet_tick(h);
+    take_due(h);
+    atomic_store_explicit(&h->call, 0, memory_order_release);
+    errno = saved;
+}
