@@ -429,6 +429,8 @@ static void check_silent(spp_thread *t) {
     if ((silent || t->trigger.runs != NULL) && !spp_os_trigger_alive(&t->trigger)) {
         if (silent) ticks = count_lost(t, cpu, SPP_LOSS_no_trigger);
         rearm(t, t->clock);
+    } else if (spp_os_trigger_gave_up(&t->trigger)) {
+        rearm(t, spp_os_clock_last);
     } else if (silent && spp_os_thread_blocks(t->tid, t->clock)) {
         ticks = count_lost(t, cpu, SPP_LOSS_signals_blocked);
         check_blocked(t);

@@ -342,6 +342,8 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger);
 bool spp_os_trigger_alive(const spp_os_trigger *trigger);
 /* Whether the thread that it was armed for has ended, and another one may have its id: as far as the system tells. */
 bool spp_os_trigger_orphan(const spp_os_trigger *trigger);
+/* Whether the thread gets no ticks any more because this clock's could end its system calls: the last clock is for it then. */
+bool spp_os_trigger_gave_up(const spp_os_trigger *trigger);
 /* Whether the thread blocks the signal that this clock's ticks come by now. */
 bool spp_os_thread_blocks(int32_t tid, spp_clock clock);
 /* In a forked child: lets go of the parent's trigger without stopping it. */

@@ -52,7 +52,7 @@ bool spp_linux_at_call(const ucontext_t *uc) {
     return is_call_at(program_counter(uc) - CALL_BYTES) || is_call_at(program_counter(uc));
 }
 
-bool spp_linux_may_restart(const ucontext_t *uc) { return registers_tell ? is_on_call(uc) : has_call_number(uc); }
+static bool may_restart(const ucontext_t *uc) { return registers_tell ? is_on_call(uc) : has_call_number(uc); }
 
 /* Which signals wait; none are known in a program that may be ended for asking. */
 static bool pending_signals(uint64_t *pending) {
@@ -218,7 +218,14 @@ void spp_os_signals_care(void) {
     before = waits;
 }
 
-SPP_COLD void spp_linux_give_way(ucontext_t *uc, bool trapped) {
+/* ---- calls that a tick has met */
+
+static bool was_ended(const ucontext_t *uc) {
+    if (spp_usual(call_result(uc) != -EINTR)) return false;
+    return registers_tell ? is_behind_call(uc) : is_call_at(program_counter(uc) - CALL_BYTES);
+}
+
+static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
     uint64_t pending = 0, blocked = 0;
     uintptr_t arguments[6];
     bool some = false, ends = false;
@@ -236,21 +243,21 @@ SPP_COLD void spp_linux_give_way(ucontext_t *uc, bool trapped) {
     if (spp_linux_would_wait(call_number(uc), arguments) && (ends || noted_elsewhere(trapped))) interrupt_call(uc);
 }
 
-/* ---- calls that a tick has met all the same: of objects that have instructions of their own for them */
-
-static bool was_ended(const ucontext_t *uc) {
-    if (spp_usual(call_result(uc) != -EINTR)) return false;
-    return registers_tell ? is_behind_call(uc) : is_call_at(program_counter(uc) - CALL_BYTES);
+void spp_linux_see_call(ucontext_t *uc, bool trapped) {
+    if (spp_rare(may_restart(uc)))
+        give_way(uc, trapped);
+    else if (spp_rare(was_ended(uc)) && spp_os_tid() == getpid())
+        (void)use_note();
 }
 
 bool spp_linux_stood(const ucontext_t *uc) {
     if (was_ended(uc)) return true;
-    return spp_linux_may_restart(uc) && (registers_tell || is_call_at(program_counter(uc)));
+    return may_restart(uc) && (registers_tell || is_call_at(program_counter(uc)));
 }
 
 SPP_COLD void spp_linux_end_call(ucontext_t *uc) {
     uintptr_t arguments[6];
-    if (!spp_linux_may_restart(uc) || !is_call_at(program_counter(uc))) return;
+    if (!may_restart(uc) || !is_call_at(program_counter(uc))) return;
     call_arguments(uc, arguments);
     if (spp_linux_would_wait(call_number(uc), arguments)) interrupt_call(uc);
 }

@@ -11,11 +11,9 @@ void spp_linux_calls_init(void);
 
 /* Handler. Whether the thread was interrupted inside a system call, or on its way in or out. */
 bool spp_linux_at_call(const ucontext_t *uc);
-/* Handler. Whether the thread may stand on a call that begins anew; cheap, and seldom true. */
-bool spp_linux_may_restart(const ucontext_t *uc);
-/* Handler, where that is true. Ends that call with EINTR if, without our tick, a signal of the program's would have. `trapped`:
- * the tick came as SIGTRAP, which interrupts no call itself. */
-void spp_linux_give_way(ucontext_t *uc, bool trapped);
+/* Handler. Looks at the call that the thread stands on, if it does: ends it with EINTR if, without our tick, a signal of the
+ * program's would have. `trapped`: the tick came as SIGTRAP, which interrupts no call itself. Cheap where there is none. */
+void spp_linux_see_call(ucontext_t *uc, bool trapped);
 
 /* Handler. Whether the thread slept in a call, or was about to, whatever comes of that call. */
 bool spp_linux_stood(const ucontext_t *uc);

@@ -1,6 +1,7 @@
 #include "os/linux/handshake.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,9 +14,9 @@
 /* A call that is left by longjmp, or by the end of its thread, stays noted. A handler's calls lie this near to the call that it
  * interrupted, if it runs on the same stack. */
 #define HANDLER_REACH ((uintptr_t)1 << 20)
-/* The sampler, which is sending, may have lost its processor to whom it sends. */
-#define TRIES 64
-#define WAIT_NS 20000
+/* The sampler, which is sending, may have lost its processor to whom it sends. (That one does not sleep: whoever waits until it
+ * does, in the call that it is about to make, would be deceived.) */
+#define TRIES 500
 /* A thread whose calls are nearer to each other than a timer takes is asked only where they begin and end. */
 #define QUICK 2u
 
@@ -147,10 +148,11 @@ SPP_COLD void spp_linux_meet_tick(spp_linux_handshake *h) {
         switch (atomic_load(&h->tick)) {
         case SPP_TICK_ABOUT: (void)change(h, SPP_TICK_ABOUT, SPP_TICK_NONE); break;
         case SPP_TICK_SENDING:
-            if (i % TRIES == 0) spp_os_sleep_until(spp_os_now_ns() + WAIT_NS);
+            (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* at the end of any call the handler runs */
+            if (i % TRIES == 0 && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) sched_yield();
             break;
         case SPP_TICK_SENT:
-            (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* at the end of any call the handler runs */
+            (void)raw_call(SYS_getpid, 0, 0, 0, 0);
             if (atomic_load(&h->tick) == SPP_TICK_SENT) {
                 take_back(h);
                 return;

@@ -139,12 +139,27 @@ static uint32_t hash_of(const char *name) {
     return hash % NAMES;
 }
 
+static uintptr_t library_low, library_high;
+
+bool spp_linux_in_c_library(uintptr_t pc) { return pc >= library_low && pc < library_high; }
+
+static int see_library(struct dl_phdr_info *info, size_t size, void *arg) {
+    object o;
+    (void)size;
+    if (!describe(info, &o) || *(uintptr_t *)arg < o.low || *(uintptr_t *)arg >= o.high) return 0;
+    library_low = o.low;
+    library_high = o.high;
+    return 1;
+}
+
 void spp_linux_imports_make(const spp_linux_import *list, size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint32_t at = hash_of(list[i].name);
         while (by_name[at] != NULL) at = (at + 1) % NAMES;
         if (list[i].real != NULL) by_name[at] = &list[i];
     }
+    uintptr_t within = (uintptr_t)dlsym(RTLD_DEFAULT, "nanosleep");
+    dl_iterate_phdr(see_library, &within);
 }
 
 const spp_linux_import *spp_linux_import_of(const char *name) {

@@ -79,6 +79,8 @@ void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_inst
 /* Arms a thread; its ticks come by signal `by`. NULL with errno: it is gone, or limits. Not within the others. */
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie);
 void spp_linux_sender_disarm(void *of);
+/* Whether the thread makes calls that no wrapper tells of, and is sent nothing any more. */
+bool spp_linux_sender_unseen(const void *of);
 /* Handler, of the thread itself. */
 void spp_linux_sender_period(void *of, uint64_t period_ns);
 /* Handler. Whether a signal is of this clock, now or of an earlier use. */
@@ -110,6 +112,8 @@ typedef struct {
 void spp_linux_imports_make(const spp_linux_import *list, size_t n);
 /* The row of a name; NULL: it has none. Any thread. */
 const spp_linux_import *spp_linux_import_of(const char *name);
+/* Handler. Whether code is the C library's. */
+bool spp_linux_in_c_library(uintptr_t pc);
 /* Has every object that is loaded by now, but ours, call `own` for `real`. Any thread, not a handler; may wait for the loader. */
 void spp_linux_imports_replace(void);
 
@@ -136,6 +140,8 @@ typedef struct {
     void (*end_call)(ucontext_t *context);
     /* Whether ticks come by a signal. Any thread. */
     bool (*ticks_by)(int signum);
+    /* Whether one by this signal may wait for a thread that blocks it. Any thread. */
+    bool (*pends)(int signum);
     const spp_linux_import *execs, *alone; /* SPP_LINUX_EXECS and SPP_LINUX_ALONE rows */
 } spp_linux_signals_others;
 /* Sees that the program's calls are seen from here on, the others' too. By the drain thread, or before it: may wait for the

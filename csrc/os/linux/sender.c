@@ -92,6 +92,7 @@ typedef struct target {
     _Atomic bool late;           /* the scheduler chose the instant, and the rate is high */
     _Atomic uint64_t from_ns;    /* it was sent then ... */
     _Atomic uint32_t put_off_ns; /* ... and is to be a sample so much later; 0: of where it meets the thread */
+    _Atomic bool unseen;         /* the handler: it makes calls without the C library, which signals may end: no more are sent */
     _Atomic uint32_t way_ns;     /* the handler: how long signals take */
     _Atomic uint32_t declined;   /* the handler: signals that gave no tick, for the thread was about to sleep */
     _Atomic uint32_t more;       /* instants at which the thread ran, while the signal of an earlier one had not come yet */
@@ -283,7 +284,10 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     else if (!is_due(t, spp_os_now_ns()))
         return 0;
     if (spp_rare(spp_linux_stood(uc))) { /* in a call that has no wrapper: it slept, or was about to */
-        atomic_fetch_add_explicit(&calls_met, 1, memory_order_relaxed);
+        if (!spp_linux_in_c_library(program_counter(uc))) { /* that one has a wrapper where it matters */
+            atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
+            atomic_fetch_add_explicit(&calls_met, 1, memory_order_relaxed);
+        }
         atomic_fetch_add_explicit(&t->declined, 1 + atomic_exchange(&t->more, 0), memory_order_relaxed);
         cookie = 0;
     } else {
@@ -436,6 +440,7 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
     int64_t period = (int64_t)t->period_ns;
     uint64_t put_off = 0;
     if (atomic_load_explicit(&h->blocks, memory_order_relaxed) >> (signum - 1) & 1u) return; /* it would wait */
+    if (atomic_load_explicit(&t->unseen, memory_order_relaxed)) return;
     if (l->late_ns > LATE_NS) put_off = PUT_OFF_NS + draw(l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
     if (runs) { /* so it waits in no call that began before the first run */
         uintptr_t unknown = SPP_CALL_UNKNOWN;
@@ -730,6 +735,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     atomic_store(&t->waking, 0);
     t->slept_ns = 0;
     atomic_store(&t->way_ns, WAY_AT_FIRST_NS);
+    atomic_store(&t->unseen, false);
     atomic_store(&t->period_ns, period_ns);
     atomic_store(&t->cookie, (uintptr_t)cookie);
     lock();
@@ -743,6 +749,8 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     unlock();
     return t;
 }
+
+bool spp_linux_sender_unseen(const void *of) { return atomic_load(&((const target *)of)->unseen); }
 
 void spp_linux_sender_disarm(void *of) { disarm(of, true); }
 

@@ -65,7 +65,7 @@ static const spp_linux_instant any = {0, 0, false};
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
 static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
     int saved = errno;
-    if (spp_rare(spp_linux_may_restart(uc))) spp_linux_give_way(uc, trapped);
+    spp_linux_see_call(uc, trapped);
     void *cookie = (void *)(value & ~REMAINDER_BIT);
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL) {
@@ -297,9 +297,12 @@ bool spp_os_signal_taken(void) {
 
 static bool ticks_by(int signum) { return poll_signal == signum || spp_linux_sender_sends(signum); }
 
+/* Whether a tick by this signal may wait for a thread that blocks it: of a perf event. */
+static bool pends(int signum) { return !spp_linux_sender_sends(signum); }
+
 void spp_os_signal_look(void) {
     static const spp_linux_signals_others others = {is_tick,  nudge,           spp_linux_end_call,
-                                                    ticks_by, spp_linux_execs, spp_linux_alone};
+                                                    ticks_by, pends, spp_linux_execs, spp_linux_alone};
     spp_linux_signals_look(&others);
 }
 
@@ -443,6 +446,10 @@ bool spp_os_trigger_orphan(const spp_os_trigger *trigger) {
         return left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0;
     return trigger->perf_fd >= 0 && spp_os_trigger_alive(trigger) && fcntl(trigger->perf_fd, F_GETOWN_EX, &owner) == 0 &&
            owner.type == F_OWNER_TID && owner.pid == 0;
+}
+
+bool spp_os_trigger_gave_up(const spp_os_trigger *trigger) {
+    return trigger->sender != NULL && spp_linux_sender_unseen(trigger->sender);
 }
 
 void spp_os_trigger_disarm(spp_os_trigger *trigger) {

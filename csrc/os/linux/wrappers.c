@@ -36,7 +36,7 @@
     X(epoll_pwait2) X(nanosleep) X(__nanosleep) X(clock_nanosleep) X(usleep) X(sleep) X(thrd_sleep)                            \
     /* children, signals */                                                                                                    \
     X(fork) X(__fork) X(wait) X(__wait) X(waitpid) X(__waitpid) X(wait3) X(wait4) X(waitid) X(pause) X(sigsuspend)             \
-    X(__sigsuspend) X(sigpause) X(__sigpause) X(sigpending)                                                                    \
+    X(__sigsuspend) X(sigpause) X(__sigpause)                                                                                    \
     /* threads, processes */                                                                                                   \
     X(sem_wait) X(sem_timedwait) X(sem_clockwait) X(pthread_cond_wait) X(pthread_cond_timedwait) X(pthread_cond_clockwait)     \
     X(pthread_join) X(pthread_timedjoin_np) X(pthread_clockjoin_np) X(pthread_tryjoin_np) X(semop) X(semtimedop) X(msgsnd)     \
