@@ -56,7 +56,7 @@ static bool ended(uintptr_t pc) {
 static bool ends_at(uintptr_t pc, bool trapped, long number, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e) {
     const uintptr_t arguments[6] = {a, b, c, d, e, 0};
     meets(pc, number, arguments);
-    if (spp_linux_may_restart(&uc)) spp_linux_give_way(&uc, trapped);
+    spp_linux_see_call(&uc, trapped);
     return ended(pc);
 }
 
@@ -201,61 +201,31 @@ static void code_that_cannot_be_read(void) {
     munmap(page, (size_t)size * 2);
 }
 
+/* A call has just ended with EINTR: it stays so, and the note that it may have ended for is used up, for that one. */
+static void those_that_have_ended(volatile int *note) {
+    meets((uintptr_t)code + sizeof code / 2, 0, (const uintptr_t[6]){0});
 #if defined(__x86_64__)
-/* A call that has just ended with EINTR, and a tick: whether it begins anew, and how many did so or not. */
-static bool begins(const uint8_t *behind) {
-    memset(&uc, 0, sizeof uc);
-    uc.uc_mcontext.gregs[REG_RIP] = uc.uc_mcontext.gregs[REG_RCX] = (greg_t)(uintptr_t)behind;
+    uc.uc_mcontext.gregs[REG_RCX] = uc.uc_mcontext.gregs[REG_RIP];
     uc.uc_mcontext.gregs[REG_RAX] = -EINTR;
-    uc.uc_mcontext.gregs[REG_R11] = 0x246;
-    if (spp_linux_was_ended(&uc)) spp_linux_begin_anew(&uc);
-    return uc.uc_mcontext.gregs[REG_RIP] == (greg_t)(uintptr_t)(behind - 2) && uc.uc_mcontext.gregs[REG_RAX] == SYS_nanosleep;
-}
-
-static void counts(uint64_t anew, uint64_t ended) {
-    uint64_t told[2];
-    spp_os_calls(&told[0], &told[1]);
-    CHECK_EQUAL(told[0], anew);
-    CHECK_EQUAL(told[1], ended);
-}
-
-static void those_that_a_tick_ended(volatile int *note) {
-    static const uint8_t sleeps[] = {0xb8, SYS_nanosleep, 0, 0, 0, 0x0f, 0x05, 0x90};
-    static const uint8_t unknown[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x0f, 0x05, 0x90};
-    uintptr_t left = 0;
-    long number = SYS_getpid;
-    __asm__ volatile("syscall" : "+c"(left), "+a"(number) : : "r11", "memory");
-    if (left == 0) return; /* registers do not tell: FRED */
-    counts(0, 0);
-    CHECK(begins(sleeps + 7));
-    counts(1, 0);
-    CHECK(!begins(unknown + 7));
-    counts(1, 1);
-    CHECK(spp_linux_was_ended(&uc)); /* another tick meets it there */
-    spp_linux_begin_anew(&uc);
-    counts(1, 1);
-    *note = 1; /* the program's signal has ended it */
-    CHECK(!begins(sleeps + 7));
-    CHECK_EQUAL(*note, 2);     /* for one call */
-    spp_linux_begin_anew(&uc); /* another tick meets that: the call stays ended */
-    CHECK(spp_linux_was_ended(&uc));
-    *note = 1;
-    CHECK(!begins(unknown + 7));
-    *note = 0;
-    counts(1, 1);
-    spp_linux_calls_init(); /* another run */
-    counts(0, 0);
-}
 #else
-static void those_that_a_tick_ended(volatile int *note) { (void)note; }
+    uc.uc_mcontext.regs[8] = UINT64_MAX;
+    uc.uc_mcontext.regs[0] = (unsigned long)-EINTR;
 #endif
+    ucontext_t before = uc;
+    CHECK(spp_linux_stood(&uc));
+    *note = 1;
+    spp_linux_see_call(&uc, false);
+    CHECK_EQUAL(*note, 2);
+    CHECK(memcmp(&uc, &before, sizeof uc) == 0);
+    *note = 0;
+}
 
 int main(void) {
     static volatile int note;
     CHECK_EQUAL(spp_os_memory_init(), 0);
     spp_linux_calls_init();
     spp_os_signals_wait_at(&note);
-    those_that_a_tick_ended(&note);
+    those_that_have_ended(&note);
     descriptors();
     signal_is(0, true);
     those_that_would_wait(true);

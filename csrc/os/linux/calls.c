@@ -32,12 +32,10 @@
 #include "os/os.h"
 #include "os/posix/posix.h"
 
-static bool registers_tell;      /* an interrupted call is known by registers alone */
+static bool registers_tell;   /* an interrupted call is known by registers alone */
 static volatile int *tripped; /* see spp_os_signals_wait_at */
 
-void spp_linux_calls_init(void) {
-    registers_tell = machine_registers_tell();
-}
+void spp_linux_calls_init(void) { registers_tell = machine_registers_tell(); }
 
 void spp_os_signals_wait_at(volatile int *flag) { tripped = flag; }
 

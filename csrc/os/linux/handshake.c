@@ -30,9 +30,7 @@ int spp_linux_handshakes_make(void) {
 }
 
 /* Whether a thread of this process has that id. */
-static bool is_alive(int32_t tid) {
-    return raw_call(SYS_tgkill, getpid(), (uintptr_t)tid, 0, 0) != -ESRCH;
-}
+static bool is_alive(int32_t tid) { return raw_call(SYS_tgkill, getpid(), (uintptr_t)tid, 0, 0) != -ESRCH; }
 
 /* Other threads find it by its id, so that is written last. */
 static spp_linux_handshake *make(spp_linux_handshake *h, int32_t tid, uint64_t blocks) {
@@ -49,8 +47,8 @@ static spp_linux_handshake *make(spp_linux_handshake *h, int32_t tid, uint64_t b
 
 static atomic_flag making = ATOMIC_FLAG_INIT;
 
-/* Both the thread and who arms it may make one at the same time, so one of them waits. It blocks all signals: a handler of its own
- * would wait for it. */
+/* Both the thread and who arms it may make one at the same time, so one of them waits. It blocks all signals: a handler of its
+ * own would wait for it. */
 SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
     if (spp_linux_handshakes == NULL) return NULL;
     spp_linux_handshake *bucket = &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS], *found = NULL;
@@ -210,7 +208,7 @@ SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here) {
     int saved = errno;
     uint32_t tick = atomic_load(&h->tick);
     if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* one that is on its way is welcome from here on */
-    atomic_exchange(&h->call, here);                                    /* no tick comes meanwhile */
+    atomic_exchange(&h->call, here);                                   /* no tick comes meanwhile */
     spp_linux_meet_tick(h);
     take_due(h);
     atomic_store_explicit(&h->call, 0, memory_order_release);

@@ -3,8 +3,9 @@
  * A signal wakes a thread that sleeps in a system call, and cuts short what the call moves. Nothing mends that afterwards: what
  * was moved is moved, and time that passed has passed. So the clock `signal` sends none to a thread that is in a call. Each
  * function of the C library that may wait, or move data, is called by way of a wrapper (wrappers.c). The wrapper says that its
- * thread is in a call, then looks for a tick that is on its way; the sampler says that it is about to send one, then looks whether
- * the thread is in a call. One of the two sees the other (Dekker 1965). A tick that is on its way is taken before the call begins.
+ * thread is in a call, then looks for a tick that is on its way; the sampler says that it is about to send one, then looks
+ * whether the thread is in a call. One of the two sees the other (Dekker 1965). A tick that is on its way is taken before the
+ * call begins.
  *
  * An instant that is drawn while a thread is in a call is sampled when the call is over, by the thread itself and without a
  * signal: its stack is the same until then.
@@ -50,8 +51,8 @@ typedef struct {
 /* Two ways to a bucket: threads' ids are given in turn, so those of two living threads seldom lie this far apart. */
 #define SPP_HANDSHAKES 16384u
 #define SPP_HANDSHAKE_WAYS 2u
-extern spp_linux_handshake *spp_linux_handshakes;        /* NULL: none yet */
-extern _Atomic long spp_linux_place_of_tid;              /* workers.c: in a thread's descriptor; -1: not known */
+extern spp_linux_handshake *spp_linux_handshakes; /* NULL: none yet */
+extern _Atomic long spp_linux_place_of_tid;       /* workers.c: in a thread's descriptor; -1: not known */
 
 /* sender.c: what these need of who makes ticks. */
 typedef struct {
@@ -63,7 +64,6 @@ typedef struct {
     void (*sample)(spp_linux_handshake *h, uint32_t n);
 } spp_linux_ticks;
 extern const spp_linux_ticks *spp_linux_ticks_by; /* set before the first tick */
-
 
 /* Before the first wrapper is called. -1: no memory, or a C library that keeps no thread's number: there are no handshakes. */
 int spp_linux_handshakes_make(void);
@@ -118,8 +118,8 @@ static inline spp_linux_call spp_linux_call_begins(uintptr_t here) {
 static inline void spp_linux_call_ends(spp_linux_call call, uintptr_t here) {
     if (spp_rare(call.of == NULL)) return;
     atomic_store_explicit(&call.of->call, call.outer, memory_order_release);
-    uint32_t due = atomic_load_explicit(&call.of->wanted, memory_order_relaxed) |
-                   atomic_load_explicit(&call.of->tick, memory_order_relaxed);
+    uint32_t due =
+        atomic_load_explicit(&call.of->wanted, memory_order_relaxed) | atomic_load_explicit(&call.of->tick, memory_order_relaxed);
     if (spp_rare(due != 0) && call.outer == 0) spp_linux_leave_call(call.of, here);
 }
 

@@ -1,5 +1,5 @@
-/* Which functions of the C library loaded objects call. Their slots (the GOT, and pointers in tables) are rewritten, as the loader
- * wrote them. */
+/* Which functions of the C library loaded objects call. Their slots (the GOT, and pointers in tables) are rewritten, as the
+ * loader wrote them. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>

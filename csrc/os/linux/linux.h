@@ -69,7 +69,8 @@ void spp_linux_perf_close(int fd, uint64_t event);
 
 /* ---- sender.c: the clock `signal` */
 
-/* What a tick of this clock says of its instant: `more` and `coarse` as in spp_os_context; so many more instants met the thread here. */
+/* What a tick of this clock says of its instant: `more` and `coarse` as in spp_os_context; so many more instants met the thread
+ * here. */
 typedef struct {
     uint32_t more, again;
     bool coarse;

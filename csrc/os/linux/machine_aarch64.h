@@ -20,10 +20,10 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
 /* A function called `name` that goes on to `own` if its first argument is below `n` and `table` has a byte for it that is not 0,
  * else to what the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack
  * of its own. All are hidden symbols. */
-#define BY_NUMBER_TEXT(name, table, n, own, real)                                                                              \
-    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name           \
-            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #n "\nb.hs 1f\nadrp x16, " #table "\nadd x16, x16, :lo12:" #table         \
-            "\nldrb w16, [x16, x0]\ncbz w16, 1f\nb " #own "\n1: adrp x16, " #real "\nldr x16, [x16, :lo12:" #real              \
+#define BY_NUMBER_TEXT(name, table, n, own, real)                                                                      \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name   \
+            ":\n.cfi_startproc\nhint #34\ncmp x0, #" #n "\nb.hs 1f\nadrp x16, " #table "\nadd x16, x16, :lo12:" #table \
+            "\nldrb w16, [x16, x0]\ncbz w16, 1f\nb " #own "\n1: adrp x16, " #real "\nldr x16, [x16, :lo12:" #real      \
             "]\nbr x16\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
 #define BY_NUMBER(name, table, n, own, real) BY_NUMBER_TEXT(name, table, n, own, real)
 

@@ -21,10 +21,10 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
 /* A function called `name` that goes on to `own` if its first argument is below `n` and `table` has a byte for it that is not 0,
  * else to what the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack
  * of its own. All are hidden symbols. */
-#define BY_NUMBER_TEXT(name, table, n, own, real)                                                                              \
-    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name                      \
-            ":\n.cfi_startproc\nendbr64\ncmp $" #n ", %rdi\njae 1f\nlea " #table                                               \
-            "(%rip), %r11\ncmpb $0, (%r11, %rdi)\njne " #own "\n1: jmp *" #real "(%rip)\n.cfi_endproc\n.size " #name           \
+#define BY_NUMBER_TEXT(name, table, n, own, real)                                                                    \
+    __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name            \
+            ":\n.cfi_startproc\nendbr64\ncmp $" #n ", %rdi\njae 1f\nlea " #table                                     \
+            "(%rip), %r11\ncmpb $0, (%r11, %rdi)\njne " #own "\n1: jmp *" #real "(%rip)\n.cfi_endproc\n.size " #name \
             ", . - " #name "\n.popsection")
 #define BY_NUMBER(name, table, n, own, real) BY_NUMBER_TEXT(name, table, n, own, real)
 

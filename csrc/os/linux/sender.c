@@ -1,11 +1,11 @@
 /* The clock `signal`: a thread of ours (the sampler; at high rates there are several) sends each thread that runs a signal, at
- * instants that are drawn at random. It needs no privilege, and of all ways to interrupt a thread it costs that thread least (7 us
- * on a virtual machine; a timer of its own takes 20, a perf event 15). A thread that sleeps is sent nothing: its CPU clock stands.
- * One that is in a call is sent nothing either: handshake.h says how it is sampled then, and why no tick meets a call.
+ * instants that are drawn at random. It needs no privilege, and of all ways to interrupt a thread it costs that thread least (7
+ * us on a virtual machine; a timer of its own takes 20, a perf event 15). A thread that sleeps is sent nothing: its CPU clock
+ * stands. One that is in a call is sent nothing either: handshake.h says how it is sampled then, and why no tick meets a call.
  *
  * A sample must fall on an instant that does not depend on what the program does. The instant of sending is one. Where the
- * scheduler chose it instead (a sampler that comes late), the handler takes no sample but sets a timer of the thread's own, for an
- * instant that is drawn anew. */
+ * scheduler chose it instead (a sampler that comes late), the handler takes no sample but sets a timer of the thread's own, for
+ * an instant that is drawn anew. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -84,7 +84,7 @@
 typedef struct target {
     _Alignas(ALIGN) _Atomic uintptr_t cookie; /* 0: not armed */
     _Atomic uint32_t use;
-    int32_t tid; /* constant while armed */
+    int32_t tid;           /* constant while armed */
     int32_t kernels_timer; /* the C library's type has a lock behind it where it has one */
 
     spp_linux_handshake *shakes; /* constant while armed */
@@ -283,7 +283,7 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
         atomic_store_explicit(&t->shakes->quick, 0, memory_order_relaxed);
     else if (!is_due(t, spp_os_now_ns()))
         return 0;
-    if (spp_rare(spp_linux_stood(uc))) { /* in a call that has no wrapper: it slept, or was about to */
+    if (spp_rare(spp_linux_stood(uc))) {                    /* in a call that has no wrapper: it slept, or was about to */
         if (!spp_linux_in_c_library(program_counter(uc))) { /* that one has a wrapper where it matters */
             atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
             atomic_fetch_add_explicit(&calls_met, 1, memory_order_relaxed);

@@ -301,8 +301,8 @@ static bool ticks_by(int signum) { return poll_signal == signum || spp_linux_sen
 static bool pends(int signum) { return !spp_linux_sender_sends(signum); }
 
 void spp_os_signal_look(void) {
-    static const spp_linux_signals_others others = {is_tick,  nudge,           spp_linux_end_call,
-                                                    ticks_by, pends, spp_linux_execs, spp_linux_alone};
+    static const spp_linux_signals_others others = {is_tick, nudge,           spp_linux_end_call, ticks_by,
+                                                    pends,   spp_linux_execs, spp_linux_alone};
     spp_linux_signals_look(&others);
 }
 

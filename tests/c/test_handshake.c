@@ -1,0 +1,204 @@
+/* A tick meets no call: a thread's calls have all the results that they have alone, at 20 kHz, though each tick that is sent
+ * while it is in one would end or shorten it; what blocks a tick's signal has none pending; and a call that is left by longjmp,
+ * or that a handler makes in the midst of another one, is no reason to be silent or to interrupt. */
+#include "check.h"
+
+#if defined(__linux__)
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/linux/handshake.h"
+#include "os/linux/linux.h"
+#include "os/os.h"
+
+#define PERIOD_NS 50000
+#define ENOUGH 300u /* ticks of each kind */
+
+static char cookie;
+static atomic_uint ticks;
+
+static bool is_ours(const void *value) { return value == &cookie; }
+
+static void tick(void *value, spp_tick kind, const spp_os_context *context) {
+    (void)kind, (void)context;
+    CHECK(value == &cookie);
+    atomic_fetch_add(&ticks, 1);
+}
+
+/* What other objects call instead of a function of the C library: this program is one of ours, and not changed. */
+static void *own(const char *name) {
+    const spp_linux_import *import = spp_linux_import_of(name);
+    CHECK(import != NULL && import->own != NULL);
+    return import->own;
+}
+static long (*calls[8])(long, long, long, long, long, long);
+enum { READ, WRITE, POLL, NANOSLEEP, RECV, MASK, SYSCALL };
+
+static void burn(unsigned n) {
+    for (volatile unsigned i = 0; i < n; i++) {}
+}
+
+static unsigned drawn = 1;
+static unsigned draw(unsigned below) {
+    drawn = drawn * 1664525u + 1013904223u;
+    return (drawn >> 8) % below;
+}
+
+static int pipe_ends[2], pair[2];
+static atomic_bool over;
+
+static void *drains(void *unused) {
+    char bytes[700];
+    (void)unused;
+    while (read(pipe_ends[0], bytes, sizeof bytes) > 0) {}
+    return NULL;
+}
+
+static void *feeds(void *unused) {
+    (void)unused;
+    while (!over && write(pair[1], "x", 1) == 1) {
+        struct timespec pause = {0, 20000};
+        nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static int masked(int how, const sigset_t *set, sigset_t *old) {
+    return (int)calls[MASK](how, (long)(uintptr_t)set, (long)(uintptr_t)old, 0, 0, 0);
+}
+
+static long called(int which, long a, long b, long c, long d) { return calls[which](a, b, c, d, 0, 0); }
+
+/* Each of them waits or moves much, and would be short, early or EINTR for any signal. */
+static void results(void) {
+    static char bytes[30000];
+    struct timespec nap = {0, 100000}, left;
+    atomic_store(&ticks, 0);
+    for (unsigned i = 0; atomic_load(&ticks) < ENOUGH || i < 50; i++) {
+        burn(draw(20000));
+        CHECK_EQUAL((int)called(NANOSLEEP, (long)(uintptr_t)&nap, (long)(uintptr_t)&left, 0, 0), 0);
+        burn(draw(20000));
+        CHECK_EQUAL((int)called(POLL, 0, 0, 1, 0), 0);
+        burn(draw(20000));
+        CHECK_EQUAL(called(WRITE, pipe_ends[1], (long)(uintptr_t)bytes, sizeof bytes, 0), (long)sizeof bytes);
+        burn(draw(20000));
+        CHECK(called(RECV, pair[0], (long)(uintptr_t)bytes, sizeof bytes, 0) >= 8); /* SO_RCVLOWAT */
+        burn(draw(20000));
+        CHECK_EQUAL(called(SYSCALL, SYS_ppoll, 0, 0, (long)(uintptr_t)&nap), 0);
+    }
+}
+
+/* One that blocks its signal is sent nothing: nothing waits, whenever it looks. */
+static void blocked(int signum) {
+    sigset_t one, waiting;
+    sigemptyset(&one);
+    sigaddset(&one, signum);
+    for (int i = 0; i < 200; i++) {
+        CHECK_EQUAL(masked(SIG_BLOCK, &one, NULL), 0);
+        burn(draw(200000));
+        sigpending(&waiting);
+        CHECK(!sigismember(&waiting, signum));
+        CHECK_EQUAL(masked(SIG_UNBLOCK, &one, NULL), 0);
+    }
+}
+
+static sigjmp_buf back;
+static volatile sig_atomic_t jumps;
+
+static void alarmed(int signum) {
+    struct timespec short_nap = {0, 30000};
+    (void)signum;
+    if (jumps) siglongjmp(back, 1);
+    CHECK_EQUAL((int)calls[NANOSLEEP]((long)(uintptr_t)&short_nap, 0, 0, 0, 0, 0), 0);
+}
+
+static void alarm_in_us(long us) {
+    struct itimerspec spec = {.it_value = {0, us * 1000}};
+    static timer_t timer;
+    static bool made;
+    struct sigevent event;
+    memset(&event, 0, sizeof event);
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGALRM;
+    if (!made) CHECK_EQUAL(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+    made = true;
+    timer_settime(timer, 0, &spec, NULL);
+}
+
+/* The program's own handler interrupts a call and calls itself: its call is whole, the other one ends for it, and is not met by a
+ * tick before. */
+static void in_the_midst(void) {
+    struct timespec nap = {0, 400000}, left;
+    for (int i = 0; i < 200; i++) {
+        alarm_in_us(100);
+        long result = called(NANOSLEEP, (long)(uintptr_t)&nap, (long)(uintptr_t)&left, 0, 0);
+        CHECK(result == 0 || errno == EINTR);
+    }
+    nap.tv_nsec = 100000;
+    for (int i = 0; i < 100; i++) CHECK_EQUAL((int)called(NANOSLEEP, (long)(uintptr_t)&nap, 0, 0, 0), 0);
+}
+
+/* Left by longjmp, a call is noted until the next one: then ticks go on. */
+static void jumped_out(void) {
+    struct timespec second = {1, 0}, nap = {0, 10000};
+    jumps = 1;
+    if (sigsetjmp(back, 1) == 0) {
+        alarm_in_us(100);
+        (void)calls[NANOSLEEP]((long)(uintptr_t)&second, 0, 0, 0, 0, 0);
+        CHECK(false);
+    }
+    jumps = 0;
+    CHECK_EQUAL((int)calls[NANOSLEEP]((long)(uintptr_t)&nap, 0, 0, 0, 0, 0), 0);
+    atomic_store(&ticks, 0);
+    while (atomic_load(&ticks) < ENOUGH) burn(10000); /* for ever, if they do not */
+}
+
+int main(void) {
+    spp_os_trigger trigger = {.perf_fd = -1};
+    pthread_t reader, writer;
+    struct sigaction action;
+    int low = 8;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = alarmed;
+    sigaction(SIGALRM, &action, NULL);
+    CHECK_EQUAL(spp_os_memory_init(), 0);
+    CHECK(pipe(pipe_ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
+    CHECK_EQUAL(spp_os_signal_install(tick, is_ours, SPP_CLOCK_SIGNAL, false), 0);
+    spp_os_signal_look();
+    static const char *const names[] = {"read", "write", "poll", "nanosleep", "recv", "pthread_sigmask", "syscall"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) memcpy(&calls[i], &(void *){own(names[i])}, sizeof(void *));
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_create(&reader, NULL, drains, NULL);
+    pthread_create(&writer, NULL, feeds, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    CHECK_EQUAL(spp_os_trigger_arm(&trigger, SPP_CLOCK_SIGNAL, spp_os_tid(), PERIOD_NS, &cookie), 0);
+    results();
+    blocked(SIGURG);
+    in_the_midst();
+    jumped_out();
+    CHECK_EQUAL(spp_os_calls_met(), 0);
+    spp_os_trigger_disarm(&trigger);
+    spp_os_signal_remove();
+    signal(SIGPIPE, SIG_IGN);
+    over = true;
+    close(pair[0]); /* a write that waits for room ends */
+    pthread_join(writer, NULL);
+    close(pipe_ends[1]);
+    pthread_join(reader, NULL);
+    return check_done();
+}
+#else
+int main(void) { return check_done(); }
+#endif
