@@ -97,7 +97,7 @@ def watched(request, tmp_path_factory, library):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_call_is_ended_or_early(alone, watched, kind):
-    clock, times, kinds = watched
+    _, times, kinds = watched
     one, before = kinds[kind], alone(times)[kind]
     assert one["calls"] == before["calls"] > times / 14
     assert (one["ended"], one["early"], one["failed"]) == (before["ended"], before["early"], before["failed"])

@@ -19,6 +19,7 @@
 #define TRIES 500
 /* A thread whose calls are nearer to each other than a timer takes is asked only where they begin and end. */
 #define QUICK 2u
+#define QUICK_NS 8000u
 
 spp_linux_handshake *spp_linux_handshakes;
 const spp_linux_ticks *spp_linux_ticks_by;
@@ -124,13 +125,18 @@ SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
 /* The thread blocks the signal, or another one of that number had come before, so the kernel dropped it. */
 static void take_back(spp_linux_handshake *h) {
     if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return; /* it waits, and meets what may be met */
-    spp_linux_signals_take_back();
+    spp_linux_ticks_by->take_back();
     (void)change(h, SPP_TICK_SENT, SPP_TICK_NONE);
 }
 
 static void put_off(spp_linux_handshake *h, uint64_t ns) {
     atomic_store_explicit(&h->due_cpu, spp_os_own_cpu_ns() + ns, memory_order_relaxed);
     atomic_store(&h->tick, SPP_TICK_LEFT);
+}
+
+/* The thread ran for at least so long between two calls. */
+static void see_pace(spp_linux_handshake *h, uint64_t ns) {
+    atomic_store_explicit(&h->quick, ns < QUICK_NS ? atomic_load(&h->quick) + 1 : 0, memory_order_relaxed);
 }
 
 static void sample(spp_linux_handshake *h, uint32_t n) {
@@ -157,17 +163,20 @@ SPP_COLD void spp_linux_meet_tick(spp_linux_handshake *h) {
             }
             break;
         case SPP_TICK_TIMED: {
-            uint64_t left = spp_linux_ticks_by->stop(h);
+            uint64_t passed, left = spp_linux_ticks_by->stop(h, &passed);
             if (atomic_load(&h->tick) != SPP_TICK_TIMED) break;
             put_off(h, left);
-            atomic_fetch_add_explicit(&h->quick, 1, memory_order_relaxed);
+            see_pace(h, passed);
             return;
         }
-        case SPP_TICK_LEFT:
+        case SPP_TICK_LEFT: {
             /* From the last call on it was asked only here. */
-            if (spp_os_own_cpu_ns() < atomic_load(&h->due_cpu) || !change(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
+            uint64_t cpu = spp_os_own_cpu_ns(), due = atomic_load(&h->due_cpu);
+            if (cpu < due || !change(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
+            see_pace(h, cpu - due);
             sample(h, 1);
             return;
+        }
         default: return;
         }
     }

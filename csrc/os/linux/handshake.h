@@ -43,7 +43,7 @@ typedef struct {
     _Atomic(void *) target;  /* whom ticks are for: sender.c's; NULL: nobody */
     /* instants that fell into the call: how many, and when the last of them is due */
     _Atomic uint32_t wanted;
-    _Atomic uint32_t quick; /* T: so many timers in a row met a call first */
+    _Atomic uint32_t quick; /* T: so many times in a row a timer met a call soon after it was set */
     _Atomic uint64_t wanted_cpu;
     _Atomic uint64_t due_cpu; /* T: SPP_TICK_LEFT */
 } spp_linux_handshake;
@@ -56,12 +56,15 @@ extern _Atomic long spp_linux_place_of_tid;       /* workers.c: in a thread's de
 
 /* sender.c: what these need of who makes ticks. */
 typedef struct {
-    /* The thread's timer, which brings a tick that is SPP_TICK_TIMED, is stopped; what was left of its time. */
-    uint64_t (*stop)(spp_linux_handshake *h);
+    /* The thread's timer, which brings a tick that is SPP_TICK_TIMED, is stopped. What was left of its time, and what had passed.
+     */
+    uint64_t (*stop)(spp_linux_handshake *h, uint64_t *passed);
     /* The same is to fire so long from now; false: it cannot. */
     bool (*time)(spp_linux_handshake *h, uint64_t ns);
     /* Takes so many samples of where the thread is. All signals are blocked. */
     void (*sample)(spp_linux_handshake *h, uint32_t n);
+    /* Takes a tick back that the thread blocks. */
+    void (*take_back)(void);
 } spp_linux_ticks;
 extern const spp_linux_ticks *spp_linux_ticks_by; /* set before the first tick */
 

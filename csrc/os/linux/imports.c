@@ -135,7 +135,7 @@ static void rewrite(job *j, const object *o, const ElfW(Rela) * r, const spp_lin
 /* FNV-1a (Fowler, Noll, Vo 1991). */
 static uint32_t hash_of(const char *name) {
     uint32_t hash = 2166136261u;
-    for (size_t i = 0; name[i] != 0 && i < NAME_MAX_BYTES; i++) hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    for (size_t i = 0; i < NAME_MAX_BYTES && name[i] != 0; i++) hash = (hash ^ (uint8_t)name[i]) * 16777619u;
     return hash % NAMES;
 }
 

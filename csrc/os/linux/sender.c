@@ -88,6 +88,7 @@ typedef struct target {
     int32_t kernels_timer; /* the C library's type has a lock behind it where it has one */
 
     spp_linux_handshake *shakes; /* constant while armed */
+    uint64_t timed_ns;           /* the thread: what its timer was set to last */
     /* one signal at a time */
     _Atomic bool late;           /* the scheduler chose the instant, and the rate is high */
     _Atomic uint64_t from_ns;    /* it was sent then ... */
@@ -201,28 +202,37 @@ bool spp_linux_is_sent(const siginfo_t *info) {
     return target_of(info) != NULL;
 }
 
+/* A signal would wait, for the thread blocks it. */
+static bool does_block(const spp_linux_handshake *h) {
+    return atomic_load_explicit(&h->blocks, memory_order_relaxed) >> (signum - 1) & 1u;
+}
+
 static uint32_t shift(uint32_t share, bool up) {
     return up ? share + ((SHARE_ONE - share) >> SHARE_MEMORY) : share - (share >> SHARE_MEMORY);
 }
 
 /* Of the thread itself. */
-static bool set_timer(const target *t, uint64_t in_ns, uint64_t *left) {
+static bool set_timer(target *t, uint64_t in_ns, uint64_t *left) {
     struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(in_ns / 1000000000u), .tv_nsec = (long)(in_ns % 1000000000u)}}, was;
     if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
     if (raw_call(SYS_timer_settime, t->kernels_timer, 0, (long)(uintptr_t)&spec, (long)(uintptr_t)&was) != 0) return false;
+    t->timed_ns = in_ns;
     if (left != NULL) *left = (uint64_t)was.it_value.tv_sec * 1000000000u + (uint64_t)was.it_value.tv_nsec;
     return true;
 }
 
-static uint64_t stop_timer(spp_linux_handshake *h) {
+static uint64_t stop_timer(spp_linux_handshake *h, uint64_t *passed) {
     uint64_t left = 0;
-    const target *t = atomic_load(&h->target);
-    return t != NULL && set_timer(t, 0, &left) ? left : 0;
+    target *t = atomic_load(&h->target);
+    uint64_t set = t != NULL ? t->timed_ns : 0;
+    if (t != NULL) (void)set_timer(t, 0, &left);
+    *passed = set > left ? set - left : 0;
+    return left;
 }
 
 static bool start_timer(spp_linux_handshake *h, uint64_t ns) {
-    const target *t = atomic_load(&h->target);
-    return t != NULL && set_timer(t, ns + 1, NULL);
+    target *t = atomic_load(&h->target);
+    return t != NULL && !does_block(h) && set_timer(t, ns + 1, NULL);
 }
 
 /* What a sample stands for beside its own instant. */
@@ -246,7 +256,7 @@ static void sample_call(spp_linux_handshake *h, uint32_t n) {
     give(cookie, &of);
 }
 
-static const spp_linux_ticks ticks = {stop_timer, start_timer, sample_call};
+static const spp_linux_ticks ticks = {stop_timer, start_timer, sample_call, spp_linux_signals_take_back};
 
 /* Handler. A signal of the sampler's has come. Whether it is a sample of where the thread is: not if that is to be later, or if a
  * call is about to begin that cuts its delay off. */
@@ -439,7 +449,6 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
     spp_linux_handshake *h = t->shakes;
     int64_t period = (int64_t)t->period_ns;
     uint64_t put_off = 0;
-    if (atomic_load_explicit(&h->blocks, memory_order_relaxed) >> (signum - 1) & 1u) return; /* it would wait */
     if (atomic_load_explicit(&t->unseen, memory_order_relaxed)) return;
     if (l->late_ns > LATE_NS) put_off = PUT_OFF_NS + draw(l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
     if (runs) { /* so it waits in no call that began before the first run */
@@ -454,8 +463,14 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
         atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
     }
     if (spp_linux_tick_begin(h)) {
+        if (does_block(h)) { /* it was told in a call: none has begun since, or the tick would not have */
+            spp_linux_tick_sent(h, false);
+            return;
+        }
         atomic_store_explicit(&t->late, put_off != 0 && is_fast(t), memory_order_relaxed);
         send(t, now, put_off);
+    } else if (does_block(h)) {
+        return;
     } else if (atomic_load(&h->call) != 0) {
         leave_to_call(t, put_off != 0 ? put_off : runs ? atomic_load_explicit(&t->way_ns, memory_order_relaxed) : 0);
     } else if (atomic_load(&h->tick) != SPP_TICK_NONE) {

@@ -17,30 +17,33 @@
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
 
-#define EACH(X)                                                                                                                 \
-    /* files, pipes, terminals */                                                                                               \
-    X(read)                                                                                                                     \
-    X(__read) X(__read_chk) X(readv) X(pread) X(pread64) X(__pread64) X(__pread_chk) X(__pread64_chk) X(preadv) X(preadv64)     \
-        X(preadv2) X(preadv64v2) X(write) X(__write) X(writev) X(pwrite) X(pwrite64) X(__pwrite64) X(pwritev) X(pwritev64)      \
-            X(pwritev2) X(pwritev64v2) X(open) X(open64) X(__open) X(__open64) X(__open_2) X(__open64_2) X(openat) X(openat64)  \
-                X(__openat_2) X(__openat64_2) X(creat) X(creat64) X(close) X(__close) X(fcntl) X(fcntl64) X(__fcntl) X(ioctl)   \
-                    X(flock) X(lockf) X(lockf64) X(fsync) X(fdatasync) X(msync) X(syncfs) X(sync_file_range) X(fallocate)       \
-                        X(fallocate64) X(posix_fallocate) X(posix_fallocate64) X(ftruncate) X(ftruncate64) X(sendfile)          \
-                            X(sendfile64) X(splice) X(tee) X(vmsplice) X(copy_file_range) X(getrandom) X(getentropy) X(tcdrain) \
-                                X(tcflow) X(tcsendbreak) X(tcsetattr) /* sockets, names of hosts */                             \
-        X(accept) X(accept4) X(connect) X(__connect) X(send) X(__send) X(sendto) X(sendmsg) X(__sendmsg) X(sendmmsg)            \
-            X(__sendmmsg) X(recv) X(__recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) X(recvmmsg) X(getaddrinfo)   \
-                X(getnameinfo) X(gethostbyname) X(gethostbyname2) X(gethostbyname_r) X(gethostbyname2_r) X(gethostbyaddr)       \
-                    X(gethostbyaddr_r) /* many at once; time */                                                                 \
-        X(poll) X(__poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(__select) X(pselect) X(epoll_wait) X(epoll_pwait)   \
-            X(epoll_pwait2) X(nanosleep) X(__nanosleep) X(clock_nanosleep) X(usleep) X(sleep)                                   \
-                X(thrd_sleep) /* children, signals */                                                                           \
-        X(fork) X(__fork) X(wait) X(__wait) X(waitpid) X(__waitpid) X(wait3) X(wait4) X(waitid) X(pause) X(sigsuspend)          \
-            X(__sigsuspend) X(sigpause) X(__sigpause) /* threads, processes */                                                  \
-        X(sem_wait) X(sem_timedwait) X(sem_clockwait) X(pthread_cond_wait) X(pthread_cond_timedwait) X(pthread_cond_clockwait)  \
-            X(pthread_join) X(pthread_timedjoin_np) X(pthread_clockjoin_np) X(pthread_tryjoin_np) X(semop) X(semtimedop)        \
-                X(msgsnd) X(msgrcv) X(mq_send) X(mq_timedsend) X(mq_receive) X(mq_timedreceive) X(aio_suspend) X(aio_suspend64) \
-                    X(lio_listio) X(lio_listio64)
+/* clang-format off */
+#define EACH(X)                                                                                                                \
+    /* files, pipes, terminals */                                                                                              \
+    X(read) X(__read) X(__read_chk) X(readv) X(pread) X(pread64) X(__pread64) X(__pread_chk) X(__pread64_chk) X(preadv)        \
+    X(preadv64) X(preadv2) X(preadv64v2) X(write) X(__write) X(writev) X(pwrite) X(pwrite64) X(__pwrite64) X(pwritev)          \
+    X(pwritev64) X(pwritev2) X(pwritev64v2) X(open) X(open64) X(__open) X(__open64) X(__open_2) X(__open64_2) X(openat)        \
+    X(openat64) X(__openat_2) X(__openat64_2) X(creat) X(creat64) X(close) X(__close) X(fcntl) X(fcntl64) X(__fcntl)           \
+    X(ioctl) X(flock) X(lockf) X(lockf64) X(fsync) X(fdatasync) X(msync) X(syncfs) X(sync_file_range) X(fallocate)             \
+    X(fallocate64) X(posix_fallocate) X(posix_fallocate64) X(ftruncate) X(ftruncate64) X(sendfile) X(sendfile64) X(splice)     \
+    X(tee) X(vmsplice) X(copy_file_range) X(getrandom) X(getentropy) X(tcdrain) X(tcflow) X(tcsendbreak) X(tcsetattr)          \
+    /* sockets, names of hosts */                                                                                              \
+    X(accept) X(accept4) X(connect) X(__connect) X(send) X(__send) X(sendto) X(sendmsg) X(__sendmsg) X(sendmmsg)               \
+    X(__sendmmsg) X(recv) X(__recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) X(recvmmsg) X(getaddrinfo)          \
+    X(getnameinfo) X(gethostbyname) X(gethostbyname2) X(gethostbyname_r) X(gethostbyname2_r) X(gethostbyaddr)                  \
+    X(gethostbyaddr_r)                                                                                                         \
+    /* many at once; time */                                                                                                   \
+    X(poll) X(__poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(__select) X(pselect) X(epoll_wait) X(epoll_pwait)      \
+    X(epoll_pwait2) X(nanosleep) X(__nanosleep) X(clock_nanosleep) X(usleep) X(sleep) X(thrd_sleep)                            \
+    /* children, signals */                                                                                                    \
+    X(fork) X(__fork) X(wait) X(__wait) X(waitpid) X(__waitpid) X(wait3) X(wait4) X(waitid) X(pause) X(sigsuspend)             \
+    X(__sigsuspend) X(sigpause) X(__sigpause)                                                                                    \
+    /* threads, processes */                                                                                                   \
+    X(sem_wait) X(sem_timedwait) X(sem_clockwait) X(pthread_cond_wait) X(pthread_cond_timedwait) X(pthread_cond_clockwait)     \
+    X(pthread_join) X(pthread_timedjoin_np) X(pthread_clockjoin_np) X(pthread_tryjoin_np) X(semop) X(semtimedop) X(msgsnd)     \
+    X(msgrcv) X(mq_send) X(mq_timedsend) X(mq_receive) X(mq_timedreceive) X(aio_suspend) X(aio_suspend64) X(lio_listio)        \
+    X(lio_listio64)
+/* clang-format on */
 
 typedef long (*any_function)(long, long, long, long, long, long);
 
@@ -64,16 +67,16 @@ EACH(WRAPPER)
 
 /* ---- by number. Only these: of the others some return twice, or never. */
 
-#define CALLS(X)                                                                                                              \
-    X(SYS_read)                                                                                                               \
-    X(SYS_readv) X(SYS_pread64) X(SYS_preadv) X(SYS_preadv2) X(SYS_write) X(SYS_writev) X(SYS_pwrite64) X(SYS_pwritev)        \
-        X(SYS_pwritev2) X(SYS_openat) X(SYS_close) X(SYS_fcntl) X(SYS_ioctl) X(SYS_flock) X(SYS_fsync) X(SYS_fdatasync)       \
-            X(SYS_fallocate) X(SYS_sendfile) X(SYS_splice) X(SYS_tee) X(SYS_vmsplice) X(SYS_copy_file_range) X(SYS_getrandom) \
-                X(SYS_accept) X(SYS_accept4) X(SYS_connect) X(SYS_sendto) X(SYS_sendmsg) X(SYS_sendmmsg) X(SYS_recvfrom)      \
-                    X(SYS_recvmsg) X(SYS_recvmmsg) X(SYS_ppoll) X(SYS_pselect6) X(SYS_epoll_pwait) X(SYS_nanosleep)           \
-                        X(SYS_clock_nanosleep) X(SYS_wait4) X(SYS_waitid) X(SYS_rt_sigsuspend) X(SYS_rt_sigtimedwait)         \
-                            X(SYS_semop) X(SYS_semtimedop) X(SYS_msgsnd) X(SYS_msgrcv) X(SYS_mq_timedsend)                    \
-                                X(SYS_mq_timedreceive) X(SYS_io_getevents) X(SYS_futex)
+/* clang-format off */
+#define CALLS(X)                                                                                                               \
+    X(SYS_read) X(SYS_readv) X(SYS_pread64) X(SYS_preadv) X(SYS_preadv2) X(SYS_write) X(SYS_writev) X(SYS_pwrite64)            \
+    X(SYS_pwritev) X(SYS_pwritev2) X(SYS_openat) X(SYS_close) X(SYS_fcntl) X(SYS_ioctl) X(SYS_flock) X(SYS_fsync)              \
+    X(SYS_fdatasync) X(SYS_fallocate) X(SYS_sendfile) X(SYS_splice) X(SYS_tee) X(SYS_vmsplice) X(SYS_copy_file_range)          \
+    X(SYS_getrandom) X(SYS_accept) X(SYS_accept4) X(SYS_connect) X(SYS_sendto) X(SYS_sendmsg) X(SYS_sendmmsg)                  \
+    X(SYS_recvfrom) X(SYS_recvmsg) X(SYS_recvmmsg) X(SYS_ppoll) X(SYS_pselect6) X(SYS_epoll_pwait) X(SYS_nanosleep)            \
+    X(SYS_clock_nanosleep) X(SYS_wait4) X(SYS_waitid) X(SYS_rt_sigsuspend) X(SYS_rt_sigtimedwait) X(SYS_semop)                 \
+    X(SYS_semtimedop) X(SYS_msgsnd) X(SYS_msgrcv) X(SYS_mq_timedsend) X(SYS_mq_timedreceive) X(SYS_io_getevents)               \
+    X(SYS_futex)
 #ifdef SYS_poll /* older calls, which newer processors do without */
 #define OLDER_CALLS(X) X(SYS_poll) X(SYS_select) X(SYS_epoll_wait) X(SYS_pause) X(SYS_open) X(SYS_creat)
 #else
@@ -82,6 +85,8 @@ EACH(WRAPPER)
 /* By number, for older headers; the same on all processors since 5.1: io_pgetevents, io_uring_enter, openat2, epoll_pwait2,
  * futex_waitv, futex_wait, pidfd's waits are of poll. */
 #define NEWER_CALLS(X) X(426) X(437) X(441) X(449) X(455)
+
+/* clang-format on */
 
 #define SPP_LINUX_NUMBERS 512 /* the kernel has less */
 #define ROW(number) [number] = 1,
