@@ -131,9 +131,25 @@ static void learn(const spp_native_view *view, const spp_walk *python, const spp
 
 #endif
 
+/* Handler. Takes our own frames away: those of the wrappers by which the program calls the C library. `leaf`: the function that
+ * the thread has just returned from into one, which is shown in their place; 0: there is none. */
+static inline void hide_own(const spp_native_view *view, spp_unwind_walk *w, uintptr_t leaf) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->depth; i++) {
+        bool own = w->pcs[i] >= view->own.low && w->pcs[i] < view->own.high;
+        if (spp_rare(own) &&
+            (leaf == 0 || (i + 1 < w->depth && w->pcs[i + 1] >= view->own.low && w->pcs[i + 1] < view->own.high)))
+            continue;
+        w->pcs[n] = own ? leaf : w->pcs[i];
+        w->cfas[n++] = w->cfas[i];
+        leaf = 0;
+    }
+    w->depth = n;
+}
+
 /* The walk's Python frames are in `room`; `w` stands where the native ones begin. */
 static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_walk *w, const spp_native_view *view,
-                              spp_native_mode mode, spp_frame *out) {
+                              spp_native_mode mode, spp_frame *out, uintptr_t leaf) {
     uint32_t merged;
     w->guess = atomic_load_explicit(&to_cfa, memory_order_acquire) == 0 || walk->anchors_n == 0;
     w->stop = mode == SPP_NATIVE_LEAF && walk->anchors_n > 0 ? walk->anchors[0].at : 0;
@@ -141,6 +157,7 @@ static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_
     w->cfas = room->cfas;
     w->max = room->most;
     uint32_t flags = unwind_all(view, walk, w);
+    hide_own(view, w, leaf);
     if (spp_usual(merge(view, walk, w, mode, out, &merged))) {
 #if SPP_L_CHAIN != 1
         if (flags == 0) learn(view, walk, w);
@@ -175,7 +192,7 @@ SPP_HOT enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *wal
                          .stack_end = bounded ? walk->stack_end : context->sp + STACK_MOST,
                          .memory = bounded ? SPP_UNWIND_OWN : SPP_UNWIND_PROBED,
                          .cache = &room->cache};
-    add_native(room, walk, &w, view, mode, out);
+    add_native(room, walk, &w, view, mode, out, context->called);
     return SPP_LOSS_NONE;
 }
 
@@ -191,6 +208,6 @@ enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uin
     if (loss != SPP_LOSS_NONE) return loss;
     spp_unwind_walk w = {
         .pc = pc, .sp = walk->sp, .stack_end = walk->sp + STACK_MOST, .memory = SPP_UNWIND_OTHER, .cache = &room->cache};
-    add_native(room, walk, &w, view, mode, out);
+    add_native(room, walk, &w, view, mode, out, 0);
     return SPP_LOSS_NONE;
 }

@@ -277,6 +277,8 @@ static view *make_view(found *f) {
     if (++serial == 0) serial = 1;
     v->shown.map = (spp_unwind_map){rules.at, (const spp_unwind_object *const *)(const void *)v->objects, v->n, serial};
     find_evaluator(v, v->shown.evaluator);
+    const object *own = object_at(v, (uintptr_t)make_view);
+    if (own != NULL) v->shown.own = (spp_range){own->facts.low, own->facts.high};
     return v;
 }
 

@@ -16,6 +16,7 @@ typedef struct {
     spp_unwind_map map;
     /* CPython's evaluator, the parts that symbols tell of. Only 3.9 and 3.10 are told by it; later ones by their frames. */
     spp_range evaluator[SPP_EVALUATOR_PARTS];
+    spp_range own; /* our object: the program's calls go through it, and its frames are shown to nobody */
 } spp_native_view;
 extern _Atomic(const spp_native_view *) spp_native_now;
 

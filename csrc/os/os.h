@@ -235,6 +235,7 @@ typedef struct {
     uint32_t more;      /* so many more instants of the clock `signal` met the thread in the same call */
     bool coarse;        /* it was drawn, but the scheduler chose when: at no random instant */
     uint64_t stands_ns; /* what an instant of that clock stands for, if for more than an interval */
+    uintptr_t called;   /* the thread has just returned from this function, which is what the tick met; 0: it was interrupted */
     const void *machine;
     const spp_os_subject *subject; /* NULL: the interrupted thread is the calling one. Else it is this one, suspended meanwhile */
 } spp_os_context;

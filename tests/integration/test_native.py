@@ -396,3 +396,20 @@ def test_what_symbolize_refuses(run_python, tmp_path):
         command = [sys.executable, "-m", "spprof", "symbolize", tmp_path / file]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere calls have no wrappers")
+def test_a_call_shows_as_the_function_that_was_called(run_python, tmp_path):
+    """What it goes through is ours, and shown to nobody."""
+    ran = run_python("-c", f"""
+import os, spprof
+zeros = os.open("/dev/zero", os.O_RDONLY)
+def reads(): os.read(zeros, 1 << 20)
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="signal", native=True)
+while spprof.stats()["taken"] < 200: reads()
+spprof.stop()
+""")  # fmt: skip
+    stacks = [[frame.name for frame in sample.frames] for sample in ran.profile]
+    of_reads = [stack[stack.index("reads") + 1 :] for stack in stacks if "reads" in stack]
+    assert any(stack and stack[-1] in ("read", "__read", "__libc_read", "__GI___libc_read") for stack in of_reads), of_reads[:20]
+    assert not any(name in stack for stack in of_reads for name in ("through", "own_read", "give_here"))

@@ -30,8 +30,10 @@ int spp_linux_handshakes_make(void) {
     return spp_linux_handshakes != NULL ? 0 : -1;
 }
 
-/* Whether a thread of this process has that id. */
-static bool is_alive(int32_t tid) { return raw_call(SYS_tgkill, getpid(), (uintptr_t)tid, 0, 0) != -ESRCH; }
+/* Whether no thread of this process has that id, as far as may be asked. */
+static bool is_dead(int32_t tid) {
+    return !atomic_load(&spp_linux_confined) && raw_call(SYS_tgkill, getpid(), (uintptr_t)tid, 0, 0) == -ESRCH;
+}
 
 /* Other threads find it by its id, so that is written last. */
 static spp_linux_handshake *make(spp_linux_handshake *h, int32_t tid, uint64_t blocks) {
@@ -62,7 +64,7 @@ SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
         if (atomic_load(&bucket[i].tid) == tid) found = &bucket[i];
     for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS && found == NULL; i++) {
         int32_t has = atomic_load(&bucket[i].tid);
-        if (has == 0 || !is_alive(has)) found = make(&bucket[i], tid, tid == spp_os_tid() ? old : 0);
+        if (has == 0 || is_dead(has)) found = make(&bucket[i], tid, tid == spp_os_tid() ? old : 0);
     }
     atomic_flag_clear_explicit(&making, memory_order_release);
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&old, 0, sizeof old);
@@ -87,11 +89,7 @@ spp_linux_handshake *spp_linux_handshake_arm(int32_t tid, void *target) {
     return h;
 }
 
-void spp_linux_handshakes_child(void) {
-    atomic_flag_clear(&making); /* another thread of the parent had it */
-    for (uint32_t i = 0; spp_linux_handshakes != NULL && i < SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS; i++)
-        if (atomic_load(&spp_linux_handshakes[i].tid) != 0) (void)make(&spp_linux_handshakes[i], 0, 0);
-}
+void spp_linux_handshakes_child(void) { atomic_flag_clear(&making); }
 
 /* ---- the sampler's side */
 
@@ -118,6 +116,7 @@ void spp_linux_tick_sent(spp_linux_handshake *h, bool sent) {
 SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
     stack_t stack = {.ss_flags = 0};
     if (call > here && call - here < HANDLER_REACH) return call;
+    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return 0;
     (void)raw_call(SYS_sigaltstack, 0, (uintptr_t)&stack, 0, 0);
     return stack.ss_flags & SS_ONSTACK ? call : 0;
 }
@@ -212,14 +211,16 @@ static void take_due(spp_linux_handshake *h) {
     if (here > 0) sample(h, here);
 }
 
-SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here) {
+SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function) {
     if (atomic_load(&h->target) == NULL || spp_linux_ticks_by == NULL) return;
     int saved = errno;
     uint32_t tick = atomic_load(&h->tick);
     if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* one that is on its way is welcome from here on */
     atomic_exchange(&h->call, here);                                   /* no tick comes meanwhile */
     spp_linux_meet_tick(h);
+    h->function = function;
     take_due(h);
+    h->function = 0;
     atomic_store_explicit(&h->call, 0, memory_order_release);
     errno = saved;
 }

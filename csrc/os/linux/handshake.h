@@ -46,6 +46,7 @@ typedef struct {
     _Atomic uint32_t quick; /* T: so many times in a row a timer met a call soon after it was set */
     _Atomic uint64_t wanted_cpu;
     _Atomic uint64_t due_cpu; /* T: SPP_TICK_LEFT */
+    uintptr_t function;       /* T: whose call is over, while it takes the samples of that; else 0 */
 } spp_linux_handshake;
 
 /* Two ways to a bucket: threads' ids are given in turn, so those of two living threads seldom lie this far apart. */
@@ -70,7 +71,8 @@ extern const spp_linux_ticks *spp_linux_ticks_by; /* set before the first tick *
 
 /* Before the first wrapper is called. -1: no memory, or a C library that keeps no thread's number: there are no handshakes. */
 int spp_linux_handshakes_make(void);
-/* In a forked child, by its only thread: the parent's threads are gone. */
+/* In a forked child, by its only thread. Another thread of the parent may have been making one. What is known of the parent's
+ * threads stays, as of any that ended. */
 void spp_linux_handshakes_child(void);
 /* A thread's; made if there is none. NULL: there is no room. Any thread, handlers too. */
 spp_linux_handshake *spp_linux_handshake_of(int32_t tid);
@@ -104,7 +106,7 @@ static inline spp_linux_handshake *spp_linux_handshake_own(void) {
 
 uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here);
 void spp_linux_meet_tick(spp_linux_handshake *h);
-void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here);
+void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function);
 
 /* Any thread, handlers too; errno stays. `here`: an address in the caller's frame. */
 static inline spp_linux_call spp_linux_call_begins(uintptr_t here) {
@@ -117,13 +119,13 @@ static inline spp_linux_call spp_linux_call_begins(uintptr_t here) {
     return call;
 }
 
-/* The same. */
-static inline void spp_linux_call_ends(spp_linux_call call, uintptr_t here) {
+/* The same. `function`: what was called. */
+static inline void spp_linux_call_ends(spp_linux_call call, uintptr_t here, uintptr_t function) {
     if (spp_rare(call.of == NULL)) return;
     atomic_store_explicit(&call.of->call, call.outer, memory_order_release);
     uint32_t due =
         atomic_load_explicit(&call.of->wanted, memory_order_relaxed) | atomic_load_explicit(&call.of->tick, memory_order_relaxed);
-    if (spp_rare(due != 0) && call.outer == 0) spp_linux_leave_call(call.of, here);
+    if (spp_rare(due != 0) && call.outer == 0) spp_linux_leave_call(call.of, here, function);
 }
 
 #endif

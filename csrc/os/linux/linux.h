@@ -69,11 +69,12 @@ void spp_linux_perf_close(int fd, uint64_t event);
 
 /* ---- sender.c: the clock `signal` */
 
-/* What a tick of this clock says of its instant: `more` and `coarse` as in spp_os_context; so many more instants met the thread
- * here. */
+/* What a tick of this clock says of its instant: `more`, `coarse` and `called` as in spp_os_context; so many more instants met
+ * the thread here. */
 typedef struct {
     uint32_t more, again;
     bool coarse;
+    uintptr_t called; /* as there */
 } spp_linux_instant;
 /* Before the first is armed: what takes the sample of a thread that has left a call, on that thread. All signals are blocked. */
 void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_instant *of));

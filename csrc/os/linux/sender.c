@@ -250,7 +250,7 @@ static void say_more(target *t, bool in_call, spp_linux_instant *of) {
 static void sample_call(spp_linux_handshake *h, uint32_t n) {
     target *t = atomic_load(&h->target);
     uintptr_t cookie = t != NULL ? atomic_load(&t->cookie) : 0;
-    spp_linux_instant of = {.more = n - 1};
+    spp_linux_instant of = {.more = n - 1, .called = h->function};
     if (cookie == 0 || t->tid != spp_os_tid()) return;
     say_more(t, true, &of);
     give(cookie, &of);

@@ -238,7 +238,7 @@ static int own_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct t
         uintptr_t here = (uintptr_t)__builtin_frame_address(0);
         spp_linux_call call = spp_linux_call_begins(here);
         int signum = real_sigtimedwait(set, &got, timeout != NULL ? &left : NULL);
-        spp_linux_call_ends(call, here);
+        spp_linux_call_ends(call, here, (uintptr_t)real_sigtimedwait);
         if (signum < 0) return signum;
         if (place_of(signum) < 0 || !others->is_tick(&got)) {
             if (info != NULL) *info = got;

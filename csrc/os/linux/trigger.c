@@ -60,7 +60,7 @@ static inline bool has_room(const ucontext_t *uc) {
 }
 
 /* Of the other clocks' ticks. */
-static const spp_linux_instant any = {0, 0, false};
+static const spp_linux_instant any = {0, 0, false, 0};
 
 /* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
 static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
@@ -70,7 +70,12 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
     spp_tick kind = value & REMAINDER_BIT ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
     if (cookie != NULL) {
         spp_os_context context = {
-            .more = of->more, .coarse = of->coarse, .stands_ns = spp_linux_sender_stands_ns(), .machine = uc};
+
+            .more = of->more,
+            .coarse = of->coarse,
+            .called = of->called,
+            .stands_ns = spp_linux_sender_stands_ns(),
+            .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
         on_tick(cookie, kind, &context);
@@ -155,7 +160,7 @@ static bool is_tick(const siginfo_t *info) {
 }
 
 static void deliver_sent(const siginfo_t *info, void *uc) {
-    spp_linux_instant of = {0, 0, false};
+    spp_linux_instant of = {0, 0, false, 0};
     int saved = errno; /* its timer may be gone */
     uintptr_t value = spp_linux_sent(info, uc, &of);
     errno = saved;

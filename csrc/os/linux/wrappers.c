@@ -57,7 +57,7 @@ static __attribute__((noinline)) long through(const void *function, long a, long
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = ((any_function)(uintptr_t)function)(a, b, c, d, e, f);
-    spp_linux_call_ends(call, here);
+    spp_linux_call_ends(call, here, (uintptr_t)function);
     return result;
 }
 
@@ -116,7 +116,7 @@ __attribute__((used, visibility("hidden"))) long spp_linux_wrapped_call(long num
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = spp_linux_real_syscall(number, a, b, c, d, e, f);
-    spp_linux_call_ends(call, here);
+    spp_linux_call_ends(call, here, (uintptr_t)spp_linux_real_syscall);
     return result;
 }
 
@@ -131,7 +131,7 @@ static int own_mask(int how, const sigset_t *set, sigset_t *old) {
     uint64_t now = 0;
     if (call.of != NULL && set != NULL && raw_call(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)(uintptr_t)&now, sizeof now) == 0)
         atomic_store(&call.of->blocks, now);
-    spp_linux_call_ends(call, here);
+    spp_linux_call_ends(call, here, (uintptr_t)real_mask);
     return result;
 }
 
