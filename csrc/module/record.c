@@ -394,8 +394,10 @@ static void change(PyObject **env, const char *text) {
  * *env). Gives what `after_exec` takes back, if the call returns. */
 static void *before_exec(PyObject **env) {
     PyObject *session = spp_session_now();
+    bool ours = session != NULL && PyTuple_Check(session);
     char text[TEXT_MOST];
-    if (session == NULL || !spp_run_active() || record.module == NULL || !PyTuple_Check(session)) return NULL;
+    Py_XDECREF(session);
+    if (!ours || !spp_run_active() || record.module == NULL) return NULL;
     if (spp_run_is_over() || spp_os_barred()) return NULL;
     spp_names_all(false);
     Py_BEGIN_ALLOW_THREADS;

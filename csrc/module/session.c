@@ -124,11 +124,28 @@ static PyInterpreterState *owner; /* of the last one */
 
 static PyObject *room(void) { return PyInterpreterState_GetDict(PyInterpreterState_Get()); } /* borrowed; NULL: no memory */
 
+/* Without the GIL another thread may let go of the session at any moment, so the reference is taken by the look itself. */
+PyObject *spp_session_now(void) {
+    PyObject *dict = room(), *session = NULL;
+    if (dict == NULL) return NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+    if (PyDict_GetItemStringRef(dict, SESSION, &session) < 0) PyErr_Clear();
+#else
+    session = Py_XNewRef(PyDict_GetItemString(dict, SESSION));
+#endif
+    return session;
+}
+
+static bool has_session(void) {
+    PyObject *session = spp_session_now();
+    Py_XDECREF(session);
+    return session != NULL;
+}
+
 /* Undoes what `attach` did, in a forked child what its parent's did; and gives the session, a new reference or NULL. */
 static PyObject *detach(void) {
-    PyObject *dict = room(), *session = dict != NULL ? PyDict_GetItemString(dict, SESSION) : NULL;
-    Py_XINCREF(session);
-    if (session != NULL) (void)PyDict_DelItemString(dict, SESSION);
+    PyObject *session = spp_session_now();
+    if (session != NULL) (void)PyDict_DelItemString(room(), SESSION);
     PyErr_Clear();
     leave_gc();
     return session;
@@ -142,14 +159,9 @@ static void let_go(void) {
 static int attach(PyObject *module, PyObject *session) {
     PyObject *dict = room();
     if (dict == NULL) return PyErr_NoMemory(), -1;
-    if (PyDict_GetItemString(dict, SESSION) != NULL) let_go(); /* of a process that was forked unseen by Python */
+    if (has_session()) let_go(); /* of a process that was forked unseen by Python */
     owner = PyInterpreterState_Get();
     return PyDict_SetItemString(dict, SESSION, session) == 0 && enter_gc(module) == 0 ? 0 : -1;
-}
-
-PyObject *spp_session_now(void) {
-    PyObject *dict = room();
-    return dict != NULL ? PyDict_GetItemString(dict, SESSION) : NULL;
 }
 
 /* ---- the end of the interpreter, or of the process
@@ -331,7 +343,9 @@ static PyObject *run_stop(PyObject *self, PyObject *session) {
     int turned = turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING);
     if (turned < 0) return NULL;
     if (turned == 0) Py_RETURN_FALSE;
-    if (spp_session_now() != session) { /* another one has begun meanwhile */
+    PyObject *now = spp_session_now();
+    Py_XDECREF(now); /* only compared: the caller holds its own */
+    if (now != session) { /* another one has begun meanwhile */
         spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_ACTIVE);
         Py_RETURN_FALSE;
     }
@@ -346,7 +360,7 @@ static PyObject *run_stop(PyObject *self, PyObject *session) {
 static void end_as(const char *otherwise) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
-    if (spp_session_now() != NULL && turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING) == 1) {
+    if (has_session() && turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING) == 1) {
         spp_names_all(false);
         spp_functions_name();
         const char *reason = calls_now != NULL ? calls_now->reason() : NULL;
@@ -371,7 +385,7 @@ static PyObject *run_session(PyObject *self, PyObject *none) {
     bool mine;
     spp_run_phase phase = spp_run_phase_now(&mine);
     PyObject *session = phase == SPP_RUN_ACTIVE || phase == SPP_RUN_STOPPING ? spp_session_now() : NULL;
-    return Py_NewRef(session != NULL ? session : Py_None);
+    return session != NULL ? session : Py_NewRef(Py_None);
 }
 
 /* In a forked child: lets go of the parent's, and gives it. What the program does there may have come first, and begun a profile
@@ -379,7 +393,7 @@ static PyObject *run_session(PyObject *self, PyObject *none) {
 PyObject *spp_session_forget(PyObject *self, PyObject *none) {
     (void)self, (void)none;
     spp_run_look_forked();
-    if (spp_session_now() == NULL || !spp_run_turn(SPP_RUN_NONE, SPP_RUN_STARTING)) Py_RETURN_NONE;
+    if (!has_session() || !spp_run_turn(SPP_RUN_NONE, SPP_RUN_STARTING)) Py_RETURN_NONE;
     PyObject *session = detach(); /* nobody else attaches or detaches now */
     spp_run_turn(SPP_RUN_STARTING, SPP_RUN_NONE);
     if (session == NULL) Py_RETURN_NONE;

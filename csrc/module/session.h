@@ -31,7 +31,7 @@ typedef struct {
 } spp_session_calls;
 int spp_session_begin(PyObject *module, PyObject *session, spp_options *options, PyObject *output,
                       const spp_session_calls *calls);
-/* Borrowed; NULL: none, or another interpreter's. In a forked child the parent's, until it is forgotten. */
+/* A new reference; NULL: none, or another interpreter's. In a forked child the parent's, until it is forgotten. */
 PyObject *spp_session_now(void);
 /* Ends the run, if this interpreter began it, with all that belongs to that. An exception that there is stays. */
 void spp_session_end(void);
