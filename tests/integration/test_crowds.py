@@ -314,3 +314,46 @@ for thread in threads: thread.join()
 print(json.dumps(wrong))
 """, timeout=200)  # fmt: skip
     assert ran.json == []
+
+
+def test_every_call_of_the_interface_by_four_threads_at_once(run_python):
+    """Each profile that one of them begins is ended once, by whichever comes first, and no call meets what another let go of."""
+    ran = run_python("-c", """
+import json, spprof, sys, threading
+import spprof.files.profile
+from spprof import _core
+begun, ended, wrong = [], [], []
+sys.setswitchinterval(0.0001)
+def counted(call, done):
+    def counts(*args):
+        result = call(*args)
+        if result: done.append(1)
+        return result
+    return counts
+_core.start, _core.stop = counted(_core.start, begun), counted(_core.stop, ended)
+def start(**options): spprof.start(100, **options)
+@spprof.profile
+def decorated(): pass
+def decorates():
+    try: decorated()
+    except spprof.NotActive as error: wrong.append(repr(error))  # its caller has asked for nothing
+def labelled():
+    with spprof.label(request="one"): spprof.current_labels()
+calls = [start, spprof.stop, spprof.pause, spprof.resume, spprof.flush, spprof.is_active, spprof.stats, labelled, spprof.stop,
+    spprof.native_unwinding_available, lambda: start(native=spprof.native_unwinding_available()), lambda: start(mode="wall"),
+    _core.session, _core.active, _core.paused, _core.stats, _core.name_all, _core.native_functions, lambda: _core.functions({}),
+    lambda: _core.choose_clock("auto"), _core.forget, lambda: _core.stop(None), lambda: _core.name_threads([]),
+    _core.now_ns, _core.unix_ns, _core.session, decorates, _core.session]
+def caller(first):
+    for _ in range(20 if getattr(sys, "_is_gil_enabled", lambda: True)() else 100):
+        for call in calls[first:] + calls[:first]:
+            try: call()
+            except (spprof.AlreadyActive, spprof.NotActive): pass
+            except BaseException as error: wrong.append(repr(error))
+threads = [threading.Thread(target=caller, args=(7 * i,)) for i in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+if spprof.is_active(): spprof.stop()
+print(json.dumps([len(begun) > 0, len(begun) - len(ended), sorted(set(wrong))]))
+""", timeout=200)  # fmt: skip
+    assert ran.json == [True, 0, []]

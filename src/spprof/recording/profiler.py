@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import AlreadyActive
+from ..errors import AlreadyActive, NotActive
 from . import api
 
 TYPE_CHECKING = False  # see __init__; what only decorators need is imported by them, too
@@ -59,8 +59,10 @@ class Profiler:
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        if api.is_active():  # the block may have stopped it itself, or be the copy of it in a forked child
+        try:
             self.stop()
+        except NotActive:  # the block or another thread has stopped it, or this is the copy of the block in a forked child
+            pass
 
 
 class _Call:
