@@ -21,8 +21,10 @@ BUILD = Path(__file__).resolve().parent.parent / "build"
 
 def main(arguments, folder):
     cache, report, failures, failed = folder / "cache", folder / "report.xml", Counter(), []
-    # --maxfail: what would not run after the first failure would not be tried at all.
-    command = [sys.executable, "-m", "pytest", *arguments, "--maxfail=0", "-o", f"cache_dir={cache}", f"--junitxml={report}"]
+    # --maxfail: what would not run after the first failure would not be tried at all. -p: also where the arguments turn the cache
+    # off, because the folder is others'.
+    own = ["--maxfail=0", "-p", "cacheprovider", "-o", f"cache_dir={cache}", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", *arguments, *own]
     for again in range(TRIES):
         report.unlink(missing_ok=True)
         code = subprocess.run([*command, *(["--lf", "--lfnf=none"] if again else [])]).returncode
