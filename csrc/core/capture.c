@@ -54,19 +54,25 @@ static int make_stacks(spp_thread *t) {
     return 0;
 }
 
-/* Not `busy`: a late signal may be in its handler. */
-static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t seed) {
-    t->epoch = 0;
-    t->prev_depth = 0;
+/* All that a weight is made of. What was open before is in no sample: where samples stand for what passes between two, it may be
+ * less than nothing, and to give it to those to come would shift time over the gap. */
+static void begin_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu) {
     t->last_ns = now;
     t->given_ns = t->spread_cpu = cpu;
-    t->spread_ran = t->spread_stood = t->unseen_ns = 0;
+    t->spread_ran = t->spread_stood = t->unseen_ns = t->begun_taken = 0;
     t->period_ns = spp_cap.interval_ns;
     t->until_sync = 0;
     t->owed = t->in_user = t->row = 0;
     t->patience = PATIENCE_MIN;
     t->ahead_ns = 0;
     t->group_cpu = t->tick_ns = t->last_tick_ns = 0;
+}
+
+/* Not `busy`: a late signal may be in its handler. */
+static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t seed) {
+    begin_tick(t, now, cpu);
+    t->epoch = 0;
+    t->prev_depth = 0;
     t->random = (now ^ seed << 32) * 0x9E3779B97F4A7C15u | 1u;
     memset(t->known, 0, sizeof t->known);
     t->ticks = t->taken = t->truncated = t->unpaired = t->gaps = 0;
@@ -83,14 +89,19 @@ static void reset_watch(spp_thread_watch *w, uint64_t cpu) {
     w->ends = w->gone = false;
 }
 
-static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
-    w->stood = w->repeated = 0;
+/* Its repeats were written. */
+static void begin_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
     w->look_ns = w->written_ns = now;
     w->look_cpu = cpu;
     w->off_ns = 0;
     w->due_ns = 0;
     w->stands = w->cut = false;
     w->repeats = 0;
+}
+
+static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
+    begin_wall(w, now, cpu);
+    w->stood = w->repeated = 0;
 }
 
 static void reset_file(spp_thread_file *f) {
@@ -118,6 +129,16 @@ int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, spp_clock clock
     t->queued.cut = false;
     reset_file(&t->file);
     return 0;
+}
+
+void spp_capture_begin(spp_thread *t, uint64_t cpu) {
+    uint64_t now = spp_os_now_ns();
+    begin_tick(&t->tick, now, cpu);
+    t->tick.begun_taken = atomic_load_explicit(&t->tick.taken, memory_order_relaxed);
+    t->watch.cpu_start = cpu - atomic_load_explicit(&t->tick.ticks, memory_order_relaxed) * spp_cap.interval_ns;
+    t->watch.last_cpu = cpu;
+    t->watch.last_ticks = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed);
+    begin_wall(&t->wall, now, cpu);
 }
 
 bool spp_capture_from_birth(spp_thread *t) {
@@ -256,27 +277,33 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 #define LONG_NS 6400000    /* ... and nanoseconds: for less, it may only be that others had the processor */
 #define BELIEVED 16u       /* so many come to an interval each, before there were any */
 #define REMEMBERED 512u
+
+/* Handler. The CPU time that usually passes while a sample stands for a nanosecond. */
+static double worth(const spp_thread_tick *t) {
+    uint64_t believed = BELIEVED * spp_cap.interval_ns;
+    return (double)(t->spread_ran + believed) / (double)(t->spread_stood + believed);
+}
+
 static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint32_t ticks) {
     spp_thread_tick *tick = &t->tick;
     uint64_t interval = spp_cap.interval_ns, ran = cpu - tick->spread_cpu;
-    tick->spread_ran += ran;
-    double worth = (double)(tick->spread_ran + BELIEVED * interval) / (double)(tick->spread_stood + BELIEVED * interval);
-    int64_t each = (int64_t)((double)stands * worth), weight = ticks * each, open = (int64_t)(cpu - tick->given_ns);
-    uint64_t spread = atomic_load_explicit(&tick->taken, memory_order_relaxed) / 4, most = SPREAD_NS / interval;
+    uint64_t taken = atomic_load_explicit(&tick->taken, memory_order_relaxed) - tick->begun_taken;
+    bool gap = ran > LONG_NS && (double)ran > LONG * worth(tick) * (double)stands;
+    tick->spread_cpu = cpu;
+    if (!gap) tick->spread_ran += ran; /* a gap says nothing of what others are worth */
+    int64_t each = (int64_t)((double)stands * worth(tick)), open = (int64_t)(cpu - tick->given_ns);
+    int64_t weight = gap ? (int64_t)ran : ticks * each;
+    uint64_t spread = taken / 4, most = SPREAD_NS / interval;
     if (most > SPREAD_MOST) most = SPREAD_MOST;
     if (spread > most) spread = most;
     if (spread < SPREAD_LEAST) spread = SPREAD_LEAST;
-    tick->spread_cpu = cpu;
-    tick->spread_stood += ticks * stands;
+    if (!gap) tick->spread_stood += ticks * stands;
     if (tick->spread_stood > REMEMBERED * interval) {
         tick->spread_ran /= 2;
         tick->spread_stood /= 2;
     }
-    if ((int64_t)ran > LONG * each && ran > LONG_NS) {
-        weight = (int64_t)ran;
-        open -= weight;
-    }
-    if (atomic_load_explicit(&tick->taken, memory_order_relaxed) == 0) {
+    if (gap) open -= weight;
+    if (taken == 0) {
         weight += (int64_t)tick->unseen_ns;
         open -= (int64_t)tick->unseen_ns;
     }

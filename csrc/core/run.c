@@ -180,27 +180,13 @@ static void turn(bool pause) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
-        uint64_t cpu;
         if (t->state != SPP_THREAD_ARMED) continue;
         spp_os_lock();
         if (pause) {
             spp_os_trigger_disarm(&t->trigger);
             spp_resolve_flush(t);
-        } else if (spp_os_thread_cpu_ns(t->tid, &cpu) == 0) {
-            uint64_t from = cpu - t->tick.ticks * spp_run_state.interval_ns;
-            spp_run_state.ended_cpu +=
-                from - t->watch.cpu_start; /* what it ran in the pause is in nobody's ticks, and not lost */
-            t->watch.cpu_start = from;
-            t->watch.last_cpu = cpu;
-            t->tick.period_ns = spp_run_state.interval_ns;
-            atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], atomic_exchange(&t->tick.owed, 0));
-            t->tick.given_ns = t->wall.look_cpu = cpu;
-            t->wall.look_ns = t->wall.written_ns = spp_os_now_ns();
-            t->wall.off_ns = 0;
-            if (t->wall.due_ns > 0)
-                atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], (uint64_t)t->wall.due_ns / spp_run_state.interval_ns);
-            t->wall.due_ns = 0;
-            (void)spp_watch_arm(t);
+        } else {
+            (void)spp_watch_begin(t);
         }
         spp_os_unlock();
     }
@@ -585,6 +571,10 @@ void spp_run_exec(void) {
         await_until(spp_os_now_ns() + LEAVE_MOST_NS, is_flushed, atomic_fetch_add(&flush_asked, 1) + 1);
 }
 
+void spp_run_exec_failed(void) {
+    if (spp_run_active()) spp_watch_exec_failed();
+}
+
 void spp_run_leave(void) {
     if (!spp_run_active() || !atomic_load(&spp_run_state.begun) || spp_os_forked_unseen() || spp_run_state.drain == NULL) return;
     atomic_store(&spp_run_state.leaving, 1);
@@ -613,7 +603,7 @@ void spp_run_confined(void) {
 
 spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, const char **why) {
     spp_os_loader_begin();
-    spp_os_exec_tell(spp_run_exec);
+    spp_os_exec_tell(spp_run_exec, spp_run_exec_failed);
     spp_os_leave_tell(spp_run_leave);
     spp_os_confine_tell(spp_run_confined);
     spp_os_alone_tell(spp_run_rest, spp_run_wake);

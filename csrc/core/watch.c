@@ -185,8 +185,15 @@ static void watch_runs(spp_thread *t) {
     t->wall.first_run = t->trigger.runs != NULL ? *t->trigger.runs : 0;
 }
 
-int spp_watch_arm(spp_thread *t) {
+int spp_watch_begin(spp_thread *t) {
+    uint64_t cpu, from = t->watch.cpu_start, missed = atomic_load(&t->tick.owed);
     spp_os_trigger_disarm(&t->trigger);
+    if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return -1;
+    if (t->wall.due_ns > 0) missed += (uint64_t)t->wall.due_ns / spp_run_state.interval_ns;
+    atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], missed);
+    spp_resolve_flush(t);
+    spp_capture_begin(t, cpu);
+    spp_run_state.ended_cpu += t->watch.cpu_start - from; /* in nobody's ticks, and not lost */
     if (arm_trigger(t) != 0) return -1;
     watch_runs(t);
     return 0;
@@ -371,9 +378,8 @@ static void rearm(spp_thread *t, spp_clock clock) {
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
     spp_os_trigger_disarm(&t->trigger);
     while (atomic_load_explicit(&t->tick.busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
-    if (clock != t->clock) t->tick.period_ns = spp_run_state.interval_ns;
     t->clock = clock;
-    (void)spp_watch_arm(t);
+    (void)spp_watch_begin(t);
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
     spp_os_unlock();
 }
@@ -493,9 +499,26 @@ static void check_exec_disarmed(spp_thread *t) {
     uint64_t since = t->watch.exec_disarmed_ns;
     if (since == 0 || spp_os_now_ns() - since < EXEC_TAKES_NS) return;
     spp_os_lock();
+    uint64_t cpu;
     if (t->watch.exec_disarmed_ns == since) {
         t->watch.exec_disarmed_ns = 0;
-        (void)spp_watch_arm(t);
+        if (!spp_run_state.paused && spp_os_thread_cpu_ns(t->tid, &cpu) == 0) (void)count_lost(t, cpu, SPP_LOSS_no_trigger);
+        (void)spp_watch_begin(t);
+    }
+    spp_os_unlock();
+}
+
+void spp_watch_exec_failed(void) {
+    int32_t tid = spp_os_tid();
+    if (!spp_os_lock_until(spp_os_now_ns() + EXEC_WAITS_NS)) return; /* check_exec_disarmed will see */
+    for (uint32_t i = 0; i < EXECS; i++) {
+        if (execs[i].tid == tid) execs[i].tid = 0;
+    }
+    uint32_t slot = spp_watch_slot(tid);
+    spp_thread *t = slot != SPP_MAP_NONE ? &spp_threads[slot] : NULL;
+    if (t != NULL && t->state == SPP_THREAD_ARMED && t->watch.exec_disarmed_ns != 0) {
+        t->watch.exec_disarmed_ns = 0;
+        (void)spp_watch_begin(t);
     }
     spp_os_unlock();
 }

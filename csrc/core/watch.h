@@ -12,8 +12,9 @@
 void spp_watch_scan(bool first);
 /* Drain thread: finds threads that Python named since the last scan, at once. To list all takes several times as long. */
 void spp_watch_named(void);
-/* Drain lock held. Arms a prepared thread's trigger anew, or leaves that to the resuming. */
-int spp_watch_arm(spp_thread *t);
+/* Drain lock held. The one way by which the clock of a thread that is known begins again: see spp_capture_begin. Leaves the
+ * trigger to the resuming in a pause. */
+int spp_watch_begin(spp_thread *t);
 /* Drain lock held. The slot of an armed thread, or SPP_MAP_NONE. */
 uint32_t spp_watch_slot(int32_t tid);
 void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
@@ -30,5 +31,7 @@ void spp_watch_ends(int32_t tid);
 void spp_watch_born(int32_t tid);
 /* The calling thread is about to replace the program: it is disarmed. */
 void spp_watch_exec(void);
+/* It did not: its clock begins again. */
+void spp_watch_exec_failed(void);
 
 #endif

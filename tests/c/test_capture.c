@@ -122,6 +122,38 @@ static void rare_looks(void) {
     CHECK(thread->tick.given_ns >= 4 * INTERVAL && thread->tick.given_ns < 5 * INTERVAL);
 }
 
+/* What the samples of one thread weigh until its clock says `to` intervals, from `from` on, a tick in the midst of each. */
+static uint64_t weighed(uint64_t from, uint64_t to) {
+    uint64_t before = thread->tick.given_ns;
+    for (uint64_t k = from; k < to; k++) tick(SPP_TICK_CPU, k);
+    spp_queue_take(&thread->tick.queue, spp_queue_ready(&thread->tick.queue));
+    return thread->tick.given_ns - before;
+}
+
+static bool is_about(uint64_t ns, uint64_t intervals) {
+    return ns >= intervals * INTERVAL - INTERVAL && ns <= intervals * INTERVAL + INTERVAL;
+}
+
+/* A thread's clock begins again after `between` intervals: what ran before, and those between, are none of those after. */
+static void begins_again(spp_clock clock, uint64_t between) {
+    begin(clock);
+    CHECK(is_about(weighed(0, 200), 200));
+    spp_capture_begin(thread, (200 + between) * INTERVAL);
+    CHECK_EQUAL(thread->watch.cpu_start, (200 + between - thread->tick.ticks) * INTERVAL);
+    CHECK(is_about(weighed(200 + between, 400 + between), 200));
+    CHECK(is_about(weighed(400 + between, 600 + between), 200));
+    CHECK_EQUAL(thread->tick.losses[SPP_LOSS_overrun], 0);
+}
+
+/* Nobody looked for long: that time goes to the sample that ends the gap, and those after weigh what they did before. */
+static void gap(uint64_t intervals) {
+    begin(SPP_CLOCK_SIGNAL);
+    CHECK(is_about(weighed(0, 200), 200));
+    CHECK(is_about(weighed(200 + intervals, 201 + intervals), intervals + 1));
+    CHECK(is_about(weighed(201 + intervals, 221 + intervals), 20));
+    CHECK(is_about(weighed(221 + intervals, 421 + intervals), 200));
+}
+
 /* Ticks that came and could take no sample. */
 static void refused(void) {
     begin(SPP_CLOCK_TIMER);
@@ -170,6 +202,13 @@ int main(void) {
     short_lives(INTERVAL / 10);
     found_late();
     rare_looks();
+    static const uint64_t between[] = {0, 1, 20, 500, 100000};
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
+        begins_again(SPP_CLOCK_SIGNAL, between[i]);
+        begins_again(SPP_CLOCK_TIMER, between[i]);
+        begins_again(SPP_CLOCK_SUSPEND, between[i]);
+        if (between[i] >= 20) gap(between[i]);
+    }
     refused();
     child();
     return check_done();
