@@ -642,6 +642,13 @@ void spp_run_stop(void) {
 
 void spp_run_reason(const char *reason) { atomic_store(&spp_run_state.reason, reason); }
 
+#define RESUME_MOST_NS 100000000u
+
+static bool goes_on(uint32_t unused) {
+    (void)unused;
+    return atomic_load(&spp_cap.active) != 2;
+}
+
 void spp_run_pause(bool paused) {
     if (!atomic_load(&spp_run_state.active)) return;
     atomic_store(&spp_run_state.pause_wanted, paused);
@@ -649,6 +656,8 @@ void spp_run_pause(bool paused) {
     spp_os_lock();                                /* the sampler of wall mode may be within a look that it began before */
     spp_os_unlock();
     spp_os_bell_ring(&spp_cap.bell);
+    if (paused || spp_run_state.drain == NULL || spp_os_tid() == spp_os_worker_tid(spp_run_state.drain)) return;
+    await_until(spp_os_now_ns() + RESUME_MOST_NS, goes_on, 0); /* what the caller runs next is to be sampled */
 }
 
 int spp_run_flush(void) {

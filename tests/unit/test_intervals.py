@@ -186,3 +186,32 @@ def test_equal_programs_are_not_told_to_differ(simulated):
         assert tail(40 - told["counted"], 40) > 0.001, told
     assert one["alone"] > 20
     assert simulated.equal_programs(seed=4, diffs=40, changed=0.03)["counted"] > 36
+
+
+def test_a_part_of_few_big_samples_is_as_sure_as_these():
+    """A thousand samples of 1 ms, one in ten of them the part's; then three of 60 ms, all its own."""
+    weights, own = [1] * 1000 + [60] * 3, [1] * 100 + [60] * 3
+    whole, part = intervals.whole(weights, [1] * len(weights)), intervals.whole(own, [1] * len(own))
+    p = 280 / 1180
+    expected = p * (1 - p) * 1180**2 / ((1 - p) ** 2 * (100 + 3 * 3600) + p**2 * 900)
+    assert whole.samples_of(280, part.squares) == pytest.approx(expected) and 39 < expected < 40
+    # The others had none of these, but nobody knows that it was no chance.
+    assert whole.samples_of(900, 900.0) == whole.samples == pytest.approx(1180**2 / 11800)
+    low, high = whole.share(280, squares=part.squares)[1:]
+    assert (low, high) == pytest.approx(intervals.share(280, 1180, expected))
+
+
+@pytest.mark.parametrize("part", [0, 1, 500, 999, 1000])
+def test_a_part_whose_samples_weigh_what_all_do_is_as_sure_as_all(part):
+    whole = intervals.whole([1] * 1000, [1] * 1000)
+    assert whole.samples_of(part, float(part)) == pytest.approx(1000)
+    assert whole.share(part, squares=float(part)) == pytest.approx(whole.share(part))
+
+
+def test_what_one_sample_says_is_hardly_anything():
+    """One processor, SCHED_FIFO: the sampler ran once. 0.95 s in one sample, fifty of 1 ms before."""
+    weights = [1] * 50 + [950]
+    whole = intervals.whole(weights, [1] * len(weights))
+    assert whole.samples < 1.2
+    low, high = whole.share(950, squares=950.0**2)[1:]
+    assert low < 0.25 and high > 0.99

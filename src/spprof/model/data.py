@@ -47,6 +47,7 @@ class ProfileData:
         self.part_of: Optional[ProfileData] = None
         self._loaded: Optional[Dict[str, Any]] = None
         self._sums: Optional[Dict[int, Sums]] = None
+        self._stack_squares: Optional[Dict[int, Dict[int, float]]] = None
         self._wholes: Dict[Optional[str], intervals.Whole] = {}
         self._stacks: Dict[int, Tuple[Frame, ...]] = {}
         self._frames: Dict[int, Frame] = {}
@@ -239,6 +240,42 @@ class ProfileData:
         """Self samples, self ns, total samples and total ns of whatever `key_of` makes of a frame's id. A key that occurs several
         times in a stack counts once in the totals. `thread` and `only` are as in `functions`."""
         return aggregation.figures(self._columns(), self.stack_sums(thread), key_of, only)
+
+    def has_big_samples(self, thread: Optional[str] = None) -> bool:
+        """Whether a sample stands for so much more time than others that shares are as sure as their own samples are few."""
+        whole, counts = self.whole(thread), self.column("count")
+        most = intervals.BIG * whole.weight_ns / (whole.ticks or 1)
+        return any(weight > most * (count or 1) for weight, count in zip(self.column("weight_ns"), counts))
+
+    def function_squares(
+        self, by: str = "function", thread: Optional[str] = None, only: Optional[str] = None
+    ) -> Dict[Tuple[Any, ...], Tuple[float, float]]:
+        """The first four fields of each row of `functions` -> what `Whole.samples_of` needs of its self and total time."""
+        rows = aggregation.functions(self._columns(), self._squares(thread), by, only)
+        return {row[:4]: (row.self_samples, row.total_samples) for row in rows}
+
+    def squares(
+        self, key_of: Callable[[int], Any], thread: Optional[str] = None, only: Optional[str] = None
+    ) -> Dict[Any, Tuple[float, float]]:
+        """The same of each key of `figures`."""
+        found = aggregation.figures(self._columns(), self._squares(thread), key_of, only)
+        return {key: (figure[0], figure[2]) for key, figure in found.items()}
+
+    def thread_squares(self, thread: int) -> float:
+        """The same of all time of a thread."""
+        return sum(self._squares_of_threads().get(thread, {}).values())
+
+    def _squares_of_threads(self) -> Dict[int, Dict[int, float]]:
+        if self._stack_squares is None:
+            names = ("count", "weight_ns")
+            columns = (self.column("thread"), self.stack_keys(), *map(self.column, names))
+            self._stack_squares = sums.squares_by_thread(*columns)
+        return self._stack_squares
+
+    def _squares(self, thread: Optional[str]) -> Any:
+        """As `stack_sums`, with squares for samples."""
+        known, of_all = self._squares_of_threads(), self._thread_sums()
+        return sums.merged((known[id], of_all[id][1]) for id in self.match_threads(thread) if id in known)  # type: ignore[misc]
 
     def whole(self, thread: Optional[str] = None) -> intervals.Whole:
         """All samples, or those of the threads that match a pattern. Shares and their intervals refer to it."""

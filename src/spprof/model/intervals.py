@@ -22,6 +22,7 @@ from typing import Iterable, NamedTuple, Sequence, Tuple
 
 LEVEL = 0.95
 _Z = 1.959963984540054  # of LEVEL, spelled out so that a summary imports no `statistics`
+BIG = 4  # times the mean weight: only where a sample is so big, each part's own weights are asked for
 MOST_UNKNOWN = 0.5  # of the time; where it is more, no interval is shown
 _MOST_FREEDOM = 1000.0  # degrees of freedom above which less is assumed: at most 0.2 % wider
 
@@ -65,19 +66,37 @@ class Whole(NamedTuple):
         """Whether intervals say something. Where most of the time is unknown, so is each share."""
         return self.unknown <= MOST_UNKNOWN
 
-    def share(self, part_ns: float, level: float = LEVEL) -> Estimate:
-        """The share that `part_ns` is, with its interval, which holds whatever the unknown time was."""
-        seen = self.sampled(part_ns, level)
+    def share(self, part_ns: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
+        """The share that `part_ns` is, with its interval, which holds whatever the unknown time was. `squares`: see `samples_of`."""
+        seen = self.sampled(part_ns, level, squares)
         if not self.unknown_ns:
             return seen
-        least, most = (self.sampled(part_ns + sign * self.unknown_ns, level) for sign in (-1, 1))
+        samples = self.samples_of(part_ns, squares)
+        least, most = (self.of_samples(part_ns + sign * self.unknown_ns, samples, level) for sign in (-1, 1))
         return Estimate(seen.value, least.low, most.high)
 
-    def sampled(self, part_ns: float, level: float = LEVEL) -> Estimate:
+    def sampled(self, part_ns: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
         """The same, if all samples had been taken at random instants."""
+        return self.of_samples(part_ns, self.samples_of(part_ns, squares), level)
+
+    def of_samples(self, part_ns: float, samples: float, level: float = LEVEL) -> Estimate:
+        """The same, where it rests on so many samples."""
         part_ns = min(max(part_ns, 0.0), self.weight_ns)
         value = part_ns / self.weight_ns if self.weight_ns else 0.0
-        return Estimate(value, *share(part_ns, self.weight_ns, self.samples, level))
+        return Estimate(value, *share(part_ns, self.weight_ns, samples, level))
+
+    def samples_of(self, part_ns: float, squares: float = 0.0) -> float:
+        """The effective number of samples that the share of a part rests on. `squares`: the sum of weight^2 / ticks of its own
+        samples; 0: they weigh what all do.
+
+        The variance of a share p is the sum of (weight / ticks)^2 (x - p)^2 / weight_ns^2 over all ticks, with x = 1 for those of
+        the part (a ratio's, Cochran 1977, Sampling Techniques, 2.11); of so many samples of one weight it is p (1 - p) / number.
+        Never more than Kish's: that few big samples missed the part says nothing for it."""
+        p = part_ns / self.weight_ns if self.weight_ns else 0.0
+        if squares <= 0 or not 0 < p < 1:
+            return self.samples
+        spread = (1 - p) ** 2 * squares + p**2 * max(self.squares - squares, 0.0)
+        return min(self.samples, p * (1 - p) * self.weight_ns**2 / spread)
 
 
 def together(wholes: Iterable[Whole]) -> Whole:

@@ -23,6 +23,17 @@ def sums_by_thread(
     return result
 
 
+def squares_by_thread(
+    threads: Sequence[int], stacks: Sequence[int], counts: Sequence[int], weights: Sequence[int]
+) -> Dict[int, Dict[int, float]]:
+    """Thread id -> stack -> the sum of weight^2 / ticks (`intervals.Whole.samples_of`)."""
+    result: Dict[int, Dict[int, float]] = {thread: {} for thread in set(threads)}
+    for thread, stack, count, weight in zip(threads, stacks, counts, weights):
+        squares = result[thread]
+        squares[stack] = squares.get(stack, 0.0) + weight * weight / (count or 1)
+    return result
+
+
 def merged(parts: Iterable[Sums]) -> Sums:
     """The sums of several threads together."""
     samples: Dict[int, int] = {}

@@ -55,6 +55,10 @@ class Aligner:
         """`Profile.figures` by common names."""
         return profile.figures(self.namer(profile), thread, only)
 
+    def squares(self, profile: ProfileData, thread: Optional[str], only: Optional[str]) -> Dict[Function, Tuple[float, float]]:
+        """`Profile.squares` by common names; none where no sample is big."""
+        return profile.squares(self.namer(profile), thread, only) if profile.has_big_samples(thread) else {}
+
     def namer(self, profile: ProfileData) -> _Namer:
         """Frame id -> its function."""
         move = _moved(self._own, _programs(profile))

@@ -41,6 +41,12 @@ class Row(NamedTuple):
     line: int
     own: Runs
     total: Runs
+    own_squares: Runs  # of each run what `Whole.samples_of` needs of it
+    total_squares: Runs
+
+    def figures(self, kind: str) -> Tuple[Runs, Runs]:
+        """The nanoseconds `kind` ('own' or 'total'), and their squares."""
+        return getattr(self, kind), getattr(self, kind + "_squares")
 
 
 class Comparison:
@@ -122,14 +128,17 @@ class Comparison:
 
     def _align(self) -> List[Row]:
         counts = [len(side) for side in self.sides]
-        sums: Dict[Function, Tuple[Runs, Runs]] = {}
+        sums: Dict[Function, Tuple[Runs, Runs, Runs, Runs]] = {}
         for which in (1, 0):  # B first: its files and lines are shown
             for run, profile in enumerate(self.sides[which]):
                 for function, figure in self.aligner.figures(profile, self.thread, self.only).items():
                     if function not in sums:
-                        sums[function] = tuple(tuple([0.0] * n for n in counts) for _ in range(2))  # type: ignore[assignment]
+                        sums[function] = tuple(tuple([0.0] * n for n in counts) for _ in range(4))  # type: ignore[assignment]
                     for kind in range(2):
                         sums[function][kind][which][run] = figure[1 + 2 * kind]
+                for function, squares in self.aligner.squares(profile, self.thread, self.only).items():
+                    for kind in range(2):
+                        sums[function][2 + kind][which][run] = squares[kind]
         shown = self.aligner.shown
         return [Row(function, *shown.get(function, ("", 0)), *kinds) for function, kinds in sums.items()]
 
@@ -145,7 +154,7 @@ class Comparison:
     def changes(self, kind: str = "own", measure: str = "share") -> List[Tuple[Row, Change]]:
         """The rows whose figure `kind` ('own' or 'total') is large enough to be compared, the largest change first."""
         rows = [row for row in self.rows if self.compared(getattr(row, kind))]
-        found = [(row, self.change(getattr(row, kind), measure, len(rows))) for row in rows]
+        found = [(row, self.change(row.figures(kind), measure, len(rows))) for row in rows]
         return sorted(found, key=lambda each: (-abs(each[1].difference.value), each[0].function))
 
     def compared(self, runs: Runs) -> bool:
@@ -154,35 +163,45 @@ class Comparison:
         share = sum(sum(side) / len(side) for side in shares) / 2
         return share > 0 and share >= self.min_share
 
-    def change(self, runs: Runs, measure: str = "share", compared: int = 1) -> Change:
-        """The change of nanoseconds `runs`, one of `compared` that are looked at together."""
-        a, b, difference = self._estimates(runs, measure, 1.0, LEVEL)
-        sure = self._estimates(runs, measure, 1.0, intervals.at_once(LEVEL, compared))[2]
+    def change(self, figures: Tuple[Runs, Optional[Runs]], measure: str = "share", compared: int = 1) -> Change:
+        """The change of nanoseconds with their squares, if these are known, one of `compared` that are looked at together."""
+        a, b, difference = self._estimates(figures, measure, 1.0, LEVEL)
+        sure = self._estimates(figures, measure, 1.0, intervals.at_once(LEVEL, compared))[2]
         known = self.repeated or measure == "share"
         return Change(a, b, difference, not sure.low <= 0 <= sure.high if known else None)
 
-    def _estimates(self, runs: Runs, measure: str, factor: float, level: float) -> Tuple[Estimate, Estimate, Estimate]:
-        seen = self._sampled(runs, measure, factor, level)
+    def _estimates(
+        self, figures: Tuple[Runs, Optional[Runs]], measure: str, factor: float, level: float
+    ) -> Tuple[Estimate, Estimate, Estimate]:
+        runs, squares = figures
+        samples: Runs = tuple(  # type: ignore[assignment]
+            [whole.samples_of(part, squares[side][run] if squares else 0.0) for run, (part, whole) in enumerate(zip(parts, wholes))]
+            for side, (parts, wholes) in enumerate(zip(runs, self.wholes))
+        )
+        seen = self._sampled(runs, samples, measure, factor, level)
         if not any(whole.unknown_ns for side in self.wholes for whole in side):
             return seen
         # What was sampled at no random instant may be all of it or none, in A and in B: two worst cases.
         less: Runs = tuple([part - one.unknown_ns for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
         more: Runs = tuple([part + one.unknown_ns for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
-        fell = self._sampled((more[0], less[1]), measure, factor, level)
-        rose = self._sampled((less[0], more[1]), measure, factor, level)
+        fell = self._sampled((more[0], less[1]), samples, measure, factor, level)
+        rose = self._sampled((less[0], more[1]), samples, measure, factor, level)
         return (
             Estimate(seen[0].value, rose[0].low, fell[0].high),
             Estimate(seen[1].value, fell[1].low, rose[1].high),
             Estimate(seen[2].value, fell[2].low, rose[2].high),
         )
 
-    def _sampled(self, runs: Runs, measure: str, factor: float, level: float) -> Tuple[Estimate, Estimate, Estimate]:
+    def _sampled(
+        self, runs: Runs, samples: Runs, measure: str, factor: float, level: float
+    ) -> Tuple[Estimate, Estimate, Estimate]:
         """As if all samples had been taken at random instants."""
         factors, sampled = (factor, 1.0), []  # of each side the runs as sampling alone knows them
-        for parts, wholes, more in zip(runs, self.wholes, factors):
+        for parts, numbers, wholes, more in zip(runs, samples, self.wholes, factors):
             unit = [more * (whole.weight_ns / self.scale if measure == "time" else 1.0) for whole in wholes]
             at = LEVEL if self.repeated else level
-            sampled.append([whole.sampled(part, at).times(one) for part, whole, one in zip(parts, wholes, unit)])
+            each = zip(parts, numbers, wholes, unit)
+            sampled.append([whole.of_samples(part, number, at).times(one) for part, number, whole, one in each])
         if not self.repeated:
             return sampled[0][0], sampled[1][0], intervals.difference(sampled[0][0], sampled[1][0])
         values = [[estimate.value for estimate in side] for side in sampled]
@@ -213,7 +232,7 @@ class Comparison:
         found = []
         for row in rows:
             level = intervals.at_once(LEVEL, len(rows))
-            before, after, difference = self._estimates(row.total, "time", factor, level)
+            before, after, difference = self._estimates(row.figures("total"), "time", factor, level)
             if difference.low > 0:
                 found.append(f"{row.function.qualname} grew by {_growth(before, after, factor)}, more than {percent:g} %")
         return found

@@ -58,7 +58,7 @@ def _rows(comparison: Comparison) -> List[Dict[str, Any]]:
             function = row.function
             line = 0 if function.native and not function.line else row.line
             found = rows.setdefault(id(row), {"name": place(function.qualname, row.file, line)})
-            time = comparison.change(getattr(row, kind), "time")
+            time = comparison.change(row.figures(kind), "time")
             found[kind] = [*_change(change), time.a.value, time.b.value]
     return list(rows.values())
 
@@ -82,7 +82,7 @@ def _calls(comparison: Comparison) -> List[List[Any]]:
     compared = sum(comparison.compared(runs) for _, _, runs in calls)
     result = []
     for depth, node, runs in calls:
-        change = _change(comparison.change(runs, "share", compared))
+        change = _change(comparison.change((runs, None), "share", compared))
         result.append([depth, _name(comparison, node.name), [*change[:3], change[3] and comparison.compared(runs)]])
     return result
 

@@ -115,8 +115,8 @@ def text(comparison: Comparison, shown: Shown) -> Iterator[str]:
     changed, word = "change of " + _measure(comparison, shown), comparison.weight_word
     yield f"{shares_of} {changed:>18}   {word + ' of A':>10} {'of B':>10}  {shown.by}"
     for row, change in found[: shown.limit]:
-        shares = change if shown.compare == "share" else comparison.change(getattr(row, _kind(shown)))
-        times = change if shown.compare == "time" else comparison.change(getattr(row, _kind(shown)), "time")
+        shares = change if shown.compare == "share" else comparison.change(row.figures(_kind(shown)))
+        times = change if shown.compare == "time" else comparison.change(row.figures(_kind(shown)), "time")
         mark = "*" if change.significant else " "
         line = f"{' '.join(_shares(comparison, shares))} {_difference(comparison, change, shown.compare):>18} {mark} "
         line += f"{_alone(comparison, times.a):>10} {_alone(comparison, times.b):>10}  {_place(row)}"
@@ -136,7 +136,7 @@ def markdown(comparison: Comparison, shown: Shown) -> Iterator[str]:
     changed, word = f"change of {_measure(comparison, shown)}", comparison.weight_word
     yield f"\n| {shown.sort} A | B | {changed} | {word} A | B | {shown.by} |\n|--:|--:|--:|--:|--:|:--|"
     for row, change in found[: shown.limit]:
-        shares, times = (comparison.change(getattr(row, _kind(shown)), measure) for measure in MEASURES)
+        shares, times = (comparison.change(row.figures(_kind(shown)), measure) for measure in MEASURES)
         cells = [*map(str.strip, (*_shares(comparison, shares), _difference(comparison, change, shown.compare)))]
         cells[2] = f"**{cells[2]}** \\*" if change.significant else cells[2]
         cells += [_alone(comparison, times.a), _alone(comparison, times.b), escape(_place(row))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
@@ -38,8 +38,8 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
         "rows": [
             {
                 **row.what,
-                "self": _figure(shown.whole, row.self_samples, row.self_weight_ns),
-                "total": _figure(shown.whole, row.total_samples, row.total_weight_ns),
+                "self": _figure(shown.whole, row.self_samples, row.self_weight_ns, row.self_squares),
+                "total": _figure(shown.whole, row.total_samples, row.total_weight_ns, row.total_squares),
             }
             for row in shown.rows[:limit]
         ],
@@ -65,8 +65,9 @@ def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
     }
 
 
-def _figure(whole: Whole, samples: int, weight_ns: int) -> Dict[str, Any]:
-    return {"samples": samples, "weight_ns": weight_ns, **_estimate(whole.share(weight_ns), "share")}
+def _figure(whole: Whole, samples: int, weight_ns: int, squares: float) -> Dict[str, Any]:
+    figure = {"samples": samples, "weight_ns": weight_ns, "effective_samples": whole.samples_of(weight_ns, squares)}
+    return {**figure, **_estimate(whole.share(weight_ns, squares=squares), "share")}
 
 
 def _estimate(value: Estimate, name: str) -> Dict[str, float]:
@@ -93,9 +94,8 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     yield f"| time | share | {shown.by} |" if alone else f"| self | share | total | share | {shown.by} |"
     yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|:--|"
     for row in shown.rows[:limit]:
-        figures = [row.total_weight_ns] if alone else [row.self_weight_ns, row.total_weight_ns]
-        cells = [cell for ns in figures for cell in (amount(ns, shown.unit), share_of(shown.whole, ns).strip())]
-        yield f"| {' | '.join(cells)} | {escape(row.text)} |"
+        cells = [cell for each in row.times(alone) for cell in (amount(each[0], shown.unit), share_of(shown.whole, *each).strip())]
+        yield f"| {' | '.join(cells)} | {escape(row.text + row.few)} |"
     if len(shown.rows) > limit:
         yield f"\n{len(shown.rows) - limit} more (`--limit`)"
     yield ""
@@ -137,7 +137,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
                 "native": row.function.native,
                 **{
                     name: {
-                        field: _change(_judged(comparison, getattr(row, kind), measure, compared[kind]), field, scale)
+                        field: _change(_judged(comparison, row.figures(kind), measure, compared[kind]), field, scale)
                         for measure, field, scale in (("share", "share", 1.0), ("time", "weight_ns", comparison.scale))
                     }
                     for name, kind in (("self", "own"), ("total", "total"))
@@ -149,9 +149,9 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
     return json.dumps(cleaned(document), indent=1) + "\n"
 
 
-def _judged(comparison: Comparison, runs: Runs, measure: str, compared: int) -> Change:
-    change = comparison.change(runs, measure, compared)
-    return change if comparison.compared(runs) else change._replace(significant=None)
+def _judged(comparison: Comparison, figures: Tuple[Runs, Runs], measure: str, compared: int) -> Change:
+    change = comparison.change(figures, measure, compared)
+    return change if comparison.compared(figures[0]) else change._replace(significant=None)
 
 
 def _change(change: Change, field: str, scale: float) -> Dict[str, Any]:

@@ -51,9 +51,8 @@ def _flat(shown: Table, limit: int, width: int) -> Iterator[str]:
     alone = shown.alone
     yield f"      time               {shown.by}" if alone else f"      self                   total               {shown.by}"
     for row in shown.rows[:limit]:
-        figures = [row.total_weight_ns] if alone else [row.self_weight_ns, row.total_weight_ns]
-        told = " ".join(f"{amount(ns, shown.unit):>10} {share_of(shown.whole, ns)}" for ns in figures)
-        yield _named(told, row.text, width)
+        told = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
+        yield _named(told, row.text, width - len(row.few)) + row.few
     if len(shown.rows) > limit:
         yield f"{'':{25 if alone else 49}}... {len(shown.rows) - limit} more (--limit)"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from operator import add
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import BadOption
 from ..model import intervals
@@ -15,6 +16,9 @@ BY = ("function", "line", "file", "thread", "label")  # or the key of a label
 _ON_STACKS = BY[:3]  # these have self and total time
 
 
+_FEW = 10  # samples
+
+
 class Row(NamedTuple):
     """`what` identifies it for machines, `text` for people. A thread or label has no self time: it is its total."""
 
@@ -24,6 +28,19 @@ class Row(NamedTuple):
     self_weight_ns: int
     total_samples: int
     total_weight_ns: int
+    self_squares: float = 0.0  # see `Whole.samples_of`; 0 where no sample is big
+    total_squares: float = 0.0
+
+    def times(self, alone: bool) -> List[Tuple[int, float]]:
+        """Its times with their squares: its own and that with what it calls; `alone`: that only."""
+        total = (self.total_weight_ns, self.total_squares)
+        return [total] if alone else [(self.self_weight_ns, self.self_squares), total]
+
+    @property
+    def few(self) -> str:
+        """` [3 samples]` of a row that rests on few big ones; else nothing."""
+        number = round(self.total_weight_ns**2 / self.total_squares) if self.total_squares else _FEW
+        return f" [{number} sample{'s' if number != 1 else ''}]" if number < _FEW else ""
 
 
 class Table(NamedTuple):
@@ -70,18 +87,20 @@ def table(
         _check_label(profiles, by)
     if by not in _ON_STACKS and only is not None:
         raise BadOption("threads and labels are listed with all their time: leave out --python-only and --native-only")
-    sums: Dict[Tuple[Any, ...], List[int]] = {}
+    sums: Dict[Tuple[Any, ...], List[Any]] = {}
+    big = any(profile.has_big_samples(thread) for profile in profiles)
     for number, profile in enumerate(profiles):
+        squares = _squares(profile, number, by, thread, only) if big else {}
         for key, figures in _figures(profile, number, by, thread, only):
-            known = sums.setdefault(key, [0, 0, 0, 0])
-            known[:] = map(int.__add__, known, figures)
+            known = sums.setdefault(key, [0, 0, 0, 0, 0.0, 0.0])
+            known[:] = map(add, known, (*figures, *squares.get(key, (0.0, 0.0))))
     foreign = "source" in profiles[0].header
     ordered = sorted(sums.items(), key=lambda item: _order(sort, item))
     whole = intervals.together(profile.whole(thread) for profile in profiles)
     return Table(profiles, thread, by, sort, only, whole, [Row(*_named(by, key, foreign), *figures) for key, figures in ordered])
 
 
-def _order(sort: str, item: Tuple[Tuple[Any, ...], List[int]]) -> Tuple[Any, ...]:
+def _order(sort: str, item: Tuple[Tuple[Any, ...], List[Any]]) -> Tuple[Any, ...]:
     key, figures = item
     own, total = -figures[1], -figures[3]
     return (total, own, key[2:], key) if sort == "total" else (own, total, key[2:], key)
@@ -94,11 +113,7 @@ def _figures(
         return [(row[:4], row[4:]) for row in profile.functions(by, thread, only)]
     if by == "file":
 
-        def file_of(id: int) -> str:
-            frame = profile.frame(id)
-            return frame.qualname if profile.is_placeholder(id) else frame.source or frame.file
-
-        return [((file,), figures) for file, figures in profile.figures(file_of, thread, only).items()]
+        return [((file,), figures) for file, figures in profile.figures(_file_of(profile), thread, only).items()]
     matching = set(profile.match_threads(thread))
     if by != "thread":
         return _figures_of_labels(profile, None if by == "label" else by, matching)
@@ -108,21 +123,51 @@ def _figures(
     return [((each.name, each.tid, number, each.id, pid), (each.samples, each.weight_ns) * 2) for each in threads]
 
 
+def _squares(
+    profile: ProfileData, number: int, by: str, thread: Optional[str], only: Optional[str]
+) -> Dict[Tuple[Any, ...], Tuple[float, float]]:
+    """What `Whole.samples_of` needs of each of `_figures`."""
+    if by in ("function", "line"):
+        return profile.function_squares(by, thread, only)
+    if by == "file":
+        return {(file,): squares for file, squares in profile.squares(_file_of(profile), thread, only).items()}
+    matching = set(profile.match_threads(thread))
+    if by != "thread":
+        return {key: (of[2], of[2]) for key, of in _sums_of_labels(profile, None if by == "label" else by, matching).items()}
+    pid = profile.header.get("pid")
+    threads = [each for each in profile.threads if each.id in matching]
+    return {(each.name, each.tid, number, each.id, pid): (profile.thread_squares(each.id),) * 2 for each in threads}
+
+
+def _file_of(profile: ProfileData) -> Callable[[int], str]:
+    def file_of(id: int) -> str:
+        frame = profile.frame(id)
+        return frame.qualname if profile.is_placeholder(id) else frame.source or frame.file
+
+    return file_of
+
+
 def _figures_of_labels(
     profile: ProfileData, key: Optional[str], threads: Set[int]
 ) -> Iterable[Tuple[Tuple[Any, ...], Sequence[int]]]:
     """Of each set of labels, or of each value of one label."""
+    return [(labels, figures[:2] * 2) for labels, figures in _sums_of_labels(profile, key, threads).items()]
+
+
+def _sums_of_labels(profile: ProfileData, key: Optional[str], threads: Set[int]) -> Dict[Tuple[Any, ...], List[Any]]:
+    """Samples, nanoseconds and squares."""
     sets = [
         tuple(sorted(each.items() if key is None else ((k, v) for k, v in each.items() if k == key)))
         for each in profile.label_sets
     ]
-    figures: Dict[Tuple[Any, ...], List[int]] = {}
+    figures: Dict[Tuple[Any, ...], List[Any]] = {}
     for one, label, count, weight in zip(*map(profile.column, ("thread", "label", "count", "weight_ns"))):
         if one in threads:
-            known = figures.setdefault((sets[label],), [0, 0])
+            known = figures.setdefault((sets[label],), [0, 0, 0.0])
             known[0] += count
             known[1] += weight
-    return [(labels, known * 2) for labels, known in figures.items()]
+            known[2] += weight * weight / (count or 1)
+    return figures
 
 
 def _check_label(profiles: Sequence[ProfileData], key: str) -> None:

@@ -34,9 +34,9 @@ def percent(share: Estimate, known: bool = True) -> str:
     return f"{share.value:>6.1%} ±{100 * reach:<4.1f}"
 
 
-def share_of(whole: Whole, ns: float) -> str:
-    """The same of a part of all."""
-    return percent(whole.share(ns), whole.is_known)
+def share_of(whole: Whole, ns: float, squares: float = 0.0) -> str:
+    """The same of a part of all; `squares` as for `Whole.share`."""
+    return percent(whole.share(ns, squares=squares), whole.is_known)
 
 
 def place(qualname: str, file: str, line: int) -> str:
