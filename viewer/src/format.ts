@@ -1,6 +1,6 @@
 // Numbers as people read them.
 import type { Whole } from './data/aggregate'
-import { wilson } from './data/figures'
+import { samplesOf, wilson } from './data/figures'
 
 export function time(ns: number): string {
   if (ns >= 60e9) return `${(ns / 60e9).toFixed(1)} min`
@@ -27,9 +27,12 @@ export const plural = (n: number, word: string): string => `${count(n)} ${word}$
 export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0)
 
 // `12.3–14.5 %`: where the true share lies in 95 of 100 such runs, whoever's the unknown time was. `?` where most is unknown.
-export function interval(part: number, { totalNs, effective, unknownNs }: Whole): string {
+// `squares`: the part's own, where samples are big.
+export function interval(part: number, whole: Whole, squares = 0): string {
+  const { totalNs, unknownNs } = whole
+  const samples = samplesOf(part, whole, squares)
   if (share(unknownNs, totalNs) > MOST_UNKNOWN) return '?'
-  const end = (ns: number): [number, number] => wilson(Math.max(0, Math.min(1, share(ns, totalNs))), effective)
+  const end = (ns: number): [number, number] => wilson(Math.max(0, Math.min(1, share(ns, totalNs))), samples)
   const [low, high] = [end(part - unknownNs)[0], end(part + unknownNs)[1]]
   const digits = high < 0.0995 ? 2 : 1
   return `${(100 * low).toFixed(digits)}–${(100 * high).toFixed(digits)} %`

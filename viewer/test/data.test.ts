@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { activity, after, aggregate, EVERYTHING, labelValues } from '../src/data/aggregate'
 import { decode, unpack } from '../src/data/decode'
-import { figures, outermost, wilson } from '../src/data/figures'
+import { figures, outermost, samplesOf, wilson } from '../src/data/figures'
 import { labels, nodeLabels } from '../src/data/labels'
 import { interval } from '../src/format'
 import { indexOfByte, pieces, sourceLines } from '../src/data/source'
@@ -214,4 +214,12 @@ test('an interval holds whoever\'s the unknown time was, and is none where most 
   expect(interval(300, { ...whole, unknownNs: 100 })).toBe('17.6–43.1 %')
   expect(interval(50, { ...whole, unknownNs: 100 })).toBe('0.0–17.3 %')
   expect(interval(300, { ...whole, unknownNs: 501 })).toBe('?')
+})
+
+// The same figures as in tests/unit/test_intervals.py.
+test('a part of few big samples is as sure as these', () => {
+  const whole = { totalNs: 1180, effective: 1180 ** 2 / 11800, unknownNs: 0 }
+  expect(samplesOf(280, whole, 100 + 3 * 3600)).toBeCloseTo(39.4272, 4)
+  expect(samplesOf(100, whole, 100)).toBeCloseTo(118)
+  expect(interval(280, whole, 100 + 3 * 3600)).not.toBe(interval(280, whole))
 })

@@ -13,6 +13,7 @@ export const EVERYTHING: Filter = { threads: null, range: null, labels: {} }
 export interface Sums {
   ns: Float64Array
   samples: Float64Array
+  squares: Float64Array | null // sums of weight^2 / ticks in ns^2, where a sample is big (BIG in intervals.py)
   totalNs: number
   totalSamples: number
   effective: number // how many samples of one weight would say as much, for intervals: (sum w)^2 / sum w^2 / ticks (intervals.py)
@@ -26,27 +27,33 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   const n = profile.stacks.length
   const ns = new Float64Array(n)
   const samples = new Float64Array(n)
+  const squares = new Float64Array(n)
   const wanted = labelMask(profile, filter.labels)
-  let squares = 0
+  let most = 0
   let unknown = 0
   profile.threads.forEach((thread, place) => {
     if (filter.threads !== null && !filter.threads.has(place)) return
-    squares += add(thread, filter.range, wanted, ns, samples)
+    most = Math.max(most, add(thread, filter.range, wanted, ns, samples, squares))
     unknown += unknownOf(thread, filter.range, wanted)
   })
   let totalNs = 0
   let totalSamples = 0
+  let all = 0
   for (let i = 0; i < n; i++) {
     totalNs += ns[i]! *= profile.unit
     totalSamples += samples[i]!
+    all += squares[i]! *= profile.unit ** 2
   }
-  return { ns, samples, totalNs, totalSamples, effective: squares ? (totalNs / profile.unit) ** 2 / squares : 0, unknownNs: unknown * profile.unit }
+  const big = most * profile.unit * totalSamples > BIG * totalNs
+  return { ns, samples, squares: big ? squares : null, totalNs, totalSamples, effective: all ? totalNs ** 2 / all : 0, unknownNs: unknown * profile.unit }
 }
 
-// Gives the sum of weight^2 / ticks, in units.
-function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, ns: Float64Array, samples: Float64Array): number {
+const BIG = 4
+
+// Gives the largest weight of a tick, in units.
+function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, ns: Float64Array, samples: Float64Array, squares: Float64Array): number {
   const { stack, weight, extraTicks, label } = thread
-  let squares = 0
+  let most = 0
   const [from, to] = range ? [after(thread.time, range[0]), after(thread.time, range[1])] : [0, thread.length]
   for (let i = from; i < to; i++) {
     if (wanted && !wanted[label ? label[i]! : 0]) continue
@@ -54,16 +61,17 @@ function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, 
     const w = weight[i]!
     ns[s]! += w
     samples[s]! += 1
-    squares += w * w
+    squares[s]! += w * w
+    most = Math.max(most, w / (1 + (extraTicks ? extraTicks[i]! : 0)))
   }
-  if (!extraTicks) return squares
+  if (!extraTicks) return most
   for (let i = from; i < to; i++) {
     const extra = extraTicks[i]!
     if (!extra || (wanted && !wanted[label ? label[i]! : 0])) continue
     samples[stack[i]!]! += extra
-    squares -= (weight[i]! ** 2 * extra) / (1 + extra)
+    squares[stack[i]!]! -= (weight[i]! ** 2 * extra) / (1 + extra)
   }
-  return squares
+  return most
 }
 
 // In units.

@@ -7,6 +7,8 @@ export interface Figures {
   totalNs: Float64Array
   selfSamples: Float64Array
   totalSamples: Float64Array
+  selfSquares: Float64Array | null // where a sample is big
+  totalSquares: Float64Array | null
 }
 
 // What ends in each node.
@@ -66,10 +68,19 @@ export function figures(profile: Profile, label: Uint32Array, outer: Uint8Array,
   }
   const [selfNs, totalNs] = pair(sums.ns)
   const [selfSamples, totalSamples] = pair(sums.samples)
-  return { selfNs, totalNs, selfSamples, totalSamples }
+  const [selfSquares, totalSquares] = sums.squares ? pair(sums.squares) : [null, null]
+  return { selfNs, totalNs, selfSamples, totalSamples, selfSquares, totalSquares }
 }
 
 const Z = 1.959964
+
+// How many samples a part rests on, if it has squares of its own (Whole.samples_of in intervals.py).
+export function samplesOf(part: number, { totalNs, effective }: Pick<Sums, 'totalNs' | 'effective'>, squares: number): number {
+  const p = totalNs > 0 ? part / totalNs : 0
+  if (squares <= 0 || p <= 0 || p >= 1 || effective <= 0) return effective
+  const rest = Math.max(totalNs ** 2 / effective - squares, 0)
+  return Math.min(effective, (p * (1 - p) * totalNs ** 2) / ((1 - p) ** 2 * squares + p ** 2 * rest))
+}
 
 // The Wilson score interval (95 %) of a share p of n samples.
 export function wilson(p: number, n: number): [number, number] {

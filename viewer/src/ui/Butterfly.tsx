@@ -27,7 +27,7 @@ export function Butterfly() {
     <div class="scroll butterfly">
       <div class="bar"><Picker label={label} /></div>
       <p class="lead" data-testid="butterfly-about">
-        <strong>{clip(names[label]!)}</strong> {amount(total)} in all, {percent(share(total, sums.totalNs))} (95 %: {interval(total, sums)});{' '}
+        <strong>{clip(names[label]!)}</strong> {amount(total)} in all, {percent(share(total, sums.totalNs))} (95 %: {interval(total, sums, figure.totalSquares?.[label])});{' '}
         {amount(self)} itself, {percent(share(self, sums.totalNs))}. {plural(figure.totalSamples[label]!, 'sample')}.
       </p>
       <div class="columns">

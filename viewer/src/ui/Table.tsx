@@ -31,11 +31,11 @@ export function Table() {
       </button>
     </th>
   )
-  const cells = (ns: number) => (
+  const cells = (ns: number, squares = 0) => (
     <>
       <td class="number">{amount(ns)}</td>
       <td class="number share" style={{ '--share': share(ns, sums.totalNs) }}>{percent(share(ns, sums.totalNs))}</td>
-      <td class="number dim">{interval(ns, sums)}</td>
+      <td class="number dim">{interval(ns, sums, squares)}</td>
     </>
   )
   return (
@@ -65,8 +65,8 @@ export function Table() {
             const { fn, file, line } = labels.list[i]!
             return (
               <tr key={i}>
-                {cells(figure.selfNs[i]!)}
-                {cells(figure.totalNs[i]!)}
+                {cells(figure.selfNs[i]!, figure.selfSquares?.[i])}
+                {cells(figure.totalNs[i]!, figure.totalSquares?.[i])}
                 <td class="number">{count(figure.selfSamples[i]!)}</td>
                 <td class="wide">
                   <button type="button" class="link" onClick={() => state.showCallers(i)} title="Callers and callees">{clip(fn.qualname)}</button>
