@@ -22,7 +22,7 @@ from typing import Iterable, NamedTuple, Sequence, Tuple
 
 LEVEL = 0.95
 _Z = 1.959963984540054  # of LEVEL, spelled out so that a summary imports no `statistics`
-BIG = 4  # times the mean weight: only where a sample is so big, each part's own weights are asked for
+BIG = 2  # times the mean weight: only where a sample is so big, each part's own weights are asked for
 MOST_UNKNOWN = 0.5  # of the time; where it is more, no interval is shown
 _MOST_FREEDOM = 1000.0  # degrees of freedom above which less is assumed: at most 0.2 % wider
 
@@ -67,7 +67,7 @@ class Whole(NamedTuple):
         return self.unknown <= MOST_UNKNOWN
 
     def share(self, part_ns: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
-        """The share that `part_ns` is, with its interval, which holds whatever the unknown time was. `squares`: see `samples_of`."""
+        """The share that `part_ns` is, with its interval that holds whatever the unknown time was. `squares`: see `samples_of`."""
         seen = self.sampled(part_ns, level, squares)
         if not self.unknown_ns:
             return seen

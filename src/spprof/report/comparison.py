@@ -175,8 +175,8 @@ class Comparison:
     ) -> Tuple[Estimate, Estimate, Estimate]:
         runs, squares = figures
         samples: Runs = tuple(  # type: ignore[assignment]
-            [whole.samples_of(part, squares[side][run] if squares else 0.0) for run, (part, whole) in enumerate(zip(parts, wholes))]
-            for side, (parts, wholes) in enumerate(zip(runs, self.wholes))
+            [whole.samples_of(part, squares[side][run] if squares else 0.0) for run, (part, whole) in enumerate(zip(*each))]
+            for side, each in enumerate(zip(runs, self.wholes))
         )
         seen = self._sampled(runs, samples, measure, factor, level)
         if not any(whole.unknown_ns for side in self.wholes for whole in side):

@@ -48,7 +48,7 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   return { ns, samples, squares: big ? squares : null, totalNs, totalSamples, effective: all ? totalNs ** 2 / all : 0, unknownNs: unknown * profile.unit }
 }
 
-const BIG = 4
+const BIG = 2
 
 // Gives the largest weight of a tick, in units.
 function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, ns: Float64Array, samples: Float64Array, squares: Float64Array): number {
