@@ -67,7 +67,7 @@ class Whole(NamedTuple):
         return self.unknown <= MOST_UNKNOWN
 
     def share(self, part_ns: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
-        """The share that `part_ns` is, with its interval that holds whatever the unknown time was. `squares`: see `samples_of`."""
+        """The share of `part_ns`, and its interval, that holds whatever the unknown time was. `squares`: see `samples_of`."""
         seen = self.sampled(part_ns, level, squares)
         if not self.unknown_ns:
             return seen

@@ -94,7 +94,7 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     yield f"| time | share | {shown.by} |" if alone else f"| self | share | total | share | {shown.by} |"
     yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|:--|"
     for row in shown.rows[:limit]:
-        cells = [cell for each in row.times(alone) for cell in (amount(each[0], shown.unit), share_of(shown.whole, *each).strip())]
+        cells = [cell for one in row.times(alone) for cell in (amount(one[0], shown.unit), share_of(shown.whole, *one).strip())]
         yield f"| {' | '.join(cells)} | {escape(row.text + row.few)} |"
     if len(shown.rows) > limit:
         yield f"\n{len(shown.rows) - limit} more (`--limit`)"
