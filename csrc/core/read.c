@@ -9,7 +9,10 @@
 #include "core/write.h"
 #include "os/os.h"
 
-#define COLUMN_MAX (1u << 28)      /* values a block's column may claim */
+/* Values of all columns that a file may have, first and for each byte. Real files have 0.2 to 2 a byte, and a column of equal
+   values takes no byte at all: without a bound a small file could ask for any amount of memory. */
+#define ROOM_FIRST (1u << 16)
+#define ROOM_PER_BYTE 64u
 #define US_MAX (UINT64_MAX / 4000) /* keeps nanoseconds within int64_t */
 
 typedef struct {
@@ -48,12 +51,12 @@ static int get_plane(input *in, struct libdeflate_decompressor *inflater, uint8_
 }
 
 /* Reads one column and appends its values. */
-static int get_column(input *in, struct libdeflate_decompressor *inflater, spp_bytes *plane, spp_vec64 *to) {
+static int get_column(spp_profile *p, input *in, struct libdeflate_decompressor *inflater, spp_bytes *plane, spp_vec64 *to) {
     uint64_t n;
-    if (get_varint(in, &n) != 0 || n > COLUMN_MAX || in->at == in->end) return -1;
+    if (get_varint(in, &n) != 0 || n > p->room - p->held || in->at == in->end) return -1;
     unsigned width = *in->at++;
-    /* A plane of n bytes deflates to no less than n / 1032 bytes, so a short block cannot ask for much memory. */
-    if (width > 8 || n / 1100 > (uint64_t)(in->end - in->at) + 64) return -1;
+    if (width > 8) return -1;
+    p->held += n;
     if (spp_vec64_room(to, n + 1) != 0 || spp_bytes_room(plane, n + 1) != 0) return -1;
     uint64_t *values = to->at + to->n;
     memset(values, 0, n * sizeof *values);
@@ -129,6 +132,7 @@ static int settle_nodes(spp_profile *p, size_t was) {
 
 /* For each thread: microseconds reached, and four times its usual step (docs/file-format.md: t and d). */
 static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
+    if (thread >= p->room) return NULL; /* each thread has a sample, or an entry in a block T */
     if (thread >= p->clocks_n) {
         size_t n = (size_t)(thread + 1) * 2;
         uint64_t *more = spp_realloc(p->clocks, 2 * n * sizeof *more);
@@ -176,7 +180,7 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
         if (k >= SPP_COLS_ALWAYS && in.at == in.end) {
             failed = add_zeros(&p->columns[k], p->columns[spp_column_first[spp_column_rows[k].table]].n);
         } else {
-            failed = get_column(&in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
+            failed = get_column(p, &in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
         }
     }
     failed = failed || spp_bytes_room(&p->strings, text.n + 1) != 0;
@@ -203,6 +207,7 @@ static int add_threads(spp_profile *p, spp_span span) {
 }
 
 static int get_block(spp_profile *p, uint8_t kind, spp_span payload, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
+    p->room += ROOM_PER_BYTE * (uint64_t)payload.n;
     switch (kind) {
     case 'H': p->header = payload; return 0;
     case 'A': p->tick_stats = payload; return 0;
@@ -226,6 +231,7 @@ int spp_read(const uint8_t *file, size_t n, spp_profile *p, const char **why) {
         return -1;
     }
     spp_bytes plane = {0};
+    p->room = ROOM_FIRST;
     for (size_t at = 8; at < n && p->warning == NULL;) {
         size_t left = n - at;
         uint32_t size = left >= 9 ? get_u32(file + at) : 0;

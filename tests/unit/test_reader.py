@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 from array import array
 
 import pytest
-from spprof_file import MAGIC, Writer, block
+from spprof_file import MAGIC, Writer, block, varint
 
 from spprof import _core
 from spprof.model import layout
@@ -214,3 +215,28 @@ def split_samples(data):
     length = struct.unpack_from("<I", data, at)[0]
     assert data[at + 8 : at + 9] == b"S"
     return data[:at], data[at + 9 : at + 9 + length]
+
+
+@READERS
+@pytest.mark.parametrize("rows", [1 << 20, 1 << 27])
+def test_a_small_block_cannot_claim_many_samples(rows, read):
+    """Columns of zeros take no byte: `rows` of them made 150 MB, or 20 GB, of a file of a few hundred bytes."""
+    columns = [b"\0\0"] * len(layout.COLUMNS)
+    for number, (_, table, _) in enumerate(layout.COLUMNS):
+        if table == "sample":
+            columns[number] = varint(rows) + b"\0"
+    file = Writer().data + block(b"S", b"".join(columns) + bytes(100))
+    tracemalloc.start()
+    result = read(file)
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "does not make sense" in result["warning"] and len(result["flags"]) == 0
+    assert used < 1 << 22
+
+
+@READERS
+def test_a_thread_number_cannot_ask_for_memory(read):
+    writer = Writer()
+    writer.sample([], 6000, 10, thread=(1 << 24) - 1)
+    writer.flush()
+    assert "does not make sense" in read(writer.data)["warning"]

@@ -8,13 +8,14 @@ is made up. What a reader gives is what the file says; what it cannot give it re
 
 from __future__ import annotations
 
+import io
 import zlib
 from importlib import import_module
 from typing import Any, Dict
 
 _GZIP = b"\x1f\x8b"
 _LONGEST = 400  # characters of a message
-_MAX_BYTES = 1 << 29  # that a gzipped file may hold: a thousand times more fits into a small file
+_ROOM_FIRST, _ROOM_PER_BYTE = 1 << 22, 64  # bytes that a gzipped file may hold: a thousand times more fits into a small file
 
 
 def read(data: bytes) -> Dict[str, Any]:
@@ -48,18 +49,19 @@ def _short(error: Exception) -> str:
 
 def _inflated(data: bytes) -> bytes:
     """What all members of a gzip file hold."""
-    parts = []
-    room = _MAX_BYTES
-    while data:
-        member = zlib.decompressobj(31)
-        try:
-            parts.append(member.decompress(data, room + 1))
-        except zlib.error as error:
-            raise ValueError(f"the gzipped file is damaged: {error}") from None
-        room -= len(parts[-1])
-        if room < 0:
-            raise ValueError(f"the gzipped file holds more than {_MAX_BYTES >> 20} MiB")
-        if not member.eof:
-            raise ValueError("the gzipped file was cut short")
-        data = member.unused_data.lstrip(b"\0")  # padding is allowed
-    return b"".join(parts)
+    import gzip
+
+    room = _ROOM_FIRST + _ROOM_PER_BYTE * len(data)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            content = file.read(room + 1)
+    except EOFError:
+        raise ValueError("the gzipped file was cut short") from None
+    except (OSError, zlib.error) as error:
+        raise ValueError(f"the gzipped file is damaged: {error}") from None
+    if len(content) > room:
+        raise ValueError(
+            f"the gzipped file holds more than {room >> 20} MiB, {_ROOM_PER_BYTE} times its size: if that is right, unpack it with "
+            "`gunzip` and give what was in it"
+        )
+    return content

@@ -16,7 +16,7 @@ from ..model.layout import COLUMNS, FIRST, OPTIONAL, columns_of
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
-_MAX_VALUES = 1 << 28  # more in one column of one block is damage, not data: writers close a block every 100 ms
+_ROOM_FIRST, _ROOM_PER_BYTE = 1 << 16, 64  # values of all columns that a file may have: see csrc/core/read.c
 _MAX_US = ((1 << 64) - 1) // 4000  # keeps nanoseconds within 64 bits
 _MAX_THREADS = 1 << 24
 _FOLLOWERS = 16
@@ -30,9 +30,11 @@ class _Damage(Exception):
 class _Cursor:
     """Reads varints and columns from one block's payload."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, room: int) -> None:
+        """`room`: how many values all columns may have."""
         self.data = data
         self.at = 0
+        self.room = room
 
     def varint(self) -> int:
         value = shift = 0
@@ -71,9 +73,9 @@ class _Cursor:
             raise _Damage("a column is cut off")
         width = self.data[self.at]
         self.at += 1
-        # A plane of n bytes deflates to no less than n / 1032: so a short block cannot ask for much memory.
-        if n > _MAX_VALUES or width > 8 or n // 1100 > len(self.data) - self.at + 64:
+        if n > self.room or width > 8:
             raise _Damage("a column has an impossible size")
+        self.room -= n
         spread = bytearray(8 * n)
         for k in range(width):
             spread[k::8] = self.plane(n)
@@ -115,10 +117,16 @@ class _Tables:
             **{name: array(typecode, [0]) for name, typecode in columns_of("node").items()},
         }
         self.followers: Dict[int, List[int]] = {}  # frame + 1, 0 for the root, modulo _LISTS -> frames that followed it
+        self.granted = self.room = _ROOM_FIRST  # values that the columns may have in all, and that they may still get
         self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
 
+    def grant(self, size: int) -> None:
+        """A block of so many bytes was read: the columns may have more values."""
+        self.granted += _ROOM_PER_BYTE * size
+        self.room += _ROOM_PER_BYTE * size
+
     def add(self, payload: bytes) -> None:
-        cursor = _Cursor(payload)
+        cursor = _Cursor(payload, self.room)
         raw: List[array[int]] = []
         for number, (_, table, _) in enumerate(COLUMNS):
             missing = number >= OPTIONAL and cursor.at == len(payload)
@@ -138,6 +146,7 @@ class _Tables:
             raise _Damage(str(error)) from None
         self.strings += strings
         self.clocks.update(clocks)
+        self.room = cursor.room
         for name, values in typed.items():
             self.columns[name].extend(values)
 
@@ -196,7 +205,7 @@ class _Tables:
 
     def _samples(self, fresh: Dict[str, Any]) -> Dict[int, Tuple[int, int]]:
         threads, times, weights = fresh["thread"], fresh["time_ns"], fresh["weight_ns"]
-        _check_below(threads, _MAX_THREADS, "thread")
+        _check_below(threads, min(_MAX_THREADS, self.granted), "thread")
         _check_below(fresh["stack"], len(self.columns["node_parent"]) + len(fresh["node_parent"]), "node")
         clocks: Dict[int, Tuple[int, int]] = {}
         time_ns, weight_ns = [], []
@@ -225,6 +234,7 @@ class Reading:
 
     def add(self, kind: int, payload: bytes) -> Optional[str]:
         """Adds a block whose checksum is right; what is wrong with it, if it makes no sense."""
+        self.tables.grant(len(payload))
         if kind == ord("S"):
             try:
                 self.tables.add(payload)
@@ -281,7 +291,7 @@ def blocks(data: bytes, kinds: bytes = b"") -> Iterator[Tuple[int, bytes]]:
 def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
     """Garbage collections: thread id (-1: unknown), beginning (ns), duration (ns), generation, collected, uncollectable."""
     for _, payload in blocks(data, b"G"):
-        cursor = _Cursor(payload)
+        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
         try:
             columns = [cursor.column() for _ in range(6)]
         except _Damage:
