@@ -11,7 +11,7 @@
 
 /* Values of all columns that a file may have, first and for each byte. Real files have 0.2 to 2 a byte, and a column of equal
    values takes no byte at all: without a bound a small file could ask for any amount of memory. */
-#define ROOM_FIRST (1u << 16)
+#define ROOM_FIRST (1u << 20)
 #define ROOM_PER_BYTE 64u
 #define US_MAX (UINT64_MAX / 4000) /* keeps nanoseconds within int64_t */
 

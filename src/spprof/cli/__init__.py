@@ -57,6 +57,10 @@ def _reader_left(error: Exception) -> bool:
     return isinstance(error, BrokenPipeError)
 
 
+# What a write to stdout fails with: nobody reads it, it is full, closed, or was taken away.
+_OF_STDOUT = (errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO, errno.EINVAL, errno.EFBIG)
+
+
 def _leave(code: int) -> None:
     """Ends the process without taking its modules apart, for which the caller would wait 10 ms."""
     try:
@@ -67,16 +71,85 @@ def _leave(code: int) -> None:
     os._exit(code & 0xFF)
 
 
+class _Closed:
+    """Stands for a stdout that was closed before we began, where Python has None: a write fails as it does to any that is."""
+
+    encoding = "utf-8"
+
+    @property
+    def buffer(self) -> _Closed:
+        return self
+
+    def isatty(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        pass
+
+    def fileno(self) -> int:
+        return 1
+
+    def write(self, text: object) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _settle(error: Optional[OSError] = None) -> Optional[OSError]:
+    """Writes out what stdout and stderr hold back. What they did not take (`error`: already known) is given up, so that the
+    interpreter does not try again at exit; the first error, if any."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError) as failed:
+            if stream is sys.stdout and isinstance(failed, OSError):
+                error = error or failed
+            try:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            except (OSError, ValueError):
+                pass
+    return error
+
+
+def _say(text: str) -> None:
+    from ..report.text import say
+
+    say(text)
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     """Runs the command (default: sys.argv) and returns the exit code: 0, 1, 2 for what the user can put right, or 3 if
     `diff --fail-if` says so."""
-    given = argv
-    argv = sys.argv[1:] if argv is None else argv
+    if argv is not None:
+        return _run(argv)
+    if sys.stdout is None:
+        sys.stdout = _Closed()  # type: ignore[assignment]
+    failed: Optional[OSError] = None
+    code = 0
+    try:
+        code = _run(sys.argv[1:])
+        if sys.argv[1:2] == ["run"]:
+            _leave(code)
+    except SystemExit as exit:  # argparse's
+        code = exit.code if isinstance(exit.code, int) else 1 if exit.code else 0
+    except OSError as error:
+        failed = error
+    failed = _settle(failed)
+    if failed is not None:
+        if _reader_left(failed):
+            return 128 + 13  # as a shell says of SIGPIPE; nothing more can be said there
+        _say(f"spprof: cannot write to stdout: {failed.strerror or failed}")
+        _settle()
+        return 2
+    return code
+
+
+def _run(argv: List[str]) -> int:
+    """The same, without a word about a stdout that cannot be written to: raises OSError then."""
     if not argv:
         sys.stdout.write(SHORT)
         return 2
     if not argv[0].startswith("-") and argv[0] not in VERBS:
-        sys.stderr.write(f"spprof: error: there is no verb {argv[0]!r}; {_no_verb(argv[0])}\n")
+        _say(f"spprof: error: there is no verb {argv[0]!r}; {_no_verb(argv[0])}")
         return 2
     options: Any = _quick.parsed(_verb("run"), argv) if argv[0] == "run" else None
     if options is None:
@@ -89,17 +162,11 @@ def main(argv: Optional[List[str]] = None) -> int:
             from ..report.paths import show_full_paths
 
             show_full_paths()
-        code = int(_verb(options.verb).main(options))
-        if given is None and options.verb == "run":
-            _leave(code)
-        return code
+        return int(_verb(options.verb).main(options))
     except Mistake as error:
-        sys.stderr.write(f"spprof {options.verb}: error: {error}\n")
-        return 2
+        _say(f"spprof {options.verb}: error: {error}")
     except (SpprofError, OSError) as error:
-        if _reader_left(error):
-            # Nothing more can be said there, also not by the interpreter at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
-        sys.stderr.write(f"spprof: {_words(error)}\n")
-        return 2
+        if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
+            raise
+        _say(f"spprof: {_words(error)}")
+    return 2

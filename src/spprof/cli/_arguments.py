@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from ..errors import SpprofError
 
@@ -83,5 +82,7 @@ def load(file: str) -> Profile:
 
     profile = Profile.load(file)
     if profile.warning:
-        sys.stderr.write(f"spprof: {file}: {profile.warning}\n")
+        from ..report.text import say  # here: `spprof run` shares its process with the program
+
+        say(f"spprof: {file}: {profile.warning}")
     return profile

@@ -23,6 +23,8 @@ examples:
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
+    hidden = argparse.SUPPRESS  # argparse compares by identity: an equal text is shown
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (see `{self.prog} --help`)\n")
 

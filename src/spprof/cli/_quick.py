@@ -18,6 +18,8 @@ class Namespace:
 class _Options:
     """Takes the calls that declare options, as a parser or a group of one does. Of a `group` one option may be given."""
 
+    hidden = ""  # argparse's word for an option that --help leaves out
+
     def __init__(self, values: Dict[str, Any], known: Dict[str, Tuple[str, Dict[str, Any]]], group: Any = None) -> None:
         self.values, self.known, self.group = values, known, group
 

@@ -12,7 +12,7 @@ from ..errors import CannotWrite
 from ..report.comparison import MEASURES, MIN_SHARE, Comparison
 from ..report.diff_text import Shown, markdown, text
 from ..report.export import diff_as_json
-from ..report.text import put
+from ..report.text import put, readable, say
 from ._arguments import Mistake, add_full_paths, count, load, percentage
 
 FAILED = 3  # exit code of --fail-if
@@ -81,6 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Compares; 3 if a rule of --fail-if failed."""
     a, b = ([load(file) for file in side] for side in _sides(options))
+    if not options.json:
+        a, b = ([readable(profile) for profile in side] for side in (a, b))
     comparison = Comparison(a, b, options.by, options.thread, options.python_only, options.min_share / 100)
     failed = [
         f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)
@@ -96,9 +98,9 @@ def main(options: argparse.Namespace) -> int:
     elif not options.output:
         put(sys.stdout, "\n".join(text(comparison, shown)) + "\n")
     if options.fail_if and not comparison.repeated:
-        sys.stderr.write("spprof: one run each: --fail-if cannot tell a slower program from a slower run\n")
+        say("spprof: one run each: --fail-if cannot tell a slower program from a slower run")
     for line in failed:
-        put(sys.stderr, f"spprof: {line}\n")
+        say(f"spprof: {line}")
     return FAILED if failed else 0
 
 
@@ -126,4 +128,4 @@ def _write(path: str, comparison: Comparison) -> None:
             out.write(page)
     except OSError as error:
         raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
-    sys.stderr.write(f"Written: {path} ({os.path.getsize(path):,} bytes).\n")
+    say(f"Written: {path} ({os.path.getsize(path):,} bytes).")

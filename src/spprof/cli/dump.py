@@ -8,7 +8,7 @@ import sys
 from ..errors import BadOption
 from ..files.profile import Profile
 from ..report.last_stacks import last_stacks
-from ..report.text import put
+from ..report.text import put, say
 from ._arguments import add_full_paths, profile_path
 
 HELP = "print the stack that each thread has now, or had last"
@@ -37,5 +37,5 @@ def main(options: argparse.Namespace) -> int:
         raise BadOption(f"{options.file}: a file of another profiler does not tell when its samples were taken")
     put(sys.stdout, "\n".join(last_stacks(profile, options.thread)) + "\n")
     if profile.warning:
-        sys.stderr.write(f"spprof: {options.file}: {profile.warning}\n")
+        say(f"spprof: {options.file}: {profile.warning}")
     return 0

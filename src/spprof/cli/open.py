@@ -12,7 +12,7 @@ from pathlib import Path
 from .. import formats
 from ..errors import BadFile, SpprofError
 from ..files.names import fitting
-from ..report.text import put
+from ..report.text import put, say
 from ._arguments import load
 
 HELP = "look at a profile in the browser"
@@ -56,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
     sys.stdout.flush()
     if options.no_browser or webbrowser.open(Path(path).as_uri()):
         return 0
-    sys.stderr.write("spprof: no browser could be started here; open the page above in one.\n")
+    say("spprof: no browser could be started here; open the page above in one.")
     return 1
 
 

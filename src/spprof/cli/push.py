@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 
 from ..errors import BadOption
 from ._arguments import positive
@@ -47,10 +46,10 @@ def main(options: argparse.Namespace) -> int:
     formats.check("otlp", formats.Options())  # before anything is waited for
     from ..live.follow import Windows
     from ..live.push import Collector, Pusher, headers_of
+    from ..report.text import say as put_line
 
     def say(text: str) -> None:
-        sys.stderr.write(f"spprof: {text}\n")
-        sys.stderr.flush()
+        put_line(f"spprof: {text}")
 
     collector = Collector(options.url, headers_of(options.header))
     follower = Windows(options.file)

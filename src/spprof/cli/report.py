@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import List
+from typing import Sequence
 
 from ..errors import BadOption
 from ..files.profile import Profile
+from ..model.data import ProfileData
 from ..report.summary import summary
 from ..report.tables import BY, table
-from ..report.text import put, width_of_table
+from ..report.text import put, readable, width_of_table
 from . import _part
 from ._arguments import OTHERS, add_full_paths, count, percentage, profile_path
 
@@ -69,7 +70,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _text(profiles: List[Profile], options: argparse.Namespace) -> str:
+def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
     limit = 15 if options.limit is None else options.limit
     if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
         raise BadOption("--native-calls is a table of its own: use it without --format and --by")
@@ -95,6 +96,8 @@ def _text(profiles: List[Profile], options: argparse.Namespace) -> str:
         )
     from ..report import export
 
+    if options.format == "markdown":
+        profiles = list(map(readable, profiles))
     shown = table(profiles, options.by, options.thread, options.sort, options.shown)
     return (
         export.as_json(shown, None if options.limit is None else limit)

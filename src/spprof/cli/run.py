@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any, List, Tuple
 
-REMAINDER, SUPPRESS = "...", "==SUPPRESS=="  # of argparse
+REMAINDER = "..."  # of argparse
 
 HELP = "run a program and profile it"
 EXAMPLES = """\
@@ -75,9 +75,9 @@ def add_arguments(parser: Any) -> None:
     said.add_argument("-v", "--verbose", action="store_true", help="say what became of each tick, even if none was lost")
     # REMAINDER: from here on nothing is ours.
     what = parser.add_argument_group("the program", "[-m MODULE | -c CODE | SCRIPT] ARGS...")
-    what.add_argument("-m", dest="module", nargs=REMAINDER, help=SUPPRESS)
-    what.add_argument("-c", dest="code", nargs=REMAINDER, help=SUPPRESS)
-    what.add_argument("script", nargs=REMAINDER, help=SUPPRESS)
+    what.add_argument("-m", dest="module", nargs=REMAINDER, help=parser.hidden)
+    what.add_argument("-c", dest="code", nargs=REMAINDER, help=parser.hidden)
+    what.add_argument("script", nargs=REMAINDER, help=parser.hidden)
 
 
 def main(options: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,14 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Symbolizes; 1 if there was no debug information at all."""
     from ..files.symbolize import DEBUG_DIRECTORIES, symbolize  # here: `spprof run` shares its process with the program
+    from ..report.text import say as put_line
 
     def say(library: Library) -> None:
         problem = f": {library.problem}" if library.problem else ""
-        sys.stderr.write(f"{library.found:,} of {library.addresses:,} addresses of {library.path}{problem}\n")
+        put_line(f"{library.found:,} of {library.addresses:,} addresses of {library.path}{problem}")
 
     directories = (*map(os.path.expanduser, options.debug_dir), *DEBUG_DIRECTORIES)
     libraries = symbolize(options.file, options.output, directories, say)
     found = sum(library.found for library in libraries)
     if not found:
-        sys.stderr.write("spprof: no lines were found: the libraries have no debug information, or it is not installed.\n")
+        put_line("spprof: no lines were found: the libraries have no debug information, or it is not installed.")
     return 0 if found else 1

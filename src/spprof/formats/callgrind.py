@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Function = Tuple[str, str, str]  # object, file, name: so readers tell functions apart
 Cost = List[int]  # nanoseconds, samples
 _UNKNOWN = "???"  # as Callgrind writes it
-_CONTROL = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:

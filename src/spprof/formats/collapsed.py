@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..model.records import Frame
     from .options import Options
 
-_SPECIAL = re.compile("[%;\x00-\x1f\x7f\x85\u2028\u2029]")
+_SPECIAL = re.compile("[%;\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def escape(text: str) -> str:

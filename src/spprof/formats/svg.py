@@ -6,15 +6,13 @@ the same stack stand in the order of their names, so two pictures can be compare
 
 from __future__ import annotations
 
-import re
 from colorsys import hls_to_rgb
-from html import escape
 from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 from zlib import crc32
 
 from ..model.sums import moved
 from ..model.tree import Tree
-from ..model.unicode import clean
+from ..model.unicode import markup
 from ._frames import Frames, Look
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ HEAD = 28  # above the boxes: the title
 NARROWEST = 0.3  # of a box that is drawn
 _GAP = 0.3  # between two boxes
 _LETTER = 6.7  # width of one, in the monospaced font of 11
-_NOT_XML = re.compile("[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
@@ -76,11 +73,6 @@ def _number(weight: int, unit: str) -> str:
     return f"{weight / 1e9:.3f} s" if unit == "s" else f"{weight:,} {unit}"
 
 
-def _text(text: str) -> str:
-    """Text as XML can hold it."""
-    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", clean(text)))
-
-
 def _head(profile: ProfileData, rows: int, weight: int, samples: int, counted: Optional[str]) -> str:
     kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(profile.mode, "") if counted != "samples" else ""
     what = " ".join(map(str, profile.header.get("argv") or ["spprof"]))
@@ -92,7 +84,7 @@ def _head(profile: ProfileData, rows: int, weight: int, samples: int, counted: O
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height}" width="{WIDTH:.0f}" height="{height}" '
         'font-family="monospace" font-size="11">\n'
         f'<rect width="{WIDTH:.0f}" height="{height}" fill="#fff"/>\n'
-        f'<text x="4" y="18" font-size="13">{_text(title if len(title) < 140 else title[:139] + "…")}</text>\n'
+        f'<text x="4" y="18" font-size="13">{markup(title if len(title) < 140 else title[:139] + "…")}</text>\n'
     )
 
 
@@ -101,10 +93,10 @@ def _box(look: Look, depth: int, left: float, width: float, weight: int, whole: 
     top = HEAD + ROW * depth
     room = int((width - 6) / _LETTER)
     name = look.title if len(look.title) <= room else look.title[: room - 1] + "…"
-    text = f'<text x="{left + 3:.1f}" y="{top + 12.5}">{_text(name)}</text>' if room >= 3 else ""
+    text = f'<text x="{left + 3:.1f}" y="{top + 12.5}">{markup(name)}</text>' if room >= 3 else ""
     size = f'width="{max(width - _GAP, _GAP):.2f}" height="{ROW - 1}"'
     return (
-        f"<g><title>{_text(look.title + where)}\n{_number(weight, unit)}, {weight / whole:.2%}</title>"
+        f"<g><title>{markup(look.title + where)}\n{markup(_number(weight, unit))}, {weight / whole:.2%}</title>"
         f'<rect x="{left:.2f}" y="{top}" {size} fill="{_colour(look)}"/>{text}</g>\n'
     )
 

@@ -3,7 +3,11 @@ which not every reader takes: DuckDB refuses a file for one."""
 
 from __future__ import annotations
 
+import re
+from html import escape
 from typing import Any
+
+_NOT_XML = re.compile("[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def clean(text: str) -> str:
@@ -18,3 +22,8 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, dict):
         return {cleaned(key): cleaned(each) for key, each in value.items()}
     return list(map(cleaned, value)) if isinstance(value, (list, tuple)) else value
+
+
+def markup(text: str) -> str:
+    """Text as an element or attribute of XML or HTML can hold it: of others, it goes into no page or picture otherwise."""
+    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", clean(text)))

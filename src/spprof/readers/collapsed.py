@@ -16,7 +16,7 @@ from ._columns import MAX_NUMBER, Columns
 
 _LINE_END = re.compile("\r\n|\n|\r")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
-_ESCAPED = re.compile("(?:%(?:[01][0-9A-F]|23|25|3B|7F|C2%85|E2%80%A[89]))+")
+_ESCAPED = re.compile("(?:%(?:[01][0-9A-F]|23|25|3B|7F|C2%[89][0-9A-F]|E2%80%A[89A-E]|E2%81%A[6-9]))+")
 _PLACED = re.compile(r"(.+?) \((.+?)(?::(\d{1,9}))?\)", re.DOTALL)
 _LINED = re.compile(r":\d{1,9}\)\Z")
 _SIGNS = re.compile(r"[<(\[*&~]")

@@ -5,11 +5,11 @@ The page is `diff.html` with the comparison as JSON in it; its script puts all n
 
 from __future__ import annotations
 
-import html as markup
 import json
 import os
 from typing import Any, Dict, List
 
+from ..model.unicode import markup
 from .calltree import Call, CallTree
 from .comparison import Change, Comparison
 from .text import files_of, place
@@ -42,7 +42,7 @@ def html(comparison: Comparison) -> str:
     with open(_TEMPLATE, encoding="utf-8") as file:
         before, mark, after = file.read().partition("{{data}}")
     assert mark
-    title = markup.escape(f"spprof diff: {names[0]} → {names[1]}").encode("utf-8", "backslashreplace").decode()
+    title = markup(f"spprof diff: {names[0]} → {names[1]}")
     return before.replace("{{title}}", title) + told + after
 
 

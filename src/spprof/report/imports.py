@@ -15,7 +15,7 @@ from ..model.sums import moved
 from ..model.tree import Totals, Tree
 from .paths import short
 from .tables import check, heading
-from .text import Paint, amount, fit, heat, percent, shown, width_of_table
+from .text import Paint, amount, fit, heat, percent, readable, shown, width_of_table
 from .tick_stats import tick_stats, warnings
 
 LOADING = "[finding and loading modules]"
@@ -28,6 +28,7 @@ def imports(
 ) -> str:
     """The text, for a terminal or file. Modules whose share of all, with what they import, is under `min_share` percent are left
     out. Raises BadOption if no thread matches the pattern."""
+    profiles = list(map(readable, profiles))
     check(profiles, thread, native=False)
     whole = intervals.together(profile.whole(thread) for profile in profiles)
     tree, names, totals = _modules(profiles, thread)

@@ -6,7 +6,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from ..model.data import ProfileData
 from ..model.records import OFF_CPU
-from .text import duration, place, shown
+from .text import duration, place, readable, shown
 
 # In wall mode a living thread is in the file at least every 80 ms; one that was not for so long has ended, or hides.
 _GONE_NS = 1_000_000_000
@@ -46,6 +46,7 @@ def _lasts(profile: ProfileData) -> List[_Last]:
 
 def last_stacks(profile: ProfileData, pattern: Optional[str]) -> Iterator[str]:
     """The lines. `pattern`: only threads of this name or system id."""
+    profile = readable(profile)
     header, lasts = profile.header, _lasts(profile)
     newest = max((last.time_ns for last in lasts), default=0)
     wanted = set(profile.match_threads(pattern))

@@ -8,7 +8,7 @@ from ..model import intervals
 from ..model.data import ProfileData
 from ..model.records import native_name
 from .tables import Table, check, heading, table
-from .text import amount, fit, place, printable, share_of
+from .text import amount, fit, place, readable, share_of
 from .tick_stats import tick_stats, warnings
 
 
@@ -28,6 +28,7 @@ def summary(
     one of `tables.BY` or the key of a label. `width`: columns of a line of the table. `verbose`: what became of each tick, even
     if none was lost. Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are
     none."""
+    profiles = list(map(readable, profiles))
     if shown == "calls":
         lines = _calls(profiles, limit, thread, width)
     else:
@@ -68,7 +69,7 @@ def _calls(profiles: Sequence[ProfileData], limit: int, thread: Optional[str], w
     lines.append("    native               Python line > native function")
     order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     for (qualname, file, line, native, library), ns in order[:limit]:
-        called = printable(native_name(native, library))
+        called = native_name(native, library)
         told = f"{amount(ns, profiles[0].unit):>10} {share_of(whole, ns)}"
         lines.append(_named(told, f"{place(qualname, file, line)} > {called}", width))
     if len(order) > limit:

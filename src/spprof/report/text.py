@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Sequence, TextIO
+import re
+import sys
+from typing import Any, Sequence, TextIO
 
 from ..model.data import ProfileData
 from ..model.intervals import Estimate, Whole
@@ -56,6 +58,41 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
+_TEXTS = ("strings", "sources", "threads", "label_sets", "header", "tick_stats", "end", "warning")  # columns that hold texts
+
+
+def readable(profile: ProfileData) -> ProfileData:
+    """The profile with all its texts printable. What people read is made of this: so no field of a file is printed as it is."""
+    columns = profile._columns()
+    texts = {name: columns[name] for name in _TEXTS}
+    made = {name: _printable(value) for name, value in texts.items()}
+    if made == texts:
+        return profile
+    result = type(profile).of_columns({**columns, **made}, profile)
+    result.path, result._sums = profile.path, profile._sums
+    return result
+
+
+def _printable(value: Any) -> Any:
+    """The same of all texts of a column."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_printable(key): _printable(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_printable, value))
+    return value
+
+
+def say(text: str) -> None:
+    """A line to stderr, whatever is in it; nothing where that is closed or full."""
+    try:
+        put(sys.stderr, f"{printable(text)}\n")
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        pass
+
+
 def fit(text: str, width: int) -> str:
     """Text in at most so many characters: its beginning and its end."""
     if len(text) <= width:
@@ -70,8 +107,14 @@ def files_of(profiles: Sequence[ProfileData]) -> str:
     return ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
 
 
+_OURS = re.compile("(\x1b\\[(?:31|33|2|32|0)m|\n)")  # what `Paint` and lines are made of
+
+
 def put(stream: TextIO, text: str) -> None:
-    """Writes, also to a stream whose encoding lacks some of it."""
+    """Writes what people read: lines of printable text, in our colours. All that goes to a terminal goes this way. The encoding
+    of the stream may lack some of it."""
+    if not text.isprintable():
+        text = "".join(part if number % 2 else printable(part) for number, part in enumerate(_OURS.split(text)))
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

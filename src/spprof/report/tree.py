@@ -8,7 +8,7 @@ from ..model import intervals
 from ..model.data import ProfileData
 from .calltree import CallTree
 from .tables import check, heading
-from .text import Paint, amount, fit, heat, percent, place, width_of
+from .text import Paint, amount, fit, heat, percent, place, readable, width_of
 from .tick_stats import tick_stats, warnings
 
 _FIGURES = 25  # columns before the names
@@ -19,6 +19,7 @@ def tree(
     verbose: bool = False,
 ) -> str:  # fmt: skip
     """The text. `by`: 'function' or 'line'; calls whose share of all is under `min_share` percent are left out."""
+    profiles = list(map(readable, profiles))
     check(profiles, thread, native=False)
     whole = intervals.together(profile.whole(thread) for profile in profiles)
     calls = CallTree(profiles, [_namer(profile, by) for profile in profiles], thread, python_only)
