@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import signal
@@ -277,6 +278,67 @@ def test_a_signal_sends_what_is_left(tmp_path, server, push):
     assert address == "/here" and headers["X-Key"] == "a b"
     ((_, resource, _), _) = parts(body for _, _, body in to.taken)
     assert resource["service.name"].string_value == "shop"
+
+
+class Endless(threading.Thread):
+    """A collector whose answers have no end: a byte now and then, or as many as are taken. `asked` is set by the first request."""
+
+    def __init__(self, piece, pause):
+        super().__init__(daemon=True)
+        self.piece, self.pause, self.asked, self.done = piece, pause, threading.Event(), threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.start()
+
+    def run(self):
+        while not self.done.is_set():
+            with contextlib.suppress(OSError):
+                connection = self.listener.accept()[0]
+                threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        with contextlib.suppress(OSError), connection:
+            connection.recv(1 << 20)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            self.asked.set()
+            while not self.done.wait(self.pause):
+                connection.sendall(self.piece)
+
+
+@pytest.fixture
+def endless():
+    running = []
+
+    def start(piece, pause):
+        running.append(Endless(piece, pause))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.done.set()
+        each.listener.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such signal")
+def test_a_signal_ends_a_request_whose_answer_has_no_end(tmp_path, endless, push):
+    """The limit of 1,000 s is never waited for: only the signal ends it."""
+    path, to = tmp_path / "p.spprof", endless(b"\0", 0.01)
+    writer = writer_of(path)
+    writer.sample([(*MAIN, 3)], 6000, 10)
+    grow(path, writer)
+    process = push(path, to.url, "--every", "0.1", first="import spprof.live.push as push; push._TIMEOUT_S = 1000; "
+                   "push.Collector.send.__defaults__ = (lambda: False, 1000); push.Pusher._send.__defaults__ = (0, 1000)")  # fmt: skip
+    assert to.asked.wait(60)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and "1 samples in 1 profiles left out" in said
+
+
+def test_an_answer_is_read_for_a_time_and_to_a_size(endless):
+    with pytest.raises(pushing._Later, match="an answer without an end"):
+        Collector(endless(bytes(1 << 16), 0).url, {}).send(b"x")
+    with pytest.raises(pushing._Later, match=r"no whole answer within 0\.5 s"):
+        Collector(endless(b"\0", 0.01).url, {}).send(b"x", seconds=0.5)
 
 
 def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):

@@ -13,7 +13,8 @@ HELP = "send a profile to a collector while it is taken"
 EXAMPLES = """\
 Follows the file that a running program writes, and sends what was sampled every 10 s as a profile of its own, with an HTTP POST
 in the OpenTelemetry protocol. The program does not notice. While the collector cannot be reached, profiles wait (--keep). It ends
-when the profile does; Ctrl-C and SIGTERM end it too, after what is left was sent.
+when the profile does; Ctrl-C and SIGTERM end it too, after what is left was sent; at
+once if the collector does not answer, or if they come again.
 The service is named by OTEL_SERVICE_NAME, else after the program; headers can come from OTEL_EXPORTER_OTLP_HEADERS too.
 Needs the package opentelemetry-proto: pip install 'spprof[otlp]'
 
@@ -56,7 +57,7 @@ def main(options: argparse.Namespace) -> int:
     pusher = Pusher(follower, collector, options.every, int(options.keep * 1e6), say)
 
     def stop(number: int, frame: object) -> None:
-        pusher.stopped = True
+        pusher.stopped += 1
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)

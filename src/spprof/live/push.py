@@ -7,6 +7,7 @@ import gzip
 import http.client
 import io
 import os
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -28,7 +29,10 @@ _HOPELESS = {
     405: "nobody takes profiles there",
     415: "it wants another encoding",
 }
-_TIMEOUT_S = 20
+_TIMEOUT_S = 20  # for a request and its whole answer
+_MOST_BYTES = 1 << 16  # of an answer: a collector has a line to say, or nothing
+_LAST_S = 2  # for what is left when a signal came
+_LOOK_S = 0.1  # how often a request looks whether it is to end
 _STILL_S = 15.0  # a program that lives writes its tick stats every 2 s
 _LAST_TRIES = 3
 
@@ -70,12 +74,37 @@ class Collector:
         }
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def send(self, body: bytes) -> str:
-        """Sends a packed request; what the collector said of it, '' if nothing. Raises Refused, _Later."""
+    def send(self, body: bytes, stopped: Callable[[], bool] = lambda: False, seconds: float = _TIMEOUT_S) -> str:
+        """Sends a packed request; what the collector said of it, '' if nothing. Raises Refused, _Later: also after so many
+        seconds, and at once when `stopped` says so.
+
+        A thread does the work: whatever the collector does, and however slowly, it keeps no one waiting. Given up, it ends with
+        its connection, or with the process."""
+        results: List[Callable[[], str]] = []
+
+        def work() -> None:
+            try:
+                said = self._ask(body)
+                results.append(lambda: said)
+            except BaseException as error:
+                failed = error
+                results.append(lambda: _raise(failed))
+
+        worker = threading.Thread(target=work, name="spprof push", daemon=True)
+        worker.start()
+        due = time.monotonic() + seconds
+        while worker.is_alive():
+            worker.join(_LOOK_S)
+            if worker.is_alive() and (stopped() or time.monotonic() >= due):
+                raise _Later(TimeoutError, "no answer" if stopped() else f"no whole answer within {seconds:g} s")
+        return results[0]()
+
+    def _ask(self, body: bytes) -> str:
+        """The same, for as long as it takes."""
         request = urllib.request.Request(self.url, body, self.headers)
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as response:
-                return _objection(response.read())
+                return _objection(_read(response))
         except urllib.error.HTTPError as error:
             said = error.read(300).decode("utf-8", "replace").strip()
             if error.code in _AGAIN:
@@ -86,6 +115,21 @@ class Collector:
         except (OSError, http.client.HTTPException) as error:  # URLError too; a timeout
             reason = getattr(error, "reason", error)
             raise _Later(getattr(reason, "errno", None) or type(reason), str(reason)) from None
+
+
+def _raise(error: BaseException) -> str:
+    raise error
+
+
+def _read(response: Any) -> bytes:
+    """A whole answer. Raises _Later for one that is too long, or takes too long."""
+    due, answer = time.monotonic() + _TIMEOUT_S, b""
+    while len(answer) <= _MOST_BYTES and time.monotonic() < due:
+        piece: bytes = response.read1(_MOST_BYTES)
+        if not piece:
+            return answer
+        answer += piece
+    raise _Later(TimeoutError, f"an answer without an end ({len(answer):,} bytes)")
 
 
 def _objection(answer: bytes) -> str:
@@ -109,11 +153,12 @@ class Pusher:
         self.follower, self.collector, self.every_s, self.keep_bytes, self.say = follower, collector, every_s, keep_bytes, say
         self.waiting: Deque[Tuple[bytes, int]] = deque()  # packed requests, and their samples
         self.counts: Dict[str, List[int]] = {"sent": [0, 0], "refused": [0, 0], "left out": [0, 0]}
+        self.interrupted = False  # a signal came while the collector did not answer
         self.trouble: object = None  # the code of the failure that was reported
-        self.stopped = False
+        self.stopped = 0  # signals to end
 
     def run(self) -> None:
-        """Until the profile has ended, or `stopped` is set (by a signal). Raises Refused, BadFile, OSError."""
+        """Until the profile has ended, or `stopped` is not 0 (a signal came). Raises Refused, BadFile, OSError."""
         due = time.monotonic()
         while not self.stopped and not self._has_ended():
             due += self.every_s
@@ -122,15 +167,24 @@ class Pusher:
                 self.follower.read_on()
             self._collect()
             self._send()
+        signals = self.stopped
         self.follower.read_on()
         self._collect()
         for trial in range(_LAST_TRIES):
-            if self._send():
+            if not self.interrupted and self._send(signals, _LAST_S if signals else _TIMEOUT_S):
                 return
+            if signals or self.stopped or self.interrupted:
+                break
             if trial + 1 < _LAST_TRIES:
-                time.sleep(2**trial)
+                self._rest(2**trial, signals)
         while self.waiting:
             self._count("left out", self.waiting.popleft()[1])
+
+    def _rest(self, seconds: float, signals: int) -> None:
+        """Until a signal comes, at most so long."""
+        due = time.monotonic() + seconds
+        while self.stopped == signals and time.monotonic() < due:
+            time.sleep(min(_LOOK_S, max(0.0, due - time.monotonic())))
 
     def _has_ended(self) -> bool:
         follower = self.follower
@@ -152,13 +206,15 @@ class Pusher:
         while sum(len(body) for body, _ in self.waiting) > self.keep_bytes:
             self._count("left out", self.waiting.popleft()[1])
 
-    def _send(self) -> bool:
-        """Sends what waits, the oldest first; whether nothing waits any more."""
+    def _send(self, signals: int = 0, seconds: float = _TIMEOUT_S) -> bool:
+        """Sends what waits, the oldest first; whether nothing waits any more. Not after more signals than these, and each request
+        for so many seconds."""
         while self.waiting:
             body, samples = self.waiting[0]
             try:
-                objection = self.collector.send(body)
+                objection = self.collector.send(body, lambda: self.stopped > signals, seconds)
             except _Later as error:
+                self.interrupted = self.stopped > signals
                 if error.code != self.trouble:
                     self.say(f"{self.collector.url}: {error}; what is sampled is kept, and sent later")
                 self.trouble = error.code

@@ -121,12 +121,12 @@ def kind_of(data: bytes) -> Kind:
     for pattern, title, way in _TEXTS:
         if pattern.search(opening):
             refuse(title, way)
+    if is_perf(opening):  # before JSON: a thread's name may be in brackets
+        return Kind("perf", text, known.warning)
     if opening.lstrip()[:1] in ("{", "["):
         document = _document(text)
         if document is not None:
             return Kind(_json_kind(document), document, known.warning)
-    if is_perf(opening):
-        return Kind("perf", text, known.warning)
     first = next((line for line in re.split("[\r\n]", opening) if line.strip() and not line.startswith("#")), "")
     austin = opening.startswith("# austin:") or _AUSTIN.match(first)
     if austin:

@@ -169,6 +169,6 @@ def _id(event: Dict[str, Any], name: str, where: str) -> Any:
 def _ns(event: Dict[str, Any], name: str, where: str) -> int:
     """A time of an event, which has microseconds."""
     value: float = checked(field(event, name, float, where), float, where)
-    if not math.isfinite(value) or abs(value) > 1 << 50:
+    if not math.isfinite(value) or abs(value) > 1 << 51:
         raise ValueError(f"{name!r} of {where} is {value!r:.40}, an impossible time")
     return round(value * 1000)

@@ -24,6 +24,8 @@ _FRAME = re.compile(r"\s*([0-9a-f]{1,16}) (\S.*)")
 _OFFSET = re.compile(r"(.*)\+0x[0-9a-f]{1,16}(?: \((.*)\))?")
 _MODIFIERS = re.compile(r":[ukhGHpPSDeIW]{1,8}\Z")
 _CLOCKS = ("cpu-clock", "task-clock")
+# A path that ends as a file of a library does may have parentheses in it: `f (/tmp/my lib (1).so)`.
+_PATH = re.compile(r"(.+?) \((/(?:[^()]|\([^()]*\)){1,4096}[^()])\)")
 _PYTHON = re.compile(r"py::(.+?):(.*)")
 
 
@@ -139,6 +141,9 @@ def _parted(text: str) -> Tuple[str, str]:
     match = _OFFSET.fullmatch(text)
     if match:
         return match[1], match[2] or ""
+    path = _PATH.fullmatch(text)
+    if path:
+        return path[1], path[2]
     if text.endswith("))") and " (" in text:
         name, _, library = text[: text.rindex(" (")].rpartition(" (")
         if name and library.startswith("/"):
