@@ -567,13 +567,61 @@ def test_chromes_trace_events(content):
     }
 
 
+def spans(*events, **more):
+    return json.dumps([event(phase, at, name, **({"dur": lasts} if lasts else {}), **more) for phase, name, at, lasts in events])
+
+
+@pytest.mark.parametrize(
+    ("content", "a", "b"),
+    [
+        (spans(*(("BE"[at > 5], n, at, 0) for n, at in (("m", 0), ("a", 0))), ("E", "a", 4, 0), ("B", "b", 4, 0), ("E", "m", 10, 0), ("E", "b", 10, 0)), 4, 6),
+        (spans(("B", "m", 0, 0), ("B", "a", 0, 0), ("B", "b", 4, 0), ("E", "a", 4, 0), ("E", "b", 10, 0), ("E", "m", 10, 0)), 4, 6),
+        (spans(("X", "m", 0, 11), ("X", "a", 0, 5), ("X", "b", 4, 6)), 4, 6),
+        (spans(("X", "a", 0, 5), ("X", "b", 4, 6)), 4, 6),
+        (spans(("X", "m", 1_764_194_400_000_000, 10), ("X", "a", 1_764_194_400_000_000, 4), ("X", "b", 1_764_194_400_000_004, 6)), 4, 6),
+    ],
+    ids=["ends swapped", "the next begins first", "rounded up", "rounded siblings", "since 1970"],
+)  # fmt: skip
+def test_times_of_chromes_events_that_are_rounded_or_large(content, a, b):
+    figures = self_figures(content.encode())
+    assert (figures["a"], figures["b"]) == (1000 * a, 1000 * b)
+
+
+def test_ends_in_another_order_are_refused_in_no_quadratic_time():
+    n = 20_000
+    names = [f"f{number}" for number in range(n)]
+    crossing = spans(*(("B", name, 0, 0) for name in names), *(("E", name, 1, 0) for name in names))
+    with pytest.raises(BadFile, match="and the last that began is"):
+        Profile(crossing.encode())._columns()
+
+
+def test_cpythons_own_collapsed_stacks():
+    text = "tid:7;/app/x y.py:<module>:30;/app/x y.py:work:{} 3\n"
+    profile = Profile((text.format(14) + text.format(15) + "tid:8;<frozen runpy>:_run:1 4\n").encode())
+    assert [(thread.tid, thread.weight_ns) for thread in profile.threads] == [(7, 6), (8, 4)]
+    rows = {(row.qualname, row.file): (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    assert rows == {("work", "/app/x y.py"): (6, 6), ("<module>", "/app/x y.py"): (0, 6), ("_run", "<frozen runpy>"): (4, 4)}
+
+
+@pytest.mark.parametrize(
+    ("line", "thread", "library"),
+    [
+        ("[ET_NET 0]  101/102 [003] 1.5:    10 cpu-clock: ", "[ET_NET 0]", "/lib/x.so"),
+        ("app 101 [003] 1.5:    10 cpu-clock: ", "app", "/tmp/my lib (1).so"),
+    ],
+)
+def test_brackets_and_parentheses_of_perf(line, thread, library):
+    profile = Profile(f"{line}\n\t55d0 f ({library})\n\n".encode())
+    assert aggregate(profile) == {(thread, (("f", library, 0, True),)): (1, 10)}
+
+
 def test_what_is_on_no_stack_is_left_out_with_a_word():
     events = [event("b", 1, id=1), event("X", 0, dur=5), event("e", 9, id=1), event("C", 3, args={"n": 1})]
     assert self_figures(json.dumps(events)) == {"f": 5000}
     assert Profile(json.dumps(events).encode()).warning == "2 asynchronous events, which are on no stack, were left out"
     late = [event("X", 0, dur=5), event("X", 3, "g", dur=2.5)]  # by less than many writers' grain
     assert self_figures(json.dumps(late)) == {"f": 3000, "g": 2000}
-    assert Profile(json.dumps(late).encode()).warning == "1 calls end up to 1 us after their caller, and were cut there"
+    assert Profile(json.dumps(late).encode()).warning == "1 calls end up to 1 us after their caller or the next call, and were cut there"
 
 
 def test_processes_of_a_trace_stay_apart():

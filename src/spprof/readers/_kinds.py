@@ -16,6 +16,7 @@ READ = (
 
 _RUN = "profile the program with `spprof run`"
 _EXPORT = "open it in speedscope, whose `Export` writes a file that spprof reads"
+_COLLAPSED = "`python -m profiling.sampling run --collapsed -o OUT` writes collapsed stacks"
 _UNPACK = "unpack it with `{}` and give what was in it"
 
 
@@ -43,6 +44,7 @@ _BEGINNINGS: Tuple[Tuple[bytes, str, str], ...] = (
     (b"PK\x03\x04", "a zip archive", _UNPACK.format("unzip FILE")),
     (b"PK\x05\x06", "an empty zip archive", _RUN),
     (b"\x89SPPROF", "a .spprof file that was gzipped", _UNPACK.format("gunzip FILE")),
+    (b"HCAT", "the binary form of CPython's own sampling profiler", _COLLAPSED),
     (b"MOJ", "austin's binary form (MOJO)", "`mojo2austin FILE OUT` of the package austin-python writes text that spprof reads"),
     (b"PERFILE2", "perf's own file", "`perf script -i FILE > OUT` writes text that spprof reads"),
     (b"PAR1", "a Parquet file", "spprof writes them and reads none: keep the .spprof file"),
@@ -94,6 +96,7 @@ _OBJECTS: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
     (("flamebearer",), "a Pyroscope flame graph", "export pprof from Pyroscope"),
     (("name", "value", "children"), "a tree for d3-flame-graph", "give the file that it was made of"),
     (("spprof", "kind"), "a report that spprof wrote for programs", "give the profile that it was made of"),
+    (("type", "run_id"), "JSON lines of CPython's own sampling profiler", _COLLAPSED),
     (("type", "format"), "spprof's JSON lines", "spprof writes them and reads none: keep the .spprof file"),
 )  # fmt: skip
 
@@ -108,6 +111,8 @@ def kind_of(data: bytes) -> Kind:
             refuse("a line_profiler file (.lprof)", f"it has no stacks: {_RUN} and ask `spprof report --by line`")
         refuse("a pickle", f"it may hold anything, and to read it would run it; {_RUN}")
     if _MARSHALLED.match(data):
+        if b"__sampled__" in data:
+            refuse("the pstats file of CPython's own sampling profiler", f"it has sums of calls and no stacks; {_COLLAPSED}")
         return Kind("cprofile", data)
     if data[257:262] == b"ustar":
         refuse("a tar archive", _UNPACK.format("tar xf FILE"))

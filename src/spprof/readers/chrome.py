@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, NoReturn, Tuple
 
 from ..model.records import COARSE
 from ._columns import Columns
@@ -20,7 +20,10 @@ _WITHOUT_TIME = "iIRCcMNODstfVv()aP"  # instants, counters, names, objects, flow
 _PLACED = re.compile(r"(.+) \((.+):(\d{1,9})\)", re.DOTALL)
 _GRAIN_NS = 1000  # of many writers' times: so much may be lost where they cut off the fractions
 
+_NEAR = 64  # events of one time whose order is looked at: more would take quadratic time
+
 Track = Tuple[Any, Any]  # process and thread
+_Event = Tuple[int, int, Dict[str, Any]]  # time, number, and the event
 
 
 class _Span(NamedTuple):
@@ -46,7 +49,7 @@ class _File:
         self.frames: Dict[Any, int] = {}
         self.names: Dict[Track, str] = {}
         self.spans: Dict[Track, List[_Span]] = {}
-        self.pairs: Dict[Track, List[Tuple[int, int, Dict[str, Any]]]] = {}  # time, number and event of each B and E
+        self.pairs: Dict[Track, List[_Event]] = {}  # each B and E
         self.left_out = self.cut = 0
         events = document if isinstance(document, list) else field(document, "traceEvents", list, "the file")
         for number, event in enumerate(events):
@@ -59,7 +62,7 @@ class _File:
             self._nest(track, begin, several)
         said = [f"{self.left_out:,} asynchronous events, which are on no stack, were left out"] if self.left_out else []
         if self.cut:
-            said.append(f"{self.cut:,} calls end up to 1 us after their caller, and were cut there")
+            said.append(f"{self.cut:,} calls end up to 1 us after their caller or the next call, and were cut there")
         self.columns.warning = "; ".join(said) or None
 
     def _add(self, number: int, event: Any) -> None:
@@ -88,23 +91,47 @@ class _File:
         elif not phase or phase not in _WITHOUT_TIME:
             raise ValueError(f"{where} has the unknown phase {phase!r:.40}")
 
-    def _match(self, track: Track, pairs: List[Tuple[int, int, Dict[str, Any]]]) -> None:
-        """Makes calls of what begins and ends. Events of one time are in the order of the file."""
+    def _match(self, track: Track, pairs: List[_Event]) -> None:
+        """Makes calls of what begins and ends. Events of one time are in the order of the file, or in the one that makes sense."""
         spans = self.spans.setdefault(track, [])
-        opened: List[Tuple[int, int, Dict[str, Any]]] = []
-        for at, number, event in sorted(pairs, key=lambda pair: pair[:2]):
-            if event["ph"] == "B":
-                opened.append((at, number, event))
+        opened: List[_Event] = []
+        early: List[_Event] = []  # ends that the file has before those of what they called, at the same time
+
+        def close(which: int, at: int) -> None:
+            begin, beginning, first = opened.pop(which)
+            spans.append(_Span(begin, at, beginning, self._frame(first, f"event {beginning}")))
+
+        for event in sorted(pairs, key=lambda pair: pair[:2]):
+            at, number, about = event
+            if early and early[0][0] < at:
+                self._refuse(early[0], opened)
+            if about["ph"] == "B":
+                opened.append(event)
                 continue
             if not opened:
-                raise ValueError(f"event {number} ends what has not begun on its thread")
-            begin, beginning, first = opened.pop()
-            if event.get("name") not in (None, "", first.get("name")):
-                last = f"{first.get('name')!r:.60}"
-                raise ValueError(f"event {number} ends {event['name']!r:.60}, and the last that began is {last}")
-            spans.append(_Span(begin, at, beginning, self._frame(first, f"event {beginning}")))
+                self._refuse(event, opened)
+            which = next((k for k in range(1, min(len(opened), _NEAR) + 1) if _ends(about, opened[-k])), 0)
+            if which and all(begin == at for begin, _, _ in opened[len(opened) - which + 1 :]):
+                close(len(opened) - which, at)
+            elif len(early) < _NEAR:
+                early.append(event)
+            else:
+                self._refuse(event, opened)
+            while opened and (late := next((each for each in early if _ends(each[2], opened[-1])), None)):
+                early.remove(late)
+                close(len(opened) - 1, at)
+        if early:
+            self._refuse(early[0], opened)
         if opened:
             raise ValueError(f"event {opened[-1][1]} begins what does not end ({opened[-1][2].get('name')!r:.60})")
+
+    @staticmethod
+    def _refuse(event: _Event, opened: List[_Event]) -> NoReturn:
+        """An end of something else than what began."""
+        if not opened:
+            raise ValueError(f"event {event[1]} ends what has not begun on its thread")
+        last = f"{opened[-1][2].get('name')!r:.60}"
+        raise ValueError(f"event {event[1]} ends {event[2].get('name')!r:.60}, and the last that began is {last}")
 
     def _frame(self, event: Dict[str, Any], where: str) -> int:
         name, category, args = text(event, "name", where), text(event, "cat", where), event.get("args")
@@ -147,6 +174,9 @@ class _File:
                 until(path[-1][0].end)
                 path.pop()
             until(span.begin)
+            while path and span.end > path[-1][0].end and path[-1][0].end - span.begin <= _GRAIN_NS:  # it follows: times are rounded
+                path.pop()
+                self.cut += 1
             outer, stack = path[-1] if path else (span, base)
             if span.end > outer.end:
                 if span.end - outer.end > _GRAIN_NS:
@@ -157,6 +187,11 @@ class _File:
         while path:
             until(path[-1][0].end)
             path.pop()
+
+
+def _ends(event: Dict[str, Any], begun: _Event) -> bool:
+    """Whether an end is of what began, by its name; many have none."""
+    return event.get("name") in (None, "", begun[2].get("name"))
 
 
 def _id(event: Dict[str, Any], name: str, where: str) -> Any:

@@ -21,6 +21,9 @@ _PLACED = re.compile(r"(.+?) \((.+?)(?::(\d{1,9}))?\)", re.DOTALL)
 _LINED = re.compile(r":\d{1,9}\)\Z")
 _SIGNS = re.compile(r"[<(\[*&~]")
 _ANNOTATED = re.compile(r"_\[[a-z]\]\Z")  # by perf's script: `read_[k]` of the kernel, `_[j]`, `_[i]`
+# Of CPython's own profiler (3.15, `profiling.sampling`): `tid:4711` begins each stack, and a frame is `file:function:line`.
+_TID = re.compile(r"tid:(\d{1,18})")
+_TACHYON = re.compile(r"(.+):(.+):(\d{1,9})", re.DOTALL)
 _THREAD = re.compile(r"thread \((0x[0-9A-Fa-f]{1,16}|\d{1,18})\)(?:: (.*))?", re.DOTALL)
 # py-spy's, with the command line as it is, whatever that has in it. Without a thread the last quote ends it.
 _PROCESS = re.compile(r'(process \d+:".*?");(?=thread \()|(process \d+:".*")(?:;|\Z)', re.DOTALL)
@@ -38,6 +41,9 @@ def read(text: str) -> Dict[str, Any]:
     """The columns of a file. Raises ValueError."""
     columns = Columns("collapsed", "samples")
     stacks = [_stack(*line) for line in counted_lines(text)]
+    if stacks and all(stack.texts and _TID.fullmatch(stack.texts[0]) for stack in stacks):
+        _tachyon(columns, stacks)
+        return columns.result()
     threads = _tells_threads(stacks)
     _check_places(stacks, threads)
     ids: Dict[str, int] = {}
@@ -50,6 +56,17 @@ def read(text: str) -> Dict[str, Any]:
         frames = [*map(columns.frame, stack.processes), *(ids[one] for one in texts)]
         columns.sample(thread, columns.stack(frames), stack.samples, stack.samples)
     return columns.result()
+
+
+def _tachyon(columns: Columns, stacks: List[_Stack]) -> None:
+    ids: Dict[str, int] = {}
+    for stack in stacks:
+        for one in stack.texts[1:]:
+            if one not in ids:
+                match = _TACHYON.fullmatch(one)
+                ids[one] = columns.frame(match[2], match[1], int(match[3])) if match else columns.frame(one)
+        thread = columns.thread("", int(stack.texts[0].partition(":")[2]))
+        columns.sample(thread, columns.stack([ids[one] for one in stack.texts[1:]]), stack.samples, stack.samples)
 
 
 def data_lines(text: str) -> List[Tuple[int, str]]:
