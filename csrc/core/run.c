@@ -571,10 +571,6 @@ void spp_run_exec(void) {
         await_until(spp_os_now_ns() + LEAVE_MOST_NS, is_flushed, atomic_fetch_add(&flush_asked, 1) + 1);
 }
 
-void spp_run_exec_failed(void) {
-    if (spp_run_active()) spp_watch_exec_failed();
-}
-
 void spp_run_leave(void) {
     if (!spp_run_active() || !atomic_load(&spp_run_state.begun) || spp_os_forked_unseen() || spp_run_state.drain == NULL) return;
     atomic_store(&spp_run_state.leaving, 1);
@@ -603,7 +599,7 @@ void spp_run_confined(void) {
 
 spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, const char **why) {
     spp_os_loader_begin();
-    spp_os_exec_tell(spp_run_exec, spp_run_exec_failed);
+    spp_os_exec_tell(spp_run_exec);
     spp_os_leave_tell(spp_run_leave);
     spp_os_confine_tell(spp_run_confined);
     spp_os_alone_tell(spp_run_rest, spp_run_wake);

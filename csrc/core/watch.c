@@ -508,21 +508,6 @@ static void check_exec_disarmed(spp_thread *t) {
     spp_os_unlock();
 }
 
-void spp_watch_exec_failed(void) {
-    int32_t tid = spp_os_tid();
-    if (!spp_os_lock_until(spp_os_now_ns() + EXEC_WAITS_NS)) return; /* check_exec_disarmed will see */
-    for (uint32_t i = 0; i < EXECS; i++) {
-        if (execs[i].tid == tid) execs[i].tid = 0;
-    }
-    uint32_t slot = spp_watch_slot(tid);
-    spp_thread *t = slot != SPP_MAP_NONE ? &spp_threads[slot] : NULL;
-    if (t != NULL && t->state == SPP_THREAD_ARMED && t->watch.exec_disarmed_ns != 0) {
-        t->watch.exec_disarmed_ns = 0;
-        (void)spp_watch_begin(t);
-    }
-    spp_os_unlock();
-}
-
 void spp_watch_rearm(void) {
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {

@@ -31,7 +31,5 @@ void spp_watch_ends(int32_t tid);
 void spp_watch_born(int32_t tid);
 /* The calling thread is about to replace the program: it is disarmed. */
 void spp_watch_exec(void);
-/* It did not: its clock begins again. */
-void spp_watch_exec_failed(void);
 
 #endif

@@ -31,7 +31,6 @@ static PyObject *execv_called(PyObject *module, PyObject *const *args, Py_ssize_
     void *kept = told != NULL ? told->exec(NULL) : NULL;
     spp_run_exec();
     PyObject *result = ((fast_call)hooks[EXECV].old)(module, args, n);
-    spp_run_exec_failed();
     if (told != NULL) told->exec_failed(kept);
     return result;
 }
@@ -61,7 +60,6 @@ static PyObject *execve_called(PyObject *module, PyObject *const *args, Py_ssize
     }
     spp_run_exec();
     PyObject *result = ((keyword_call)hooks[EXECVE].old)(module, args, n, names);
-    spp_run_exec_failed();
     if (env != NULL) told->exec_failed(kept);
     Py_XDECREF(env);
     return result;

@@ -344,7 +344,7 @@ static PyObject *run_stop(PyObject *self, PyObject *session) {
     if (turned < 0) return NULL;
     if (turned == 0) Py_RETURN_FALSE;
     PyObject *now = spp_session_now();
-    Py_XDECREF(now); /* only compared: the caller holds its own */
+    Py_XDECREF(now);      /* only compared: the caller holds its own */
     if (now != session) { /* another one has begun meanwhile */
         spp_run_turn(SPP_RUN_STOPPING, SPP_RUN_ACTIVE);
         Py_RETURN_FALSE;

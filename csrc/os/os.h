@@ -313,9 +313,8 @@ void spp_os_leave_tell(void (*call)(void));
 /* Have `call` called by a thread that is about to confine itself, or the process, to system calls which are not all that it would
  * make with us there. */
 void spp_os_confine_tell(void (*call)(void));
-/* Has `call` called by a thread that is about to replace the program, and `failed` if it did not, where the system lets us see
- * that. */
-void spp_os_exec_tell(void (*call)(void), void (*failed)(void));
+/* Has `call` called by a thread that is about to replace the program, where the system lets us see that. */
+void spp_os_exec_tell(void (*call)(void));
 /* Has programs that are started from here preload the object at `path` (kept by the caller; NULL: none), if they are to be told
  * something by the environment's variable `told` and are interpreters whose options forbid that they hear of it otherwise. */
 void spp_os_exec_preload(const char *path, const char *told);

@@ -9,7 +9,7 @@ from spprof import _core
 from spprof.model import OFF_CPU
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGURG"), reason="the ways are those of Linux")
-WAYS = ["pause", "exec", "signal", "stopped", "fork"]
+WAYS = ["pause", "signal", "stopped", "fork"]
 CLOCKS = ["signal", "perf", "timer"]
 
 
@@ -21,7 +21,9 @@ def is_there(clock):
     return True
 
 
-@pytest.mark.statistical("what is open at a stop has 2 to 3 ms of standard deviation, so a try fails once in ten; a busy machine may lose more")
+@pytest.mark.statistical(
+    "what is open at a stop has 2 to 3 ms of standard deviation, so a try fails once in ten; a busy machine may lose more"
+)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("clock", CLOCKS)
 @pytest.mark.parametrize("mode", ["cpu", "wall"])

@@ -49,13 +49,6 @@ def pause():
     spprof.resume()
 
 
-def exec_fails():
-    try:
-        os.execv("/does/not/exist", ["x"])
-    except FileNotFoundError:
-        pass
-
-
 def take_the_signal():
     signal.signal(signal.SIGURG, lambda *_: None)  # ticks come by another one, or by a timer
 
@@ -78,7 +71,7 @@ def fork():
     os.waitpid(pid, 0)
 
 
-ways = {"pause": pause, "exec": exec_fails, "signal": take_the_signal, "stopped": be_stopped, "fork": fork}
+ways = {"pause": pause, "signal": take_the_signal, "stopped": be_stopped, "fork": fork}
 spprof.start(output_path=path, mode=mode, interval_ms=1, clock=clock)
 works(first)
 ways[way]()

@@ -58,11 +58,19 @@ def planted_text(content):
 
 def planted_spprof():
     header = {"pid": 7, "clock": "perf", "python": "3.11", "platform": "linux", "native": "yes", "unit": "nanoseconds"}
-    header.update(version=1, start_ns=5_000_000, mode="cpu", interval_ns=1_000_000, argv=["x.py"], source="x", values=["a"], value="a")
+    header.update(
+        version=1, start_ns=5_000_000, mode="cpu", interval_ns=1_000_000, argv=["x.py"], source="x", values=["a"], value="a"
+    )
     for with_mark in planted(header):
-        yield MAGIC + block(b"H", json.dumps(with_mark).encode()) + SMALL[len(MAGIC) + 9 + int.from_bytes(SMALL[8:12], "little") :]
+        yield (
+            MAGIC + block(b"H", json.dumps(with_mark).encode()) + SMALL[len(MAGIC) + 9 + int.from_bytes(SMALL[8:12], "little") :]
+        )
     stats = {"clock": "perf", "expected": 17, "taken": 7, "losses": {"x": 4}, "write_error": "no room", "refused": "why"}
-    for kind, document in ((b"A", stats), (b"E", {"stop_ns": 9, "reason": "killed", "cut": True}), (b"T", [{"id": 0, "tid": 1, "name": "M"}])):
+    for kind, document in (
+        (b"A", stats),
+        (b"E", {"stop_ns": 9, "reason": "killed", "cut": True}),
+        (b"T", [{"id": 0, "tid": 1, "name": "M"}]),
+    ):
         for with_mark in planted(document):
             yield SMALL + block(kind, json.dumps(with_mark).encode())
     for name, qualname, file in ((MARK, "q", "f"), ("n", MARK, "f"), ("n", "q", MARK), ("<module>", "<module>", MARK)):

@@ -621,7 +621,10 @@ def test_what_is_on_no_stack_is_left_out_with_a_word():
     assert Profile(json.dumps(events).encode()).warning == "2 asynchronous events, which are on no stack, were left out"
     late = [event("X", 0, dur=5), event("X", 3, "g", dur=2.5)]  # by less than many writers' grain
     assert self_figures(json.dumps(late)) == {"f": 3000, "g": 2000}
-    assert Profile(json.dumps(late).encode()).warning == "1 calls end up to 1 us after their caller or the next call, and were cut there"
+    assert (
+        Profile(json.dumps(late).encode()).warning
+        == "1 calls end up to 1 us after their caller or the next call, and were cut there"
+    )
 
 
 def test_processes_of_a_trace_stay_apart():

@@ -10,12 +10,9 @@
 #include "os/linux/linux.h"
 #include "os/os.h"
 
-static void (*told)(void), (*told_failed)(void);
+static void (*told)(void);
 
-void spp_os_exec_tell(void (*call)(void), void (*failed)(void)) {
-    told = call;
-    told_failed = failed;
-}
+void spp_os_exec_tell(void (*call)(void)) { told = call; }
 
 /* ---- interpreters that look at no PYTHONPATH. All of this is async-signal-safe, for it runs in children that share our memory.
  */
@@ -119,10 +116,7 @@ static void begin(void) {
 /* It has failed. */
 static int fail(void) {
     int saved = errno;
-    if (spp_linux_signals_own()) {
-        spp_linux_signals_exec(false);
-        if (told_failed != NULL) told_failed();
-    }
+    if (spp_linux_signals_own()) spp_linux_signals_exec(false);
     errno = saved;
     return -1;
 }

@@ -180,7 +180,7 @@ void spp_os_signals_care(void) {}
 
 bool spp_os_signal_taken(void) { return false; }
 void spp_os_signal_look(void) {}
-void spp_os_exec_tell(void (*call)(void), void (*failed)(void)) { (void)call, (void)failed; }
+void spp_os_exec_tell(void (*call)(void)) { (void)call; }
 void spp_os_exec_preload(const char *path, const char *told) { (void)path, (void)told; }
 void spp_os_signal_take_back(void) {}
 void spp_os_signal_child(void) {}

@@ -122,7 +122,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     if argv is not None:
         return _run(argv)
     if sys.stdout is None:
-        sys.stdout = _Closed()  # type: ignore[assignment]
+        sys.stdout = _Closed()
     failed: Optional[OSError] = None
     code = 0
     try:

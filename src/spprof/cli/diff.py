@@ -9,6 +9,7 @@ import sys
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..errors import CannotWrite
+from ..model.data import ProfileData
 from ..report.comparison import MEASURES, MIN_SHARE, Comparison
 from ..report.diff_text import Shown, markdown, text
 from ..report.export import diff_as_json
@@ -80,10 +81,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Compares; 3 if a rule of --fail-if failed."""
-    a, b = ([load(file) for file in side] for side in _sides(options))
+    sides: List[List[ProfileData]] = [[load(file) for file in side] for side in _sides(options)]
     if not options.json:
-        a, b = ([readable(profile) for profile in side] for side in (a, b))
-    comparison = Comparison(a, b, options.by, options.thread, options.python_only, options.min_share / 100)
+        sides = [[readable(profile) for profile in side] for side in sides]
+    comparison = Comparison(sides[0], sides[1], options.by, options.thread, options.python_only, options.min_share / 100)
     failed = [
         f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)
     ]

@@ -61,7 +61,7 @@ def _inflated(data: bytes) -> bytes:
         raise ValueError(f"the gzipped file is damaged: {error}") from None
     if len(content) > room:
         raise ValueError(
-            f"the gzipped file holds more than {room >> 20} MiB, {_ROOM_PER_BYTE} times its size: if that is right, unpack it with "
-            "`gunzip` and give what was in it"
+            f"the gzipped file holds more than {room >> 20} MiB, {_ROOM_PER_BYTE} times its size: if that is right, unpack it "
+            "with `gunzip` and give what was in it"
         )
     return content

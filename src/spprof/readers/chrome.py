@@ -92,7 +92,7 @@ class _File:
             raise ValueError(f"{where} has the unknown phase {phase!r:.40}")
 
     def _match(self, track: Track, pairs: List[_Event]) -> None:
-        """Makes calls of what begins and ends. Events of one time are in the order of the file, or in the one that makes sense."""
+        """Makes calls of what begins and ends. Events of one time are in the file's order, or in the one that makes sense."""
         spans = self.spans.setdefault(track, [])
         opened: List[_Event] = []
         early: List[_Event] = []  # ends that the file has before those of what they called, at the same time
@@ -102,7 +102,7 @@ class _File:
             spans.append(_Span(begin, at, beginning, self._frame(first, f"event {beginning}")))
 
         for event in sorted(pairs, key=lambda pair: pair[:2]):
-            at, number, about = event
+            at, _, about = event
             if early and early[0][0] < at:
                 self._refuse(early[0], opened)
             if about["ph"] == "B":
@@ -174,7 +174,9 @@ class _File:
                 until(path[-1][0].end)
                 path.pop()
             until(span.begin)
-            while path and span.end > path[-1][0].end and path[-1][0].end - span.begin <= _GRAIN_NS:  # it follows: times are rounded
+            while (
+                path and span.end > path[-1][0].end and path[-1][0].end - span.begin <= _GRAIN_NS
+            ):  # it follows: times are rounded
                 path.pop()
                 self.cut += 1
             outer, stack = path[-1] if path else (span, base)

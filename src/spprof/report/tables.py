@@ -112,7 +112,6 @@ def _figures(
     if by in ("function", "line"):
         return [(row[:4], row[4:]) for row in profile.functions(by, thread, only)]
     if by == "file":
-
         return [((file,), figures) for file, figures in profile.figures(_file_of(profile), thread, only).items()]
     matching = set(profile.match_threads(thread))
     if by != "thread":
