@@ -128,7 +128,7 @@ static void put_python(spp_bytes *to) {
     Py_XDECREF(flags);
 }
 
-int spp_header(spp_bytes *to, const spp_options *o, const char *native, const char *begun, PyObject *argv) {
+int spp_header(spp_bytes *to, const spp_options *o, const char *native, const char *begun, const char *run, PyObject *argv) {
     char text[256];
     struct timespec now;
     PyObject *name = of_sys("implementation", "name"), *told = argv == NULL ? of_sys("argv", NULL) : Py_NewRef(argv);
@@ -150,8 +150,13 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
              o->wall ? "wall" : "cpu", spp_clock_names[o->clock], (unsigned long long)o->interval_ns,
              (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec, (unsigned)o->max_depth);
     put(to, text);
-    snprintf(text, sizeof text, "\"native\": \"%s\", \"spprof\": \"%.32s\", \"begun\": \"%s\"}", native, SPP_VERSION, begun);
+    snprintf(text, sizeof text, "\"native\": \"%s\", \"spprof\": \"%.32s\", \"begun\": \"%s\"", native, SPP_VERSION, begun);
     put(to, text);
+    if (run != NULL) {
+        snprintf(text, sizeof text, ", \"run\": \"%.32s\"", run);
+        put(to, text);
+    }
+    put(to, "}");
     Py_XDECREF(name);
     Py_XDECREF(told);
     PyErr_Clear();

@@ -14,8 +14,9 @@
 int spp_clock_choose(const char *name, spp_clock *clock);
 /* Fills in the clock, `wall` and what `native` means: "", "leaf", "yes" or "full". */
 int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native);
-/* The JSON of block H (docs/file-format.md). `argv`: a list; NULL: sys.argv. `begun`: how the run was begun. */
-int spp_header(spp_bytes *to, const spp_options *options, const char *native, const char *begun, PyObject *argv);
+/* The JSON of block H (docs/file-format.md). `argv`: a list; NULL: sys.argv. `begun`: how the run was begun;
+ * `run`: the number of the `spprof run` that it belongs to, or NULL. */
+int spp_header(spp_bytes *to, const spp_options *options, const char *native, const char *begun, const char *run, PyObject *argv);
 
 /* Appends a string of JSON, in ASCII. */
 void spp_header_text(spp_bytes *to, PyObject *text);

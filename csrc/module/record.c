@@ -20,7 +20,7 @@
 #define PID_PLACE '\x1e' /* in a path: the process id */
 #define ESCAPE '\x1d'    /* in a path: the next character stands for the one that is less by 64: one of these three */
 #define VARIABLE "SPPROF_RECORD"
-#define FIELDS 13
+#define FIELDS 14
 #define TEXT_MOST 16384
 #ifdef MS_WINDOWS
 #define PATHS ';'
@@ -29,7 +29,7 @@
 #endif
 
 /* src/spprof/launching/recorder.py writes the same. */
-enum { VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, PATH, STEM };
+enum { VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, RUN, PATH, STEM };
 
 /* Of the process: there is one run. */
 static struct {
@@ -72,10 +72,11 @@ static int tell(char *to, size_t size, long owner, const char *how, const char *
     int n = snprintf(to, size,
                      "%s%s%ld%s%s%s"
                      "%s%s%s%s%s%s%s%s%s%s"
-                     "%llu%s%llu%s%s%s%s%s",
+                     "%llu%s%llu%s%s%s%s%s%s%s",
                      f[VERSION], s, owner, s, how, s,                                    /* */
                      f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, /* */
-                     (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, path, s, f[STEM]);
+                     (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, f[RUN], s, path, s,
+                     f[STEM]);
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
 
@@ -192,7 +193,7 @@ static int begin(PyObject *module, const char *how) {
     PyObject *argv = NULL, *path = NULL, *output = NULL, *session = NULL;
     int begun = -1;
     if (spp_options_of_words(&options, f[CLOCK], f[MODE], f[NATIVE]) != 0) return -1;
-    if ((argv = words()) == NULL || spp_header(&header, &options, f[NATIVE], how, argv) != 0) goto done;
+    if ((argv = words()) == NULL || spp_header(&header, &options, f[NATIVE], how, f[RUN], argv) != 0) goto done;
     options.header = header.at;
     options.header_n = header.n;
     if ((path = path_of(how)) == NULL || (output = spp_output_first_free(module, &path)) == NULL) goto done;

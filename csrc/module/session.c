@@ -317,7 +317,7 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOssKIs", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native)) return NULL;
     spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth};
     if (spp_options_of_words(&options, clock, mode, native) != 0) return NULL;
-    if (spp_header(&header, &options, native, "start", NULL) != 0) return NULL;
+    if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;
     options.header_n = header.n;
     int begun = spp_session_begin(self, session, &options, output, NULL);

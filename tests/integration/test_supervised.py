@@ -224,7 +224,7 @@ def test_sitecustomize_of_the_programs_own(tmp_path):
 
 def test_nothing_changes_without_a_program(tmp_path):
     old = b"\x89SPPROF\n and more"
-    for name, given in {"a.spprof": old, "b.html": b"<html>spprof", "c.spprof": b""}.items():
+    for name, given in {"a.spprof": old, "b.html": b"<html><title>spprof</title>", "c.spprof": b""}.items():
         (tmp_path / name).write_bytes(given)
         for what, code in ((["no_such.py"], 2), (["-m", "no_such"], 1), (["-m", "json.no_such"], 1)):
             done = run([*SPPROF, "-o", name, *what], tmp_path)

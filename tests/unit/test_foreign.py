@@ -133,7 +133,7 @@ def look_at(content):
     profile._columns()
     everyone = ("function", "line", "file", "thread", "label")
     for by in everyone:
-        no_mark_in_lines(told(lambda: summary([profile], by=by, verbose=True)))
+        no_mark_in_lines(told(lambda by=by: summary([profile], by=by, verbose=True)))
     no_mark_in_lines(told(lambda: summary([profile, profile])))
     no_mark_in_lines(told(lambda: summary([profile], shown="calls")))
     no_mark_in_lines(told(lambda: tree([profile], io.StringIO(), None, "line", False, 0.0)))

@@ -17,7 +17,7 @@ from collections import defaultdict
 import pytest
 from spprof_file import Writer
 
-from spprof import Profile, formats
+from spprof import BadOption, Profile, formats
 from spprof.formats import html
 from spprof.model import NO_FRAMES, TRUNCATION, Marker
 
@@ -105,7 +105,8 @@ def test_one_thread_alone(data):
     read = Page(page(profile, thread="Main"))
     assert read.samples == expected(profile, "Main")
     assert [name for _, _, name in read.about["threads"]] == ["Main"]
-    assert Page(page(profile, thread="nobody")).samples == []
+    with pytest.raises(BadOption, match="no thread matches 'nobody'; the profile has: #wor;ker, Main"):
+        page(profile, thread="nobody")
 
 
 def test_a_thread_without_samples_has_none():

@@ -60,7 +60,7 @@ def test_it_prints(opened, data):
 
 def test_one_thread_and_none(opened, data):
     assert set(opened(Profile(data), thread="#*").stats) == {B, NONE}
-    with pytest.raises(BadOption, match="pstats opens no file without any"):
+    with pytest.raises(BadOption, match="no thread matches"):
         opened(Profile(data), thread="nobody")
 
 

@@ -27,19 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def of_all(profiles: Sequence[Profile], options: argparse.Namespace) -> List[Profile]:
-    """Those parts. Raises BadOption if no profile has such a time."""
+    """Those parts. Raises BadOption if nothing of any profile is left."""
     first, last = options.first, options.last
     if first is not None and last is not None and first >= last:
         raise BadOption(f"--from {first:g} is not before --to {last:g}")
-    lengths = [
-        (max(times) - int(profile.header["start_ns"])) / 1e9
-        for profile in profiles
-        for times in [profile.column("time_ns")]
-        if times
-    ]
-    if first is not None and lengths and first > max(lengths):
-        raise BadOption(f"--from {first:g}: the last sample was taken {max(lengths):.3g} s after the profile's start")
-    return [of(profile, options) for profile in profiles]
+    parts = [of(profile, options) for profile in profiles]
+    if any(map(len, profiles)) and not any(map(len, parts)):
+        times = [
+            (time - int(profile.header["start_ns"])) / 1e9
+            for profile in profiles
+            for column in [profile.column("time_ns")]
+            if column
+            for time in (min(column), max(column))
+        ]
+        raise BadOption(
+            f"no sample is {title(options).split(';')[0][5:]}: those of the profile were taken "
+            f"{min(times):.3g} to {max(times):.3g} s after its start"
+        )
+    return parts
 
 
 def of(profile: Profile, options: argparse.Namespace) -> Profile:

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from .. import formats
+from ..files.output import save
 from . import _part
 from ._arguments import OTHERS, load
 
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     parser.add_argument("--no-sources", action="store_true", help="html: leave out the text of the source files")
+    parser.add_argument("--force", action="store_true", help="replace OUT even if it is no profile of this format")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     _part.add_arguments(parser)
 
@@ -49,5 +51,5 @@ def main(options: argparse.Namespace) -> int:
         formats.write(profile, sys.stdout.buffer, options.format or "collapsed", chosen)
         sys.stdout.flush()
     else:
-        formats.save(profile, options.output, options.format, chosen)
+        save(profile, options.output, options.format, chosen, options.force, [options.file])
     return 0

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import List, NamedTuple, Optional, Tuple
 
-from ..errors import CannotWrite
+from ..files.output import Output
 from ..model.data import ProfileData
 from ..report.comparison import MEASURES, MIN_SHARE, Comparison
 from ..report.diff_text import Shown, markdown, text
@@ -77,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--json", action="store_true", help="print one JSON object (docs/diff.schema.json)")
     kind.add_argument("--markdown", action="store_true", help="print a table for GitHub")
     parser.add_argument("-o", "--output", metavar="FILE", help="write a page to look at (HTML); - for stdout")
+    parser.add_argument("--force", action="store_true", help="replace FILE of -o even if it is no page of ours")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -89,7 +90,7 @@ def main(options: argparse.Namespace) -> int:
         f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)
     ]
     if options.output:
-        _write(options.output, comparison)
+        _write(options, comparison)
     limit = options.limit
     shown = Shown(options.sort, options.compare, 15 if limit is None else limit, options.by)
     if options.json:
@@ -117,16 +118,12 @@ def _sides(options: argparse.Namespace) -> Tuple[List[str], List[str]]:
     return files[:-behind], files[-behind:]
 
 
-def _write(path: str, comparison: Comparison) -> None:
+def _write(options: argparse.Namespace, comparison: Comparison) -> None:
     from ..report import diff_page
 
-    page = diff_page.html(comparison)
+    path, page = options.output, diff_page.html(comparison)
     if path == "-":
         sys.stdout.write(page)
         return
-    try:
-        with open(path, "w", encoding="utf-8") as out:
-            out.write(page)
-    except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
+    Output(path, "html", options.force, options.files).write(lambda out: out.write(page.encode()))
     say(f"Written: {path} ({os.path.getsize(path):,} bytes).")

@@ -12,6 +12,7 @@ from pathlib import Path
 from .. import formats
 from ..errors import BadFile, SpprofError
 from ..files.names import fitting
+from ..files.output import save
 from ..report.text import put, say
 from ._arguments import load
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `open`."""
     parser.add_argument("file", metavar="FILE", help="a .spprof file, or a page made of one (.html)")
     parser.add_argument("-o", "--output", metavar="OUT", help="page to write (default: a temporary one that only you can read)")
+    parser.add_argument("--force", action="store_true", help="replace OUT even if it is no page of ours")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--no-sources", action="store_true", help="leave out the text of the source files")
     parser.add_argument("--no-browser", action="store_true", help="write the page and print its path, open nothing")
@@ -50,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
         chosen = formats.Options(thread=options.thread, sources=not options.no_sources)
         if not options.output:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        formats.save(profile, path, "html", chosen)
+        save(profile, path, "html", chosen, options.force, [options.file])
     path = os.path.abspath(path)
     put(sys.stdout, f"{path}\n")
     sys.stdout.flush()

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `symbolize`."""
     parser.add_argument("file", metavar="FILE", help="a .spprof file taken with --native")
     parser.add_argument("-o", "--output", metavar="OUT", help="file to write (default: FILE itself)")
+    parser.add_argument("--force", action="store_true", help="replace OUT even if it is no profile")
     parser.add_argument("--debug-dir", metavar="DIR", action="append", default=[],
                         help="where to look for .build-id/, before /usr/lib/debug; may be given again")  # fmt: skip
 
@@ -39,7 +40,7 @@ def main(options: argparse.Namespace) -> int:
         put_line(f"{library.found:,} of {library.addresses:,} addresses of {library.path}{problem}")
 
     directories = (*map(os.path.expanduser, options.debug_dir), *DEBUG_DIRECTORIES)
-    libraries = symbolize(options.file, options.output, directories, say)
+    libraries = symbolize(options.file, options.output, directories, say, options.force)
     found = sum(library.found for library in libraries)
     if not found:
         put_line("spprof: no lines were found: the libraries have no debug information, or it is not installed.")

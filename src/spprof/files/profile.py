@@ -70,16 +70,17 @@ class Profile(ProfileData):
         profile._columns()
         return profile
 
-    def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, **options: Any) -> None:
+    def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, force: bool = False, **options: Any) -> None:
         """Writes the profile to `path` as `format` ('html', 'speedscope', ...: docs/formats.md; by default told from the name).
 
         `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources (bool,
-        for html: the text of source files too).
-        Raises BadOption for a format that does not exist or an option that it cannot follow, OSError if the file cannot be
-        written."""
+        for html: the text of source files too). What is no profile of this format is replaced only with `force`.
+        Raises BadOption for a format that does not exist, an option that it cannot follow or a file that is not to be replaced,
+        OSError if the file cannot be written."""
         from .. import formats
+        from .output import save
 
-        formats.save(self, os.fspath(path), format, formats.Options(**options))
+        save(self, os.fspath(path), format, formats.Options(**options), force)
 
     def raw(self) -> bytes:
         """The bytes of the .spprof file; those of the whole if this is a part, none if it is no file."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import struct
 import zlib
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from ..errors import BadFile, BadOption, CannotWrite, Unsupported
+from ..errors import BadFile, BadOption, Unsupported
 from ..readers.loading import read_columns
 from ..readers.spprof import MAGIC, blocks, build_ids
+from .output import Output
 from .writing import is_being_written, process_lives
 
 DEBUG_DIRECTORIES = ("/usr/lib/debug",)
@@ -40,12 +40,13 @@ def symbolize(
     output: Optional[str] = None,
     debug_directories: Iterable[str] = DEBUG_DIRECTORIES,
     progress: Callable[[Library], None] = lambda library: None,
+    force: bool = False,
 ) -> List[Library]:
     """Adds lines and inlined functions to a profile's native frames; writes `output`, or `path` itself anew.
 
     Debug information is taken from `DIRECTORY/.build-id/ab/cdef.debug` of each directory, else from the library, and only if its
     build id is that of the library when it was profiled. What an earlier call found stays, unless it is found anew; if nothing is
-    found, nothing is written. `progress` is called after each library.
+    found, nothing is written. `progress` is called after each library. What is no profile is replaced only with `force`.
     Raises BadOption if the profile has no native frames or is still being taken, Unsupported without `symbolic`, BadFile,
     CannotWrite."""
     try:
@@ -69,6 +70,7 @@ def symbolize(
         and (is_being_written(os.fspath(path)) or (isinstance(pid, int) and process_lives(pid)))
     ):
         raise BadOption(f"{path}: the profile is still being taken; wait for its end, or give another file to write (-o)")
+    place = Output(os.fspath(output or path), "spprof", force)
     ids = build_ids(data)
     told = []
     for library, frames in sorted(wanted.items()):
@@ -79,7 +81,7 @@ def symbolize(
         told.append(Library(library, len(frames), len(found), problem))
         progress(told[-1])
     if any(library.found for library in told):
-        _write(data, chains, output or path)
+        _write(data, chains, place)
     return told
 
 
@@ -151,7 +153,7 @@ def _lowest_address(path: str) -> int:
     return int(min(lows, default=0))
 
 
-def _write(data: bytes, chains: Dict[int, Chain], output: str) -> None:
+def _write(data: bytes, chains: Dict[int, Chain], output: Output) -> None:
     """The profile with its L block made anew; what may follow a damaged block stays where it was."""
     payload = json.dumps({"frames": chains}, separators=(",", ":")).encode()
     kept, end = [MAGIC], len(MAGIC)
@@ -161,22 +163,4 @@ def _write(data: bytes, chains: Dict[int, Chain], output: str) -> None:
             kept.append(data[at:end])
     crc = zlib.crc32(payload, zlib.crc32(b"L"))
     kept += [struct.pack("<II", len(payload), crc) + b"L" + payload, data[end:]]
-    output = os.path.realpath(output)
-    try:
-        if os.path.exists(output) and not os.path.isfile(output):  # a pipe, a device
-            with open(output, "wb") as file:
-                file.writelines(kept)
-            return
-        made = f"{output}.{os.getpid()}.new"
-        file = open(made, "xb")
-        try:
-            with file:
-                file.writelines(kept)
-            if os.path.exists(output):
-                shutil.copymode(output, made)
-            os.replace(made, output)
-        except BaseException:
-            os.unlink(made)
-            raise
-    except OSError as error:
-        raise CannotWrite(f"cannot write {output}: {error.strerror}") from None
+    output.write(lambda file: file.writelines(kept))

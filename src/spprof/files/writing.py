@@ -5,6 +5,12 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False  # `typing` is imported while the program starts
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+_HEADER_MOST = 1 << 24  # bytes
+
 
 def is_being_written(path: str) -> bool:
     """Whether a process has this file locked. False also where that cannot be told (Windows, file systems without locks)."""
@@ -37,6 +43,22 @@ def process_lives(pid: int) -> bool:
     except OSError:
         pass
     return True
+
+
+def begun(path: str) -> Dict[str, Any]:
+    """The header of a file that is perhaps just being begun; {} if there is none."""
+    import json
+
+    try:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            start = file.read(17)
+            n = int.from_bytes(start[8:12], "little")
+            if start[:8] != b"\x89SPPROF\n" or start[16:] != b"H" or n > _HEADER_MOST:
+                return {}
+            header = json.loads(file.read(n))
+            return header if isinstance(header, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
 
 
 def ending(path: str) -> bytes:

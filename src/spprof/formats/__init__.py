@@ -5,12 +5,12 @@ A format is a module with `write(profile, out, options)`, where `out` is a binar
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from types import MappingProxyType
 
-from ..errors import BadOption, CannotWrite
+from ..errors import BadOption
 from .options import Options as Options
+from .recognition import is_like as is_like
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
         raise BadOption(f"--no-sources does not fit the format {format}: it holds no text of sources")
     if format == "spprof" and profile is not None and "source" in profile.header:
         raise BadOption(f"a {profile.header['source']} file cannot become a .spprof file: choose another format")
+    if format == "spprof" and profile is not None and profile.part_of is not None:
+        raise BadOption("a part of a profile cannot be saved as .spprof: keep the whole file, or choose another format")
+    if profile is not None and options.thread is not None and not profile.match_threads(options.thread):
+        names = ", ".join(sorted({each.name for each in profile.threads})) or "none at all"
+        raise BadOption(f"no thread matches {options.thread!r}; the profile has: {names}")
     if format in _TIME_ONLY and profile is not None and profile.unit != "nanoseconds":
         raise BadOption(f"the profile counts {profile.unit}, and the format {format} can only show time: choose another")
     if format in _NOT_EMPTY and profile is not None and not profile.stack_sums(options.thread)[0]:
@@ -119,21 +124,3 @@ def write(profile: ProfileData, out: BinaryIO, format: str, options: Options) ->
     """Writes the profile to a binary stream. Raises BadOption."""
     check(format, options, profile)
     import_module("." + FORMATS[format].module, __name__).write(profile, out, options)
-
-
-def save(profile: ProfileData, path: str, format: Optional[str], options: Options) -> None:
-    """Writes the profile to a file; without a format, the one that its name tells. Raises BadOption, CannotWrite."""
-    if format is None:
-        format = format_for(path)
-    # Both before the output is opened: it may be the same file, and neither a bad input nor a bad option may empty it.
-    len(profile)
-    check(format, options, profile)
-    if format == "spprof" and profile.path and os.path.exists(path) and os.path.samefile(profile.path, path):
-        return
-    try:
-        with open(path, "wb") as out:
-            write(profile, out, format, options)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error

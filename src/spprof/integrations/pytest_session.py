@@ -13,6 +13,7 @@ import pytest
 from .. import _core, formats
 from ..errors import SpprofError
 from ..files.names import fitting
+from ..files.output import Output
 from ..files.profile import Profile
 from ..model.filtering import filtered
 from ..recording import api
@@ -77,6 +78,8 @@ class Profiling:
 
     def _start(self, what: str) -> None:
         path = None if self.format != "spprof" or (self.each and what == "session") else self._path(what, ".spprof")
+        if path is not None:
+            Output(path, "spprof")  # which refuses to replace what is none
         api.begin(self.options, path)
 
     def _stop(self, what: str) -> Optional[Profile]:

@@ -259,8 +259,7 @@ class Recorder:
         name = f"{when}-{method}-{where}-{seconds:.3f}s-{job.request.id}{formats.FORMATS[self.format].extension}"
         os.makedirs(self.settings.folder, mode=0o700, exist_ok=True)
         file = os.path.join(self.settings.folder, name)
-        part.save(file + ".part", self.format)  # under that name nobody finds it half written
-        os.replace(file + ".part", file)
+        part.save(file, self.format)
         self.written.append(file)
         if len(self.written) > self.settings.keep:
             try:

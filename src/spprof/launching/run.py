@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..files.profile import Profile
     from ..recording.options import Options
 
+LOST = 4  # exit code, if the program's is 0 and its profile is gone
+
 
 class Run:
     """A program that is profiled. `kind`: module, code or script; `command`: its words; `options`: those of `spprof run`. Raises
@@ -28,24 +30,31 @@ class Run:
         native, clock = api.require_supported(recording)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread)
         name = program.name(kind, command)
-        self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
-        if self.outputs.format != "spprof":
-            formats.check(self.outputs.format, self.conversion)  # now, and not when the program is done
-        if kind == "script":
-            program.check_script(command)
         try:
-            self.outputs.check()
+            self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
+            if self.outputs.format != "spprof":
+                formats.check(self.outputs.format, self.conversion)  # now, and not when the program is done
         except SpprofError:
             if kind == "module":
                 program.check_module(command[0])  # which is what should be said
             raise
+        if kind == "script":
+            program.check_script(command)
         flags = {"module": ["-m"], "code": ["-c"], "script": []}[kind]
         self.command = [*recorder.interpreter(), *flags, *command]
         missing = kind == "module" or os.path.isdir(command[0])  # which only the program's process finds out
         self.environment = recorder.environment(
-            recording, native, clock, self.outputs.stream, self.outputs.stem, options.delay, options.duration, missing
+            recording,
+            native,
+            clock,
+            self.outputs.stream,
+            self.outputs.stem,
+            options.delay,
+            options.duration,
+            missing,
+            self.outputs.run,
         )
-        self.told = False
+        self.told = self.lost = False
 
     def run(self) -> int:
         """As the program ended."""
@@ -63,7 +72,10 @@ class Run:
         except (supervisor.Interrupted, KeyboardInterrupt) as error:
             self._say_where("interrupted")
             code = -getattr(error, "number", 2)
-        return supervisor.end(code)
+        return self._end(code)
+
+    def _end(self, code: int) -> int:
+        return LOST if self.lost and code == 0 else supervisor.end(code)
 
     def watch(self, show: Callable[[List[str], Dict[str, str], Callable[[int], str]], int]) -> int:
         """The same, with the live view."""
@@ -74,7 +86,7 @@ class Run:
 
         code = show(self.command, self.environment, stream_of)
         self.finish(code)
-        return supervisor.end(code)
+        return self._end(code)
 
     def _tell_at_the_end_of_recording(self) -> None:
         """The program goes on; a thread sees its file end. (What the program ends by itself, ends with it.)"""
@@ -115,6 +127,11 @@ class Run:
         if not streams:
             if code is not None and _why_not():
                 say(f"spprof: nothing was recorded{_why_not()}\n")
+            elif code is not None:
+                self.lost = True
+                path = _words([_relative(self.outputs.stream)])
+                why = "unless a line above says why, it was removed, moved or overwritten while the program ran"
+                say(f"spprof: {path} is not there: {why}\n")
             return
         if self.outputs.is_without_program():
             self.outputs.discard()
@@ -179,7 +196,7 @@ class Run:
         if not pids:
             return
         which = f"process {pids[0]} goes on" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} go on"
-        own = [_relative(path) for path in self.outputs.children() if os.path.basename(path).split(".")[-2] in map(str, pids)]
+        own = [_relative(path) for path in self.outputs.children(set(pids))]
         grows = f"the profile grows in {_words(own)}" if own else "only --subprocesses profiles that"
         say(f"spprof: the program went into the background: {which}, and {grows}\n")
 

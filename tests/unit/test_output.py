@@ -1,0 +1,368 @@
+"""Every verb that writes, over every kind of thing that can be at the path: it is written whole, or refused, and then everything
+is as it was. Nothing of ours is left beside it either way."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import spprof
+from spprof import Profile, formats
+from spprof.cli import main
+from spprof.files.output import Output
+
+posix = pytest.mark.skipif(os.name == "nt", reason="POSIX's rights, links and FIFOs")
+
+BURN = "n = 0\nfor i in range(300_000): n += i"
+VERBS = {
+    "convert": ["convert", "in.spprof", "-f", "html"],
+    "diff": ["diff", "in.spprof", "other.spprof"],
+    "open": ["open", "in.spprof", "--no-browser"],
+    "run html": ["run", "-q", "-f", "html", "-c", BURN],
+    "run spprof": ["run", "-q", "-f", "spprof", "-c", BURN],
+}
+
+
+def tree(folder):
+    """All that is in a folder: kind, rights and content. (`in` and `other` are read, and stay too.)"""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        about = path.lstat()
+        content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        found[str(path.relative_to(folder))] = stat.S_IFMT(about.st_mode), stat.S_IMODE(about.st_mode), content
+    return found
+
+
+@pytest.fixture
+def here(tmp_path, data, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("in.spprof", "other.spprof"):
+        (tmp_path / name).write_bytes(data)
+    return tmp_path
+
+
+def written(verb, path, *more):
+    """The exit code, and what was said."""
+    words = VERBS[verb]
+    at = words.index("-c") if "-c" in words else len(words)
+    command = [*words[:at], "-o", str(path), *more, *words[at:]]
+    done = subprocess.run(
+        [sys.executable, "-m", "spprof", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def run(*words):
+    command = [sys.executable, "-m", "spprof", "run", *words]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+
+
+def format_of(verb):
+    return "spprof" if verb == "run spprof" else "html"
+
+
+def is_whole(verb, path):
+    with open(path, "rb") as file:
+        text = file.read()
+    return Profile(text).end is not None if format_of(verb) == "spprof" else text.rstrip().endswith(b"</html>")
+
+
+def nothing(path):
+    pass
+
+
+def own(path):
+    """What the same verb wrote before; kept to its owner."""
+    is_page = path.name.endswith(".html")
+    if is_page:
+        Profile("in.spprof").save(path, "html")
+        path.write_bytes(path.read_bytes() + b"\n")  # to tell it from the next one
+    else:
+        path.write_bytes(Path("in.spprof").read_bytes())
+    path.chmod(0o600)
+
+
+def empty(path):
+    path.touch(0o640)
+
+
+def link(path):
+    (path.parent / "there").mkdir()
+    own(path.parent / "there" / path.name)
+    path.symlink_to(f"there/{path.name}")
+
+
+def link_to_nothing(path):
+    (path.parent / "there").mkdir()
+    path.symlink_to(f"there/{path.name}")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    "there", [nothing, own, empty, pytest.param(link, marks=posix), pytest.param(link_to_nothing, marks=posix)]
+)
+def test_written_whole(here, verb, there):
+    path = here / f"out.{format_of(verb)}"
+    there(path)
+    before = tree(here)
+    code, said = written(verb, path)
+    assert code == 0, said
+    assert is_whole(verb, path)
+    after = tree(here)
+    changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert changed == {f"there/{path.name}" if path.is_symlink() else path.name}, "nothing else is left, and a link stays one"
+    for name in changed & {*before}:
+        assert before[name][:2] == after[name][:2], "its rights are as they were"
+
+
+def foreign(path):
+    path.write_text("a letter\n")
+
+
+def other_format(path):
+    is_page = path.name.endswith(".html")
+    path.write_bytes(Path("in.spprof").read_bytes() if is_page else b"<html><title>spprof</title>")
+
+
+def hard_link_to_foreign(path):
+    (path.parent / "letter").write_text("a letter\n")
+    os.link(path.parent / "letter", path)
+
+
+def link_to_foreign(path):
+    (path.parent / "letter").write_text("a letter\n")
+    path.symlink_to("letter")
+
+
+def folder(path):
+    path.mkdir()
+
+
+def gone(path):
+    """A folder on the way there is missing."""
+
+
+REFUSED = [foreign, other_format, hard_link_to_foreign, pytest.param(link_to_foreign, marks=posix), folder, gone]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("there", REFUSED)
+def test_refused_before_anything_is_touched(here, verb, there):
+    path = here / "missing" / "out" if there is gone else here / f"out.{format_of(verb)}"
+    there(path)
+    before = tree(here)
+    code, said = written(verb, path)
+    assert code == 2 and os.path.basename(path) in said and "Traceback" not in said, said
+    assert tree(here) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("there", [foreign, other_format])
+def test_force_replaces_what_is_there(here, verb, there):
+    path = here / f"out.{format_of(verb)}"
+    there(path)
+    code, said = written(verb, path, "--force")
+    assert code == 0 and is_whole(verb, path), said
+    assert sorted(os.listdir(here)) == ["in.spprof", "other.spprof", path.name] or format_of(verb) == "html"
+
+
+@pytest.mark.parametrize("verb", ["convert", "diff", "open"])
+def test_an_input_is_not_replaced(here, verb):
+    before = tree(here)
+    code, said = written(verb, here / "in.spprof")
+    assert code == 2 and "is what is read" in said and tree(here) == before
+
+
+@posix
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_fifo_and_a_device_are_written_to(here, verb):
+    path = here / "fifo"
+    os.mkfifo(path)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(path.read_bytes()))
+    reader.start()
+    code, said = written(verb, path)
+    reader.join()
+    assert code == 0 and stat.S_ISFIFO(path.stat().st_mode), said
+    (here / "copy").write_bytes(got[0])
+    assert is_whole(verb, here / "copy")
+    code, said = written(verb, "/dev/null")
+    assert code == 0 and stat.S_ISCHR(os.stat("/dev/null").st_mode), said
+
+
+@posix
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users")
+def test_folders_and_files_of_another_user(here, verb):
+    """As somebody who may not write there, or only into the folder."""
+    place = here / "place"
+    place.mkdir()
+    for parent in [here, *here.parents]:
+        if parent.stat().st_uid == 0 and not parent.stat().st_mode & stat.S_IXOTH:
+            parent.chmod(parent.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
+    path = place / f"out.{format_of(verb)}"
+
+    def as_nobody():
+        words = VERBS[verb]
+        at = words.index("-c") if "-c" in words else len(words)
+        command = [sys.executable, "-m", "spprof", *words[:at], "-o", str(path), *words[at:]]
+        return subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    place.chmod(0o755)
+    before = tree(here)
+    done = as_nobody()
+    assert done.returncode == 2 and "Permission denied" in done.stderr and tree(here) == before, done.stderr
+    place.chmod(0o777)
+    own(here / f"mine.{format_of(verb)}")
+    os.rename(here / f"mine.{format_of(verb)}", path)
+    path.chmod(0o666)
+    before = tree(here)
+    done = as_nobody()
+    assert done.returncode == 2 and "another user's" in done.stderr and tree(here) == before, done.stderr
+    place.chmod(0o1777)
+    os.unlink(path)
+    path.symlink_to(here / "victim")
+    os.chown(path, 1, 1, follow_symlinks=False)
+    done = as_nobody()
+    assert done.returncode == 2 and "the link there is another user's" in done.stderr and not (here / "victim").exists()
+
+
+ENDINGS = {
+    "full disk": lambda out: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")),
+    "interrupted": lambda out: (_ for _ in ()).throw(KeyboardInterrupt),
+    "crash": lambda out: 1 // 0,
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("there", [nothing, own, empty])
+def test_all_is_as_before_if_it_ends_in_the_middle(here, there, ending):
+    path = here / "out.html"
+    there(path)
+    before = tree(here)
+
+    def fill(out):
+        out.write(b"half" * 100_000)
+        out.flush()
+        ENDINGS[ending](out)
+
+    with pytest.raises((spprof.CannotWrite, KeyboardInterrupt, ZeroDivisionError)):
+        Output(str(path), "html").write(fill)
+    assert tree(here) == before
+
+
+@pytest.mark.parametrize("there", [nothing, own, empty])
+def test_what_came_meanwhile_stays(here, there):
+    path = here / "out.html"
+    there(path)
+    for forced in (False, True):
+        output = Output(str(path), "html", forced)
+        path.write_text("the program's own")
+        if not forced:
+            with pytest.raises(spprof.CannotWrite, match="meanwhile"):
+                output.write(lambda out: out.write(b"a page"))
+            assert path.read_text() == "the program's own"
+            path.unlink()
+            there(path)
+    output.write(lambda out: out.write(b"a page"))
+    assert path.read_bytes().endswith(b"a page") and {each.name for each in here.iterdir()} == {
+        "in.spprof",
+        "other.spprof",
+        "out.html",
+    }
+
+
+@pytest.mark.parametrize("format", ["html", "spprof"])
+def test_a_file_that_the_program_writes_stays_and_so_does_the_recording(here, format):
+    name = f"out.{format}"
+    (here / name).write_bytes(b"" if format == "spprof" else b"<html><title>spprof</title>")
+    code = f"open({name!r}, 'w').write('the result')"
+    done = run("-q", "-o", name, "-c", code)
+    assert (here / name).read_text() == "the result" and "meanwhile" in done.stderr
+    (kept,) = here.glob(f"{name}.*.spprof")
+    assert kept.name in done.stderr and Profile(str(kept)).end is not None
+
+
+LOST = {
+    "removed": "import os; os.remove('out.spprof')",
+    "moved": "import os; os.rename('out.spprof', 'elsewhere')",
+    "replaced": "import os; os.remove('out.spprof'); open('out.spprof', 'w').write('mine')",
+    "overwritten": "open('out.spprof', 'r+').write('the result of the program')",
+}
+
+
+@posix
+@pytest.mark.parametrize("how", LOST)
+def test_a_profile_that_is_lost_is_said(here, how):
+    for code, expected in ((LOST[how], 4), (f"{LOST[how]}; raise SystemExit(3)", 3)):
+        (here / "out.spprof").unlink(missing_ok=True)
+        done = run("-q", "-o", "out.spprof", "-c", code)
+        assert done.returncode == expected and "out.spprof is not there" in done.stderr
+
+
+def test_a_recording_is_known_by_the_number_of_its_run(here):
+    """Not by its name, nor its time: another machine's run may have the same process id, and its clock."""
+    code = "import os, shutil; shutil.copy('in.spprof', f'app.{os.getpid()}.2.spprof'); shutil.copy('in.spprof', 'app.1.spprof')"
+    (here / "app.py").write_text(f"{code}\nimport subprocess, sys; subprocess.run([sys.executable, '-c', 'pass'])")
+    done = run("--subprocesses", "app.py")
+    assert "Child processes: 1 files." in done.stderr and done.stderr.count("Written: ") == 1, done.stderr
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["samples", "none"])
+def test_every_format_is_recognized_as_itself_alone(here, data, empty):
+    profile = Profile(data)
+    if empty:
+        from spprof.transforms import filtered
+
+        profile = filtered(profile, start_ns=1, stop_ns=2)
+    made = {}
+    for name in formats.FORMATS:
+        try:
+            profile.save(f"made.{name}", name)
+        except spprof.BadOption:  # it has no file for this profile, or needs a package that is not here
+            assert empty or formats.FORMATS[name].needs
+            continue
+        with open(f"made.{name}", "rb") as file:
+            made[name] = file.read()
+    assert len(made) >= 9
+    for name in made:
+        for format in formats.FORMATS:
+            with open(f"made.{name}", "rb") as file:
+                assert formats.is_like(format, file) == (format == name), (format, name)
+        profile.save(f"made.{name}", name)
+        with open(f"made.{name}", "rb") as file:
+            assert hashlib.sha256(file.read()).digest() == hashlib.sha256(made[name]).digest()
+
+
+@pytest.mark.parametrize("words", [["--from", "0.001"], ["--to", "0.003"], ["--thread", "Main"]], ids=" ".join)
+def test_a_part_is_no_spprof_file_and_nothing_is_touched(here, words, capsys):
+    for out in ("out.spprof", "other.spprof", "in.spprof"):
+        before = tree(here)
+        assert main(["convert", "in.spprof", *words, "-o", out]) == 2
+        assert "choose another format" in capsys.readouterr().err and tree(here) == before
+
+
+@pytest.mark.parametrize("words", [["--thread", "zzz"], ["--from", "0.005", "--to", "0.006"]], ids=" ".join)
+def test_a_filter_that_leaves_nothing_says_what_there_is(here, words, capsys):
+    before = tree(here)
+    for verb in (["convert", "in.spprof", "-o", "out.html"], ["report", "in.spprof"]):
+        assert main([*verb, *words]) == 2
+        said = capsys.readouterr().err
+        assert ("the profile has: #wor;ker, Main" if "--thread" in words else "no sample is from 0.005 s, to 0.006 s") in said
+        assert tree(here) == before
