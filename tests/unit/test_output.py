@@ -324,6 +324,22 @@ def test_a_recording_is_known_by_the_number_of_its_run(here):
     assert "Child processes: 1 files." in done.stderr and done.stderr.count("Written: ") == 1, done.stderr
 
 
+def test_names_that_nobody_asked_for_replace_nothing(here):
+    """Another container's run may have the same process id, and may have taken its names, and given them back."""
+    (here / "app.py").write_text(
+        "import os, shutil\nif 'app' not in os.environ:\n"
+        "    shutil.copy('in.spprof', f'app.{os.getpid()}.2.spprof')\n    os.environ['app'] = ''\n"
+        "    import sys; os.execv(sys.executable, [sys.executable, __file__])\n"
+        "os.remove(f'app.{os.getpid()}.2.spprof')\nopen(f'app.{os.getpid()}.collapsed', 'w').write('kept')\n"
+    )
+    done = run("-q", "-f", "collapsed", "app.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = sorted(path.name.split(".", 2)[2] for path in here.glob("app.*.collapsed"))
+    assert found == ["2.collapsed", "3.collapsed", "collapsed"] and not list(here.glob("app.*.spprof"))
+    (kept,) = (path for path in here.glob("app.*.collapsed") if path.name.count(".") == 2)
+    assert kept.read_text() == "kept"
+
+
 @pytest.mark.parametrize("empty", [False, True], ids=["samples", "none"])
 def test_every_format_is_recognized_as_itself_alone(here, data, empty):
     profile = Profile(data)

@@ -52,17 +52,17 @@ class Outputs:
     def started(self, pid: int) -> None:
         """The program has this process id."""
         self.stream = self.stream.replace(PID, str(pid))
-        if self.output is None and self.format != "spprof":
-            self.output = Output(f"{self._name}.{pid}{self._extension}", self.format, self.force)
+        self._name += f".{pid}"
 
     def streams(self) -> List[str]:
         """The files that the program has written so far: one, and one for each program that took its place (os.exec)."""
-        found, number, path = [], 2, self.stream
-        while os.path.lexists(path):
-            if self._is_ours(path, "run"):
-                found.append(path)
-            path, number = f"{self.stream[:-7]}.{number}.spprof", number + 1
-        return found
+        import glob
+
+        base = self.stream[:-7]
+        middles = [path[len(base) + 1 : -7] for path in glob.glob(f"{glob.escape(base)}.*.spprof")]
+        numbers = sorted(int(middle) for middle in middles if middle.isdecimal())  # others' may lie between, and go
+        paths = [self.stream, *(f"{base}.{number}.spprof" for number in numbers)]
+        return [path for path in paths if self._is_ours(path, "run")]
 
     def _is_ours(self, path: str, how: str) -> bool:
         header = begun(path)
@@ -105,8 +105,13 @@ class Outputs:
         """Puts the profile in `path`, the `number`th of the program's, where it was asked for. Gives its place. Raises
         SpprofError, OSError, and then `path` is as before."""
         output = self.output
-        if output is None or output.path == path:
+        if (output is None and self.format == "spprof") or (output is not None and output.path == path):
             return path
+        if output is None:  # nobody asked for this name: whatever has it stays
+            wanted, n = f"{self._name}{self._extension}", 2
+            while os.path.lexists(wanted):
+                wanted, n = f"{self._name}.{n}{self._extension}", n + 1
+            number, output = 1, Output(wanted, self.format)
         if number > 1 and not output.is_special:
             known = output.path.endswith(self._extension)
             base = output.path[: -len(self._extension)] if known else output.path
