@@ -140,10 +140,10 @@ def look_at(content):
     no_mark_in_lines(told(lambda: imports([profile], io.StringIO(), None, 0.0)))
     no_mark_in_lines(told(lambda: "\n".join(last_stacks(profile, None))))
     for by in everyone:
-        page = told(lambda: export.as_markdown(table([readable(profile)], by), 15))
+        page = told(lambda by=by: export.as_markdown(table([readable(profile)], by), 15))
         no_mark_in_lines(page)
         assert not re.search(r"(?<!\\)<script", page)
-        json.loads(told(lambda: export.as_json(table([profile], by), None)))
+        json.loads(told(lambda by=by: export.as_json(table([profile], by), None)))
     with contextlib.suppress(SpprofError):
         comparison = Comparison([readable(profile)], [readable(profile)], "function", None, False, 0.0)
         no_mark_in_lines(told(lambda: "\n".join(text(comparison, Shown("self", "share", 15, "function")))))

@@ -451,10 +451,8 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
     uint64_t put_off = 0;
     if (atomic_load_explicit(&t->unseen, memory_order_relaxed)) return;
     if (l->late_ns > LATE_NS) put_off = PUT_OFF_NS + draw(l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
-    if (runs) { /* so it waits in no call that began before the first run */
-        uintptr_t unknown = SPP_CALL_UNKNOWN;
-        (void)atomic_compare_exchange_strong(&h->call, &unknown, 0);
-    }
+    uintptr_t unknown = SPP_CALL_UNKNOWN; /* it runs, so it waits in no call that began before the first run */
+    (void)atomic_compare_exchange_strong(&h->call, &unknown, 0);
     uint32_t before = atomic_load_explicit(&h->tick, memory_order_acquire);
     bool lost = t->look_cpu - t->sent_cpu >= (uint64_t)period + LOST_NS;
     if (before == SPP_TICK_LEFT && t->look_cpu > atomic_load(&h->due_cpu) + WAY_MOST_NS) lost = true; /* no call since */
@@ -467,6 +465,8 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
             spp_linux_tick_sent(h, false);
             return;
         }
+        /* A call that they fell into was just over, unseen. */
+        atomic_fetch_add_explicit(&t->more, atomic_exchange(&h->wanted, 0), memory_order_relaxed);
         atomic_store_explicit(&t->late, put_off != 0 && is_fast(t), memory_order_relaxed);
         send(t, now, put_off);
     } else if (does_block(h)) {
