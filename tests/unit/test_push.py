@@ -281,7 +281,7 @@ def test_a_signal_sends_what_is_left(tmp_path, server, push):
 
 
 class Endless(threading.Thread):
-    """A collector whose answers have no end: a byte now and then, or as many as are taken. `asked` is set by the first request."""
+    """A collector whose answers have no end: a byte now and then, or as many as are taken. The first request sets `asked`."""
 
     def __init__(self, piece, pause):
         super().__init__(daemon=True)
@@ -326,8 +326,9 @@ def test_a_signal_ends_a_request_whose_answer_has_no_end(tmp_path, endless, push
     writer = writer_of(path)
     writer.sample([(*MAIN, 3)], 6000, 10)
     grow(path, writer)
-    process = push(path, to.url, "--every", "0.1", first="import spprof.live.push as push; push._TIMEOUT_S = 1000; "
-                   "push.Collector.send.__defaults__ = (lambda: False, 1000); push.Pusher._send.__defaults__ = (0, 1000)")  # fmt: skip
+    process = push(path, to.url, "--every", "0.1", first="import spprof.live.push as push; "
+                   "push._TIMEOUT_S = 1000; push.Collector.send.__defaults__ = (lambda: False, 1000); "
+                   "push.Pusher._send.__defaults__ = (0, 1000)")  # fmt: skip
     assert to.asked.wait(60)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
