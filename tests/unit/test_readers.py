@@ -586,7 +586,11 @@ def spans(*events, **more):
         ),
         (spans(("X", "m", 0, 11), ("X", "a", 0, 5), ("X", "b", 4, 6)), 4, 6),
         (spans(("X", "a", 0, 5), ("X", "b", 4, 6)), 4, 6),
-        (spans(("X", "m", 1_764_194_400_000_000, 10), ("X", "a", 1_764_194_400_000_000, 4), ("X", "b", 1_764_194_400_000_004, 6)), 4, 6),
+        (
+            spans(*(("X", name, 1_764_194_400_000_000 + at, n) for name, at, n in (("m", 0, 10), ("a", 0, 4), ("b", 4, 6)))),
+            4,
+            6,
+        ),
     ],
     ids=["ends swapped", "the next begins first", "rounded up", "rounded siblings", "since 1970"],
 )  # fmt: skip
