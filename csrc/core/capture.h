@@ -155,8 +155,8 @@ bool spp_capture_valid(const void *cookie);
 
 /* Before arming: gives the thread its buffers and forgets its past. -1: no memory. */
 int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock clock);
-/* Its clock begins again, here: after a pause, an exec that failed, with another trigger. What was open before is in no sample,
- * and nothing of it reaches those to come. Drain lock held; its trigger is disarmed, its repeats are written. */
+/* Its clock begins again, here: after a pause, with another trigger. What was open before is in no sample, and nothing of it
+ * reaches those to come. Drain lock held; its trigger is disarmed, its repeats are written. */
 void spp_capture_begin(spp_thread *thread, uint64_t cpu);
 /* Then, of a thread that was born in the run: its first sample is to stand for what it ran before it was found too. False: that
  * is an interval or more, or its clock cannot. */

@@ -499,11 +499,9 @@ static void check_exec_disarmed(spp_thread *t) {
     uint64_t since = t->watch.exec_disarmed_ns;
     if (since == 0 || spp_os_now_ns() - since < EXEC_TAKES_NS) return;
     spp_os_lock();
-    uint64_t cpu;
     if (t->watch.exec_disarmed_ns == since) {
-        t->watch.exec_disarmed_ns = 0;
-        if (!spp_run_state.paused && spp_os_thread_cpu_ns(t->tid, &cpu) == 0) (void)count_lost(t, cpu, SPP_LOSS_no_trigger);
-        (void)spp_watch_begin(t);
+        t->watch.exec_disarmed_ns = 0; /* its clock went on: the next sample stands for what it ran meanwhile */
+        if (arm_trigger(t) == 0) watch_runs(t);
     }
     spp_os_unlock();
 }
