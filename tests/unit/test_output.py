@@ -227,6 +227,8 @@ def test_folders_and_files_of_another_user(here, verb):
     place.chmod(0o755)
     before = tree(here)
     done = as_nobody()
+    if "No module named spprof" in done.stderr:
+        pytest.skip("nobody else may read where spprof is installed")
     assert done.returncode == 2 and "Permission denied" in done.stderr and tree(here) == before, done.stderr
     place.chmod(0o777)
     own(here / f"mine.{format_of(verb)}")

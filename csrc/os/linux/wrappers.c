@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 #include "os/linux/handshake.h"
@@ -36,8 +37,8 @@
     X(poll) X(__poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(__select) X(pselect) X(epoll_wait) X(epoll_pwait)      \
     X(epoll_pwait2) X(nanosleep) X(__nanosleep) X(clock_nanosleep) X(usleep) X(sleep) X(thrd_sleep)                            \
     /* children, signals */                                                                                                    \
-    X(fork) X(__fork) X(wait) X(__wait) X(waitpid) X(__waitpid) X(wait3) X(wait4) X(waitid) X(pause) X(sigsuspend)             \
-    X(__sigsuspend) X(sigpause) X(__sigpause)                                                                                    \
+    X(fork) X(__fork) X(wait) X(__wait) X(waitpid) X(__waitpid) X(wait3) X(wait4) X(waitid) X(pause)             \
+    X(sigpause) X(__sigpause)                                                                                    \
     /* threads, processes */                                                                                                   \
     X(sem_wait) X(sem_timedwait) X(sem_clockwait) X(pthread_cond_wait) X(pthread_cond_timedwait) X(pthread_cond_clockwait)     \
     X(pthread_join) X(pthread_timedjoin_np) X(pthread_clockjoin_np) X(pthread_tryjoin_np) X(semop) X(semtimedop) X(msgsnd)     \
@@ -135,7 +136,29 @@ static int own_mask(int how, const sigset_t *set, sigset_t *old) {
     return result;
 }
 
-/* The same, with errno for an answer. */
+/* A tick of a perf event that comes together with one of the program's is taken first, and then the call is over, and that one is
+ * blocked again, unheard. */
+static int (*real_sigsuspend)(const sigset_t *);
+
+static bool waits_still(const sigset_t *mask) {
+    uint64_t pending = 0, blocked;
+    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
+    memcpy(&blocked, mask, sizeof blocked);
+    return raw_call(SYS_rt_sigpending, (long)(uintptr_t)&pending, sizeof pending, 0, 0) == 0 && (pending & ~blocked) != 0;
+}
+
+static int own_sigsuspend(const sigset_t *mask) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    int result;
+    do {
+        spp_linux_call call = spp_linux_call_begins(here);
+        result = real_sigsuspend(mask);
+        spp_linux_call_ends(call, here, (uintptr_t)real_sigsuspend);
+    } while (result < 0 && errno == EINTR && waits_still(mask));
+    return result;
+}
+
+/* As own_mask, with errno for an answer. */
 static int own_sigprocmask(int how, const sigset_t *set, sigset_t *old) {
     int error = own_mask(how, set, old);
     if (error == 0) return 0;
@@ -147,6 +170,8 @@ static int own_sigprocmask(int how, const sigset_t *set, sigset_t *old) {
 const spp_linux_import spp_linux_wrappers[] = {
     EACH(IMPORT){"syscall", (void *)(uintptr_t)spp_linux_syscall, NULL, (void *)&spp_linux_real_syscall},
     {"pthread_sigmask", (void *)(uintptr_t)own_mask, NULL, (void *)&real_mask},
+    {"sigsuspend", (void *)(uintptr_t)own_sigsuspend, NULL, (void *)&real_sigsuspend},
+    {"__sigsuspend", (void *)(uintptr_t)own_sigsuspend, NULL, NULL},
     {"sigprocmask", (void *)(uintptr_t)own_sigprocmask, NULL, NULL},
 };
 const size_t spp_linux_wrappers_n = sizeof spp_linux_wrappers / sizeof *spp_linux_wrappers;
