@@ -334,6 +334,7 @@ static uint64_t draw_gap(uint64_t mean) {
 static void leave_to_call(target *t, uint64_t delay_ns) {
     atomic_store_explicit(&t->shakes->wanted_cpu, t->look_cpu + delay_ns, memory_order_relaxed);
     atomic_fetch_add(&t->shakes->wanted, 1);
+    t->sent_cpu = t->look_cpu; /* the timer that it may come by is not given up before it fires */
     t->owed_ns -= (int64_t)t->period_ns;
 }
 
