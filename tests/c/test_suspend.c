@@ -33,6 +33,7 @@
 #define spp_os_signal_child fake_signal_child
 #define spp_os_signal_cpu_ns fake_signal_cpu
 #define spp_os_calls_met fake_calls_met
+#define spp_os_trigger_gave_up fake_trigger_gave_up
 #define spp_os_clock_probe fake_clock_probe
 #define spp_os_thread_blocks fake_thread_blocks
 #define spp_os_hold fake_hold
