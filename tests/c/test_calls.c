@@ -112,6 +112,16 @@ static void those_that_would_wait(bool end) {
     CHECK_EQUAL(ENDS(SYS_wait4, (uintptr_t)-1, 0, 0, 0, 0), end);
     CHECK_EQUAL(ENDS(SYS_waitid, P_ALL, 0, 0, WEXITED, 0), end);
     CHECK_EQUAL(ENDS(SYS_futex, (uintptr_t)&word, FUTEX_WAIT_PRIVATE, 7, 0, 0), end);
+    /* By number, for older headers: futex_wait, futex_waitv and its list. */
+    struct {
+        uint64_t expected, word;
+        uint32_t flags, reserved;
+    } words[2] = {{7, (uintptr_t)&word, 2, 0}, {7, (uintptr_t)&word, 2, 0}};
+    CHECK_EQUAL(ENDS(455, (uintptr_t)&word, 7, ~0u, 2, 0), end);
+    CHECK(!ENDS(455, (uintptr_t)&word, 8, ~0u, 2, 0)); /* it has changed */
+    CHECK_EQUAL(ENDS(449, (uintptr_t)words, 2, 0, 0, 0), end);
+    words[1].expected = 8;
+    CHECK(!ENDS(449, (uintptr_t)words, 2, 0, 0, 0));
     CHECK_EQUAL(ENDS(SYS_openat, (uintptr_t)AT_FDCWD, (uintptr_t)fifo, O_RDONLY, 0, 0), end);
     CHECK_EQUAL(ENDS(SYS_tee, (uintptr_t)empty[0], (uintptr_t)slow[1], 1, 0, 0), end);
     CHECK_EQUAL(ENDS(SYS_ioctl, 0, 0x5409, 1, 0, 0), end); /* tcdrain */

@@ -390,21 +390,27 @@ spprof.stop()
     assert int(ran.out) == 0
 
 
-def test_a_thread_that_makes_calls_of_its_own_is_interrupted_once(run_python, tmp_path):
+@pytest.mark.parametrize("what", ["naps", "writes"])
+def test_a_thread_that_makes_calls_of_its_own_is_interrupted_once(run_python, tmp_path, what):
     """A call by an instruction of the library's own is not seen before a tick meets it. That one is counted, and the thread gets
-    another clock."""
+    another clock; also where the call does not say that it was cut short, but what it did until then."""
     (tmp_path / "own.c").write_text(OWN_CALLS)
     gcc = tool("gcc", "it makes a library")
     subprocess.run([gcc, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", tmp_path / "own.so", tmp_path / "own.c"], check=True)
     ran = run_python("-c", f"""
-import ctypes, json, spprof
+import ctypes, json, os, spprof, threading
 library, ended = ctypes.CDLL({str(tmp_path / "own.so")!r}), 0
+reads, writes = os.pipe()
+def read():
+    while os.read(reads, 30000): pass
+threading.Thread(target=read).start()
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="signal")
 for _ in range(1000):
-    ended += library.naps(20)
+    ended += library.{what}(20, writes)
     if spprof.stats()["calls_met"]: break
-ended += library.naps(2000)
+ended += library.{what}(2000, writes)
 spprof.stop()
+os.close(writes)
 print(json.dumps([ended, spprof.stats()["calls_met"]]))
 """)  # fmt: skip
     ended, met = ran.json
@@ -415,24 +421,30 @@ print(json.dumps([ended, spprof.stats()["calls_met"]]))
 OWN_CALLS = r"""
 #include <sys/syscall.h>
 #include <time.h>
-static long nap(const struct timespec *for_) {
+static long call(long number, long a, long b, long c) {
 #if defined(__x86_64__)
     long result;
-    __asm__ volatile("syscall" : "=a"(result) : "0"((long)SYS_nanosleep), "D"(for_), "S"(0L) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 #else
-    register long x8 __asm__("x8") = SYS_nanosleep, x0 __asm__("x0") = (long)for_, x1 __asm__("x1") = 0;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1) : "memory", "cc");
+    register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory", "cc");
     return x0;
 #endif
 }
-int naps(int n) {
+int naps(int n, int fd) {
     struct timespec for_ = {0, 20000};
     int ended = 0;
     for (int i = 0; i < n; i++) {
         for (volatile int k = 0; k < 20000; k++) {}
-        ended += nap(&for_) != 0;
+        ended += call(SYS_nanosleep, (long)&for_, 0, 0) != 0;
     }
+    return ended;
+}
+static char bytes[200000];
+int writes(int n, int fd) {
+    int ended = 0;
+    for (int i = 0; i < n; i++) ended += call(SYS_write, fd, (long)bytes, sizeof bytes) != sizeof bytes;
     return ended;
 }
 """

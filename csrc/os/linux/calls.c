@@ -35,7 +35,10 @@
 static bool registers_tell;   /* an interrupted call is known by registers alone */
 static volatile int *tripped; /* see spp_os_signals_wait_at */
 
-void spp_linux_calls_init(void) { registers_tell = machine_registers_tell(); }
+void spp_linux_calls_init(void) {
+    registers_tell = machine_registers_tell();
+    spp_linux_libraries_find();
+}
 
 void spp_os_signals_wait_at(volatile int *flag) { tripped = flag; }
 
@@ -103,6 +106,22 @@ static bool futex_waits(uintptr_t word, uintptr_t op, uintptr_t expected, uintpt
     return spp_os_read(&value, word, sizeof value) == 0 && value == (uint32_t)expected;
 }
 
+/* The newer ones, of words of 32 bits: the only ones yet. */
+static bool futex2_waits(uintptr_t word, uint64_t expected) { return futex_waits(word, FUTEX_WAIT, (uintptr_t)expected, 0); }
+
+/* One of many: as soon as one is not as expected there is nothing to wait for. */
+static bool futexes_wait(uintptr_t list, uintptr_t n) {
+    struct { /* struct futex_waitv, for older headers */
+        uint64_t expected, word;
+        uint32_t flags, reserved;
+    } one;
+    for (uintptr_t i = 0; i < n && i < 128; i++) { /* FUTEX_WAITV_MAX */
+        if (spp_os_read(&one, list + i * sizeof one, sizeof one) != 0) return false;
+        if (!futex2_waits((uintptr_t)one.word, one.expected)) return false;
+    }
+    return true;
+}
+
 /* To open a FIFO is to wait for the other side; a terminal, for its line. */
 static bool open_waits(long directory, uintptr_t path, uintptr_t flags) {
     struct stat what;
@@ -159,8 +178,8 @@ bool spp_linux_would_wait(long number, const uintptr_t a[6]) {
 #endif
     /* By number, for older headers; the same on all processors since 5.1. */
     case 437 /* openat2 */: return open_how_waits((long)a[0], a[1], a[2]);
-    case 449 /* futex_waitv */: return a[3] == 0;
-    case 455 /* futex_wait */: return a[4] == 0;
+    case 449 /* futex_waitv */: return a[3] == 0 && futexes_wait(a[0], a[1]);
+    case 455 /* futex_wait */: return a[4] == 0 && futex2_waits(a[0], a[1]);
     }
     return false;
 }
@@ -246,6 +265,12 @@ void spp_linux_see_call(ucontext_t *uc, bool trapped) {
         give_way(uc, trapped);
     else if (spp_rare(was_ended(uc)) && spp_os_tid() == getpid())
         (void)use_note();
+}
+
+/* What a call returned does not tell that its wait was cut short: io_uring_enter() says how many it took. */
+bool spp_linux_met_call(const ucontext_t *uc) {
+    if (!registers_tell) return spp_linux_stood(uc);
+    return is_behind_call(uc) ? is_call_at(program_counter(uc) - CALL_BYTES) : is_on_call(uc) && is_call_at(program_counter(uc));
 }
 
 bool spp_linux_stood(const ucontext_t *uc) {

@@ -15,6 +15,8 @@ bool spp_linux_at_call(const ucontext_t *uc);
  * program's would have. `trapped`: the tick came as SIGTRAP, which interrupts no call itself. Cheap where there is none. */
 void spp_linux_see_call(ucontext_t *uc, bool trapped);
 
+/* Handler. Whether the thread is in a call, or has just come out of one. Where registers do not tell, only if that slept. */
+bool spp_linux_met_call(const ucontext_t *uc);
 /* Handler. Whether the thread slept in a call, or was about to, whatever comes of that call. */
 bool spp_linux_stood(const ucontext_t *uc);
 

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -139,17 +140,37 @@ static uint32_t hash_of(const char *name) {
     return hash % NAMES;
 }
 
-static uintptr_t library_low, library_high;
+/* Whose calls are none of a program's own, made without the C library: that library, the loader, what the kernel maps (it reads
+ * clocks), and we. */
+#define LIBRARIES 5
+static struct {
+    uintptr_t within, low, high;
+} libraries[LIBRARIES];
 
-bool spp_linux_in_c_library(uintptr_t pc) { return pc >= library_low && pc < library_high; }
+bool spp_linux_in_c_library(uintptr_t pc) {
+    for (int i = 0; i < LIBRARIES; i++)
+        if (pc >= libraries[i].low && pc < libraries[i].high) return true;
+    return false;
+}
 
 static int see_library(struct dl_phdr_info *info, size_t size, void *arg) {
     object o;
-    (void)size;
-    if (!describe(info, &o) || *(uintptr_t *)arg < o.low || *(uintptr_t *)arg >= o.high) return 0;
-    library_low = o.low;
-    library_high = o.high;
-    return 1;
+    (void)size, (void)arg, (void)describe(info, &o);
+    for (int i = 0; i < LIBRARIES; i++) {
+        if (libraries[i].within < o.low || libraries[i].within >= o.high) continue;
+        libraries[i].low = o.low;
+        libraries[i].high = o.high;
+    }
+    return 0;
+}
+
+void spp_linux_libraries_find(void) {
+    libraries[0].within = (uintptr_t)dlsym(RTLD_DEFAULT, "nanosleep");
+    libraries[1].within = getauxval(AT_BASE);
+    libraries[2].within = getauxval(AT_SYSINFO_EHDR);
+    libraries[3].within = (uintptr_t)see_library;
+    libraries[4].within = (uintptr_t)dlsym(RTLD_DEFAULT, "sem_wait"); /* before glibc 2.34 threads have a library of their own */
+    dl_iterate_phdr(see_library, NULL);
 }
 
 void spp_linux_imports_make(const spp_linux_import *list, size_t n) {
@@ -158,8 +179,6 @@ void spp_linux_imports_make(const spp_linux_import *list, size_t n) {
         while (by_name[at] != NULL) at = (at + 1) % NAMES;
         if (list[i].real != NULL) by_name[at] = &list[i];
     }
-    uintptr_t within = (uintptr_t)dlsym(RTLD_DEFAULT, "nanosleep");
-    dl_iterate_phdr(see_library, &within);
 }
 
 const spp_linux_import *spp_linux_import_of(const char *name) {

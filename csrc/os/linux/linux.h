@@ -114,7 +114,9 @@ typedef struct {
 void spp_linux_imports_make(const spp_linux_import *list, size_t n);
 /* The row of a name; NULL: it has none. Any thread. */
 const spp_linux_import *spp_linux_import_of(const char *name);
-/* Handler. Whether code is the C library's. */
+/* At the start of a run. */
+void spp_linux_libraries_find(void);
+/* Handler. Whether code is the C library's, or another's that makes calls of its own and is seen all the same. */
 bool spp_linux_in_c_library(uintptr_t pc);
 /* Has every object that is loaded by now, but ours, call `own` for `real`. Any thread, not a handler; may wait for the loader. */
 void spp_linux_imports_replace(void);
