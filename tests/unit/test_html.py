@@ -217,20 +217,32 @@ def sourced(tmp_path, **header):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among its files")
 def test_sources_are_those_that_can_be_read(tmp_path, monkeypatch):
     profile, text = sourced(tmp_path)
-    about = Page(page(profile)).about
+    about = Page(page(profile, sources=True)).about
     hot, cold = str(tmp_path / "hot.py"), str(tmp_path / "cold.py")
     assert about["sources"] == {hot: "# -*- coding: latin-1 -*-\n# \u00e9\n", cold: text}
     assert about["changed"] == []
     assert Page(page(profile, sources=False)).about["sources"] == {}
     monkeypatch.setattr(html, "_SOURCE_CAP", 30)  # the hottest first
-    assert list(Page(page(profile)).about["sources"]) == [hot]
+    assert list(Page(page(profile, sources=True)).about["sources"]) == [hot]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among its files")
 def test_a_source_that_was_changed_after_the_run_began_is_named(tmp_path):
     profile, _ = sourced(tmp_path, start_unix_ns=1_600_000_000_000_000_000)
     os.utime(tmp_path / "cold.py", (1_500_000_000, 1_500_000_000))
-    assert Page(page(profile)).about["changed"] == [str(tmp_path / "hot.py")]
+    assert Page(page(profile, sources=True)).about["changed"] == [str(tmp_path / "hot.py")]
+
+
+def test_a_profile_of_others_gives_the_text_of_no_file(tmp_path):
+    """Unasked: only of files that are older than a run on this machine, whose file is the reader's own."""
+    foreign, text = sourced(tmp_path)
+    assert Page(page(foreign)).about["sources"] == {}
+    other, _ = sourced(tmp_path, host="0123456789abcdef")
+    assert Page(page(other)).about["sources"] == {}
+    if html.host():
+        own, _ = sourced(tmp_path, host=html.host(), start_unix_ns=1_600_000_000_000_000_000)
+        os.utime(tmp_path / "cold.py", (1_500_000_000, 1_500_000_000))
+        assert Page(page(own)).about["sources"] == {str(tmp_path / "cold.py"): text}
 
 
 def test_inlined_native_frames_keep_their_sources():

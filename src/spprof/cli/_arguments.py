@@ -86,3 +86,21 @@ def load(file: str) -> Profile:
 
         say(f"spprof: {file}: {profile.warning}")
     return profile
+
+
+def add_sources(parser: Any) -> None:
+    """`--sources`, `--no-sources`, of the verbs that make pages."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--sources", action="store_const", const=True,
+                       help="html: have the text of every source file that can be read, whoever made the profile")  # fmt: skip
+    group.add_argument("--no-sources", dest="sources", action="store_const", const=False,
+                       help="html: leave out the text of the source files")  # fmt: skip
+
+
+def say_of_sources(profile: Profile, format: Any, sources: Any) -> None:
+    """Why a page has no text of source files, if nobody asked for that."""
+    from ..formats.html import is_vouched_for
+    from ..report.text import say
+
+    if format == "html" and sources is None and not is_vouched_for(profile):
+        say("spprof: the page has no text of source files: the profile is not of this machine and user (--sources has it)")

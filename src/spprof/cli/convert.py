@@ -8,7 +8,7 @@ import sys
 from .. import formats
 from ..files.output import save
 from . import _part
-from ._arguments import OTHERS, load
+from ._arguments import OTHERS, add_sources, load, say_of_sources
 
 HELP = "convert a profile for other programs"
 EXAMPLES = """\
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
-    parser.add_argument("--no-sources", action="store_true", help="html: leave out the text of the source files")
+    add_sources(parser)
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no profile of this format")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     _part.add_arguments(parser)
@@ -46,7 +46,8 @@ def main(options: argparse.Namespace) -> int:
     """Converts."""
     profile = load(options.file)
     [profile] = _part.of_all([profile], options)
-    chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread, not options.no_sources)
+    chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread, options.sources)
+    say_of_sources(profile, options.format or formats.format_of(options.output), options.sources)
     if options.output == "-":
         formats.write(profile, sys.stdout.buffer, options.format or "collapsed", chosen)
         sys.stdout.flush()

@@ -14,7 +14,7 @@ from ..errors import BadFile, SpprofError
 from ..files.names import fitting
 from ..files.output import save
 from ..report.text import put, say
-from ._arguments import load
+from ._arguments import add_sources, load, say_of_sources
 
 HELP = "look at a profile in the browser"
 EXAMPLES = """\
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="OUT", help="page to write (default: a temporary one that only you can read)")
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no page of ours")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
-    parser.add_argument("--no-sources", action="store_true", help="leave out the text of the source files")
+    add_sources(parser)
     parser.add_argument("--no-browser", action="store_true", help="write the page and print its path, open nothing")
 
 
@@ -49,7 +49,8 @@ def main(options: argparse.Namespace) -> int:
         profile = load(options.file)
         # mkdtemp's directory is for its owner only (0700), so nobody can read or replace the page, nor guess its place.
         path = options.output or os.path.join(tempfile.mkdtemp(prefix="spprof-"), _name(options.file))
-        chosen = formats.Options(thread=options.thread, sources=not options.no_sources)
+        chosen = formats.Options(thread=options.thread, sources=options.sources)
+        say_of_sources(profile, "html", options.sources)
         if not options.output:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         save(profile, path, "html", chosen, options.force, [options.file])

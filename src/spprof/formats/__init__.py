@@ -93,7 +93,7 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
         if getattr(options, name) != getattr(Options(), name):
             flag = "no-lines" if name == "lines" else name.replace("_", "-")
             raise BadOption(f"--{flag} does not fit the format {format}: {reason}")
-    if not options.sources and format != "html":
+    if options.sources is False and format != "html":
         raise BadOption(f"--no-sources does not fit the format {format}: it holds no text of sources")
     if format == "spprof" and profile is not None and "source" in profile.header:
         raise BadOption(f"a {profile.header['source']} file cannot become a .spprof file: choose another format")

@@ -51,7 +51,8 @@ _CHUNK = 3 << 16  # bytes that become base64 at a time; a multiple of 3, so that
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes the page. `options`: thread; sources=False leaves out the text of the source files."""
+    """Writes the page. `options`: thread; sources=False leaves out the text of the source files, True has it of all that can be
+    read: a profile of others may name any file, and the page then has its text."""
     with open(PAGE, "rb") as file:
         head, _, tail = file.read().partition(PLACEHOLDER)
     out.write(head)
@@ -62,7 +63,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     tables = _Tables(profile, profile.stack_sums(options.thread)[0])
     about = _about(profile, list(threads), start, unit)
     about.update(strings=list(tables.strings), functions=tables.functions)
-    files = _sources(profile, tables, options) if options.sources else ({}, [])
+    files = ({}, []) if options.sources is False else _sources(profile, tables, options)
     about.update(sources=files[0], changed=files[1])
     text = json.dumps(about, separators=(",", ":")).encode("ascii")
     stream.write(len(text).to_bytes(4, "little") + text)
@@ -253,8 +254,41 @@ def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
     return [(key, loss_title(key), ticks) for key, ticks in losses.items() if ticks]
 
 
+def host() -> str:
+    """Which machine this is, as recordings write it (`put_host` in csrc/module/header.c); '' if it cannot be told."""
+    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
+        try:
+            with open(path, "rb") as file:
+                id = file.read(32)
+        except OSError:
+            continue
+        if len(id) == 32:
+            number = 0xCBF29CE484222325
+            for byte in id:
+                number = (number ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+            return f"{number:016x}"
+    return ""
+
+
+def is_vouched_for(profile: ProfileData) -> bool:
+    """Whether the files that a profile names are those that it was taken of: it was taken on this machine, and its file is ours.
+    A profile of others may name any file of ours."""
+    while profile.part_of is not None:
+        profile = profile.part_of
+    if "source" in profile.header or not profile.header.get("host") or profile.header["host"] != host():
+        return False
+    try:
+        return profile.path is None or os.name == "nt" or os.stat(profile.path).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
 def _sources(profile: ProfileData, tables: _Tables, options: Options) -> Tuple[Dict[str, str], List[str]]:
-    """The text of the source files of these frames, the hottest first until the cap, and which of them are newer than the run."""
+    """The text of the source files of these frames, the hottest first until the cap, and which of them are newer than the run.
+    Unasked, only what is older than a run on this machine."""
+    sure = options.sources is None
+    if sure and not is_vouched_for(profile):
+        return {}, []
     began = int(profile.header.get("start_unix_ns") or 0)
     heat: Dict[str, int] = dict.fromkeys(tables.files, 0)
     for row in profile.functions(thread=options.thread):
@@ -264,11 +298,12 @@ def _sources(profile: ProfileData, tables: _Tables, options: Options) -> Tuple[D
     changed = []
     room = _SOURCE_CAP
     for file in sorted(heat, key=lambda file: (-heat[file], file)):
-        text = _text(file, tables.files[file])
+        newer = bool(began) and os.path.isfile(file) and os.stat(file).st_mtime_ns > began
+        text = "" if sure and newer else _text(file, tables.files[file])
         if text and len(text) <= room:
             room -= len(text)
             texts[file] = text
-            if began and os.path.isfile(file) and os.stat(file).st_mtime_ns > began:
+            if newer:
                 changed.append(file)
     return texts, changed
 

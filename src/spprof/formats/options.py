@@ -12,7 +12,7 @@ class Options:
 
     weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
     apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the text of source files
-    too, for html."""
+    too, for html (None: only of those that are sure to be the profiled ones, see `html.is_vouched_for`)."""
 
     __slots__ = ("lines", "merge_threads", "sources", "thread", "weight")
 
@@ -22,7 +22,7 @@ class Options:
         lines: bool = True,
         merge_threads: bool = False,
         thread: Optional[str] = None,
-        sources: bool = True,
+        sources: Optional[bool] = None,
     ) -> None:
         self.weight = weight
         self.lines = lines

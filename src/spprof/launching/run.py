@@ -28,7 +28,7 @@ class Run:
     def __init__(self, kind: str, command: List[str], recording: Options, options: argparse.Namespace) -> None:
         self.options = options
         native, clock = api.require_supported(recording)
-        self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread)
+        self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
         name = program.name(kind, command)
         try:
             self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
