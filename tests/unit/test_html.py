@@ -235,14 +235,17 @@ def test_a_source_that_was_changed_after_the_run_began_is_named(tmp_path):
 
 def test_a_profile_of_others_gives_the_text_of_no_file(tmp_path):
     """Unasked: only of files that are older than a run on this machine, whose file is the reader's own."""
-    foreign, text = sourced(tmp_path)
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+    foreign, text = sourced(folders[0])
     assert Page(page(foreign)).about["sources"] == {}
-    other, _ = sourced(tmp_path, host="0123456789abcdef")
+    other, _ = sourced(folders[1], host="0123456789abcdef")
     assert Page(page(other)).about["sources"] == {}
     if html.host():
-        own, _ = sourced(tmp_path, host=html.host(), start_unix_ns=1_600_000_000_000_000_000)
-        os.utime(tmp_path / "cold.py", (1_500_000_000, 1_500_000_000))
-        assert Page(page(own)).about["sources"] == {str(tmp_path / "cold.py"): text}
+        own, _ = sourced(folders[2], host=html.host(), start_unix_ns=1_600_000_000_000_000_000)
+        os.utime(folders[2] / "cold.py", (1_500_000_000, 1_500_000_000))
+        assert Page(page(own)).about["sources"] == {str(folders[2] / "cold.py"): text}
 
 
 def test_inlined_native_frames_keep_their_sources():
