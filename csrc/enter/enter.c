@@ -89,14 +89,20 @@ static int heard(const char *event, void *args, void *unused) {
     return 0;
 }
 
-/* Takes `own`, and what separates it from the rest, from the beginning of a variable. Before main. */
+/* Takes `own`, and what separates it from the rest, out of a variable: others may have put theirs before it. Before main. */
 static void take_away(const char *variable, const char *own, const char *separators) {
-    const char *value = getenv(variable);
-    size_t n = strlen(own);
-    if (value == NULL || strncmp(value, own, n) != 0 || (value[n] != 0 && strchr(separators, value[n]) == NULL)) return;
-    char *rest = value[n] != 0 ? strdup(value + n + 1) : NULL;
-    if (rest != NULL) (void)setenv(variable, rest, 1); /* where it stood */
-    if (rest == NULL) (void)unsetenv(variable);
+    const char *value = getenv(variable), *at = value;
+    size_t n = strlen(own), part = 0;
+    for (; at != NULL; at = at[part] != 0 ? at + part + 1 : NULL)
+        if ((part = strcspn(at, separators)) == n && strncmp(at, own, n) == 0) break;
+    if (at == NULL) return;
+    char *rest = strdup(value);
+    if (rest == NULL) return;
+    char *to = rest + (at - value);
+    if (at[n] != 0) memmove(to, at + n + 1, strlen(at + n + 1) + 1);
+    if (at[n] == 0) to[at > value ? -1 : 0] = 0;     /* the last one: with what separates it from those before */
+    if (*rest != 0) (void)setenv(variable, rest, 1); /* where it stood */
+    if (*rest == 0) (void)unsetenv(variable);
     free(rest);
 }
 

@@ -39,6 +39,7 @@ static struct {
     char preload[4096];        /* csrc/enter, if that called us; else empty */
     char childrens[4096];      /* csrc/enter, for children whose interpreters look at no PYTHONPATH */
     PyObject *module;
+    PyObject *argv, *first; /* of `expect_program`, or NULL */
     uint64_t resume_at_ns, end_at_ns;
     bool fork_hooked;
 } record;
@@ -100,13 +101,20 @@ static PyObject *words(void) {
     return list;
 }
 
-/* Whether there should have been a program and was none: `python -m NAME` without such a module. */
+/* Keeps what shows at the end whether there was a program: the first word of `sys.argv`, "-m", in whose place `runpy` puts the
+ * module's file right before it runs the program. A program cannot put this very string there again: it never sees it. */
+static void expect_program(void) {
+    PyObject *argv = PySys_GetObject("argv"); /* borrowed */
+    if (*record.field[MAIN] == 0 || argv == NULL || !PyList_CheckExact(argv) || PyList_GET_SIZE(argv) == 0) return;
+    Py_XSETREF(record.argv, Py_NewRef(argv));
+    Py_XSETREF(record.first, Py_NewRef(PyList_GET_ITEM(argv, 0)));
+}
+
+/* Whether there should have been a program and was none: `python -m NAME` without such a module. A package that raises an
+ * exception while it is imported has run. */
 static bool missed(void) {
-    PyObject *modules = PyImport_GetModuleDict();
-    PyObject *module = record.field[MAIN] != NULL && *record.field[MAIN] != 0 && PyDict_Check(modules)
-                           ? PyDict_GetItemString(modules, "__main__")
-                           : NULL;
-    return module != NULL && PyModule_Check(module) && PyDict_GetItemString(PyModule_GetDict(module), "__spec__") == Py_None;
+    return record.argv != NULL && PyList_GET_SIZE(record.argv) > 0 && PyList_GET_ITEM(record.argv, 0) == record.first &&
+           PySys_GetObject("last_type") == NULL;
 }
 
 static const char *reason(void) { return missed() ? "no program" : NULL; }
@@ -229,12 +237,12 @@ static void say_why(void) {
 /* The loader takes a blank or colon for the end of a path. With the GIL. */
 static void preload_in_children(void) {
     static const char startup[] = "/startup";
-    spp_os_exec_preload(NULL, VARIABLE);
+    spp_os_exec_preload(NULL, VARIABLE, "");
     size_t n = strlen(record.folder), own = sizeof startup - 1;
     if (n < own || strcmp(record.folder + n - own, startup) != 0) return;
     n = (size_t)snprintf(record.childrens, sizeof record.childrens, "%.*s/enter.so", (int)(n - own), record.folder);
     if (n < sizeof record.childrens && strpbrk(record.childrens, " :") == NULL && access(record.childrens, R_OK) == 0)
-        spp_os_exec_preload(record.childrens, VARIABLE);
+        spp_os_exec_preload(record.childrens, VARIABLE, record.folder);
 }
 
 /* What goes wrong is said, and the program goes on. */
@@ -254,9 +262,10 @@ static PyObject *run_record(PyObject *module, PyObject *args) {
     long owner = failed ? 0 : strtol(record.field[OWNER], NULL, 10);
     bool another = owner != 0 && owner != (long)getpid(); /* of a program that took another's place, and was not Python */
     record.module = Py_NewRef(module);
+    if (!failed) expect_program();
     if (!failed && (!another || children)) failed = begin(module, another ? "child" : record.field[HOW]);
     if (failed) say_why();
-    if (children) preload_in_children();
+    if (!failed) preload_in_children(); /* also of one that takes this program's place */
     if (!children || tell(next, sizeof next, 0, "child", "") != 0) Py_RETURN_NONE;
     return PyUnicode_DecodeFSDefault(next);
 }

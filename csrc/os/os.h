@@ -315,9 +315,10 @@ void spp_os_leave_tell(void (*call)(void));
 void spp_os_confine_tell(void (*call)(void));
 /* Has `call` called by a thread that is about to replace the program, where the system lets us see that. */
 void spp_os_exec_tell(void (*call)(void));
-/* Has programs that are started from here preload the object at `path` (kept by the caller; NULL: none), if they are to be told
- * something by the environment's variable `told` and are interpreters whose options forbid that they hear of it otherwise. */
-void spp_os_exec_preload(const char *path, const char *told);
+/* Has programs that are started from here preload the object at `path` (NULL: none), if they are to be told something by the
+ * environment's variable `told` and are interpreters that would not hear of it otherwise: by their options, or because `folder`
+ * is not the first of PYTHONPATH. The caller keeps all three. */
+void spp_os_exec_preload(const char *path, const char *told, const char *folder);
 /* The calling thread, disarmed: takes ticks back that wait because it blocks their signal. */
 void spp_os_signal_take_back(void);
 /* In a forked child: the program's signals are its own. */

@@ -14,17 +14,19 @@ static void (*told)(void);
 
 void spp_os_exec_tell(void (*call)(void)) { told = call; }
 
-/* ---- interpreters that look at no PYTHONPATH. All of this is async-signal-safe, for it runs in children that share our memory.
- */
+/* ---- interpreters that look at no PYTHONPATH, or find another's sitecustomize there first. All of this is async-signal-safe,
+ * for it runs in children that share our memory. */
 
 #define VARIABLES_MOST 4096
 #define PRELOAD "LD_PRELOAD="
+#define FOLDERS "PYTHONPATH="
 
-static const char *preloaded, *wanted_by;
+static const char *preloaded, *wanted_by, *looked_in;
 
-void spp_os_exec_preload(const char *path, const char *told_by) {
+void spp_os_exec_preload(const char *path, const char *told_by, const char *folder) {
     preloaded = path;
     wanted_by = told_by;
+    looked_in = folder;
 }
 
 /* Whether -I, -E or -S is among the options of the interpreter, which end with -c, -m or the script. */
@@ -59,6 +61,14 @@ static long place_of(const char *name, char *const *env) {
     return -1;
 }
 
+/* Whether our folder is the first that an interpreter with this environment looks into. */
+static bool is_first(char *const *env) {
+    long at = place_of(FOLDERS, env);
+    size_t n = strlen(looked_in);
+    const char *value = at >= 0 ? env[at] + sizeof FOLDERS - 1 : "";
+    return strncmp(value, looked_in, n) == 0 && (value[n] == ':' || value[n] == 0);
+}
+
 /* Whether a variable tells a program to begin a profile. */
 static bool tells(const char *variable) {
     size_t n = strlen(wanted_by);
@@ -69,7 +79,7 @@ static bool tells(const char *variable) {
  * not allow what our threads call is not told of us. */
 static size_t bytes_of_env(const char *path, char *const *argv, char *const *env) {
     if (wanted_by == NULL || path == NULL || argv == NULL || env == NULL) return 0;
-    if (!spp_linux_barred && (preloaded == NULL || !is_python(path) || !is_closed(argv))) return 0;
+    if (!spp_linux_barred && (preloaded == NULL || !is_python(path) || (!is_closed(argv) && is_first(env)))) return 0;
     size_t n = 0;
     bool is_told = false;
     for (; env[n] != NULL; n++) is_told = is_told || tells(env[n]);

@@ -181,7 +181,7 @@ void spp_os_signals_care(void) {}
 bool spp_os_signal_taken(void) { return false; }
 void spp_os_signal_look(void) {}
 void spp_os_exec_tell(void (*call)(void)) { (void)call; }
-void spp_os_exec_preload(const char *path, const char *told) { (void)path, (void)told; }
+void spp_os_exec_preload(const char *path, const char *told, const char *folder) { (void)path, (void)told, (void)folder; }
 void spp_os_signal_take_back(void) {}
 void spp_os_signal_child(void) {}
 uint64_t spp_os_signal_cpu_ns(void) { return atomic_load(&sampler_cpu); }

@@ -25,9 +25,15 @@ def name(kind: str, command: List[str]) -> str:
 
 
 def check_script(command: List[str]) -> None:
-    """Raises BadOption if there is no such script, and says what whoever named it probably wants. What is no regular file (a
-    folder, /dev/stdin, a FIFO that can be read once) is the interpreter's to open."""
+    """Raises BadOption if there is no such script, and says what whoever named it probably wants; NoModule if it is a folder
+    without a program. What else is no regular file (/dev/stdin, a FIFO that can be read once) is the interpreter's to open."""
     path = command[0]
+    if os.path.isdir(path):
+        from importlib.machinery import PathFinder
+
+        if PathFinder.find_spec("__main__", [os.path.abspath(path)]) is None:
+            raise NoModule(f"{sys.executable}: can't find '__main__' module in {os.path.abspath(path)!r}")
+        return
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         return
     try:

@@ -42,7 +42,6 @@ class Run:
             program.check_script(command)
         flags = {"module": ["-m"], "code": ["-c"], "script": []}[kind]
         self.command = [*recorder.interpreter(), *flags, *command]
-        missing = kind == "module" or os.path.isdir(command[0])  # which only the program's process finds out
         self.environment = recorder.environment(
             recording,
             native,
@@ -51,7 +50,7 @@ class Run:
             self.outputs.stem,
             options.delay,
             options.duration,
-            missing,
+            kind == "module",
             self.outputs.run,
         )
         self.told = self.lost = False
@@ -133,7 +132,7 @@ class Run:
                 why = "unless a line above says why, it was removed, moved or overwritten while the program ran"
                 say(f"spprof: {path} is not there: {why}\n")
             return
-        if self.outputs.is_without_program():
+        if code == 1 and self.outputs.is_without_program():  # a package may run and exit while it is imported
             self.outputs.discard()
             return
         profiles: List[Profile] = []

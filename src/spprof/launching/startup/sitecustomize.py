@@ -1,6 +1,7 @@
 """The first thing that a program under `spprof run` imports: begins the recorder, and leaves nothing of itself behind. It is
-found by PYTHONPATH, which is as before afterwards, and makes room for the sitecustomize that would have been found without us.
-(Where the interpreter does not look there, csrc/enter runs this file, under another name and with the environment as before.)"""
+found by PYTHONPATH, which is as before afterwards, and makes room for the sitecustomize that would have been found without us:
+other tools have one, too, that looks for the next as we do, or loads us in its own way.
+(Where the interpreter does not look there, csrc/enter runs this file, with OPTIONS and the environment as before.)"""
 
 import sys
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
     OPTIONS = PRELOAD = ""
 
+_SEPARATOR = ";" if "nt" in sys.modules else ":"
 _system: "Any" = sys.modules.get("posix") or sys.modules["nt"]
 
 
@@ -19,12 +21,12 @@ def _options(here: str) -> "tuple[str | None, str]":
     sys.path[:] = [path for path in sys.path if path != here]
     sys.path_importer_cache.pop(here, None)
     options = environ.pop("SPPROF_RECORD", None)
-    path = environ.get("PYTHONPATH", "")
-    rest = path[len(here) + 1 :] if path.startswith(here) else path
+    folders = environ.get("PYTHONPATH", "").split(_SEPARATOR)
+    rest = _SEPARATOR.join(folder for folder in folders if folder != here)
     if rest:
         environ["PYTHONPATH"] = rest  # where it stood
-    else:
-        environ.pop("PYTHONPATH", None)
+    elif here in folders:
+        del environ["PYTHONPATH"]
     return options, rest
 
 
@@ -54,9 +56,8 @@ def _begin(here: str, options: "str | None", rest: str, preload: str) -> None:
     else:
         options = core.record(options, here, preload)
     if options is not None:  # for processes that this one starts
-        separator = ";" if "nt" in sys.modules else ":"
         _tell("SPPROF_RECORD", options)
-        _tell("PYTHONPATH", here + separator + rest if rest else here)
+        _tell("PYTHONPATH", here + _SEPARATOR + rest if rest else here)
 
 
 def _tell(name: str, value: str) -> None:
@@ -70,12 +71,23 @@ def _tell(name: str, value: str) -> None:
     _system.putenv(name, value)
 
 
-if __name__ == "sitecustomize":
+def _go_on(place: int) -> None:
+    """Runs the program's own sitecustomize, the first one from this place of `sys.path` on, if there is one."""
+    module: Any = sys.modules.get("sitecustomize")
+    if module is not None and vars(module) is globals():
+        del sys.modules["sitecustomize"]
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401  # `site` and others are used to there being none
+    else:  # whose place this is has loaded us, and will not look any further
+        spec: Any = sys.modules["_frozen_importlib_external"].PathFinder.find_spec("sitecustomize", sys.path[place:])
+        if spec is not None:
+            spec.loader.exec_module(sys.modules["_frozen_importlib"].module_from_spec(spec))
+
+
+if "OPTIONS" not in globals():
     _here = __file__[: -len("/sitecustomize.py")]
+    _place = sys.path.index(_here) if _here in sys.path else 0
     _begin(_here, *_options(_here), "")
-    del sys.modules["sitecustomize"]
-    # The program's, if there is one: `site` is used to there being none.
-    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+    _go_on(_place)
 else:
     _entered = _system.environ.get(b"PYTHONPATH", b"").decode(sys.getfilesystemencoding(), "surrogateescape")
     _begin(__file__[: -len("/sitecustomize.py")], OPTIONS, _entered, PRELOAD)

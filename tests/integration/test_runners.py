@@ -1,0 +1,192 @@
+"""Programs that run another program in their own process, and do with `__main__`, `sys.argv` and `sys.modules` what they like:
+each is recorded to its end. And how the recorder gets into an interpreter at all, whoever else wants to."""
+
+import glob
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spprof import Profile
+
+no_exec = pytest.mark.skipif(os.name == "nt", reason="Windows replaces no program by another")
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the recorder cannot come into such an interpreter")
+
+JOB = """
+import sys, time
+def job():
+    import spprof
+    wanted, late = spprof.stats()["taken"] + 10, time.monotonic() + 60  # only a hang reaches the minute
+    while spprof.stats()["taken"] < wanted and time.monotonic() < late:
+        until = time.monotonic() + 0.05
+        while time.monotonic() < until: sum(range(999))
+if __name__ == "__main__":
+    job()
+    print("job done")
+"""
+FILES = {
+    "job.py": JOB,
+    "test_job.py": "import unittest, job\nclass Test(unittest.TestCase):\n    def test(self): job.job()\n",
+    "main.py": """
+import sys, types
+module = types.ModuleType("__main__")
+module.__file__ = sys.argv[1]
+sys.modules["__main__"] = module
+exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), module.__dict__)
+""",
+    "emptied.py": """
+def main(path, builtins):
+    import __main__
+    __main__.__dict__.clear()
+    __main__.__dict__.update(__name__="__main__", __spec__=None, __builtins__=builtins)
+    builtins.exec(builtins.compile(builtins.open(path).read(), path, "exec"), __main__.__dict__)
+if __name__ == "__main__":
+    import builtins, sys
+    main(sys.argv[1], builtins)
+""",
+    "shifted.py": "import runpy, sys\ndel sys.argv[0]\nrunpy.run_path('job.py', run_name='__main__')\n",
+    "gone.py": JOB + "    del sys.modules['__main__']\n",
+    "none.py": JOB + "    sys.modules['__main__'] = None\n",
+    "folder/__main__.py": JOB,
+    "package/__init__.py": JOB.replace('if __name__ == "__main__"', "if True") + "    sys.exit(int(sys.argv[1]))\n",
+    "broken/__init__.py": JOB.replace('if __name__ == "__main__"', "if True") + "    1 / 0\n",
+}
+RUNNERS = {
+    "cProfile": "-m cProfile -o out.pstats job.py",
+    "profile": "-m profile -o out.pstats job.py",
+    "pdb": "-m pdb -c continue -c q job.py",
+    "trace": "-m trace --count -C counts job.py",
+    "unittest": "-m unittest test_job",
+    "timeit": "-m timeit -n 1 -r 1 -s importZjob job.job()",
+    "runpy": "-m runpy job",
+    "pytest": "-m pytest -q -p no:cacheprovider test_job.py",
+    "IPython": "-m IPython job.py",
+    "a new __main__": "-m main job.py",
+    "an emptied __main__": "-m emptied job.py",
+    "arguments shifted to a -m": "-m shifted -m job",
+    "no __main__": "-m gone",
+    "None for __main__": "-m none",
+    "a script": "main.py job.py",
+    "a folder": "folder",
+}
+
+
+def run(where, *words, **more):
+    command = [sys.executable, "-m", "spprof", "run", *words]
+    return subprocess.run(command, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, **more)
+
+
+@pytest.fixture
+def programs(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_program_that_another_one_runs_is_recorded_to_its_end(programs, runner):
+    words = [word.replace("Z", " ") for word in RUNNERS[runner].split()]
+    if words[1:2] in (["pytest"], ["IPython"]) and importlib.util.find_spec(words[1]) is None:
+        pytest.skip(f"{words[1]} is not installed")
+    done = run(programs, "-q", "-o", "p.spprof", *words, input="", env={**os.environ, "HOME": str(programs)})
+    assert done.returncode == 0, done.stderr
+    profile = Profile.load(programs / "p.spprof")
+    assert profile.end["reason"] == "stop"  # the recorder's own word: it saw the end
+    assert any(frame.name == "job" for stack in profile.aggregate() for frame in stack)
+
+
+@pytest.mark.parametrize("words, code", [(["broken"], 1), (["package", "0"], 0), (["package", "3"], 3)])
+def test_a_package_that_ends_while_it_is_imported_is_recorded(programs, words, code):
+    done = run(programs, "-q", "-o", "p.spprof", "-m", *words)
+    assert done.returncode == code, done.stderr
+    assert any(frame.name == "job" for stack in Profile.load(programs / "p.spprof").aggregate() for frame in stack)
+
+
+@pytest.mark.parametrize("words", [["-m", "folder.nosuch"], ["-m", "nosuch"], ["nothing"]])
+def test_without_a_program_python_says_so_and_no_file_is_left(programs, words):
+    (programs / "nothing").mkdir()
+    done = run(programs, "-o", "p.spprof", *words)
+    alone = subprocess.run([sys.executable, *words], cwd=programs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
+    assert not glob.glob(str(programs / "*.spprof"))
+
+
+@only_linux
+@pytest.mark.parametrize("options", ["-I", "-E", "-S", "-sE", ""])
+def test_a_program_that_goes_on_in_another_interpreter_is_recorded(programs, options):
+    code = f"import os, sys; os.execv(sys.executable, [sys.executable, *{options.split()!r}, 'next.py'])"
+    (programs / "next.py").write_text("import os; print([x for x in ('LD_PRELOAD', 'SPPROF_RECORD') if x in os.environ])")
+    done = run(programs, "-q", "-o", "p.spprof", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    assert Profile.load(programs / "p.spprof").end["reason"] == "exec"
+    second = Profile.load(programs / "p.2.spprof")
+    assert second.header["argv"] == ["next.py"] and not second.unfinished
+
+
+def test_modules_of_the_working_folder_are_the_programs(programs):
+    for name in ("json", "fnmatch", "signal", "argparse", "shlex", "glob", "subprocess", "tempfile", "zlib", "array", "typing"):
+        (programs / f"{name}.py").write_text(f"text = 'the {name} of the program'\n")
+    (programs / "own.py").write_text("import json; print(json.text)")
+    done = run(programs, "-o", "p.spprof", "own.py")
+    assert (done.returncode, done.stdout) == (0, "the json of the program\n"), done.stderr
+    assert "Written: p.spprof" in done.stderr
+    command = [sys.executable, "-m", "spprof", "report", "p.spprof"]
+    report = subprocess.run(command, cwd=programs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert report.returncode == 0 and "Clock: " in report.stdout, report.stderr
+
+
+# A tool's own sitecustomize, found before ours: what it does about the next one.
+CHAINS = {
+    "imports the next": """
+import sys
+sys.path.remove(HERE)
+mine = sys.modules.pop("sitecustomize")
+try: import sitecustomize
+except ImportError: pass
+sys.modules["sitecustomize"] = mine
+sys.path.insert(0, HERE)
+""",
+    "loads the next by its path": """
+import importlib.machinery, importlib.util, sys
+spec = importlib.machinery.PathFinder.find_spec("sitecustomize", [path for path in sys.path if path != HERE])
+if spec is not None: spec.loader.exec_module(importlib.util.module_from_spec(spec))
+""",
+    "runs the next by its path": """
+import os, runpy, sys
+for folder in sys.path:
+    if folder != HERE and os.path.exists(folder + "/sitecustomize.py"):
+        runpy.run_path(folder + "/sitecustomize.py")
+        break
+""",
+    "does nothing": "",
+}
+SAYS = "import builtins; builtins.order = getattr(builtins, 'order', '') + {name!r}\n"
+
+
+@only_linux
+@pytest.mark.parametrize("way, shell", [(way, shell) for way in CHAINS for shell in ("", "sh") if CHAINS[way] or not shell])
+def test_a_tool_with_a_sitecustomize_of_its_own_keeps_no_child_out(programs, way, shell):
+    """Each is run once, and in order, as without us, and the child is recorded. What tells its own children comes first, once."""
+    tool, last = programs / "tool", programs / "last"
+    for folder in (tool, last):
+        folder.mkdir()
+    (tool / "sitecustomize.py").write_text(SAYS.format(name="tool ") + f"HERE = {str(tool)!r}\n" + CHAINS[way])
+    (last / "sitecustomize.py").write_text(SAYS.format(name="last "))
+    code = "import os; print(order, os.environ['PYTHONPATH'].split(os.pathsep)[FROM:], 'LD_PRELOAD' in os.environ)"
+    (programs / "child.py").write_text(code.replace("FROM", "'SPPROF_RECORD' in os.environ"))
+    (programs / "parent.py").write_text(
+        "import os, subprocess, sys\n"
+        f"os.environ['PYTHONPATH'] = {str(tool)!r} + os.pathsep + os.environ['PYTHONPATH']\n"
+        f"shell = {shell!r} and ['sh', '-c', '\"$@\"; exit', 'sh']\n"
+        "sys.exit(subprocess.call([*shell, sys.executable, 'child.py']))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(last)}
+    alone = subprocess.run([sys.executable, "parent.py"], cwd=programs, stdout=subprocess.PIPE, text=True, env=environment)
+    done = run(programs, "-q", "--subprocesses", "-o", "p.spprof", "parent.py", env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, alone.stdout, "")
+    assert alone.stdout == f"tool {'last ' if CHAINS[way] else ''} {[str(tool), str(last)]} False\n"
+    [child] = glob.glob(str(programs / "p.*.spprof"))
+    assert Profile.load(child).header["begun"] == "child"
