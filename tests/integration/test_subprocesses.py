@@ -21,8 +21,10 @@ def works(seconds):
         while time.monotonic() < until: burn(300)
 def work():
     "Until some samples were taken, if a profile is. Only a hang reaches the minute."
-    if "spprof" not in sys.modules or not sys.modules["spprof"].is_active(): return works(0.01)
-    stats = sys.modules["spprof"].stats
+    try: import spprof
+    except ImportError: return works(0.01)  # with -S
+    if not spprof.is_active(): return works(0.01)
+    stats = spprof.stats
     wanted, late, step = stats()["taken"] + 20, time.monotonic() + 60, 0.02
     while stats()["taken"] < wanted and time.monotonic() < late:
         works(step)
@@ -81,7 +83,8 @@ def before():
 pid = os.fork()
 if pid == 0:
     before()
-    if "spprof" in sys.modules: sys.modules["spprof"].flush()  # up to 100 ms are missing else
+    import spprof
+    if spprof.is_active(): spprof.flush()  # up to 100 ms are missing else
     os.execv(sys.executable, [sys.executable, "child.py", "an argument"])
 print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]), [pid])
 """
