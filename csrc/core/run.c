@@ -539,6 +539,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     spp_run_state.start_process_cpu = spp_os_process_cpu_ns();
     spp_watch_scan(true);
     atomic_store(&spp_run_state.active, true);
+    if (o->resume_at_ns != 0) spp_run_state.pause_ns = spp_run_state.start_ns; /* with no CPU time so far */
     atomic_store(&spp_run_state.pause_wanted, o->resume_at_ns != 0);
     atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
     atomic_store(&spp_run_state.begun, 1);
@@ -645,11 +646,22 @@ static bool goes_on(uint32_t unused) {
     return atomic_load(&spp_cap.active) != 2;
 }
 
+/* Under the drain lock. */
+static void count_pause(bool paused) {
+    if (paused == (spp_run_state.pause_ns != 0)) return;
+    uint64_t now = spp_os_now_ns(), cpu = spp_tick_stats_cpu();
+    if (!paused) spp_run_state.paused_ns += now - spp_run_state.pause_ns;
+    if (!paused) spp_run_state.paused_cpu += cpu - spp_run_state.pause_cpu;
+    spp_run_state.pause_ns = paused ? now : 0;
+    spp_run_state.pause_cpu = cpu;
+}
+
 void spp_run_pause(bool paused) {
     if (!atomic_load(&spp_run_state.active)) return;
     atomic_store(&spp_run_state.pause_wanted, paused);
     if (paused) atomic_store(&spp_cap.active, 2); /* at once; the drain thread takes the triggers off */
     spp_os_lock();                                /* the sampler of wall mode may be within a look that it began before */
+    count_pause(paused);
     spp_os_unlock();
     spp_os_bell_ring(&spp_cap.bell);
     if (paused || spp_run_state.drain == NULL || spp_os_tid() == spp_os_worker_tid(spp_run_state.drain)) return;

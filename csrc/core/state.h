@@ -21,6 +21,9 @@ typedef struct {
     spp_thread_states states;
     /* from here on zeroed at each start */
     uint64_t start_ns, start_process_cpu, stop_ns, cpu_ns;
+    /* Under the drain lock: how long the run was paused, on the wall clock and of the program's CPU time; since when it is (0: it
+     * is not), and what CPU time the program had then. */
+    uint64_t paused_ns, paused_cpu, pause_ns, pause_cpu;
     uint32_t next_id;               /* of threads in the file */
     spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */
     spp_rest drain_rest, sampler_rest;

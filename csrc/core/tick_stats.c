@@ -12,6 +12,7 @@ const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf-trap", "perf", "perf
 
 typedef struct {
     uint64_t taken, repeated, truncated, unpaired, gaps, losses[SPP_LOSS_COUNT];
+    uint64_t wall_ns, cpu_ns, paused_ns, paused_cpu;
     uint32_t threads;
 } sums;
 
@@ -92,6 +93,11 @@ static void sum_up(sums *s) {
         if (spp_threads[i].watch.counted) add_thread(&spp_threads[i], s);
     }
     s->threads = spp_run_state.next_id;
+    uint64_t end = spp_run_state.stop_ns ? spp_run_state.stop_ns : spp_os_now_ns();
+    s->wall_ns = end - spp_run_state.start_ns;
+    s->cpu_ns = spp_run_state.stop_ns ? spp_run_state.cpu_ns : spp_tick_stats_cpu();
+    s->paused_ns = spp_run_state.paused_ns + (spp_run_state.pause_ns != 0 ? end - spp_run_state.pause_ns : 0);
+    s->paused_cpu = spp_run_state.paused_cpu + (spp_run_state.pause_ns != 0 ? s->cpu_ns - spp_run_state.pause_cpu : 0);
     spp_os_unlock();
     /* They were taken or repeated, and counted so until the writer failed; it does not know whose they are. */
     uint64_t lost = spp_writer_lost(), taken = lost < s->taken ? lost : s->taken, more = lost - taken;
@@ -115,7 +121,6 @@ void spp_tick_stats_text(spp_bytes *to) {
         lost += s.losses[i];
         if (i <= SPP_LOSS_LAST_VALIDATION) invalid += s.losses[i];
     }
-    uint64_t end = spp_run_state.stop_ns ? spp_run_state.stop_ns : spp_os_now_ns();
     char text[160];
     int n = snprintf(text, sizeof text, "{\"clock\":\"%s\",\"interval_ns\":%llu,", spp_clock_names[spp_run_state.clock],
                      (unsigned long long)spp_run_state.interval_ns);
@@ -134,8 +139,10 @@ void spp_tick_stats_text(spp_bytes *to) {
     }
     say(to, "\"%s\":%llu,", "calls_met", spp_os_calls_met());
     say(to, "\"%s\":%llu,", "threads", s.threads);
-    say(to, "\"%s\":%llu,", "wall_ns", end - spp_run_state.start_ns);
-    say(to, "\"%s\":%llu,", "cpu_ns", spp_run_state.stop_ns ? spp_run_state.cpu_ns : spp_tick_stats_cpu());
+    say(to, "\"%s\":%llu,", "wall_ns", s.wall_ns);
+    say(to, "\"%s\":%llu,", "cpu_ns", s.cpu_ns);
+    say(to, "\"%s\":%llu,", "paused_ns", s.paused_ns);
+    say(to, "\"%s\":%llu,", "paused_cpu_ns", s.paused_cpu);
     say(to, "\"%s\":%llu,\"losses\":{", "write_error", (uint64_t)spp_write_error());
     for (int i = 0; i < SPP_LOSS_COUNT; i++) {
         if (i > 0) spp_bytes_append(to, ",", 1);

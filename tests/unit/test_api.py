@@ -16,6 +16,8 @@ from work import burn
 import spprof
 from spprof import _core
 from spprof.recording.options import Options
+from spprof.report.summary import summary
+from spprof.report.text import duration
 
 
 def until_sampled(path, *threads):
@@ -155,6 +157,25 @@ def test_pause_and_resume():
     spprof.resume()
     burn(0.2, samples=1)
     assert "pause_me" not in names_of(profile := spprof.stop()) and "burn" in names_of(profile)
+
+
+def test_stats_say_what_time_was_paused():
+    """Bounds that hold however busy the machine is; the summary's time on the CPU is that without the pauses."""
+    spprof.start()
+    before = time.monotonic_ns()
+    spprof.pause()
+    inside = time.monotonic_ns()
+    burn(0.05)
+    assert spprof.stats()["paused_ns"] >= 0.05e9  # so far
+    inside = time.monotonic_ns() - inside
+    spprof.resume()
+    outside = time.monotonic_ns() - before
+    profile = spprof.stop()
+    stats = profile.stats
+    assert inside <= stats["paused_ns"] <= min(outside, stats["wall_ns"])
+    assert 0.04e9 <= stats["paused_cpu_ns"] <= stats["cpu_ns"]
+    cpu, wall = (stats[whole] - stats[paused] for whole, paused in (("cpu_ns", "paused_cpu_ns"), ("wall_ns", "paused_ns")))
+    assert f"On CPU: {duration(cpu)} of {duration(wall)} wall time" in summary([profile])
 
 
 def test_pauses_too_short_to_be_seen():

@@ -37,14 +37,19 @@ def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterat
 
 
 def _waiting(profiles: Sequence[ProfileData]) -> Iterator[str]:
-    wall = max(profile.stats.get("wall_ns", 0) for profile in profiles)
-    cpu = sum(profile.stats.get("cpu_ns", 0) for profile in profiles)
-    if not wall:
+    wall = max(_sampled(profile, "wall_ns", "paused_ns") for profile in profiles)
+    cpu = sum(_sampled(profile, "cpu_ns", "paused_cpu_ns") for profile in profiles)
+    if wall <= 0:
         return
     text = f"On CPU: {duration(cpu)} of {duration(wall)} wall time ({cpu / wall:.0%})."
     if profiles[0].mode == "cpu" and cpu < LITTLE_CPU * wall:
         text += " The rest was waiting: `--mode wall` shows where."
     yield text
+
+
+def _sampled(profile: ProfileData, whole: str, paused: str) -> int:
+    """Of a time of the run what was not before --delay, nor between pause and resume."""
+    return int(profile.stats.get(whole, 0)) - int(profile.stats.get(paused, 0))
 
 
 def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
