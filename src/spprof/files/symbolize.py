@@ -14,6 +14,7 @@ import zlib
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..errors import BadFile, BadOption, Unsupported
+from ..readers.about import header_of
 from ..readers.loading import read_columns
 from ..readers.spprof import MAGIC, blocks, build_ids
 from .output import Output
@@ -53,7 +54,7 @@ def symbolize(
         with open(path, "rb") as file:
             data = file.read()
         columns = read_columns(data)
-        header = json.loads(columns["header"] or b"{}")
+        header = header_of(columns["header"])
         kind, pid = header.get("native"), header.get("pid")
         chains = {
             int(frame): chain for _, payload in blocks(data, b"L") for frame, chain in json.loads(payload)["frames"].items()
@@ -67,7 +68,7 @@ def symbolize(
     if (
         in_place
         and columns["end"] is None
-        and (is_being_written(os.fspath(path)) or (isinstance(pid, int) and process_lives(pid)))
+        and (is_being_written(os.fspath(path)) or (pid is not None and process_lives(pid)))
     ):
         raise BadOption(f"{path}: the profile is still being taken; wait for its end, or give another file to write (-o)")
     place = Output(os.fspath(output or path), "spprof", force)

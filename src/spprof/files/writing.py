@@ -38,7 +38,7 @@ def process_lives(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # the last: a number that no process has
         return False
     except OSError:
         pass

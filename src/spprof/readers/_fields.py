@@ -14,7 +14,7 @@ def field(record: Any, name: str, kind: type, where: str) -> Any:
     return checked(record[name], kind, f"{name!r} of {where}")
 
 
-_WORDS = {list: "a list", dict: "an object", str: "text", int: "a whole number", float: "a number"}
+_WORDS = {list: "a list", dict: "an object", str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def checked(value: Any, kind: type, where: str) -> Any:

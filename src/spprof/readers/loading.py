@@ -12,6 +12,7 @@ from ..model.layout import columns_of
 from ..model.records import COARSE, OFF_CPU
 from ..model.tree import Tree
 from . import read
+from .about import end_of, header_of, threads_of, tick_stats_of
 
 _MAGIC = b"\x89SPPROF"
 _COARSE_CLOCKS = ("timer", "gil")  # all of whose samples are COARSE, but those of off-CPU threads; older files do not say it
@@ -51,19 +52,12 @@ def prepared(
 ) -> Dict[str, Any]:
     """Takes what `read_columns` returned; parses its JSON, adds names and lines of native functions from the file's `data`, and
     makes the tree of stacks (`whole`, `cut`: see `finished`)."""
-    if result["header"] is None:
-        raise ValueError("a .spprof file without a header: it was cut short or is damaged")
-    result["header"] = json.loads(result["header"])
-    version = result["header"]["version"]
-    if version != 1:
-        raise ValueError(f"a .spprof file of version {version}; this spprof reads version 1")
-    tick_stats = result["tick_stats"] = json.loads(result["tick_stats"] or b"{}")
-    if isinstance(tick_stats.get("write_error"), int):  # the file has the errno, `spprof.stats()` the words
+    result["header"] = header_of(result["header"])
+    tick_stats = result["tick_stats"] = tick_stats_of(result["tick_stats"])
+    if "write_error" in tick_stats:  # the file has the errno, `spprof.stats()` the words
         tick_stats["write_error"] = os.strerror(tick_stats["write_error"]) if tick_stats["write_error"] else None
-    result["end"] = json.loads(result["end"]) if result["end"] else None
-    # Files of older versions may have names that are no UTF-8.
-    entries = [entry for block in result["threads"] for entry in json.loads(block.decode("utf-8", "replace"))]
-    result["threads"] = {entry["id"]: entry for entry in entries}
+    result["end"] = end_of(result["end"])
+    result["threads"] = threads_of(result["threads"])
     if (tick_stats.get("clock") or result["header"].get("clock")) in _COARSE_CLOCKS:
         result["flags"] = bytes(result["flags"]).translate(bytes(n if n & OFF_CPU else n | COARSE for n in range(256)))
     result["label"], result["label_sets"] = _labels(result)

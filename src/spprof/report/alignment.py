@@ -98,7 +98,7 @@ class _Namer:
 
 
 def _version(profile: ProfileData) -> Tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", str(profile.header.get("python", "3.11")))[:2])
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", str(profile.header.get("python", "3.11")))[:2])
 
 
 def _programs(profile: ProfileData) -> Set[str]:
