@@ -153,6 +153,45 @@ def goroutines(tmp_path_factory):
     return library
 
 
+@pytest.fixture(scope="module")
+def small_stack(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("small_stack"), "small_stack")
+
+
+@pytest.mark.parametrize("who", ["thread", "coroutine"])
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_a_tick_takes_nothing_of_a_stack_that_is_full(run_python, tmp_path, small_stack, clock, who):
+    """Before anybody could look whether there is room, the kernel would have ended the program."""
+    ran = run_python("-c", f"""
+import ctypes, json, sys, threading, time, spprof
+library = ctypes.CDLL(sys.argv[1])
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r}, native=True)
+def wait():
+    before = spprof.stats()["taken"]
+    while spprof.stats()["taken"] < before + 100: time.sleep(0.01)
+    library.stop()
+waits = threading.Thread(target=wait)
+waits.start()
+left = library.{who}()
+waits.join()
+spprof.stop()
+print(json.dumps(left))
+""", small_stack)  # fmt: skip
+    assert ran.json == 0
+
+
+def test_a_thread_sees_no_stack_for_signals_but_its_own(run_python, small_stack):
+    ran = run_python("-c", """
+import ctypes, json, sys, spprof
+library = ctypes.CDLL(sys.argv[1])
+alone = library.sees()
+spprof.start(0.1, "cpu", None)
+print(json.dumps([alone, library.sees()]))
+""", small_stack)  # fmt: skip
+    alone, under = ran.json
+    assert under == alone
+
+
 # Go builds its own library first, which takes a minute. That the handler uses the alternate stack is seen above.
 @pytest.mark.stress
 @pytest.mark.parametrize("native", [False, True])

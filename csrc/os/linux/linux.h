@@ -134,6 +134,7 @@ typedef void (*spp_linux_handler)(int signum, siginfo_t *info, void *context);
 
 #define SPP_LINUX_EXECS 12
 #define SPP_LINUX_ALONE 5
+#define SPP_LINUX_ALTERNATE 2
 /* What signals.c needs of files that need it. */
 typedef struct {
     /* Handler. Whether a signal is a tick of ours, of this run or an earlier one. */
@@ -146,7 +147,7 @@ typedef struct {
     bool (*ticks_by)(int signum);
     /* Whether one by this signal may wait for a thread that blocks it. Any thread. */
     bool (*pends)(int signum);
-    const spp_linux_import *execs, *alone; /* SPP_LINUX_EXECS and SPP_LINUX_ALONE rows */
+    const spp_linux_import *execs, *alone, *alternate; /* as many rows as above */
 } spp_linux_signals_others;
 /* Sees that the program's calls are seen from here on, the others' too. By the drain thread, or before it: may wait for the
  * dynamic loader. `others` stay. */
@@ -192,6 +193,13 @@ extern const size_t spp_linux_wrappers_n;
 
 /* Calls that replace the program, or make a child which shares our memory. */
 extern const spp_linux_import spp_linux_execs[SPP_LINUX_EXECS];
+/* ---- alternate.c */
+
+/* Calls that make a thread, or give it a stack for signals. */
+extern const spp_linux_import spp_linux_alternate[SPP_LINUX_ALTERNATE];
+/* Whether threads that are made from here on get one of ours; the calling thread gets one at once, which stays. Not a handler. */
+void spp_linux_alternates(bool wanted);
+
 /* ---- alone.c */
 
 /* Calls for which the program must have one thread, and those that end it at once. */

@@ -310,7 +310,7 @@ static void *own_dlsym(void *handle, const char *name);
 static void *(*real_dlsym)(void *, const char *);
 
 #define NAMES 16
-#define FEW (NAMES + SPP_LINUX_EXECS + SPP_LINUX_ALONE)
+#define FEW (NAMES + SPP_LINUX_EXECS + SPP_LINUX_ALONE + SPP_LINUX_ALTERNATE)
 static spp_linux_import imports[SPP_LINUX_IMPORTS_MOST] = {
     {"sigaction", (void *)(uintptr_t)own_sigaction, NULL, &real_sigaction},
     {"__sigaction", (void *)(uintptr_t)own_sigaction, NULL, NULL},
@@ -345,6 +345,7 @@ void spp_linux_signals_look(const spp_linux_signals_others *are) {
         owner = (int32_t)getpid();
         memcpy(imports + NAMES, are->execs, SPP_LINUX_EXECS * sizeof *imports);
         memcpy(imports + NAMES + SPP_LINUX_EXECS, are->alone, SPP_LINUX_ALONE * sizeof *imports);
+        memcpy(imports + FEW - SPP_LINUX_ALTERNATE, are->alternate, SPP_LINUX_ALTERNATE * sizeof *imports);
         memcpy(imports + FEW, spp_linux_wrappers, spp_linux_wrappers_n * sizeof *imports);
         for (size_t i = 0; i < FEW + spp_linux_wrappers_n; i++) {
             imports[i].real = spp_linux_real_of(imports[i].name);

@@ -283,6 +283,7 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
     poll_signal = 0;
     bool polls = (traps && reserved) || choose_poll_signal();
     if (!polls && !reserved) return -1;
+    spp_linux_alternates(true);
     spp_linux_apart_start();
     return 0;
 }
@@ -307,13 +308,14 @@ static bool pends(int signum) { return !spp_linux_sender_sends(signum); }
 
 void spp_os_signal_look(void) {
     static const spp_linux_signals_others others = {is_tick, nudge,           spp_linux_end_call, ticks_by,
-                                                    pends,   spp_linux_execs, spp_linux_alone};
+                                                    pends,   spp_linux_execs, spp_linux_alone,    spp_linux_alternate};
     spp_linux_signals_look(&others);
 }
 
 void spp_os_signal_take_back(void) { spp_linux_signals_take_back(); }
 
 void spp_os_signal_remove(void) {
+    spp_linux_alternates(false);
     spp_linux_signal_leave(SIGURG);
     spp_linux_signal_leave(SIGWINCH);
     poll_signal = 0;
