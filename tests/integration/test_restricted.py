@@ -16,7 +16,6 @@ from switches import switch
 from test_calls import compiled
 
 import spprof
-from spprof import _core
 from spprof.model import OFF_CPU
 
 pytestmark = pytest.mark.skipif(not CALLS, reason="the numbers of the system calls are not known here")
@@ -97,18 +96,13 @@ REFUSED = pytest.mark.parametrize(
         (["perf_event_open"], "signal"),
         (["process_vm_readv"], None),
         (["perf_event_open", "process_vm_readv"], "signal"),
-        (["timer_create"], None),
+        (["timer_create"], "signal"),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, list) else None,
 )
 
 
 def ran_with_calls_refused(run_python, tmp_path, mode, refused, clock, error, seconds):
-    if "timer_create" in refused:
-        try:
-            _core.choose_clock("perf")
-        except OSError:
-            pytest.skip("the system refuses the other clocks")
     out = tmp_path / "out.spprof"
     ran = run_python("-c", REFUSE + WORK + f"""
 import json

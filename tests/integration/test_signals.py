@@ -586,6 +586,31 @@ print(json.dumps([sent > 0, spprof.stats()["taken"] >= before + 10]))
     assert ran.json == [True, True], "ticks go on when there is room again"
 
 
+@pytest.mark.parametrize("clock", ["auto", "signal"])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "during"])
+def test_where_no_signal_may_wait_threads_are_sampled_all_the_same(run_python, tmp_path, clock, before):
+    """Those too that are found when there is no room for a timer."""
+    ran = run_python("-c", START + f"""
+import resource
+def limit(): resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))
+def work():
+    wanted, late = spprof.stats()["taken"] + 30, time.monotonic() + 60
+    while spprof.stats()["taken"] < wanted and time.monotonic() < late: burn(0.01)
+def late(): work()
+if {before}: limit()
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
+if not {before}: limit()
+thread = threading.Thread(target=late)
+thread.start()
+thread.join()
+work()
+spprof.stop()
+""")  # fmt: skip
+    names = [[frame.name for frame in sample.frames] for sample in ran.profile.samples()]
+    assert sum("late" in stack for stack in names) >= 20
+    assert sum("work" in stack and "late" not in stack for stack in names) >= 20
+
+
 @on_all_clocks
 def test_who_blocks_signals_has_none_of_ours_pending(run_there, tmp_path, clock):
     """But its own. (One of its own by the number that ticks come by becomes one with a tick that waits.)"""

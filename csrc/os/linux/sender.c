@@ -85,7 +85,7 @@ typedef struct target {
     _Alignas(ALIGN) _Atomic uintptr_t cookie; /* 0: not armed */
     _Atomic uint32_t use;
     int32_t tid;           /* constant while armed */
-    int32_t kernels_timer; /* the C library's type has a lock behind it where it has one */
+    int32_t kernels_timer; /* the C library's type has a lock behind it where it has one; -1: the queue of signals is full */
 
     spp_linux_handshake *shakes; /* constant while armed */
     uint64_t timed_ns;           /* the thread: what its timer was set to last */
@@ -214,7 +214,7 @@ static uint32_t shift(uint32_t share, bool up) {
 /* Of the thread itself. */
 static bool set_timer(target *t, uint64_t in_ns, uint64_t *left) {
     struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(in_ns / 1000000000u), .tv_nsec = (long)(in_ns % 1000000000u)}}, was;
-    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
+    if (t->kernels_timer < 0 || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
     if (raw_call(SYS_timer_settime, t->kernels_timer, 0, (long)(uintptr_t)&spec, (long)(uintptr_t)&was) != 0) return false;
     t->timed_ns = in_ns;
     if (left != NULL) *left = (uint64_t)was.it_value.tv_sec * 1000000000u + (uint64_t)was.it_value.tv_nsec;
@@ -685,7 +685,7 @@ static target *free_target(void) {
 }
 
 /* Takes it out of the list, so that nothing is sent any more, and has what was sent be nothing. */
-static void disarm(target *t, bool timed) {
+static void disarm(target *t) {
     lock();
     if (t->link != NULL) {
         *t->link = t->next;
@@ -695,7 +695,7 @@ static void disarm(target *t, bool timed) {
     }
     atomic_store(&t->cookie, 0);
     if (t->shakes != NULL) atomic_store(&t->shakes->target, NULL);
-    if (timed) syscall(SYS_timer_delete, t->kernels_timer); /* before it is somebody else's */
+    if (t->kernels_timer >= 0) syscall(SYS_timer_delete, t->kernels_timer); /* before it is somebody else's */
     t->next = freed;
     freed = t;
     unlock();
@@ -730,13 +730,15 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     t->shakes = NULL;
     uint64_t cpu = 0;
     int32_t timer;
-    if (spp_os_thread_cpu_ns(tid, &cpu) != 0 || syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) != 0) {
-        disarm(t, false);
+    t->kernels_timer = -1;
+    if (spp_os_thread_cpu_ns(tid, &cpu) != 0) {
+        disarm(t);
         return NULL;
     }
-    t->kernels_timer = timer;
+    /* Without one, samples that it would bring later are taken at once. */
+    if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0) t->kernels_timer = timer;
     if ((t->shakes = spp_linux_handshake_arm(tid, t)) == NULL) {
-        disarm(t, true);
+        disarm(t);
         errno = EAGAIN;
         return NULL;
     }
@@ -768,7 +770,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
 
 bool spp_linux_sender_unseen(const void *of) { return atomic_load(&((const target *)of)->unseen); }
 
-void spp_linux_sender_disarm(void *of) { disarm(of, true); }
+void spp_linux_sender_disarm(void *of) { disarm(of); }
 
 SPP_HOT void spp_linux_sender_period(void *of, uint64_t period_ns) { atomic_store(&((target *)of)->period_ns, period_ns); }
 

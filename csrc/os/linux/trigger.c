@@ -216,7 +216,7 @@ int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
         *error = errno;
         return -1;
     }
-    if (clock >= SPP_CLOCK_PERF_USER) {
+    if (clock == SPP_CLOCK_PERF_USER || clock == SPP_CLOCK_TIMER) {
         timer_t timer;
         if (make_timer(&timer, spp_os_tid(), 0) != 0) {
             *why = "timer_create";
