@@ -90,7 +90,7 @@ facts["ids"] = [os.getuid(), os.geteuid(), os.getgid(), os.getgroups(), os.getsi
 facts["group"] = os.getpgrp() == os.getpgid(os.getppid())
 facts["affinity"] = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 facts["scheduler"] = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
-facts["status"] = status("Name", "Umask", "SigQ", "SigBlk", "ShdPnd", "NoNewPrivs", "Seccomp", "CapEff", "Cpus_allowed")
+facts["status"] = status("Name", "Umask", "SigQ", "SigBlk", "SigIgn", "ShdPnd", "NoNewPrivs", "Seccomp", "CapEff", "Cpus_allowed")
 with open("/proc/self/cmdline", "rb") as file:
     facts["cmdline"] = file.read().decode("utf-8", "surrogateescape").split("\0")
 with open("/proc/self/comm") as file:

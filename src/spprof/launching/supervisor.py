@@ -23,6 +23,30 @@ def _numbers(names: Any) -> set[int]:
     return {getattr(signal, name) for name in names if hasattr(signal, name)}
 
 
+def _start(command: List[str], environment: Dict[str, str], mask: Any) -> int:
+    """As os.posix_spawn, by which glibc leaves two signals of its own ignored."""
+    reading, writing = os.pipe()  # closed by the exec
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if callable(signal.getsignal(signal.SIGINT)):
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            # argv[0] tells the interpreter where it is (sys.executable of a virtual environment).
+            os.execve(command[0], command, environment)
+        except OSError as error:
+            os.write(writing, b"%d" % (error.errno or 0))
+        finally:
+            os._exit(127)
+    os.close(writing)
+    failed = os.read(reading, 16)
+    os.close(reading)
+    if failed:
+        os.waitpid(pid, 0)
+        raise OSError(int(failed), os.strerror(int(failed)), command[0])
+    return pid
+
+
 class Interrupted(Exception):
     """A signal came when the program had ended, while its profile was being written."""
 
@@ -34,7 +58,7 @@ class Program:
     """Started by the constructor, which may raise OSError."""
 
     def __init__(self, command: List[str], environment: Dict[str, str]) -> None:
-        self._signals = signal.valid_signals() - _numbers(_OURS) if hasattr(os, "posix_spawn") else set()
+        self._signals = signal.valid_signals() - _numbers(_OURS) if hasattr(os, "fork") else set()
         self._popen: Any = None
         self._told = False
         if not self._signals:
@@ -45,9 +69,7 @@ class Program:
             self.pid: int = self._popen.pid
             return
         # From here on signals wait until they are asked for; the program gets what we were given.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
-        # argv[0] tells the interpreter where it is (sys.executable of a virtual environment).
-        self.pid = os.posix_spawn(command[0], command, environment, setsigmask=mask)
+        self.pid = _start(command, environment, signal.pthread_sigmask(signal.SIG_BLOCK, self._signals))
         if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited by the program, but we want its status
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
@@ -141,7 +163,7 @@ def _with_environment(told: bytes) -> Iterator[int]:
 
 def end(code: int) -> int:
     """As the program ended: what this process is to give as its exit code, unless it dies of a signal here."""
-    if code >= 0 or not hasattr(os, "posix_spawn"):
+    if code >= 0 or not hasattr(os, "fork"):
         return code
     number = -code
     try:
