@@ -321,9 +321,11 @@ unsigned limited_calls(int rounds) {
     struct sockaddr_storage from;
     socklen_t length = sizeof from;
     sigset_t none;
+    FILE *stream;
     unsigned failed = 0;
     sigemptyset(&none);
     if (poll < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return ~0u;
+    if ((stream = fdopen(ends[0], "r")) == NULL) return ~0u;
     setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 #define TRY(bit, call) burn(), failed |= (unsigned)((call) < 0 && errno == EINTR) << bit
     for (int i = 0; i < rounds; i++) {
@@ -334,8 +336,12 @@ unsigned limited_calls(int rounds) {
         TRY(4, pselect(0, NULL, NULL, NULL, &ms, &none));
         TRY(5, epoll_pwait(poll, &event, 1, 1, &none));
         TRY(6, usleep(1000));
+        TRY(7, fread(bytes, 1, sizeof bytes, stream) == 0 ? -1 : 0);
+        TRY(8, fgets(bytes, sizeof bytes, stream) == NULL ? -1 : 0);
+        TRY(9, getc(stream));
+        clearerr(stream);
     }
-    close(ends[0]);
+    fclose(stream);
     close(ends[1]);
     close(poll);
     return failed;

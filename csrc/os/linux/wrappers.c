@@ -3,8 +3,9 @@
  * arguments that vary too (System V psABI for AMD64, "Parameter Passing"; AAPCS64).
  *
  * Not here:
- * - what waits but is not ended by a signal, for the C library goes on by itself: streams (a short write is continued, and our
- *   handlers say SA_RESTART), mutexes, barriers, system(), pclose();
+ * - what waits but is not ended by a signal, for the C library goes on by itself: mutexes, barriers, system(), pclose();
+ * - printf(), scanf() and their like, which may take numbers in registers of another kind. A stream goes on with what was short,
+ *   and our handlers say SA_RESTART; but no call on a socket with a time limit is begun anew, and the stream then fails;
  * - vfork() and clone(), which return twice on one stack or another; a child that shares our memory calls exec next;
  * - calls that objects make themselves, without the C library. A tick that meets one is the last of its kind for that thread:
  *   see spp_os_thread_unseen. */
@@ -28,6 +29,11 @@
     X(ioctl) X(flock) X(lockf) X(lockf64) X(fsync) X(fdatasync) X(msync) X(syncfs) X(sync_file_range) X(fallocate)             \
     X(fallocate64) X(posix_fallocate) X(posix_fallocate64) X(ftruncate) X(ftruncate64) X(sendfile) X(sendfile64) X(splice)     \
     X(tee) X(vmsplice) X(copy_file_range) X(getrandom) X(getentropy) X(tcdrain) X(tcflow) X(tcsendbreak) X(tcsetattr)          \
+    /* streams */                                                                                                              \
+    X(fread) X(fread_unlocked) X(__fread_chk) X(__fread_unlocked_chk) X(fgets) X(fgets_unlocked) X(__fgets_chk)                \
+    X(__fgets_unlocked_chk) X(getline) X(getdelim) X(__getdelim) X(fgetc) X(fgetc_unlocked) X(getc) X(_IO_getc) X(__uflow)     \
+    X(__underflow) X(fwrite) X(fwrite_unlocked) X(fputs) X(fputs_unlocked) X(fputc) X(fputc_unlocked) X(putc) X(_IO_putc)      \
+    X(__overflow) X(fflush) X(fflush_unlocked) X(fclose)                                                                       \
     /* sockets, names of hosts */                                                                                              \
     X(accept) X(accept4) X(connect) X(__connect) X(send) X(__send) X(sendto) X(sendmsg) X(__sendmsg) X(sendmmsg)               \
     X(__sendmmsg) X(recv) X(__recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) X(recvmmsg) X(getaddrinfo)          \
