@@ -58,7 +58,7 @@ static int make_stacks(spp_thread *t) {
  * less than nothing, and to give it to those to come would shift time over the gap. */
 static void begin_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu) {
     t->last_ns = now;
-    t->given_ns = t->spread_cpu = cpu;
+    t->given_ns = t->spread_cpu = t->begun_cpu = cpu;
     t->spread_ran = t->spread_stood = t->unseen_ns = t->begun_taken = 0;
     t->period_ns = spp_cap.interval_ns;
     t->until_sync = 0;
@@ -127,6 +127,7 @@ int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, spp_clock clock
     reset_watch(&t->watch, cpu);
     reset_wall(&t->wall, now, cpu);
     t->queued.cut = false;
+    t->queued.round = 0;
     reset_file(&t->file);
     return 0;
 }
@@ -138,13 +139,14 @@ void spp_capture_begin(spp_thread *t, uint64_t cpu) {
     t->watch.cpu_start = cpu - atomic_load_explicit(&t->tick.ticks, memory_order_relaxed) * spp_cap.interval_ns;
     t->watch.last_cpu = cpu;
     t->watch.last_ticks = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed);
+    t->queued.round = 0;
     begin_wall(&t->wall, now, cpu);
 }
 
 bool spp_capture_from_birth(spp_thread *t) {
     if (t->clock != SPP_CLOCK_SIGNAL || t->watch.cpu_start >= spp_cap.interval_ns) return false;
     t->tick.unseen_ns = t->watch.cpu_start;
-    t->watch.cpu_start = t->tick.given_ns = 0;
+    t->watch.cpu_start = t->tick.given_ns = t->tick.begun_cpu = 0;
     return true;
 }
 
@@ -286,10 +288,10 @@ static double worth(const spp_thread_tick *t) {
 
 static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint32_t ticks) {
     spp_thread_tick *tick = &t->tick;
-    uint64_t interval = spp_cap.interval_ns, ran = cpu - tick->spread_cpu;
+    uint64_t interval = spp_cap.interval_ns, ran = cpu - atomic_load_explicit(&tick->spread_cpu, memory_order_relaxed);
     uint64_t taken = atomic_load_explicit(&tick->taken, memory_order_relaxed) - tick->begun_taken;
     bool gap = ran > LONG_NS && (double)ran > LONG * worth(tick) * (double)stands;
-    tick->spread_cpu = cpu;
+    atomic_store_explicit(&tick->spread_cpu, cpu, memory_order_relaxed);
     if (!gap) tick->spread_ran += ran; /* a gap says nothing of what others are worth */
     int64_t each = (int64_t)((double)stands * worth(tick)), open = (int64_t)(cpu - tick->given_ns);
     int64_t weight = gap ? (int64_t)ran : ticks * each;
@@ -309,6 +311,18 @@ static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint
     }
     weight += open / (int64_t)spread; /* not less `each`: threads that live for few ticks would be given too little */
     return (uint64_t)(weight > each / 8 ? weight : each / 8 + 1);
+}
+
+/* Where a clock ends, what is open is settled with its last samples (resolve.h). Not of one that ends so soon that it may have
+ * had no tick: those that had none cannot be given what they ran, and others have as much too much. */
+#define LIFE_LEAST 32
+
+int64_t spp_capture_open(const spp_thread *t, uint64_t cpu, bool exact) {
+    uint64_t last = t->tick.spread_cpu, each = (uint64_t)((double)spp_cap.interval_ns * worth(&t->tick));
+    if (t->clock != SPP_CLOCK_SIGNAL || t->tick.row != 0) return 0;
+    /* An instant that does not depend on ticks is as far from the last one as they are from each other. */
+    if ((!exact || cpu - last > LONG * each) && cpu > last + each) cpu = last + each;
+    return cpu - t->tick.begun_cpu < LIFE_LEAST * each ? 0 : (int64_t)(cpu - t->tick.given_ns);
 }
 
 /* Handler. Its sampler makes up for what is owed, and is told how often the thread can bear ticks. */

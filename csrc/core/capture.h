@@ -33,7 +33,9 @@ typedef struct {
     spp_queue queue;
     uint64_t ahead_ns; /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
     /* signal: the CPU clock at the last tick; of late, the CPU time that passed, and what ticks stood for */
-    uint64_t spread_cpu, spread_ran, spread_stood;
+    _Atomic uint64_t spread_cpu;
+    uint64_t spread_ran, spread_stood;
+    uint64_t begun_cpu;   /* the CPU clock when its clock began */
     uint64_t begun_taken; /* samples before its clock began */
     uint64_t unseen_ns;   /* signal: CPU time before the thread was found, that its first sample stands for */
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
@@ -96,6 +98,8 @@ typedef struct {
 typedef struct {
     uint32_t *path; /* its frame ids, root first */
     bool cut;       /* it was not kept */
+    uint32_t round; /* which of the collections in resolve.c has samples of its clock, and where the first begins */
+    uint64_t first;
 } spp_thread_queued;
 
 /* The drain thread's alone: the stack stored last, root first, and its trie nodes (node 0 first); and what
@@ -161,6 +165,10 @@ void spp_capture_begin(spp_thread *thread, uint64_t cpu);
 /* Then, of a thread that was born in the run: its first sample is to stand for what it ran before it was found too. False: that
  * is an interval or more, or its clock cannot. */
 bool spp_capture_from_birth(spp_thread *thread);
+/* Its clock ended when its CPU clock said `cpu`; or at an instant before that nobody read, not `exact`: what its samples stand
+ * for too little, or less than 0, too much, as far as only chance is behind it. Drain lock held; no handler of its runs any more.
+ */
+int64_t spp_capture_open(const spp_thread *thread, uint64_t cpu, bool exact);
 
 /* In a forked child: every thread's record is as if it had never been used, and its memory is given back, so that nothing which a
  * thread of the parent left there is found by a run of the child's own. */

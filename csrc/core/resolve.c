@@ -36,6 +36,7 @@ static uint32_t live_free_n;
 static spp_map strings, codes, frames; /* by content */
 static uint32_t strings_n, codes_n, frames_n;
 static spp_resolved out;
+static uint32_t rounds = 1; /* how often it was another one */
 static spp_code scratch;
 static uint32_t unreadable_code = SPP_MAP_NONE;
 static spp_map native_frames; /* by address */
@@ -328,6 +329,10 @@ static uint32_t label_of(uint64_t number) {
 static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight_ns, uint32_t flags,
                 uint32_t count, uint32_t label) {
     if (spp_vec64_room(&out.samples, depth + 4) != 0) return -1;
+    if (thread->queued.round != rounds) {
+        thread->queued.round = rounds;
+        thread->queued.first = out.samples.n;
+    }
     uint64_t *to = out.samples.at + out.samples.n;
     to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)flags << 16 | (uint64_t)count << 32;
     to[1] = time_ns;
@@ -460,6 +465,27 @@ static void resolve_now(spp_thread *thread, uint64_t end_ns) {
     while (!resolve_some(thread, end_ns, UINT32_MAX)) {}
 }
 
+int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns) {
+    const uint64_t slot = (uint64_t)(thread - spp_threads);
+    resolve_now(thread, UINT64_MAX);
+    if (thread->queued.round != rounds) return 0;
+    uint64_t *const first = out.samples.at + thread->queued.first, *const end = out.samples.at + out.samples.n;
+    int64_t sum = 0, most, before = 0, given = 0;
+    for (uint64_t *at = first; at < end; at += 4 + (uint32_t)at[3]) {
+        if ((at[0] & 0xFFFF) == slot && !(at[0] >> 16 & SPP_SAMPLE_OFF_CPU)) sum += (int64_t)at[2];
+    }
+    most = sum - sum / 8;
+    open_ns = open_ns > most ? most : open_ns < -most ? -most : open_ns;
+    for (uint64_t *at = first; at < end; at += 4 + (uint32_t)at[3]) {
+        if ((at[0] & 0xFFFF) != slot || at[0] >> 16 & SPP_SAMPLE_OFF_CPU) continue;
+        before += (int64_t)at[2];
+        int64_t until = before == sum ? open_ns : (int64_t)((double)open_ns * (double)before / (double)sum);
+        at[2] = (uint64_t)((int64_t)at[2] + until - given);
+        given = until;
+    }
+    return given;
+}
+
 void spp_resolve_queues(void) { each_pending(resolve_now, UINT64_MAX); }
 
 void spp_resolve_sure(void) {
@@ -560,6 +586,7 @@ void spp_resolve_swap(spp_resolved *with) {
     spp_resolved swap = out;
     out = *with;
     *with = swap;
+    rounds++;
     bool full = strings.n > KNOWN_MAX || frames.n > KNOWN_MAX || codes.n > KNOWN_MAX || native_frames.n > KNOWN_MAX;
     if (full && orphans_n == 0) forget_everything(); /* they are named in queues */
 }
@@ -569,6 +596,7 @@ int spp_resolve_start(void) {
     spp_label_forget(UINT64_MAX);
     hold = false;
     strings_n = codes_n = frames_n = 0;
+    rounds++;
     spp_resolved_free(&out);
     return 0;
 }

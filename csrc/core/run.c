@@ -185,6 +185,7 @@ static void turn(bool pause) {
         if (pause) {
             spp_os_trigger_disarm(&t->trigger);
             spp_resolve_flush(t);
+            spp_watch_settle(t, false);
         } else {
             (void)spp_watch_begin(t);
         }

@@ -185,6 +185,15 @@ static void watch_runs(spp_thread *t) {
     t->wall.first_run = t->trigger.runs != NULL ? *t->trigger.runs : 0;
 }
 
+void spp_watch_settle(spp_thread *t, bool exact) {
+    uint64_t cpu = 0;
+    while (atomic_load_explicit(&t->tick.busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
+    bool known = !t->watch.gone && spp_os_thread_cpu_ns(t->tid, &cpu) == 0;
+    if (!known) cpu = t->watch.ends ? t->watch.ends_cpu : UINT64_MAX;
+    exact = exact && (known || t->watch.ends) && t->watch.exec_disarmed_ns == 0 && !spp_run_state.paused;
+    t->tick.given_ns += (uint64_t)spp_resolve_settle(t, spp_capture_open(t, cpu, exact));
+}
+
 int spp_watch_begin(spp_thread *t) {
     uint64_t cpu, from = t->watch.cpu_start, missed = atomic_load(&t->tick.owed);
     spp_os_trigger_disarm(&t->trigger);
@@ -270,6 +279,7 @@ static void end_thread(spp_thread *t) {
     spp_os_lock();
     spp_resolve_flush(t);
     spp_resolve_queue(t);
+    spp_watch_settle(t, true);
     if (!t->watch.gone) (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
     spp_tick_stats_end(t);
     spp_os_unlock();
@@ -377,7 +387,7 @@ static void rearm(spp_thread *t, spp_clock clock) {
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
     spp_os_trigger_disarm(&t->trigger);
-    while (atomic_load_explicit(&t->tick.busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
+    spp_watch_settle(t, false);
     t->clock = clock;
     (void)spp_watch_begin(t);
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_seq_cst);
@@ -392,6 +402,7 @@ static uint64_t count_lost(spp_thread *t, uint64_t cpu, enum spp_loss reason) {
     atomic_fetch_add(&t->tick.ticks, due - ticks);
     atomic_store(&t->tick.owed, 0); /* they are among these */
     atomic_store(&t->tick.given_ns, cpu);
+    atomic_store(&t->tick.spread_cpu, cpu);
     return due;
 }
 

@@ -154,6 +154,27 @@ static void gap(uint64_t intervals) {
     CHECK(is_about(weighed(221 + intervals, 421 + intervals), 200));
 }
 
+/* What is open when a clock ends: all that it says beyond its samples, or, where nobody read it, what they lie apart. */
+static void ends(void) {
+    begin(SPP_CLOCK_SIGNAL);
+    thread->tick.begun_cpu = 0;
+    uint64_t given = weighed(0, 200), last = 199 * INTERVAL + INTERVAL / 2; /* an interval apart */
+    CHECK_EQUAL(spp_capture_open(thread, last + 9 * INTERVAL, true), (int64_t)(last + 9 * INTERVAL - given));
+    CHECK_EQUAL(spp_capture_open(thread, last + 1, false), (int64_t)(last + 1 - given));
+    int64_t unread = spp_capture_open(thread, last + 9 * INTERVAL, false);
+    CHECK(is_about((uint64_t)unread + given, 200) && unread > (int64_t)(last - given));
+    CHECK_EQUAL(spp_capture_open(thread, UINT64_MAX, false), unread);
+    CHECK_EQUAL(spp_capture_open(thread, last + 100 * INTERVAL, true), unread); /* that is more than chance */
+    tick(SPP_TICK_NO_STACK, 200);
+    CHECK_EQUAL(spp_capture_open(thread, last + INTERVAL, true), 0); /* of a tick that is counted as lost */
+    spp_capture_begin(thread, 300 * INTERVAL);
+    (void)weighed(300, 320);
+    CHECK_EQUAL(spp_capture_open(thread, 320 * INTERVAL, true), 0); /* so soon */
+    begin(SPP_CLOCK_TIMER);
+    (void)weighed(0, 200);
+    CHECK_EQUAL(spp_capture_open(thread, 200 * INTERVAL, true), 0);
+}
+
 /* Ticks that came and could take no sample. */
 static void refused(void) {
     begin(SPP_CLOCK_TIMER);
@@ -209,6 +230,7 @@ int main(void) {
         begins_again(SPP_CLOCK_SUSPEND, between[i]);
         if (between[i] >= 20) gap(between[i]);
     }
+    ends();
     refused();
     child();
     return check_done();

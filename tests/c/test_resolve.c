@@ -190,6 +190,77 @@ static void test_a_copy_is_kept_while_a_queue_names_it(void) {
     spp_resolved_free(&other);
 }
 
+/* Samples of two threads by turns, and off-CPU ones of the first, and its weights: `n`, each a thousand. */
+static void settled(int64_t open, int64_t *took, uint64_t weights[], uint32_t n) {
+    const spp_frame a[] = {spp_frame_make(ADDRESS(0), 0), spp_frame_make(ADDRESS(1), 0)};
+    uint64_t others = 0;
+    uint32_t seen = 0;
+    spp_thread *other = begin(8, 5), *t = begin(8, 6);
+    for (uint32_t i = 0; i < n; i++) {
+        sampled(other, 2 * i + 1, a, 2);
+        spp_os_lock();
+        spp_resolve_sure();
+        t->wall.repeats = 1;
+        t->wall.flags = SPP_SAMPLE_OFF_CPU;
+        t->wall.off_ns = 1000;
+        spp_resolve_flush(t);
+        spp_os_unlock();
+        sampled(t, 2 * i + 2, a, 1 + i % 2);
+    }
+    for (const uint64_t *at = out.samples.at; at < out.samples.at + out.samples.n; at += 4 + at[3])
+        others += (at[0] & 0xFFFFFFFF) != 6 ? at[2] : 0;
+    spp_os_lock();
+    *took = spp_resolve_settle(t, open);
+    spp_os_unlock();
+    CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
+    for (const uint64_t *at = out.samples.at; at < out.samples.at + out.samples.n; at += 4 + at[3]) {
+        if ((at[0] & 0xFFFFFFFF) != 6)
+            others -= at[2];
+        else if (seen < n)
+            weights[seen++] = at[2];
+    }
+    CHECK_EQUAL(seen, n);
+    CHECK_EQUAL(others, 0);
+}
+
+static void test_what_is_open_goes_to_the_last_samples_of_that_thread(void) {
+    static const int64_t opens[] = {0, 1, -1, 999, -7000, 7000, 8749, 8750, 20000, -8750, -20000};
+    for (size_t k = 0; k < sizeof opens / sizeof *opens; k++) {
+        uint64_t weights[10], sum = 0;
+        int64_t took, most = 8750, open = opens[k] > most ? most : opens[k] < -most ? -most : opens[k];
+        settled(opens[k], &took, weights, 10);
+        CHECK_EQUAL(took, open);
+        for (int i = 0; i < 10; i++) {
+            int64_t due = 1000 + open / 10, off = (int64_t)weights[i] - due;
+            CHECK(off >= -1 && off <= 1);
+            sum += weights[i];
+        }
+        CHECK_EQUAL(sum, (uint64_t)(10000 + open));
+    }
+}
+
+/* Those of a clock before this one, and those that are stored, stay as they are. */
+static void test_what_is_open_crosses_no_gap(void) {
+    const spp_frame a = spp_frame_make(ADDRESS(0), 0);
+    spp_resolved other = {0};
+    spp_thread *t = begin(8, 5);
+    sampled(t, 1, &a, 1);
+    spp_os_lock();
+    CHECK_EQUAL(spp_resolve_settle(t, 0), 0);
+    spp_capture_begin(t, 0);
+    CHECK_EQUAL(spp_resolve_settle(t, 500), 0);
+    spp_os_unlock();
+    sampled(t, 2, &a, 1);
+    spp_os_lock();
+    CHECK_EQUAL(spp_resolve_settle(t, 500), 500);
+    CHECK_EQUAL(out.samples.at[2], 1000);
+    CHECK_EQUAL(out.samples.at[5 + 2], 1500);
+    spp_resolve_swap(&other);
+    CHECK_EQUAL(spp_resolve_settle(t, 500), 0);
+    spp_os_unlock();
+    spp_resolved_free(&other);
+}
+
 int main(void) {
     table = malloc(TABLE);
     fill_table();
@@ -199,5 +270,7 @@ int main(void) {
     test_a_death_does_not_wait_for_a_long_table_of_others();
     test_a_long_function_dies_with_its_places();
     test_a_copy_is_kept_while_a_queue_names_it();
+    test_what_is_open_goes_to_the_last_samples_of_that_thread();
+    test_what_is_open_crosses_no_gap();
     return check_done();
 }

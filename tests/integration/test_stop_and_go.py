@@ -22,7 +22,7 @@ def is_there(clock):
 
 
 @pytest.mark.statistical(
-    "what is open at a stop has 2 to 3 ms of standard deviation, so a try fails once in ten; a busy machine may lose more"
+    "right after a block was written 2 to 3 ms of standard deviation stay open at a stop; a busy machine may lose more"
 )
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("clock", CLOCKS)
