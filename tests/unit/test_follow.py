@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 
 import pytest
 from conftest import MAIN, A, small_writer
@@ -44,7 +45,33 @@ def test_only_the_sums_stay_in_memory(tmp_path):
         file.write_bytes(writer.data)
         follower.read()
     assert follower.profile().threads[0].samples == 200
-    assert not follower._reading.tables.columns["stack"] and follower._rest == b""
+    assert not follower._reading.tables.columns["stack"] and follower._rest == [b""]
+
+
+def test_a_large_block_is_put_together_once(tmp_path, monkeypatch):
+    """Not each time a piece of it comes, nor are the tables copied for each block: that would take quadratic time."""
+
+    class Uncopied(array):
+        def __add__(self, other):
+            raise AssertionError("copied")
+
+    writer = small_writer()
+    small = len(writer.data)
+    writer.json(b"X", "x" * 100_000)
+    writer.sample([(*MAIN, 3), (*A, 12)], 9000, 10)
+    writer.flush()
+    file = tmp_path / "p.spprof"
+    file.write_bytes(writer.data)
+    monkeypatch.setattr("spprof.live.follow._CHUNK", 100)
+    follower, takes = Follower(file), []
+    take = follower._take
+    follower._take = lambda data: (takes.append(len(data)), take(data))
+    while follower.read():
+        if follower._reading is not None:
+            columns = follower._reading.tables.columns
+            columns["code_line"] = Uncopied("I", columns["code_line"])
+    assert figures(follower.profile()) == figures(Profile(writer.data))
+    assert len(takes) < small // 100 + 20 and sum(takes) < 3 * len(writer.data)
 
 
 def test_forget_counts_from_now_on(tmp_path):

@@ -599,6 +599,18 @@ def test_times_of_chromes_events_that_are_rounded_or_large(content, a, b):
     assert (figures["a"], figures["b"]) == (1000 * a, 1000 * b)
 
 
+@pytest.mark.parametrize("depth, read", [(2000, True), (6000, False)])
+def test_stacks_of_every_depth_are_bounded(depth, read):
+    """A nested call is a few bytes, and each depth a stack of its own: their frames grow by the square."""
+    events = [{"ph": "X", "pid": 1, "tid": 1, "name": f"f{n}", "ts": n, "dur": 2 * (depth - n) + 1} for n in range(depth)]
+    profile = Profile(json.dumps(events).encode())
+    if read:
+        assert max(map(len, profile.aggregate())) == depth
+    else:
+        with pytest.raises(BadFile, match="6,000 different stacks have 18,003,000 frames together, up to 6,000 each"):
+            profile._columns()
+
+
 def test_ends_in_another_order_are_refused_in_no_quadratic_time():
     n = 20_000
     names = [f"f{number}" for number in range(n)]

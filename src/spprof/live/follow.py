@@ -44,7 +44,8 @@ class Follower:
             os.close(self._fd)
         self._fd = -1
         self._at = 0  # bytes that were read
-        self._rest = b""  # those of them that are no whole block yet
+        self._rest: List[bytes] = []  # those of them that are no whole block yet, in the pieces in which they came
+        self._missing = 1  # bytes that have to come before there is something to do
         self._reading: Optional[Reading] = None
         self._sums: Tuple[Dict[int, Sums], Dict[int, Sums]] = ({}, {})  # by thread, of whole and of truncated stacks
         self._seen: Counter[int] = Counter()  # samples of each thread
@@ -72,7 +73,10 @@ class Follower:
         data = os.read(self._fd, _CHUNK)
         self._at += len(data)
         if self.warning is None:
-            self._take(self._rest + data)
+            self._rest.append(data)
+            self._missing -= len(data)
+            if self._missing <= 0:
+                self._take(b"".join(self._rest))
         return len(data)
 
     def _is_another(self) -> bool:
@@ -84,22 +88,23 @@ class Follower:
             return False
 
     def _take(self, data: bytes) -> None:
-        at = 0
+        at, wanted = 0, _BLOCK.size
         if self._reading is None:
             if not MAGIC.startswith(data[: len(MAGIC)]):
                 raise BadFile(f"{self.path}: not a .spprof file")
             if len(data) >= len(MAGIC):
                 self._reading, at = Reading(), len(MAGIC)
         while self._reading and len(data) - at >= _BLOCK.size and not self.warning:
-            length = _BLOCK.unpack_from(data, at)[0]
-            if len(data) - at - _BLOCK.size < length:
+            wanted = _BLOCK.size + _BLOCK.unpack_from(data, at)[0]
+            if len(data) - at < wanted:
                 break
             kind, payload, self.warning = _block(data, at)
             self.warning = self.warning or self._reading.add(kind, payload)
-            at += _BLOCK.size + length
+            at, wanted = at + wanted, _BLOCK.size
             if kind == ord("S"):
                 self._add_up(self._reading)
-        self._rest = data[at:]
+        self._rest = [data[at:]]
+        self._missing = max(1, wanted - len(self._rest[0])) if self._reading else 1  # what is no profile is said at once
 
     def _add_up(self, reading: Reading) -> None:
         """Moves the new samples into the sums."""

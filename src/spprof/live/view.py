@@ -15,7 +15,7 @@ from textual.widgets import DataTable, Footer, Input, RichLog, Static
 from ..errors import SpprofError
 from ..files.profile import Profile
 from .follow import Follower
-from .picture import Picture, picture
+from .picture import Picture, picture, text
 
 PERIOD = 0.5  # seconds between two pictures
 QUIET = 5.0  # a profile writes something every two seconds, even of a program that sleeps
@@ -86,7 +86,7 @@ class LiveView(App[None]):
     def on_mount(self) -> None:
         self.query_one("#threads", DataTable).add_columns("thread", "time", "share", "samples")
         self.query_one("#functions", DataTable).add_columns("self", "", "total", "", "function")
-        self.query_one("#title", Static).update(f"waiting for {self.follower.path}")
+        self.query_one("#title", Static).update(text(f"waiting for {self.follower.path}"))
         self.query_one("#functions").focus()
         self.run_worker(self._follow, thread=True)
 
@@ -114,7 +114,7 @@ class LiveView(App[None]):
                 result = self._picture(self.shown) if self.shown is not None else None
             except (SpprofError, OSError) as error:
                 problem, result = str(error), None
-            state = problem or self.follower.warning or self._state(time.monotonic() - news)
+            state = text(problem or self.follower.warning or self._state(time.monotonic() - news))
             if not self.stopping:
                 self.call_from_thread(self._show, result, state)
             self.wake.wait(PERIOD)

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import io
 import zlib
+from array import array
 from importlib import import_module
+from itertools import islice
 from typing import Any, Dict
 
 _GZIP = b"\x1f\x8b"
 _LONGEST = 400  # characters of a message
 _ROOM_FIRST, _ROOM_PER_BYTE = 1 << 22, 64  # bytes that a gzipped file may hold: a thousand times more fits into a small file
+# Frames that all distinct stacks of a file may have together. A file that writes them out has more bytes than that; one that nests
+# calls can make a stack of each depth, and whoever writes those out would take quadratic time and room.
+_FRAMES_FIRST, _FRAMES_PER_BYTE = 1 << 22, 4
 
 
 def read(data: bytes) -> Dict[str, Any]:
@@ -29,6 +34,7 @@ def read(data: bytes) -> Dict[str, Any]:
     kind = kind_of(data)
     try:
         columns: Dict[str, Any] = import_module("." + kind.module, __name__).read(kind.content)
+        _check_depth(columns, _FRAMES_FIRST + _FRAMES_PER_BYTE * len(data))
     except ValueError as error:
         if kind.certain:
             raise ValueError(f"not a sound {kind.module} file: {_short(error)}") from None
@@ -39,6 +45,19 @@ def read(data: bytes) -> Dict[str, Any]:
         raise ValueError(f"a {kind.module} file that does not make sense: {type(error).__name__} {_short(error)}") from None
     columns["warning"] = columns["warning"] or kind.warning
     return columns
+
+
+def _check_depth(columns: Dict[str, Any], most: int) -> None:
+    depths = array("Q", [0])
+    for parent in islice(columns["node_parent"], 1, None):
+        depths.append(depths[parent] + 1)
+    stacks = set(columns["stack"])
+    frames = sum(map(depths.__getitem__, stacks))
+    if frames > most:
+        raise ValueError(
+            f"its {len(stacks):,} different stacks have {frames:,} frames together, up to {max(depths):,} each; of a file of this "
+            f"size {most:,} are read"
+        )
 
 
 def _short(error: Exception) -> str:

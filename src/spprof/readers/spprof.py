@@ -171,10 +171,11 @@ class _Tables:
 
     def _frames(self, fresh: Dict[str, Any]) -> None:
         codes, lines, end_lines = fresh["frame_code"], fresh["frame_line"], fresh["frame_end_line"]
-        first_lines = self.columns["code_line"] + array("I", fresh["code_line"])
-        _check_below(codes, len(first_lines), "code")
+        known, more = self.columns["code_line"], fresh["code_line"]
+        _check_below(codes, len(known) + len(more), "code")
         _check_below(lines, 1 << 32, "line")
-        line = [first_lines[code] + _unzigzag(x - 1) if x else 0 for code, x in zip(codes, lines)]
+        first_lines = (known[code] if code < len(known) else more[code - len(known)] for code in codes)
+        line = [first + _unzigzag(x - 1) if x else 0 for first, x in zip(first_lines, lines)]
         if line and min(line) < 0:
             raise _Damage("a line is negative")
         fresh["frame_line"] = line
