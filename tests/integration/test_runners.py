@@ -190,3 +190,29 @@ def test_a_tool_with_a_sitecustomize_of_its_own_keeps_no_child_out(programs, way
     assert alone.stdout == f"tool {'last ' if CHAINS[way] else ''} {[str(tool), str(last)]} False\n"
     [child] = glob.glob(str(programs / "p.*.spprof"))
     assert Profile.load(child).header["begun"] == "child"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not tell what children used")
+@pytest.mark.parametrize("own, others, told", [("0.1", "0.5", True), ("0.5", "0", False)])
+def test_what_other_processes_used_is_told(programs, own, others, told):
+    (programs / "burn.py").write_text(
+        "import sys, time\ndef burn():\n    while time.process_time() < float(sys.argv[1]): sum(range(9999))\nburn()\n"
+    )
+    (programs / "parent.py").write_text(
+        f"import subprocess, sys, burn\nif {others} > 0: subprocess.call([sys.executable, 'burn.py', '{others}'])\n"
+    )
+    done = run(programs, "-o", "p.spprof", "parent.py", own)
+    assert done.returncode == 0 and ("Other processes that the program started used" in done.stderr) == told, done.stderr
+    if told:
+        done = run(programs, "--subprocesses", "-o", "q.spprof", "parent.py", own)
+        assert done.returncode == 0 and "Other processes" not in done.stderr
+
+
+def test_a_failure_in_another_environment_has_a_hint(programs):
+    """spprof of pipx or uv, while another environment is active."""
+    environment = {**os.environ, "VIRTUAL_ENV": str(programs)}
+    done = run(programs, "-q", "-o", "p.spprof", "-c", "import only_there", env=environment)
+    assert "ModuleNotFoundError" in done.stderr and f"not in the active environment {programs}" in done.stderr
+    for code, active in (("pass", str(programs)), ("import only_there", sys.prefix)):
+        done = run(programs, "-q", "-o", "q.spprof", "-c", code, env={**os.environ, "VIRTUAL_ENV": active})
+        assert "environment" not in done.stderr

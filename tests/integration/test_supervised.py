@@ -155,6 +155,31 @@ def test_ctrl_c_again_and_again(tmp_path):
         left.unlink()
 
 
+@linux
+def test_an_interruption_that_python_drops_comes_again(tmp_path):
+    """In a finalizer or a callback of a weak reference nothing can be raised: Python prints a traceback, and goes on."""
+    code = """
+import os, signal, sys, time
+from spprof.launching import supervisor
+child = supervisor.Program([sys.executable, "-c", ""], dict(os.environ))
+class Drops:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000): pass
+        print("not dropped")
+child.wait()
+try:
+    child.over()
+    Drops()
+    end = time.monotonic() + 60  # only a hang reaches the minute
+    while time.monotonic() < end: pass
+except supervisor.Interrupted as interrupted:
+    print("came:", signal.Signals(interrupted.number).name)
+"""
+    done = run(["-c", code], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "came: SIGTERM\n", "")
+
+
 def test_without_its_supervisor_the_program_goes_on(tmp_path):
     (tmp_path / "x.py").write_text("import os\nprint(os.getppid(), flush=True)\ninput()\nprint('done', flush=True)\n")
     command = [sys.executable, *SPPROF, "-q", "-o", "p.spprof", "x.py"]

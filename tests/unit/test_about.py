@@ -15,8 +15,8 @@ from spprof.readers import about
 
 SMALL = small_writer().data
 REST = SMALL[len(MAGIC) + 9 + int.from_bytes(SMALL[8:12], "little") :]
-ODD = [None, True, "x", "", "9" * 5000, -1, 2**31, 2**62, 2**63, 10**400, 1.5, 1e300, float("inf"), float("nan"), [], [[]], [1], {}]
-ODD += [{"x": 1}, {"x": []}, [{"x": 1}], "\ud800"]
+ODD = [None, True, "x", "", "9" * 5000, "\ud800", -1, 2**31, 2**62, 2**63, 10**400, 1.5, 1e300, float("inf"), float("nan")]
+ODD += [[], [[]], [1], {}, {"x": 1}, {"x": []}, [{"x": 1}]]
 HEADER = {"version": 1, "start_ns": 5000, "interval_ns": 1000, "start_unix_ns": 7, "pid": 7, "argv": ["x.py"], "mode": "cpu"}
 STATS = {"clock": "perf", "expected": 3, "taken": 3, "losses": {"overrun": 1}, "wall_ns": 5, "cpu_ns": 5}
 END = {"stop_ns": 9, "reason": "stop"}

@@ -65,11 +65,7 @@ def symbolize(
     if not wanted:
         raise BadOption(f"{path}: the profile has no native frames; take one with `spprof run --native`")
     in_place = output is None or (os.path.exists(output) and os.path.samefile(path, output))
-    if (
-        in_place
-        and columns["end"] is None
-        and (is_being_written(os.fspath(path)) or (pid is not None and process_lives(pid)))
-    ):
+    if in_place and columns["end"] is None and (is_being_written(os.fspath(path)) or (pid is not None and process_lives(pid))):
         raise BadOption(f"{path}: the profile is still being taken; wait for its end, or give another file to write (-o)")
     place = Output(os.fspath(output or path), "spprof", force)
     ids = build_ids(data)

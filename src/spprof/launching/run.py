@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..files.profile import Profile
     from ..recording.options import Options
 
+_UNSEEN_S, _UNSEEN_SHARE = 0.2, 0.25  # CPU time of others that is worth a word: in seconds, and of all
 LOST = 4  # exit code, if the program's is 0 and its profile is gone
 
 
@@ -112,6 +113,8 @@ class Run:
             self.outputs.finish(_way_out(code))
         try:
             self._finish(code)
+            if code:
+                self._say_whose_environment()
             if code == 0:
                 self._say_what_goes_on()
         except (SpprofError, OSError) as error:
@@ -173,7 +176,19 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        return text + self._children(places if format == "spprof" else [])
+        return text + self._children(places if format == "spprof" else []) + self._unseen(profiles)
+
+    def _unseen(self, profiles: List[Profile]) -> str:
+        """What the processes used that the program started and waited for, where those are not recorded."""
+        if self.outputs.stem or os.name == "nt":
+            return ""
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)  # of the program, too
+        unseen = used.ru_utime + used.ru_stime - sum(profile.stats.get("cpu_ns", 0) for profile in profiles) / 1e9
+        if unseen < max(_UNSEEN_S, _UNSEEN_SHARE * (used.ru_utime + used.ru_stime)):
+            return ""
+        return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
 
     def _children(self, own: List[str]) -> str:
         from ..files.writing import is_being_written
@@ -198,6 +213,15 @@ class Run:
         own = [_relative(path) for path in self.outputs.children(set(pids))]
         grows = f"the profile grows in {_words(own)}" if own else "only --subprocesses profiles that"
         say(f"spprof: the program went into the background: {which}, and {grows}\n")
+
+    def _say_whose_environment(self) -> None:
+        """Why a program may have failed that works alone: this spprof is installed elsewhere (pipx, uv tool)."""
+        active = os.environ.get("VIRTUAL_ENV")
+        if active and os.path.isdir(active) and not os.path.samefile(active, sys.prefix):
+            say(
+                f"spprof: the program ran in {sys.prefix}, where this spprof is installed, and not in the active environment "
+                f"{active}: install spprof there\n"
+            )
 
     def _say_where(self, why: str) -> None:
         left = [_relative(path) for path in self.outputs.streams()]

@@ -17,6 +17,7 @@ signal: Any = import_module("_signal")  # `signal` takes longer to import than a
 _OURS = ("SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGPIPE", "SIGXFSZ",
          "SIGTTIN", "SIGTTOU", "SIGPROF", "SIGVTALRM", "SIGXCPU")  # fmt: skip
 _OF_TERMINALS = ("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH", "SIGCONT", "SIGHUP")
+_AGAIN_S = 0.001
 
 
 def _numbers(names: Any) -> set[int]:
@@ -47,8 +48,9 @@ def _start(command: List[str], environment: Dict[str, str], mask: Any) -> int:
     return pid
 
 
-class Interrupted(Exception):
-    """A signal came when the program had ended, while its profile was being written."""
+class Interrupted(BaseException):
+    """A signal came when the program had ended, while its profile was being written. Like a KeyboardInterrupt it is nobody's to
+    catch on the way."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -119,18 +121,34 @@ class Program:
         if self._popen is not None:
             return
         wanted = _numbers(("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"))
+        came: List[int] = []  # the first is what ends us
 
         def interrupt(number: int, frame: Any) -> None:
             if not self._told:
                 self._told = True
-                raise Interrupted(number)
+                came.append(number)
+                raise Interrupted(came[0])
 
+        def again(number: int, frame: Any) -> None:
+            if came:
+                interrupt(came[0], frame)
+
+        def dropped(unraisable: Any) -> None:
+            """Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of each import."""
+            if not isinstance(unraisable.exc_value, Interrupted):
+                sys.__unraisablehook__(unraisable)
+                return
+            self._told = False
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)  # not here, where it would be dropped again
+
+        sys.unraisablehook = dropped
         while signal.sigpending() & self._signals:
             signal.sigwait(self._signals)
         for number in wanted:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, interrupt)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
+        signal.signal(signal.SIGALRM, again)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {*wanted, signal.SIGALRM})
 
     def told(self) -> None:
         """All is written and said."""

@@ -18,8 +18,8 @@ from typing import Any, Dict
 _GZIP = b"\x1f\x8b"
 _LONGEST = 400  # characters of a message
 _ROOM_FIRST, _ROOM_PER_BYTE = 1 << 22, 64  # bytes that a gzipped file may hold: a thousand times more fits into a small file
-# Frames that all distinct stacks of a file may have together. A file that writes them out has more bytes than that; one that nests
-# calls can make a stack of each depth, and whoever writes those out would take quadratic time and room.
+# Frames that all distinct stacks of a file may have together. A file that writes them out has more bytes than that; one that
+# nests calls can make a stack of each depth, and whoever writes those out would take quadratic time and room.
 _FRAMES_FIRST, _FRAMES_PER_BYTE = 1 << 22, 4
 
 
@@ -55,8 +55,8 @@ def _check_depth(columns: Dict[str, Any], most: int) -> None:
     frames = sum(map(depths.__getitem__, stacks))
     if frames > most:
         raise ValueError(
-            f"its {len(stacks):,} different stacks have {frames:,} frames together, up to {max(depths):,} each; of a file of this "
-            f"size {most:,} are read"
+            f"its {len(stacks):,} different stacks have {frames:,} frames together, up to {max(depths):,} each; of a file of "
+            f"this size {most:,} are read"
         )
 
 
