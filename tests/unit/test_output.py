@@ -4,8 +4,11 @@ is as it was. Nothing of ours is left beside it either way."""
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import os
+import re
+import signal
 import stat
 import subprocess
 import sys
@@ -269,6 +272,69 @@ def test_all_is_as_before_if_it_ends_in_the_middle(here, there, ending):
     assert tree(here) == before
 
 
+@posix
+@pytest.mark.parametrize("there", [nothing, own, empty, link, foreign])
+def test_whoever_is_killed_in_the_middle_takes_nothing_along(here, there):
+    """Half a file of an unlikely name is left, and what was there is as it was (or not empty any more)."""
+    path = here / "out.html"
+    there(path)
+    before = tree(here)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            out = Output(str(path), "html", force=True)
+            out.write(lambda out: (out.write(b"half" * 100_000), out.flush(), os.kill(os.getpid(), signal.SIGKILL)))
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    after = tree(here)
+    if there is empty:
+        assert {name for name in after if after[name] != before.get(name)} == {path.name}
+        return
+    assert {name: after[name] for name in before} == before
+    (left,) = after.keys() - before.keys()
+    assert re.fullmatch(r"(there/)?out\.html\.\w{8,}\.part", left)
+    assert not glob.glob(str(here / "out.html.*.spprof"))
+
+
+@pytest.fixture
+def small_disk(here):
+    """A file system of 4 MiB."""
+    place = here / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "spprof-test", str(place)]
+    if sys.platform != "linux" or os.geteuid() != 0 or subprocess.run(command, stderr=subprocess.PIPE, check=False).returncode:
+        pytest.skip("only root can mount a small disk, where it can")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill_up(place):
+    with open(place / "filler", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+
+
+@posix
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("there", [nothing, own, empty])
+def test_on_a_full_disk_nothing_is_lost_and_a_line_says_so(here, small_disk, verb, there):
+    path = small_disk / f"out.{format_of(verb)}"
+    there(path)
+    fill_up(small_disk)
+    before = tree(small_disk)
+    code, said = written(verb, path)
+    assert "No space left on device" in said and "Traceback" not in said, said
+    if not verb.startswith("run"):
+        assert code == 2
+    assert {name: each for name, each in tree(small_disk).items() if name in before} == before
+    if not verb.startswith("run"):
+        assert tree(small_disk) == before
+
+
 @pytest.mark.parametrize("there", [nothing, own, empty])
 def test_what_came_meanwhile_stays(here, there):
     path = here / "out.html"
@@ -384,3 +450,77 @@ def test_a_filter_that_leaves_nothing_says_what_there_is(here, words, capsys):
         said = capsys.readouterr().err
         assert ("the profile has: #wor;ker, Main" if "--thread" in words else "no sample is from 0.005 s, to 0.006 s") in said
         assert tree(here) == before
+
+
+# ---- those whose names nobody gives: pytest's plugin, the middlewares. (Jupyter's magics write no file.)
+
+
+def tested(here, format, *more):
+    (here / "test_one.py").write_text("def test_one():\n    for i in range(300_000): pass\n")
+    words = ["-p", "no:cacheprovider", "-p", "spprof.integrations.pytest_plugin", "--spprof", "--spprof-format", format, *more]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", *words, "--spprof-dir", "out", "test_one.py"]
+    before = tree(here)
+    done = subprocess.run(
+        command, cwd=here, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+    )
+    return before, done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("format", ["spprof", "html"])
+@pytest.mark.parametrize(
+    "there", [nothing, own, empty, pytest.param(link, marks=posix), pytest.param(link_to_nothing, marks=posix)]
+)
+def test_pytest_writes_whole(here, format, there):
+    path = here / "out" / f"session.{format}"
+    path.parent.mkdir()
+    there(path)
+    before, code, said = tested(here, format)
+    assert code == 0 and is_whole("run spprof" if format == "spprof" else "convert", path), said
+    after = tree(here)
+    changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert changed == {f"out/there/{path.name}" if path.is_symlink() else f"out/{path.name}"}
+    assert all(before[name][:2] == after[name][:2] for name in changed & {*before})
+
+
+@pytest.mark.parametrize("format", ["spprof", "html"])
+@pytest.mark.parametrize("there", [each for each in REFUSED if each is not gone])
+def test_pytest_replaces_nothing_of_others(here, format, there):
+    path = here / "out" / f"session.{format}"
+    path.parent.mkdir()
+    there(path)
+    before, code, said = tested(here, format)
+    assert path.name in said and "Traceback" not in said and "INTERNALERROR" not in said, said
+    assert code != 0 or "1 passed" in said
+    assert tree(here) == before
+
+
+@pytest.mark.parametrize("there", [nothing, folder, foreign, pytest.param(link_to_foreign, marks=posix)])
+def test_a_middleware_writes_beside_what_is_there(here, there, caplog):
+    """A folder of its own, or one that others use: the answer is the same, and what cannot be written is logged."""
+    from spprof.integrations.wsgi import SpprofMiddleware
+
+    there(here / "out")
+    if there is folder:
+        (here / "out" / "letter.spprof").write_text("a letter\n")
+    before = tree(here)
+
+    def app(environ, start_response):
+        sum(range(300_000))
+        start_response("200 OK", [])
+        return [b"done"]
+
+    middleware = SpprofMiddleware(app, slower_than=0, folder="out")
+    try:
+        body = middleware({"REQUEST_METHOD": "GET", "PATH_INFO": "/one"}, lambda *args: None)
+        assert b"".join(body) == b"done"
+    finally:
+        middleware.recorder.finish()
+    after = tree(here)
+    assert {name: each for name, each in after.items() if name in before} == before
+    made = [name for name in after.keys() - before.keys() if name != "out"]
+    if there in (nothing, folder):
+        (name,) = made
+        assert is_whole("convert", here / name)
+    else:
+        assert not made and "was not written" in caplog.text
