@@ -264,6 +264,22 @@ def test_without_proc_the_weights_are_right(tmp_path, mode):
     assert weights["leaf"] > 0.5e9, weights
 
 
+@not_sanitized
+@pytest.mark.statistical("none by chance; nobody tells that the thread waits for the sampler: 3 of 100 samples were taken")
+def test_without_proc_a_thread_on_the_samplers_processor_is_sampled(tmp_path):
+    ran = in_namespace(["umount -l /proc"], "-c", WORK + f"""
+import json, os, spprof
+os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="signal")
+work(0.5)
+spprof.stop()
+print(json.dumps(spprof.stats()))
+""")  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    stats = json.loads(ran.stdout)
+    assert stats["taken"] > stats["expected"] / 2
+
+
 def test_a_full_disk_is_told_and_costs_the_program_nothing(tmp_path):
     """A file system of 16 KiB; the recording wants more."""
     folder = tmp_path / "small"

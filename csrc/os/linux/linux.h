@@ -42,7 +42,9 @@ typedef struct {
     int32_t tid;
     int stat, sched;
 } spp_linux_files;
-/* The processor of a thread that runs, or would if it had one. -1: it does not, or that cannot be told. */
+/* The processor of a thread that runs, or would if it had one. SPP_LINUX_SLEEPS: it does not; SPP_LINUX_NOT_TOLD: no file tells. */
+#define SPP_LINUX_SLEEPS (-1)
+#define SPP_LINUX_NOT_TOLD (-2)
 int spp_linux_thread_ready(int32_t tid, spp_linux_files *f);
 /* Until when a thread ran (for one that runs: until when the kernel counted last), by the clock of its processor's run queue, and
  * for how long in its life. False: the kernel does not tell (no CONFIG_SCHED_DEBUG). */
