@@ -153,6 +153,24 @@ def goroutines(tmp_path_factory):
     return library
 
 
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_a_handler_of_the_programs_runs_on_the_stack_that_it_asked_for(run_python, tmp_path, altstack, clock):
+    """Also by a signal that ticks came by until then: from there on the kernel itself calls the handler."""
+    ran = run_python("-c", ALTERNATE + f"""
+import os, signal
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
+deep(0)
+for number in signal.SIGURG, signal.SIGWINCH:
+    assert library.handle(int(number)) == 0
+    for _ in range(20):
+        os.kill(os.getpid(), number)
+        library.written_below(100000)
+spprof.stop()
+print(json.dumps([library.times(), library.times_there()]))
+""", altstack)  # fmt: skip
+    assert ran.json == [40, 0]
+
+
 @pytest.fixture(scope="module")
 def small_stack(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("small_stack"), "small_stack")

@@ -133,6 +133,38 @@ static int say_kernel(int place, const struct sigaction *wanted, struct sigactio
     return real_sigaction(ours[place], wanted, before);
 }
 
+/* ---- what the program takes for itself: a handler, or a descriptor that gives what a thread which reads it blocks. Ticks go
+ * elsewhere first; the drain thread sees to that within 10 ms. */
+#define GIVEN_MOST_NS 100000000u
+#define GIVEN_STEP_NS 200000u
+
+/* A trap cannot: a thread that sleeps gets its own when it wakes. */
+static bool may_move(int place) { return ours[place] == SIGURG || ours[place] == SIGWINCH; }
+
+/* False: somebody else had it given up before. */
+static bool give_up(int place) {
+    uint64_t until = spp_os_now_ns() + GIVEN_MOST_NS;
+    bool first = !(atomic_fetch_or(&given, 1u << place) >> place & 1u);
+    while (others->ticks_by(ours[place]) && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + GIVEN_STEP_NS);
+    return first;
+}
+
+/* With the writer's lock: the kernel gets what the program says, and nothing is imitated. A tick that is on its way still is
+ * discarded on every thread, unless a signal of the program's waits here. */
+static int hand_over(int place, const struct sigaction *wanted, struct sigaction *before) {
+    uint64_t pending = 0;
+    struct sigaction ignore;
+    memset(&ignore, 0, sizeof ignore);
+    ignore.sa_handler = SIG_IGN;
+    *before = read_theirs(place);
+    bool waits = spp_linux_confined || raw_call(SYS_rt_sigpending, (long)(uintptr_t)&pending, sizeof pending, 0, 0) != 0 ||
+                 (pending >> (ours[place] - 1) & 1u);
+    if (!waits) set_action(ours[place], &ignore);
+    int result = set_action(ours[place], wanted);
+    if (result == 0) places[place].mine = 0;
+    return result;
+}
+
 /* Async-signal-safe, as sigaction() is. */
 static int own_sigaction(int signum, const struct sigaction *action, struct sigaction *old) {
     int place = signum == SPP_LINUX_RESERVED ? -1 : place_of(signum), result = 0;
@@ -144,11 +176,16 @@ static int own_sigaction(int signum, const struct sigaction *action, struct siga
         result = real_sigaction(signum, asked, &before);
         if (result == 0 && (uintptr_t)before.sa_sigaction == places[place].mine) before = read_theirs(place);
     } else {
+        bool takes = asked != NULL && !is_free(asked) && may_move(place) && spp_linux_signal_stands(signum);
+        bool gave = takes && give_up(place);
         uint64_t mask = begin();
-        if (spp_linux_signal_stands(signum))
-            say_theirs(place, asked, &before);
-        else
+        if (!spp_linux_signal_stands(signum))
             result = say_kernel(place, asked, &before);
+        else if (takes && (uintptr_t)asked->sa_sigaction != places[place].mine && !others->ticks_by(signum))
+            result = hand_over(place, asked, &before);
+        else
+            say_theirs(place, asked, &before);
+        if (gave) atomic_fetch_and(&given, ~(1u << place)); /* the kernel tells, or what was said */
         end(mask);
     }
     if (old != NULL && result == 0) *old = before;
@@ -281,24 +318,14 @@ static int own_sigpending(sigset_t *set) {
     return result;
 }
 
-/* A descriptor gives what a thread that reads it blocks: ticks go elsewhere first. The drain thread sees that within 10 ms. */
-#define GIVEN_MOST_NS 100000000u
-#define GIVEN_STEP_NS 200000u
-
 static int (*real_signalfd)(int, const sigset_t *, int);
-
-static void give_up(int place) {
-    uint64_t until = spp_os_now_ns() + GIVEN_MOST_NS;
-    atomic_fetch_or(&given, 1u << place);
-    while (others->ticks_by(ours[place]) && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + GIVEN_STEP_NS);
-    spp_linux_signals_take_back();
-}
 
 static int own_signalfd(int fd, const sigset_t *set, int flags) {
     int saved = errno;
     for (size_t i = 0; i < OURS && set != NULL && spp_linux_signals_own(); i++) {
-        if (ours[i] == SIGURG || ours[i] == SIGWINCH)
-            if (sigismember(set, ours[i]) == 1) give_up((int)i);
+        if (!may_move((int)i) || sigismember(set, ours[i]) != 1) continue;
+        (void)give_up((int)i);
+        spp_linux_signals_take_back();
     }
     errno = saved;
     return real_signalfd(fd, set, flags);

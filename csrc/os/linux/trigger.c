@@ -37,6 +37,7 @@ static bool (*is_ours)(const void *cookie);
  * that is about to sleep, and it costs 13 us less here than the older way, which sends an interrupt to its own processor. */
 static bool traps;              /* ticks of SPP_CLOCK_PERF_TRAP come as SIGTRAP ... */
 static _Atomic int poll_signal; /* ... or else as this; 0: none is to be had */
+static _Atomic bool moving;     /* triggers are being armed anew, since the call before of spp_os_signal_taken */
 static bool reserved;           /* ticks of timers come by the C library's own signal; or else by poll_signal */
 
 static int timer_signal(void) { return reserved ? SPP_LINUX_RESERVED : poll_signal; }
@@ -281,6 +282,7 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
     reserved = may_trap && SIGRTMIN > SPP_LINUX_RESERVED && spp_linux_signal_take(SPP_LINUX_RESERVED, handle);
     traps = clock == SPP_CLOCK_PERF_TRAP && may_trap && can_trap() && take_trap();
     poll_signal = 0;
+    moving = false;
     bool polls = (traps && reserved) || choose_poll_signal();
     if (!polls && !reserved) return -1;
     spp_linux_alternates(true);
@@ -298,10 +300,10 @@ bool spp_os_signal_taken(void) {
     bool lost = polled != 0 && !(spp_linux_signal_stands(polled) && spp_linux_signal_free(polled));
     /* None is to be had: timers serve, if they have a signal of their own. */
     if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
-    return traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled);
+    return moving = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled);
 }
 
-static bool ticks_by(int signum) { return poll_signal == signum || spp_linux_sender_sends(signum); }
+static bool ticks_by(int signum) { return moving || poll_signal == signum || spp_linux_sender_sends(signum); }
 
 /* Whether a tick by this signal may wait for a thread that blocks it: of a perf event. */
 static bool pends(int signum) { return !spp_linux_sender_sends(signum); }
