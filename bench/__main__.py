@@ -38,6 +38,7 @@ from . import (
     startup,
     threads,
     ticks,
+    work,
 )
 from .goals import Options, Row, Subject
 from .pythons import ROOT, choose
@@ -62,6 +63,7 @@ SUBJECTS: Dict[str, Subject] = {
     "intervals": intervals.intervals,
     "shares": shares.shares,
     "ticks": ticks.ticks,
+    "work": work.work,
     "slowdown": slowdown.slowdown,
     "handover": handover.handover,
     "calls": calls.calls,
@@ -132,11 +134,18 @@ def main() -> int:
     parser.add_argument("--rates", default="1000,10000", metavar="HZ,...", help="for these (default 1000,10000)")
     parser.add_argument("--programs", default="", metavar="PATTERN", help="for `shares`: programs whose names have it")
     parser.add_argument("--modes", default="cpu", metavar="NAME,...", help="for `shares`: cpu, wall (default cpu)")
-    parser.add_argument("--seconds", type=float, metavar="N", help="of each run of `shares` and `ticks` (default 10)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="N",
+        help="of each run of `shares` and `ticks` (default 10), CPU seconds of `work` (default 3)",
+    )
     parser.add_argument("--around", default="", metavar="COMMAND", help="before each program's: --around 'taskset -c 0'")
     parser.add_argument("--as-nobody", action="store_true", help="programs have no privilege (setpriv(1), as root)")
     parser.add_argument("--tag", metavar="NAME", help="keep the results beside those of other runs, under this name")
-    parser.add_argument("--peers", action="store_true", help="for `slowdown` and `handover`: other profilers in the same rounds")
+    parser.add_argument(
+        "--peers", action="store_true", help="for `slowdown`, `handover` and `work`: other profilers in the same rounds"
+    )
     given = parser.parse_args()
     if given.list:
         for name, subject in SUBJECTS.items():

@@ -10,8 +10,8 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- results: begin (python3 -m bench.report) -->", "<!-- results: end -->"
 ORDER = (
     "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "convert", "peers",
-    "peers_native", "native", "native1k", "tables", "crowd_start", "brief_threads", "intervals", "shares", "ticks", "slowdown",
-    "handover", "calls",
+    "peers_native", "native", "native1k", "tables", "crowd_start", "brief_threads", "intervals", "shares", "ticks", "work",
+    "slowdown", "handover", "calls",
 )  # fmt: skip
 
 

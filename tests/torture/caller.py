@@ -1,5 +1,5 @@
-"""caller.py LIBRARY FOLDER THREADS TURNS SEED SECONDS [CLOCK RATE MODE]: runs calls.c, profiled if a clock is named, and prints what
-came of each kind of call as JSON. Who is not done after SECONDS hangs."""
+"""caller.py LIBRARY FOLDER THREADS TURNS SEED SECONDS [CLOCK RATE MODE]: runs calls.c, profiled if a clock is named, and prints
+what came of each kind of call as JSON. Who is not done after SECONDS hangs."""
 
 import ctypes
 import json
