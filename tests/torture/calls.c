@@ -65,6 +65,7 @@
     X(nanosleep) X(clock_nanosleep) X(usleep) X(select) X(pselect) X(poll) X(ppoll) X(epoll_wait) X(epoll_pwait)               \
     X(sem_timedwait) X(sem_clockwait) X(cond_timedwait) X(futex) X(sigtimedwait) X(semtimedop) X(mq_timedreceive)              \
     X(io_getevents) X(recv_timeout) X(accept_timeout) X(connect_timeout) X(mutex_timedlock) X(timedjoin)                       \
+    X(send_timeout) X(mq_timedsend) X(futex_bitset)                                                                            \
     X(write_pipe) X(write_terminal) X(write_tcp) X(write_unix) X(read_message) X(read_full_pipe) X(read_terminal)              \
     X(recv_all) X(recv_lowat) X(sendmmsg) X(recvmmsg) X(splice) X(tee) X(vmsplice) X(sendfile) X(copy_file_range)              \
     X(getrandom) X(read_device) X(pread) X(pwrite)                                                                             \
@@ -431,6 +432,14 @@ static void do_futex(struct caller *c) {
     expect(c, -1, ETIMEDOUT, ns);
 }
 
+static void do_futex_bitset(struct caller *c) {
+    uint64_t ns = draw(c, 20, 400) * MICROSECOND, start = now();
+    struct timespec t = in(CLOCK_MONOTONIC, ns);
+    uint32_t word = 0;
+    CALL(c, syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, 0, &t, NULL, FUTEX_BITSET_MATCH_ANY));
+    expect(c, -1, ETIMEDOUT, since(c, start, ns));
+}
+
 static void do_sigtimedwait(struct caller *c) {
     uint64_t ns = draw(c, 20, 400) * MICROSECOND;
     struct timespec t = span(ns);
@@ -456,6 +465,16 @@ static void do_mq_timedreceive(struct caller *c) {
     expect(c, -1, ETIMEDOUT, since(c, start, ns));
 }
 
+static void do_mq_timedsend(struct caller *c) {
+    struct timespec past = {0, 0};
+    while (mq_timedsend(c->queue, (char *)c->room, 1, 0, &past) == 0) {}
+    uint64_t ns = draw(c, 20, 400) * MICROSECOND, start = now();
+    struct timespec t = in(CLOCK_REALTIME, ns);
+    CALL(c, mq_timedsend(c->queue, (char *)c->room, 1, 0, &t));
+    expect(c, -1, ETIMEDOUT, since(c, start, ns));
+    while (mq_timedreceive(c->queue, (char *)c->room, 64, NULL, &past) >= 0) {}
+}
+
 static void do_io_getevents(struct caller *c) {
     uint64_t ns = draw(c, 20, 400) * MICROSECOND;
     struct timespec t = span(ns);
@@ -477,6 +496,17 @@ static void do_recv_timeout(struct caller *c) {
     CALL(c, draw(c, 0, 1) ? recv(c->tcp[0], c->room, 64, 0) : read(c->tcp[0], c->room, 64));
     set_timeout(c->tcp[0], SO_RCVTIMEO, 0);
     expect(c, -1, EAGAIN, least_of_socket(us));
+}
+
+/* Nobody reads, and there is no room. */
+static void do_send_timeout(struct caller *c) {
+    uint64_t us = draw(c, 1, 14000);
+    while (send(c->unix_[0], c->room, 4096, MSG_DONTWAIT) > 0) {}
+    set_timeout(c->unix_[0], SO_SNDTIMEO, us);
+    CALL(c, draw(c, 0, 1) ? send(c->unix_[0], c->room, 64, 0) : write(c->unix_[0], c->room, 64));
+    set_timeout(c->unix_[0], SO_SNDTIMEO, 0);
+    expect(c, -1, EAGAIN, least_of_socket(us));
+    while (recv(c->unix_[1], c->room, MOST, MSG_DONTWAIT) > 0) {}
 }
 
 static void do_accept_timeout(struct caller *c) {
@@ -1307,7 +1337,7 @@ static void do_sigsuspend(struct caller *c) {
 
 static long waited_for_child(struct caller *c) {
     int said = 0;
-    long got = wait4((pid_t)c->n, &said, 0, NULL);
+    long got = draw(c, 0, 1) ? wait4((pid_t)c->n, &said, 0, NULL) : waitpid((pid_t)c->n, &said, 0);
     memcpy(c->room, &said, sizeof said);
     return got;
 }
@@ -1452,6 +1482,7 @@ static bool is_slow(int kind) {
     case KIND_epoll_wait:
     case KIND_recv_timeout:
     case KIND_accept_timeout:
+    case KIND_send_timeout:
     case KIND_connect_timeout:
     case KIND_wait4:
     case KIND_waitid:
