@@ -161,7 +161,9 @@ static PyObject *names_of(PyObject *wanted) {
 static PyObject *functions(PyObject *self, PyObject *wanted) {
     (void)self;
     if (!PyDict_Check(wanted)) return PyErr_Format(PyExc_TypeError, "functions takes a dict");
-    return names_of(wanted);
+    PyObject *own = PyDict_Copy(wanted), *names = own != NULL ? names_of(own) : NULL; /* which no other thread changes */
+    Py_XDECREF(own);
+    return names;
 }
 
 static void write_names(PyObject *names) {

@@ -9,6 +9,7 @@
 
 #include "core/capture.h"
 #include "core/tick_stats.h"
+#include "module/held.h"
 #include "module/session.h"
 #include "os/os.h"
 
@@ -91,8 +92,8 @@ static void put_argv(spp_bytes *to, PyObject *argv) {
 
 /* sys.NAME, a new reference; or NULL without an exception. */
 static PyObject *of_sys(const char *name, const char *part) {
-    PyObject *value = PySys_GetObject(name); /* borrowed */
-    value = value == NULL || part == NULL ? Py_XNewRef(value) : PyObject_GetAttrString(value, part);
+    PyObject *value = spp_held_by_module("sys", name);
+    if (value != NULL && part != NULL) Py_SETREF(value, PyObject_GetAttrString(value, part));
     if (value != NULL && part != NULL && !PyUnicode_Check(value)) Py_CLEAR(value);
     PyErr_Clear();
     return value;

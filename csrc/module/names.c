@@ -5,6 +5,7 @@
 #endif
 
 #include "core/run.h"
+#include "module/held.h"
 
 #define NAMES_STEP 256
 
@@ -97,13 +98,11 @@ static void name_thread(some_names *some, PyObject *ident, PyObject *thread) {
     PyErr_Clear();
 }
 
-/* A borrowed reference: `threading._active`, threads by their ident; NULL: the program has not imported it, or it is none. */
+/* `threading._active`, threads by their ident: a new reference; NULL: the program has not imported it, or it is none. */
 static PyObject *active(void) {
-    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, as all of these */
-    PyObject *threading = modules != NULL && PyDict_Check(modules) ? PyDict_GetItemString(modules, "threading") : NULL;
-    PyObject *all =
-        threading != NULL && PyModule_Check(threading) ? PyDict_GetItemString(PyModule_GetDict(threading), "_active") : NULL;
-    return all != NULL && PyDict_Check(all) ? all : NULL;
+    PyObject *all = spp_held_by_module("threading", "_active");
+    if (all != NULL && !PyDict_Check(all)) Py_CLEAR(all);
+    return all;
 }
 
 /* Whether the process began with this thread, as far as the system tells. */
@@ -129,6 +128,7 @@ void spp_names_all(bool lets_go) {
     }
     give(&some);
     Py_XDECREF(pairs);
+    Py_XDECREF(all);
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);
 }

@@ -10,6 +10,7 @@
 #include "core/capture.h"
 #include "core/run.h"
 #include "module/header.h"
+#include "module/held.h"
 #include "module/names.h"
 #include "module/output.h"
 #include "module/session.h"
@@ -88,7 +89,8 @@ static PyObject *words(void) {
     int argc = 0;
     wchar_t **argv = NULL;
     Py_GetArgcArgv(&argc, &argv);
-    PyObject *given = PySys_GetObject("argv"), *list = given != NULL ? PySequence_List(given) : NULL; /* the first is borrowed */
+    PyObject *given = spp_held_by_module("sys", "argv"), *list = given != NULL ? PySequence_List(given) : NULL;
+    Py_XDECREF(given);
     if (list == NULL || PyList_GET_SIZE(list) == 0) return list;
     PyObject *first = PyList_GET_ITEM(list, 0);
     Py_ssize_t at = (Py_ssize_t)argc - PyList_GET_SIZE(list);
@@ -104,17 +106,27 @@ static PyObject *words(void) {
 /* Keeps what shows at the end whether there was a program: the first word of `sys.argv`, "-m", in whose place `runpy` puts the
  * module's file right before it runs the program. A program cannot put this very string there again: it never sees it. */
 static void expect_program(void) {
-    PyObject *argv = PySys_GetObject("argv"); /* borrowed */
-    if (*record.field[MAIN] == 0 || argv == NULL || !PyList_CheckExact(argv) || PyList_GET_SIZE(argv) == 0) return;
-    Py_XSETREF(record.argv, Py_NewRef(argv));
-    Py_XSETREF(record.first, Py_NewRef(PyList_GET_ITEM(argv, 0)));
+    PyObject *argv = *record.field[MAIN] != 0 ? spp_held_by_module("sys", "argv") : NULL;
+    PyObject *first = argv != NULL && PyList_CheckExact(argv) ? PySequence_GetItem(argv, 0) : NULL;
+    PyErr_Clear();
+    if (first != NULL) {
+        Py_XSETREF(record.argv, Py_NewRef(argv));
+        Py_XSETREF(record.first, Py_NewRef(first));
+    }
+    Py_XDECREF(first);
+    Py_XDECREF(argv);
 }
 
 /* Whether there should have been a program and was none: `python -m NAME` without such a module. A package that raises an
  * exception while it is imported has run. */
 static bool missed(void) {
-    return record.argv != NULL && PyList_GET_SIZE(record.argv) > 0 && PyList_GET_ITEM(record.argv, 0) == record.first &&
-           PySys_GetObject("last_type") == NULL;
+    PyObject *first = record.argv != NULL ? PySequence_GetItem(record.argv, 0) : NULL, *raised;
+    PyErr_Clear();
+    bool same = first != NULL && first == record.first;
+    Py_XDECREF(first);
+    if (!same) return false;
+    Py_XDECREF(raised = spp_held_by_module("sys", "last_type"));
+    return raised == NULL;
 }
 
 static const char *reason(void) { return missed() ? "no program" : NULL; }

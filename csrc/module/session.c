@@ -1,6 +1,7 @@
 #include "module/session.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "core/write.h"
 #include "module/functions.h"
 #include "module/header.h"
+#include "module/held.h"
 #include "module/hooks.h"
 #include "module/names.h"
 #include "module/note.h"
@@ -33,14 +35,19 @@ static void code_dies(PyObject *code) {
     code_dealloc(code);
 }
 
+/* Other threads call it meanwhile: who finds ours finds the one before it, too. */
+static _Atomic(destructor) *death(void) { return (_Atomic(destructor) *)&PyCode_Type.tp_dealloc; }
+
 static void hook_deaths(void) {
-    if (PyCode_Type.tp_dealloc == code_dies) return;
-    code_dealloc = PyCode_Type.tp_dealloc;
-    PyCode_Type.tp_dealloc = code_dies;
+    destructor now = atomic_load(death());
+    if (now == code_dies) return;
+    code_dealloc = now;
+    atomic_store(death(), code_dies);
 }
 
 static void unhook_deaths(void) {
-    if (PyCode_Type.tp_dealloc == code_dies) PyCode_Type.tp_dealloc = code_dealloc;
+    destructor ours = code_dies;
+    (void)atomic_compare_exchange_strong(death(), &ours, code_dealloc);
 }
 
 /* ---- garbage collections */
@@ -69,8 +76,9 @@ static PyObject *collection(PyObject *self, PyObject *args) {
         Py_RETURN_NONE;
     }
     for (int i = 0; i < 3; i++) {
-        PyObject *count = PyDict_GetItemString(about, names[i]);
+        PyObject *count = spp_held(about, names[i]);
         counts[i] = count != NULL && PyLong_Check(count) ? PyLong_AsUnsignedLongLongMask(count) : 0;
+        Py_XDECREF(count);
     }
     if (began != 0 && spp_run_active()) spp_run_collection(began, counts);
     began = 0;
@@ -99,11 +107,23 @@ static bool is_collection(PyObject *object) {
     return PyCFunction_CheckExact(object) && PyCFunction_GET_FUNCTION(object) == collection;
 }
 
+/* Without the GIL it may not be any more where it was, so the list finds it itself, which may ask objects of the program's. */
+static void take_out(PyObject *list, Py_ssize_t at, PyObject *ours) {
+#ifdef Py_GIL_DISABLED
+    (void)at;
+    Py_XDECREF(PyObject_CallMethod(list, "remove", "O", ours));
+#else
+    if (at < PyList_GET_SIZE(list) && PyList_GET_ITEM(list, at) == ours) PyList_SetSlice(list, at, at + 1, NULL);
+#endif
+    PyErr_Clear();
+}
+
 static void leave_gc(void) {
-    PyObject *list = gc_callbacks();
-    for (Py_ssize_t i = list != NULL ? PyList_GET_SIZE(list) : 0; i-- > 0;) {
-        if (i < PyList_GET_SIZE(list) && is_collection(PyList_GET_ITEM(list, i))) PyList_SetSlice(list, i, i + 1, NULL);
+    PyObject *list = gc_callbacks(), *copy = list != NULL ? PyList_GetSlice(list, 0, PY_SSIZE_T_MAX) : NULL;
+    for (Py_ssize_t i = copy != NULL ? PyList_GET_SIZE(copy) : 0; i-- > 0;) {
+        if (is_collection(PyList_GET_ITEM(copy, i))) take_out(list, i, PyList_GET_ITEM(copy, i));
     }
+    Py_XDECREF(copy);
     Py_XDECREF(list);
     PyErr_Clear();
 }
@@ -124,17 +144,7 @@ static PyInterpreterState *owner; /* of the last one */
 
 static PyObject *room(void) { return PyInterpreterState_GetDict(PyInterpreterState_Get()); } /* borrowed; NULL: no memory */
 
-/* Without the GIL another thread may let go of the session at any moment, so the reference is taken by the look itself. */
-PyObject *spp_session_now(void) {
-    PyObject *dict = room(), *session = NULL;
-    if (dict == NULL) return NULL;
-#if PY_VERSION_HEX >= 0x030D0000
-    if (PyDict_GetItemStringRef(dict, SESSION, &session) < 0) PyErr_Clear();
-#else
-    session = Py_XNewRef(PyDict_GetItemString(dict, SESSION));
-#endif
-    return session;
-}
+PyObject *spp_session_now(void) { return spp_held(room(), SESSION); }
 
 static bool has_session(void) {
     PyObject *session = spp_session_now();

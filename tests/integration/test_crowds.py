@@ -357,3 +357,32 @@ if spprof.is_active(): spprof.stop()
 print(json.dumps([len(begun) > 0, len(begun) - len(ended), sorted(set(wrong))]))
 """, timeout=200)  # fmt: skip
     assert ran.json == [True, 0, []]
+
+
+def test_a_profile_begins_while_other_threads_change_what_it_reads(run_python):
+    """Without the GIL it took another callback out of `gc.callbacks` than its own, for the list had changed since it looked."""
+    ran = run_python("-c", """
+import gc, json, spprof, sys, threading
+import spprof.files.profile
+over, wrong = False, []
+sys.setswitchinterval(0.0001)
+def words():
+    while not over: sys.argv = ["word" * 9, str(threading.get_ident())]
+def callbacks():
+    def mine(*_): pass
+    while not over:
+        gc.callbacks.insert(0, mine)
+        try: gc.callbacks.remove(mine)
+        except ValueError: wrong.append("taken out by another")
+threads = [threading.Thread(target=body) for body in (words, words, callbacks)]
+for thread in threads: thread.start()
+try:
+    for _ in range(20 if getattr(sys, "_is_gil_enabled", lambda: True)() else 200):
+        spprof.start(100)
+        if spprof.stop().header["argv"][:1] != ["word" * 9]: wrong.append("no words")
+except BaseException as error: wrong.append(repr(error))
+over = True
+for thread in threads: thread.join()
+print(json.dumps([sorted(set(wrong)), len(gc.callbacks)]))
+""", timeout=200)  # fmt: skip
+    assert ran.json == [[], 0]
