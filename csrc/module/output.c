@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,20 +15,23 @@
 #define LOCKINGS 50
 #define LOCKING_NS 5000000u
 
+/* What can be given back is taken out first, for without the GIL two threads may close one at once. */
 typedef struct {
     PyObject ob_base;
-    int fd;             /* -1: closed */
-    PyObject *made;     /* path of a file that was not there before and is not kept yet; or NULL */
-    PyObject *is;       /* (device, number) of the file, as os.stat tells them */
-    struct stat opened; /* what the descriptor was: a program may close all that it finds, and get the number for another */
-    void *hold;         /* of the file's number */
-    pid_t holder;       /* the process that has it */
+    _Atomic int fd;           /* -1: closed */
+    _Atomic(PyObject *) made; /* path of a file that was not there before and is not kept yet; or NULL */
+    PyObject *is;             /* (device, number) of the file, as os.stat tells them */
+    struct stat opened;       /* what the descriptor was: a program may close all that it finds, and get the number for another */
+    _Atomic(void *) hold;     /* of the file's number */
+    pid_t holder;             /* the process that has it */
 } output;
 
-static bool is_open(const output *self) {
+static bool is_its(const output *self, int fd) {
     struct stat now;
-    return self->fd >= 0 && fstat(self->fd, &now) == 0 && now.st_dev == self->opened.st_dev && now.st_ino == self->opened.st_ino;
+    return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == self->opened.st_dev && now.st_ino == self->opened.st_ino;
 }
+
+static bool is_open(const output *self) { return is_its(self, self->fd); }
 
 /* A call of one of the functions that the module `os` has from the system's module. They know of every system's paths, of
  * interrupted calls and of audit hooks; and a program that was started with -S has no `os` until it asks for it. */
@@ -76,14 +80,13 @@ static void hold(output *self) {
 }
 
 static void release(output *self) {
-    if (self->holder == getpid()) spp_os_file_release(self->hold);
-    self->hold = NULL;
+    void *held = atomic_exchange(&self->hold, NULL);
+    if (self->holder == getpid()) spp_os_file_release(held);
 }
 
 static void close_fd(output *self) {
-    int fd = self->fd;
-    bool ours = is_open(self);
-    self->fd = -1;
+    int fd = atomic_exchange(&self->fd, -1);
+    bool ours = is_its(self, fd);
     if (fd >= 0) spp_os_file_forget(fd);
     if (ours) {
         Py_BEGIN_ALLOW_THREADS;
@@ -96,8 +99,7 @@ static void close_fd(output *self) {
 /* A file that was made for a start that failed goes, while it is locked still: nobody else has taken it. Windows removes no file
  * that is open. */
 static void let_go(output *self) {
-    PyObject *made = self->made;
-    self->made = NULL;
+    PyObject *made = atomic_exchange(&self->made, NULL);
     bool again = made != NULL && is_open(self) && is_at(self, made) && !removed(made);
     close_fd(self);
     if (again) (void)removed(made);
@@ -123,7 +125,7 @@ static PyObject *output_close(PyObject *self, PyObject *none) {
 
 static PyObject *output_keep(PyObject *self, PyObject *none) {
     (void)none;
-    Py_CLEAR(((output *)self)->made);
+    spp_output_keep(self);
     Py_RETURN_NONE;
 }
 
@@ -251,13 +253,13 @@ static int open_and_lock(output *self, PyObject *path, int flags) {
     for (int i = 0; i < OPENINGS; i++) {
         if (open_or_make(self, path, flags) != 0) return -1;
         if (lock(self) != 0) {
-            Py_CLEAR(self->made); /* whose it is now */
+            spp_output_keep((PyObject *)self); /* whose it is now */
             errno = EWOULDBLOCK;
             PyErr_SetFromErrno(PyExc_OSError);
             return -1;
         }
         if (!S_ISREG(self->opened.st_mode) || is_at(self, path)) return 0;
-        Py_CLEAR(self->made);
+        spp_output_keep((PyObject *)self);
         close_fd(self);
     }
     errno = EAGAIN;
@@ -308,7 +310,10 @@ PyObject *spp_output_first_free(PyObject *module, PyObject **path) {
     return NULL;
 }
 
-void spp_output_keep(PyObject *self) { Py_CLEAR(((output *)self)->made); }
+void spp_output_keep(PyObject *self) {
+    PyObject *made = atomic_exchange(&((output *)self)->made, NULL);
+    Py_XDECREF(made);
+}
 
 void spp_output_close(PyObject *self) {
     spp_output_keep(self);

@@ -319,9 +319,10 @@ print(json.dumps(wrong))
 def test_every_call_of_the_interface_by_four_threads_at_once(run_python):
     """Each profile that one of them begins is ended once, by whichever comes first, and no call meets what another let go of."""
     ran = run_python("-c", """
-import json, spprof, sys, threading
+import gc, json, os, spprof, sys, threading
 import spprof.files.profile
 from spprof import _core
+from spprof.recording import labels
 begun, ended, wrong = [], [], []
 sys.setswitchinterval(0.0001)
 def counted(call, done):
@@ -339,11 +340,39 @@ def decorates():
     except spprof.NotActive as error: wrong.append(repr(error))  # its caller has asked for nothing
 def labelled():
     with spprof.label(request="one"): spprof.current_labels()
+def label_calls():
+    _core.label_rules(labels._current)
+    _core.label_use(True)
+    with spprof.label(request="one"): return _core.label_found(None)
+nowhere = os.open(os.devnull, os.O_WRONLY)  # not a file: that would stay open when it is left
+shared = [_core.copy_output(nowhere)]
+def outputs():
+    own, shared[0] = shared[0], _core.copy_output(nowhere)  # whichever: two may close it at once
+    own.fileno(), own.is_open(), own.is_at(os.devnull), own.keep(), own.leave(), own.close()
+    _core.open_output(f"{threading.get_ident()}.spprof", os.O_RDWR, True).close()
+spprof.start(100, output_path="read.spprof")
+spprof.stop()
+with open("read.spprof", "rb") as file: data = file.read()
+def reads(): return None if _core.read(data)["warning"] is None else wrong.append("read")
+counts = {"generation": 2, "collected": 0, "uncollectable": 0}
+def collects():
+    for phase in "start", "stop": _core.collection(phase, counts)
+    counts["collected"] = 10 ** 9 + len(begun)
+    gc.collect()
+def rests():
+    _core.rest()
+    _core.wake()
+wanted = {_core.function_address(len): 1}
+def names():
+    wanted[1] = int("9" * 20)  # goes when the next takes its place
+    wanted[1] = 1
+    return _core.functions(wanted)
 calls = [start, spprof.stop, spprof.pause, spprof.resume, spprof.flush, spprof.is_active, spprof.stats, labelled, spprof.stop,
     spprof.native_unwinding_available, lambda: start(native=spprof.native_unwinding_available()), lambda: start(mode="wall"),
     _core.session, _core.active, _core.paused, _core.stats, _core.name_all, _core.native_functions, lambda: _core.functions({}),
     lambda: _core.choose_clock("auto"), _core.forget, lambda: _core.stop(None), lambda: _core.name_threads([]),
-    _core.now_ns, _core.unix_ns, _core.session, decorates, _core.session]
+    _core.now_ns, _core.unix_ns, _core.session, decorates, _core.session, label_calls, outputs, reads,
+    collects, rests, names, _core.arguments, _core.handler_cycles]
 def caller(first):
     for _ in range(20 if getattr(sys, "_is_gil_enabled", lambda: True)() else 100):
         for call in calls[first:] + calls[:first]:
