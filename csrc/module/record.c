@@ -108,7 +108,7 @@ static PyObject *words(void) {
 static void expect_program(void) {
     PyObject *argv = *record.field[MAIN] != 0 ? spp_held_by_module("sys", "argv") : NULL;
     PyObject *first = argv != NULL && PyList_CheckExact(argv) ? PySequence_GetItem(argv, 0) : NULL;
-    PyErr_Clear();
+    if (first == NULL) PyErr_Clear(); /* an empty list */
     if (first != NULL) {
         Py_XSETREF(record.argv, Py_NewRef(argv));
         Py_XSETREF(record.first, Py_NewRef(first));
@@ -121,7 +121,7 @@ static void expect_program(void) {
  * exception while it is imported has run. */
 static bool missed(void) {
     PyObject *first = record.argv != NULL ? PySequence_GetItem(record.argv, 0) : NULL, *raised;
-    PyErr_Clear();
+    if (first == NULL && record.argv != NULL) PyErr_Clear(); /* an empty list */
     bool same = first != NULL && first == record.first;
     Py_XDECREF(first);
     if (!same) return false;
