@@ -7,6 +7,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef MS_WINDOWS
+#include <windows.h>
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
 #include "core/capture.h"
 #include "core/tick_stats.h"
 #include "module/held.h"
@@ -129,18 +135,31 @@ static void put_python(spp_bytes *to) {
     Py_XDECREF(flags);
 }
 
-/* Which machine this is: a number made of what only its own users know, and that does not give it away (FNV-1a, 64 bits).
-   Nothing where there is neither file. formats/html.py makes the same. */
-static void put_host(spp_bytes *to) {
+/* The number by which the system knows this machine, as text; "" if it has none. */
+static void read_host(char id[64]) {
+    id[0] = 0;
+#ifdef MS_WINDOWS
+    DWORD size = 64;
+    if (RegGetValueA(HKEY_LOCAL_MACHINE, "SOFTWARE\\Microsoft\\Cryptography", "MachineGuid", RRF_RT_REG_SZ, NULL, id, &size) != 0)
+        id[0] = 0;
+#elif defined(__APPLE__)
+    size_t size = 64;
+    if (sysctlbyname("kern.uuid", id, &size, NULL, 0) != 0) id[0] = 0;
+#else
     static const char *const files[] = {"/etc/machine-id", "/proc/sys/kernel/random/boot_id"};
-    char id[33] = "", text[17];
     for (size_t i = 0; i < 2 && id[0] == 0; i++) {
-        FILE *file = fopen(files[i], "r");
+        FILE *file = fopen(files[i], "re");
         size_t n = file != NULL ? fread(id, 1, 32, file) : 0;
         id[n == 32 ? 32 : 0] = 0;
         if (file != NULL) (void)fclose(file);
     }
+#endif
+}
+
+void spp_header_host(spp_bytes *to) {
+    char id[64], text[17];
     uint64_t hash = 0xcbf29ce484222325u;
+    read_host(id);
     for (const char *at = id; *at != 0; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
     if (id[0] != 0) put(to, text);
@@ -162,7 +181,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     put(to, "-");
     put_machine(to);
     put(to, "\", \"host\": \"");
-    put_host(to);
+    spp_header_host(to);
     put(to, "\", \"argv\": ");
     put_argv(to, told);
     snprintf(text, sizeof text,

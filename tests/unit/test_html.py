@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 import stat
 import struct
 import subprocess
@@ -246,6 +247,14 @@ def test_a_profile_of_others_gives_the_text_of_no_file(tmp_path):
         own, _ = sourced(folders[2], host=html.host(), start_unix_ns=1_600_000_000_000_000_000)
         os.utime(folders[2] / "cold.py", (1_500_000_000, 1_500_000_000))
         assert Page(page(own)).about["sources"] == {str(folders[2] / "cold.py"): text}
+
+
+def test_a_recording_says_which_machine_it_is_of(tmp_path):
+    done = spprof("run", "-q", "-o", str(tmp_path / "p.spprof"), "-c", "pass")
+    assert done.returncode == 0, done.stderr
+    told = Profile.load(tmp_path / "p.spprof").header["host"]
+    assert told == html.host() and (not told or re.fullmatch("[0-9a-f]{16}", told))
+    assert told or not any(map(os.path.exists, ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")))
 
 
 def test_inlined_native_frames_keep_their_sources():
