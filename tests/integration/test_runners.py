@@ -127,7 +127,18 @@ def test_a_program_that_goes_on_in_another_interpreter_is_recorded(programs, opt
 
 
 def test_modules_of_the_working_folder_are_the_programs(programs):
-    for name in ("json", "fnmatch", "signal", "argparse", "shlex", "glob", "subprocess", "tempfile", "zlib", "array", "typing"):
+    for name in (
+        "json",
+        "fnmatch",
+        "signal",
+        "argparse",
+        "shlex",
+        "glob",
+        "subprocess",
+        "tempfile",
+        "zlib",
+        "array",
+    ):  # none that runpy needs
         (programs / f"{name}.py").write_text(f"text = 'the {name} of the program'\n")
     (programs / "own.py").write_text("import json; print(json.text)")
     done = run(programs, "-o", "p.spprof", "own.py")
