@@ -9,7 +9,8 @@ come in between. Each share has a run without spprof first, by the same seed, wh
 with a time limit are, is shown beside that run's. Each run is a line of JSON in build/torture/calls.jsonl. Exits with 1 if
 anything differed.
 
-The clocks `perf` and `perf-user` may end calls (docs/how-it-works.md) and are not among those that are run."""
+The clocks `perf` and `perf-user` may end calls (docs/how-it-works.md) and are run by name only: so `--clocks perf --rates 10000`
+shows what this finds, one call of twenty."""
 
 import argparse
 import itertools
@@ -52,6 +53,13 @@ def run(python, path, turns, seed, how):
     said = json.loads(text)
     hang = Counter(said.pop("hang"))
     return {**said, "problem": f"hang in {dict(hang)}" if hang else None}
+
+
+def refused(python, clock):
+    """Why the system does not allow the clock, or None."""
+    probe = [python, "-c", f"from spprof import _core; _core.choose_clock({clock!r})"]
+    done = subprocess.run(probe, stderr=subprocess.PIPE, text=True, env=environment(python, {}))
+    return done.stderr.strip().splitlines()[-1] if done.returncode else None
 
 
 def total(said, what):
@@ -111,8 +119,14 @@ def main():
     path, bad, calls = library(), 0, 0
     print(f"seed {asked.seed}")
     for name, python in interpreters(asked.python).items():
-        alone = None
-        for how in [(), *itertools.product(asked.clocks.split(","), asked.rates.split(","), asked.modes.split(","))]:
+        alone, clocks = None, []
+        for clock in asked.clocks.split(","):
+            why = refused(python, clock)
+            if why is None:
+                clocks.append(clock)
+            else:
+                print(f"not run: {name} {clock}: {why}", flush=True)
+        for how in [(), *itertools.product(clocks, asked.rates.split(","), asked.modes.split(","))]:
             said = run(python, path, asked.turns, asked.seed, how)
             bad += show(name, how, said, alone)
             calls += total(said, "calls") if how else 0
