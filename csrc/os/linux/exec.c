@@ -69,6 +69,14 @@ static bool is_first(char *const *env) {
     return strncmp(value, looked_in, n) == 0 && (value[n] == ':' || value[n] == 0);
 }
 
+/* Whether it is told already: the recorder does so where its own interpreter was. */
+static bool is_preloaded(char *const *env) {
+    long at = place_of(PRELOAD, env);
+    size_t n = strlen(preloaded);
+    const char *value = at >= 0 ? env[at] + sizeof PRELOAD - 1 : "";
+    return strncmp(value, preloaded, n) == 0 && (value[n] == 0 || value[n] == ':' || value[n] == ' ');
+}
+
 /* Whether a variable tells a program to begin a profile. */
 static bool tells(const char *variable) {
     size_t n = strlen(wanted_by);
@@ -84,6 +92,7 @@ static size_t bytes_of_env(const char *path, char *const *argv, char *const *env
     bool is_told = false;
     for (; env[n] != NULL; n++) is_told = is_told || tells(env[n]);
     if (spp_linux_barred) return is_told && n < VARIABLES_MOST ? (n + 1) * sizeof *env : 0;
+    if (is_preloaded(env)) return 0;
     long at = place_of(PRELOAD, env);
     size_t text = sizeof PRELOAD + strlen(preloaded) + (at >= 0 ? strlen(env[at]) : 0) + 1;
     return is_told && n < VARIABLES_MOST ? (n + 2) * sizeof *env + text : 0;
