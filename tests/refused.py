@@ -13,8 +13,22 @@ import sys
 from errno import EPERM
 
 CALLS = {
-    "x86_64": {"perf_event_open": 298, "process_vm_readv": 310, "rt_tgsigqueueinfo": 297, "timer_create": 222, "openat": 257, "timer_settime": 223},
-    "aarch64": {"perf_event_open": 241, "process_vm_readv": 270, "rt_tgsigqueueinfo": 240, "timer_create": 107, "openat": 56, "timer_settime": 110},
+    "x86_64": {
+        "perf_event_open": 298,
+        "process_vm_readv": 310,
+        "rt_tgsigqueueinfo": 297,
+        "timer_create": 222,
+        "openat": 257,
+        "timer_settime": 223,
+    },
+    "aarch64": {
+        "perf_event_open": 241,
+        "process_vm_readv": 270,
+        "rt_tgsigqueueinfo": 240,
+        "timer_create": 107,
+        "openat": 56,
+        "timer_settime": 110,
+    },
 }.get(platform.machine() if sys.platform == "linux" else "", {})  # where none are known, none can be refused
 
 CALL_OF_FILTERS = {"x86_64": 317, "aarch64": 277}.get(platform.machine())
