@@ -42,7 +42,8 @@ typedef struct {
     int32_t tid;
     int stat, sched;
 } spp_linux_files;
-/* The processor of a thread that runs, or would if it had one. SPP_LINUX_SLEEPS: it does not; SPP_LINUX_NOT_TOLD: no file tells. */
+/* The processor of a thread that runs, or would if it had one. SPP_LINUX_SLEEPS: it does not; SPP_LINUX_NOT_TOLD: no file tells.
+ */
 #define SPP_LINUX_SLEEPS (-1)
 #define SPP_LINUX_NOT_TOLD (-2)
 int spp_linux_thread_ready(int32_t tid, spp_linux_files *f);

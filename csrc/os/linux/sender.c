@@ -112,9 +112,9 @@ typedef struct target {
 
 static target *targets; /* never unmapped: a late signal finds memory */
 static uint32_t targets_used;
-static target *armed, *freed; /* lists, under the lock */
+static target *armed, *freed;    /* lists, under the lock */
 static _Atomic uint32_t armed_n; /* written under the lock */
-static uint64_t wake_ns; /* the shortest period */
+static uint64_t wake_ns;         /* the shortest period */
 /* A thread that looks. */
 typedef struct {
     spp_os_worker *worker;
@@ -151,7 +151,7 @@ static void (*give)(uintptr_t cookie, const spp_linux_instant *of);
 static _Atomic uint64_t stands_ns; /* between two looks, where they come more rarely than was asked for; else 0 */
 static _Atomic uint64_t cpu_ns;    /* of all samplers in this run */
 static _Atomic uint64_t calls_met; /* in this run */
-static _Atomic int signum; /* as before */
+static _Atomic int signum;         /* as before */
 
 /* ---- the lock of the lists: by the sampler, and who arms. Not the system's, since a fork must find it new. */
 
@@ -776,9 +776,7 @@ void spp_linux_sender_disarm(void *of) { disarm(of); }
 
 SPP_HOT void spp_linux_sender_period(void *of, uint64_t period_ns) { atomic_store(&((target *)of)->period_ns, period_ns); }
 
-bool spp_linux_sender_sends(int by) {
-    return atomic_load(&armed_n) > 0 && atomic_load(&signum) == by;
-}
+bool spp_linux_sender_sends(int by) { return atomic_load(&armed_n) > 0 && atomic_load(&signum) == by; }
 
 uint32_t spp_linux_samplers(void) { return process == getpid() ? samplers_n : 0; }
 
