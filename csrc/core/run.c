@@ -452,7 +452,14 @@ int spp_run_native(uintptr_t evaluator, const char **why) {
     return job.failed == 0 ? 0 : refuse(why, "no memory");
 }
 
-static int set_up(const spp_options *o, const spp_thread_states *states, const char **why) {
+/* What came before the start takes no part of the window. */
+static void move_window(spp_options *o) {
+    uint64_t late = o->counted_ns != 0 ? spp_run_state.start_ns - o->counted_ns : 0;
+    if (o->resume_at_ns != 0) spp_run_state.resume_at_ns = o->resume_at_ns += late;
+    if (o->end_at_ns != 0) spp_run_state.end_at_ns = o->end_at_ns += late;
+}
+
+static int set_up(spp_options *o, const spp_thread_states *states, const char **why) {
     if (spp_os_barred()) return refuse(why, BARRED);
     if (spp_run_prepare(why) != 0) return -1;
     memset(&spp_run_state.start_ns, 0, sizeof spp_run_state - offsetof(spp_run, start_ns));
@@ -477,6 +484,7 @@ static int set_up(const spp_options *o, const spp_thread_states *states, const c
         return refuse(why, "the program handles SIGURG and SIGWINCH itself, and spprof needs one of them");
     }
     spp_run_state.start_ns = spp_os_now_ns();
+    move_window(o);
     spp_os_lock(); /* code objects and sets of labels die meanwhile */
     int failed = spp_resolve_start();
     spp_os_unlock();

@@ -22,6 +22,7 @@ typedef struct {
     bool native_full;
     uint64_t resume_at_ns,
         end_at_ns;       /* monotonic: no samples before the first, and the run ends itself at the second; 0: neither */
+    uint64_t counted_ns; /* from when both were counted, which is to be the run's start: they move on to that. 0: they stay */
     void (*ended)(void); /* called by the drain thread when it has; what is left is for spp_run_stop */
 } spp_options;
 

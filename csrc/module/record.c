@@ -204,6 +204,7 @@ static int begin(PyObject *module, const char *how) {
         .interval_ns = strtoull(f[INTERVAL], NULL, 10), .max_depth = (uint32_t)strtoul(f[DEPTH], NULL, 10), .ended = ended};
     options.resume_at_ns = record.resume_at_ns = instant(f[RESUME], now);
     options.end_at_ns = record.end_at_ns = instant(f[END], record.resume_at_ns > now ? record.resume_at_ns : now);
+    if (*f[RESUME] == '+' || *f[END] == '+') options.counted_ns = now;
     if (options.end_at_ns != 0 && options.end_at_ns <= now) return 0; /* of a program that came later: there is nothing to do */
     if (spp_os_barred()) {                                            /* before any call that the filter may not allow */
         PyErr_SetString(PyExc_RuntimeError, "a filter of its own (seccomp) does not allow the system calls of spprof's threads");
@@ -220,6 +221,8 @@ static int begin(PyObject *module, const char *how) {
     session = Py_BuildValue("(OO)", output, path);
     if (session == NULL || hook_forks(module) != 0) goto done;
     begun = spp_session_begin(module, session, &options, output, &calls);
+    record.resume_at_ns = options.resume_at_ns; /* the run's start has moved them */
+    record.end_at_ns = options.end_at_ns;
     if (begun > 0) spp_output_keep(output);
     if (begun > 0)
         spp_run_name(spp_os_tid(), "MainThread"); /* if it is `threading` that says so, it does not matter who is first */

@@ -390,7 +390,7 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
 
 def test_what_symbolize_refuses(run_python, tmp_path):
     pytest.importorskip("symbolic")
-    (tmp_path / "x.spprof").write_bytes(b"\x89SPPROF\n")
+    run_python("-c", "import spprof; spprof.start(output_path='x.spprof'); spprof.stop()", cwd=tmp_path)
     program = "import spprof, time, zlib; spprof.start(0.1, output_path='live.spprof', native=True);"
     program += "\nwhile spprof.stats()['taken'] < 20: zlib.compress(bytes(99999))\nspprof.flush(); print(flush=True); input()"
     live = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
