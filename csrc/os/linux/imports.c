@@ -142,7 +142,7 @@ static uint32_t hash_of(const char *name) {
 
 /* Whose calls are none of a program's own, made without the C library: that library, the loader, what the kernel maps (it reads
  * clocks), and we. */
-#define LIBRARIES 5
+#define LIBRARIES 6
 static struct {
     uintptr_t within, low, high;
 } libraries[LIBRARIES];
@@ -170,6 +170,7 @@ void spp_linux_libraries_find(void) {
     libraries[2].within = getauxval(AT_SYSINFO_EHDR);
     libraries[3].within = (uintptr_t)see_library;
     libraries[4].within = (uintptr_t)dlsym(RTLD_DEFAULT, "sem_wait"); /* before glibc 2.34 threads have a library of their own */
+    libraries[5].within = (uintptr_t)dlsym(RTLD_DEFAULT, "__libc_start_main"); /* nanosleep may be a sanitizer's, or another's */
     dl_iterate_phdr(see_library, NULL);
 }
 
