@@ -455,7 +455,7 @@ def test_a_filter_that_leaves_nothing_says_what_there_is(here, words, capsys):
 # ---- those whose names nobody gives: pytest's plugin, the middlewares. (Jupyter's magics write no file.)
 
 
-def tested(here, format, *more):
+def by_pytest(here, format, *more):
     (here / "test_one.py").write_text("def test_one():\n    for i in range(300_000): pass\n")
     words = ["-p", "no:cacheprovider", "-p", "spprof.integrations.pytest_plugin", "--spprof", "--spprof-format", format, *more]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -475,7 +475,7 @@ def test_pytest_writes_whole(here, format, there):
     path = here / "out" / f"session.{format}"
     path.parent.mkdir()
     there(path)
-    before, code, said = tested(here, format)
+    before, code, said = by_pytest(here, format)
     assert code == 0 and is_whole("run spprof" if format == "spprof" else "convert", path), said
     after = tree(here)
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
@@ -489,7 +489,7 @@ def test_pytest_replaces_nothing_of_others(here, format, there):
     path = here / "out" / f"session.{format}"
     path.parent.mkdir()
     there(path)
-    before, code, said = tested(here, format)
+    before, code, said = by_pytest(here, format)
     assert path.name in said and "Traceback" not in said and "INTERNALERROR" not in said, said
     assert code != 0 or "1 passed" in said
     assert tree(here) == before

@@ -143,9 +143,7 @@ static uint32_t hash_of(const char *name) {
 /* Whose calls are none of a program's own, made without the C library: that library, the loader, what the kernel maps (it reads
  * clocks), and we. */
 #define LIBRARIES 6
-static struct {
-    uintptr_t within, low, high;
-} libraries[LIBRARIES];
+static struct { uintptr_t within, low, high; } libraries[LIBRARIES];
 
 bool spp_linux_in_c_library(uintptr_t pc) {
     for (int i = 0; i < LIBRARIES; i++)
