@@ -289,13 +289,14 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr, cookie = atomic_load(&t->cookie);
     if ((speaks && value % ALIGN != atomic_load(&t->use)) || t->tid != spp_os_tid() || cookie == 0) return 0;
     if (timed ? atomic_load(&t->shakes->tick) != SPP_TICK_TIMED : !is_on_its_way(t->shakes)) return 0;
-    if (spp_rare(spp_linux_met_call(uc)) && !spp_linux_in_c_library(program_counter(uc))) { /* there it has a wrapper */
+    bool met = spp_rare(spp_linux_met_call(uc)) && !spp_linux_in_c_library(program_counter(uc)); /* there it has a wrapper */
+    if (spp_rare(met)) { /* the last signal: not even a timer's follows, which could meet another call */
         atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
         atomic_fetch_add_explicit(&calls_met, 1, memory_order_relaxed);
     }
     if (timed)
         atomic_store_explicit(&t->shakes->quick, 0, memory_order_relaxed);
-    else if (!is_due(t, spp_os_now_ns()))
+    else if (!met && !is_due(t, spp_os_now_ns()))
         return 0;
     if (spp_rare(spp_linux_stood(uc))) { /* in a call that has no wrapper: it slept, or was about to */
         atomic_fetch_add_explicit(&t->declined, 1 + atomic_exchange(&t->more, 0), memory_order_relaxed);
@@ -462,7 +463,8 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
         atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
     }
     if (spp_linux_tick_begin(h)) {
-        if (does_block(h)) { /* it was told in a call: none has begun since, or the tick would not have */
+        /* Each was told before a tick could begin: by the handler of the one before; in a call, and none has begun since. */
+        if (atomic_load_explicit(&t->unseen, memory_order_relaxed) || does_block(h)) {
             spp_linux_tick_sent(h, false);
             return;
         }
