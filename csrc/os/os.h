@@ -156,7 +156,8 @@ void spp_os_loader_begin(void);
 void spp_os_loader_end(void);
 int spp_os_lock_init(void (*child)(void));
 /* Whether this process is a forked child whose C library was not told of the fork, so `child` has not run; not if it shares its
- * memory with the parent. Then spp_os_fork_seen() does what would have been done. By the only thread that there is. */
+ * memory with the parent. Then spp_os_fork_seen() does what would have been done, as does each
+ * function above that takes a lock. By the only thread that there is. */
 bool spp_os_forked_unseen(void);
 void spp_os_fork_seen(void);
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/hints.h"
 #include "os/os.h"
 #include "os/posix/posix.h"
 
@@ -27,7 +28,27 @@ static bool loader_taken; /* by the fork that goes on */
 static void (*in_child)(void);
 static uint32_t *mark; /* 1; the kernel gives a child that gets a copy of the memory 0, however it was made. NULL: it cannot */
 
+static void after_fork_child(void) {
+    pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    if (mark != NULL) *mark = 1;
+    memset(&lock, 0, sizeof lock);
+    memset(&work, 0, sizeof work);
+    lock.mutex = work.mutex = loader = fresh;
+    spp_posix_files_child();
+    spp_posix_workers_child();
+    if (in_child != NULL) in_child();
+}
+
+bool spp_os_forked_unseen(void) { return mark != NULL && *mark == 0; }
+void spp_os_fork_seen(void) { after_fork_child(); }
+
+/* A lock that is taken in such a child may be that of a thread which is not there. */
+static void see_fork(void) {
+    if (spp_rare(spp_os_forked_unseen())) spp_os_fork_seen();
+}
+
 static void take(fair *f) {
+    see_fork();
     uintptr_t me = (uintptr_t)pthread_self();
     while (atomic_load(&f->last) == me && atomic_load(&f->waiting) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
     atomic_fetch_add(&f->waiting, 1);
@@ -40,7 +61,11 @@ void spp_os_lock(void) { take(&lock); }
 void spp_os_unlock(void) { pthread_mutex_unlock(&lock.mutex); }
 void spp_os_work_begin(void) { take(&work); }
 void spp_os_work_end(void) { pthread_mutex_unlock(&work.mutex); }
-void spp_os_loader_begin(void) { pthread_mutex_lock(&loader); }
+void spp_os_loader_begin(void) {
+    see_fork();
+    pthread_mutex_lock(&loader);
+}
+
 void spp_os_loader_end(void) { pthread_mutex_unlock(&loader); }
 
 /* In small steps: not every system has pthread_mutex_clocklock. */
@@ -66,20 +91,6 @@ static void after_fork(void) {
     spp_os_work_end();
     if (loader_taken) spp_os_loader_end();
 }
-
-static void after_fork_child(void) {
-    pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    if (mark != NULL) *mark = 1;
-    memset(&lock, 0, sizeof lock);
-    memset(&work, 0, sizeof work);
-    lock.mutex = work.mutex = loader = fresh;
-    spp_posix_files_child();
-    spp_posix_workers_child();
-    if (in_child != NULL) in_child();
-}
-
-bool spp_os_forked_unseen(void) { return mark != NULL && *mark == 0; }
-void spp_os_fork_seen(void) { after_fork_child(); }
 
 static void make_mark(void) {
 #ifdef MADV_WIPEONFORK
