@@ -34,6 +34,9 @@
 #define WAY_MOST_NS 100000u
 #define SHARE_ONE 65536u /* shares are kept in 65536ths */
 #define SHARE_MEMORY 8   /* the newest counts 1/256 */
+/* Where calls take more signals than this share, each only sets a timer, for a fixed time after it was sent. That is dearer: a
+ * timer's interrupt comes beside the signal's. */
+#define CUT_SHORT_OFTEN (SHARE_ONE / 32)
 /* A thread that waits for our processor ran until now if it ran for as long as we slept, less what a switch takes. */
 #define SWITCH_NS 10000u
 /* From a reading of the monotonic clock to one of a thread's, within this. */
@@ -95,6 +98,7 @@ typedef struct target {
     _Atomic uint32_t put_off_ns; /* ... and is to be a sample so much later; 0: of where it meets the thread */
     _Atomic bool unseen;         /* the handler: it makes calls without the C library, which signals may end: no more are sent */
     _Atomic uint32_t way_ns;     /* the handler: how long signals take */
+    _Atomic uint32_t cut_short;  /* the handler: the share of signals that the end of a call without a wrapper took */
     _Atomic uint32_t declined;   /* the handler: signals that gave no tick, for the thread was about to sleep */
     _Atomic uint32_t more;       /* instants at which the thread ran, while the signal of an earlier one had not come yet */
     _Atomic uint32_t waking;     /* instants at which it was about to: the next sample of a call stands for them too */
@@ -256,11 +260,22 @@ static void sample_call(spp_linux_handshake *h, uint32_t n) {
     give(cookie, &of);
 }
 
+/* Handler. A system call's end takes a signal as soon as it is sent, sooner than the interrupt that it comes by. So what follows
+ * the call would have no ticks for as long as that interrupt takes. */
+static void see_way(target *t, const ucontext_t *uc, uint64_t took) {
+    uint32_t way = atomic_load_explicit(&t->way_ns, memory_order_relaxed);
+    bool at_end = spp_linux_met_call(uc);
+    atomic_store_explicit(&t->cut_short, shift(atomic_load_explicit(&t->cut_short, memory_order_relaxed), at_end),
+                          memory_order_relaxed);
+    if (took < WAY_MOST_NS && !at_end)
+        atomic_store_explicit(&t->way_ns, way + (uint32_t)took / 16 - way / 16, memory_order_relaxed);
+}
+
 static const spp_linux_ticks ticks = {stop_timer, start_timer, sample_call, spp_linux_signals_take_back};
 
 /* Handler. A signal of the sampler's has come. Whether it is a sample of where the thread is: not if that is to be later, or if a
  * call is about to begin that cuts its delay off. */
-static bool is_due(target *t, uint64_t now) {
+static bool is_due(target *t, const ucontext_t *uc, uint64_t now) {
     spp_linux_handshake *h = t->shakes;
     uint64_t from = atomic_load_explicit(&t->from_ns, memory_order_relaxed), took = now > from ? now - from : 0;
     uint32_t put_off = atomic_load_explicit(&t->put_off_ns, memory_order_relaxed);
@@ -271,11 +286,11 @@ static bool is_due(target *t, uint64_t now) {
         atomic_store(&h->tick, SPP_TICK_LEFT);
         return false;
     }
+    see_way(t, uc, took);
     if (put_off != 0) {
         atomic_store(&h->tick, SPP_TICK_TIMED);
         if (set_timer(t, took + SOON_NS < put_off ? put_off - took : SOON_NS, NULL)) return false;
     } else if (took < WAY_MOST_NS) {
-        atomic_store_explicit(&t->way_ns, way + (uint32_t)took / 16 - way / 16, memory_order_relaxed);
         atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
     }
     return true;
@@ -296,7 +311,7 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     }
     if (timed)
         atomic_store_explicit(&t->shakes->quick, 0, memory_order_relaxed);
-    else if (!met && !is_due(t, spp_os_now_ns()))
+    else if (!met && !is_due(t, uc, spp_os_now_ns()))
         return 0;
     if (spp_rare(spp_linux_stood(uc))) { /* in a call that has no wrapper: it slept, or was about to */
         atomic_fetch_add_explicit(&t->declined, 1 + atomic_exchange(&t->more, 0), memory_order_relaxed);
@@ -452,6 +467,7 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
     int64_t period = (int64_t)t->period_ns;
     uint64_t put_off = 0;
     if (atomic_load_explicit(&t->unseen, memory_order_relaxed)) return;
+    if (atomic_load_explicit(&t->cut_short, memory_order_relaxed) > CUT_SHORT_OFTEN) put_off = PUT_OFF_NS;
     if (l->late_ns > LATE_NS) put_off = PUT_OFF_NS + draw(l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
     uintptr_t unknown = SPP_CALL_UNKNOWN; /* it runs, so it waits in no call that began before the first run */
     (void)atomic_compare_exchange_strong(&h->call, &unknown, 0);
@@ -470,7 +486,7 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
         }
         /* A call that they fell into was just over, unseen. */
         atomic_fetch_add_explicit(&t->more, atomic_exchange(&h->wanted, 0), memory_order_relaxed);
-        atomic_store_explicit(&t->late, put_off != 0 && is_fast(t), memory_order_relaxed);
+        atomic_store_explicit(&t->late, l->late_ns > LATE_NS && is_fast(t), memory_order_relaxed);
         send(t, now, put_off);
     } else if (does_block(h)) {
         return;
@@ -757,6 +773,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     atomic_store(&t->waking, 0);
     t->slept_ns = 0;
     atomic_store(&t->way_ns, WAY_AT_FIRST_NS);
+    atomic_store(&t->cut_short, 0);
     atomic_store(&t->unseen, false);
     atomic_store(&t->period_ns, period_ns);
     atomic_store(&t->cookie, (uintptr_t)cookie);
