@@ -24,7 +24,10 @@
 #define LEAVE_MOST_NS 1000000000u /* a thread that ends the process may hold what the drain thread needs */
 #define DRAIN_NAME "spprof-drain"
 #define SAMPLER_NAME "spprof-sampler"
-#define REST_MOST_NS 50000000u /* for a thread of ours to come to where it may be left */
+/* For a thread of ours to come to where it may be left: before a fork, of which Python would only warn; before a call that fails
+ * if it does not. */
+#define REST_MOST_NS 50000000u
+#define ALONE_MOST_NS 1000000000u
 #define REST_STEP_NS 20000u
 #define PREPARE_STEP_NS 20000u
 
@@ -348,9 +351,8 @@ static void drain_body(void *unused) {
 
 static uint64_t ours(void) { return 2u + (spp_run_state.sampler != NULL) + spp_os_signal_threads(); }
 
-void spp_run_rest(void) {
+static void rest_until(uint64_t until) {
     bool mine;
-    uint64_t until = spp_os_now_ns() + REST_MOST_NS;
     if (!spp_os_may_rest || spp_run_phase_now(&mine) != SPP_RUN_ACTIVE || !spp_run_active() || spp_run_state.drain == NULL)
         return;
     if (atomic_load(&spp_run_state.stopping) || atomic_load(&spp_run_state.terminating)) return;
@@ -370,6 +372,9 @@ void spp_run_rest(void) {
     /* A thread lets go of its stack, for which the C library waits, a little before it leaves its process. */
     while (!spp_os_threads_at_most(1) && spp_os_now_ns() < until) spp_os_sleep_until(spp_os_now_ns() + REST_STEP_NS);
 }
+
+void spp_run_rest(void) { rest_until(spp_os_now_ns() + REST_MOST_NS); }
+static void rest_alone(void) { rest_until(spp_os_now_ns() + ALONE_MOST_NS); }
 
 void spp_run_wake(void) {
     if (!spp_run_active() || !spp_rest_is(&spp_run_state.drain_rest)) return; /* or a child, which forgets */
@@ -612,7 +617,7 @@ spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, 
     spp_os_exec_tell(spp_run_exec);
     spp_os_leave_tell(spp_run_leave);
     spp_os_confine_tell(spp_run_confined);
-    spp_os_alone_tell(spp_run_rest, spp_run_wake);
+    spp_os_alone_tell(rest_alone, spp_run_wake);
     spp_os_signal_look();
     spp_os_loader_end();
     spp_os_work_begin();

@@ -67,10 +67,10 @@ void spp_run_tick_stats(spp_bytes *to);
 /* The calling thread is about to replace the program: no tick may be on its way then, for the new one has no handler for it.
  * If it fails, the thread is armed again after a second. */
 void spp_run_exec(void);
-/* What a program's own thread calls around what it must be alone for, be it a fork, which Python warns of where the kernel counts
- * more threads than one. Nothing happens where the program has other threads anyway, where the system's ticks need a thread of
- * ours, without a run, or where one of our threads waits for something (50 ms). With or without the GIL; not a handler. Also in a
- * forked child, to which the second means nothing. */
+/* Called by a program's own thread around a fork, of which Python warns where the kernel counts more threads than one. Nothing
+ * happens where the program has other threads anyway, where the system's ticks need a thread of ours, without a run, or where one
+ * of our threads waits for something (50 ms). With or without the GIL; not a handler. Also in a forked child, to which the second
+ * means nothing. */
 void spp_run_rest(void);
 /* Threads that could not be started (limits) go on with the next call; without any the run is finished by who stops it. */
 void spp_run_wake(void);

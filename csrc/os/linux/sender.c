@@ -467,7 +467,7 @@ static void tick(target *t, const look *l, bool runs, uint64_t now) {
     int64_t period = (int64_t)t->period_ns;
     uint64_t put_off = 0;
     if (atomic_load_explicit(&t->unseen, memory_order_relaxed)) return;
-    if (atomic_load_explicit(&t->cut_short, memory_order_relaxed) > CUT_SHORT_OFTEN) put_off = PUT_OFF_NS;
+    if (runs && atomic_load_explicit(&t->cut_short, memory_order_relaxed) > CUT_SHORT_OFTEN) put_off = PUT_OFF_NS;
     if (l->late_ns > LATE_NS) put_off = PUT_OFF_NS + draw(l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
     uintptr_t unknown = SPP_CALL_UNKNOWN; /* it runs, so it waits in no call that began before the first run */
     (void)atomic_compare_exchange_strong(&h->call, &unknown, 0);
