@@ -48,7 +48,7 @@ ctest: .venv/made ## the C tests alone: plain, then under ASan+UBSan, then under
 	tools/ctest --sanitize address,undefined
 	tools/ctest --sanitize thread
 
-matrix: ## build for each of the nine interpreters at hand and run the exact tests on each (tools/matrix --help)
+matrix: ## build for each interpreter at hand and run the exact tests on each (tools/matrix --help)
 	tools/matrix
 
 bench: .venv/made ## the figures of docs/benchmarks.md, measured here
