@@ -1,5 +1,5 @@
 # spprof: everything that one does with this source, as short commands. `make` or `make help` lists them.
-# PYTHON: the interpreter to build for (3.9 or newer). STEPS: of `make check`.
+# PYTHON: the interpreter to build for (3.9 or newer). STEPS: of `make check`. T: tests for `make t`.
 # Everything made lies in .venv/, build/ and examples/out/.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -8,7 +8,7 @@ DEMO := examples/out/demo
 DEMO_RATE ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build few-statistics check ctest matrix bench browser viewer collector docs lint format wheel sdist completions venv clean
+.PHONY: help demo test dev t build few-statistics check ctest matrix bench browser viewer collector docs lint format wheel sdist completions venv clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,9 +30,15 @@ test: build ## set up and run the exact tests: unit, integration, C
 	$(BIN)/python -m pytest -n auto --dist loadfile --max-worker-restart 0 tests/unit tests/integration
 	tools/ctest
 
+dev: .venv/made ## compile what changed into .venv, in seconds; writes compile_commands.json
+	tools/dev
+
+t: .venv/made ## the same, then the tests of T: make t T='tests/unit/test_tree.py -k root', T=tests/c/test_queue.c
+	@tools/dev $(T)
+
 build: .venv/made
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/test \
-	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false ".[test,symbols,consumers,hosts]"
+	  --config-settings=setup-args=-Dstrict=true --config-settings=setup-args=-Db_ndebug=false --config-settings=setup-args=-Ddebug=true ".[test,symbols,consumers,hosts]"
 
 # One in some 100,000 runs fails by chance, tried once; what is off for good fails three times.
 few-statistics: build
