@@ -57,7 +57,7 @@ ctest: .venv/made ## the C tests alone: plain, then under ASan+UBSan, then under
 matrix: ## build for each interpreter at hand and run the exact tests on each (tools/matrix --help)
 	tools/matrix
 
-bench: .venv/made ## the figures of docs/benchmarks.md, measured here
+bench: .venv/made ## the figures of docs/results.md, measured here
 	$(PIP_INSTALL) --no-build-isolation --config-settings=build-dir=build/meson/bench ".[bench]"
 	$(BIN)/python -m bench
 

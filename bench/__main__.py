@@ -5,7 +5,7 @@
   python3 -m bench --only cost10k,handler  some
   python3 -m bench --only impossible --python build/venvs/3.13t/bin/python --samples 200000
   python3 -m bench --only shares --clocks perf,timer --rates 1000 --programs "in step"
-  python3 -m bench.report                  writes the results into docs/benchmarks.md
+  python3 -m bench.report                  writes the results into docs/results.md
 
 Interpreters: goals that need one take --python, goals for each interpreter take those that `tools/matrix --build-only` built.
 """

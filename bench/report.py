@@ -1,4 +1,4 @@
-"""Writes bench/results/*.json as a table into docs/benchmarks.md, between its markers: `python3 -m bench.report`."""
+"""Writes bench/results/*.json as a table into docs/results.md, between its markers: `python3 -m bench.report`."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "benchmarks.md"
+PAGE = HERE.parent / "docs" / "results.md"
 BEGIN, END = "<!-- results: begin (python3 -m bench.report) -->", "<!-- results: end -->"
 ORDER = (
     "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "convert", "peers",
