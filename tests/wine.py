@@ -1,4 +1,4 @@
-"""Whether this is wine, which lacks some of what Windows has (docs/platforms.md)."""
+"""Whether this is wine, which lacks some of what Windows has (docs/other-systems.md)."""
 
 import ctypes
 import os

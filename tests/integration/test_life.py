@@ -359,7 +359,7 @@ def test_exit_codes_and_what_they_leave(run_python, tmp_path, code, expected, wa
     except subprocess.TimeoutExpired:
         if not WINE or code not in ("os._exit(5)", "os.abort()"):
             raise
-        pytest.skip("it did not end: seen once under wine, and not explained (docs/platforms.md)")
+        pytest.skip("it did not end: seen once under wine, and not explained (docs/other-systems.md)")
     assert ran.code == expected
     assert "until_sampled" in names_of(ran.profile)
     if code not in ("os._exit(5)", "os.abort()"):

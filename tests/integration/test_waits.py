@@ -79,7 +79,7 @@ def profiled(folder, library, times, clock, *options):
     return kinds, profile.stats["taken"]
 
 
-# Those that promise it (docs/how-it-works.md). Before Linux 6.16 ticks of perf-trap come as those of perf.
+# Those that promise it (docs/clocks.md). Before Linux 6.16 ticks of perf-trap come as those of perf.
 CLOCKS = ["perf-trap", "signal", "timer"] if KERNEL >= (6, 16) else ["signal", "timer"]
 SHORT = [pytest.param((clock, FEW), id=clock) for clock in CLOCKS]
 LONG = [pytest.param((clock, MANY), id=f"{clock}-{MANY}", marks=pytest.mark.stress) for clock in CLOCKS]

@@ -9,7 +9,7 @@ come in between. Each share has a run without spprof first, by the same seed, wh
 with a time limit are, is shown beside that run's. Each run is a line of JSON in build/torture/calls.jsonl. Exits with 1 if
 anything differed.
 
-The clocks `perf` and `perf-user` may end calls (docs/how-it-works.md) and are run by name only: so `--clocks perf --rates 10000`
+The clocks `perf` and `perf-user` may end calls (docs/clocks.md) and are run by name only: so `--clocks perf --rates 10000`
 shows what this finds, one call of twenty."""
 
 import argparse
