@@ -1,1 +1,1 @@
-"""Measures what issue 3 promises: `python3 -m bench --help`. docs/benchmarks.md says what each figure means."""
+"""Measures what docs/benchmarks.md promises, which says what each figure means: `python3 -m bench --help`."""

@@ -1,4 +1,4 @@
-"""The bench: measures every target of issue 3 and says goal beside measured.
+"""The bench: measures every target of docs/benchmarks.md and says goal beside measured.
 
   python3 -m bench                         everything (several hours; `--list` says what)
   python3 -m bench --quick                 everything, shortly: tells that it works, not how good it is

@@ -59,7 +59,7 @@ typedef enum { SPP_KIND_PYTHON, SPP_KIND_NATIVE } spp_code_kind;
 /* Marks on a sample. */
 enum {
     SPP_SAMPLE_TRUNCATED = 1, /* deeper than the configured depth: the root part is missing */
-    SPP_SAMPLE_KERNEL = 2,    /* weight of time spent in the kernel (clock user+timer) */
+    SPP_SAMPLE_KERNEL = 2,    /* weight of time spent in the kernel (clock perf-user) */
     SPP_SAMPLE_OFF_CPU = 4,   /* taken from outside, of a thread that stood still (wall mode) */
     SPP_SAMPLE_GAP = 8,       /* native frames are missing: code without unwind information was crossed, or ended the walk */
     SPP_SAMPLE_UNPAIRED = 16, /* native frames were left out: they did not fit the Python frames */

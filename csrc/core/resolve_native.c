@@ -17,8 +17,8 @@ static void set_function(spp_bytes *to, const char *name) {
     spp_bytes_append(to, name, n);
 }
 
-/* CPython's own, which stand between a caller and what it calls: seed of the merge, "functions starting with Py or _Py". Without
- * symbols they cannot be told from the rest of the interpreter. */
+/* CPython's own functions between a caller and what it calls: those that start with Py or _Py. Those without a symbol cannot be
+ * distinguished from the rest of the interpreter. */
 static bool is_plumbing(const spp_native_place *place) {
     if (!place->python || spp_cap.native_full) return false;
     static const char *const begins[] = {"Py", "_Py", "py::", "py_trampoline_"};

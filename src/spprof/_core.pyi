@@ -4,9 +4,6 @@ from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple, Type, Un
 
 layout_error: Optional[str]
 """Why this interpreter's frames cannot be read (then `start` refuses), or None."""
-proof: str
-"""Says for which build of the interpreter the layout is proven; '' if it is not. If it is set before the module is executed, and is this
-build's, no other proof is made."""
 LOSSES: Dict[str, str]
 """Key of each reason for which a tick gives no sample -> its title for people."""
 NATIVE: bool
@@ -56,8 +53,9 @@ def start(
     is kept until the stop. False: there is a run already, or this thread is just starting or stopping one. RuntimeError if the layout
     is unproven, WriteError, another OSError whose `filename` says what was refused; then nothing has changed."""
 
-def record(options: str, folder: str) -> Optional[str]:
-    """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that calls this).
+def record(options: str, folder: str, preload: str) -> Optional[str]:
+    """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that calls this;
+    preload: what LD_PRELOAD was before spprof's own object was put into it).
     What goes wrong it says on stderr, and the program goes on. The options of child processes, or None if they are not profiled."""
 
 def arguments() -> List[str]:

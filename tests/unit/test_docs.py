@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from fnmatch import fnmatchcase
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -100,6 +101,18 @@ def test_the_source_map_names_each_file():
     there = {path.relative_to(ROOT / "csrc").with_suffix("").as_posix() for path in (ROOT / "csrc").rglob("*.[ch]")}
     there = {re.sub(r"^py/layout_3\w+$", "py/layout_3XX", name) for name in there}
     assert set(named) == there
+
+
+def test_layers_of_c_include_what_contributing_allows():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    allowed = {layer: re.findall("`([^`]+)`", cell) for layer, cell in re.findall(r"^\| `csrc/(\w+)/` \| (.*?) ?\|", text, re.M)}
+    assert set(allowed) == {path.name for path in (ROOT / "csrc").iterdir() if path.is_dir()}
+    for path in sorted((ROOT / "csrc").rglob("*.[ch]")):
+        layer = path.relative_to(ROOT / "csrc").parts[0]
+        for name in re.findall(r'^#include "(.*)"', path.read_text(encoding="utf-8"), re.M):
+            other = name.partition("/")[0]
+            fits = other not in allowed or other == layer or any(fnmatchcase(name, pattern) for pattern in allowed[layer])
+            assert fits, f"{path.relative_to(ROOT)} includes {name}"
 
 
 def test_every_output_names_a_test_or_says_that_it_is_missing():
