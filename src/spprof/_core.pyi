@@ -55,7 +55,7 @@ def start(
 
 def record(options: str, folder: str, preload: str) -> Optional[str]:
     """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that calls this;
-    preload: what LD_PRELOAD was before spprof's own object was put into it).
+    preload: the object by which it was preloaded, or "").
     What goes wrong it says on stderr, and the program goes on. The options of child processes, or None if they are not profiled."""
 
 def arguments() -> List[str]:
