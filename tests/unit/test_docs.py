@@ -94,6 +94,13 @@ def test_prose_is_wrapped(page):
         assert len(line) <= COLUMNS or free, line
 
 
+@each_page
+def test_words_are_plain(page):
+    """CONTRIBUTING, "Words": what a native maintainer would not write, outside code."""
+    text = re.sub(r"`[^`]*`", "", prose(page.read_text(encoding="utf-8")))
+    assert re.findall(r"\b(?:tells?|told|stood|meets?|met|anew|dear)\b", text, re.I) == []
+
+
 def test_the_source_map_names_each_file():
     rows = "".join(re.findall(r"^\| (`.*?) \|", (ROOT / "csrc" / "README.md").read_text(encoding="utf-8"), re.M))
     named = re.findall(r"`([\w/]+)`", rows)
