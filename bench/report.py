@@ -23,7 +23,7 @@ def _table(title: str, result: Dict[str, Any]) -> List[str]:
     machine = result["machine"]
     right = "root" if machine["root"] else "an unprivileged user"
     lines = [
-        f"### {title}",
+        f"## {title}",
         f"`{result['command']}`, {result['when']} UTC, {result['seconds']} s, "
         f"Python {result['python']}, commit {result['spprof']}; "
         f"{machine['processor']}, {machine['processors']} processors, Linux {machine['kernel']}, as {right}, "
