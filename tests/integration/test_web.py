@@ -398,6 +398,16 @@ def test_an_application_that_fails(folder):
     assert len(list(folder.iterdir())) == 1
 
 
+def test_a_request_is_a_spprof_file_too(folder):
+    app, recorder = made_by(plain, folder=folder, slower_than=0.0, rate=1000, format="spprof")
+    ask(app)
+    recorder.finish()
+    (file,) = folder.iterdir()
+    profile = Profile.load(file)
+    assert profile.header["part"].startswith("request=") and profile.end["reason"] == "request" and profile.warning is None
+    assert "burn" in {row.name for row in profile.functions()} and all("request" in sample.labels for sample in profile)
+
+
 def test_a_new_profile_is_begun_when_one_is_long(folder, monkeypatch):
     monkeypatch.setattr(web, "ROLL_BYTES", 1)
     app, recorder = made_by(plain, folder=folder, slower_than=0.0, rate=1000, format="collapsed")
@@ -456,8 +466,7 @@ def test_what_is_no_http_passes_through(folder):
         ({"token": "short"}, "less than 16 characters"),
         ({"query": "profile"}, "give a token too"),
         ({"slower_than": 1, "rate": 0.5}, "1 to 20000"),
-        ({"format": "spprof"}, "can be written as"),
-        ({"format": "png"}, "can be written as"),
+        ({"format": "png"}, "does not exist"),
         ({"mode": "walk"}, "choose 'cpu' or 'wall'"),
         ({"keep": 0}, "at least one"),
     ],

@@ -435,11 +435,23 @@ def test_every_format_is_recognized_as_itself_alone(here, data, empty):
 
 
 @pytest.mark.parametrize("words", [["--from", "0.001"], ["--to", "0.003"], ["--thread", "Main"]], ids=" ".join)
-def test_a_part_is_no_spprof_file_and_nothing_is_touched(here, words, capsys):
-    for out in ("out.spprof", "other.spprof", "in.spprof"):
-        before = tree(here)
-        assert main(["convert", "in.spprof", *words, "-o", out]) == 2
-        assert "choose another format" in capsys.readouterr().err and tree(here) == before
+def test_a_part_replaces_what_it_may_and_never_its_whole_unasked(here, words, capsys):
+    whole = (here / "in.spprof").read_bytes()
+    (here / "other.spprof").write_bytes(whole)
+    (here / "other.html").write_text("mine")
+    before = tree(here)
+    for out in ("in.spprof", "./in.spprof", "other.html"):
+        assert main(["convert", "in.spprof", *words, "-f", "spprof", "-o", out]) == 2
+        assert "or --force" in capsys.readouterr().err and tree(here) == before
+    assert main(["convert", "in.spprof", *words, "-o", "new.spprof"]) == 0
+    made = (here / "new.spprof").read_bytes()
+    assert len(Profile(made)) in range(1, len(Profile(whole))) and (here / "in.spprof").read_bytes() == whole
+    for out in ("other.spprof", "in.spprof"):
+        assert main(["convert", "in.spprof", *words, "-o", out, *(["--force"] if out == "in.spprof" else [])]) == 0
+        assert (here / out).read_bytes() == made
+    with pytest.raises(spprof.BadOption, match="is what is read"):
+        Profile.load("new.spprof").save("new.spprof", thread="Main")
+    assert (here / "new.spprof").read_bytes() == made
 
 
 @pytest.mark.parametrize("words", [["--thread", "zzz"], ["--from", "0.005", "--to", "0.006"]], ids=" ".join)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
+import threading
 from array import array
 
 import pytest
-from conftest import small_writer
+from conftest import LIBRARY, small_writer
+from spprof_file import Writer
 
-from spprof import BadOption, Profile, formats
+import spprof
+from spprof import BadFile, BadOption, Profile, _core, formats
 from spprof.cli import main
 from spprof.model import Marker
+from spprof.readers import loading
+from spprof.readers import spprof as twin
+from spprof.readers.spprof import build_ids
 from spprof.transforms import filtered
 
 # Samples of `small_writer`, in the order of the file: thread, time and weight in us. Each stands for the time up to its own:
@@ -100,15 +107,164 @@ def test_a_part_of_a_part(profile):
     assert rows(part) == [(0, 6300, 300, 1, 2, 2), (0, 9300, 700, 1, 1, 1)]
 
 
-def test_every_format_takes_it_but_our_own(profile):
+def test_other_formats_take_it(profile):
     part = filtered(profile, labels={"route": "/a"}, stop_ns=6300 * US)
     out = io.BytesIO()
     formats.write(part, out, "collapsed", formats.Options(weight="ns", lines=False, merge_threads=True))
     assert out.getvalue() == b"<module> (/app/x%3By.py);A.a (/app/x%3By.py) 200000\n" + (
         b"<module> (/app/x%3By.py);A.a (/app/x%3By.py);b (/app/%25%0A.py);A.a (/app/x%3By.py) 1000000\n"
     )
-    with pytest.raises(BadOption, match=r"cannot be saved as \.spprof"):
-        formats.write(part, out, "spprof", formats.Options())
+
+
+# ---- a part as a file of its own
+
+
+def rich_writer():
+    """Labels that are first used late, native functions with names and lines, collections, a thread of the second block."""
+    main, native = ("<module>", "<module>", "/app/main.py", 1, 3), ("deflate", "deflate", LIBRARY, 0x100, 0x123, 0, -1, -1, 1)
+    writer = Writer(start_ns=5_000_000_123, native="yes", clock="timer", argv=["app\udc80.py"])
+    for block in range(3):
+        at = 5_000_000 + 10_000 * block
+        writer.sample([main], at + 100, 100)
+        writer.sample([main, native], at + 1100, 1000, label='{"route": "/a"}' if block else None)
+        writer.sample([main, ("f", "A.f", "/app/main.py", 10, 11 + block, 12 + block, 4, 9)], at + 1101, 7, flags=3)
+        if block:
+            writer.sample([main], at + 5000, 3000, thread=1, count=9, flags=4, label='{"route": "/b", "user": "\u00e9"}')
+        writer.flush()
+        writer.collections((1, (at + 500) * US, 2500, 2, 7, 0), (2, (at + 501) * US, 10, 0, 1, 1), (0, at * US, 1, 0, 0, 0))
+    writer.block(b"O", b"00ff17 " + LIBRARY.encode() + b"\0")
+    writer.json(b"T", [{"id": 0, "tid": 70, "name": "Main"}, {"id": 1, "tid": 71, "name": "w\udcff", "more": [1]}])
+    writer.json(b"L", {"frames": {"1": [["deflate", "/src/deflate.c", 10], ["<inlined>", "/src/deflate.h", 3]]}})
+    writer.json(b"N", {"names": {"1": "zlib.compress"}})
+    writer.json(b"A", {"clock": "timer", "expected": 17, "taken": 7, "losses": {"x": 4}, "dropped": 4, "write_error": 0})
+    writer.json(b"E", {"stop_ns": 5_100_000_000, "reason": "stop"})
+    return writer
+
+
+def everything(profile):
+    """All that a profile says, but how it numbers stacks and labels."""
+    columns = ("thread", "time_ns", "weight_ns", "count", "flags")
+    return {
+        "samples": list(profile),
+        "columns": [list(profile.column(name)) for name in columns],
+        "about": [profile.header, profile.stats, profile.end, profile.warning, profile.unfinished],
+        "figures": [profile.functions(by="line"), profile.aggregate(), profile.native_calls(), profile.threads],
+        "rest": [profile.markers, profile.files(), build_ids(profile.raw()), profile._columns()["threads"]],
+    }
+
+
+def as_file(part, **options):
+    out = io.BytesIO()
+    formats.write(part, out, "spprof", formats.Options(**options))
+    return out.getvalue()
+
+
+PARTS = [
+    {"thread": "w*"},
+    {"thread": "70"},
+    {"labels": {"route": "/a"}},
+    {"labels": {"route": "*", "user": "\u00e9"}},
+    {"start_ns": 5_000_100_999, "stop_ns": 5_013_000_001},  # cuts samples, and is no whole microseconds
+    {"start_ns": 5_010_000_000},
+    {"stop_ns": 5_010_000_500, "thread": "Main"},
+    {"start_ns": 1, "stop_ns": 2},
+    {},
+]
+each_part = pytest.mark.parametrize("wanted", PARTS, ids=str)
+READERS = pytest.mark.parametrize("read", [_core.read, twin.read], ids=["core", "twin"])
+
+
+@READERS
+@each_part
+def test_a_part_is_a_file_that_says_the_same(wanted, read, monkeypatch):
+    monkeypatch.setattr(loading, "_read_ours", read)
+    part = filtered(Profile(rich_writer().data), **wanted)
+    again = Profile(as_file(part))
+    assert everything(again) == everything(part)
+    assert everything(Profile(as_file(again))) == everything(part)
+
+
+@each_part
+def test_a_part_of_a_part_is_one_too(wanted):
+    first = filtered(Profile(rich_writer().data), start_ns=5_000_500_000)
+    part, by_files = filtered(first, **wanted), Profile(as_file(filtered(Profile(as_file(first)), **wanted)))
+    assert everything(by_files) == everything(Profile(as_file(part))) == everything(part)
+    assert Profile(as_file(filtered(part, thread="w*"))).header["part"] == filtered(part, thread="w*").header["part"]
+
+
+def test_a_thread_that_a_format_is_asked_for_is_a_part():
+    profile = Profile(rich_writer().data)
+    assert as_file(profile, thread="w*") == as_file(filtered(profile, thread="w*")) != as_file(profile) == profile.raw()
+
+
+def test_a_part_of_a_damaged_file_has_what_was_read_and_says_what_was_not():
+    """Cut off anywhere; and a block that makes no sense, with sound ones behind it."""
+    data = rich_writer().data
+    for size in [*range(len(data) // 3, len(data), 7)]:
+        part = filtered(Profile(data[:size]), labels={"route": "*"})
+        again = Profile(as_file(part))
+        found, expected = everything(again), everything(part)
+        assert again.warning == part.unfinished if part.end is None else again.warning == part.warning
+        found["about"].pop(3), expected["about"].pop(3)
+        assert found == expected
+    writer = rich_writer()
+    writer.columns["node_parent"] += [0, 0]
+    writer.columns["node_frame"] += [0, 0]
+    writer.flush()
+    writer.sample([("late", "late", "late.py", 1, 1)], 9_000_000, 1)
+    writer.flush()
+    part = filtered(Profile(writer.data), start_ns=5_000_500_000)
+    again = Profile(as_file(part))
+    assert "does not make sense" in part.warning and everything(again) == everything(part)
+    assert "late.py" not in again.files()
+
+
+def test_a_part_of_a_file_that_was_replaced_is_refused(tmp_path):
+    path = tmp_path / "p.spprof"
+    path.write_bytes(rich_writer().data)
+    part = filtered(Profile.load(path), start_ns=5_000_500_000)
+    path.write_bytes(small_writer().data)
+    with pytest.raises(BadFile, match="was replaced after it had been read"):
+        part.save(tmp_path / "part.spprof")
+    assert [each.name for each in tmp_path.iterdir()] == ["p.spprof"]
+
+
+def test_reports_of_a_part_are_those_of_the_whole_with_the_filter(tmp_path, capsys):
+    """By both ways of filtering, and of the part's part."""
+    whole, part, both = (str(tmp_path / name) for name in ("p.spprof", "part.spprof", "both.spprof"))
+    (tmp_path / "p.spprof").write_bytes(rich_writer().data)
+    words, more = ["--from", "0.0005", "--to", "0.0123"], ["--label", "route=/a"]
+    assert main(["convert", whole, *words, "-o", part]) == 0
+    assert main(["convert", part, *more, "-o", both]) == 0
+    for view in ([], ["--by", "line"], ["--format", "tree"], ["--format", "json"], ["--native-calls"], ["--by", "route"], ["-v"]):
+        for file, given in ((whole, words), (part, more)):
+            assert main(["report", file, *given, *view]) == 0
+            expected = capsys.readouterr().out
+            made = part if file == whole else both
+            assert main(["report", made, *view]) == 0
+            found = capsys.readouterr().out.replace(json.dumps(made), "null")  # a part that is no file has no path
+            assert found == expected and len(expected) > 100
+    assert main(["convert", whole, *words, "--thread", "w*", "-o", both, "--force"]) == 0
+    assert main(["report", both]) == 0
+    assert capsys.readouterr().out.startswith("Only from 0.0005 s, to 0.0123 s, thread w*; the tick stats are the whole")
+
+
+def test_a_part_of_a_real_recording(tmp_path):
+    """Native frames, labels, several threads; whatever was sampled."""
+    path = tmp_path / "p.spprof"
+    spprof.start(output_path=path, rate=5000, native=_core.NATIVE)
+    worker = threading.Thread(target=lambda: [json.dumps(list(range(500))) for _ in range(300)])
+    worker.start()
+    with spprof.label(route="/a"):
+        for _ in range(3000):
+            sorted(range(500, 0, -1))
+            gc.collect(0)
+    worker.join()
+    whole = spprof.stop()
+    start, end = min(whole.column("time_ns"), default=0), max(whole.column("time_ns"), default=0)
+    for wanted in ({"labels": {"route": "/a"}}, {"start_ns": start + (end - start) // 3, "stop_ns": end - (end - start) // 3}):
+        part = filtered(whole, **wanted)
+        assert everything(Profile(as_file(part))) == everything(part)
 
 
 def test_ranges_that_make_no_sense(profile):

@@ -41,7 +41,7 @@ def of_all(profiles: Sequence[Profile], options: argparse.Namespace) -> List[Pro
             for time in (min(column), max(column))
         ]
         raise BadOption(
-            f"no sample is {title(options).split(';')[0][5:]}: those of the profile were taken "
+            f"no sample is {parts[0].header['part']}: those of the profile were taken "
             f"{min(times):.3g} to {max(times):.3g} s after its start"
         )
     return parts
@@ -65,9 +65,7 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
     return filtered(profile, labels=dict(options.label), start_ns=clock(options.first), stop_ns=clock(options.last))
 
 
-def title(options: argparse.Namespace) -> str:
-    """What was asked for, as a line that stands above the figures; '' if it is all."""
-    words: List[str] = [f"{key}={value}" for key, value in options.label]
-    words += [f"from {options.first:g} s"] if options.first is not None else []
-    words += [f"to {options.last:g} s"] if options.last is not None else []
-    return f"Only {', '.join(words)}; the tick stats are the whole profile's.\n" if words else ""
+def title(profiles: Sequence[Profile]) -> str:
+    """Which parts of profiles these are, as a line that stands above the figures; '' if they are whole."""
+    parts = sorted({str(profile.header["part"]) for profile in profiles if profile.header.get("part")})
+    return f"Only {'; '.join(parts)}; the tick stats are the whole profile's.\n" if parts else ""

@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Prints the report."""
     profiles = _part.of_all([Profile.load(file) for file in options.files], options)
-    title = _part.title(options) if options.format in ("flat", "tree") else ""
+    title = _part.title(profiles) if options.format in ("flat", "tree") else ""
     put(sys.stdout, title + _text(profiles, options))
     return 0
 

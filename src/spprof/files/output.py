@@ -173,9 +173,10 @@ def save(
         format = formats.format_for(path)
     len(profile)  # a file that cannot be read is said before all else
     formats.check(format, options, profile)
-    inputs = [*inputs, *([profile.path] if profile.path else [])]
-    whole = format == "spprof" and profile.path and os.path.exists(path) and os.path.samefile(profile.path, path)
-    if not whole:  # it is there already
+    source = profile.origin.path
+    inputs = [*inputs, *([source] if source else [])]
+    whole = format == "spprof" and profile.part_of is None and options.thread is None
+    if not (whole and source and os.path.exists(path) and os.path.samefile(source, path)):  # it is there already
         Output(path, format, force, inputs).write(lambda out: formats.write(profile, out, format or "", options))
 
 

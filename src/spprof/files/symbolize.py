@@ -10,13 +10,12 @@ import json
 import os
 import re
 import struct
-import zlib
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..errors import BadFile, BadOption, Unsupported
 from ..readers.about import header_of
 from ..readers.loading import read_columns
-from ..readers.spprof import MAGIC, blocks, build_ids
+from ..readers.spprof import MAGIC, blocks, build_ids, framed
 from .output import Output
 from .writing import is_being_written, process_lives
 
@@ -158,6 +157,5 @@ def _write(data: bytes, chains: Dict[int, Chain], output: Output) -> None:
         end = at + 9 + len(block)
         if data[at + 8 : at + 9] != b"L":
             kept.append(data[at:end])
-    crc = zlib.crc32(payload, zlib.crc32(b"L"))
-    kept += [struct.pack("<II", len(payload), crc) + b"L" + payload, data[end:]]
+    kept += [framed(b"L", payload), data[end:]]
     output.write(lambda file: file.writelines(kept))

@@ -33,7 +33,7 @@ class Format:
         self.needs = needs
 
 
-_COPY = "it is a copy of the file; choose another format"
+_COPY = dict.fromkeys(("weight", "lines", "merge_threads", "sources"), "it is a copy of the file; choose another format")
 _BOTH = "it holds both samples and time"
 _PAGE = dict.fromkeys(("weight", "lines", "merge_threads"), "the page has all of it; choose there")
 _TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
@@ -42,7 +42,7 @@ _NOT_EMPTY = {"gecko": "Firefox's profiler", "pstats": "pstats"}  # what opens n
 _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
 FORMATS: Dict[str, Format] = {
-    "spprof": Format("raw", ".spprof", "spprof's own file, complete", dict.fromkeys(Options.__slots__, _COPY)),
+    "spprof": Format("raw", ".spprof", "spprof's own file, complete", _COPY),
     "html": Format("html", ".html", "one page to look at in a browser, offline", _PAGE),
     "svg": Format(
         "svg",
@@ -97,8 +97,6 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
         raise BadOption(f"--no-sources does not fit the format {format}: it holds no text of sources")
     if format == "spprof" and profile is not None and "source" in profile.header:
         raise BadOption(f"a {profile.header['source']} file cannot become a .spprof file: choose another format")
-    if format == "spprof" and profile is not None and profile.part_of is not None:
-        raise BadOption("a part of a profile cannot be saved as .spprof: keep the whole file, or choose another format")
     if profile is not None and options.thread is not None and not profile.match_threads(options.thread):
         names = ", ".join(sorted({each.name for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {options.thread!r}; the profile has: {names}")

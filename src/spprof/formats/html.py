@@ -266,8 +266,7 @@ def host() -> str:
 def is_vouched_for(profile: ProfileData) -> bool:
     """Whether the files that a profile names are those that it was taken of: it was taken on this machine, and its file is ours.
     A profile of others may name any file of ours."""
-    while profile.part_of is not None:
-        profile = profile.part_of
+    profile = profile.origin
     if "source" in profile.header or not profile.header.get("host") or profile.header["host"] != host():
         return False
     try:

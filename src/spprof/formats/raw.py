@@ -1,8 +1,22 @@
-"""spprof's own format: a copy of the file, with everything in it."""
+"""spprof's own format: a copy of the file, with everything in it; of a part, the same blocks with the part's samples.
+
+A part's file has the strings, frames and stacks of the whole, byte for byte: no id changes, and blocks that name one are copied.
+Only the columns of samples are packed here (docs/file-format.md). The core packs while it records, and only what it records.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+import json
+import sys
+from array import array
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Sequence, Tuple
+from zlib import DEFLATED, compressobj
+
+from ..errors import BadFile
+from ..model.filtering import filtered
+from ..model.layout import COLUMNS, FIRST
+from ..readers.loading import read_columns
+from ..readers.spprof import MAGIC, blocks, columns_in, framed
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -10,5 +24,122 @@ if TYPE_CHECKING:
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes the .spprof file itself; no option applies."""
-    out.write(profile.raw())
+    """Writes the .spprof file itself. `options`: thread; no other applies."""
+    if options.thread is not None:
+        profile = filtered(profile, thread=options.thread)
+    if profile.part_of is None:
+        out.write(profile.raw())
+    else:
+        out.writelines(_blocks(profile))
+
+
+def _blocks(part: ProfileData) -> Iterator[bytes]:
+    data, columns = part.raw(), part._columns()
+    whole = read_columns(data)
+    samples = _Samples(columns, whole)
+    # What the whole lacks, the reader saw from where it ended; the part has an end, or none, of its own.
+    lacks = {"warning": part.warning or part.unfinished} if part.warning or part.end is None else {}
+    yield MAGIC
+    yield _json(b"H", {**part.header, **lacks})
+    for at, payload in blocks(data):
+        kind = data[at + 8 : at + 9]
+        if kind == b"S":
+            made = samples.of_block(payload)
+            if made:
+                yield framed(kind, made)
+        elif kind not in b"HTGAE":
+            yield framed(kind, payload)
+    yield _json(b"T", list(columns["threads"].values()))
+    if part.markers:
+        rows = [(marker.thread + 1, marker.time_ns, marker.duration_ns, *marker.data.values()) for marker in part.markers]
+        yield framed(b"G", b"".join(map(_packed, zip(*rows))))
+    if whole["tick_stats"] is not None:
+        yield framed(b"A", whole["tick_stats"])
+    if part.end is not None:
+        yield _json(b"E", part.end)
+
+
+def _json(kind: bytes, value: Any) -> bytes:
+    return framed(kind, json.dumps(value, separators=(",", ":")).encode("ascii"))
+
+
+class _Samples:
+    """The part's samples, block by block of the whole file."""
+
+    def __init__(self, part: Dict[str, Any], whole: Dict[str, Any]) -> None:
+        """`part`: the profile's columns; `whole`: those of the file now. Raises BadFile if that has become another."""
+        self.part, self.whole, self.numbers = part, whole, part["numbers"]
+        times = whole["time_ns"]
+        if any(number >= len(times) or times[number] != time for number, time in zip(self.numbers, part["time_ns"])):
+            raise BadFile("the file that this is a part of was replaced after it had been read")
+        self.start_ns = int(part["header"]["start_ns"]) // 1000 * 1000
+        self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
+        self.passed = self.used = 0  # samples of the whole and of the part
+        # What the reader has taken, and is still to come here.
+        self.left = {table: len(whole[COLUMNS[FIRST[table]][0]]) for table in ("code", "frame", "node", "sample")}
+        self.left.update(string=len(whole["strings"]), node=self.left["node"] - 1)  # the root is in no block
+
+    def of_block(self, payload: bytes) -> bytes:
+        """The block's definitions with the part's samples. b"" if there is neither; or if the reader did not take the block."""
+        columns = columns_in(payload)
+        sizes = {table: columns[FIRST[table]][0] for table in self.left} if columns else {}
+        if not sizes or any(size > self.left[table] for table, size in sizes.items()):
+            self.left = dict.fromkeys(self.left, -1)  # damaged: nor did it take what follows
+            return b""
+        self.left = {table: left - sizes[table] for table, left in self.left.items()}
+        self.passed += sizes.pop("sample")
+        first = self.used
+        while self.used < len(self.numbers) and self.numbers[self.used] < self.passed:
+            self.used += 1
+        if self.used == first and not any(sizes.values()):
+            return b""
+        made = self._columns(first, self.used)
+        absent = _packed([0] * sizes["code"])  # the column of kinds; that of labels is made
+        kept = [*(column for _, column in columns), absent]
+        return b"".join(_packed(made[name]) if name in made else kept[at] for at, (name, _, _) in enumerate(COLUMNS))
+
+    def _columns(self, first: int, last: int) -> Dict[str, Sequence[int]]:
+        """The columns of samples as the file has them."""
+        part, whole, numbers = self.part, self.whole, self.numbers[first:last]
+        times, weights = [], []
+        for thread, time_ns, weight_ns in zip(*(part[name][first:last] for name in ("thread", "time_ns", "weight_ns"))):
+            last_us, pace = self.clocks.get(thread, (0, 0))
+            now = (time_ns - self.start_ns) // 1000
+            step = now - last_us
+            unforeseen = step - (pace >> 2)
+            times.append(_zigzag(unforeseen))
+            weights.append(_zigzag(weight_ns // 1000 - step))
+            self.clocks[thread] = now, pace + unforeseen
+        return {
+            **{name: [whole[name][number] for number in numbers] for name in ("thread", "stack", "flags", "label")},
+            "count": [count - 1 for count in part["count"][first:last]],
+            "time_ns": times,
+            "weight_ns": weights,
+        }
+
+
+def _zigzag(value: int) -> int:
+    return 2 * value if value >= 0 else -2 * value - 1
+
+
+def _varint(value: int) -> bytes:
+    made = bytearray()
+    while value > 127:
+        made.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*made, value])
+
+
+def _packed(values: Sequence[int]) -> bytes:
+    """A column."""
+    wide = array("Q", values)
+    if sys.byteorder == "big":
+        wide.byteswap()
+    raw, width = wide.tobytes(), (max(values, default=0).bit_length() + 7) // 8
+    made: List[bytes] = [_varint(len(values)), bytes([width])]
+    for plane in (raw[byte::8] for byte in range(width)):
+        deflate = compressobj(6, DEFLATED, -15)
+        small = deflate.compress(plane) + deflate.flush() if any(plane) else b""
+        small = small if len(small) < len(plane) else plane
+        made += [_varint(len(small)), small]
+    return b"".join(made)

@@ -116,9 +116,8 @@ class Recorder:
         if settings.keep < 1:
             raise BadOption(f"keep={settings.keep!r}: at least one file")
         self.format = settings.format or ("html" if "html" in formats.FORMATS else "speedscope")
-        if self.format not in formats.FORMATS or self.format == "spprof":
-            known = ", ".join(name for name in formats.FORMATS if name != "spprof")
-            raise BadOption(f"format={self.format!r}: a part of a profile can be written as {known}")
+        if self.format not in formats.FORMATS:
+            raise BadOption(f"format={self.format!r} does not exist: choose one of {', '.join(formats.FORMATS)}")
         self.is_on = settings.token is not None or settings.slower_than is not None
         self._forget()
         if self.is_on:

@@ -78,6 +78,11 @@ class ProfileData:
         """Runs of the garbage collector, where the columns do not have them."""
         return []
 
+    @property
+    def origin(self) -> ProfileData:
+        """The whole profile if this is a part of one, or of a part; else this one."""
+        return self if self.part_of is None else self.part_of.origin
+
     def raw(self) -> bytes:
         """The bytes of the .spprof file; those of the whole if this is a part, none if it is no file."""
         return b"" if self.part_of is None else self.part_of.raw()

@@ -35,9 +35,10 @@ def filtered(
     `time.monotonic_ns`).
 
     A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
-    the weight that lies there, and as much of its ticks (at least one). Markers carry no labels: with `labels` there are none.
-    Threads without samples are left out. The header and the tick stats stay those of the whole profile. The result cannot
-    be saved as .spprof. Raises BadOption for a range that ends before it begins."""
+    the weight that lies there, and as much of its ticks (at least one). The range is in whole microseconds, as all times of a
+    .spprof file. Markers carry no labels: with `labels` there are none. Threads without samples are left out. The tick stats
+    stay those of the whole profile, and so does the header, whose `part` says what was asked for. Raises BadOption for a range
+    that ends before it begins."""
     if start_ns is not None and stop_ns is not None and stop_ns < start_ns:
         raise BadOption("the range ends before it begins")
     columns = profile._columns()
@@ -50,9 +51,11 @@ def filtered(
         selectors.append(list(map(sets.__getitem__, columns["label"])))
     part: Dict[str, Any] = {name: columns[name] for name in _SAMPLE_COLUMNS}
     part["keys"] = profile.stack_keys()
+    part["numbers"] = columns.get("numbers") or range(len(profile))  # in the whole
     if start_ns is not None or stop_ns is not None:
-        first = -(1 << 62) if start_ns is None else start_ns
-        end = 1 << 62 if stop_ns is None else stop_ns
+        unit = 1 if "source" in profile.header else 1000
+        first = -(1 << 62) if start_ns is None else start_ns // unit * unit
+        end = 1 << 62 if stop_ns is None else stop_ns // unit * unit
         inside, part["weight_ns"], part["count"] = _cut(columns, first, end)
         selectors.append(inside)
         markers = [marker for marker in profile.markers if first <= marker.time_ns < end]
@@ -67,7 +70,21 @@ def filtered(
     part["markers"] = [] if labels else [marker for marker in markers if marker.thread in chosen]
     present = {*part["thread"], *(marker.thread for marker in part["markers"])}
     part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
+    part["header"] = _header(profile, thread, labels or {}, start_ns, stop_ns)
     return profile.of_columns({**columns, **part}, profile)
+
+
+def _header(
+    profile: Data, thread: Optional[str], labels: Mapping[str, str], start_ns: Optional[int], stop_ns: Optional[int]
+) -> Dict[str, Any]:
+    """The header, with what was asked for in words."""
+    header = dict(profile.header)
+    words = [header["part"]] if header.get("part") else []
+    words += [] if thread is None else [f"thread {thread}"]
+    words += [f"{key}={value}" for key, value in labels.items()]
+    for way, time_ns in (("from", start_ns), ("to", stop_ns)):
+        words += [] if time_ns is None else [f"{way} {(time_ns - int(header['start_ns'])) / 1e9:g} s"]
+    return {**header, "part": ", ".join(words)} if words else header
 
 
 def _cut(columns: Mapping[str, Sequence[int]], first: int, end: int) -> Tuple[List[bool], List[int], List[int]]:

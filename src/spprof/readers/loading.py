@@ -53,6 +53,7 @@ def prepared(
     """Takes what `read_columns` returned; parses its JSON, adds names and lines of native functions from the file's `data`, and
     makes the tree of stacks (`whole`, `cut`: see `finished`)."""
     result["header"] = header_of(result["header"])
+    result["warning"] = result["warning"] or result["header"].pop("warning", None)  # of what it is a part of
     tick_stats = result["tick_stats"] = tick_stats_of(result["tick_stats"])
     if "write_error" in tick_stats:  # the file has the errno, `spprof.stats()` the words
         tick_stats["write_error"] = os.strerror(tick_stats["write_error"]) if tick_stats["write_error"] else None

@@ -67,6 +67,20 @@ class _Cursor:
             raise _Damage("a plane has the wrong length")
         return plain
 
+    def skip(self) -> int:
+        """Passes over a column; the number of its values."""
+        n = self.varint()
+        width = self.data[self.at] if self.at < len(self.data) else 9
+        self.at += 1
+        if width > 8:
+            raise _Damage("a column has an impossible size")
+        for _ in range(width):
+            size = self.varint()
+            self.at += size
+        if self.at > len(self.data):
+            raise _Damage("a column is cut off")
+        return n
+
     def column(self) -> array[int]:
         n = self.varint()
         if self.at >= len(self.data):
@@ -287,6 +301,24 @@ def blocks(data: bytes, kinds: bytes = b"") -> Iterator[Tuple[int, bytes]]:
                 return
             yield at, payload
         at += _BLOCK.size + length
+
+
+def framed(kind: bytes, payload: bytes) -> bytes:
+    """A block."""
+    return _BLOCK.pack(len(payload), zlib.crc32(payload, zlib.crc32(kind)), kind[0]) + payload
+
+
+def columns_in(payload: bytes) -> List[Tuple[int, bytes]]:
+    """Of each column of an S block, packed as it is, the number of its values and its bytes. []: the block makes no sense."""
+    cursor = _Cursor(payload, 0)
+    columns: List[Tuple[int, bytes]] = []
+    try:
+        while cursor.at < len(payload) and len(columns) < len(COLUMNS):
+            start = cursor.at
+            columns.append((cursor.skip(), payload[start : cursor.at]))
+    except _Damage:
+        return []
+    return columns if len(columns) >= OPTIONAL else []
 
 
 def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
