@@ -131,8 +131,10 @@ INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
             return SPP_LOSS_NONE;
         }
         if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
-        if (spp_rare(word(c, frame + SPP_L_OB_TYPE) != spp_py.frame_type)) return SPP_LOSS_bad_frame;
-        enum spp_loss loss = add_frame(w, c, frame, false);
+        /* Rule (h): one of a compiler's own type must at least execute code. */
+        bool compiled = word(c, frame + SPP_L_OB_TYPE) != spp_py.frame_type;
+        enum spp_loss loss = add_frame(w, c, frame, compiled);
+        if (spp_rare(compiled && loss != SPP_LOSS_NONE)) return SPP_LOSS_bad_frame;
         if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
         frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
     }
@@ -253,16 +255,46 @@ static inline bool has_no_caller(const spp_walk *w, const copies *c, uintptr_t g
 }
 #endif
 
-/* Rule (c): a frame that is neither in a chunk nor on the stack is a generator's. */
-INLINE bool generator_holds(const spp_walk *w, copies *c, uintptr_t frame, bool trusted) {
-    uintptr_t generator = frame - (uintptr_t)SPP_L_GEN_IFRAME;
-    if (!trusted && !there(c, generator, (size_t)SPP_L_GEN_IFRAME + SPP_L_FRAME_SIZE)) return false;
-    uintptr_t type = word(c, generator + SPP_L_OB_TYPE);
-    if (type != spp_py.gen_type && type != spp_py.coro_type && type != spp_py.async_gen_type) return false;
+/* Whether the data stack holds frames. */
+INLINE bool has_frames(const spp_walk *w, copies *c) {
+    uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
+    return newest != 0 && (word(c, newest + SPP_L_CHUNK_PREVIOUS) != 0 ||
+                           word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP) > newest + SPP_L_CHUNK_DATA + 8u);
+}
+
+#define OBJECT_MOST 256u /* bytes from a frame object to the frame in it: 56 to 136 in what was seen */
+
+/* Rule (h): compilers of Python (Nuitka) link frames that lie in frame objects of their own. Frame and object name each other.
+ * `lowest`: of the frames seen on the data stack. One without a caller is the first of its thread. */
+static SPP_COLD bool object_holds(const spp_walk *w, copies *c, uintptr_t frame, uintptr_t lowest) {
+    uint8_t owner = byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER);
+    if (owner != SPP_L_OWNED_BY_OBJECT && owner != SPP_L_OWNED_BY_GENERATOR) return false;
+    uintptr_t object = word(c, frame + (uintptr_t)SPP_L_FRAME_OBJECT);
+    if (object >= frame || frame - object > OBJECT_MOST || (object & 7) != 0) return false;
+    if (!there(c, object, frame - object)) return false;
+    if (word(c, object + (uintptr_t)SPP_L_OBJECT_FRAME) != frame) return false;
+    return word(c, frame + SPP_L_FRAME_PREVIOUS) != 0 || lowest != 0 || !has_frames(w, c);
+}
+
+/* A frame that is neither in a chunk nor on the stack is a generator's, or a compiler's. */
+typedef enum { OF_NONE, OF_GENERATOR, OF_COMPILER } holder;
+
+/* Rule (c): a generator's. */
+INLINE bool generator_holds(const spp_walk *w, copies *c, uintptr_t frame) {
     if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_GENERATOR) return false;
     /* A running generator has a caller, but for that. Without one it is being left: a yield clears `previous` first (3.12), or a
      * finished generator lost it (3.11). */
     return spp_usual(word(c, frame + SPP_L_FRAME_PREVIOUS) != 0) || has_no_caller(w, c, frame);
+}
+
+INLINE holder holder_of(const spp_walk *w, copies *c, uintptr_t frame, bool trusted, uintptr_t lowest) {
+    uintptr_t generator = frame - (uintptr_t)SPP_L_GEN_IFRAME;
+    if (!trusted && !there(c, generator, (size_t)SPP_L_GEN_IFRAME + SPP_L_FRAME_SIZE)) return OF_NONE;
+    uintptr_t type = word(c, generator + SPP_L_OB_TYPE);
+    if (spp_usual(type == spp_py.gen_type || type == spp_py.coro_type || type == spp_py.async_gen_type)) {
+        return generator_holds(w, c, frame) ? OF_GENERATOR : OF_NONE;
+    }
+    return object_holds(w, c, frame, lowest) ? OF_COMPILER : OF_NONE;
 }
 
 INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
@@ -277,12 +309,7 @@ INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
     }
     uintptr_t frame = word(c, anchor + (uintptr_t)SPP_L_CFRAME_CURRENT);
     /* A cframe is linked before it is filled in: no frame, though the data stack holds some. */
-    uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
-    if (frame == 0 && newest != 0 &&
-        (word(c, newest + SPP_L_CHUNK_PREVIOUS) != 0 ||
-         word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP) > newest + SPP_L_CHUNK_DATA + 8u)) {
-        *loss = SPP_LOSS_bad_cframe;
-    }
+    if (frame == 0 && has_frames(w, c)) *loss = SPP_LOSS_bad_cframe;
     return frame;
 }
 
@@ -343,7 +370,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
             break;
         }
         if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
-        bool python = true;
+        bool python = true, compiled = false;
         if (spp_usual(in_chunks(&k, c, frame))) {
             if (spp_rare(byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD)) return SPP_LOSS_bad_owner;
             if (spp_rare(frame >= k.last)) return SPP_LOSS_bad_order;
@@ -357,8 +384,10 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
                 python = false;
             } else if (spp_rare(on_stack(w, frame))) {
                 return SPP_LOSS_bad_owner; /* no generator's */
-            } else if (!generator_holds(w, c, frame, sure)) {
-                return SPP_LOSS_bad_generator;
+            } else {
+                holder of = holder_of(w, c, frame, sure, k.lowest);
+                if (spp_rare(of == OF_NONE)) return SPP_LOSS_bad_generator;
+                compiled = of == OF_COMPILER;
             }
         }
         if (python) {
@@ -369,11 +398,12 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
         in_place = python && w->depth == 1 && is_called_in_place(c, frame);
 #if SPP_L_FRAME_IS_ENTRY >= 0
         if (newest_of_segment == 0) newest_of_segment = frame;
-        if (anchored && byte(c, frame + SPP_L_FRAME_IS_ENTRY)) {
+        if (anchored && !compiled && byte(c, frame + SPP_L_FRAME_IS_ENTRY)) { /* a compiler's is of no evaluator */
             add_anchor(w, newest_of_segment);
             newest_of_segment = 0;
         }
 #else
+        (void)compiled;
         if (anchored && !python && !is_base(w, c, frame)) add_anchor(w, frame);
 #endif
         trusted = python;

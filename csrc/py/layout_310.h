@@ -51,10 +51,13 @@
 #define SPP_L_FRAME_TLBC (-1)
 #define SPP_L_FRAME_IS_ENTRY (-1)
 #define SPP_L_FRAME_STACKTOP (-1)
+#define SPP_L_FRAME_OBJECT (-1)
+#define SPP_L_OBJECT_FRAME (-1)
 
 /* Frame owners */
 #define SPP_L_OWNED_BY_THREAD 0
 #define SPP_L_OWNED_BY_GENERATOR 1
+#define SPP_L_OWNED_BY_OBJECT 2
 #define SPP_L_OWNER_ENTRY_MIN 127 /* an empty range: no entry frames */
 #define SPP_L_OWNER_ENTRY_MAX 126
 

@@ -159,6 +159,13 @@ _Static_assert(sizeof(((_PyInterpreterFrame *)0)->stacktop) == sizeof(int), "lay
 #else
 NONE(SPP_L_FRAME_STACKTOP);
 #endif
+#if PY_VERSION_HEX >= 0x030B0000
+AT(SPP_L_FRAME_OBJECT, _PyInterpreterFrame, frame_obj);
+AT(SPP_L_OBJECT_FRAME, PyFrameObject, f_frame);
+#else
+NONE(SPP_L_FRAME_OBJECT);
+NONE(SPP_L_OBJECT_FRAME);
+#endif
 #if PY_VERSION_HEX >= 0x030E0000
 _Static_assert((SPP_L_FRAME_CODE_MASK & Py_TAG_BITS) == 0, "layout: SPP_L_FRAME_CODE_MASK leaves tag bits");
 _Static_assert(~SPP_L_FRAME_CODE_MASK <= 7, "layout: SPP_L_FRAME_CODE_MASK removes bits of the address");
@@ -174,6 +181,7 @@ NONE(SPP_L_GEN_EXECUTING);
 #else
 SAME(SPP_L_OWNED_BY_THREAD, FRAME_OWNED_BY_THREAD);
 SAME(SPP_L_OWNED_BY_GENERATOR, FRAME_OWNED_BY_GENERATOR);
+SAME(SPP_L_OWNED_BY_OBJECT, FRAME_OWNED_BY_FRAME_OBJECT);
 AT(SPP_L_GEN_IFRAME, PyGenObject, gi_iframe);
 AT(SPP_L_GEN_STATE, PyGenObject, gi_frame_state);
 SAME(SPP_L_GEN_EXECUTING, FRAME_EXECUTING);

@@ -351,6 +351,15 @@ static const char *prove_same_frame(const raw_frame *f, PyFrameObject *shown) {
     if (!same) {
         return "FRAME_CODE";
     }
+    if (Py_TYPE(shown) != &PyFrame_Type) {
+        return NULL; /* of a compiler (Nuitka), whose frame objects say less */
+    }
+    if (SPP_L_FRAME_OBJECT >= 0 && word_at(f->frame, SPP_L_FRAME_OBJECT) != (uintptr_t)shown) {
+        return "FRAME_OBJECT";
+    }
+    if (SPP_L_OBJECT_FRAME >= 0 && word_at((uintptr_t)shown, SPP_L_OBJECT_FRAME) != f->frame) {
+        return "OBJECT_FRAME";
+    }
     long want = long_attr((PyObject *)shown, "f_lasti");
     if (f->byte_offset != want && !(f->byte_offset < 0 && want < 0)) {
         return SPP_L_FRAME_TLBC >= 0 ? "FRAME_INSTR or FRAME_TLBC" : "FRAME_INSTR";

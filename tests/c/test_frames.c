@@ -205,6 +205,78 @@ static void other_stacks(void) {
     CHECK_EQUAL(walk(false, 512, &depth, &flags), SPP_LOSS_bad_generator);
 }
 
+/* What compilers of Python (Nuitka) link: a frame in an object that names it, and that it names. */
+static uintptr_t make_compiled(uintptr_t object, uint32_t i, uintptr_t previous, uint8_t owner) {
+    uintptr_t frame = object + 104;
+    memset((void *)object, 0, 104);
+    make_frame(frame, i, previous, owner);
+    set(frame + SPP_L_FRAME_OBJECT, object);
+    set(object + SPP_L_OBJECT_FRAME, frame);
+    return frame;
+}
+
+static void compiled_code(void) {
+    static const uint8_t owners[] = {SPP_L_OWNED_BY_GENERATOR, SPP_L_OWNED_BY_OBJECT};
+    uintptr_t object = generators + 4096 - 56, frame; /* it crosses a page */
+    for (size_t i = 0; i < 2; i++) {
+        /* At the leaf; then called by the interpreter's frames, and calling some, by way of an evaluator. */
+        make_chain(5);
+        frame = make_compiled(object, 9, frame_at(4), owners[i]);
+        set(tstate + SPP_L_TS_FRAME, frame);
+        WALKS(512, SPP_LOSS_NONE, 6, 0);
+        CHECK_EQUAL(spp_frame_code(found[0]), code(9));
+        make_chain(5);
+        frame = make_compiled(object, 9, frame_at(2), owners[i]);
+        make_entry(stack + 4096, frame);
+        set(frame_at(3) + SPP_L_FRAME_PREVIOUS, stack + 4096);
+        WALKS(512, SPP_LOSS_NONE, 6, 0);
+        CHECK_EQUAL(spp_frame_code(found[2]), code(9));
+        /* It is the first of its thread: the interpreter's frames are above it, or there are none. */
+        make_chain(3);
+        frame = make_compiled(object, 9, 0, owners[i]);
+        set(frame_at(0) + SPP_L_FRAME_PREVIOUS, frame);
+        WALKS(512, SPP_LOSS_NONE, 4, 0);
+        make_chain(1);
+        set(tstate + SPP_L_TS_CHUNK, 0);
+        frame = make_compiled(object, 9, 0, owners[i]);
+        set(tstate + SPP_L_TS_FRAME, frame);
+        WALKS(512, SPP_LOSS_NONE, 1, 0);
+        /* Linked before its caller was written in it. */
+        make_chain(5);
+        frame = make_compiled(object, 9, 0, owners[i]);
+        set(tstate + SPP_L_TS_FRAME, frame);
+        WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+        /* Of another owner, of another object, far from its own, without code. */
+        make_chain(5);
+        frame = make_compiled(object, 9, frame_at(4), owners[i]);
+        set(tstate + SPP_L_TS_FRAME, frame);
+        set_byte(frame + SPP_L_FRAME_OWNER, SPP_L_OWNED_BY_THREAD);
+        WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+        set_byte(frame + SPP_L_FRAME_OWNER, owners[i]);
+        set(object + SPP_L_OBJECT_FRAME, frame + 8);
+        WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+        set(object + SPP_L_OBJECT_FRAME, frame);
+        set(frame + SPP_L_FRAME_CODE, code(9) + 8);
+        WALKS(512, SPP_LOSS_bad_code, 0, 0);
+        set(frame + SPP_L_FRAME_CODE, code(9));
+        const uintptr_t others[] = {0, unmapped, object + 4, frame, frame + 8, object - 256};
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+            set(frame + SPP_L_FRAME_OBJECT, others[k]);
+            WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+        }
+    }
+    /* A generator that is being left has no caller, whatever object may name its frame. */
+    make_chain(3);
+    uintptr_t generator = generators + 512;
+    frame = generator + SPP_L_GEN_IFRAME;
+    set(generator + SPP_L_OB_TYPE, spp_py.gen_type);
+    make_frame(frame, 9, 0, SPP_L_OWNED_BY_GENERATOR);
+    set(frame + SPP_L_FRAME_OBJECT, generator - 64);
+    set(generator - 64 + SPP_L_OBJECT_FRAME, frame);
+    set(frame_at(0) + SPP_L_FRAME_PREVIOUS, frame);
+    WALKS(512, SPP_LOSS_bad_generator, 0, 0);
+}
+
 static void deep_stacks(void) {
     make_chain(DEEP);
     WALKS(512, SPP_LOSS_NONE, 512, SPP_SAMPLE_TRUNCATED);
@@ -368,6 +440,7 @@ int main(void) {
     true_stacks();
     unknown_stack();
     other_stacks();
+    compiled_code();
     deep_stacks();
     cycles();
     broken_frames();
@@ -468,6 +541,17 @@ int main(void) {
     /* The outer generator is the newest: C code ended the inner one (3.12's gen.throw). */
     set(cframe + SPP_L_CFRAME_CURRENT, outer);
     walks(SPP_LOSS_NONE, 2);
+    /* A compiler's frame (Nuitka) called by the root, and calling a function. */
+    uintptr_t object = outer + 4096, compiled = object + 104;
+    make_frame(compiled, code, root, SPP_L_OWNED_BY_GENERATOR, false, false);
+    set(compiled + SPP_L_FRAME_OBJECT, object);
+    set(object + SPP_L_OBJECT_FRAME, compiled);
+    make_frame(newest, code, compiled, SPP_L_OWNED_BY_THREAD, false, true);
+    set(cframe + SPP_L_CFRAME_CURRENT, newest);
+    walks(SPP_LOSS_NONE, 3);
+    set(object + SPP_L_OBJECT_FRAME, newest);
+    walks(SPP_LOSS_bad_generator, 0);
+    make_frame(newest, code, outer, SPP_L_OWNED_BY_THREAD, false, true);
 #if SPP_L_FRAME_IS_ENTRY >= 0
     /* Nobody called the generator: C code resumes it in a thread that runs no Python code. It calls a function. */
     uintptr_t first = tstate + SPP_L_TS_SIZE - 24, state = outer - SPP_L_GEN_IFRAME + SPP_L_GEN_STATE;
@@ -484,8 +568,41 @@ int main(void) {
     return check_done();
 }
 #else
+/* 3.9 and 3.10: frame objects, of the interpreter and of compilers. */
+static void make_frame(uintptr_t frame, uintptr_t type, uintptr_t code, uintptr_t previous) {
+    set(frame + SPP_L_OB_TYPE, type);
+    set(frame + SPP_L_FRAME_CODE, code);
+    set(frame + SPP_L_FRAME_PREVIOUS, previous);
+}
+
 int main(void) {
-    printf("3.9 and 3.10 have frame objects\n");
+    CHECK_EQUAL(spp_os_memory_init(), 0);
+    void *memory = spp_os_pages(1u << 16);
+    CHECK(memory != NULL);
+    uintptr_t tstate = (uintptr_t)memory, code = tstate + 4096, root = tstate + 8192, compiled = root + 1024;
+    uintptr_t leaf = compiled + 1024, unmapped = tstate + (1u << 16);
+    invent_types(unmapped);
+    set(code + SPP_L_OB_TYPE, spp_py.code_type);
+    set(tstate + SPP_L_TS_FRAME, leaf);
+    make_frame(root, spp_py.frame_type, code, 0);
+    make_frame(leaf, spp_py.frame_type, code, compiled);
+    const struct {
+        uintptr_t type, code;
+        enum spp_loss loss;
+    } cases[] = {
+        {spp_py.frame_type, code, SPP_LOSS_NONE},      {unmapped + 64, code, SPP_LOSS_NONE}, /* a compiler's type */
+        {unmapped + 64, unmapped, SPP_LOSS_bad_frame}, {unmapped + 64, root, SPP_LOSS_bad_frame},
+        {spp_py.frame_type, root, SPP_LOSS_bad_code},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make_frame(compiled, cases[i].type, cases[i].code, root);
+        for (int other = 0; other < 2; other++) {
+            spp_frame found[16];
+            spp_walk w = {.tstate = tstate, .epoch = 1, .out = found, .max = 16};
+            CHECK_EQUAL(other ? spp_frames_other(&w) : spp_frames_own(&w), cases[i].loss);
+            if (cases[i].loss == SPP_LOSS_NONE) CHECK_EQUAL(w.depth, 3);
+        }
+    }
     return check_done();
 }
 #endif
