@@ -1,6 +1,9 @@
 /* Times the parts of csrc/ that describe the loaded objects. */
 #include "core/native.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/objects.h"
 
 static spp_os_object objects[4096];
 static unsigned found;

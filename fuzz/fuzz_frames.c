@@ -7,7 +7,7 @@
 
 #include "core/frames.h"
 #include "invented.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 #define SIZE (1u << 18)

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "core/unwind.h"
-#include "os/os.h"
+#include "os/context.h"
+#include "os/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

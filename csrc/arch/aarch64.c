@@ -2,7 +2,7 @@
 #include "arch/arch.h"
 
 #include "base/hints.h"
-#include "os/os.h"
+#include "os/memory.h"
 
 #define NOP 0xd503201fu
 #define BTI_C 0xd503245fu

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hints.h"
-#include "os/os.h"
+#include "os/memory.h"
 
 /* CPython's trampolines, one for each Python function under -X perf, copied to memory of their own: endbr64 perhaps, sub $8,
  * %rsp; call *%rcx; add $8, %rsp; ret (3.12, 3.13), or push %rbp; mov %rsp, %rbp; call *%rcx; pop %rbp; ret (its

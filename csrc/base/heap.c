@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/os.h"
+#include "base/spinlock.h"
+#include "os/memory.h"
 
 /* Sanitizers and valgrind know malloc's blocks and not ours. */
 #if defined(SPP_HEAP_IS_MALLOC)
@@ -56,13 +57,7 @@ static struct {
     uint8_t *fresh, *end; /* of the newest chunk, not used yet */
     size_t used;          /* small blocks that are not free */
 } heap;
-static _Atomic int taken;
-
-static void take(void) {
-    while (atomic_exchange_explicit(&taken, 1, memory_order_acquire) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
-}
-
-static void give(void) { atomic_store_explicit(&taken, 0, memory_order_release); }
+static spp_spinlock lock;
 
 /* 16, 32, 48, 64; then 80, 96, 112, 128; 160, 192, ... up to SMALL_MOST. */
 static uint32_t class_of(size_t bytes) {
@@ -115,9 +110,9 @@ static void *make(size_t bytes, bool *fresh) {
         return made + 1;
     }
     uint32_t class = class_of(bytes);
-    take();
+    spp_spin_lock(&lock);
     made = carve(class);
-    give();
+    spp_spin_unlock(&lock);
     if (made == NULL) return NULL;
     made->is.bytes = bytes_of(class);
     made->is.class = class;
@@ -176,19 +171,19 @@ void spp_free(void *at) {
         spp_os_pages_free(gone, gone->is.bytes);
         return;
     }
-    take();
+    spp_spin_lock(&lock);
     gone->next = heap.free[class];
     heap.free[class] = gone;
     if (--heap.used == 0 && heap.chunks->next != NULL) trim();
-    give();
+    spp_spin_unlock(&lock);
 }
 
 /* What a thread that was within had done is not known: its lists are left, with their memory. What was given stays good. */
 void spp_heap_child(void) {
-    if (atomic_load(&taken) == 0) return;
+    if (atomic_load(&lock.taken) == 0) return;
     memset(&heap, 0, sizeof heap);
     heap.used = SIZE_MAX / 2; /* blocks of before come back to these lists, so no chunk may be given back any more */
-    atomic_store(&taken, 0);
+    spp_spin_reset(&lock);
 }
 
 #endif

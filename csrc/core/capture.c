@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/hints.h"
+#include "base/random.h"
 #include "core/labels.h"
+#include "os/clock.h"
+#include "os/memory.h"
 
 spp_capture spp_cap;
 spp_thread *spp_threads;
@@ -176,15 +179,6 @@ static SPP_COLD void lose(spp_thread *t, enum spp_loss reason, uint64_t n) {
 
 #define FASTEST_NS 100000u /* intervals below are not made much shorter: a machine may be at its end */
 
-/* Handler. xorshift64*: enough to break step with any program; Vigna, "An experimental exploration of Marsaglia's xorshift
- * generators, scrambled", 2016. Returns a number in [0, 1) as a fraction of 2^32. */
-static uint64_t draw(spp_thread *t) {
-    t->tick.random ^= t->tick.random >> 12;
-    t->tick.random ^= t->tick.random << 25;
-    t->tick.random ^= t->tick.random >> 27;
-    return (t->tick.random * 0x2545F4914F6CDD1Du) >> 32;
-}
-
 static void miss(spp_thread *t, enum spp_loss reason, uint64_t n) {
     lose(t, reason, n);
     BUMP(t->tick.ticks, n);
@@ -223,7 +217,7 @@ static SPP_COLD void begin_group(spp_thread *t, uint64_t cpu) {
     if (centre < interval - faster) centre = interval - faster;
     if (centre > interval * 11 / 10) centre = interval * 11 / 10;
     if (centre < least_period(t)) centre = interval = least_period(t);
-    uint64_t period = centre - interval / 5 + ((draw(t) * (interval * 2 / 5)) >> 32);
+    uint64_t period = centre - interval / 5 + spp_random_below(&t->tick.random, interval * 2 / 5);
     if (period < 10000) period = 10000;
     t->tick.period_ns = period;
     t->tick.until_sync = (uint32_t)group - 1;

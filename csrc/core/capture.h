@@ -1,6 +1,6 @@
 /* What the profiler keeps of each thread, and the handler that takes its samples.
  *
- * "Handler" is what runs while the thread cannot move, on that thread itself or on ours that suspended it (os.h, triggers).
+ * "Handler" is what runs while the thread cannot move, on that thread itself or on ours that suspended it (os/context.h).
  *
  * A thread's record lives in a slab that is never unmapped, so a late signal always finds memory. Each writer has a
  * structure of its own in it; everything shared between threads is atomic. */
@@ -12,7 +12,9 @@
 #include "core/frames.h"
 #include "core/frames_native.h"
 #include "core/queue.h"
-#include "os/os.h"
+#include "os/context.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 typedef enum { SPP_THREAD_FREE, SPP_THREAD_ARMED, SPP_THREAD_ENDED } spp_thread_state;
 

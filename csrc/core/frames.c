@@ -5,7 +5,7 @@
 
 #include "base/hints.h"
 #include "base/peek.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 spp_python spp_py;

@@ -9,7 +9,7 @@
 
 #include "core/frames.h"
 #include "core/native.h"
-#include "os/os.h"
+#include "os/context.h"
 
 #define SPP_NATIVE_MAX 2048u
 

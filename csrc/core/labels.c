@@ -4,7 +4,8 @@
 
 #include "base/heap.h"
 #include "base/peek.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 spp_label_rules spp_labels;

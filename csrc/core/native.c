@@ -8,7 +8,10 @@
 #include "core/symbols.h"
 #include "core/unwind_compact.h"
 #include "core/unwind_seh.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/objects.h"
 
 #define OBJECTS_MAX 4096u
 #define SECTION_MAX ((size_t)1 << 28)

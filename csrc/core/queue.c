@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "os/os.h"
+#include "os/memory.h"
 
 int spp_queue_make(spp_queue *queue) {
     if (queue->words == NULL) queue->words = spp_os_pages(SPP_QUEUE_WORDS * sizeof(uint64_t));

@@ -7,7 +7,7 @@
 #include "base/sample.h"
 #include "core/store.h"
 #include "core/write.h"
-#include "os/os.h"
+#include "os/memory.h"
 
 /* Values of all columns that a file may have, first and for each byte. Real files have 0.2 to 2 a byte, and a column of equal
    values takes no byte at all: without a bound a small file could ask for any amount of memory. */

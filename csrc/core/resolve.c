@@ -11,6 +11,8 @@
 #include "core/resolve_code.h"
 #include "core/resolve_native.h"
 #include "core/resolve_table.h"
+#include "os/clock.h"
+#include "os/lock.h"
 
 /* Distinct names or frames kept for recognition. Beyond it everything known is forgotten and gets new ids when it comes
  * again, so that a program that makes names for ever does not fill memory. */

@@ -5,7 +5,7 @@
 
 #include "base/sample.h"
 #include "core/frames.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 #define STRING_MAX (1u << 16) /* characters of a name that are kept */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 #define COPY_STEP 65536u

@@ -1,5 +1,9 @@
 #include "core/rest.h"
 
+#include <stddef.h>
+
+#include "os/clock.h"
+
 #define STEP_NS 20000u
 
 enum { RUNS, ASKED, RESTS };

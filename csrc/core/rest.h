@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "os/os.h"
+#include "os/worker.h"
 
 /* Of one worker. */
 typedef _Atomic uint32_t spp_rest;

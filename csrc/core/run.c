@@ -16,6 +16,13 @@
 #include "core/watch.h"
 #include "core/write.h"
 #include "core/writer.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include "os/signals.h"
+#include "os/threads.h"
+#include "os/worker.h"
 
 #define LOOK_NS 10000000u  /* the watch looks for new threads this often */
 #define WRITE_NS 85000000u /* a block is written this often: kill -9 costs less than 100 ms */

@@ -7,7 +7,8 @@
 
 #include "base/vec.h"
 #include "core/tstates.h"
-#include "os/os.h"
+#include "os/files.h"
+#include "os/ticks.h"
 
 typedef struct {
     spp_os_file file; /* owned by the run from here on */

@@ -1,6 +1,7 @@
 #include "core/state.h"
 
 #include "core/run.h"
+#include "os/threads.h"
 
 spp_run spp_run_state;
 

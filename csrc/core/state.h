@@ -10,7 +10,8 @@
 #include "base/vec.h"
 #include "core/rest.h"
 #include "core/tstates.h"
-#include "os/os.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 typedef struct {
     _Atomic uint64_t phase; /* spp_run_phase (run.h); and above it the thread that turned it */

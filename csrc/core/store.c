@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "os/os.h"
+#include "os/memory.h"
 
 /* Nodes recognised at a time: 12 bytes each in a table of two to the twenty. When it is full all are forgotten and later
  * stacks get new ids, so memory is bounded however many distinct stacks a program has. */

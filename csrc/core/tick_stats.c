@@ -1,12 +1,14 @@
 #include "core/tick_stats.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "core/state.h"
 #include "core/write.h"
 #include "core/writer.h"
+#include "os/clock.h"
+#include "os/lock.h"
 
 const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf-trap", "perf", "perf-user", "signal", "timer", "suspend", "gil"};
 
@@ -106,10 +108,9 @@ static void sum_up(sums *s) {
     s->losses[SPP_LOSS_not_written] = lost;
 }
 
-static void say(spp_bytes *to, const char *format, const char *name, uint64_t value) {
-    char text[96];
-    int n = snprintf(text, sizeof text, format, name, (unsigned long long)value);
-    spp_bytes_append(to, text, (size_t)n);
+static void say(spp_bytes *to, const char *key, uint64_t value) {
+    spp_json_key(to, key);
+    spp_json_number(to, value);
 }
 
 void spp_tick_stats_text(spp_bytes *to) {
@@ -121,32 +122,31 @@ void spp_tick_stats_text(spp_bytes *to) {
         lost += s.losses[i];
         if (i <= SPP_LOSS_LAST_VALIDATION) invalid += s.losses[i];
     }
-    char text[160];
-    int n = snprintf(text, sizeof text, "{\"clock\":\"%s\",\"interval_ns\":%llu,", spp_clock_names[spp_run_state.clock],
-                     (unsigned long long)spp_run_state.interval_ns);
-    spp_bytes_append(to, text, (size_t)n);
-    say(to, "\"%s\":%llu,", "expected", s.taken + s.repeated + lost);
-    say(to, "\"%s\":%llu,", "taken", s.taken);
-    say(to, "\"%s\":%llu,", "captured", s.taken);
-    say(to, "\"%s\":%llu,", "repeated", s.repeated);
-    say(to, "\"%s\":%llu,", "dropped", lost);
-    say(to, "\"%s\":%llu,", "validation_drops", invalid);
-    say(to, "\"%s\":%llu,", "overruns", s.losses[SPP_LOSS_overrun]);
-    say(to, "\"%s\":%llu,", "truncated", s.truncated);
+    spp_json_raw(to, "{");
+    spp_json_key(to, "clock");
+    spp_json_string(to, spp_clock_names[spp_run_state.clock]);
+    say(to, "interval_ns", spp_run_state.interval_ns);
+    say(to, "expected", s.taken + s.repeated + lost);
+    say(to, "taken", s.taken);
+    say(to, "captured", s.taken);
+    say(to, "repeated", s.repeated);
+    say(to, "dropped", lost);
+    say(to, "validation_drops", invalid);
+    say(to, "overruns", s.losses[SPP_LOSS_overrun]);
+    say(to, "truncated", s.truncated);
     if (spp_cap.native != SPP_NATIVE_OFF) {
-        say(to, "\"%s\":%llu,", "native_unpaired", s.unpaired);
-        say(to, "\"%s\":%llu,", "native_gaps", s.gaps);
+        say(to, "native_unpaired", s.unpaired);
+        say(to, "native_gaps", s.gaps);
     }
-    say(to, "\"%s\":%llu,", "calls_met", spp_os_calls_met());
-    say(to, "\"%s\":%llu,", "threads", s.threads);
-    say(to, "\"%s\":%llu,", "wall_ns", s.wall_ns);
-    say(to, "\"%s\":%llu,", "cpu_ns", s.cpu_ns);
-    say(to, "\"%s\":%llu,", "paused_ns", s.paused_ns);
-    say(to, "\"%s\":%llu,", "paused_cpu_ns", s.paused_cpu);
-    say(to, "\"%s\":%llu,\"losses\":{", "write_error", (uint64_t)spp_write_error());
-    for (int i = 0; i < SPP_LOSS_COUNT; i++) {
-        if (i > 0) spp_bytes_append(to, ",", 1);
-        say(to, "\"%s\":%llu", spp_loss_keys[i], s.losses[i]);
-    }
-    spp_bytes_append(to, "}}", 2);
+    say(to, "calls_met", spp_os_calls_met());
+    say(to, "threads", s.threads);
+    say(to, "wall_ns", s.wall_ns);
+    say(to, "cpu_ns", s.cpu_ns);
+    say(to, "paused_ns", s.paused_ns);
+    say(to, "paused_cpu_ns", s.paused_cpu);
+    say(to, "write_error", (uint64_t)spp_write_error());
+    spp_json_key(to, "losses");
+    spp_json_raw(to, "{");
+    for (int i = 0; i < SPP_LOSS_COUNT; i++) say(to, spp_loss_keys[i], s.losses[i]);
+    spp_json_raw(to, "}}");
 }

@@ -6,6 +6,7 @@
 
 #include "base/vec.h"
 #include "core/capture.h"
+#include "os/ticks.h"
 
 /* As spp_run_tick_stats. Any thread. */
 void spp_tick_stats_text(spp_bytes *to);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "os/os.h"
+#include "os/context.h"
 
 #define SPP_STATE_UNKNOWN UINTPTR_MAX /* the list of thread states changed while it was read */
 

@@ -4,7 +4,8 @@
 
 #include "base/hints.h"
 #include "base/peek.h"
-#include "os/os.h"
+#include "os/context.h"
+#include "os/memory.h"
 
 /* Where the walk is, in registers. */
 typedef struct {

@@ -5,10 +5,19 @@
 #include <stdatomic.h>
 
 #include "base/heap.h"
+#include "base/random.h"
 #include "core/labels.h"
 #include "core/resolve.h"
 #include "core/state.h"
 #include "core/wall.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/files.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/threads.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 #define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
 
@@ -213,14 +222,6 @@ static uint64_t rested(uint64_t cost) {
     return spp_os_now_ns() + (rest < CROWD_REST_NS ? rest : CROWD_REST_NS);
 }
 
-/* xorshift64 (Marsaglia 2003), for the jitter. */
-static uint64_t draw(uint64_t *random) {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return *random >> 32;
-}
-
 static void tell_cpu(void) { atomic_store(&spp_run_state.sampler_cpu, spp_run_state.sampler_before + spp_os_own_cpu_ns()); }
 
 void spp_wall_body(void *unused) {
@@ -235,7 +236,7 @@ void spp_wall_body(void *unused) {
     /* The step to the next look is drawn for itself, from half an interval to one and a half; shorter ones make up for looks that
      * came to nothing because we could not run. */
     while (stack != NULL && !atomic_load(&spp_run_state.stopping)) {
-        uint64_t step = interval / 2 + ((draw(&random) * interval) >> 32), faster = step / 5 < late ? step / 5 : late;
+        uint64_t step = interval / 2 + spp_random_below(&random, interval), faster = step / 5 < late ? step / 5 : late;
         late -= faster;
         due += step - faster;
         if (spp_os_may_rest)

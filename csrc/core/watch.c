@@ -5,12 +5,18 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/utf8.h"
 #include "core/resolve.h"
 #include "core/state.h"
 #include "core/tick_stats.h"
 #include "core/writer.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/threads.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 /* Names given before their thread was found: under the drain lock. */
 #define NAME_BYTES 128
@@ -24,34 +30,21 @@ static spp_map early_of_tid;
 static spp_map slot_of_tid; /* under the drain lock */
 static uint32_t free_from;  /* no slot below is free */
 
-/* Appends `text` as the inside of a JSON string. The system's names are bytes: what is no UTF-8 shows as U+FFFD. */
-static void append_json(spp_bytes *to, const char *text) {
-    while (*text) {
-        size_t n = spp_utf8_letter(text);
-        unsigned char c = (unsigned char)*text;
-        char escaped[8];
-        if (n == 0 || c < 0x20) {
-            (void)snprintf(escaped, sizeof escaped, "\\u%04x", n == 0 ? 0xFFFDu : c);
-            spp_bytes_append(to, escaped, 6);
-        } else {
-            if (c == '"' || c == '\\') spp_bytes_append(to, "\\", 1);
-            spp_bytes_append(to, text, n);
-        }
-        text += n ? n : 1;
-    }
-}
-
 #define TEXT_MOST ((size_t)8 << 20) /* as much as SPP_THREADS_MAX threads with long names have; it waits for a slow output */
 
 /* Drain lock held. Of threads that are beyond that the file tells no name. */
 static void say_thread(uint32_t id, int32_t tid, const char *name) {
-    char head[80];
     spp_bytes *to = &spp_run_state.thread_text;
     if (to->n > TEXT_MOST) return;
-    int n = snprintf(head, sizeof head, "%s{\"id\":%u,\"tid\":%d,\"name\":\"", to->n ? "," : "", id, tid);
-    spp_bytes_append(to, head, (size_t)n);
-    append_json(to, name);
-    spp_bytes_append(to, "\"}", 2);
+    spp_json_next(to);
+    spp_json_raw(to, "{");
+    spp_json_key(to, "id");
+    spp_json_number(to, id);
+    spp_json_key(to, "tid");
+    spp_json_number(to, (uint64_t)(uint32_t)tid);
+    spp_json_key(to, "name");
+    spp_json_string(to, name);
+    spp_json_raw(to, "}");
 }
 
 uint32_t spp_watch_slot(int32_t tid) { return spp_map_get(&slot_of_tid, (uint64_t)tid, 0); }

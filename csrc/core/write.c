@@ -6,7 +6,6 @@
 
 #include "base/heap.h"
 #include "core/writer.h"
-#include "os/os.h"
 
 static int first_error;
 static struct libdeflate_compressor *compressor;

@@ -7,6 +7,7 @@
 
 #include "core/resolve.h"
 #include "core/store.h"
+#include "os/files.h"
 
 #define SPP_FILE_MAGIC "\x89SPPROF\n"
 

@@ -6,7 +6,9 @@
 #include "base/heap.h"
 #include "core/capture.h"
 #include "core/rest.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/worker.h"
 
 #define AHEAD_MOST ((size_t)4 << 20) /* bytes that wait: some seconds of the fastest run */
 #define PIECE ((size_t)64 << 10)     /* written at once: shows that a slow output moves */

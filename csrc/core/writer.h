@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "os/os.h"
+#include "os/files.h"
 
 #define SPP_WRITER_STUCK_NS 1000000000u /* so long anybody waits for an output that does not move */
 

@@ -3,7 +3,9 @@
 #include <Python.h>
 #include <stdbool.h>
 
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/slots.h"
+#include "os/threads.h"
 #include "py/layout.h"
 
 #define INTERPS_MAX 64

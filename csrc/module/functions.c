@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "core/run.h"
+#include "module/compat.h"
 #include "module/header.h"
-#include "module/session.h"
 
 static PyObject *native_functions(PyObject *self, PyObject *none) {
     (void)self, (void)none;
@@ -170,15 +171,16 @@ static void write_names(PyObject *names) {
     spp_bytes text = {0};
     PyObject *code, *name;
     Py_ssize_t at = 0;
-    const char *before = "{\"names\": {";
+    spp_json_raw(&text, "{");
+    spp_json_key(&text, "names");
+    spp_json_raw(&text, "{");
     while (PyDict_Next(names, &at, &code, &name)) {
-        char key[48];
-        int n = snprintf(key, sizeof key, "%s\"%llu\": ", before, PyLong_AsUnsignedLongLong(code));
-        (void)spp_bytes_append(&text, key, (size_t)n);
+        char key[24];
+        snprintf(key, sizeof key, "%llu", PyLong_AsUnsignedLongLong(code));
+        spp_json_key(&text, key);
         spp_header_text(&text, name);
-        before = ", ";
     }
-    (void)spp_bytes_append(&text, "}}", 2);
+    spp_json_raw(&text, "}}");
     if (PyDict_GET_SIZE(names) > 0) spp_run_native_names((const char *)text.at, text.n);
     spp_bytes_free(&text);
 }

@@ -7,17 +7,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef MS_WINDOWS
-#include <windows.h>
-#elif defined(__APPLE__)
-#include <sys/sysctl.h>
-#endif
-
+#include "base/json.h"
 #include "core/capture.h"
 #include "core/tick_stats.h"
+#include "module/compat.h"
 #include "module/held.h"
-#include "module/session.h"
-#include "os/os.h"
+#include "os/process.h"
 
 /* ---- options */
 
@@ -60,38 +55,25 @@ int spp_options_of_words(spp_options *options, const char *clock, const char *mo
 
 /* ---- the header. No memory: a part is missing, which the start of the run notices, for the header then ends with no brace */
 
-static void put(spp_bytes *to, const char *text) { (void)spp_bytes_append(to, text, strlen(text)); }
-
 void spp_header_text(spp_bytes *to, PyObject *text) {
     Py_ssize_t n = PyUnicode_GetLength(text);
-    put(to, "\"");
-    for (Py_ssize_t i = 0; i < n; i++) {
-        Py_UCS4 c = PyUnicode_ReadChar(text, i);
-        char escaped[16];
-        if (c >= ' ' && c <= '~' && c != '"' && c != '\\')
-            snprintf(escaped, sizeof escaped, "%c", (char)c);
-        else if (c < 0x10000)
-            snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)c);
-        else
-            snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x", (unsigned)(0xD800 + ((c - 0x10000) >> 10)),
-                     (unsigned)(0xDC00 + ((c - 0x10000) & 0x3FF)));
-        put(to, escaped);
-    }
-    put(to, "\"");
+    spp_json_raw(to, "\"");
+    for (Py_ssize_t i = 0; i < n; i++) spp_json_letter(to, PyUnicode_ReadChar(text, i));
+    spp_json_raw(to, "\"");
 }
 
 static void put_argv(spp_bytes *to, PyObject *argv) {
     PyObject *list = argv != NULL ? PySequence_List(argv) : NULL;
-    put(to, "[");
+    spp_json_raw(to, "[");
     for (Py_ssize_t i = 0; list != NULL && i < PyList_GET_SIZE(list); i++) {
         PyObject *text = PyObject_Str(PyList_GET_ITEM(list, i));
-        if (i > 0) put(to, ", ");
+        spp_json_next(to);
         if (text != NULL) spp_header_text(to, text);
-        if (text == NULL) put(to, "\"\"");
+        if (text == NULL) spp_json_string(to, "");
         Py_XDECREF(text);
         PyErr_Clear();
     }
-    put(to, "]");
+    spp_json_raw(to, "]");
     Py_XDECREF(list);
     PyErr_Clear();
 }
@@ -105,97 +87,72 @@ static PyObject *of_sys(const char *name, const char *part) {
     return value;
 }
 
-/* What os.uname calls it; Windows tells it in the environment. */
-static void put_machine(spp_bytes *to) {
-#ifdef MS_WINDOWS
-    const char *machine = getenv("PROCESSOR_ARCHITECTURE");
-    for (; machine != NULL && *machine != 0; machine++) {
-        char lower[2] = {(char)Py_TOLOWER(*machine), 0};
-        put(to, lower);
-    }
-#else
-    PyObject *os = PyImport_ImportModule("posix"); /* built in */
-    PyObject *names = os != NULL ? PyObject_CallMethod(os, "uname", NULL) : NULL;
-    PyObject *machine = names != NULL ? PyObject_GetAttrString(names, "machine") : NULL;
-    const char *text = machine != NULL ? PyUnicode_AsUTF8(machine) : NULL;
-    if (text != NULL) put(to, text);
-    Py_XDECREF(machine);
-    Py_XDECREF(names);
-    Py_XDECREF(os);
-    PyErr_Clear();
-#endif
-}
-
 static void put_python(spp_bytes *to) {
     const char *version = Py_GetVersion();
     (void)spp_bytes_append(to, version, strcspn(version, " "));
     PyObject *flags = of_sys("abiflags", NULL); /* Windows has none */
     if (flags != NULL && PyUnicode_Check(flags) && PyUnicode_FindChar(flags, 't', 0, PyUnicode_GetLength(flags), 1) >= 0)
-        put(to, "t");
+        spp_json_raw(to, "t");
     Py_XDECREF(flags);
-}
-
-/* The number by which the system knows this machine, as text; "" if it has none. */
-static void read_host(char id[64]) {
-    id[0] = 0;
-#ifdef MS_WINDOWS
-    DWORD size = 64;
-    if (RegGetValueA(HKEY_LOCAL_MACHINE, "SOFTWARE\\Microsoft\\Cryptography", "MachineGuid", RRF_RT_REG_SZ, NULL, id, &size) != 0)
-        id[0] = 0;
-#elif defined(__APPLE__)
-    size_t size = 64;
-    if (sysctlbyname("kern.uuid", id, &size, NULL, 0) != 0) id[0] = 0;
-#else
-    static const char *const files[] = {"/etc/machine-id", "/proc/sys/kernel/random/boot_id"};
-    for (size_t i = 0; i < 2 && id[0] == 0; i++) {
-        FILE *file = fopen(files[i], "re");
-        size_t n = file != NULL ? fread(id, 1, 32, file) : 0;
-        id[n == 32 ? 32 : 0] = 0;
-        if (file != NULL) (void)fclose(file);
-    }
-#endif
 }
 
 void spp_header_host(spp_bytes *to) {
     char id[64], text[17];
     uint64_t hash = 0xcbf29ce484222325u;
-    read_host(id);
+    spp_os_host_id(id);
     for (const char *at = id; *at != 0; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-    if (id[0] != 0) put(to, text);
+    if (id[0] != 0) spp_json_raw(to, text);
+}
+
+static void number(spp_bytes *to, const char *key, uint64_t value) {
+    spp_json_key(to, key);
+    spp_json_number(to, value);
+}
+
+static void word(spp_bytes *to, const char *key, const char *value) {
+    spp_json_key(to, key);
+    spp_json_string(to, value);
 }
 
 int spp_header(spp_bytes *to, const spp_options *o, const char *native, const char *begun, const char *run, PyObject *argv) {
-    char text[256];
+    char machine[128];
     struct timespec now;
     PyObject *name = of_sys("implementation", "name"), *told = argv == NULL ? of_sys("argv", NULL) : Py_NewRef(argv);
     (void)timespec_get(&now, TIME_UTC);
-    snprintf(text, sizeof text, "{\"version\": 1, \"pid\": %ld, \"python\": \"", (long)getpid());
-    put(to, text);
+    spp_json_raw(to, "{");
+    number(to, "version", 1);
+    number(to, "pid", (uint64_t)getpid());
+    spp_json_key(to, "python");
+    spp_json_raw(to, "\"");
     put_python(to);
-    put(to, "\", \"implementation\": ");
+    spp_json_raw(to, "\"");
+    spp_json_key(to, "implementation");
     if (name != NULL) spp_header_text(to, name);
-    if (name == NULL) put(to, "\"cpython\"");
-    put(to, ", \"platform\": \"");
-    put(to, Py_GetPlatform());
-    put(to, "-");
-    put_machine(to);
-    put(to, "\", \"host\": \"");
+    if (name == NULL) spp_json_string(to, "cpython");
+    spp_json_key(to, "platform");
+    spp_json_raw(to, "\"");
+    spp_json_raw(to, Py_GetPlatform());
+    spp_json_raw(to, "-");
+    spp_os_host_machine(machine, sizeof machine);
+    spp_json_raw(to, machine);
+    spp_json_raw(to, "\"");
+    spp_json_key(to, "host");
+    spp_json_raw(to, "\"");
     spp_header_host(to);
-    put(to, "\", \"argv\": ");
+    spp_json_raw(to, "\"");
+    spp_json_key(to, "argv");
     put_argv(to, told);
-    snprintf(text, sizeof text,
-             ", \"mode\": \"%s\", \"clock\": \"%s\", \"interval_ns\": %llu, \"start_unix_ns\": %llu, \"max_depth\": %u, ",
-             o->wall ? "wall" : "cpu", spp_clock_names[o->clock], (unsigned long long)o->interval_ns,
-             (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec, (unsigned)o->max_depth);
-    put(to, text);
-    snprintf(text, sizeof text, "\"native\": \"%s\", \"spprof\": \"%.32s\", \"begun\": \"%s\"", native, SPP_VERSION, begun);
-    put(to, text);
-    if (run != NULL) {
-        snprintf(text, sizeof text, ", \"run\": \"%.32s\"", run);
-        put(to, text);
-    }
-    put(to, "}");
+    word(to, "mode", o->wall ? "wall" : "cpu");
+    word(to, "clock", spp_clock_names[o->clock]);
+    number(to, "interval_ns", o->interval_ns);
+    number(to, "start_unix_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+    number(to, "max_depth", o->max_depth);
+    word(to, "native", native);
+    word(to, "spprof", SPP_VERSION);
+    word(to, "begun", begun);
+    if (run != NULL) word(to, "run", run);
+    spp_json_raw(to, "}");
     Py_XDECREF(name);
     Py_XDECREF(told);
     PyErr_Clear();

@@ -7,6 +7,7 @@
 
 #include "base/vec.h"
 #include "core/run.h"
+#include "os/ticks.h"
 
 /* GIL held, all of it; 0, or -1 with an exception. */
 /* The clock that a run uses when asked for this one ("auto" or a name): ValueError, or an OSError whose filename says what the

@@ -8,6 +8,7 @@
 
 #include "core/run.h"
 #include "module/names.h"
+#include "os/process.h"
 
 typedef void (*any_call)(void); /* of no type */
 typedef PyObject *(*plain_call)(PyObject *, PyObject *);
@@ -15,7 +16,7 @@ typedef PyObject *(*fast_call)(PyObject *, PyObject *const *, Py_ssize_t);
 typedef PyObject *(*keyword_call)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 
 typedef struct {
-    const char *module, *name;
+    const char *module, *name; /* NULL: the system's module, as os.name has it */
     int flags;
     any_call ours, old;
     PyMethodDef *entry; /* found once, and never changed: a thread may still be in the replacement of a run that has ended */
@@ -87,9 +88,9 @@ static PyObject *ident_called(PyObject *module, PyObject *none) {
 #define ANY(function) ((any_call)(function))
 
 static hook hooks[HOOKS] = {
-    [EXECV] = {SPP_SYSTEM_MODULE, "execv", METH_FASTCALL, ANY(execv_called), NULL, NULL},
-    [EXECVE] = {SPP_SYSTEM_MODULE, "execve", METH_FASTCALL | METH_KEYWORDS, ANY(execve_called), NULL, NULL},
-    [EXIT] = {SPP_SYSTEM_MODULE, "_exit", METH_FASTCALL | METH_KEYWORDS, ANY(exit_called), NULL, NULL},
+    [EXECV] = {NULL, "execv", METH_FASTCALL, ANY(execv_called), NULL, NULL},
+    [EXECVE] = {NULL, "execve", METH_FASTCALL | METH_KEYWORDS, ANY(execve_called), NULL, NULL},
+    [EXIT] = {NULL, "_exit", METH_FASTCALL | METH_KEYWORDS, ANY(exit_called), NULL, NULL},
     [NATIVE_ID] = {"_thread", "get_native_id", METH_NOARGS, ANY(native_id_called), NULL, NULL},
     [IDENT] = {"_thread", "get_ident", METH_NOARGS, ANY(ident_called), NULL, NULL},
 };
@@ -101,7 +102,7 @@ static void set(PyMethodDef *entry, any_call function) {
 
 /* The table's entry of a built-in function that is called with these flags; or NULL, without an exception. */
 static PyMethodDef *entry_of(const hook *h) {
-    PyObject *module = PyImport_ImportModule(h->module); /* built in */
+    PyObject *module = PyImport_ImportModule(h->module != NULL ? h->module : spp_os_family); /* built in */
     PyObject *function = module != NULL ? PyObject_GetAttrString(module, h->name) : NULL;
     PyMethodDef *entry = NULL;
     if (function != NULL && PyCFunction_CheckExact(function)) entry = ((PyCFunctionObject *)function)->m_ml;
@@ -133,11 +134,7 @@ bool spp_hooks_put(const spp_hooks_to *to) {
     (void)put(&hooks[EXIT]);
     (void)put(&hooks[NATIVE_ID]);
     (void)put(&hooks[IDENT]);
-#ifdef MS_WINDOWS
-    return false; /* nothing is armed there that an exec would have to disarm */
-#else
-    return exec;
-#endif
+    return exec && spp_os_forks; /* else nothing is armed that an exec would have to disarm */
 }
 
 void spp_hooks_take_away(void) {

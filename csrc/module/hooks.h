@@ -6,12 +6,6 @@
 #include <Python.h>
 #include <stdbool.h>
 
-#ifdef MS_WINDOWS
-#define SPP_SYSTEM_MODULE "nt"
-#else
-#define SPP_SYSTEM_MODULE "posix"
-#endif
-
 /* GIL held, all of it, and whatever these call. */
 typedef struct {
     void (*exit)(void);              /* before os._exit */

@@ -5,7 +5,8 @@
 
 #include "core/labels.h"
 #include "core/run.h"
-#include "os/os.h"
+#include "module/compat.h"
+#include "os/lock.h"
 
 #if PY_VERSION_HEX < 0x030C0000
 #include <structmember.h>
@@ -14,10 +15,6 @@
 #else
 #define SPP_T_OBJECT Py_T_OBJECT_EX
 #define SPP_READONLY Py_READONLY
-#endif
-
-#if PY_VERSION_HEX < 0x030A0000
-#define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
 #endif
 
 /* A set of labels: what `spprof.label` keeps in its ContextVar. */

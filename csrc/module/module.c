@@ -10,6 +10,7 @@
 #include "core/resolve_code.h"
 #include "core/run.h"
 #include "core/tick_stats.h"
+#include "module/compat.h"
 #include "module/functions.h"
 #include "module/header.h"
 #include "module/labels.h"
@@ -17,6 +18,9 @@
 #include "module/profile.h"
 #include "module/record.h"
 #include "module/session.h"
+#include "os/clock.h"
+#include "os/objects.h"
+#include "os/ticks.h"
 #include "py/layout_proof.h"
 
 /* ---- clocks */

@@ -1,11 +1,8 @@
 #include "module/names.h"
 
-#ifdef __linux__
-#include <unistd.h>
-#endif
-
 #include "core/run.h"
 #include "module/held.h"
+#include "os/threads.h"
 
 #define NAMES_STEP 256
 
@@ -105,15 +102,6 @@ static PyObject *active(void) {
     return all;
 }
 
-/* Whether the process began with this thread, as far as the system tells. */
-static bool is_first(void) {
-#ifdef __linux__
-    return spp_os_tid() == (int32_t)getpid();
-#else
-    return true;
-#endif
-}
-
 void spp_names_all(bool lets_go) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
@@ -121,7 +109,7 @@ void spp_names_all(bool lets_go) {
     some.lets_go = lets_go;
     some.n = 0;
     PyObject *all = active(), *pairs = all != NULL ? PyDict_Items(all) : NULL;
-    if (all == NULL && is_first() && spp_run_active()) spp_run_name(spp_os_tid(), "MainThread");
+    if (all == NULL && spp_os_is_first_thread() && spp_run_active()) spp_run_name(spp_os_tid(), "MainThread");
     for (Py_ssize_t i = 0; pairs != NULL && i < PyList_GET_SIZE(pairs); i++) {
         PyObject *pair = PyList_GET_ITEM(pairs, i);
         name_thread(&some, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));

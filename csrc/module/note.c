@@ -4,7 +4,7 @@
 #include <Python.h>
 #include <string.h>
 
-#include "os/os.h"
+#include "os/memory.h"
 
 PyAPI_DATA(char) _PyRuntime[]; /* of which the headers for everybody do not tell */
 #define RUNTIME_BYTES 8192u    /* looked through, of the runtime's state */

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "core/run.h"
+#include "module/compat.h"
 #include "module/hooks.h"
-#include "module/session.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/files.h"
+#include "os/process.h"
 
 #define OPENINGS 8 /* a file may come and go while it is opened */
 #define LOCKINGS 50
@@ -36,7 +38,7 @@ static bool is_open(const output *self) { return is_its(self, self->fd); }
 /* A call of one of the functions that the module `os` has from the system's module. They know of every system's paths, of
  * interrupted calls and of audit hooks; and a program that was started with -S has no `os` until it asks for it. */
 static PyObject *os_call(const char *name, PyObject *args) {
-    PyObject *os = args != NULL ? PyImport_ImportModule(SPP_SYSTEM_MODULE) : NULL;
+    PyObject *os = args != NULL ? PyImport_ImportModule(spp_os_family) : NULL;
     PyObject *function = os != NULL ? PyObject_GetAttrString(os, name) : NULL;
     PyObject *result = function != NULL ? PyObject_CallObject(function, args) : NULL;
     Py_XDECREF(function);

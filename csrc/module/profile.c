@@ -3,10 +3,7 @@
 #include <string.h>
 
 #include "core/read.h"
-
-#if PY_VERSION_HEX < 0x030A0000
-#define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
-#endif
+#include "module/compat.h"
 
 /* Of a type of Python's array. */
 static size_t size_of(char type) { return type == 'B' ? 1 : type == 'q' ? 8 : 4; }

@@ -9,11 +9,15 @@
 #include "base/heap.h"
 #include "core/capture.h"
 #include "core/run.h"
+#include "module/compat.h"
 #include "module/header.h"
 #include "module/held.h"
 #include "module/names.h"
 #include "module/output.h"
 #include "module/session.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "os/threads.h"
 
 /* ---- the options, as one line of text: of the environment, and nobody else's */
 
@@ -23,11 +27,6 @@
 #define VARIABLE "SPPROF_RECORD"
 #define FIELDS 14
 #define TEXT_MOST 16384
-#ifdef MS_WINDOWS
-#define PATHS ';'
-#else
-#define PATHS ':'
-#endif
 
 /* src/spprof/launching/recorder.py writes the same. */
 enum { VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, RUN, PATH, STEM };
@@ -143,12 +142,8 @@ static PyMethodDef forked_def = {"spprof", forked, METH_NOARGS, "In a forked chi
 
 /* What is to be called around a fork and in the child, by this interpreter. */
 static int hook_forks(PyObject *module) {
-#ifdef MS_WINDOWS
-    (void)module;
-    return 0;
-#else
-    if (record.fork_hooked) return 0;
-    PyObject *os = PyImport_ImportModule("posix"); /* built in */
+    if (record.fork_hooked || !spp_os_forks) return 0;
+    PyObject *os = PyImport_ImportModule(spp_os_family); /* built in */
     PyObject *hook = os != NULL ? PyObject_GetAttrString(os, "register_at_fork") : NULL;
     PyObject *call = PyCFunction_New(&forked_def, module), *none = PyTuple_New(0);
     PyObject *rest = PyObject_GetAttrString(module, "rest"), *wake = PyObject_GetAttrString(module, "wake");
@@ -166,7 +161,6 @@ static int hook_forks(PyObject *module) {
     Py_XDECREF(hook);
     Py_XDECREF(os);
     return record.fork_hooked ? 0 : -1;
-#endif
 }
 
 /* The main thread, when it comes to it. The file is whole already. */
@@ -330,37 +324,19 @@ static PyObject *forked(PyObject *module, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-#ifdef MS_WINDOWS
-/* os.exec* is about to be called: what was sampled goes to the file, and the next program is told to go on (its environment, or
- * *env). Gives what `after_exec` takes back, if the call returns. */
-static void *before_exec(PyObject **env) {
-    (void)env;
-    return NULL;
-}
-
-static void after_exec(void *kept) { (void)kept; }
-#else
 /* What tells the next program: the options, and by which way the recorder is to come in. */
 enum { OPTIONS, FOLDERS, PRELOADS, VARIABLES };
 static const char *const variables[VARIABLES] = {VARIABLE, "PYTHONPATH", "LD_PRELOAD"};
 
 static char *copy(const char *text) { return text != NULL ? strdup(text) : NULL; }
 
-static void put_back(const char *name, char *value) {
-    if (value != NULL)
-        setenv(name, value, 1);
-    else
-        unsetenv(name);
-    free(value);
-}
-
 /* A list of paths with `own` first; NULL: no memory. */
 static char *with_own(const char *own, const char *path) {
     size_t n = strlen(own);
-    if (path != NULL && strncmp(path, own, n) == 0 && (path[n] == PATHS || path[n] == 0)) return copy(path);
+    if (path != NULL && strncmp(path, own, n) == 0 && (path[n] == spp_os_path_separator || path[n] == 0)) return copy(path);
     size_t size = n + (path != NULL ? strlen(path) : 0) + 2;
     char *made = malloc(size);
-    if (made != NULL && path != NULL && *path != 0) snprintf(made, size, "%s%c%s", own, PATHS, path);
+    if (made != NULL && path != NULL && *path != 0) snprintf(made, size, "%s%c%s", own, spp_os_path_separator, path);
     if (made != NULL && (path == NULL || *path == 0)) snprintf(made, size, "%s", own);
     return made;
 }
@@ -422,7 +398,7 @@ static void *before_exec(PyObject **env) {
     bool ours = session != NULL && PyTuple_Check(session);
     char text[TEXT_MOST];
     Py_XDECREF(session);
-    if (!ours || !spp_run_active() || record.module == NULL) return NULL;
+    if (!spp_os_forks || !ours || !spp_run_active() || record.module == NULL) return NULL;
     if (spp_run_is_over() || spp_os_barred()) return NULL;
     spp_names_all(false);
     Py_BEGIN_ALLOW_THREADS;
@@ -438,7 +414,7 @@ static void *before_exec(PyObject **env) {
     for (int i = 0; i < VARIABLES && kept != NULL; i++) {
         kept[i] = copy(getenv(variables[i]));
         char *next = next_value(i, text, kept[i]);
-        if (next != NULL) setenv(variables[i], next, 1);
+        if (next != NULL) (void)spp_os_setenv(variables[i], next);
         free(next);
     }
     return kept;
@@ -448,8 +424,10 @@ static void after_exec(void *given) {
     char **kept = given;
     if (kept == NULL) return;
     int saved = errno;
-    for (int i = 0; i < VARIABLES; i++) put_back(variables[i], kept[i]);
+    for (int i = 0; i < VARIABLES; i++) {
+        (void)spp_os_setenv(variables[i], kept[i]);
+        free(kept[i]);
+    }
     free(kept);
     errno = saved;
 }
-#endif

@@ -10,6 +10,7 @@
 #include "core/run.h"
 #include "core/tick_stats.h"
 #include "core/write.h"
+#include "module/compat.h"
 #include "module/functions.h"
 #include "module/header.h"
 #include "module/held.h"
@@ -18,6 +19,12 @@
 #include "module/note.h"
 #include "module/output.h"
 #include "module/tstate.h"
+#include "os/clock.h"
+#include "os/files.h"
+#include "os/lock.h"
+#include "os/objects.h"
+#include "os/signals.h"
+#include "os/ticks.h"
 
 #define TURN_STEP_NS 500000u
 

@@ -7,11 +7,6 @@
 
 #include "core/run.h"
 
-#if PY_VERSION_HEX < 0x030A0000
-#define Py_NewRef(object) (Py_INCREF(object), (PyObject *)(object))
-#define Py_XNewRef(object) (Py_XINCREF(object), (PyObject *)(object))
-#endif
-
 /* Of one interpreter. */
 typedef struct {
     PyObject *write_error;  /* the exception WriteError */

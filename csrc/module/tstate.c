@@ -7,7 +7,12 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "module/current.h"
-#include "os/os.h"
+#include "os/context.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/slots.h"
+#include "os/threads.h"
+#include "os/ticks.h"
 #include "py/layout.h"
 
 #define LIST_MAX 100000 /* thread states looked at in one interpreter */

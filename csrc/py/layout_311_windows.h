@@ -18,4 +18,6 @@
 #undef SPP_L_TS_NATIVE_ID
 #define SPP_L_TS_NATIVE_ID 156
 
+#define SPP_L_INTERP_NEXT_UNUSED /* csrc/module finds thread states by another way there */
+
 #endif

@@ -20,4 +20,6 @@
 #undef SPP_L_INTERP_TRAMPOLINE
 #define SPP_L_INTERP_TRAMPOLINE 381624 /* far into the struct: the first to move, proven at import */
 
+#define SPP_L_INTERP_NEXT_UNUSED /* csrc/module finds thread states by another way there */
+
 #endif

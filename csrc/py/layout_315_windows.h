@@ -27,4 +27,6 @@
 #undef SPP_L_INTERP_THREADS_HEAD
 #define SPP_L_INTERP_THREADS_HEAD 7328
 
+#define SPP_L_INTERP_NEXT_UNUSED /* csrc/module finds thread states by another way there */
+
 #endif

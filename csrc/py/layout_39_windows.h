@@ -12,4 +12,6 @@
 #undef SPP_L_INTERP_NEXT_UNIQUE_ID
 #define SPP_L_INTERP_NEXT_UNIQUE_ID 3464
 
+#define SPP_L_INTERP_NEXT_UNUSED /* csrc/module finds thread states by another way there */
+
 #endif

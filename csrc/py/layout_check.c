@@ -65,7 +65,7 @@ AT(SPP_L_OB_SIZE, PyVarObject, ob_size);
 AT(SPP_L_TS_NEXT, PyThreadState, next);
 AT(SPP_L_TS_INTERP, PyThreadState, interp);
 AT(SPP_L_TS_THREAD_ID, PyThreadState, thread_id);
-#if !defined(_WIN32) /* not needed there */
+#ifndef SPP_L_INTERP_NEXT_UNUSED
 AT(SPP_L_INTERP_NEXT, PyInterpreterState, next);
 #endif
 #if PY_VERSION_HEX < 0x030B0000

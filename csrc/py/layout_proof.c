@@ -27,14 +27,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#ifdef _WIN32
-#include <windows.h>
-#else
-#include <fcntl.h>
-#include <unistd.h>
-#endif
 
 #include "layout.h"
+#include "os/memory.h"
 
 #define MAX_FRAMES 100000
 
@@ -57,47 +52,11 @@ static const bool s_free_threaded = true;
 #else
 static const bool s_free_threaded = false;
 #endif
-/* Reads where the kernel says that there is nothing, and a plain read would fault: through a pipe, or by Windows' own call. */
-#ifdef _WIN32
-static bool open_memory(void) { return true; }
-
-static void close_memory(void) {}
-
-static bool copy_memory(void *to, const void *from, size_t len) {
-    SIZE_T done = 0;
-    return ReadProcessMemory(GetCurrentProcess(), from, to, len, &done) && done == len;
-}
-#else
-static _Thread_local int s_pipe[2] = {-1, -1};
-
-/* Not inherited, and never waited for. */
-static bool open_memory(void) {
-#ifdef __APPLE__ /* no pipe2: a program that forks at this very moment keeps the pipe */
-    if (pipe(s_pipe) != 0) return false;
-    for (int i = 0; i < 2; i++) {
-        fcntl(s_pipe[i], F_SETFD, FD_CLOEXEC);
-        fcntl(s_pipe[i], F_SETFL, O_NONBLOCK);
-    }
-    return true;
-#else
-    return pipe2(s_pipe, O_CLOEXEC | O_NONBLOCK) == 0;
-#endif
-}
-
-static void close_memory(void) {
-    close(s_pipe[0]);
-    close(s_pipe[1]);
-    s_pipe[0] = s_pipe[1] = -1;
-}
-
-static bool copy_memory(void *to, const void *from, size_t len) {
-    return write(s_pipe[1], from, len) == (ssize_t)len && read(s_pipe[0], to, len) == (ssize_t)len;
-}
-#endif
+static _Thread_local spp_os_reader s_reader;
 
 /* Always LEN bytes or false. */
 static bool read_raw(uintptr_t base, long offset, void *to, size_t len) {
-    return offset >= 0 && copy_memory(to, (const void *)(base + (uintptr_t)offset), len);
+    return offset >= 0 && spp_os_reader_read(&s_reader, to, base + (uintptr_t)offset, len) == 0;
 }
 
 static uintptr_t word_at(uintptr_t base, long offset) {
@@ -674,13 +633,13 @@ static const char *prove_all(void) {
 }
 
 bool spp_layout_prove(char *message, size_t size) {
-    if (!open_memory()) {
+    if (spp_os_reader_open(&s_reader) != 0) {
         snprintf(message, size, "spprof cannot prove the layout of this Python: no pipe (out of file descriptors?)");
         return false;
     }
     const char *bad = prove_all();
     PyErr_Clear();
-    close_memory();
+    spp_os_reader_close(&s_reader);
     if (!bad) {
         return true;
     }

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/linux/linux.h"
-#include "os/os.h"
 
 #define ROUNDS 2000
 #define MEANWHILE_NS 200000000u

@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #include "os/linux/calls.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/signals.h"
 
 #if defined(__x86_64__)
 static const uint8_t code[] = {0x0f, 0x05, 0x90, 0x90};

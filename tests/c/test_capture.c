@@ -3,6 +3,11 @@
  * expected. */
 #include "check.h"
 #include "core/capture.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/memory.h"
+#include "os/threads.h"
+#include "os/ticks.h"
 
 #include <stdatomic.h>
 #include <string.h>

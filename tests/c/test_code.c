@@ -8,7 +8,7 @@
 
 #include "arch/arch.h"
 #include "check.h"
-#include "os/os.h"
+#include "os/context.h"
 
 #if !defined(__x86_64__)
 int main(void) {

@@ -13,9 +13,17 @@
 #include "check.h"
 #undef fcntl
 #include "fake_kernel.h"
+#include "os/clock.h"
+#include "os/context.h"
 #include "os/darwin/darwin.h"
+#include "os/files.h"
+#include "os/memory.h"
+#include "os/objects.h"
 #include "os/posix/posix.h"
+#include "os/process.h"
 #include "os/suspend/suspend.h"
+#include "os/threads.h"
+#include "os/worker.h"
 
 /* ---- slots: not believed until they are proved; so this test comes first */
 
@@ -525,8 +533,17 @@ static void damaged_images(void) {
     fake_unload(0);
 }
 
+static void the_machine(void) {
+    char id[64] = "?", machine[64];
+    spp_os_host_id(id);
+    CHECK(strcmp(id, "a machine") == 0);
+    spp_os_host_machine(machine, 4);
+    CHECK_EQUAL(strlen(machine), 3);
+}
+
 int main(void) {
     refused();
+    the_machine();
     fake_timebase(125, 3);
     (void)spp_os_now_ns();
     slots_are_proved();

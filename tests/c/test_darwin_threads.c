@@ -7,8 +7,13 @@
 
 #include "check.h"
 #include "fake_kernel.h"
+#include "os/clock.h"
+#include "os/context.h"
 #include "os/darwin/darwin.h"
+#include "os/slots.h"
 #include "os/suspend/suspend.h"
+#include "os/threads.h"
+#include "os/ticks.h"
 
 /* ---- listing */
 

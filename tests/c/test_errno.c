@@ -9,7 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/context.h"
+#include "os/memory.h"
+#include "os/threads.h"
+#include "os/ticks.h"
 
 #define INTERVAL_NS 200000u
 #define TICKS 50u

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "core/frames.h"
 #include "invented.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 #if SPP_L_CHAIN == 3

@@ -16,9 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/context.h"
 #include "os/linux/handshake.h"
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/signals.h"
+#include "os/threads.h"
+#include "os/ticks.h"
 
 #define PERIOD_NS 50000
 #define ENOUGH 300u /* ticks of each kind */

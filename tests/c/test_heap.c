@@ -16,6 +16,7 @@
 #define spp_os_pages_free counted_pages_free
 #define spp_os_pages_grow counted_pages_grow
 #include "../../csrc/base/heap.c"
+#include "os/memory.h"
 #undef spp_os_pages
 #undef spp_os_pages_free
 #undef spp_os_pages_grow
@@ -120,7 +121,7 @@ static void where_there_is_no_memory(void) {
 /* A fork came while another thread was within. */
 static void a_child_goes_on(void) {
     void *before = own_alloc(64);
-    taken = 1;
+    lock.taken = 1;
     own_heap_child();
     void *after = own_alloc(64);
     CHECK(after != NULL && after != before);

@@ -3,7 +3,8 @@
 
 #include "check.h"
 #include "core/labels.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 enum { BITMAP = 0x1000, ARRAY = 0x2000, ALIKE = 0x3000, SET = 0x4000, OTHER = 0x5000 }; /* types, by their addresses */

@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/lock.h"
 
 /* The C library's, for this whole program: whoever asks for the time of day gets one that is an hour ahead of what the kernel
  * has, as before it was set back. A deadline made of that is an hour away. */

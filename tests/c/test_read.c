@@ -11,7 +11,8 @@
 #include "core/store.h"
 #include "core/write.h"
 #include "core/writer.h"
-#include "os/os.h"
+#include "os/files.h"
+#include "os/ticks.h"
 
 #define START_NS 5000000000000u
 #define BLOCKS 4

@@ -6,7 +6,9 @@
 #include "check.h"
 #include "core/queue.h"
 #include "core/resolve_code.h"
-#include "os/os.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/ticks.h"
 #include "py/layout.h"
 
 static unsigned looked; /* how often it was asked what a queue holds */

@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/context.h"
+#include "os/memory.h"
 
 #define STACK ((size_t)4 << 20)
 #define PAGE ((uintptr_t)4096)

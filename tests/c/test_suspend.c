@@ -46,6 +46,12 @@
 #undef spp_os_sleep_until
 
 #include "core/capture.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/process.h"
+#include "os/signals.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 #define MS 1000000u
 #define INTERVAL ((uint64_t)MS)
@@ -289,7 +295,7 @@ static void test_refusals_are_told_and_the_dead_are_left(void) {
 /* With the interpreter's lock no thread is stopped, and ticks come only while it is held. */
 static unsigned inside, entries;
 static bool enter(void) {
-    CHECK_EQUAL(taken, 0); /* who has the list's lock does not wait for this one */
+    CHECK_EQUAL(list_lock.taken, 0); /* who has the list's lock does not wait for this one */
     inside = 1;
     return entries++ % 2 == 0 || (inside = 0) != 0;
 }

@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "core/resolve_table.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "py/layout.h"
 
 #define ENTRIES 60000u

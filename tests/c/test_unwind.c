@@ -17,7 +17,10 @@
 #include "check.h"
 #include "core/native.h"
 #include "core/symbols.h"
-#include "os/os.h"
+#include "os/context.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/objects.h"
 
 /* ThreadSanitizer holds signals back and shows a handler other registers; with musl, glibc's libgcc_eh cannot be linked. */
 #if defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)

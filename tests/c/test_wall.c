@@ -17,6 +17,9 @@
 #define spp_resolve_flush fake_flush
 #define spp_wall_body fake_body
 #include "../../csrc/core/wall.c"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/ticks.h"
 
 #define MS ((uint64_t)1000000)
 #define INTERVAL MS

@@ -1,8 +1,11 @@
-/* What csrc/os/windows does of os.h, where a program in Python cannot bring it about. */
+/* What csrc/os/windows does, where a program in Python cannot bring it about. */
 #include "os/windows/windows.h"
 
 #include "check.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/memory.h"
+#include "os/slots.h"
 
 static DWORD slots[2]; /* one of the first 64, and one of those behind them */
 

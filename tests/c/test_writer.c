@@ -15,6 +15,7 @@
 #include "core/read.h"
 #include "core/write.h"
 #include "core/writer.h"
+#include "os/files.h"
 
 #define BLOCKS 40u
 #define HEADER "{\"version\":1}"

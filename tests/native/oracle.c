@@ -10,7 +10,9 @@
 #include <ucontext.h>
 
 #include "core/native.h"
-#include "os/os.h"
+#include "os/context.h"
+#include "os/lock.h"
+#include "os/memory.h"
 
 enum { DEPTH = 1000, KEPT = 64 };
 

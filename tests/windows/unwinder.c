@@ -15,6 +15,11 @@
 
 #include "core/frames_native.h"
 #include "core/run.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/memory.h"
+#include "os/objects.h"
+#include "os/slots.h"
 #include "os/suspend/suspend.h"
 
 #define DEEP 512u

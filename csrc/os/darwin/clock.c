@@ -3,8 +3,8 @@
 #include <time.h>
 
 #include "arch/arch.h"
+#include "os/clock.h"
 #include "os/darwin/darwin.h"
-#include "os/os.h"
 
 static mach_timebase_info_data_t timebase;
 static pthread_once_t timebase_once = PTHREAD_ONCE_INIT;

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "os/context.h"
 #include "os/darwin/mach.h"
-#include "os/os.h"
 
 #if defined(__x86_64__)
 

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "os/darwin/darwin.h"
-#include "os/os.h"
+#include "os/memory.h"
 
 int spp_os_read(void *to, uintptr_t addr, size_t n) {
     mach_vm_size_t got = 0;

@@ -8,7 +8,8 @@
 
 #include "base/heap.h"
 #include "os/darwin/darwin.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/objects.h"
 
 const bool spp_os_native = true;
 

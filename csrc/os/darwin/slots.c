@@ -6,8 +6,10 @@
  * of the slots. */
 #include <stdatomic.h>
 
+#include "os/context.h"
 #include "os/darwin/darwin.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/slots.h"
 
 /* pthread_key_create gives keys from 256 to 767; the lower ones are the system's own (libpthread,
  * _EXTERNAL_POSIX_THREAD_KEYS_MAX). */

@@ -8,9 +8,13 @@
  * the kernel lacks memory, or will not have it. */
 #include <sched.h>
 
+#include "os/clock.h"
+#include "os/context.h"
 #include "os/darwin/darwin.h"
 #include "os/darwin/machine.h"
+#include "os/memory.h"
 #include "os/suspend/suspend.h"
+#include "os/ticks.h"
 
 const spp_clock spp_os_clock_first = SPP_CLOCK_SUSPEND, spp_os_clock_last = SPP_CLOCK_SUSPEND;
 const spp_clock spp_os_clock_automatic[] = {SPP_CLOCK_SUSPEND};

@@ -10,8 +10,12 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/utf8.h"
+#include "os/clock.h"
 #include "os/darwin/darwin.h"
+#include "os/files.h"
+#include "os/memory.h"
 #include "os/suspend/suspend.h"
+#include "os/threads.h"
 
 typedef struct {
     int32_t tid;
@@ -73,6 +77,8 @@ void spp_darwin_table_lock(void) {
 }
 
 void spp_darwin_table_unlock(void) { pthread_mutex_unlock(&lock); }
+
+bool spp_os_is_first_thread(void) { return true; }
 
 uint64_t spp_os_thread_count(void) {
     pthread_once(&once, begin);

@@ -4,9 +4,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "os/clock.h"
 #include "os/darwin/darwin.h"
-#include "os/os.h"
 #include "os/posix/posix.h"
+#include "os/worker.h"
 
 /* A thread has the class that threads have unless told otherwise, whatever its maker's is. One that is to run when it wakes goes
  * before the program's: then it waits for none of them, and its sleeps end without being put together with others'. Who may not

@@ -12,7 +12,8 @@
 
 #include "os/linux/filter.h"
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/process.h"
+#include "os/worker.h"
 
 static void (*rest)(void), (*wake)(void), (*leave)(void), (*end)(void);
 

@@ -14,8 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/files.h"
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/worker.h"
 
 #define SYS_CLOSE_RANGE 436 /* Linux 5.9; older headers lack it */
 #define CLOSE_UNSHARE 2u

@@ -27,10 +27,13 @@
 #include <unistd.h>
 
 #include "base/hints.h"
+#include "os/clock.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "os/posix/posix.h"
+#include "os/signals.h"
+#include "os/threads.h"
 
 static bool registers_tell;   /* an interrupted call is known by registers alone */
 static volatile int *tripped; /* see spp_os_signals_wait_at */

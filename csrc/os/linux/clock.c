@@ -3,8 +3,9 @@
 
 #include "arch/arch.h"
 #include "base/hints.h"
+#include "os/clock.h"
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/ticks.h"
 
 const spp_clock spp_os_clock_first = SPP_CLOCK_PERF_TRAP, spp_os_clock_last = SPP_CLOCK_TIMER;
 const spp_clock spp_os_clock_automatic[] = {SPP_CLOCK_SIGNAL, SPP_CLOCK_PERF, SPP_CLOCK_TIMER};

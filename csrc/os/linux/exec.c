@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/process.h"
 
 static void (*told)(void);
 

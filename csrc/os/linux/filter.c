@@ -6,7 +6,7 @@
 #include <linux/seccomp.h>
 #include <string.h>
 
-#include "os/os.h"
+#include "os/memory.h"
 
 /* What a filter of the most instructions takes for one call; more ways than that are not gone. */
 #define STEPS_MOST 16384

@@ -7,9 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/clock.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/threads.h"
 
 /* A call that is left by longjmp, or by the end of its thread, stays noted. A handler's calls lie this near to the call that it
  * interrupted, if it runs on the same stack. */

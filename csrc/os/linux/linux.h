@@ -16,7 +16,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-#include "os/os.h"
+#include "os/ticks.h"
 
 /* ---- trigger.c */
 

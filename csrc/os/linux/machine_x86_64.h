@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-#include "os/os.h"
+#include "os/context.h"
 
 /* Handler. A system call with four arguments; -errno if it fails, and errno stays. */
 static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {

@@ -11,7 +11,7 @@
 #include "base/faults.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
-#include "os/os.h"
+#include "os/memory.h"
 #include "os/posix/posix.h"
 
 _Atomic bool spp_linux_confined, spp_linux_blinded, spp_linux_barred;

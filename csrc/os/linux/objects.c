@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/objects.h"
 #include "os/posix/posix.h"
 
 const bool spp_os_native = true;

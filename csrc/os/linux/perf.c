@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/threads.h"
 
 static _Atomic int events; /* descriptors of ours */
 

@@ -16,11 +16,16 @@
 #include <unistd.h>
 
 #include "base/hints.h"
+#include "os/clock.h"
+#include "os/files.h"
 #include "os/linux/calls.h"
 #include "os/linux/handshake.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/threads.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 #define TARGETS 16384u
 #define ALIGN 128u /* a signal's value is a target and, in the bits that its address leaves, which use of it */

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "base/hints.h"
+#include "os/clock.h"
 #include "os/linux/handshake.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
-#include "os/os.h"
+#include "os/threads.h"
 
 /* Those that ticks may come by (trigger.c). */
 static const int ours[] = {SIGTRAP, SIGURG, SIGWINCH, SPP_LINUX_RESERVED};

@@ -3,8 +3,9 @@
 #include <sys/auxv.h>
 
 #include "base/hints.h"
+#include "os/context.h"
 #include "os/linux/machine.h"
-#include "os/os.h"
+#include "os/memory.h"
 
 #define PAGE ((uintptr_t)4096)
 #define MOST \

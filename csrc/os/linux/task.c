@@ -5,8 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/files.h"
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/threads.h"
 
 /* The file descriptors of files that are left open. The kernel keeps a page for each. */
 #define KEPT_LEAST 16

@@ -13,10 +13,16 @@
 #include "base/peek.h"
 #include "base/utf8.h"
 #include "base/vec.h"
+#include "os/files.h"
 #include "os/linux/linux.h"
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/slots.h"
+#include "os/threads.h"
+#include "os/ticks.h"
 
 #define TASK_COMM_LEN 16 /* 15 bytes of a name, and a newline; the kernel's include/linux/sched.h */
+
+bool spp_os_is_first_thread(void) { return spp_os_tid() == (int32_t)getpid(); }
 
 uint64_t spp_os_thread_count(void) {
     struct stat st;

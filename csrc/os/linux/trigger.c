@@ -15,10 +15,15 @@
 #include <unistd.h>
 
 #include "base/hints.h"
+#include "os/clock.h"
+#include "os/context.h"
 #include "os/linux/calls.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
-#include "os/os.h"
+#include "os/signals.h"
+#include "os/threads.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 /* A perf signal carries the descriptor, not a pointer. Events beyond the table get a timer instead. */
 #define MAX_FD 65536

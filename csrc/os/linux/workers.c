@@ -10,8 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/memory.h"
 #include "os/posix/posix.h"
+#include "os/threads.h"
+#include "os/worker.h"
 
 int32_t spp_os_tid(void) { return (int32_t)syscall(SYS_gettid); }
 

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/files.h"
 #include "os/posix/posix.h"
 
 /* Not a number that stands for the program's own input and output: see module/output.c. */

@@ -4,7 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/objects.h"
 #include "os/posix/posix.h"
 
 void spp_posix_read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size) {

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/hints.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/memory.h"
 #include "os/posix/posix.h"
 
 #define LOADER_MOST_NS 100000000u

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "base/hints.h"
-#include "os/os.h"
+#include "os/slots.h"
 
 #ifndef PTHREAD_KEYS_MAX
 #define PTHREAD_KEYS_MAX 512 /* what POSIX systems that do not say have at most */

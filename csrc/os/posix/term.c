@@ -5,8 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "os/os.h"
 #include "os/posix/posix.h"
+#include "os/signals.h"
+#include "os/worker.h"
 
 static spp_os_bell *term_bell;
 static _Atomic int *term_asked;

@@ -4,8 +4,9 @@
 #include <stdatomic.h>
 
 #include "base/heap.h"
-#include "os/os.h"
 #include "os/posix/posix.h"
+#include "os/threads.h"
+#include "os/worker.h"
 
 struct spp_os_worker {
     pthread_t thread;

@@ -1,5 +1,8 @@
 /* Systems whose ticks need a thread of ours: none of ours rests. */
-#include "os/os.h"
+#include "os/process.h"
+#include "os/threads.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 const bool spp_os_may_rest = false;
 uint64_t spp_os_signal_threads(void) { return 0; }

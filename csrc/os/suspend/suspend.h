@@ -5,7 +5,7 @@
 #ifndef SPPROF_OS_SUSPEND_SUSPEND_H
 #define SPPROF_OS_SUSPEND_SUSPEND_H
 
-#include "os/os.h"
+#include "os/context.h"
 
 /* A thread as the system names it: a handle, a port. */
 typedef uintptr_t spp_suspend_handle;

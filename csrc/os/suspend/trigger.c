@@ -10,7 +10,16 @@
 #include <stdlib.h>
 
 #include "base/heap.h"
+#include "base/random.h"
+#include "base/spinlock.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include "os/signals.h"
 #include "os/suspend/suspend.h"
+#include "os/ticks.h"
+#include "os/worker.h"
 
 /* Looks in a row at which a thread that has run is met in a call, after which its time is given to the call: see met_asleep. */
 #define PATIENCE 16u
@@ -28,9 +37,12 @@ typedef struct armed {
     _Atomic bool stopped;       /* since its clock last moved; also by spp_os_hold's caller */
 } armed;
 
-static armed *all;             /* under the lock */
-static uint64_t wake_ns;       /* the shortest period; so too */
-static spp_os_tick_fn on_tick; /* constant while the sampler runs */
+/* Taken when threads come and go, and by the sampler. */
+static spp_spinlock list_lock;
+static armed *all;                              /* under that lock */
+static uint64_t wake_ns;                        /* the shortest period; so too */
+static uint64_t random_state = SPP_RANDOM_SEED; /* so too */
+static spp_os_tick_fn on_tick;                  /* constant while the sampler runs */
 static spp_os_worker *sampler;
 static _Atomic int stopping;
 static _Atomic uint64_t sampler_cpu;
@@ -43,35 +55,7 @@ static struct {            /* spp_os_hold's: one thread at a time */
     spp_suspend_registers registers;
 } held;
 
-/* ---- the lock of the list: taken when threads come and go, and by the sampler. Not the system's, since a fork must find it new.
- */
-
-static _Atomic int taken, waiting;
-
-static void lock(void) {
-    atomic_fetch_add(&waiting, 1);
-    while (atomic_exchange_explicit(&taken, 1, memory_order_acquire) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
-    atomic_fetch_sub(&waiting, 1);
-}
-
-/* The sampler has it most of the time if there are many threads: others go first. */
-static void lock_politely(void) {
-    while (atomic_load(&waiting) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
-    lock();
-}
-
-static void unlock(void) { atomic_store_explicit(&taken, 0, memory_order_release); }
-
 /* ---- ticks */
-
-/* xorshift64* (Vigna 2016): a number below `below`, which is below 2^32. The sampler, and who arms under the lock. */
-static uint64_t draw(uint64_t below) {
-    static uint64_t state = 0x9E3779B97F4A7C15u;
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    return ((state * 0x2545F4914F6CDD1Du) >> 32) * below >> 32;
-}
 
 /* After a tick. Ticks are as many as the periods that the thread ran; which looks give them is left to chance. What a late
  * sampler owes beyond two periods is dropped here, and counted by the core, which knows the clock. */
@@ -79,7 +63,7 @@ static void ticked(armed *s) {
     int64_t period = (int64_t)s->period_ns;
     s->owed_ns -= period;
     if (s->owed_ns >= 2 * period) s->owed_ns = period + s->owed_ns % period;
-    s->threshold_ns = draw(s->period_ns);
+    s->threshold_ns = spp_random_below(&random_state, s->period_ns);
     s->waited = 0;
 }
 
@@ -135,11 +119,11 @@ static void sampler_body(void *unused) {
     while (!atomic_load(&stopping)) {
         /* Before the list's lock, for which a thread may wait that has the interpreter's. */
         bool entered = atomic_load(&gated), left_out = entered && !gate_enter();
-        lock_politely();
+        spp_spin_lock_politely(&list_lock); /* it has it most of the time if there are many threads */
         step = wake_ns;
         for (armed *s = all; s != NULL && !left_out && entered == atomic_load(&gated); s = s->next) look_at(s);
-        uint64_t instant = draw(step);
-        unlock();
+        uint64_t instant = spp_random_below(&random_state, step);
+        spp_spin_unlock(&list_lock);
         if (entered && !left_out) gate_leave();
         atomic_store(&sampler_cpu, spp_os_own_cpu_ns());
         uint64_t now = spp_os_now_ns();
@@ -221,13 +205,13 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
         spp_free(s);
         return -1;
     }
-    lock();
-    s->threshold_ns = draw(period_ns);
+    spp_spin_lock(&list_lock);
+    s->threshold_ns = spp_random_below(&random_state, period_ns);
     s->next = all;
     all = s;
     wake_ns = period_ns;
     atomic_store(&gated, clock == SPP_CLOCK_GIL);
-    unlock();
+    spp_spin_unlock(&list_lock);
     trigger->suspended = s;
     return 0;
 }
@@ -235,11 +219,11 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
 void spp_os_trigger_disarm(spp_os_trigger *trigger) {
     armed *s = trigger->suspended;
     if (s == NULL) return;
-    lock();
+    spp_spin_lock(&list_lock);
     armed **link = &all;
     while (*link != NULL && *link != s) link = &(*link)->next;
     if (*link == s) *link = s->next;
-    unlock();
+    spp_spin_unlock(&list_lock);
     spp_suspend_close(s->handle);
     spp_free(s);
     trigger->suspended = NULL;
@@ -257,8 +241,7 @@ bool spp_os_trigger_orphan(const spp_os_trigger *trigger) { return (void)trigger
 void spp_os_trigger_drop(spp_os_trigger *trigger) {
     trigger->suspended = NULL;
     all = NULL;
-    atomic_store(&taken, 0);
-    atomic_store(&waiting, 0);
+    spp_spin_reset(&list_lock);
     sampler = NULL;
     spp_suspend_set_sampler(0);
 }

@@ -10,7 +10,9 @@
 #include <winternl.h>
 
 #include "arch/arch.h"
+#include "os/clock.h"
 #include "os/suspend/suspend.h"
+#include "os/ticks.h"
 #include "os/windows/machine.h"
 
 const spp_clock spp_os_clock_first = SPP_CLOCK_SUSPEND, spp_os_clock_last = SPP_CLOCK_SUSPEND;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <io.h>
 
-#include "os/os.h"
+#include "os/files.h"
 
 static int errno_of(DWORD error) {
     switch (error) {

@@ -4,7 +4,9 @@
 
 #include <stdatomic.h>
 
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/worker.h"
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static _Atomic uint32_t waiting; /* for it */

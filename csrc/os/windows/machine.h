@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "os/os.h"
+#include "os/context.h"
 
 /* A processor gives: MACHINE, of the objects that it runs; CYCLES_TELL_TIME, whether a thread's cycles (QueryThreadCycleTime) go
  * at one rate; read_context; read_registers, by DWARF's numbers; SYSCALL_BYTES, what is_syscall has to see of the code before pc

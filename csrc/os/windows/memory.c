@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/faults.h"
-#include "os/os.h"
+#include "os/clock.h"
+#include "os/memory.h"
 
 #define READABLE \
     (PAGE_READONLY | PAGE_READWRITE | PAGE_WRITECOPY | PAGE_EXECUTE_READ | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY)
@@ -65,6 +66,19 @@ int spp_os_memory_init(void) {
     VirtualFree(hole, 0, MEM_RELEASE);
     return probes ? 0 : -1;
 }
+
+int spp_os_reader_open(spp_os_reader *reader) {
+    (void)reader;
+    return 0;
+}
+
+int spp_os_reader_read(const spp_os_reader *reader, void *to, uintptr_t addr, size_t n) {
+    SIZE_T done = 0;
+    (void)reader;
+    return ReadProcessMemory(GetCurrentProcess(), (const void *)addr, to, n, &done) && done == n ? 0 : -1;
+}
+
+void spp_os_reader_close(spp_os_reader *reader) { (void)reader; }
 
 void *spp_os_pages(size_t bytes) { return VirtualAlloc(NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
 

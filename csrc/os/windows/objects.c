@@ -8,7 +8,8 @@
 #include <string.h>
 #include <winternl.h>
 
-#include "os/os.h"
+#include "os/memory.h"
+#include "os/objects.h"
 #include "os/windows/machine.h"
 
 #define MODULES_MAX 4096

@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-#include "os/os.h"
+#include "os/context.h"
+#include "os/memory.h"
+#include "os/objects.h"
+#include "os/slots.h"
 
 #define FIRST_SLOTS 64u
 #define MORE_SLOTS 1024u

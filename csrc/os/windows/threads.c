@@ -7,7 +7,10 @@
 #include <string.h>
 #include <tlhelp32.h>
 
+#include "os/files.h"
 #include "os/suspend/suspend.h"
+#include "os/threads.h"
+#include "os/worker.h"
 
 int32_t spp_os_tid(void) { return (int32_t)GetCurrentThreadId(); }
 
@@ -26,6 +29,8 @@ static void NTAPI notice(void *module, DWORD reason, void *unused) {
 
 /* The C library's start-up makes a list of what lies in these sections, by their names' order. */
 __attribute__((section(".CRT$XLF"), used)) static const PIMAGE_TLS_CALLBACK noticed = notice;
+
+bool spp_os_is_first_thread(void) { return true; }
 
 uint64_t spp_os_thread_count(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
 

@@ -8,8 +8,13 @@
 #include <winternl.h>
 
 #include "arch/arch.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/memory.h"
+#include "os/signals.h"
 #include "os/suspend/suspend.h"
 #include "os/windows/machine.h"
+#include "os/worker.h"
 
 /* A handle of our own, which stays good when the thread has ended, and keeps its id from being used again. */
 typedef struct {

@@ -1,0 +1,37 @@
+/* Reads through a pipe: the kernel copies what is there, and fails where a plain read would fault. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "os/memory.h"
+
+/* Ends that children do not inherit, and on which nobody waits. */
+static int open_pipe(int ends[2]) {
+#ifdef __APPLE__ /* no pipe2: a program that forks at this very moment keeps the pipe */
+    if (pipe(ends) != 0) return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+        fcntl(ends[i], F_SETFL, O_NONBLOCK);
+    }
+    return 0;
+#else
+    return pipe2(ends, O_CLOEXEC | O_NONBLOCK);
+#endif
+}
+
+int spp_os_reader_open(spp_os_reader *reader) {
+    int ends[2];
+    if (open_pipe(ends) != 0) return -1;
+    reader->from = ends[0];
+    reader->to = ends[1];
+    return 0;
+}
+
+int spp_os_reader_read(const spp_os_reader *reader, void *to, uintptr_t addr, size_t n) {
+    if (write(reader->to, (const void *)addr, n) != (ssize_t)n) return -1;
+    return read(reader->from, to, n) == (ssize_t)n ? 0 : -1;
+}
+
+void spp_os_reader_close(spp_os_reader *reader) {
+    close(reader->from);
+    close(reader->to);
+}
