@@ -61,10 +61,9 @@ class Output:
             if self.is_special or self._is_empty():
                 self._fill_in_place(fill)
                 return
-            made = self.beside(".part")
+            taken = made = self.beside(".part")
             # With the rights of what it replaces from the first byte on, or fewer.
             with open(os.open(made, _MADE, 0o666 if self._found is None else 0o600), "wb") as out:
-                taken = made
                 fill(out)
             self._put(made)
             taken = ""
@@ -74,7 +73,10 @@ class Output:
             raise self._failed(error.strerror or str(error)) from error
         finally:
             if taken:
-                os.unlink(taken)
+                try:
+                    os.unlink(taken)
+                except FileNotFoundError:  # interrupted before it was made
+                    pass
 
     def take(self, path: str) -> None:
         """Moves a whole file there, of the same folder unless this is a device or a FIFO. Raises as `write`, and then the file is
