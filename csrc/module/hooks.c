@@ -67,8 +67,14 @@ static PyObject *execve_called(PyObject *module, PyObject *const *args, Py_ssize
 }
 
 static PyObject *exit_called(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    if (told != NULL && n + (names != NULL ? PyTuple_GET_SIZE(names) : 0) == 1) told->exit();
-    return ((keyword_call)hooks[EXIT].old)(module, args, n, names);
+    PyObject *changed = NULL;
+    if (told != NULL && n + (names != NULL ? PyTuple_GET_SIZE(names) : 0) == 1) {
+        int status = (int)PyLong_AsLong(args[0]);
+        PyErr_Clear(); /* what is wrong with it is for the call to say */
+        int end = told->exit(status);
+        if (end != status) changed = PyLong_FromLong(end);
+    }
+    return ((keyword_call)hooks[EXIT].old)(module, changed != NULL ? &changed : args, n, names);
 }
 
 static PyObject *native_id_called(PyObject *module, PyObject *none) {
@@ -137,8 +143,9 @@ bool spp_hooks_put(const spp_hooks_to *to) {
     return exec && spp_os_forks; /* else nothing is armed that an exec would have to disarm */
 }
 
-void spp_hooks_take_away(void) {
+void spp_hooks_take_away(bool exit_too) {
     for (int i = 0; i < HOOKS; i++) {
+        if (i == EXIT && !exit_too) continue;
         if (hooks[i].entry != NULL && function_of(hooks[i].entry) == hooks[i].ours) set(hooks[i].entry, hooks[i].old);
     }
 }

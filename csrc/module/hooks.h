@@ -8,15 +8,15 @@
 
 /* GIL held, all of it, and whatever these call. */
 typedef struct {
-    void (*exit)(void);              /* before os._exit */
+    int (*exit)(int status);         /* before os._exit; gives the status to end by */
     void *(*exec)(PyObject **env);   /* before os.execv (env: NULL) and os.execve (*env may be replaced by a new reference) ... */
     void (*exec_failed)(void *kept); /* ... which did not succeed: what that gave */
 } spp_hooks_to;
 
-/* From `put` to `take_away`: before each os.exec* of any interpreter spp_run_exec is called, then to->exec; before os._exit
- * to->exit; and each new thread of `threading` gets its name, and its last one at its end. False: there is no such exec to hook,
- * as CPython has it. */
+/* From `put` to `take_away` (`exit_too`: else os._exit stays ours): before each os.exec* of any interpreter spp_run_exec is
+ * called, then to->exec; before os._exit to->exit; and each new thread of `threading` gets its name, and its last one at its
+ * end. False: there is no such exec to hook, as CPython has it. */
 bool spp_hooks_put(const spp_hooks_to *to);
-void spp_hooks_take_away(void);
+void spp_hooks_take_away(bool exit_too);
 
 #endif

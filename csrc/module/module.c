@@ -10,6 +10,7 @@
 #include "core/resolve_code.h"
 #include "core/run.h"
 #include "core/tick_stats.h"
+#include "module/beside.h"
 #include "module/compat.h"
 #include "module/functions.h"
 #include "module/header.h"
@@ -257,6 +258,7 @@ static int exec_module(PyObject *module) {
     if (PyModule_AddFunctions(module, spp_session_methods) != 0) return -1;
     if (PyModule_AddFunctions(module, spp_functions_methods) != 0) return -1;
     if (PyModule_AddFunctions(module, spp_record_methods) != 0) return -1;
+    if (PyModule_AddFunctions(module, spp_beside_methods) != 0) return -1;
     if (PyModule_AddFunctions(module, spp_label_methods) != 0) return -1;
     if (PyModule_AddFunctions(module, spp_output_methods) != 0) return -1;
     spp_module_state *state = PyModule_GetState(module);

@@ -9,6 +9,7 @@
 #include "base/heap.h"
 #include "core/capture.h"
 #include "core/run.h"
+#include "module/beside.h"
 #include "module/compat.h"
 #include "module/header.h"
 #include "module/held.h"
@@ -25,11 +26,11 @@
 #define PID_PLACE '\x1e' /* in a path: the process id */
 #define ESCAPE '\x1d'    /* in a path: the next character stands for the one that is less by 64: one of these three */
 #define VARIABLE "SPPROF_RECORD"
-#define FIELDS 14
+#define FIELDS 15
 #define TEXT_MOST 16384
 
 /* src/spprof/launching/recorder.py writes the same. */
-enum { VERSION, OWNER, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, RUN, PATH, STEM };
+enum { VERSION, OWNER, LINK, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, RESUME, END, MAIN, RUN, PATH, STEM };
 
 /* Of the process: there is one run. */
 static struct {
@@ -67,14 +68,14 @@ static uint64_t instant(const char *text, uint64_t from) {
 }
 
 /* The same options for another program. */
-static int tell(char *to, size_t size, long owner, const char *how, const char *path) {
+static int tell(char *to, size_t size, long owner, int link, const char *how, const char *path) {
     const char *const *f = record.field;
     char s[2] = {SEPARATOR, 0};
     int n = snprintf(to, size,
-                     "%s%s%ld%s%s%s"
+                     "%s%s%ld%s%d%s%s%s"
                      "%s%s%s%s%s%s%s%s%s%s"
                      "%llu%s%llu%s%s%s%s%s%s%s",
-                     f[VERSION], s, owner, s, how, s,                                    /* */
+                     f[VERSION], s, owner, s, link, s, how, s,                           /* */
                      f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, /* */
                      (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, f[RUN], s, path, s,
                      f[STEM]);
@@ -119,16 +120,20 @@ static void expect_program(void) {
 /* Whether there should have been a program and was none: `python -m NAME` without such a module. A package that raises an
  * exception while it is imported has run. */
 static bool missed(void) {
-    PyObject *first = record.argv != NULL ? PySequence_GetItem(record.argv, 0) : NULL, *raised;
+    PyObject *first = record.argv != NULL ? PySequence_GetItem(record.argv, 0) : NULL;
     if (first == NULL && record.argv != NULL) PyErr_Clear(); /* an empty list */
     bool same = first != NULL && first == record.first;
     Py_XDECREF(first);
-    if (!same) return false;
-    Py_XDECREF(raised = spp_held_by_module("sys", "last_type"));
-    return raised == NULL;
+    return same;
 }
 
-static const char *reason(void) { return missed() ? "no program" : NULL; }
+/* At the end of the program. */
+static const char *reason(void) {
+    PyObject *raised = spp_held_by_module("sys", "last_type");
+    if (raised != NULL) spp_beside_failed();
+    Py_XDECREF(raised);
+    return raised == NULL && missed() ? "no program" : NULL;
+}
 
 /* ---- begin */
 
@@ -272,10 +277,11 @@ static PyObject *run_record(PyObject *module, PyObject *args) {
     bool another = owner != 0 && owner != (long)getpid(); /* of a program that took another's place, and was not Python */
     record.module = Py_NewRef(module);
     if (!failed) expect_program();
+    if (!failed && !another) spp_beside_take((int)strtol(record.field[LINK], NULL, 10));
     if (!failed && (!another || children)) failed = begin(module, another ? "child" : record.field[HOW]);
     if (failed) say_why();
     if (!failed) preload_in_children(); /* also of one that takes this program's place */
-    if (!children || tell(next, sizeof next, 0, "child", "") != 0) Py_RETURN_NONE;
+    if (!children || tell(next, sizeof next, 0, -1, "child", "") != 0) Py_RETURN_NONE;
     return PyUnicode_DecodeFSDefault(next);
 }
 
@@ -316,6 +322,7 @@ static bool is_about_to_exec(void) {
 
 static PyObject *forked(PyObject *module, PyObject *none) {
     PyObject *parents = spp_session_forget(module, none);
+    spp_beside_forget();
     if (parents == NULL) return NULL;
     bool was = PyTuple_Check(parents) && PyTuple_GET_SIZE(parents) == 2; /* the program may have begun one of its own */
     if (was) spp_output_close(PyTuple_GET_ITEM(parents, 0));
@@ -405,7 +412,7 @@ static void *before_exec(PyObject **env) {
     (void)spp_run_flush();
     Py_END_ALLOW_THREADS;
     const char *path = *record.field[HOW] == 'c' ? "" : record.field[PATH];
-    if (tell(text, sizeof text, (long)getpid(), *path != 0 ? "run" : "child", path) != 0) return NULL;
+    if (tell(text, sizeof text, (long)getpid(), spp_beside_hand_on(), *path != 0 ? "run" : "child", path) != 0) return NULL;
     if (env != NULL) {
         change(env, text);
         return NULL;
@@ -422,6 +429,7 @@ static void *before_exec(PyObject **env) {
 
 static void after_exec(void *given) {
     char **kept = given;
+    spp_beside_keep();
     if (kept == NULL) return;
     int saved = errno;
     for (int i = 0; i < VARIABLES; i++) {

@@ -10,6 +10,7 @@
 #include "core/run.h"
 #include "core/tick_stats.h"
 #include "core/write.h"
+#include "module/beside.h"
 #include "module/compat.h"
 #include "module/functions.h"
 #include "module/header.h"
@@ -227,7 +228,7 @@ static void after_exec(void *kept) {
     if (calls_now != NULL) calls_now->exec_failed(kept);
 }
 
-static void end_at_exit(void);
+static int end_at_exit(int status);
 static const spp_hooks_to hooks = {end_at_exit, before_exec, after_exec};
 
 /* ---- the run */
@@ -287,7 +288,7 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
     Py_END_ALLOW_THREADS;
     if (result == SPP_START_DONE) return 0;
     unhook_deaths();
-    spp_hooks_take_away();
+    spp_hooks_take_away(!spp_beside_waits());
     if (errno != 0)
         PyErr_SetFromErrnoWithFilename(result == SPP_START_UNWRITTEN ? state->write_error : PyExc_OSError, why);
     else
@@ -352,7 +353,7 @@ static void stop(bool waits) {
         spp_run_stop();
     }
     unhook_deaths();
-    spp_hooks_take_away();
+    spp_hooks_take_away(!spp_beside_waits());
 }
 
 static PyObject *run_stop(PyObject *self, PyObject *session) {
@@ -391,7 +392,10 @@ static void end_as(const char *otherwise) {
 }
 
 void spp_session_end(void) { end_as(NULL); }
-static void end_at_exit(void) { end_as("_exit"); }
+static int end_at_exit(int status) {
+    end_as("_exit");
+    return spp_beside_wait(status);
+}
 
 void spp_session_settle(void) {
     if (spp_run_is_over()) spp_session_end();

@@ -58,6 +58,9 @@ def record(options: str, folder: str, preload: str) -> Optional[str]:
     preload: the object by which it was preloaded, or "").
     What goes wrong it says on stderr, and the program goes on. The options of child processes, or None if they are not profiled."""
 
+def fork_unseen() -> Optional[int]:
+    """A fork that wait() does not see, in a process that gets orphans from the kernel; None: this one gets none, and os.fork will do."""
+
 def arguments() -> List[str]:
     """The command line as the interpreter got it."""
 

@@ -1,5 +1,5 @@
 """`spprof run`: the program's process is as `python` alone makes it, the recorder ends itself on every way out, and files are
-whole or not touched. What is compared with is the same program alone."""
+whole or not touched. What is compared with is the same program alone. (Who waits for whom: test_beside.py.)"""
 
 import json
 import os
@@ -86,14 +86,20 @@ def test_ways_out(tmp_path, how):
 DEATHS = {"SIGTERM": False, "SIGKILL": True, "SIGSEGV": True, "SIGABRT": True, "SIGHUP": True, "SIGUSR1": True, "SIGALRM": True}
 
 
+# Whether the kernel tells others than the parent how a process ended.
+TELLS = sys.platform == "linux" and tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 15)
+
+
 @pytest.mark.parametrize("name", list(DEATHS))
 def test_deaths(tmp_path, name):
     (tmp_path / "x.py").write_text(f"import os, signal, time\nos.kill(os.getpid(), signal.{name})\ntime.sleep(99)\n")
     done = run([*SPPROF, "-o", "p.spprof", "x.py"], tmp_path)
     assert done.returncode == -getattr(signal, name)
     profile = Profile.load(tmp_path / "p.spprof")
-    assert profile.end["reason"] == name and bool(profile.end.get("cut")) == DEATHS[name]
-    assert (f"({name}); up to 100 ms are missing" in done.stderr) == DEATHS[name]
+    reason = profile.end["reason"]
+    assert reason == name or (reason == "killed" and DEATHS[name] and not TELLS)
+    assert bool(profile.end.get("cut")) == DEATHS[name]
+    assert (f"({reason}); up to 100 ms are missing" in done.stderr) == DEATHS[name]
 
 
 CAUGHT = """
@@ -153,45 +159,6 @@ def test_ctrl_c_again_and_again(tmp_path):
         (left,) = tmp_path.glob("p.*")
         assert left.name == output or f"the profile is in {left.name}".encode() in said
         left.unlink()
-
-
-@linux
-def test_an_interruption_that_python_drops_comes_again(tmp_path):
-    """In a finalizer or a callback of a weak reference nothing can be raised: Python prints a traceback, and goes on."""
-    code = """
-import os, signal, sys, time
-from spprof.launching import supervisor
-child = supervisor.Program([sys.executable, "-c", ""], dict(os.environ))
-class Drops:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-        for _ in range(1000): pass
-        print("not dropped")
-child.wait()
-try:
-    child.over()
-    Drops()
-    end = time.monotonic() + 60  # only a hang reaches the minute
-    while time.monotonic() < end: pass
-except supervisor.Interrupted as interrupted:
-    print("came:", signal.Signals(interrupted.number).name)
-"""
-    done = run(["-c", code], tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "came: SIGTERM\n", "")
-
-
-def test_without_its_supervisor_the_program_goes_on(tmp_path):
-    (tmp_path / "x.py").write_text("import os\nprint(os.getppid(), flush=True)\ninput()\nprint('done', flush=True)\n")
-    command = [sys.executable, *SPPROF, "-q", "-o", "p.spprof", "x.py"]
-    ran = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with ran.stdout, ran.stdin:
-        assert int(ran.stdout.readline()) == ran.pid
-        ran.kill()
-        ran.wait(timeout=60)
-        ran.stdin.write("\n")
-        ran.stdin.flush()
-        assert ran.stdout.read() == "done\n"  # to its end: the program has exited
-    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
 
 
 @linux

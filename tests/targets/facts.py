@@ -44,6 +44,15 @@ def environ_of_c():
     return found
 
 
+def children():
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        found = file.read()
+    try:
+        os.waitpid(-1, 0)
+    except ChildProcessError:
+        return found
+
+
 def frames():
     frame, found = sys._getframe(), []
     while frame is not None:
@@ -87,7 +96,8 @@ facts["descriptors"] = next_descriptors()
 facts["standard"] = [[os.fstat(fd).st_mode, os.get_inheritable(fd), os.get_blocking(fd), os.isatty(fd)] for fd in range(3)]
 facts["streams"] = [[s.encoding, s.errors, s.line_buffering, s.name, s.mode, s.newlines] for s in (sys.stdin, sys.stdout, sys.stderr)]
 facts["ids"] = [os.getuid(), os.geteuid(), os.getgid(), os.getgroups(), os.getsid(0), os.getcwd()]
-facts["group"] = os.getpgrp() == os.getpgid(os.getppid())
+facts["process"] = [os.getppid(), os.getpgrp(), os.getsid(0)]
+facts["children"] = [children(), resource.getrusage(resource.RUSAGE_CHILDREN)]
 facts["affinity"] = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 facts["scheduler"] = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
 facts["status"] = status("Name", "Umask", "SigQ", "SigBlk", "SigIgn", "ShdPnd", "NoNewPrivs", "Seccomp", "CapEff", "Cpus_allowed")

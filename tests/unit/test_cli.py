@@ -162,8 +162,7 @@ def test_signals(tmp_path, number):
                 if len(sampled) > 20 and "spin" in {row.name for row in sampled.functions()}:
                     break
                 time.sleep(0.1)
-            # What is to die at once is the program: without its supervisor it would go on.
-            os.kill(Profile.load(tmp_path / "p.spprof").header["pid"] if number == signal.SIGKILL else child.pid, number)
+            child.send_signal(number)
             _, errors = child.communicate(timeout=60)
         finally:
             child.kill()
@@ -316,10 +315,11 @@ def test_what_is_parsed_quickly_is_what_argparse_says(words, capsys):
 def test_a_program_waits_for_no_parser(tmp_path):
     """... nor for what else takes long to import: when it begins, its supervisor has none of it."""
     code = (
-        "import sys\nbefore = set(sys.modules)\nfrom spprof.launching import supervisor\nstart = supervisor.Program\n"
+        "import os, sys\nbefore = set(sys.modules)\nfrom spprof.launching import supervisor\n"
+        "name = 'in_place' if hasattr(os, 'fork') else 'Child'\nstart = getattr(supervisor, name)\n"
         "def look(*given):\n  late = {'argparse', 're', 'enum', 'typing', 'json', 'shutil'}\n"
         "  print(late & (set(sys.modules) - before))\n  return start(*given)\n"
-        "supervisor.Program = look\nsys.argv[1:] = ['run', '-o', 'p.spprof', '-c', 'pass']\n"
+        "setattr(supervisor, name, look)\nsys.argv[1:] = ['run', '-o', 'p.spprof', '-c', 'pass']\n"
         "from spprof.cli import main\nsys.exit(main())\n"
     )
     (tmp_path / "x.py").write_text(code)

@@ -105,7 +105,7 @@ def main(options: argparse.Namespace) -> int:
         return run.run()
     from ..live import program as live
 
-    return run.watch(live.run)
+    return live.end(run.watch(live.run))
 
 
 def _given(options: argparse.Namespace) -> Tuple[str, List[str]]:

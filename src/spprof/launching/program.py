@@ -9,7 +9,7 @@ from ..errors import BadOption, SpprofError
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
-    from typing import List
+    from typing import Any, List
 
 
 def name(kind: str, command: List[str]) -> str:
@@ -57,6 +57,21 @@ def check_module(name: str) -> None:
     path = [os.getcwd(), *sys.path]
     if not (BuiltinImporter.find_spec(top) or FrozenImporter.find_spec(top) or PathFinder.find_spec(top, path)):
         raise NoModule(f"{sys.executable}: No module named {name}")
+
+
+def is_there(name: str) -> bool:
+    """Whether there is such a module to run, of which `check_module` has found the first part. None is imported here."""
+    from importlib.machinery import PathFinder
+
+    path: Any = [os.getcwd(), *sys.path]
+    whole = ""
+    for part in name.split("."):
+        whole = f"{whole}.{part}" if whole else part
+        spec = PathFinder.find_spec(whole, path) if path is not None else None
+        if spec is None:
+            return False
+        path = spec.submodule_search_locations
+    return True
 
 
 def _instead(command: List[str]) -> str:

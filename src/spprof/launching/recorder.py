@@ -27,15 +27,16 @@ def environment(
     duration: Optional[float],
     is_module: bool,
     run: str,
+    link: int,
 ) -> Dict[str, str]:
     r"""The environment of a program that records itself into `path` (or, if something is there, `path` with a number). With a
     `stem` its child processes do too, into STEM.PID.spprof. (\0 in a path: the process id.) `run`: the run's number, which
-    stands in the headers of all of them."""
+    stands in the headers of all of them. `link`: of the supervisor, -1: it is the parent."""
     from .. import __version__
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
     owner = f"0 {os.getpid()}"  # whoever reads it first; then a mark of this run, by which `supervisor.forks` knows its forks
-    fields = [__version__, owner, "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
+    fields = [__version__, owner, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
     fields += ["m" if is_module else "", run, _told(path), _told(stem)]
     told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):

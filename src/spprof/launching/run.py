@@ -1,4 +1,4 @@
-"""A run: the program as a child process, and what becomes of its profile when it has ended."""
+"""A run: the program, and what becomes of its profile when it has ended."""
 
 from __future__ import annotations
 
@@ -43,99 +43,89 @@ class Run:
             program.check_script(command)
         flags = {"module": ["-m"], "code": ["-c"], "script": []}[kind]
         self.command = [*recorder.interpreter(), *flags, *command]
-        self.environment = recorder.environment(
-            recording,
-            native,
-            clock,
-            self.outputs.stream,
-            self.outputs.stem,
-            options.delay,
-            options.duration,
-            kind == "module",
-            self.outputs.run,
-        )
-        self.told = self.lost = False
+        self.module = command[0] if kind == "module" else ""  # whether it is there only its own process finds out
+        window, out = (options.delay, options.duration), self.outputs
+
+        def environment(link: int) -> Dict[str, str]:
+            return recorder.environment(recording, native, clock, out.stream, out.stem, *window, bool(self.module), out.run, link)
+
+        self._environment, self.pid, self.lost, self.failed = environment, 0, False, False
 
     def run(self) -> int:
-        """As the program ended."""
-        child = supervisor.Program(self.command, self.environment)
-        self.outputs.started(child.pid)
-        if self.options.duration is not None:
-            self._tell_at_the_end_of_recording()
-        else:
-            _prepare(self.options)
-        code = child.wait()
-        try:
-            child.over()
-            self.finish(code)
-            child.told()
-        except (supervisor.Interrupted, KeyboardInterrupt) as error:
-            self._say_where("interrupted")
-            code = -getattr(error, "number", 2)
-        return self._end(code)
+        """The program takes this process's place. Windows: as it ended."""
+        if not hasattr(os, "fork"):
+            self.environment = self._environment(-1)
+            return self.supervise(supervisor.Child(self.command, self.environment))
+        ends = supervisor.link()
+        self.environment = self._environment(ends[1])
+        return supervisor.in_place(self.command, self.environment, ends, self.supervise, self.outputs.is_special)
 
-    def _end(self, code: int) -> int:
-        return LOST if self.lost and code == 0 else supervisor.end(code)
+    def supervise(self, program: supervisor.Program) -> int:
+        """To its end."""
+        self.pid = program.pid
+        self.outputs.started(self.pid)
+        _prepare(self.options)
+        try:
+            if self.options.duration is None:
+                program.wait()
+                self.failed = program.failed
+                self.finish(program.way_out())
+            elif self._recording_ends(program):
+                self.finish(None)
+                program.wait()
+            else:
+                self.finish(program.way_out())
+        except (supervisor.Interrupted, KeyboardInterrupt):
+            self._say_where("interrupted")
+        return program.let_go(LOST if self.lost else 0)
+
+    def _recording_ends(self, program: supervisor.Program) -> bool:
+        """Waits for that; False: the program has ended first. (What it ends by itself, ends with it.)"""
+        ended = program.wait(self.options.duration + (self.options.delay or 0))
+        while not ended and not self.outputs.is_over():
+            ended = program.wait(0.02)
+        return not ended
 
     def watch(self, show: Callable[[List[str], Dict[str, str], Callable[[int], str]], int]) -> int:
-        """The same, with the live view."""
+        """The same as a child of this process, with the live view. As the program ended: minus its signal, perhaps."""
 
         def stream_of(pid: int) -> str:
+            self.pid = pid
             self.outputs.started(pid)
             return self.outputs.stream
 
+        self.environment = self._environment(-1)
         code = show(self.command, self.environment, stream_of)
-        self.finish(code)
-        return self._end(code)
+        self.failed = code != 0
+        self.finish(supervisor.way_out(code))
+        return code or (LOST if self.lost else 0)
 
-    def _tell_at_the_end_of_recording(self) -> None:
-        """The program goes on; a thread sees its file end. (What the program ends by itself, ends with it.)"""
-        import threading
-        import time
-
-        def look() -> None:
-            time.sleep(self.options.duration + (self.options.delay or 0))
-            while not self.outputs.is_over():
-                time.sleep(0.02)
-            self.finish(None)
-
-        self.lock = threading.Lock()
-        threading.Thread(target=look, daemon=True).start()
-
-    def finish(self, code: Optional[int]) -> None:
-        """Puts the profile where it was asked for, and tells of it, once. `code`: how the program ended; None: it has not yet."""
-        if self.options.duration is not None:
-            self.lock.acquire()
-        if self.told:
-            return
-        self.told = True
-        if code is not None:
-            self.outputs.finish(_way_out(code))
+    def finish(self, way_out: Optional[str]) -> None:
+        """Puts the profile where it was asked for, and tells of it. `way_out`: how the program ended; None: it has not yet."""
+        if way_out is not None:
+            self.outputs.finish(way_out)
         try:
-            self._finish(code)
-            if code:
+            self._finish(way_out is not None)
+            if self.failed:
                 self._say_whose_environment()
-            if code == 0:
+            if way_out == "exit":
                 self._say_what_goes_on()
         except (SpprofError, OSError) as error:
             say(f"spprof: {error}\n")
             self._say_where("")
-        finally:
-            if self.options.duration is not None:
-                self.lock.release()
 
-    def _finish(self, code: Optional[int]) -> None:
+    def _finish(self, ended: bool) -> None:
         streams = self.outputs.streams()
         if not streams:
-            if code is not None and _why_not():
+            if ended and _why_not():
                 say(f"spprof: nothing was recorded{_why_not()}\n")
-            elif code is not None:
+            elif ended:
                 self.lost = True
                 path = _words([_relative(self.outputs.stream)])
                 why = "unless a line above says why, it was removed, moved or overwritten while the program ran"
                 say(f"spprof: {path} is not there: {why}\n")
             return
-        if code == 1 and self.outputs.is_without_program():  # a package may run and exit while it is imported
+        if self.outputs.is_without_program() and not program.is_there(self.module):  # a package may exit while it is imported
             self.outputs.discard()
             return
         profiles: List[Profile] = []
@@ -176,17 +166,13 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        return text + self._children(places if format == "spprof" else []) + self._unseen(profiles)
+        return text + self._children(places if format == "spprof" else []) + self._unseen()
 
-    def _unseen(self, profiles: List[Profile]) -> str:
+    def _unseen(self) -> str:
         """What the processes used that the program started and waited for, where those are not recorded."""
-        if self.outputs.stem or os.name == "nt":
-            return ""
-        import resource
-
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)  # of the program, too
-        unseen = used.ru_utime + used.ru_stime - sum(profile.stats.get("cpu_ns", 0) for profile in profiles) / 1e9
-        if unseen < max(_UNSEEN_S, _UNSEEN_SHARE * (used.ru_utime + used.ru_stime)):
+        used, own = supervisor.used_by(self.pid)
+        unseen = used - own
+        if self.outputs.stem or unseen < max(_UNSEEN_S, _UNSEEN_SHARE * used):
             return ""
         return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
 
@@ -206,7 +192,7 @@ class Run:
         return text
 
     def _say_what_goes_on(self) -> None:
-        pids = supervisor.forks(f"{recorder.VARIABLE}={self.environment[recorder.VARIABLE]}")
+        pids = supervisor.forks(f"{recorder.VARIABLE}={self.environment[recorder.VARIABLE]}", self.pid)
         if not pids:
             return
         which = f"process {pids[0]} goes on" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} go on"
@@ -235,17 +221,6 @@ def _prepare(options: argparse.Namespace) -> None:
         from ..files import profile  # noqa: F401
     if not options.quiet:
         from ..report import summary  # noqa: F401
-
-
-def _way_out(code: int) -> str:
-    if code >= 0:
-        return "exit"
-    import signal
-
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
 
 
 def _why_not() -> str:

@@ -1,168 +1,291 @@
-"""A program as a child of this process, which stands in its place for whoever started it: passes on signals that are sent here,
-stops when it stops, and ends as it ended. What comes from the terminal the program gets itself, in the same process group."""
+"""Who waits for the program, and how it ended. On POSIX the program takes the place of the process that the caller started: it is
+what the caller signals, waits for and kills. The supervisor is a process beside it, an orphan in a session of its own, so that
+nothing that is the program's reaches it: `Beside`. A program that ends by itself waits until the supervisor has written and said
+all (csrc/module/beside.c). On Windows the program is a child: `Child`."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from importlib import import_module
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Optional
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+
+    Program = Union["Beside", "Child"]
 
 signal: Any = import_module("_signal")  # `signal` takes longer to import than all this
 
-# Faults of our own, and what the system does not let us wait for.
-_OURS = ("SIGKILL", "SIGSTOP", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGPIPE", "SIGXFSZ",
-         "SIGTTIN", "SIGTTOU", "SIGPROF", "SIGVTALRM", "SIGXCPU")  # fmt: skip
-_OF_TERMINALS = ("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH", "SIGCONT", "SIGHUP")
-_AGAIN_S = 0.001
-
-
-def _numbers(names: Any) -> set[int]:
-    return {getattr(signal, name) for name in names if hasattr(signal, name)}
-
-
-def _start(command: List[str], environment: Dict[str, str], mask: Any) -> int:
-    """As os.posix_spawn, by which glibc leaves two signals of its own ignored."""
-    reading, writing = os.pipe()  # closed by the exec
-    pid = os.fork()
-    if pid == 0:
-        try:
-            if callable(signal.getsignal(signal.SIGINT)):
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            # argv[0] tells the interpreter where it is (sys.executable of a virtual environment).
-            os.execve(command[0], command, environment)
-        except OSError as error:
-            os.write(writing, b"%d" % (error.errno or 0))
-        finally:
-            os._exit(127)
-    os.close(writing)
-    failed = os.read(reading, 16)
-    os.close(reading)
-    if failed:
-        os.waitpid(pid, 0)
-        raise OSError(int(failed), os.strerror(int(failed)), command[0])
-    return pid
+_LINKS_FROM = 34  # as files are: csrc/os/os.h
+_ENDS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
+_NONE, _FAILED = b"x", b"f"  # said by who could not become the program; by one that an exception ends
+_STEP, _AGAIN = 0.05, 0.001  # seconds
 
 
 class Interrupted(BaseException):
-    """A signal came when the program had ended, while its profile was being written. Like a KeyboardInterrupt it is nobody's to
-    catch on the way."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+    """The program waited, or a signal came here, while its profile was being written; and it waits no more. Like a
+    KeyboardInterrupt it is nobody's to catch on the way."""
 
 
-class Program:
-    """Started by the constructor, which may raise OSError."""
+def way_out(code: Optional[int]) -> str:
+    """In words, for the profile. `code`: None: nobody knows."""
+    if code is None:
+        return "killed"
+    if code >= 0:
+        return "exit"
+    from signal import Signals
+
+    try:
+        return Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+class Child:
+    """The program as a child of this process. Raises OSError."""
 
     def __init__(self, command: List[str], environment: Dict[str, str]) -> None:
-        self._signals = signal.valid_signals() - _numbers(_OURS) if hasattr(os, "fork") else set()
-        self._popen: Any = None
-        self._told = False
-        if not self._signals:
-            import subprocess
+        import subprocess
 
-            self._popen = subprocess.Popen(command, env=environment, close_fds=False)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's
-            self.pid: int = self._popen.pid
-            return
-        # From here on signals wait until they are asked for; the program gets what we were given.
-        self.pid = _start(command, environment, signal.pthread_sigmask(signal.SIG_BLOCK, self._signals))
-        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited by the program, but we want its status
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._popen = subprocess.Popen(command, env=environment, close_fds=False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's
+        self.pid = self._popen.pid
 
-    def wait(self) -> int:
-        """Its exit code, or minus the signal that ended it."""
-        if self._popen is not None:
-            return int(self._popen.wait())
+    def wait(self, seconds: Optional[float] = None) -> bool:
+        """Whether it has ended, at the latest after so many seconds."""
+        import subprocess
+
+        try:
+            self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def way_out(self) -> str:
+        return way_out(self._popen.returncode)
+
+    @property
+    def failed(self) -> bool:
+        return bool(self._popen.returncode)
+
+    def let_go(self, code: int) -> int:
+        """All is written and said; `code`: what to end by if the program's own code is 0. Gives what to end by."""
+        return self._popen.returncode or code
+
+
+class Beside:
+    """The program as a process beside this one. `death`: a descriptor that is ready when it is gone; -1: the system has none.
+    `failed`: an exception has ended it."""
+
+    def __init__(self, pid: int, link: int, death: int) -> None:
+        self.pid, self._link, self._death = pid, link, death
+        self._over = self._waits = self.failed = False
+        select = import_module("select")
+        self._poll = select.poll()
+        for fd in (link, death):
+            if fd >= 0:
+                self._poll.register(fd, select.POLLIN)
+
+    def _ready(self, seconds: Optional[float]) -> set[int]:
+        """What is, of the link and the death."""
+        end = None if seconds is None else time.monotonic() + seconds
         while True:
-            code = self._reap()
-            if code is not None:
-                return code
-            self._pass_on()
+            left = None if end is None else max(0, end - time.monotonic())
+            step = _STEP if self._death < 0 and (left is None or left > _STEP) else left
+            ready = {fd for fd, _ in self._poll.poll(None if step is None else step * 1000)}
+            if self._death < 0 and _is_gone(self.pid):
+                ready.add(self._death)
+            if ready or step == left:
+                return ready
 
-    def _pass_on(self) -> None:
-        wait = getattr(signal, "sigwaitinfo", None)
-        if wait is not None:
-            info = wait(self._signals)
-            number, sent = info.si_signo, info.si_code <= 0  # by a process, not by the kernel for a terminal
-        else:  # macOS does not tell who sent it
-            number = signal.sigwait(self._signals)
-            sent = number not in _numbers(_OF_TERMINALS)
-        if sent and number != signal.SIGCHLD:
+    def wait(self, seconds: Optional[float] = None) -> bool:
+        """Whether it has done its work, at the latest after so many seconds."""
+        while not self._over:
+            ready = self._ready(seconds)
+            if not ready:
+                return False
+            said = b""
+            if self._link in ready:  # and no more: it waits, or closed all that it found, or another program took its place
+                said = os.read(self._link, 1)
+                self._poll.unregister(self._link)
+            if said == _NONE:
+                os._exit(0)
+            self._waits, self.failed = said != b"", said == _FAILED
+            self._over = self._waits or self._death in ready
+        sys.unraisablehook = self._dropped
+        for number in (*_ENDS, signal.SIGALRM):
+            signal.signal(number, self._interrupt)
+        if self._waits:
+            thread = import_module("_thread")
+            thread.start_new_thread(self._watch, (thread.get_ident(),))
+        return True
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if self._over:
+            self._over = False
+            raise Interrupted
+
+    def _dropped(self, unraisable: Any) -> None:
+        """Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of each import."""
+        if not isinstance(unraisable.exc_value, Interrupted):
+            sys.__unraisablehook__(unraisable)
+            return
+        self._over = True
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)  # not here, where it would be dropped again
+
+    def _watch(self, thread: int) -> None:
+        """Whoever ends a program that only waits wants an end of the waiting."""
+        self._ready(None)
+        signal.pthread_kill(thread, signal.SIGTERM)
+
+    def way_out(self) -> str:
+        return "exit" if self._waits else way_out(_code(self.pid, self._death))
+
+    def let_go(self, code: int) -> int:
+        """All is written and said; `code`: what the program is to end by if its own code is 0."""
+        self._over = False
+        if self._waits:
             try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
+                os.write(self._link, bytes([code]))
+            except OSError:  # it waits no more
+                pass
+        return code
+
+
+def link() -> Tuple[int, int]:
+    """The supervisor's end, and the program's."""
+    own, other = import_module("_socket").socketpair()
+    return _up(own.detach()), _up(other.detach())
+
+
+def _up(fd: int) -> int:
+    """Where it is in the way of none of the program's; it is inherited."""
+    import fcntl
+
+    try:
+        up = fcntl.fcntl(fd, fcntl.F_DUPFD, _LINKS_FROM)
+    except OSError:  # `ulimit -n` is that low
+        up = fcntl.fcntl(fd, fcntl.F_DUPFD, 3)
+    os.close(fd)
+    return up
+
+
+def in_place(
+    command: List[str], environment: Dict[str, str], ends: Tuple[int, int], supervise: Callable[[Beside], int], keep: bool
+) -> int:
+    """The program takes this process's place; `supervise` is called in one beside it, which may `keep` the caller's descriptors.
+    Raises OSError, and then the other process has ended and said nothing."""
+    from .. import _core
+
+    pid, (own, end) = os.getpid(), ends
+    try:
+        death = _up(os.pidfd_open(pid))
+    except (AttributeError, OSError):  # of Linux 5.3
+        death = -1
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on as the program is at its start
+    old = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # its children's times are not the program's
+    unseen = _core.fork_unseen()
+    middle = os.fork() if unseen is None else unseen
+    if middle == 0:
+        try:
+            os.close(end)
+            _leave((own, death), keep)
+            child = os.fork()
+            if child == 0:
+                supervise(Beside(pid, own, death))
+            elif unseen is not None:  # it stays, or the supervisor would be the program's child
+                os.waitpid(child, 0)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(0)
+    if unseen is None:
+        try:
+            os.waitpid(middle, 0)
+        except ChildProcessError:
+            pass
+    signal.signal(signal.SIGCHLD, old)
+    for fd in {own, death} - {-1}:
+        os.close(fd)
+    try:
+        # argv[0] tells the interpreter where it is (sys.executable of a virtual environment).
+        os.execve(command[0], command, environment)
+    except OSError:
+        os.write(end, _NONE)
+        raise
+
+
+def _leave(own: Tuple[int, ...], keep: bool) -> None:
+    """The caller's session and descriptors, but stderr: who waits for the end of a pipe waits for the program's."""
+    os.setsid()
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if keep:
+        return
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    for name in os.listdir("/dev/fd"):
+        if int(name) > 2 and int(name) not in own:
+            try:
+                os.close(int(name))
+            except OSError:  # that of the list itself
                 pass
 
-    def _reap(self) -> Optional[int]:
-        """Also others' children: as the first process of a container we get them all."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
-            except ChildProcessError:
-                return 1  # somebody else had it
-            if pid == 0:
-                return None
-            if pid != self.pid:
-                continue
-            if not os.WIFSTOPPED(status):
-                return os.waitstatus_to_exitcode(status)
-            if os.WSTOPSIG(status) != signal.SIGSTOP:  # by the terminal: the shell sees us stop
-                os.kill(os.getpid(), signal.SIGSTOP)
 
-    def over(self) -> None:
-        """It has ended. The first signal from now on raises Interrupted, here too. Those that came before do nothing, nor do
-        those that come after it, while we say where the profile is, or after `told`."""
-        if self._popen is not None:
-            return
-        wanted = _numbers(("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"))
-        came: List[int] = []  # the first is what ends us
-
-        def interrupt(number: int, frame: Any) -> None:
-            if not self._told:
-                self._told = True
-                came.append(number)
-                raise Interrupted(came[0])
-
-        def again(number: int, frame: Any) -> None:
-            if came:
-                interrupt(came[0], frame)
-
-        def dropped(unraisable: Any) -> None:
-            """Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of each import."""
-            if not isinstance(unraisable.exc_value, Interrupted):
-                sys.__unraisablehook__(unraisable)
-                return
-            self._told = False
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)  # not here, where it would be dropped again
-
-        sys.unraisablehook = dropped
-        while signal.sigpending() & self._signals:
-            signal.sigwait(self._signals)
-        for number in wanted:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, interrupt)
-        signal.signal(signal.SIGALRM, again)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {*wanted, signal.SIGALRM})
-
-    def told(self) -> None:
-        """All is written and said."""
-        self._told = True
+def _stat(pid: int) -> List[bytes]:
+    """What Linux says of a process, from its state on; [] if nobody says."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return (file.read() or b"").rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
-def forks(told: str) -> List[int]:
-    """The processes that go on and were forked from the one that was told this (SPPROF_RECORD): a copy of its memory has its
-    environment, another program has its own. A daemon forks twice, so what is found is looked for until it stays. Linux only."""
-    import time
+def used_by(pid: int) -> Tuple[float, float]:
+    """Seconds of CPU time of a process that is still there, with that of the children that it has waited for, and without. Linux;
+    elsewhere none."""
+    fields = _stat(pid)
+    if len(fields) < 15:
+        return 0.0, 0.0
+    own, children = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))  # utime, stime; cutime, cstime: proc(5)
+    a_second = os.sysconf("SC_CLK_TCK")
+    return (own + children) / a_second, own / a_second
 
+
+def _is_gone(pid: int) -> bool:
+    from ..files.writing import process_lives
+
+    return _stat(pid)[:1] == [b"Z"] or not process_lives(pid)
+
+
+def _code(pid: int, death: int) -> Optional[int]:
+    """The exit code of a process that is gone, or minus its signal: until its parent has asked, and from Linux 6.15 on."""
+    status = _stat(pid)
+    if status[:1] == [b"Z"]:
+        return os.waitstatus_to_exitcode(int(status[-1]))
+    info = bytearray(64)  # struct pidfd_info: what is asked and told, ..., the status
+    info[:8] = (8).to_bytes(8, sys.byteorder)  # PIDFD_INFO_EXIT
+    try:
+        import fcntl
+
+        fcntl.ioctl(death, 0xC040FF0B, info)  # PIDFD_GET_INFO
+    except (OSError, ValueError):
+        return None
+    known = int.from_bytes(info[:8], sys.byteorder) & 8
+    return os.waitstatus_to_exitcode(int.from_bytes(info[60:], sys.byteorder)) if known else None
+
+
+def forks(told: str, but: int) -> List[int]:
+    """The processes that go on and were forked from the one that was told this (SPPROF_RECORD), `but` that one: a copy of its
+    memory has its environment, another program has its own. A daemon forks twice, so it looks until they stay. Linux only."""
     found: List[int] = []
     for _ in range(20):
-        last, found = found, list(_with_environment(os.fsencode(told)))
+        last, found = found, [pid for pid in _with_environment(os.fsencode(told)) if pid != but]
         if found == last:
             break
         time.sleep(0.05)
@@ -177,23 +300,3 @@ def _with_environment(told: bytes) -> Iterator[int]:
                     yield int(name)
         except (OSError, ValueError):  # others' processes, and what is none
             pass
-
-
-def end(code: int) -> int:
-    """As the program ended: what this process is to give as its exit code, unless it dies of a signal here."""
-    if code >= 0 or not hasattr(os, "fork"):
-        return code
-    number = -code
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-    except (AttributeError, OSError, ValueError):
-        pass
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # no second core file
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-    os.kill(os.getpid(), number)
-    return 128 + number  # as a shell calls it

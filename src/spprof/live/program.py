@@ -8,8 +8,10 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import termios
 import threading
@@ -125,3 +127,21 @@ def run(command: List[str], environment: Dict[str, str], stream_of: Callable[[in
     code = program.wait()
     output.finish()
     return code
+
+
+def end(code: int) -> int:
+    """As the program ended: what this process is to give as its exit code, unless it dies of a signal here."""
+    if code >= 0:
+        return code
+    number = -code
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (AttributeError, OSError, ValueError):
+        pass
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # no second core file
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    return 128 + number  # as a shell calls it
