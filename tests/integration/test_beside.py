@@ -279,6 +279,15 @@ os._exit(0)  # another thread waits for this process's end
     assert (done.returncode, done.stdout, done.stderr) == (0, "came\n", "")
 
 
+def test_an_interpreter_that_is_not_there(tmp_path):
+    start = "import sys; sys.executable = '/nowhere'\nfrom spprof.cli import main\nsys.exit(main())"
+    (tmp_path / "spprof").write_text(start)
+    with started(["spprof", "run", "-o", "p.spprof", "-c", "pass"], tmp_path) as ran:
+        _, said = ran.communicate(timeout=60)
+    assert (said, ran.returncode) == ("spprof: cannot open /nowhere: No such file or directory\n", 2)
+    assert os.listdir(tmp_path) == ["spprof"]
+
+
 @pytest.mark.parametrize("code, status", [("print(1)", 0), ("import os; os.kill(os.getpid(), 9)", -9)], ids=["ends", "killed"])
 def test_a_system_that_does_not_say_when_a_process_ends(tmp_path, code, status):
     start = "import os, sys\nvars(os).pop('pidfd_open', None)\nfrom spprof.cli import main\nsys.exit(main())"
