@@ -26,19 +26,26 @@ static bool is_ours(void) {
            now.st_ino == beside.is.st_ino;
 }
 
-/* The program has ended: neither its timers nor whoever has not heard of that can end it by a signal. Whoever wants an end of the
- * waiting can. */
-static void leave_signals(void) {
-    static const int end[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-    static const int stay[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT, SIGTRAP,
-                               SIGSYS,  SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGCONT};
+/* Signals that end a program, from people who want that; and what is not to be ignored. */
+static const int asked[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+static const int kept[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
+                           SIGABRT, SIGTRAP, SIGSYS,  SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGCONT};
+
+/* The program has ended: neither its timers nor whoever has not heard of that can end it by a signal. */
+static void ignore_others(void) {
     for (int signum = 1; signum < NSIG; signum++) {
         struct sigaction action;
-        bool ends = false, stays = false;
-        for (size_t i = 0; i < sizeof end / sizeof *end; i++) ends = ends || signum == end[i];
-        for (size_t i = 0; i < sizeof stay / sizeof *stay; i++) stays = stays || signum == stay[i];
-        if (stays || sigaction(signum, NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
-        signal(signum, ends ? SIG_DFL : SIG_IGN);
+        bool stays = false;
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) stays = stays || signum == kept[i];
+        if (!stays && sigaction(signum, NULL, &action) == 0 && action.sa_handler != SIG_IGN) signal(signum, SIG_IGN);
+    }
+}
+
+/* It waits: whoever asks for its end gets it. */
+static void heed_asked(void) {
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct sigaction action;
+        if (sigaction(asked[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) signal(asked[i], SIG_DFL);
     }
 }
 
@@ -47,9 +54,9 @@ static void wait_for_it(void) {
     if (spp_os_barred() || !is_ours()) return;
     int fd = beside.fd;
     beside.fd = -1;
-    signal(SIGPIPE, SIG_IGN);
+    ignore_others(); /* SIGPIPE too */
     ssize_t n = write(fd, &said, 1);
-    leave_signals();
+    heed_asked();
     if (n == 1) {
         do {
             n = read(fd, &said, 1);
