@@ -348,7 +348,7 @@ def interrupt(*a):
     count += 1
 signal.signal(signal.SIGINT, interrupt)
 print("ready", flush=True)
-while not count: signal.pause()
+while not count: time.sleep(0.01)
 time.sleep(0.1)  # for one too many
 sys.exit(10 + count)
 """
