@@ -138,7 +138,9 @@ class Beside:
     def _watch(self, thread: int) -> None:
         """Whoever ends a program that only waits wants an end of the waiting."""
         self._ready(None)
-        signal.pthread_kill(thread, signal.SIGTERM)
+        while True:  # one that comes right before a call that waits does not interrupt it
+            signal.pthread_kill(thread, signal.SIGTERM)
+            time.sleep(_STEP)
 
     def way_out(self) -> str:
         return "exit" if self._waits else way_out(_code(self.pid, self._death))
