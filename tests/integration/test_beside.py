@@ -260,20 +260,21 @@ import os, signal, time
 from spprof.launching import supervisor
 own, other = supervisor.link()
 os.write(other, b"e")
-beside = supervisor.Beside(os.getpid(), own, -1)
+beside = supervisor.Beside(os.getpid(), own)
 class Drops:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
-        for _ in range(1000): pass
-        print("not dropped")
+        wait("not dropped")
+def wait(word):
+    end = time.monotonic() + 30  # only a hang reaches that
+    while time.monotonic() < end: pass
+    print(word)
 beside.wait()
 try:
     Drops()
-    end = time.monotonic() + 60  # only a hang reaches the minute
-    while time.monotonic() < end: pass
+    wait("did not come")
 except supervisor.Interrupted:
-    print("came", flush=True)
-os._exit(0)  # another thread waits for this process's end
+    print("came")
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout, done.stderr) == (0, "came\n", "")

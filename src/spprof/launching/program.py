@@ -64,10 +64,10 @@ def is_there(name: str) -> bool:
     from importlib.machinery import PathFinder
 
     path: Any = [os.getcwd(), *sys.path]
-    whole = ""
-    for part in name.split("."):
-        whole = f"{whole}.{part}" if whole else part
-        spec = PathFinder.find_spec(whole, path) if path is not None else None
+    for part in (*name.split("."), "__main__"):
+        if path is None:  # no package
+            return part == "__main__"
+        spec = PathFinder.find_spec(part, path)
         if spec is None:
             return False
         path = spec.submodule_search_locations

@@ -35,8 +35,7 @@ def environment(
     from .. import __version__
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
-    owner = f"0 {os.getpid()}"  # whoever reads it first; then a mark of this run, by which `supervisor.forks` knows its forks
-    fields = [__version__, owner, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
+    fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
     fields += ["m" if is_module else "", run, _told(path), _told(stem)]
     told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):

@@ -45,68 +45,56 @@ class Run:
         self.command = [*recorder.interpreter(), *flags, *command]
         self.module = command[0] if kind == "module" else ""  # whether it is there only its own process finds out
         window, out = (options.delay, options.duration), self.outputs
-
-        def environment(link: int) -> Dict[str, str]:
-            return recorder.environment(recording, native, clock, out.stream, out.stem, *window, bool(self.module), out.run, link)
-
-        self._environment, self.pid, self.lost, self.failed = environment, 0, False, False
+        self._ends = supervisor.link() if hasattr(os, "fork") and not options.live else (-1, -1)
+        self.environment = recorder.environment(
+            recording, native, clock, out.stream, out.stem, *window, bool(self.module), out.run, self._ends[1]
+        )
+        self.pid, self.lost = 0, False
 
     def run(self) -> int:
         """The program takes this process's place. Windows: as it ended."""
         if not hasattr(os, "fork"):
-            self.environment = self._environment(-1)
             return self.supervise(supervisor.Child(self.command, self.environment))
-        ends = supervisor.link()
-        self.environment = self._environment(ends[1])
-        return supervisor.in_place(self.command, self.environment, ends, self.supervise, self.outputs.is_special)
+        return supervisor.in_place(self.command, self.environment, self._ends, self.supervise, self.outputs.is_special)
 
     def supervise(self, program: supervisor.Program) -> int:
         """To its end."""
-        self.pid = program.pid
-        self.outputs.started(self.pid)
+        self._started(program.pid)
         _prepare(self.options)
         try:
-            if self.options.duration is None:
+            way_out = program.wait() if self.options.duration is None else self._end_of_recording(program)
+            self._finish(way_out, program.failed)
+            if way_out is None:
                 program.wait()
-                self.failed = program.failed
-                self.finish(program.way_out())
-            elif self._recording_ends(program):
-                self.finish(None)
-                program.wait()
-            else:
-                self.finish(program.way_out())
-        except (supervisor.Interrupted, KeyboardInterrupt):
+        except supervisor.Interrupted:
             self._say_where("interrupted")
         return program.let_go(LOST if self.lost else 0)
 
-    def _recording_ends(self, program: supervisor.Program) -> bool:
-        """Waits for that; False: the program has ended first. (What it ends by itself, ends with it.)"""
-        ended = program.wait(self.options.duration + (self.options.delay or 0))
-        while not ended and not self.outputs.is_over():
-            ended = program.wait(0.02)
-        return not ended
+    def _started(self, pid: int) -> str:
+        self.pid = pid
+        self.outputs.started(pid)
+        return self.outputs.stream
+
+    def _end_of_recording(self, program: supervisor.Program) -> Optional[str]:
+        """Waits for that; or how the program ended first. (What it ends by itself, ends with it.)"""
+        way_out = program.wait(self.options.duration + (self.options.delay or 0))
+        while way_out is None and not self.outputs.is_over():
+            way_out = program.wait(0.02)
+        return way_out
 
     def watch(self, show: Callable[[List[str], Dict[str, str], Callable[[int], str]], int]) -> int:
         """The same as a child of this process, with the live view. As the program ended: minus its signal, perhaps."""
-
-        def stream_of(pid: int) -> str:
-            self.pid = pid
-            self.outputs.started(pid)
-            return self.outputs.stream
-
-        self.environment = self._environment(-1)
-        code = show(self.command, self.environment, stream_of)
-        self.failed = code != 0
-        self.finish(supervisor.way_out(code))
+        code = show(self.command, self.environment, self._started)
+        self._finish(supervisor.way_out(code), code != 0)
         return code or (LOST if self.lost else 0)
 
-    def finish(self, way_out: Optional[str]) -> None:
+    def _finish(self, way_out: Optional[str], failed: bool) -> None:
         """Puts the profile where it was asked for, and tells of it. `way_out`: how the program ended; None: it has not yet."""
         if way_out is not None:
             self.outputs.finish(way_out)
         try:
-            self._finish(way_out is not None)
-            if self.failed:
+            self._put(way_out is not None)
+            if failed:
                 self._say_whose_environment()
             if way_out == "exit":
                 self._say_what_goes_on()
@@ -114,7 +102,7 @@ class Run:
             say(f"spprof: {error}\n")
             self._say_where("")
 
-    def _finish(self, ended: bool) -> None:
+    def _put(self, ended: bool) -> None:
         streams = self.outputs.streams()
         if not streams:
             if ended and _why_not():

@@ -10,6 +10,8 @@ import sys
 import time
 from importlib import import_module
 
+from ..files.writing import process_lives
+
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
@@ -21,7 +23,8 @@ signal: Any = import_module("_signal")  # `signal` takes longer to import than a
 _LINKS_FROM = 34  # as files are: csrc/os/os.h
 _ENDS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
 _NONE, _FAILED = b"x", b"f"  # said by who could not become the program; by one that an exception ends
-_STEP, _AGAIN = 0.05, 0.001  # seconds
+_STEP, _DAY, _EVER = 0.05, 86400, float("inf")  # seconds
+_MOST = 1 << 16  # descriptors
 
 
 class Interrupted(BaseException):
@@ -46,6 +49,8 @@ def way_out(code: Optional[int]) -> str:
 class Child:
     """The program as a child of this process. Raises OSError."""
 
+    failed = False
+
     def __init__(self, command: List[str], environment: Dict[str, str]) -> None:
         import subprocess
 
@@ -53,22 +58,15 @@ class Child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's
         self.pid = self._popen.pid
 
-    def wait(self, seconds: Optional[float] = None) -> bool:
-        """Whether it has ended, at the latest after so many seconds."""
+    def wait(self, seconds: Optional[float] = None) -> Optional[str]:
+        """How it ended; None: it has not, after so many seconds."""
         import subprocess
 
         try:
-            self._popen.wait(seconds)
+            self.failed = self._popen.wait(seconds) != 0
         except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def way_out(self) -> str:
+            return None
         return way_out(self._popen.returncode)
-
-    @property
-    def failed(self) -> bool:
-        return bool(self._popen.returncode)
 
     def let_go(self, code: int) -> int:
         """All is written and said; `code`: what to end by if the program's own code is 0. Gives what to end by."""
@@ -76,36 +74,25 @@ class Child:
 
 
 class Beside:
-    """The program as a process beside this one. `death`: a descriptor that is ready when it is gone; -1: the system has none.
-    `failed`: an exception has ended it."""
+    """The program as the process of this number, beside this one. `failed`: an exception has ended it."""
 
-    def __init__(self, pid: int, link: int, death: int) -> None:
-        self.pid, self._link, self._death = pid, link, death
-        self._over = self._waits = self.failed = False
-        select = import_module("select")
-        self._poll = select.poll()
-        for fd in (link, death):
-            if fd >= 0:
-                self._poll.register(fd, select.POLLIN)
+    def __init__(self, pid: int, link: int) -> None:
+        self.pid, self._link = pid, link
+        self._over = self._waits = self._enough = self.failed = False
+        self._poll = import_module("select").poll()
+        self._poll.register(link, 1)  # POLLIN, as all of these that may be read
+        try:
+            self._death = os.pidfd_open(pid)  # may be read when it is gone
+            self._poll.register(self._death, 1)
+        except (AttributeError, OSError):  # of Linux 5.3; or it is gone
+            self._death = -1
 
-    def _ready(self, seconds: Optional[float]) -> set[int]:
-        """What is, of the link and the death."""
-        end = None if seconds is None else time.monotonic() + seconds
-        while True:
-            left = None if end is None else max(0, end - time.monotonic())
-            step = _STEP if self._death < 0 and (left is None or left > _STEP) else left
-            ready = {fd for fd, _ in self._poll.poll(None if step is None else step * 1000)}
-            if self._death < 0 and _is_gone(self.pid):
-                ready.add(self._death)
-            if ready or step == left:
-                return ready
-
-    def wait(self, seconds: Optional[float] = None) -> bool:
-        """Whether it has done its work, at the latest after so many seconds."""
+    def wait(self, seconds: float = _EVER) -> Optional[str]:
+        """How it ended, or that it has done its work; None: neither, after so many seconds."""
+        end = time.monotonic() + seconds
         while not self._over:
-            ready = self._ready(seconds)
-            if not ready:
-                return False
+            left = max(0.0, end - time.monotonic())
+            ready = {fd for fd, _ in self._poll.poll(min(left, _STEP if self._death < 0 else _DAY) * 1000)}
             said = b""
             if self._link in ready:  # and no more: it waits, or closed all that it found, or another program took its place
                 said = os.read(self._link, 1)
@@ -113,37 +100,33 @@ class Beside:
             if said == _NONE:
                 os._exit(0)
             self._waits, self.failed = said != b"", said == _FAILED
-            self._over = self._waits or self._death in ready
+            self._over = self._waits or self._is_gone()
+            if not self._over and not left:
+                return None
         sys.unraisablehook = self._dropped
         for number in (*_ENDS, signal.SIGALRM):
-            signal.signal(number, self._interrupt)
-        if self._waits:
-            thread = import_module("_thread")
-            thread.start_new_thread(self._watch, (thread.get_ident(),))
-        return True
+            signal.signal(number, self._look)
+        signal.setitimer(signal.ITIMER_REAL, _STEP, _STEP)  # a signal right before a call that waits does not interrupt it
+        return "exit" if self._waits else way_out(_code(self.pid, self._death))
 
-    def _interrupt(self, number: int, frame: Any) -> None:
-        if self._over:
+    def _is_gone(self) -> bool:
+        if self._death < 0:
+            return _stat(self.pid)[:1] == [b"Z"] or not process_lives(self.pid)
+        return any(fd == self._death for fd, _ in self._poll.poll(0))
+
+    def _look(self, number: int, frame: Any) -> None:
+        """Whoever ends a program that only waits, or this process, wants an end of the waiting."""
+        self._enough = self._enough or number != signal.SIGALRM
+        if self._over and (self._enough or (self._waits and self._is_gone())):
             self._over = False
             raise Interrupted
 
     def _dropped(self, unraisable: Any) -> None:
         """Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of each import."""
-        if not isinstance(unraisable.exc_value, Interrupted):
+        if isinstance(unraisable.exc_value, Interrupted):
+            self._over = True
+        else:
             sys.__unraisablehook__(unraisable)
-            return
-        self._over = True
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN)  # not here, where it would be dropped again
-
-    def _watch(self, thread: int) -> None:
-        """Whoever ends a program that only waits wants an end of the waiting."""
-        self._ready(None)
-        while True:  # one that comes right before a call that waits does not interrupt it
-            signal.pthread_kill(thread, signal.SIGTERM)
-            time.sleep(_STEP)
-
-    def way_out(self) -> str:
-        return "exit" if self._waits else way_out(_code(self.pid, self._death))
 
     def let_go(self, code: int) -> int:
         """All is written and said; `code`: what the program is to end by if its own code is 0."""
@@ -157,21 +140,20 @@ class Beside:
 
 
 def link() -> Tuple[int, int]:
-    """The supervisor's end, and the program's."""
-    own, other = import_module("_socket").socketpair()
-    return _up(own.detach()), _up(other.detach())
-
-
-def _up(fd: int) -> int:
-    """Where it is in the way of none of the program's; it is inherited."""
+    """The supervisor's end, and the program's, which are inherited, and in the way of none of the program's own."""
     import fcntl
 
-    try:
-        up = fcntl.fcntl(fd, fcntl.F_DUPFD, _LINKS_FROM)
-    except OSError:  # `ulimit -n` is that low
-        up = fcntl.fcntl(fd, fcntl.F_DUPFD, 3)
-    os.close(fd)
-    return up
+    least = _LINKS_FROM if _most_descriptors() > _LINKS_FROM + 1 else 3
+    ends = import_module("_socket").socketpair()
+    own, other = (fcntl.fcntl(end, fcntl.F_DUPFD, least) for end in ends)
+    for end in ends:
+        end.close()
+    return own, other
+
+
+def _most_descriptors() -> int:
+    most = os.sysconf("SC_OPEN_MAX")
+    return most if 0 < most < _MOST else _MOST
 
 
 def in_place(
@@ -182,10 +164,6 @@ def in_place(
     from .. import _core
 
     pid, (own, end) = os.getpid(), ends
-    try:
-        death = _up(os.pidfd_open(pid))
-    except (AttributeError, OSError):  # of Linux 5.3
-        death = -1
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on as the program is at its start
     old = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # its children's times are not the program's
@@ -193,11 +171,14 @@ def in_place(
     middle = os.fork() if unseen is None else unseen
     if middle == 0:
         try:
-            os.close(end)
-            _leave((own, death), keep)
+            os.setsid()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             child = os.fork()
+            if child == 0 or unseen is not None:
+                os.close(end)
+                _leave(own, keep)
             if child == 0:
-                supervise(Beside(pid, own, death))
+                supervise(Beside(pid, own))
             elif unseen is not None:  # it stays, or the supervisor would be the program's child
                 os.waitpid(child, 0)
         except BaseException:
@@ -210,8 +191,7 @@ def in_place(
         except ChildProcessError:
             pass
     signal.signal(signal.SIGCHLD, old)
-    for fd in {own, death} - {-1}:
-        os.close(fd)
+    os.close(own)
     try:
         # argv[0] tells the interpreter where it is (sys.executable of a virtual environment).
         os.execve(command[0], command, environment)
@@ -220,23 +200,17 @@ def in_place(
         raise
 
 
-def _leave(own: Tuple[int, ...], keep: bool) -> None:
-    """The caller's session and descriptors, but stderr: who waits for the end of a pipe waits for the program's."""
-    os.setsid()
+def _leave(link: int, keep: bool) -> None:
+    """The caller's signals, and its descriptors but stderr: who waits for the end of a pipe waits for the program's."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in _ENDS:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    if keep:
-        return
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1):
-        os.dup2(null, fd)
-    for name in os.listdir("/dev/fd"):
-        if int(name) > 2 and int(name) not in own:
-            try:
-                os.close(int(name))
-            except OSError:  # that of the list itself
-                pass
+    if not keep:
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1):
+            os.dup2(null, fd)
+        os.closerange(3, link)
+        os.closerange(link + 1, _most_descriptors())
 
 
 def _stat(pid: int) -> List[bytes]:
@@ -251,18 +225,8 @@ def _stat(pid: int) -> List[bytes]:
 def used_by(pid: int) -> Tuple[float, float]:
     """Seconds of CPU time of a process that is still there, with that of the children that it has waited for, and without. Linux;
     elsewhere none."""
-    fields = _stat(pid)
-    if len(fields) < 15:
-        return 0.0, 0.0
-    own, children = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))  # utime, stime; cutime, cstime: proc(5)
-    a_second = os.sysconf("SC_CLK_TCK")
-    return (own + children) / a_second, own / a_second
-
-
-def _is_gone(pid: int) -> bool:
-    from ..files.writing import process_lives
-
-    return _stat(pid)[:1] == [b"Z"] or not process_lives(pid)
+    times = [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in _stat(pid)[11:15]]  # utime, stime; cutime, cstime: proc(5)
+    return sum(times), sum(times[:2])
 
 
 def _code(pid: int, death: int) -> Optional[int]:
