@@ -132,7 +132,15 @@ static const char *reason(void) {
     PyObject *raised = spp_held_by_module("sys", "last_type");
     if (raised != NULL) spp_beside_failed();
     Py_XDECREF(raised);
-    return raised == NULL && missed() ? "no program" : NULL;
+    if (raised != NULL || !missed()) return NULL;
+    PyObject *given = words(), *name = given != NULL ? PySequence_GetItem(given, 1) : NULL;
+    PyObject *module = name != NULL ? PyImport_GetModule(name) : NULL; /* one that exits while it is imported is not kept */
+    PyErr_Clear();
+    const char *found = module != NULL ? "no program" : "no module";
+    Py_XDECREF(given);
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    return found;
 }
 
 /* ---- begin */

@@ -235,21 +235,27 @@ def test_late_signals_end_nothing(tmp_path):
         assert ran.wait(60) == 0
 
 
-def test_an_end_of_the_waiting(tmp_path):
+@pytest.mark.parametrize("blocked", [(), (signal.SIGALRM, signal.SIGINT, signal.SIGTERM)], ids=["", "blocked"])
+def test_an_end_of_the_waiting(tmp_path, blocked):
     """A program that only waits can be ended; then its supervisor says where the profile is, and goes."""
     os.mkfifo(tmp_path / "p.collapsed")  # without a reader: nobody can write there
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # there it is until then
     code = (  # a handler that does nothing, which Python does not know of, and so does not take away at its end
         "import ctypes, signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nlibc = ctypes.CDLL(None)\n"
-        "libc.signal(signal.SIGINT, libc.getpid)\nprint('ready', flush=True)"
+        "libc.signal(signal.SIGINT, libc.getpid)\nsignal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])\n"
+        "print('ready', flush=True)"
     )
-    with started([*SPPROF, "-o", "p.collapsed", "-c", code], tmp_path, env=env) as ran:
+
+    def begin():
+        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+
+    with started([*SPPROF, "-o", "p.collapsed", "-c", code], tmp_path, env=env, preexec_fn=begin) as ran:
         assert ran.stdout.readline() == "ready\n"
         while ran.poll() is None:
             ran.send_signal(signal.SIGINT)
             time.sleep(0.01)
         assert ran.returncode == -signal.SIGINT
-        said = ran.stderr.read()
+        _, said = ran.communicate(timeout=60)
     assert "spprof: interrupted: the profile is in" in said
 
 

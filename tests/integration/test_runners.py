@@ -105,9 +105,13 @@ def test_a_package_that_ends_while_it_is_imported_is_recorded(programs, words, c
     assert any(frame.name == "job" for stack in Profile.load(programs / "p.spprof").aggregate() for frame in stack)
 
 
-@pytest.mark.parametrize("words", [["-m", "folder.nosuch"], ["-m", "nosuch"], ["nothing"]])
+NOTHING = [["-m", "folder.nosuch"], ["-m", "nosuch"], ["-m", "email"], ["-m", "na.mes.paces.nosuch"], ["nothing"]]
+
+
+@pytest.mark.parametrize("words", NOTHING, ids=" ".join)
 def test_without_a_program_python_says_so_and_no_file_is_left(programs, words):
-    (programs / "nothing").mkdir()
+    for name in ("nothing", "na/mes/paces"):
+        (programs / name).mkdir(parents=True)
     done = run(programs, "-o", "p.spprof", *words)
     alone = subprocess.run([sys.executable, *words], cwd=programs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)

@@ -92,9 +92,10 @@ class Outputs:
         streams = self.streams()
         return bool(streams) and bool(ending(streams[-1]))
 
-    def is_without_program(self) -> bool:
-        """Whether the recorder found that there was no program to run."""
-        return all(b'"reason":"no program"' in ending(path) for path in self.streams())
+    def are_without(self, what: str) -> bool:
+        """Whether the recorder found that there was none to run: no "program" in a package, or no "module", or that has exited while
+        it was imported."""
+        return all(f'"reason":"no {what}"'.encode() in ending(path) for path in self.streams())
 
     def discard(self) -> None:
         """There was no program."""

@@ -64,10 +64,8 @@ def is_there(name: str) -> bool:
     from importlib.machinery import PathFinder
 
     path: Any = [os.getcwd(), *sys.path]
-    for part in (*name.split("."), "__main__"):
-        if path is None:  # no package
-            return part == "__main__"
-        spec = PathFinder.find_spec(part, path)
+    for part in name.split("."):
+        spec = PathFinder.find_spec(part, path) if path is not None else None
         if spec is None:
             return False
         path = spec.submodule_search_locations

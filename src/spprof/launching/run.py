@@ -113,7 +113,7 @@ class Run:
                 why = "unless a line above says why, it was removed, moved or overwritten while the program ran"
                 say(f"spprof: {path} is not there: {why}\n")
             return
-        if self.outputs.is_without_program() and not program.is_there(self.module):  # a package may exit while it is imported
+        if self.outputs.are_without("program") or (self.outputs.are_without("module") and not program.is_there(self.module)):
             self.outputs.discard()
             return
         profiles: List[Profile] = []
