@@ -130,7 +130,8 @@ int spp_beside_wait(int status) { return status; }
 #include <sys/syscall.h>
 
 /* The kernel gives an orphan to its nearest reaper; as one, this process would see its own in wait(). A child without a signal
- * for its end is seen by none that does not ask for such (__WALL). */
+ * for its end is seen by none that does not ask for such (__WALL). The C library takes its thread for the parent's, so that it
+ * must make no others. */
 static PyObject *fork_unseen(PyObject *module, PyObject *none) {
     (void)module, (void)none;
     int reaps = 0;

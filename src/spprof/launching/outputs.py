@@ -93,8 +93,8 @@ class Outputs:
         return bool(streams) and bool(ending(streams[-1]))
 
     def are_without(self, what: str) -> bool:
-        """Whether the recorder found that there was none to run: no "program" in a package, or no "module", or that has exited while
-        it was imported."""
+        """Whether the recorder found that there was none to run: no "program" in a package, or no "module" (or one that exited
+        while it was imported)."""
         return all(f'"reason":"no {what}"'.encode() in ending(path) for path in self.streams())
 
     def discard(self) -> None:

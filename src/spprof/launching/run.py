@@ -66,9 +66,10 @@ class Run:
             self._finish(way_out, program.failed)
             if way_out is None:
                 program.wait()
+            return program.let_go(LOST if self.lost else 0)
         except supervisor.Interrupted:
             self._say_where("interrupted")
-        return program.let_go(LOST if self.lost else 0)
+            return 0
 
     def _started(self, pid: int) -> str:
         self.pid = pid

@@ -143,17 +143,12 @@ def link() -> Tuple[int, int]:
     """The supervisor's end, and the program's, which are inherited, and in the way of none of the program's own."""
     import fcntl
 
-    least = _LINKS_FROM if _most_descriptors() > _LINKS_FROM + 1 else 3
+    least = 3 if os.sysconf("SC_OPEN_MAX") in range(_LINKS_FROM + 2) else _LINKS_FROM
     ends = import_module("_socket").socketpair()
     own, other = (fcntl.fcntl(end, fcntl.F_DUPFD, least) for end in ends)
     for end in ends:
         end.close()
     return own, other
-
-
-def _most_descriptors() -> int:
-    most = os.sysconf("SC_OPEN_MAX")
-    return most if 0 < most < _MOST else _MOST
 
 
 def in_place(
@@ -172,15 +167,11 @@ def in_place(
     if middle == 0:
         try:
             os.setsid()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            child = os.fork()
-            if child == 0 or unseen is not None:
-                os.close(end)
-                _leave(own, keep)
-            if child == 0:
-                supervise(Beside(pid, own))
-            elif unseen is not None:  # it stays, or the supervisor would be the program's child
-                os.waitpid(child, 0)
+            if unseen is None and os.fork() != 0:
+                os._exit(0)
+            os.close(end)
+            _leave(own, keep)
+            supervise(Beside(pid, own))
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -205,12 +196,13 @@ def _leave(link: int, keep: bool) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in _ENDS:
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if not keep:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1):
             os.dup2(null, fd)
         os.closerange(3, link)
-        os.closerange(link + 1, _most_descriptors())
+        os.closerange(link + 1, _MOST)
 
 
 def _stat(pid: int) -> List[bytes]:
