@@ -385,6 +385,9 @@ static bool put_in(PyObject *dict, const char *name, const char *text) {
     return done;
 }
 
+/* Of another run: the program is `spprof run` itself, and the next one that one's. */
+static bool is_anothers(const char *options) { return options != NULL && strstr(options, record.field[RUN]) == NULL; }
+
 /* A copy of the program's own mapping; what is wrong with that is for the call to say. */
 static void change(PyObject **env, const char *text) {
     PyObject *dict = PyDict_New();
@@ -397,8 +400,8 @@ static void change(PyObject **env, const char *text) {
     for (int i = 0; i < VARIABLES && done; i++) {
         if (i == PRELOADS && *record.preload == 0) continue;
         PyObject *old = taken_away(dict, variables[i]);
-        char *next = next_value(i, text, old != NULL ? PyBytes_AS_STRING(old) : NULL);
-        done = put_in(dict, variables[i], next);
+        char *now = old != NULL ? PyBytes_AS_STRING(old) : NULL, *next = next_value(i, text, now);
+        done = !(i == OPTIONS && is_anothers(now)) && put_in(dict, variables[i], next);
         Py_XDECREF(old);
         free(next);
     }

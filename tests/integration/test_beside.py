@@ -286,6 +286,18 @@ except supervisor.Interrupted:
     assert (done.returncode, done.stdout, done.stderr) == (0, "came\n", "")
 
 
+@pytest.mark.parametrize("more", [[], ["--subprocesses"]], ids=["", "subprocesses"])
+def test_a_program_that_is_a_run_itself(tmp_path, more):
+    """Each has its own: the program that takes the inner one's place is not the outer one's."""
+    inner = ["-m", "spprof", "run", "-q", "-o", "inner.spprof", "-c", "def job(): sum(range(10**6))\nfor _ in range(20): job()"]
+    with started([*SPPROF, "-q", *more, "-o", "outer.spprof", *inner], tmp_path) as ran:
+        ran.communicate(timeout=60)
+    assert ran.returncode == 0
+    names = [{frame.name for stack in Profile.load(tmp_path / name).aggregate() for frame in stack} & {"job"}
+             for name in ("inner.spprof", "outer.spprof")]  # fmt: skip
+    assert names == [{"job"}, set()]
+
+
 def test_an_interpreter_that_is_not_there(tmp_path):
     start = "import sys; sys.executable = '/nowhere'\nfrom spprof.cli import main\nsys.exit(main())"
     (tmp_path / "spprof").write_text(start)
