@@ -1,153 +1,25 @@
 #include "module/beside.h"
 
-#ifndef MS_WINDOWS
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include "os/beside.h"
 #include "os/process.h"
 
-/* Of the process. Written by the main thread before the program's first line, and by whoever ends it. */
-static struct {
-    int fd; /* -1: none */
-    pid_t owner;
-    struct stat is; /* a program may close all that it finds, and get the number for another */
-    bool failed;    /* an exception ends the program */
-    int verdict;    /* the exit code if the program's own is 0 */
-} beside = {.fd = -1};
-
-static bool is_ours(void) {
-    struct stat now;
-    return beside.fd >= 0 && beside.owner == getpid() && fstat(beside.fd, &now) == 0 && now.st_dev == beside.is.st_dev &&
-           now.st_ino == beside.is.st_ino;
-}
-
-/* Signals that end a program, from people who want that; and what is not to be ignored. */
-static const int asked[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-static const int kept[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
-                           SIGABRT, SIGTRAP, SIGSYS,  SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGCONT};
-
-/* The program has ended: neither its timers nor whoever has not heard of that can end it by a signal. */
-static void ignore_others(void) {
-    for (int signum = 1; signum < NSIG; signum++) {
-        struct sigaction action;
-        bool stays = false;
-        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) stays = stays || signum == kept[i];
-        if (!stays && sigaction(signum, NULL, &action) == 0 && action.sa_handler != SIG_IGN) signal(signum, SIG_IGN);
-    }
-}
-
-/* It waits: whoever asks for its end gets it. */
-static void heed_asked(void) {
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        struct sigaction action;
-        if (sigaction(asked[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) signal(asked[i], SIG_DFL);
-    }
-}
-
-static void wait_for_it(void) {
-    char said = beside.failed ? 'f' : 'e';
-    if (spp_os_barred() || !is_ours()) return;
-    int fd = beside.fd;
-    beside.fd = -1;
-    ignore_others(); /* SIGPIPE too */
-    ssize_t n = write(fd, &said, 1);
-    heed_asked();
-    if (n == 1) {
-        do {
-            n = read(fd, &said, 1);
-        } while (n < 0 && errno == EINTR);
-    }
-    if (n == 1) beside.verdict = (unsigned char)said; /* else it is gone */
-}
-
-void spp_beside_failed(void) { beside.failed = true; }
-
-bool spp_beside_waits(void) { return beside.fd >= 0 && beside.owner == getpid(); }
-
-int spp_beside_wait(int status) {
-    wait_for_it();
-    return status == 0 && beside.owner == getpid() ? beside.verdict : status;
-}
-
-/* Nothing of Python's is left, or exit() of C was called. */
-#ifdef __GLIBC__
-static void exits(int status, void *unused) {
-    (void)unused;
-    int end = spp_beside_wait(status);
-    if (end == status) return;
-    fflush(NULL);
-    _exit(end);
-}
-#else
-static void exits(void) { wait_for_it(); } /* nobody tells with what */
-#endif
-
 void spp_beside_take(int fd) {
-    beside.fd = fd;
-    beside.owner = getpid();
-    if (fd < 0 || fstat(fd, &beside.is) != 0 || !S_ISSOCK(beside.is.st_mode)) {
-        beside.fd = -1;
-        return;
+    if (spp_os_beside_take(fd)) (void)Py_AtExit(spp_os_beside_end); /* exit() is not called after an uncaught KeyboardInterrupt */
+}
+
+static PyObject *fork_unseen(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+#ifdef HAVE_FORK
+    if (spp_os_reaps()) {
+        PyOS_BeforeFork();
+        int pid = spp_os_fork_quietly();
+        if (pid == 0) PyOS_AfterFork_Child();
+        if (pid != 0) PyOS_AfterFork_Parent();
+        return pid >= 0 ? PyLong_FromLong(pid) : PyErr_SetFromErrno(PyExc_OSError);
     }
-    spp_beside_keep();
-    (void)Py_AtExit(wait_for_it); /* also where Python ends by a KeyboardInterrupt, with SIGINT */
-#ifdef __GLIBC__
-    (void)on_exit(exits, NULL);
-#else
-    (void)atexit(exits);
 #endif
-}
-
-int spp_beside_hand_on(void) { return is_ours() && fcntl(beside.fd, F_SETFD, 0) == 0 ? beside.fd : -1; }
-
-void spp_beside_keep(void) {
-    if (is_ours()) fcntl(beside.fd, F_SETFD, FD_CLOEXEC);
-}
-
-void spp_beside_forget(void) {
-    beside.owner = getpid();
-    if (is_ours()) close(beside.fd);
-    beside.fd = -1;
-    beside.verdict = 0;
-}
-#else
-void spp_beside_take(int fd) { (void)fd; }
-int spp_beside_hand_on(void) { return -1; }
-void spp_beside_keep(void) {}
-void spp_beside_forget(void) {}
-void spp_beside_failed(void) {}
-bool spp_beside_waits(void) { return false; }
-int spp_beside_wait(int status) { return status; }
-#endif
-
-#ifdef __linux__
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-
-/* The kernel gives an orphan to its nearest reaper; as one, this process would see its own in wait(). A child without a signal
- * for its end is seen by none that does not ask for such (__WALL). The C library takes its thread for the parent's, so that it
- * must make no others. */
-static PyObject *fork_unseen(PyObject *module, PyObject *none) {
-    (void)module, (void)none;
-    int reaps = 0;
-    if (getpid() != 1 && (prctl(PR_GET_CHILD_SUBREAPER, &reaps) != 0 || !reaps)) Py_RETURN_NONE;
-    PyOS_BeforeFork();
-    long pid = syscall(SYS_clone, 0, 0, 0, 0, 0);
-    if (pid == 0) PyOS_AfterFork_Child();
-    if (pid != 0) PyOS_AfterFork_Parent();
-    return pid >= 0 ? PyLong_FromLong(pid) : PyErr_SetFromErrno(PyExc_OSError);
-}
-#else
-static PyObject *fork_unseen(PyObject *module, PyObject *none) {
-    (void)module, (void)none;
     Py_RETURN_NONE;
 }
-#endif
 
 PyMethodDef spp_beside_methods[] = {
     {"fork_unseen", fork_unseen, METH_NOARGS, "A fork that wait() does not see, where an orphan would be this process's own."},

@@ -16,6 +16,7 @@
 #include "module/names.h"
 #include "module/output.h"
 #include "module/session.h"
+#include "os/beside.h"
 #include "os/clock.h"
 #include "os/process.h"
 #include "os/threads.h"
@@ -130,7 +131,7 @@ static bool missed(void) {
 /* At the end of the program. */
 static const char *reason(void) {
     PyObject *raised = spp_held_by_module("sys", "last_type");
-    if (raised != NULL) spp_beside_failed();
+    if (raised != NULL) spp_os_beside_failed();
     Py_XDECREF(raised);
     if (raised != NULL || !missed()) return NULL;
     PyObject *given = words(), *name = given != NULL ? PySequence_GetItem(given, 1) : NULL;
@@ -330,7 +331,7 @@ static bool is_about_to_exec(void) {
 
 static PyObject *forked(PyObject *module, PyObject *none) {
     PyObject *parents = spp_session_forget(module, none);
-    spp_beside_forget();
+    spp_os_beside_forget();
     if (parents == NULL) return NULL;
     bool was = PyTuple_Check(parents) && PyTuple_GET_SIZE(parents) == 2; /* the program may have begun one of its own */
     if (was) spp_output_close(PyTuple_GET_ITEM(parents, 0));
@@ -423,7 +424,7 @@ static void *before_exec(PyObject **env) {
     (void)spp_run_flush();
     Py_END_ALLOW_THREADS;
     const char *path = *record.field[HOW] == 'c' ? "" : record.field[PATH];
-    if (tell(text, sizeof text, (long)getpid(), spp_beside_hand_on(), *path != 0 ? "run" : "child", path) != 0) return NULL;
+    if (tell(text, sizeof text, (long)getpid(), spp_os_beside_hand_on(), *path != 0 ? "run" : "child", path) != 0) return NULL;
     if (env != NULL) {
         change(env, text);
         return NULL;
@@ -440,7 +441,7 @@ static void *before_exec(PyObject **env) {
 
 static void after_exec(void *given) {
     char **kept = given;
-    spp_beside_keep();
+    spp_os_beside_keep();
     if (kept == NULL) return;
     int saved = errno;
     for (int i = 0; i < VARIABLES; i++) {

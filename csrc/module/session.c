@@ -10,7 +10,6 @@
 #include "core/run.h"
 #include "core/tick_stats.h"
 #include "core/write.h"
-#include "module/beside.h"
 #include "module/compat.h"
 #include "module/functions.h"
 #include "module/header.h"
@@ -20,6 +19,7 @@
 #include "module/note.h"
 #include "module/output.h"
 #include "module/tstate.h"
+#include "os/beside.h"
 #include "os/clock.h"
 #include "os/files.h"
 #include "os/lock.h"
@@ -288,7 +288,7 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
     Py_END_ALLOW_THREADS;
     if (result == SPP_START_DONE) return 0;
     unhook_deaths();
-    spp_hooks_take_away(!spp_beside_waits());
+    spp_hooks_take_away(!spp_os_beside_waits());
     if (errno != 0)
         PyErr_SetFromErrnoWithFilename(result == SPP_START_UNWRITTEN ? state->write_error : PyExc_OSError, why);
     else
@@ -353,7 +353,7 @@ static void stop(bool waits) {
         spp_run_stop();
     }
     unhook_deaths();
-    spp_hooks_take_away(!spp_beside_waits());
+    spp_hooks_take_away(!spp_os_beside_waits());
 }
 
 static PyObject *run_stop(PyObject *self, PyObject *session) {
@@ -394,7 +394,7 @@ static void end_as(const char *otherwise) {
 void spp_session_end(void) { end_as(NULL); }
 static int end_at_exit(int status) {
     end_as("_exit");
-    return spp_beside_wait(status);
+    return spp_os_beside_wait(status);
 }
 
 void spp_session_settle(void) {

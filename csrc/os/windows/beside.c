@@ -1,0 +1,13 @@
+/* No process waits for a supervisor here: the program is its child. */
+#include "os/beside.h"
+
+bool spp_os_beside_take(int fd) { return (void)fd, false; }
+void spp_os_beside_end(void) {}
+int spp_os_beside_hand_on(void) { return -1; }
+void spp_os_beside_keep(void) {}
+void spp_os_beside_forget(void) {}
+void spp_os_beside_failed(void) {}
+bool spp_os_beside_waits(void) { return false; }
+int spp_os_beside_wait(int status) { return status; }
+bool spp_os_reaps(void) { return false; }
+int spp_os_fork_quietly(void) { return -1; }
