@@ -114,7 +114,7 @@ static void reset_file(spp_thread_file *f) {
     f->carry_ns = 0;
 }
 
-int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, spp_clock clock) {
+int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, const spp_clock *clock) {
     if (make_stacks(t) != 0 || spp_queue_make(&t->tick.queue) != 0) return -1;
     if (spp_cap.native != SPP_NATIVE_OFF && t->tick.native == NULL) {
         t->tick.native = spp_os_pages(sizeof *t->tick.native);
@@ -147,7 +147,7 @@ void spp_capture_begin(spp_thread *t, uint64_t cpu) {
 }
 
 bool spp_capture_from_birth(spp_thread *t) {
-    if (t->clock != SPP_CLOCK_SIGNAL || t->watch.cpu_start >= spp_cap.interval_ns) return false;
+    if (t->clock->weight != SPP_WEIGHT_INSTANTS || t->watch.cpu_start >= spp_cap.interval_ns) return false;
     t->tick.unseen_ns = t->watch.cpu_start;
     t->watch.cpu_start = t->tick.given_ns = t->tick.begun_cpu = 0;
     return true;
@@ -238,7 +238,7 @@ static SPP_COLD void time_tick(spp_thread *t) {
  * was told. */
 #define SYNC_ALWAYS_NS 400000u
 static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *new_given) {
-    bool kernel = t->clock <= SPP_CLOCK_PERF, new_group = t->tick.until_sync == 0;
+    bool kernel = t->clock->kernel, new_group = t->tick.until_sync == 0;
     /* The kernel's event counts time that the CPU clock does not (time stolen from a virtual machine): half a tick at the
      * most is taken off each until the two agree again. */
     uint64_t off = t->tick.ahead_ns < t->tick.period_ns / 2 ? t->tick.ahead_ns : t->tick.period_ns / 2;
@@ -313,7 +313,7 @@ static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint
 
 int64_t spp_capture_open(const spp_thread *t, uint64_t cpu, bool exact) {
     uint64_t last = t->tick.spread_cpu, each = (uint64_t)((double)spp_cap.interval_ns * worth(&t->tick));
-    if (t->clock != SPP_CLOCK_SIGNAL || t->tick.row != 0) return 0;
+    if (t->clock->weight != SPP_WEIGHT_INSTANTS || t->tick.row != 0) return 0;
     /* An instant that does not depend on ticks is as far from the last one as they are from each other. */
     if ((!exact || cpu - last > LONG * each) && cpu > last + each) cpu = last + each;
     return cpu - t->tick.begun_cpu < LIFE_LEAST * each ? 0 : (int64_t)(cpu - t->tick.given_ns);
@@ -355,7 +355,7 @@ static inline uint64_t cpu_clock(const spp_os_context *context) {
  * sample is kept; if not, its time falls to the next one. Returns false if there is nothing to give. */
 static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint64_t now, uint64_t *weight,
                   uint64_t *new_given) {
-    if (t->clock < SPP_CLOCK_SIGNAL && kind == SPP_TICK_CPU) {
+    if (t->clock->weight == SPP_WEIGHT_PERIOD && kind == SPP_TICK_CPU) {
         weigh_perf(t, now, weight, new_given);
         return true;
     }
@@ -364,7 +364,7 @@ static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, u
     *new_given = cpu > t->tick.given_ns ? cpu : t->tick.given_ns;
     *weight = *new_given - t->tick.given_ns;
     if (kind == SPP_TICK_REMAINDER) return *weight >= spp_cap.interval_ns / 2;
-    if (t->clock == SPP_CLOCK_SIGNAL) {
+    if (t->clock->weight == SPP_WEIGHT_INSTANTS) {
         uint64_t stands = context->stands_ns > spp_cap.interval_ns ? context->stands_ns : spp_cap.interval_ns;
         *weight = spread_weight(t, cpu, stands, 1 + context->more);
         *new_given = t->tick.given_ns + *weight;
@@ -375,7 +375,7 @@ static bool weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, u
              handled = atomic_load_explicit(&t->tick.ticks, memory_order_relaxed);
     /* Looks of a sampler fall anywhere in their intervals: one of them may be a whole interval after the last without any lost.
      */
-    uint64_t usual = t->clock >= SPP_CLOCK_SUSPEND ? 2 : 1;
+    uint64_t usual = t->clock->looks ? 2 : 1;
     if (due > handled + usual) miss(t, SPP_LOSS_overrun, due - handled - usual);
     return true;
 }
@@ -432,7 +432,7 @@ void spp_capture_stack(spp_thread *t, const spp_os_context *context, spp_walk *w
 
 /* Handler. What flags a sample has before it is walked. Kernel time comes by the kernel's tick too. */
 static inline uint32_t flags_of(const spp_thread *t, const spp_os_context *context, bool counts) {
-    bool coarse = context->coarse || t->clock == SPP_CLOCK_TIMER || t->clock == SPP_CLOCK_GIL;
+    bool coarse = context->coarse || t->clock->coarse;
     if (spp_rare(coarse)) return SPP_SAMPLE_COARSE;
     return counts ? 0 : SPP_SAMPLE_KERNEL;
 }

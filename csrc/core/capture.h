@@ -115,7 +115,7 @@ typedef struct {
 
 typedef struct spp_thread {
     _Alignas(64) _Atomic uint32_t state; /* the watch: written while disarmed, then constant while armed; as are the next three */
-    spp_clock clock;
+    const spp_clock *clock;
     spp_thread_tick tick;
     int32_t tid;
     uint32_t id; /* its number in the file */
@@ -160,7 +160,7 @@ int spp_capture_init(void); /* makes the slab; once */
 bool spp_capture_valid(const void *cookie);
 
 /* Before arming: gives the thread its buffers and forgets its past. -1: no memory. */
-int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, spp_clock clock);
+int spp_capture_prepare(spp_thread *thread, int32_t tid, uint32_t id, const spp_clock *clock);
 /* Its clock begins again, here: after a pause, with another trigger. What was open before is in no sample, and nothing of it
  * reaches those to come. Drain lock held; its trigger is disarmed, its repeats are written. */
 void spp_capture_begin(spp_thread *thread, uint64_t cpu);

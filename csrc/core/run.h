@@ -12,7 +12,7 @@
 
 typedef struct {
     spp_os_file file; /* owned by the run from here on */
-    spp_clock clock;
+    const spp_clock *clock;
     bool wall; /* time off the CPU too */
     uint64_t interval_ns;
     uint32_t max_depth;

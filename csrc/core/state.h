@@ -16,7 +16,7 @@
 typedef struct {
     _Atomic uint64_t phase; /* spp_run_phase (run.h); and above it the thread that turned it */
     _Atomic bool active;
-    spp_clock clock;
+    const spp_clock *clock;
     bool wall; /* the sampler runs, and adds the time off the CPU */
     uint64_t interval_ns;
     spp_thread_states states;

@@ -9,8 +9,7 @@
 #include "core/writer.h"
 #include "os/clock.h"
 #include "os/lock.h"
-
-const char *const spp_clock_names[SPP_CLOCK_COUNT] = {"perf-trap", "perf", "perf-user", "signal", "timer", "suspend", "gil"};
+#include "os/ticks.h"
 
 typedef struct {
     uint64_t taken, repeated, truncated, unpaired, gaps, losses[SPP_LOSS_COUNT];
@@ -37,7 +36,7 @@ static void add_thread(const spp_thread *t, sums *s) {
 static uint64_t never_came(const spp_thread *t, uint64_t cpu) {
     uint64_t due = cpu > t->watch.cpu_start ? (cpu - t->watch.cpu_start) / spp_run_state.interval_ns : 0, ticks = t->tick.ticks,
              owed = t->tick.owed;
-    return t->clock == SPP_CLOCK_SIGNAL && !spp_run_state.paused && due > ticks + owed + CHANCE ? due - ticks : owed;
+    return t->clock->weight == SPP_WEIGHT_INSTANTS && !spp_run_state.paused && due > ticks + owed + CHANCE ? due - ticks : owed;
 }
 
 void spp_tick_stats_end(spp_thread *t) {
@@ -46,7 +45,7 @@ void spp_tick_stats_end(spp_thread *t) {
     int64_t off = t->wall.due_ns;
     /* Of a thread that has ended the system may say less than its samples were given, or tell another's that has its id now. What
      * those of the clock `signal` were given may be ahead of the thread. */
-    uint64_t least = t->clock == SPP_CLOCK_SIGNAL ? t->tick.spread_cpu : t->tick.given_ns;
+    uint64_t least = t->clock->weight == SPP_WEIGHT_INSTANTS ? t->tick.spread_cpu : t->tick.given_ns;
     bool known = !t->watch.gone && spp_os_thread_cpu_ns(t->tid, &cpu) == 0 && cpu >= least;
     if (!known) cpu = t->tick.given_ns;
     add_thread(t, &s);
@@ -124,7 +123,7 @@ void spp_tick_stats_text(spp_bytes *to) {
     }
     spp_json_raw(to, "{");
     spp_json_key(to, "clock");
-    spp_json_string(to, spp_clock_names[spp_run_state.clock]);
+    spp_json_string(to, spp_run_state.clock->name);
     say(to, "interval_ns", spp_run_state.interval_ns);
     say(to, "expected", s.taken + s.repeated + lost);
     say(to, "taken", s.taken);

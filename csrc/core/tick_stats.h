@@ -6,7 +6,6 @@
 
 #include "base/vec.h"
 #include "core/capture.h"
-#include "os/ticks.h"
 
 /* As spp_run_tick_stats. Any thread. */
 void spp_tick_stats_text(spp_bytes *to);
@@ -16,7 +15,5 @@ void spp_tick_stats_end(spp_thread *thread);
 uint64_t spp_tick_stats_cpu(void);
 /* CPU time of threads that came and went unseen: counted once, at stop. */
 void spp_tick_stats_unseen(void);
-
-extern const char *const spp_clock_names[SPP_CLOCK_COUNT];
 
 #endif

@@ -376,7 +376,7 @@ void spp_watch_scan(bool first) {
 }
 
 /* Neither its handler nor the sampler may meet a trigger in the making. */
-static void rearm(spp_thread *t, spp_clock clock) {
+static void rearm(spp_thread *t, const spp_clock *clock) {
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
     spp_os_trigger_disarm(&t->trigger);

@@ -16,27 +16,29 @@
 
 /* ---- options */
 
-int spp_clock_choose(const char *name, spp_clock *clock) {
+static const spp_clock *clock_of(const char *name) {
+    const spp_clock *const *at = spp_os_clocks;
+    while (*at != NULL && strcmp((*at)->name, name) != 0) at++;
+    return *at;
+}
+
+int spp_clock_choose(const char *name, const spp_clock **clock) {
     const char *why = NULL;
-    int error = 0, chosen = -1;
     bool automatic = strcmp(name, "auto") == 0;
     if (spp_os_barred()) {
         errno = EPERM;
         PyErr_SetFromErrnoWithFilename(PyExc_OSError, "a filter of the program's does not allow the calls of spprof's threads");
         return -1;
     }
-    for (int i = 0; i < SPP_CLOCK_COUNT; i++) {
-        if (strcmp(name, spp_clock_names[i]) == 0) chosen = i;
-    }
-    if (!automatic && chosen < 0) {
+    const spp_clock *const asked[] = {clock_of(name), NULL};
+    if (!automatic && asked[0] == NULL) {
         PyErr_Format(PyExc_ValueError, "no clock '%s': auto, signal, perf, perf-user, perf-trap, timer, suspend, gil", name);
         return -1;
     }
-    for (int i = 0; i < (automatic ? spp_os_clock_automatic_n : 1); i++) {
-        *clock = automatic ? spp_os_clock_automatic[i] : (spp_clock)chosen;
-        if (spp_os_clock_probe(*clock, &why, &error) == 0) return 0;
+    for (const spp_clock *const *at = automatic ? spp_os_clocks_automatic : asked; *at != NULL; at++) {
+        *clock = *at;
+        if ((*at)->probe(&why) == 0) return 0;
     }
-    errno = error;
     PyErr_SetFromErrnoWithFilename(PyExc_OSError, why);
     return -1;
 }
@@ -144,7 +146,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     spp_json_key(to, "argv");
     put_argv(to, told);
     word(to, "mode", o->wall ? "wall" : "cpu");
-    word(to, "clock", spp_clock_names[o->clock]);
+    word(to, "clock", o->clock->name);
     number(to, "interval_ns", o->interval_ns);
     number(to, "start_unix_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
     number(to, "max_depth", o->max_depth);

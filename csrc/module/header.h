@@ -12,7 +12,7 @@
 /* GIL held, all of it; 0, or -1 with an exception. */
 /* The clock that a run uses when asked for this one ("auto" or a name): ValueError, or an OSError whose filename says what the
  * system refused. */
-int spp_clock_choose(const char *name, spp_clock *clock);
+int spp_clock_choose(const char *name, const spp_clock **clock);
 /* Fills in the clock, `wall` and what `native` means: "", "leaf", "yes" or "full". */
 int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native);
 /* The JSON of block H (docs/file-format.md). `argv`: a list; NULL: sys.argv. `begun`: how the run was begun;

@@ -29,9 +29,9 @@
 static PyObject *choose_clock(PyObject *self, PyObject *args) {
     (void)self;
     const char *name;
-    spp_clock clock;
+    const spp_clock *clock;
     if (!PyArg_ParseTuple(args, "s", &name) || spp_clock_choose(name, &clock) != 0) return NULL;
-    return PyUnicode_FromString(spp_clock_names[clock]);
+    return PyUnicode_FromString(clock->name);
 }
 
 /* ---- the interpreter's lock, for the clock that needs it */
@@ -239,18 +239,17 @@ static void learn_types(void) {
     spp_py_bytes_type = (uintptr_t)&PyBytes_Type;
 }
 
+/* The clocks of this system and a line about each. */
+static PyObject *clocks(void) {
+    PyObject *dict = PyDict_New();
+    for (const spp_clock *const *at = spp_os_clocks; dict != NULL && *at != NULL; at++) {
+        if ((*at)->line == NULL || ((*at)->gated && !GATED)) continue;
+        if (!spp_put(dict, (*at)->name, PyUnicode_FromString((*at)->line))) Py_CLEAR(dict);
+    }
+    return dict;
+}
+
 static int exec_module(PyObject *module) {
-    static const char *const clock_lines[SPP_CLOCK_COUNT] = {
-        "perf, by SIGTRAP: nothing is cut short, but a program that loses our handler, by an exec in C say, may die of a tick",
-        "perf task-clock with kernel samples: exact, any rate, dear at context switches; needs perf_event_paranoid <= 1",
-        "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
-        "signals that a thread of spprof's sends to those that run, at random instants; needs no privilege",
-        "thread-CPU timers: right shares anywhere, but no more samples than the kernel's tick (CONFIG_HZ)",
-        "a thread of spprof's suspends those that run, one at a time, for as long as it walks their stacks",
-        "a thread of spprof's takes the GIL and walks the stacks of those that ran: no native code, and only when asked for",
-    };
-    size_t first = spp_os_clock_first, clocks = spp_os_clock_last - first + 1u;
-    if (spp_os_clock_last == SPP_CLOCK_SUSPEND) clocks += GATED;
 #if GATED
     spp_os_gate(enter, leave);
 #endif
@@ -271,7 +270,7 @@ static int exec_module(PyObject *module) {
                    spp_put(dict, "WriteError", Py_XNewRef(state->write_error)) &&
                    spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) && spp_put(dict, "COLUMNS", spp_profile_columns()) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
-                   spp_put(dict, "CLOCKS", dict_of(spp_clock_names + first, clock_lines + first, clocks))
+                   spp_put(dict, "CLOCKS", clocks())
                ? 0
                : -1;
 }

@@ -25,7 +25,6 @@
 #include "os/lock.h"
 #include "os/objects.h"
 #include "os/signals.h"
-#include "os/ticks.h"
 
 #define TURN_STEP_NS 500000u
 
@@ -301,7 +300,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     const spp_module_state *state = PyModule_GetState(module);
     spp_session_settle();
     if (*state->layout_error != 0) return PyErr_Format(PyExc_RuntimeError, "%s", state->layout_error), -1;
-    if (options->clock == SPP_CLOCK_GIL && (options->wall || options->native != SPP_NATIVE_OFF)) {
+    if (options->clock->gated && (options->wall || options->native != SPP_NATIVE_OFF)) {
         PyErr_Format(PyExc_ValueError, "the clock 'gil' shows Python's CPU time only: no wall mode, no native frames");
         return -1;
     }

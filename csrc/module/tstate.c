@@ -269,7 +269,7 @@ static const char *prove_lists(void) {
         return "interpreter: list of threads";
     }
     if (word((uintptr_t)mine + SPP_L_TS_NEXT) != (uintptr_t)PyThreadState_Next(mine)) return "thread state: next";
-    bool needed = spp_os_clock_first != SPP_CLOCK_SUSPEND;
+    bool needed = !spp_os_suspends;
     if (needed && word((uintptr_t)interp + SPP_L_INTERP_NEXT) != (uintptr_t)PyInterpreterState_Next(interp)) {
         return "interpreter: next";
     }
@@ -283,7 +283,7 @@ const char *spp_tstate_init(spp_thread_states *to) {
     if (differs != NULL) return differs;
     find_key();
     find_ender();
-    if (!key_is_known && spp_os_clock_first == SPP_CLOCK_SUSPEND) return "thread state: the slot that holds it";
+    if (!key_is_known && spp_os_suspends) return "thread state: the slot that holds it";
     spp_current_init();
     forget_states();
     to->own = own;

@@ -14,22 +14,6 @@
 #include "os/context.h"
 
 typedef enum {
-    SPP_CLOCK_PERF_TRAP, /* the next, by a signal whose default ends a program: nothing is cut short, and it costs less */
-    SPP_CLOCK_PERF,      /* perf task-clock, kernel samples too */
-    SPP_CLOCK_PERF_USER, /* perf task-clock, user samples; a thread-CPU timer gives the kernel's remainder */
-    SPP_CLOCK_SIGNAL,    /* a thread of ours sends those that run a signal, at instants drawn at random */
-    SPP_CLOCK_TIMER,     /* thread-CPU timer: CONFIG_HZ at most */
-    SPP_CLOCK_SUSPEND,   /* a thread of ours suspends those that run */
-    SPP_CLOCK_GIL,       /* it takes the interpreter's lock instead: where threads may not be suspended. CPU mode only */
-    SPP_CLOCK_COUNT,
-} spp_clock;
-/* The clocks of this system. The last one serves threads for which the others fail. */
-extern const spp_clock spp_os_clock_first, spp_os_clock_last;
-/* The clocks that may be chosen without being asked for, best first. The others cost or risk more. */
-extern const spp_clock spp_os_clock_automatic[];
-extern const int spp_os_clock_automatic_n;
-
-typedef enum {
     SPP_TICK_CPU,
     SPP_TICK_REMAINDER,
     /* Only counted, without a context: a tick was due, but ... */
@@ -37,16 +21,57 @@ typedef enum {
     SPP_TICK_NO_STACK, /* the thread's alternate stack is too small for the handler */
 } spp_tick;
 
+typedef struct spp_clock spp_clock;
+
 typedef struct {
-    int perf_fd;      /* -1: none */
-    uint64_t perf_id; /* the kernel's number of that event */
+    const spp_clock *clock; /* by which it was armed last; NULL: none */
+    int perf_fd;            /* -1: none */
+    uint64_t perf_id;       /* the kernel's number of that event */
     int has_timer;
     uintptr_t timer; /* timer_t */
     /* Changes each time the thread begins to run (but not while it goes on), and costs no call; NULL: not known. */
     const volatile uint32_t *runs;
-    void *sender;    /* SPP_CLOCK_SIGNAL: its sampler's record of the thread; NULL: another clock */
+    void *sender;    /* the clock `signal`: its sampler's record of the thread; NULL: another clock */
     void *suspended; /* os/suspend: its sampler's record of the thread; NULL: not armed */
 } spp_os_trigger;
+
+/* The time that a tick's sample gets. */
+typedef enum {
+    SPP_WEIGHT_CPU,      /* the CPU time since the sample before */
+    SPP_WEIGHT_PERIOD,   /* the period that the kernel was told; the CPU clock corrects it now and then */
+    SPP_WEIGHT_INSTANTS, /* what a random instant is worth, which is learned from those before */
+} spp_weight;
+
+/* A clock: one row in a file of its own. Functions that may be NULL say so. Those of one thread obey the rules of the
+ * spp_os_trigger functions of the same names below. */
+struct spp_clock {
+    const char *name; /* as options and files have it */
+    const char *line; /* for users; NULL: a clock of another system, whose probe fails */
+    spp_weight weight;
+    bool kernel; /* SPP_WEIGHT_PERIOD: also counts time in the kernel */
+    bool coarse; /* ticks come by the kernel's own tick or when the GIL is handed over: not at random instants */
+    bool looks;  /* ticks come by a sampler's looks, one of which may be a whole interval late with none lost */
+    bool gated;  /* takes the interpreter's lock (spp_os_gate): CPU mode only, no native frames */
+    /* Whether it works here. -1 with errno; *why is the call that failed. The thread that starts the run. */
+    int (*probe)(const char **why);
+    int (*arm)(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie);
+    void (*disarm)(spp_os_trigger *trigger);
+    void (*drop)(spp_os_trigger *trigger);
+    void (*period)(spp_os_trigger *trigger, uint64_t period_ns);
+    bool (*alive)(const spp_os_trigger *trigger);
+    bool (*orphan)(const spp_os_trigger *trigger);  /* or NULL */
+    bool (*gave_up)(const spp_os_trigger *trigger); /* or NULL */
+    int (*signal)(void);                            /* its ticks come by; 0: none. Any thread. Or NULL */
+};
+
+/* All names of clocks, those of other systems too; NULL at the end. */
+extern const spp_clock *const spp_os_clocks[];
+/* The clocks that may be chosen without being asked for, best first; NULL at the end. The others cost or risk more. */
+extern const spp_clock *const spp_os_clocks_automatic[];
+/* It serves threads for which the others fail. */
+extern const spp_clock *const spp_os_clock_last;
+/* Whether ticks are taken by suspending threads, not in handlers. */
+extern const bool spp_os_suspends;
 
 /* The core's tick function. It runs in the signal handler of the thread that owns `cookie`'s trigger; or, if the context has a
  * subject, on our thread that suspended it. */
@@ -54,13 +79,11 @@ typedef void (*spp_os_tick_fn)(void *cookie, spp_tick kind, const spp_os_context
 
 /* ---- a run's ticks: by the thread that starts and stops the run, unless said */
 
-/* Whether this clock works here; on failure *why is the call that failed, and *error its errno. */
-int spp_os_clock_probe(spp_clock clock, const char **why, int *error);
 /* Installs the signal handler, or starts the sampler that suspends threads. `valid` says whether a cookie found in a signal is
  * one of ours. `may_trap`: ticks may come by signals that end a program which does not handle them, so the caller disarms a
  * thread before it replaces its program, and calls spp_os_signal_take_back. Returns -1 if every signal that could serve is in
  * use, or no thread can be started. */
-int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), spp_clock clock, bool may_trap);
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), const spp_clock *clock, bool may_trap);
 /* Restores the old disposition if ours is still in place, after swallowing pending signals; or ends the sampler. */
 void spp_os_signal_remove(void);
 /* In a forked child: gives the program its signals back. */
@@ -70,7 +93,7 @@ void spp_os_signal_child(void);
 bool spp_os_signal_taken(void);
 /* On a thread that was disarmed: takes back ticks that are pending because it blocks their signal. */
 void spp_os_signal_take_back(void);
-/* For SPP_CLOCK_GIL, before it is armed: no thread runs Python code between enter() and leave(), which the sampler calls; enter()
+/* For a gated clock, before it is armed: no thread runs Python code between enter() and leave(), which the sampler calls; enter()
  * may wait for long, and returns false on failure. NULL: the interpreter has no such lock. */
 void spp_os_gate(bool (*enter)(void), void (*leave)(void));
 
@@ -89,9 +112,9 @@ uint64_t spp_os_calls_met(void);
 
 /* ---- one thread's ticks: drain lock held, unless said */
 
-/* Arms the clock on any thread of the process. The trigger must be disarmed (initially: perf_fd -1, all else 0). Returns -1 with
- * errno if the thread is gone or a limit is reached. */
-int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie);
+/* Arms the clock on any thread of the process. The trigger must be disarmed (initially: perf_fd -1, all else zero). Returns -1
+ * with errno if the thread is gone or a limit is reached. */
+int spp_os_trigger_arm(spp_os_trigger *trigger, const spp_clock *clock, int32_t tid, uint64_t period_ns, void *cookie);
 /* Fills in `runs` of an armed trigger, if the system can. */
 void spp_os_trigger_watch(spp_os_trigger *trigger);
 /* Handler, on the trigger's own thread or while that is suspended. From now on a tick comes every period_ns of CPU time. */
@@ -105,7 +128,7 @@ bool spp_os_trigger_orphan(const spp_os_trigger *trigger);
 /* Whether this clock sends the thread no more ticks because they could end its system calls: use the last clock for it. */
 bool spp_os_trigger_gave_up(const spp_os_trigger *trigger);
 /* Whether the thread blocks the signal that this clock's ticks come by now. */
-bool spp_os_thread_blocks(int32_t tid, spp_clock clock);
+bool spp_os_thread_blocks(int32_t tid, const spp_clock *clock);
 /* In a forked child: forgets the parent's trigger without stopping it. */
 void spp_os_trigger_drop(spp_os_trigger *trigger);
 

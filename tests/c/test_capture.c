@@ -17,6 +17,15 @@
 
 static spp_thread *thread;
 
+static void no_period(spp_os_trigger *trigger, uint64_t period_ns) { (void)trigger, (void)period_ns; }
+
+/* One of each kind, on every system. */
+static const spp_clock perf = {.name = "perf", .weight = SPP_WEIGHT_PERIOD, .kernel = true, .period = no_period};
+static const spp_clock perf_user = {.name = "perf-user", .weight = SPP_WEIGHT_PERIOD, .period = no_period};
+static const spp_clock signal_ = {.name = "signal", .weight = SPP_WEIGHT_INSTANTS, .period = no_period};
+static const spp_clock timer = {.name = "timer", .weight = SPP_WEIGHT_CPU, .coarse = true, .period = no_period};
+static const spp_clock suspend = {.name = "suspend", .weight = SPP_WEIGHT_CPU, .looks = true, .period = no_period};
+
 static uintptr_t no_python(const spp_os_subject *subject) {
     (void)subject;
     return 0;
@@ -28,7 +37,7 @@ static uint64_t all_lost(void) {
     return sum;
 }
 
-static void begin(spp_clock clock) {
+static void begin(const spp_clock *clock) {
     spp_cap.interval_ns = INTERVAL;
     spp_cap.max_depth = 8;
     spp_cap.group = 1;
@@ -49,7 +58,7 @@ static void tick_at(spp_tick kind, uint64_t cpu) {
     memset(&subject, 0, sizeof subject);
     memset(&context, 0, sizeof context);
     subject.cpu_ns = cpu;
-    if (thread->clock == SPP_CLOCK_PERF)
+    if (thread->clock->weight == SPP_WEIGHT_PERIOD && thread->clock->kernel)
         thread->watch.cpu_start = spp_os_own_cpu_ns() - subject.cpu_ns;
     else
         context.subject = &subject;
@@ -60,7 +69,7 @@ static void tick_at(spp_tick kind, uint64_t cpu) {
 static void tick(spp_tick kind, uint64_t intervals) { tick_at(kind, intervals * INTERVAL + INTERVAL / 2); }
 
 /* Each time so many intervals pass and one tick comes. Some of the others, `open`, may yet come or be made up for. */
-static void jumps(spp_clock clock, uint64_t intervals, uint64_t open) {
+static void jumps(const spp_clock *clock, uint64_t intervals, uint64_t open) {
     begin(clock);
     for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_CPU, k * intervals);
     CHECK_EQUAL(thread->tick.losses[SPP_LOSS_overrun], TICKS * intervals - TICKS - open);
@@ -69,7 +78,7 @@ static void jumps(spp_clock clock, uint64_t intervals, uint64_t open) {
 }
 
 /* All come: none is lost for being late. */
-static void steps(spp_clock clock) {
+static void steps(const spp_clock *clock) {
     begin(clock);
     for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_CPU, k);
     CHECK_EQUAL(thread->tick.losses[SPP_LOSS_overrun], 0);
@@ -79,7 +88,7 @@ static void steps(spp_clock clock) {
 
 /* The sample of the remainder timer stands for all ticks that fell inside the kernel; one is taken. */
 static void in_kernel(uint64_t intervals) {
-    begin(SPP_CLOCK_PERF_USER);
+    begin(&perf_user);
     for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_REMAINDER, k * intervals);
     CHECK_EQUAL(thread->tick.taken, TICKS);
     CHECK_EQUAL(thread->tick.losses[SPP_LOSS_in_kernel], TICKS * intervals - TICKS);
@@ -94,7 +103,7 @@ static void in_kernel(uint64_t intervals) {
 static void short_lives(uint64_t unseen) {
     uint64_t random = 1, sum = 0, unseen_each = unseen * 1000 / INTERVAL * 865 / 1000;
     for (uint32_t i = 0; i < LIVES; i++) {
-        begin(SPP_CLOCK_SIGNAL);
+        begin(&signal_);
         thread->watch.cpu_start = thread->tick.given_ns = thread->tick.spread_cpu = unseen;
         CHECK(spp_capture_from_birth(thread));
         for (uint64_t part = 1; part <= 2 * PARTS; part++) {
@@ -112,7 +121,7 @@ static void short_lives(uint64_t unseen) {
 
 /* What takes an interval or more before the thread is found is lost. */
 static void found_late(void) {
-    begin(SPP_CLOCK_SIGNAL);
+    begin(&signal_);
     thread->watch.cpu_start = thread->tick.given_ns = INTERVAL;
     CHECK(!spp_capture_from_birth(thread));
     CHECK_EQUAL(thread->tick.given_ns, INTERVAL);
@@ -122,7 +131,7 @@ static void found_late(void) {
 static void rare_looks(void) {
     spp_os_subject subject = {.cpu_ns = 2 * INTERVAL};
     spp_os_context context = {.subject = &subject, .stands_ns = 4 * INTERVAL};
-    begin(SPP_CLOCK_SIGNAL);
+    begin(&signal_);
     spp_capture_tick(thread, SPP_TICK_CPU, &context);
     CHECK(thread->tick.given_ns >= 4 * INTERVAL && thread->tick.given_ns < 5 * INTERVAL);
 }
@@ -140,7 +149,7 @@ static bool is_about(uint64_t ns, uint64_t intervals) {
 }
 
 /* A thread's clock begins again after `between` intervals: what ran before, and those between, are none of those after. */
-static void begins_again(spp_clock clock, uint64_t between) {
+static void begins_again(const spp_clock *clock, uint64_t between) {
     begin(clock);
     CHECK(is_about(weighed(0, 200), 200));
     spp_capture_begin(thread, (200 + between) * INTERVAL);
@@ -152,7 +161,7 @@ static void begins_again(spp_clock clock, uint64_t between) {
 
 /* Nobody looked for long: that time goes to the sample that ends the gap, and those after weigh what they did before. */
 static void gap(uint64_t intervals) {
-    begin(SPP_CLOCK_SIGNAL);
+    begin(&signal_);
     CHECK(is_about(weighed(0, 200), 200));
     CHECK(is_about(weighed(200 + intervals, 201 + intervals), intervals + 1));
     CHECK(is_about(weighed(201 + intervals, 221 + intervals), 20));
@@ -161,7 +170,7 @@ static void gap(uint64_t intervals) {
 
 /* What is open when a clock ends: all that it says beyond its samples, or, where nobody read it, what they lie apart. */
 static void ends(void) {
-    begin(SPP_CLOCK_SIGNAL);
+    begin(&signal_);
     thread->tick.begun_cpu = 0;
     uint64_t given = weighed(0, 200), last = 199 * INTERVAL + INTERVAL / 2; /* an interval apart */
     CHECK_EQUAL(spp_capture_open(thread, last + 9 * INTERVAL, true), (int64_t)(last + 9 * INTERVAL - given));
@@ -175,14 +184,14 @@ static void ends(void) {
     spp_capture_begin(thread, 300 * INTERVAL);
     (void)weighed(300, 320);
     CHECK_EQUAL(spp_capture_open(thread, 320 * INTERVAL, true), 0); /* so soon */
-    begin(SPP_CLOCK_TIMER);
+    begin(&timer);
     (void)weighed(0, 200);
     CHECK_EQUAL(spp_capture_open(thread, 200 * INTERVAL, true), 0);
 }
 
 /* Ticks that came and could take no sample. */
 static void refused(void) {
-    begin(SPP_CLOCK_TIMER);
+    begin(&timer);
     for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_NO_STACK, k);
     for (uint64_t k = 1; k <= TICKS; k++) tick(SPP_TICK_REFUSED, k);
     CHECK_EQUAL(thread->tick.losses[SPP_LOSS_no_stack], TICKS);
@@ -193,7 +202,7 @@ static void refused(void) {
 /* A forked child has nothing of its parent's queues: each record is as if it had never been used. */
 static void child(void) {
     static const spp_thread unused;
-    begin(SPP_CLOCK_TIMER);
+    begin(&timer);
     tick(SPP_TICK_CPU, 1);
     CHECK(spp_queue_ready(&thread->tick.queue) > 0);
     CHECK(spp_pending[0] != 0);
@@ -213,26 +222,26 @@ int main(void) {
     atomic_store(&spp_threads_used, 1);
     static const uint64_t far[] = {SPP_OWED_MOST + 2, 1000};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
-        jumps(SPP_CLOCK_TIMER, far[i], 0);
-        jumps(SPP_CLOCK_SUSPEND, far[i], 1);
-        jumps(SPP_CLOCK_SIGNAL, far[i], SPP_OWED_MOST);
-        jumps(SPP_CLOCK_PERF, far[i], SPP_OWED_MOST);
+        jumps(&timer, far[i], 0);
+        jumps(&suspend, far[i], 1);
+        jumps(&signal_, far[i], SPP_OWED_MOST);
+        jumps(&perf, far[i], SPP_OWED_MOST);
         in_kernel(far[i]);
     }
-    jumps(SPP_CLOCK_TIMER, 2, 0);
-    steps(SPP_CLOCK_TIMER);
-    steps(SPP_CLOCK_SUSPEND);
-    steps(SPP_CLOCK_SIGNAL);
-    steps(SPP_CLOCK_PERF);
+    jumps(&timer, 2, 0);
+    steps(&timer);
+    steps(&suspend);
+    steps(&signal_);
+    steps(&perf);
     short_lives(0);
     short_lives(INTERVAL / 10);
     found_late();
     rare_looks();
     static const uint64_t between[] = {0, 1, 20, 500, 100000};
     for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
-        begins_again(SPP_CLOCK_SIGNAL, between[i]);
-        begins_again(SPP_CLOCK_TIMER, between[i]);
-        begins_again(SPP_CLOCK_SUSPEND, between[i]);
+        begins_again(&signal_, between[i]);
+        begins_again(&timer, between[i]);
+        begins_again(&suspend, between[i]);
         if (between[i] >= 20) gap(between[i]);
     }
     ends();

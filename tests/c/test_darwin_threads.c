@@ -178,7 +178,7 @@ static void asks(void) {
     CHECK_EQUAL(spp_os_thread_name(tid_of(t), name, sizeof name), -1);
     uintptr_t pc, sp;
     CHECK_EQUAL(spp_os_thread_where(tid_of(t), &pc, &sp), -1);
-    CHECK(!spp_os_thread_blocks(tid_of(t), SPP_CLOCK_SUSPEND));
+    CHECK(!spp_os_thread_blocks(tid_of(t), &spp_clock_suspend));
     fake_die(t);
     CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), -1); /* still in the table */
     CHECK_EQUAL(spp_os_thread_name(tid_of(t), name, sizeof name), -1);
@@ -313,8 +313,8 @@ static void suspends(void) {
     CHECK(!context.at_syscall);
     spp_suspend_go(handle);
     CHECK(spp_os_clock_tells() && !spp_suspend_clock_proves());
-    CHECK_EQUAL(spp_os_clock_first, SPP_CLOCK_SUSPEND);
-    CHECK_EQUAL(spp_os_clock_last, SPP_CLOCK_SUSPEND);
+    CHECK(spp_os_suspends && spp_os_clocks_automatic[0] == &spp_clock_suspend);
+    CHECK(spp_os_clock_last == &spp_clock_suspend);
     spp_suspend_close(handle);
     CHECK_EQUAL(t->rights, 1);
     check_rights();

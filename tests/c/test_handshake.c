@@ -177,7 +177,7 @@ int main(void) {
     CHECK_EQUAL(spp_os_memory_init(), 0);
     CHECK(pipe(pipe_ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
-    CHECK_EQUAL(spp_os_signal_install(tick, is_ours, SPP_CLOCK_SIGNAL, false), 0);
+    CHECK_EQUAL(spp_os_signal_install(tick, is_ours, &spp_clock_signal, false), 0);
     spp_os_signal_look();
     static const char *const names[] = {"read", "write", "poll", "nanosleep", "recv", "pthread_sigmask", "syscall"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) memcpy(&calls[i], &(void *){own(names[i])}, sizeof(void *));
@@ -187,7 +187,7 @@ int main(void) {
     pthread_create(&reader, NULL, drains, NULL);
     pthread_create(&writer, NULL, feeds, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    CHECK_EQUAL(spp_os_trigger_arm(&trigger, SPP_CLOCK_SIGNAL, spp_os_tid(), PERIOD_NS, &cookie), 0);
+    CHECK_EQUAL(spp_os_trigger_arm(&trigger, &spp_clock_signal, spp_os_tid(), PERIOD_NS, &cookie), 0);
     results();
     blocked(SIGURG);
     in_the_midst();

@@ -34,7 +34,12 @@
 #define spp_os_signal_cpu_ns fake_signal_cpu
 #define spp_os_calls_met fake_calls_met
 #define spp_os_trigger_gave_up fake_trigger_gave_up
-#define spp_os_clock_probe fake_clock_probe
+#define spp_clock_suspend fake_clock_suspend
+#define spp_clock_gil fake_clock_gil
+#define spp_os_clocks fake_clocks
+#define spp_os_clocks_automatic fake_clocks_automatic
+#define spp_os_clock_last fake_clock_last
+#define spp_os_suspends fake_suspends
 #define spp_os_thread_blocks fake_thread_blocks
 #define spp_os_hold fake_hold
 #define spp_os_let_go fake_let_go
@@ -171,12 +176,12 @@ static void begin(void) {
     memset(of, 0, sizeof of);
     memset(triggers, 0, sizeof triggers);
     late_ns = stop_moves_ns = 0;
-    CHECK_EQUAL(fake_signal_install(hear, NULL, SPP_CLOCK_SUSPEND, false), 0);
+    CHECK_EQUAL(fake_signal_install(hear, NULL, &fake_clock_suspend, false), 0);
 }
 
 static void run(unsigned n, uint64_t ns) {
     for (unsigned i = 0; i < n; i++) {
-        CHECK_EQUAL(fake_trigger_arm(&triggers[i], SPP_CLOCK_SUSPEND, (int32_t)i, INTERVAL, &of[i]), 0);
+        CHECK_EQUAL(fake_trigger_arm(&triggers[i], &fake_clock_suspend, (int32_t)i, INTERVAL, &of[i]), 0);
     }
     end_ns = now_ns + ns;
     atomic_store(&stopping, 0);
@@ -269,7 +274,7 @@ static void test_refusals_are_told_and_the_dead_are_left(void) {
     for (int i = 0; i < 3; i++) threads[i].runs = always;
     threads[1].deaf = true;
     for (unsigned i = 0; i < 3; i++) {
-        CHECK_EQUAL(fake_trigger_arm(&triggers[i], SPP_CLOCK_SUSPEND, (int32_t)i, INTERVAL, &of[i]), 0);
+        CHECK_EQUAL(fake_trigger_arm(&triggers[i], &fake_clock_suspend, (int32_t)i, INTERVAL, &of[i]), 0);
     }
     threads[2].gone = true;
     end_ns = now_ns + 100 * MS;
@@ -286,9 +291,12 @@ static void test_refusals_are_told_and_the_dead_are_left(void) {
     fake_trigger_disarm(&triggers[2]);
     CHECK(all == NULL);
     errno = 0;
-    CHECK_EQUAL(fake_trigger_arm(&triggers[2], SPP_CLOCK_SUSPEND, 2, INTERVAL, &of[2]), -1);
+    CHECK_EQUAL(fake_trigger_arm(&triggers[2], &fake_clock_suspend, 2, INTERVAL, &of[2]), -1);
     CHECK_EQUAL(errno, ESRCH);
-    CHECK_EQUAL(fake_trigger_arm(&triggers[0], SPP_CLOCK_TIMER, 0, INTERVAL, &of[0]), -1);
+    for (const spp_clock *const *at = fake_clocks; *at != NULL; at++) { /* other systems' are known, and do not work */
+        const char *why = NULL;
+        if ((*at)->line == NULL) CHECK((*at)->probe(&why) == -1 && errno == ENOSYS && why != NULL);
+    }
     CHECK_EQUAL(opened, 0);
 }
 
@@ -311,15 +319,14 @@ static void hear_inside(void *cookie, spp_tick kind, const spp_os_context *conte
 
 static void test_the_interpreters_lock(void) {
     const char *why;
-    int error;
     begin();
     on_tick = hear_inside;
     threads[0].runs = always;
-    CHECK_EQUAL(fake_clock_probe(SPP_CLOCK_GIL, &why, &error), -1);
-    CHECK_EQUAL(fake_trigger_arm(&triggers[0], SPP_CLOCK_GIL, 0, INTERVAL, &of[0]), -1);
+    CHECK_EQUAL(fake_clock_gil.probe(&why), -1);
+    CHECK_EQUAL(fake_trigger_arm(&triggers[0], &fake_clock_gil, 0, INTERVAL, &of[0]), -1);
     fake_gate(enter, leave);
-    CHECK_EQUAL(fake_clock_probe(SPP_CLOCK_GIL, &why, &error), 0);
-    CHECK_EQUAL(fake_trigger_arm(&triggers[0], SPP_CLOCK_GIL, 0, INTERVAL, &of[0]), 0);
+    CHECK_EQUAL(fake_clock_gil.probe(&why), 0);
+    CHECK_EQUAL(fake_trigger_arm(&triggers[0], &fake_clock_gil, 0, INTERVAL, &of[0]), 0);
     end_ns = now_ns + 1000 * (uint64_t)MS;
     atomic_store(&stopping, 0);
     body(NULL);
@@ -333,7 +340,7 @@ static void test_holding(void) {
     spp_os_context context;
     begin();
     CHECK_EQUAL(fake_hold(&triggers[0], &context), -1); /* not armed */
-    CHECK_EQUAL(fake_trigger_arm(&triggers[0], SPP_CLOCK_SUSPEND, 0, INTERVAL, &of[0]), 0);
+    CHECK_EQUAL(fake_trigger_arm(&triggers[0], &fake_clock_suspend, 0, INTERVAL, &of[0]), 0);
     proves = true;
     CHECK_EQUAL(fake_hold(&triggers[0], &context), 1);
     proves = false;
@@ -367,12 +374,12 @@ static void test_weights_are_the_cpu_clock(void) {
         memset(threads, 0, sizeof threads);
         threads[0].runs = late ? late_bloomer : a_third;
         late_ns = late ? 3 * MS : 0;
-        CHECK_EQUAL(fake_signal_install(spp_capture_tick, NULL, SPP_CLOCK_SUSPEND, false), 0);
+        CHECK_EQUAL(fake_signal_install(spp_capture_tick, NULL, &fake_clock_suspend, false), 0);
         spp_thread *t = &spp_threads[0];
-        CHECK_EQUAL(spp_capture_prepare(t, NOBODY, 0, SPP_CLOCK_SUSPEND), 0);
+        CHECK_EQUAL(spp_capture_prepare(t, NOBODY, 0, &fake_clock_suspend), 0);
         atomic_store(&t->state, SPP_THREAD_ARMED);
         atomic_store(&spp_cap.active, 1);
-        CHECK_EQUAL(fake_trigger_arm(&triggers[0], SPP_CLOCK_SUSPEND, 0, INTERVAL, t), 0);
+        CHECK_EQUAL(fake_trigger_arm(&triggers[0], &fake_clock_suspend, 0, INTERVAL, t), 0);
         now_ns = now_ns > 4900 * (uint64_t)MS ? now_ns : 4900 * (uint64_t)MS;
         end_ns = now_ns + 1500 * (uint64_t)MS;
         atomic_store(&stopping, 0);

@@ -16,10 +16,6 @@
 #include "os/suspend/suspend.h"
 #include "os/ticks.h"
 
-const spp_clock spp_os_clock_first = SPP_CLOCK_SUSPEND, spp_os_clock_last = SPP_CLOCK_SUSPEND;
-const spp_clock spp_os_clock_automatic[] = {SPP_CLOCK_SUSPEND};
-const int spp_os_clock_automatic_n = 1;
-
 static bool is_gone(kern_return_t failed) {
     return failed == KERN_TERMINATED || failed == KERN_INVALID_ARGUMENT || failed == MACH_SEND_INVALID_DEST;
 }

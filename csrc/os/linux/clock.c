@@ -5,11 +5,6 @@
 #include "base/hints.h"
 #include "os/clock.h"
 #include "os/linux/linux.h"
-#include "os/ticks.h"
-
-const spp_clock spp_os_clock_first = SPP_CLOCK_PERF_TRAP, spp_os_clock_last = SPP_CLOCK_TIMER;
-const spp_clock spp_os_clock_automatic[] = {SPP_CLOCK_SIGNAL, SPP_CLOCK_PERF, SPP_CLOCK_TIMER};
-const int spp_os_clock_automatic_n = 3;
 
 static uint64_t clock_ns(clockid_t id) {
     struct timespec t;

@@ -18,10 +18,44 @@
 
 #include "os/ticks.h"
 
-/* ---- trigger.c */
+/* ---- tick_signals.c: which signals ticks come by. The thread that starts or stops the run, or the drain thread, unless said */
 
-/* Whether a thread that blocks `mask` gets no tick of this clock as they are sent now. */
-bool spp_linux_mask_blocks(uint64_t mask, spp_clock clock);
+/* A handler that is installed by sigaction(). */
+typedef void (*spp_linux_handler)(int signum, siginfo_t *info, void *context);
+
+/* Chooses the signals of a run, and installs their handlers. Returns -1 if each that could serve is in use. */
+int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap, bool wants_trap, bool may_trap);
+/* As spp_os_signal_taken. */
+bool spp_linux_tick_signals_taken(void);
+/* Any thread. Whether triggers are being armed again, so that ticks may come by a signal of before. */
+bool spp_linux_tick_signals_move(void);
+void spp_linux_tick_signals_end(void);
+void spp_linux_tick_signals_child(void); /* in a forked child */
+/* Any thread. Whether ticks of the clock perf-trap come by SIGTRAP. */
+bool spp_linux_traps(void);
+/* Any thread. The signal of other perf events and of the clock `signal`, and that of timers; 0: none. */
+int spp_linux_poll_signal(void);
+int spp_linux_timer_signal(void);
+/* Chooses one if there is none. */
+int spp_linux_poll_signal_needed(void);
+
+/* ---- clock_perf.c, clock_signal.c, clock_timer.c */
+
+extern const spp_clock spp_clock_perf, spp_clock_perf_trap, spp_clock_perf_user, spp_clock_signal, spp_clock_timer;
+
+/* A run begins: no event is open. */
+void spp_linux_clock_perf_begin(void);
+/* Handler. The cookie of the event that has this descriptor, if its ticks are the calling thread's; 0: it has been disarmed. */
+bool spp_linux_perf_cookie(int fd, uintptr_t *value);
+/* Handler. The cookie of a tick that came as SIGTRAP, and whether it is of the present run. False: it is no such tick. */
+bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due);
+
+/* Set in the value of timers that give the kernel's remainder (perf-user): cookies are aligned. */
+#define SPP_LINUX_REMAINDER ((uintptr_t)1)
+int spp_linux_timer_probe(const char **why);
+int spp_linux_timer_arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value);
+void spp_linux_timer_disarm(spp_os_trigger *trigger);
+bool spp_linux_timer_orphan(const spp_os_trigger *trigger);
 
 /* ---- clock.c */
 
@@ -132,8 +166,6 @@ void *spp_linux_real_of(const char *name);
  * What the program says by sigaction() and its kin is seen where it is said, and kept. The kernel has our handler, for the
  * life of the process if need be, since a thread that sleeps gets its tick when it wakes. So no tick is ever given to a handler
  * of the program's, nor ends the program by a signal's default. */
-
-typedef void (*spp_linux_handler)(int signum, siginfo_t *info, void *context);
 
 #define SPP_LINUX_EXECS 12
 #define SPP_LINUX_ALONE 5

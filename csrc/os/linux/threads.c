@@ -101,9 +101,10 @@ bool spp_os_path_of(int fd, char *to, size_t size) {
     return true;
 }
 
-bool spp_os_thread_blocks(int32_t tid, spp_clock clock) {
+bool spp_os_thread_blocks(int32_t tid, const spp_clock *clock) {
     uint64_t mask;
-    return spp_linux_task_blocked(tid, &mask) && spp_linux_mask_blocks(mask, clock);
+    int signum = clock->signal();
+    return spp_linux_task_blocked(tid, &mask) && signum != 0 && (mask >> (signum - 1) & 1u);
 }
 
 int spp_os_thread_name(int32_t tid, char *to, size_t size) {

@@ -6,6 +6,9 @@
 #define SPPROF_OS_SUSPEND_SUSPEND_H
 
 #include "os/context.h"
+#include "os/ticks.h"
+
+extern const spp_clock spp_clock_suspend, spp_clock_gil; /* trigger.c */
 
 /* A thread as the system names it: a handle, a port. */
 typedef uintptr_t spp_suspend_handle;

@@ -49,7 +49,7 @@ static _Atomic uint64_t sampler_cpu;
 static spp_suspend_registers registers; /* the sampler's */
 static bool (*gate_enter)(void);        /* see spp_os_gate */
 static void (*gate_leave)(void);
-static _Atomic bool gated; /* this run's clock is SPP_CLOCK_GIL */
+static _Atomic bool gated; /* this run's clock is `gil` */
 static struct {            /* spp_os_hold's: one thread at a time */
     spp_os_subject subject;
     spp_suspend_registers registers;
@@ -133,7 +133,7 @@ static void sampler_body(void *unused) {
     }
 }
 
-int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), spp_clock clock, bool may_trap) {
+int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), const spp_clock *clock, bool may_trap) {
     (void)valid, (void)clock, (void)may_trap;
     on_tick = tick;
     wake_ns = 10000000;
@@ -177,17 +177,7 @@ void spp_os_gate(bool (*enter)(void), void (*leave)(void)) {
     gate_leave = leave;
 }
 
-int spp_os_clock_probe(spp_clock clock, const char **why, int *error) {
-    *why = NULL;
-    if (clock == SPP_CLOCK_SUSPEND || (clock == SPP_CLOCK_GIL && gate_enter != NULL)) return 0;
-    *why = "no signals to threads here";
-    *error = ENOSYS;
-    return -1;
-}
-
-int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, uint64_t period_ns, void *cookie) {
-    errno = ENOSYS;
-    if (clock != SPP_CLOCK_SUSPEND && (clock != SPP_CLOCK_GIL || gate_enter == NULL)) return -1;
+static int arm_either(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie, bool by_gate) {
     armed *s = spp_alloc_zeroed(1, sizeof *s);
     errno = ENOMEM;
     if (s == NULL) return -1;
@@ -210,13 +200,22 @@ int spp_os_trigger_arm(spp_os_trigger *trigger, spp_clock clock, int32_t tid, ui
     s->next = all;
     all = s;
     wake_ns = period_ns;
-    atomic_store(&gated, clock == SPP_CLOCK_GIL);
+    atomic_store(&gated, by_gate);
     spp_spin_unlock(&list_lock);
     trigger->suspended = s;
     return 0;
 }
 
-void spp_os_trigger_disarm(spp_os_trigger *trigger) {
+static int arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
+    return arm_either(trigger, tid, period_ns, cookie, false);
+}
+
+static int arm_gated(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
+    errno = ENOSYS;
+    return gate_enter != NULL ? arm_either(trigger, tid, period_ns, cookie, true) : -1;
+}
+
+static void disarm(spp_os_trigger *trigger) {
     armed *s = trigger->suspended;
     if (s == NULL) return;
     spp_spin_lock(&list_lock);
@@ -229,16 +228,13 @@ void spp_os_trigger_disarm(spp_os_trigger *trigger) {
     trigger->suspended = NULL;
 }
 
-void spp_os_trigger_watch(spp_os_trigger *trigger) { (void)trigger; }
-
 /* Looks are drawn here. */
-void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) { (void)trigger, (void)period_ns; }
+static void set_period(spp_os_trigger *trigger, uint64_t period_ns) { (void)trigger, (void)period_ns; }
 
-bool spp_os_trigger_alive(const spp_os_trigger *trigger) { return trigger->suspended != NULL; }
-bool spp_os_trigger_orphan(const spp_os_trigger *trigger) { return (void)trigger, false; }
+static bool alive(const spp_os_trigger *trigger) { return trigger->suspended != NULL; }
 
-/* In a forked child: the sampler is the parent's, and so are handles; the list may be in the making. */
-void spp_os_trigger_drop(spp_os_trigger *trigger) {
+/* In a forked child: the sampler is the parent's, and so are handles; the list may be incomplete. */
+static void drop(spp_os_trigger *trigger) {
     trigger->suspended = NULL;
     all = NULL;
     spp_spin_reset(&list_lock);
@@ -246,7 +242,62 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     spp_suspend_set_sampler(0);
 }
 
-bool spp_os_thread_blocks(int32_t tid, spp_clock clock) {
+static int probe(const char **why) { return (void)why, 0; }
+
+static int probe_elsewhere(const char **why) {
+    *why = "no signals to threads here";
+    errno = ENOSYS;
+    return -1;
+}
+
+static int probe_gate(const char **why) { return gate_enter != NULL ? 0 : probe_elsewhere(why); }
+
+#define LOOKS .weight = SPP_WEIGHT_CPU, .looks = true, .disarm = disarm, .drop = drop, .period = set_period, .alive = alive
+
+const spp_clock spp_clock_suspend = {
+    .name = "suspend",
+    .line = "a thread of spprof's suspends those that run, one at a time, for as long as it walks their stacks",
+    .probe = probe,
+    .arm = arm,
+    LOOKS,
+};
+
+const spp_clock spp_clock_gil = {
+    .name = "gil",
+    .line = "a thread of spprof's takes the GIL and walks the stacks of those that ran: no native code, and only when asked for",
+    .coarse = true,
+    .gated = true,
+    .probe = probe_gate,
+    .arm = arm_gated,
+    LOOKS,
+};
+
+#define ELSEWHERE(name_) \
+    &(const spp_clock) { .name = name_, .probe = probe_elsewhere }
+
+const spp_clock *const spp_os_clocks[] = {
+    ELSEWHERE("perf-trap"), ELSEWHERE("perf"),  ELSEWHERE("perf-user"), ELSEWHERE("signal"),
+    ELSEWHERE("timer"),     &spp_clock_suspend, &spp_clock_gil,         NULL,
+};
+const spp_clock *const spp_os_clocks_automatic[] = {&spp_clock_suspend, NULL};
+const spp_clock *const spp_os_clock_last = &spp_clock_suspend;
+const bool spp_os_suspends = true;
+
+int spp_os_trigger_arm(spp_os_trigger *trigger, const spp_clock *clock, int32_t tid, uint64_t period_ns, void *cookie) {
+    trigger->clock = clock;
+    return clock->arm(trigger, tid, period_ns, cookie);
+}
+
+void spp_os_trigger_disarm(spp_os_trigger *trigger) { disarm(trigger); }
+void spp_os_trigger_period(spp_os_trigger *trigger, uint64_t period_ns) { set_period(trigger, period_ns); }
+bool spp_os_trigger_alive(const spp_os_trigger *trigger) { return alive(trigger); }
+void spp_os_trigger_drop(spp_os_trigger *trigger) { drop(trigger); }
+
+void spp_os_trigger_watch(spp_os_trigger *trigger) { (void)trigger; }
+
+bool spp_os_trigger_orphan(const spp_os_trigger *trigger) { return (void)trigger, false; }
+
+bool spp_os_thread_blocks(int32_t tid, const spp_clock *clock) {
     (void)tid, (void)clock;
     return false;
 }

@@ -15,10 +15,6 @@
 #include "os/ticks.h"
 #include "os/windows/machine.h"
 
-const spp_clock spp_os_clock_first = SPP_CLOCK_SUSPEND, spp_os_clock_last = SPP_CLOCK_SUSPEND;
-const spp_clock spp_os_clock_automatic[] = {SPP_CLOCK_SUSPEND};
-const int spp_os_clock_automatic_n = 1;
-
 static uint64_t counter_hz; /* of QueryPerformanceCounter */
 static bool cycles_count;   /* QueryThreadCycleTime works */
 static double ns_a_cycle;

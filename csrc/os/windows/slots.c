@@ -26,7 +26,7 @@
 static uint32_t words[OBJECTS]; /* of each object's variables, by its number; written with the GIL, before there is a sampler */
 
 /* Guarded, since what a thread's environment block names is made and freed by the loader, and the block itself by the kernel when
- * the thread ends, which one that is not suspended may do at any time (SPP_CLOCK_GIL). */
+ * the thread ends, which one that is not suspended may do at any time (the clock `gil`). */
 static uintptr_t word_at(uintptr_t at) {
     uintptr_t value;
     return at != 0 && spp_os_read(&value, at, sizeof value) == 0 ? value : 0;

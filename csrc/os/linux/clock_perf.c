@@ -1,0 +1,202 @@
+/* The clocks perf, perf-trap and perf-user: perf task-clock events. The signal of an event carries its descriptor, or as a trap
+ * the cookie itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/hints.h"
+#include "os/linux/linux.h"
+#include "os/threads.h"
+#include "os/ticks.h"
+
+/* Events beyond the table get a timer instead. */
+#define MAX_FD 65536
+/* The kernel's remainder is looked at this often: a thread-CPU timer fires at CONFIG_HZ at most anyway. */
+#define REMAINDER_NS 4000000u
+
+static _Atomic uintptr_t cookie_of_fd[MAX_FD];
+static _Atomic int32_t tid_of_fd[MAX_FD]; /* the thread of its ticks */
+
+/* A thread that sleeps in a call gets its tick when it wakes, maybe in a later run, where its slot may be another thread's: such
+ * ticks tell the run that they are of, in bits that no address has. */
+#define RUN_SHIFT 48
+#define COOKIE_BITS (((uint64_t)1 << RUN_SHIFT) - 1)
+static _Atomic uint64_t run_number; /* of the run that is on, or was last */
+
+static uint64_t trap_data(const void *cookie) { return run_number << RUN_SHIFT | (uintptr_t)cookie; }
+
+void spp_linux_clock_perf_begin(void) {
+    spp_linux_perf_begin();
+    run_number = (run_number + 1) & 0xffff;
+}
+
+bool spp_linux_perf_cookie(int fd, uintptr_t *value) {
+    /* If the program closed the descriptor of this thread's event, another thread's may have its number by now. */
+    if (fd < 0 || fd >= MAX_FD || atomic_load_explicit(&tid_of_fd[fd], memory_order_relaxed) != spp_os_tid()) return false;
+    *value = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
+    return true;
+}
+
+/* siginfo's si_code and si_perf_data of such a tick (include/uapi/asm-generic/siginfo.h); older headers lack both. */
+#define TRAP_PERF_CODE 6
+#define PERF_DATA_AT 24
+
+bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due) {
+    uint64_t data;
+    if (spp_rare(info->si_code != TRAP_PERF_CODE)) return false;
+    memcpy(&data, (const char *)info + PERF_DATA_AT, sizeof data);
+    *cookie = (uintptr_t)(data & COOKIE_BITS);
+    *due = data >> RUN_SHIFT == run_number;
+    return true;
+}
+
+/* ---- a thread's event */
+
+static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool trap, bool kernel, void *cookie) {
+    uintptr_t value = (uintptr_t)cookie;
+    if (!trap && spp_linux_poll_signal() == 0) {
+        errno = EBUSY;
+        return -1;
+    }
+    int fd = spp_linux_perf_open(tid, period_ns, kernel, trap ? trap_data(cookie) : 0, &trigger->perf_id);
+    if (fd < 0) return -1;
+    struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
+    if (trap) (void)fcntl(fd, F_SETOWN_EX, &owner); /* for spp_os_trigger_orphan: it is sent nothing */
+    if (!trap && (fd >= MAX_FD || fcntl(fd, F_SETSIG, spp_linux_poll_signal()) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
+                  fcntl(fd, F_SETFL, O_ASYNC) != 0)) {
+        spp_linux_perf_close(fd, trigger->perf_id);
+        return -1;
+    }
+    if (!trap) {
+        atomic_store_explicit(&tid_of_fd[fd], tid, memory_order_relaxed);
+        atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
+    }
+    trigger->perf_fd = fd;
+    return (int)spp_linux_perf_call(fd, PERF_EVENT_IOC_ENABLE, NULL);
+}
+
+static int arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
+    return arm_perf(trigger, tid, period_ns, false, true, cookie);
+}
+
+static int arm_trap(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
+    return arm_perf(trigger, tid, period_ns, spp_linux_traps(), true, cookie);
+}
+
+static int arm_user(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
+    if (spp_linux_timer_arm(trigger, tid, REMAINDER_NS, (uintptr_t)cookie | SPP_LINUX_REMAINDER) != 0) return -1;
+    return arm_perf(trigger, tid, period_ns, false, false, cookie);
+}
+
+/* What the kernel lets a user lock for perf on one processor (perf_event_mlock_kb): with more, other tools find room. */
+#define WATCHED_MAX 128
+static int watched; /* under the drain lock */
+
+/* The page that a perf event shows of itself is brought up to date when its thread is switched in (task_clock_event_add in
+ * Linux's kernel/events/core.c), and counts that. One page of what the user may lock. The mapping is not inherited by a fork
+ * (VM_DONTCOPY), and keeps the event alive until it goes. */
+void spp_os_trigger_watch(spp_os_trigger *trigger) {
+    if (trigger->perf_fd < 0 || watched == WATCHED_MAX) return;
+    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, trigger->perf_fd, 0);
+    if (page == MAP_FAILED) return;
+    trigger->runs = &((const volatile struct perf_event_mmap_page *)page)->lock;
+    watched++;
+}
+
+static void unwatch(spp_os_trigger *trigger) {
+    if (trigger->runs == NULL) return;
+    uintptr_t page = (uintptr_t)trigger->runs - offsetof(struct perf_event_mmap_page, lock);
+    munmap((void *)page, (size_t)sysconf(_SC_PAGESIZE));
+    trigger->runs = NULL;
+    watched--;
+}
+
+static void set_period(spp_os_trigger *trigger, uint64_t period_ns) {
+    if (trigger->perf_fd >= 0) spp_linux_perf_call(trigger->perf_fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+}
+
+static bool alive(const spp_os_trigger *trigger) {
+    return trigger->perf_fd >= 0 && spp_linux_perf_is(trigger->perf_fd, trigger->perf_id);
+}
+
+/* An event keeps the thread it was opened for, whichever thread has its number now: once that is gone its owner is 0 (f_getown_ex
+ * in Linux's fs/fcntl.c; before 5.12 it stays the number, so nothing is known). */
+static bool orphan(const spp_os_trigger *trigger) {
+    struct f_owner_ex owner;
+    if (trigger->has_timer) return spp_linux_timer_orphan(trigger);
+    return alive(trigger) && fcntl(trigger->perf_fd, F_GETOWN_EX, &owner) == 0 && owner.type == F_OWNER_TID && owner.pid == 0;
+}
+
+static void disarm(spp_os_trigger *trigger) {
+    spp_linux_timer_disarm(trigger); /* perf-user's */
+    if (trigger->perf_fd >= 0) {
+        bool is_ours = alive(trigger);
+        if (is_ours) spp_linux_perf_call(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, NULL);
+        if (is_ours && trigger->perf_fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_release);
+        spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
+    }
+    unwatch(trigger);
+    trigger->perf_fd = -1;
+}
+
+/* A perf descriptor is inherited, and shares the parent's event. */
+static void drop(spp_os_trigger *trigger) {
+    if (trigger->perf_fd >= 0 && trigger->perf_fd < MAX_FD) {
+        atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_relaxed);
+        atomic_store_explicit(&tid_of_fd[trigger->perf_fd], 0, memory_order_relaxed);
+    }
+    if (trigger->perf_fd >= 0) spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
+    trigger->perf_fd = -1;
+    trigger->has_timer = 0;
+    if (trigger->runs != NULL) watched--;
+    trigger->runs = NULL;
+}
+
+/* ---- the rows */
+
+static int probe_event(bool kernel, const char **why) {
+    *why = "perf_event_open";
+    return spp_linux_perf_probe(kernel);
+}
+
+static int probe(const char **why) { return probe_event(true, why); }
+static int probe_user(const char **why) { return probe_event(false, why) != 0 ? -1 : spp_linux_timer_probe(why); }
+static int trap_signal(void) { return spp_linux_traps() ? SIGTRAP : spp_linux_poll_signal(); }
+
+#define EVENT .weight = SPP_WEIGHT_PERIOD, .disarm = disarm, .drop = drop, .period = set_period, .alive = alive, .orphan = orphan
+
+const spp_clock spp_clock_perf = {
+    .name = "perf",
+    .line = "perf task-clock with kernel samples: exact, any rate, dear at context switches; needs perf_event_paranoid <= 1",
+    .kernel = true,
+    .probe = probe,
+    .arm = arm,
+    .signal = spp_linux_poll_signal,
+    EVENT,
+};
+
+const spp_clock spp_clock_perf_trap = {
+    .name = "perf-trap",
+    .line =
+        "perf, by SIGTRAP: nothing is cut short, but a program that loses our handler, by an exec in C say, may die of a tick",
+    .kernel = true,
+    .probe = probe,
+    .arm = arm_trap,
+    .signal = trap_signal,
+    EVENT,
+};
+
+const spp_clock spp_clock_perf_user = {
+    .name = "perf-user",
+    .line = "perf task-clock for user time and a thread-CPU timer for the kernel's remainder; needs perf_event_paranoid <= 2",
+    .probe = probe_user,
+    .arm = arm_user,
+    .signal = spp_linux_poll_signal,
+    EVENT,
+};

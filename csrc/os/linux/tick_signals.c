@@ -1,0 +1,93 @@
+/* Which signals ticks come by: the kernel's trap, the C library's own signal, or one that the program ignores. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+
+#include "os/linux/linux.h"
+
+static spp_linux_handler on_tick, on_trap; /* of this process: constant since the first run */
+
+/* The kernel can send a perf event's tick as SIGTRAP when the thread returns to its program (perf_event_attr's sigtrap;
+ * kernel/events/core.c, perf_pending_task). A call in the kernel is then never interrupted, as SIGURG interrupts one that is
+ * about to sleep, and it costs 13 us less here than the older way, which sends an interrupt to its own processor. */
+static bool traps;              /* ticks of the clock perf-trap come as SIGTRAP ... */
+static _Atomic int poll_signal; /* ... or else as this; 0: there is none */
+static _Atomic bool moving;     /* triggers are being armed again, since the last call of spp_linux_tick_signals_taken */
+static bool reserved;           /* ticks of timers come by the C library's own signal; or else by poll_signal */
+
+bool spp_linux_traps(void) { return traps; }
+int spp_linux_poll_signal(void) { return poll_signal; }
+int spp_linux_timer_signal(void) { return reserved ? SPP_LINUX_RESERVED : poll_signal; }
+bool spp_linux_tick_signals_move(void) { return moving; }
+
+/* Whether this kernel sends SIGTRAP at the return to the program, and no debugger waits for one. 6.11 to 6.15 do so too, but
+ * closing an event whose tick is on its way to a thread that sleeps waits there until that thread wakes (mended by "perf: Fix
+ * hang while freeing sigtrap event"). */
+static bool can_trap(void) {
+    struct utsname name;
+    int major = 0, minor = 0;
+    if (uname(&name) != 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2) return false;
+    return (major > 6 || (major == 6 && minor >= 16)) && !spp_linux_traced();
+}
+
+/* A thread that sleeps in a call gets its tick when it wakes, maybe long after the run: so the handler stays for good, and what
+ * comes then finds no run, or one of another number. */
+static bool take_trap(void) {
+    if (spp_linux_signal_stands(SIGTRAP)) return true;
+    return spp_linux_signal_free(SIGTRAP) && spp_linux_signal_take(SIGTRAP, on_trap);
+}
+
+/* One that is ignored where nobody handles it: whatever becomes of our handler, by exec or by who resets all signals, a tick on
+ * its way does nothing. And one that the program has no handler for: two signals with a number below 32 that wait for one thread
+ * become one, so the program's might be taken for a tick. (SIGCHLD and SIGCONT are ignored too, but mean something to who waits
+ * for a child, or is stopped.) */
+static bool choose_poll_signal(void) {
+    static const int candidates[] = {SIGURG, SIGWINCH};
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        if (!spp_linux_signal_free(candidates[i]) || !spp_linux_signal_take(candidates[i], on_tick)) continue;
+        poll_signal = candidates[i];
+        return true;
+    }
+    return false;
+}
+
+int spp_linux_poll_signal_needed(void) {
+    if (poll_signal == 0) (void)choose_poll_signal();
+    return poll_signal;
+}
+
+int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap, bool wants_trap, bool may_trap) {
+    on_tick = tick;
+    on_trap = trap;
+    /* Its default ends a program that does not expect it, as a trap does. */
+    reserved = may_trap && SIGRTMIN > SPP_LINUX_RESERVED && spp_linux_signal_take(SPP_LINUX_RESERVED, on_tick);
+    traps = wants_trap && may_trap && can_trap() && take_trap();
+    poll_signal = 0;
+    moving = false;
+    bool polls = (traps && reserved) || choose_poll_signal();
+    return polls || reserved ? 0 : -1;
+}
+
+bool spp_linux_tick_signals_taken(void) {
+    bool was_trapping = traps, was_reserved = reserved;
+    int polled = poll_signal;
+    traps = traps && spp_linux_signal_stands(SIGTRAP);
+    reserved = reserved && spp_linux_signal_stands(SPP_LINUX_RESERVED);
+    bool needs = !traps || !reserved || polled != 0;
+    bool lost = polled != 0 && !(spp_linux_signal_stands(polled) && spp_linux_signal_free(polled));
+    /* If there is none, timers serve, provided they have a signal of their own. */
+    if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
+    return moving = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled);
+}
+
+void spp_linux_tick_signals_end(void) {
+    spp_linux_signal_leave(SIGURG);
+    spp_linux_signal_leave(SIGWINCH);
+    spp_linux_tick_signals_child();
+}
+
+void spp_linux_tick_signals_child(void) {
+    poll_signal = 0;
+    traps = false;
+}
