@@ -1,5 +1,5 @@
-/* All that the core knows of the processor: facts, and what can be told from machine code. Each processor has a header with the
- * same names, and a file for what is below. */
+/* All that the core knows of the processor: facts, and what machine code reveals. Each processor has a header with the same
+ * names, and a file with the functions below. */
 #ifndef SPPROF_ARCH_ARCH_H
 #define SPPROF_ARCH_ARCH_H
 
@@ -15,7 +15,7 @@
 #error "spprof knows x86_64 and aarch64 only"
 #endif
 
-/* What stands in unwind tables' place for code that has none, but tells itself; numbers of rules (unwind_table.c). */
+/* Rules for code that has no unwind table but can be recognized; numbers as in unwind_table.c. */
 enum {
     SPP_CODE_UNKNOWN,
     SPP_CODE_MOVED,  /* it pushed two words, or a word behind its return address, which is the upper one */
@@ -43,34 +43,33 @@ typedef struct {
     bool begins; /* it is a function's beginning, and not a later part of one */
 } spp_compact_function;
 
-/* What an encoding says holds where a function may call; its instructions tell of its first and last ones too. How many rows; 0:
- * nothing is known; SPP_COMPACT_DWARF: it is described in __eh_frame, *entry bytes from its beginning. One for each processor, on
- * each: spp_arch_compact_rows is this one's. */
+/* Rows of a function that has a compact encoding. The encoding is right wherever the function may call; for its first and last
+ * instructions its code is read too. Returns the number of rows; 0 if nothing is known; SPP_COMPACT_DWARF if it is described in
+ * __eh_frame, *entry bytes from its beginning. Each processor has both functions: spp_arch_compact_rows is its own. */
 #define SPP_COMPACT_ROWS 64u
 #define SPP_COMPACT_DWARF UINT32_MAX
 uint32_t spp_compact_rows_aarch64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
 uint32_t spp_compact_rows_x86_64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
 
-/* Rows of a function that Windows' tables for arm64 describe, in the order of their places, from its entry's second word and the
- * record of n bytes (and more) that it may point to. Its length in bytes; 0: it is not understood, whatever was told before. On
- * each processor. */
+/* Calls `tell` for each row of a function that Windows' tables for arm64 describe, in ascending order, from its entry's second
+ * word (data) and the record of n bytes (and more) that it may point to. Returns the length of the function in bytes; 0 if the
+ * tables cannot be decoded: then drop the rows that came before. On each processor. */
 uint32_t spp_seh_rows_aarch64(uint32_t data, const uint8_t *record, size_t n, void (*tell)(void *arg, const spp_compact_row *row),
                               void *arg);
 
-/* Handler. One of them. `pc` is in the instruction that runs, or the last byte of the call: it may be anything, is read as a
- * guarded copy, and is met rarely. */
+/* Handler. One of the rules above. `pc` is in the current instruction, or the last byte of the call. It may be any address, so it
+ * is read by a guarded copy; rare. */
 uint32_t spp_arch_code_at(uintptr_t pc);
-/* From `at` in a function on, up to the next of them: the stack pointer before the function was called (CFA) is a register's
- * value plus off. */
+/* From `at` in a function up to the next row: the stack pointer before the call (CFA) is a register's value plus off. */
 typedef struct {
     uint32_t at;
     int32_t off;
-    int16_t fp;  /* where the caller's frame pointer lies, from there; 0: in its register */
+    int16_t fp;  /* where the caller's frame pointer is, relative to the CFA; 0: in its register */
     uint8_t reg; /* DWARF number */
 } spp_code_row;
-/* What the code of a function tells that has no unwind information, as assembly often has none: writes rows sorted by place,
- * returns how many; 0: nothing. They are likely, not sure: whoever uses one looks whether a call stands before the return
- * address. `code` may be a copy, and anything. */
+/* Derives rows from the code of a function without unwind information, such as assembly. Writes them in ascending order and
+ * returns their number; 0: none. They are likely, not certain: check that there is a call before the return address. `code` is
+ * untrusted and may be a copy. */
 size_t spp_arch_code_rows(const uint8_t *code, size_t n, spp_code_row *rows, size_t most);
 /* Handler. Whether the instruction before `back` is a call. 8 bytes before it can be read. */
 bool spp_arch_behind_call(uintptr_t back);

@@ -1,5 +1,5 @@
-/* Reads of the program's memory where it stands. Handler. What lies there may have been freed, which AddressSanitizer knows: it
- * is mapped, and what is read is checked before it is believed. */
+/* Reads of the program's memory in place. Handler. The memory is mapped, and what is read is checked before use; but it may have
+ * been freed, so AddressSanitizer is kept out. */
 #ifndef SPPROF_BASE_PEEK_H
 #define SPPROF_BASE_PEEK_H
 

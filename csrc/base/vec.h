@@ -16,7 +16,7 @@ typedef struct {
 } spp_bytes;
 
 int spp_vec64_push(spp_vec64 *vec, uint64_t value);
-int spp_vec64_room(spp_vec64 *vec, size_t more); /* makes room for so many more */
+int spp_vec64_room(spp_vec64 *vec, size_t more); /* reserves space for `more` elements */
 int spp_bytes_append(spp_bytes *bytes, const void *from, size_t n);
 int spp_bytes_room(spp_bytes *bytes, size_t more);
 void spp_vec64_free(spp_vec64 *vec);

@@ -9,7 +9,7 @@
 
 /* Handler. The system's number of the calling thread. */
 int32_t spp_os_tid(void);
-/* Whether the calling thread is the one the process began with; true where the system cannot tell. Any thread. */
+/* Whether the calling thread is the one the process began with; true where the system does not say. Any thread. */
 bool spp_os_is_first_thread(void);
 /* A cheap number that changes when the number of threads does. 0 if unknown. */
 uint64_t spp_os_thread_count(void);

@@ -38,7 +38,7 @@ typedef struct {
 /* The time that a tick's sample gets. */
 typedef enum {
     SPP_WEIGHT_CPU,      /* the CPU time since the sample before */
-    SPP_WEIGHT_PERIOD,   /* the period that the kernel was told; the CPU clock corrects it now and then */
+    SPP_WEIGHT_PERIOD,   /* the period set in the kernel, corrected now and then by the CPU clock */
     SPP_WEIGHT_INSTANTS, /* what a random instant is worth, which is learned from those before */
 } spp_weight;
 

@@ -7,8 +7,8 @@
 /* Ports. A send right that is held keeps its name from being given to another port. */
 void spp_darwin_release(mach_port_t port); /* gives one right back */
 
-/* The table of threads (threads.c). It holds one right for each; its lock may be taken again by who holds it. Whoever
- * suspends a thread holds it from before until after, so nobody who was suspended holds it. */
+/* The table of threads (threads.c), which holds one right for each. Its lock is recursive. A thread that suspends another one
+ * holds it all the while, so no suspended thread holds it. */
 void spp_darwin_table_lock(void);
 void spp_darwin_table_unlock(void);
 

@@ -64,25 +64,26 @@ clockid_t spp_linux_thread_clock(int32_t tid);
 
 /* ---- task.c: a thread's files in /proc */
 
-/* Reads a small one, and puts a NUL behind it; its length or -1. The second opens it here, not apart (spp_linux_apart). */
+/* Reads a small file and appends a NUL; returns its length or -1. The first has it opened by the thread for files
+ * (spp_linux_apart), the second opens it on the calling thread. */
 ssize_t spp_linux_task_read(int32_t tid, const char *name, char *to, size_t size);
 ssize_t spp_linux_task_read_here(int32_t tid, const char *name, char *to, size_t size);
-/* The signals that a thread blocks. False: it is gone. */
+/* The signals a thread blocks. False: the thread is gone. */
 bool spp_linux_task_blocked(int32_t tid, uint64_t *mask);
 /* Whether a debugger is attached to this process. */
 bool spp_linux_traced(void);
-/* A thread's files that are read often: left open by who calls, who has a table of its own (spp_os_own_files). All 0: none is. */
+/* Files of a thread that are read often. They stay open, so the caller must have its own table of descriptors (spp_os_own_files).
+ * All 0: none is open. */
 typedef struct {
     int32_t tid;
     int stat, sched;
 } spp_linux_files;
-/* The processor of a thread that runs, or would if it had one. SPP_LINUX_SLEEPS: it does not; SPP_LINUX_NOT_TOLD: no file tells.
- */
+/* The processor of a thread that is running or runnable. SPP_LINUX_SLEEPS: it is neither; SPP_LINUX_NOT_TOLD: no file says. */
 #define SPP_LINUX_SLEEPS (-1)
 #define SPP_LINUX_NOT_TOLD (-2)
 int spp_linux_thread_ready(int32_t tid, spp_linux_files *f);
-/* Until when a thread ran (for one that runs: until when the kernel counted last), by the clock of its processor's run queue, and
- * for how long in its life. False: the kernel does not tell (no CONFIG_SCHED_DEBUG). */
+/* When a thread last ran, by the clock of its processor's run queue (if it is running: when the kernel last counted), and its CPU
+ * time so far. False: the kernel does not say (no CONFIG_SCHED_DEBUG). */
 bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until_ns, uint64_t *cpu_ns);
 
 /* ---- perf.c */
@@ -91,49 +92,50 @@ bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until
 static inline long spp_linux_perf_call(int fd, unsigned long request, void *argument) {
     return syscall(SYS_ioctl, fd, request, argument);
 }
-/* A run begins: none is open. */
+/* A run begins, with no event open. */
 void spp_linux_perf_begin(void);
-/* Whether the kernel gives events, with what runs in itself or without; else -1 and errno. */
+/* Whether the kernel allows events, with or without its own time. Returns -1 and errno if not. */
 int spp_linux_perf_probe(bool kernel);
-/* Opens a disabled event of a thread; -1 and errno, also if the program would be left with less than half of the descriptors that
- * it may have. `data` not 0: its ticks come as SIGTRAP, with this. *event is its number. */
+/* Opens a disabled event for a thread; *event is its number. If `data` is not 0, ticks come as SIGTRAP and carry it. Returns -1
+ * and errno on failure, also if the program would keep less than half of the descriptors it may have. */
 int spp_linux_perf_open(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data, uint64_t *event);
-/* Whether the descriptor is that event's. The program may close any number, and get it for a file of its own. */
+/* Whether the descriptor still belongs to that event. The program may close any descriptor and reuse its number. */
 bool spp_linux_perf_is(int fd, uint64_t event);
-/* Between the question and the close, 0.2 us, the program may close it and get the number for a file of its own: that cannot be
- * told, and an event must be in the program's table, where its thread's handler changes its period. */
+/* Closes the descriptor if it still belongs to the event. Between the check and the close (0.2 us) the program may close it and
+ * reuse its number. That cannot be prevented: an event must be in the program's table, where the handler changes its period. */
 void spp_linux_perf_close(int fd, uint64_t event);
 
 /* ---- sender.c: the clock `signal` */
 
-/* What a tick of this clock says of its instant: `more`, `coarse` and `called` as in spp_os_context; so many more instants met
- * the thread here. */
+/* A tick's instant: `more`, `coarse` and `called` as in spp_os_context. `again`: so many more instants found the thread here. */
 typedef struct {
     uint32_t more, again;
     bool coarse;
-    uintptr_t called; /* as there */
+    uintptr_t called;
 } spp_linux_instant;
-/* Before the first is armed: what takes the sample of a thread that has left a call, on that thread. All signals are blocked. */
+/* Sets the function that takes the sample of a thread that has just left a call, on that thread, with all signals blocked. Call
+ * before a thread is armed. */
 void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_instant *of));
-/* Arms a thread; its ticks come by signal `by`. NULL with errno: it is gone, or limits. Not within the others. */
+/* Arms a thread; its ticks come by signal `by`. NULL with errno: it is gone, or a limit is reached. Call these functions one at a
+ * time. */
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie);
 void spp_linux_sender_disarm(void *of);
-/* Whether the thread makes calls that no wrapper tells of, and is sent nothing any more. */
+/* Whether the thread is sent no more signals because it makes calls that no wrapper sees. */
 bool spp_linux_sender_unseen(const void *of);
-/* Handler, of the thread itself. */
+/* Handler, on the thread itself. */
 void spp_linux_sender_period(void *of, uint64_t period_ns);
-/* Handler. Whether a signal is of this clock, now or of an earlier use. */
+/* Handler. Whether a signal is of this clock, in this run or an earlier one. */
 bool spp_linux_is_sent(const siginfo_t *info);
-/* Handler, where it is. The cookie whose tick is due now; 0: none is. *of is zeroed before. */
+/* Handler, for such a signal. The cookie whose tick is due now; 0: none. The caller zeroes *of. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of);
-/* Handler. What a signal stands for while the sampler looks more rarely than it was asked to; else 0. */
+/* Handler. The time one signal represents while the sampler looks more rarely than it was asked to; else 0. */
 uint64_t spp_linux_sender_stands_ns(void);
 uint32_t spp_linux_samplers(void); /* its threads */
 bool spp_linux_is_sampler(int32_t tid);
 bool spp_linux_sender_sends(int signum); /* by this one, to any thread now */
 uint64_t spp_linux_sender_cpu_ns(void);  /* of this run, or the last */
 void spp_linux_sender_stop(void);
-/* Its threads end, and go on in new ones: nothing is armed or disarmed meanwhile, and no signal is sent. */
+/* Ends its threads, and starts them again. Between the two nothing is armed or disarmed, and no signal is sent. */
 void spp_linux_sender_rest(void);
 void spp_linux_sender_wake(void);
 void spp_linux_sender_child(void); /* in a forked child, which has no such threads */
@@ -142,81 +144,81 @@ void spp_linux_sender_child(void); /* in a forked child, which has no such threa
 
 typedef struct {
     const char *name;
-    void *own, *real; /* no `real`: the C library has none */
-    void *keep;       /* the pointer that `own` calls the real one by; NULL: it calls another's */
+    void *own, *real; /* real NULL: the C library has no such function */
+    void *keep;       /* the pointer by which `own` calls the real one; NULL: it calls another row's */
 } spp_linux_import;
 
-/* Those that are to be replaced: once, before what follows. The list stays. */
+/* Sets the functions to replace. Call once, before the others; the list must stay. */
 #define SPP_LINUX_IMPORTS_MOST 240u
 void spp_linux_imports_make(const spp_linux_import *list, size_t n);
 /* The row of a name; NULL: it has none. Any thread. */
 const spp_linux_import *spp_linux_import_of(const char *name);
 /* At the start of a run. */
 void spp_linux_libraries_find(void);
-/* Handler. Whether code is the C library's, or another's that makes calls of its own and is seen all the same. */
+/* Handler. Whether code belongs to the C library, or to another object whose system calls are seen as well. */
 bool spp_linux_in_c_library(uintptr_t pc);
-/* Has every object that is loaded by now, but ours, call `own` for `real`. Any thread, not a handler; may wait for the loader. */
+/* Makes every object loaded so far, except ours, call `own` for `real`. Any thread, not in a handler; may wait for the loader. */
 void spp_linux_imports_replace(void);
 
 /* The function of that name that objects call. By the thread that starts. */
 void *spp_linux_real_of(const char *name);
 
-/* ---- signals.c: signals that are handled by us, while the program's own handler for them is called by ours
+/* ---- signals.c: signals that we handle, calling the program's own handler from ours
  *
- * What the program says by sigaction() and its kin is seen where it is said, and kept. The kernel has our handler, for the
- * life of the process if need be, since a thread that sleeps gets its tick when it wakes. So no tick is ever given to a handler
- * of the program's, nor ends the program by a signal's default. */
+ * The program's calls of sigaction() and the like are intercepted, and what they set is kept. The kernel has our handler, if
+ * necessary for the life of the process, because a sleeping thread gets its tick when it wakes. So no tick ever reaches a handler
+ * of the program's, or ends the program by a signal's default. */
 
 #define SPP_LINUX_EXECS 12
 #define SPP_LINUX_ALONE 5
 #define SPP_LINUX_ALTERNATE 2
-/* What signals.c needs of files that need it. */
+/* What signals.c needs of files that use it. */
 typedef struct {
     /* Handler. Whether a signal is a tick of ours, of this run or an earlier one. */
     bool (*is_tick)(const siginfo_t *info);
-    /* Sends a thread what looks like a tick, and is none. */
+    /* Sends a thread a signal that looks like a tick and is none. */
     void (*nudge)(int32_t tid);
-    /* Handler. Has the call that was interrupted end, since the program's handler wants that. */
+    /* Handler. Ends the interrupted system call, because the program's handler demands it. */
     void (*end_call)(ucontext_t *context);
     /* Whether ticks come by a signal. Any thread. */
     bool (*ticks_by)(int signum);
-    /* Whether one by this signal may wait for a thread that blocks it. Any thread. */
+    /* Whether a tick by this signal may be pending for a thread that blocks it. Any thread. */
     bool (*pends)(int signum);
     const spp_linux_import *execs, *alone, *alternate; /* as many rows as above */
 } spp_linux_signals_others;
-/* Sees that the program's calls are seen from here on, the others' too. By the drain thread, or before it: may wait for the
- * dynamic loader. `others` stay. */
+/* Intercepts the program's calls from now on, those of `others` too, which must stay. By the drain thread, or before it runs: may
+ * wait for the dynamic loader. */
 void spp_linux_signals_look(const spp_linux_signals_others *others);
-/* Has a thread look at the system call that it is in, as at a tick: a signal of the program's may be to end it. */
+/* Makes a thread check the system call it is in, as at a tick: a signal of the program's may have to end it. */
 void spp_linux_nudge(int32_t tid);
-/* Installs our handler, if it does not stand already. */
+/* Installs our handler, if it is not installed already. */
 bool spp_linux_signal_take(int signum, spp_linux_handler handler);
-/* Whether it stands: a system call that is not the C library's is not seen. */
+/* Whether our handler is installed. (A program may replace it by a system call of its own, which is not intercepted.) */
 bool spp_linux_signal_stands(int signum);
-/* Whether the program has no handler for it, and no descriptor that gives it. */
+/* Whether the program has no handler for the signal, and no descriptor that receives it. */
 bool spp_linux_signal_free(int signum);
 /* Handler. The program's handler for any signal; false: it has none. */
 bool spp_linux_signal_theirs(int signum, struct sigaction *action);
-/* No tick is sent by this signal any more: the program's own action is put back, unless it is a handler, to which a late tick
- * would go. */
+/* No more ticks come by this signal: restores the program's own action, unless it is a handler, which a late tick would reach. */
 void spp_linux_signal_leave(int signum);
-/* In a forked child, where no tick can be on its way: all of them. */
+/* In a forked child, where no tick can be on its way: restores all of them. */
 void spp_linux_signals_child(void);
-/* Handler. Does what the program wants of a signal that is no tick. Our handler does nothing after it. */
+/* Handler. Does what the program set for a signal that is no tick. Our handler returns after it. */
 void spp_linux_signal_pass(int signum, siginfo_t *info, void *context);
 
-/* The calling thread takes ticks back that wait because it blocks their signal; none is sent any more. */
+/* Takes back ticks that are pending for the calling thread because it blocks their signal. No more are sent to it. */
 void spp_linux_signals_take_back(void);
 
-/* A signal that the C library keeps for itself (set*id() has all threads called by it): no program can block it, wait for it or
- * handle it. Taken only if it has a handler for it, which then is called for what is no tick. */
+/* A signal that the C library reserves (set*id() interrupts all threads by it): no program can block it, wait for it or handle
+ * it. We take it only if the C library has a handler for it, which ours calls for a signal that is no tick. */
 #define SPP_LINUX_RESERVED 33
 
-/* Handler. Whether the caller is the process whose signals these are, not a child that has its memory. */
+/* Handler. Whether the caller is the process that has these signals, not a child that shares its memory. */
 bool spp_linux_signals_own(void);
-/* Before exec: what the program ignores is ignored by the kernel too, for that goes on in the new one; or it failed. */
+/* Before exec (true) and if it fails (false): makes the kernel ignore what the program ignores, which the new program inherits.
+ */
 void spp_linux_signals_exec(bool begins);
-/* The same around a call of the C library's that makes a child which we do not see, for it shares our memory: by the parent. */
+/* The same around a call of the C library that makes a child which shares our memory, so that we do not see it. By the parent. */
 void spp_linux_signals_spawn(bool begins);
 
 /* ---- wrappers.c: what handshake.h is about */
@@ -226,34 +228,35 @@ extern const size_t spp_linux_wrappers_n;
 
 /* ---- exec.c */
 
-/* Calls that replace the program, or make a child which shares our memory. */
+/* Calls that replace the program, or make a child that shares our memory. */
 extern const spp_linux_import spp_linux_execs[SPP_LINUX_EXECS];
 /* ---- alternate.c */
 
-/* Calls that make a thread, or give it a stack for signals. */
+/* Calls that make a thread or set its alternate stack. */
 extern const spp_linux_import spp_linux_alternate[SPP_LINUX_ALTERNATE];
-/* Whether threads that are made from here on get one of ours; the calling thread gets one at once, which stays. Not a handler. */
+/* Whether threads made from now on get an alternate stack of ours. The calling thread gets one at once, and keeps it. Not in a
+ * handler. */
 void spp_linux_alternates(bool wanted);
 
 /* ---- alone.c */
 
-/* Calls for which the program must have one thread, and those that end it at once. */
+/* Calls that require a process of one thread, and calls that end it at once. */
 extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
-/* The program has, or is about to have, a filter of its own that may end it for a system call that it does not make itself: the
- * handlers make only those of csrc/README.md's first rows. */
+/* The program has, or is about to have, a filter that may end it for a system call it does not make itself. Handlers then make
+ * only those in the first rows of csrc/README.md. */
 extern _Atomic bool spp_linux_confined;
-/* It does not allow the calls that tell whether a call would wait. */
+/* The filter does not allow the calls by which a handler learns whether a call would wait. */
 extern _Atomic bool spp_linux_blinded;
-/* It does not allow all that our threads call: the program's threads start none of ours any more. */
+/* The filter does not allow all calls of our threads: the program's threads start no more of ours. */
 extern _Atomic bool spp_linux_barred;
-/* The calling thread is about to put a filter on; NULL: one that allows next to nothing. Before that, where it does not allow
- * what handlers call there, or what our threads call and it is for `all` threads of the process, there are neither any more. */
+/* Call before the calling thread puts on a filter (NULL: one that allows next to nothing). If it does not allow what handlers
+ * call, or is for `all` threads of the process and does not allow what our threads call, both end first. */
 struct sock_fprog;
 extern void (*spp_linux_confine)(const struct sock_fprog *filter, bool all); /* set by alone.c; NULL: not yet */
-/* Gives the calling thread a table of descriptors of its own, empty but for one (-1: none), if that is open. */
+/* Gives the calling thread its own table of descriptors, with only `but` (-1: none) in it, if that is open. */
 bool spp_linux_own_table(int but);
-/* A thread of ours that has one, for files that are opened in passing: it does `work(arg)`, and the caller waits. Without one the
- * caller does it itself. Any thread, at any time, also while another one starts or stops it. */
+/* The thread for files: has its own table of descriptors, for files opened for a moment. It runs `work(arg)` while the caller
+ * waits; if there is no such thread, the caller runs it. Any thread, at any time, also while another one starts or stops it. */
 void spp_linux_apart_start(void);
 void spp_linux_apart_stop(void);
 void spp_linux_apart_child(void); /* in a forked child, which has no such thread */

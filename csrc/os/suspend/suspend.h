@@ -1,7 +1,7 @@
-/* What os/suspend/trigger.c needs of a system that has no signals for threads, but suspends them: the calls of Mach, of Windows,
- * or of a test's script. Threads of ours call them, two at a time perhaps, also for the same thread. Between spp_suspend_stop and
- * spp_suspend_go nothing may be allocated, no lock be taken that the program's threads take too, and nothing be waited for: the
- * stopped thread may hold anything. */
+/* What os/suspend/trigger.c needs of a system that suspends threads instead of sending them signals: the calls of Mach, of
+ * Windows, or of a test's script. Our threads call these functions, possibly two at a time and for the same thread. Between
+ * spp_suspend_stop and spp_suspend_go do not allocate, do not wait, and take no lock that a thread of the program takes: the
+ * suspended thread may hold it. */
 #ifndef SPPROF_OS_SUSPEND_SUSPEND_H
 #define SPPROF_OS_SUSPEND_SUSPEND_H
 
@@ -13,7 +13,7 @@ extern const spp_clock spp_clock_suspend, spp_clock_gil; /* trigger.c */
 /* A thread as the system names it: a handle, a port. */
 typedef uintptr_t spp_suspend_handle;
 
-/* Room for the system's record of a thread's registers. */
+/* Scratch space for the system's record of a thread's registers. */
 typedef struct {
     _Alignas(16) unsigned char bytes[1536];
 } spp_suspend_registers;
@@ -21,23 +21,24 @@ typedef struct {
 typedef enum {
     SPP_SUSPEND_DONE,
     SPP_SUSPEND_GONE,    /* the thread has ended */
-    SPP_SUSPEND_REFUSED, /* it is there, but not to be had: nothing is stopped */
+    SPP_SUSPEND_REFUSED, /* the system refuses; the thread is not suspended */
 } spp_suspend_result;
 
-/* Allocates what it needs. */
+/* May allocate. */
 spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle);
 void spp_suspend_close(spp_suspend_handle handle);
-/* Its CPU clock, by the same count as spp_os_thread_cpu_ns. */
+/* Its CPU clock, which agrees with spp_os_thread_cpu_ns. */
 spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, uint64_t *ns);
-/* Stops the thread and waits until it stands; reads its registers. Fills in pc, sp, at_syscall and machine (which points into
- * `room`) of `context`, and `slots` of `subject`. If it fails at any step the thread goes on, as if never stopped. */
+/* Suspends the thread, waits until it does not run any more, and reads its registers. Fills in pc, sp, at_syscall and machine
+ * (which points into `room`) of `context`, and `slots` of `subject`. If any step fails the thread is resumed. */
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject);
 void spp_suspend_go(spp_suspend_handle handle);
-/* Of a thread that goes on: `slots` of `subject`, and as sp of `context` the lowest address that its stack has reached. */
+/* For a thread that is not suspended: fills in `slots` of `subject`, and sp of `context`: the lowest address its stack has
+ * reached. */
 spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject);
-/* Whether two equal readings of a thread's CPU clock prove that it did not run between them. Else one that stands is stopped
- * while it is walked (spp_os_hold). */
+/* Whether two equal readings of a thread's CPU clock prove that it did not run between them. If not, an off-CPU thread is
+ * suspended while it is walked (spp_os_hold). */
 bool spp_suspend_clock_proves(void);
 
 /* The thread that suspends others from now on; 0: none. By trigger.c. */
