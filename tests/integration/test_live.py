@@ -16,6 +16,7 @@ import tempfile
 import time
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hosts import host
@@ -255,6 +256,39 @@ def test_from_another_terminal(terminal, tmp_path):
     terminal.until(r"code=0$")
     terminal.spprof("live", "prog.py")
     terminal.until("spprof: .*prog.py: not a .spprof file", r"code=2$")
+
+
+def test_pictures_leave_three_quarters_of_the_time_and_are_of_what_is_new(monkeypatch):
+    """By a clock that moves only while a picture is made, 10 s each."""
+    host("textual")
+    from spprof.live import view
+
+    now, waits, pictures = [0.0], [], []
+    news = iter([100, 0, 0, 0, 50, 0, 0])  # what each reading gives; a round ends with none
+
+    class Shown:
+        end = None
+
+    following = SimpleNamespace(labels={}, warning=None, path="p", read=lambda: next(news), profile=Shown)
+    live = view.LiveView(following)
+
+    def picture(shown):
+        now[0] += 10
+        pictures.append(shown)
+
+    def wait(seconds):
+        waits.append((seconds, len(pictures)))
+        changes = {2: {"sort_by": "total"}, 3: {"paused": True}, 4: {"paused": False}, 5: {"stopping": True}}
+        for name, value in changes.get(len(waits), {}).items():
+            setattr(live, name, value)
+
+    monkeypatch.setattr(view, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    live._picture, live.call_from_thread = picture, lambda *ignored: None
+    live.wake = SimpleNamespace(clear=lambda: None, wait=wait)
+    live._follow()
+    # New samples; nothing; another order of the same; a pause while more comes; that.
+    assert waits == [(30.0, 1), (view.PERIOD, 1), (30.0, 2), (view.PERIOD, 2), (30.0, 3)]
+    assert pictures[0] is pictures[1] is not pictures[2]
 
 
 def test_without_a_terminal_it_is_refused(tmp_path):

@@ -18,6 +18,7 @@ from .follow import Follower
 from .picture import Picture, picture, text
 
 PERIOD = 0.5  # seconds between two pictures
+REST = 3.0  # times as long as a picture took there is none: one takes longer the more stacks there are
 QUIET = 5.0  # a profile writes something every two seconds, even of a program that sleeps
 
 
@@ -96,28 +97,33 @@ class LiveView(App[None]):
 
     def _follow(self) -> None:
         """In a thread of its own: reads, and hands a picture to the screen."""
-        news, problem = time.monotonic(), ""
+        news, problem, behind = time.monotonic(), "", True
+        drawn: Any = None
         while not self.stopping:
             self.wake.clear()
+            begun, result = time.monotonic(), None
             try:
                 if self.labels != self.follower.labels:
                     self.follower.only(self.labels)
+                    behind = True
                 while self.follower.read():
-                    news = time.monotonic()
+                    news, behind = time.monotonic(), True
                     if self.stopping:
                         return
                 if self.zeroed:
-                    self.zeroed = False
+                    self.zeroed, behind = False, True
                     self.follower.forget()
-                if not self.paused:
-                    self.shown = self.follower.profile()
-                result = self._picture(self.shown) if self.shown is not None else None
+                if behind and not self.paused:
+                    self.shown, behind = self.follower.profile(), False
+                wanted = self.shown, self.pattern, self.sort_by, self.rows_by
+                if self.shown is not None and wanted != drawn:
+                    result, drawn = self._picture(self.shown), wanted
             except (SpprofError, OSError) as error:
                 problem, result = str(error), None
             state = text(problem or self.follower.warning or self._state(time.monotonic() - news))
             if not self.stopping:
                 self.call_from_thread(self._show, result, state)
-            self.wake.wait(PERIOD)
+            self.wake.wait(max(PERIOD, REST * (time.monotonic() - begun)))
 
     def _picture(self, shown: Profile) -> Picture:
         return picture(shown, self.pattern, self.sort_by, self.rows_by, self.follower.labels)
