@@ -16,6 +16,7 @@ from spprof_file import MAGIC, Writer, block
 
 from spprof import Profile, SpprofError, formats
 from spprof.cli import main
+from spprof.cli._part import title
 from spprof.report import diff_page, export
 from spprof.report.comparison import Comparison
 from spprof.report.diff_text import Shown, text
@@ -61,7 +62,8 @@ def planted_spprof():
     header.update(
         version=1, start_ns=5_000_000, mode="cpu", interval_ns=1_000_000, argv=["x.py"], source="x", values=["a"], value="a"
     )
-    for with_mark in planted(header):
+    part = {"version": 1, "start_ns": 5_000_000, "part": "route=/a", "warning": "it was cut"}
+    for with_mark in (*planted(header), *planted(part)):
         yield (
             MAGIC + block(b"H", json.dumps(with_mark).encode()) + SMALL[len(MAGIC) + 9 + int.from_bytes(SMALL[8:12], "little") :]
         )
@@ -132,6 +134,7 @@ def look_at(content):
     profile = Profile(content)
     profile._columns()
     everyone = ("function", "line", "file", "thread", "label")
+    no_mark_in_lines(told(lambda: title([profile])))
     for by in everyone:
         no_mark_in_lines(told(lambda by=by: summary([profile], by=by, verbose=True)))
     no_mark_in_lines(told(lambda: summary([profile, profile])))

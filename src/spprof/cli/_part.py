@@ -67,5 +67,7 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
 
 def title(profiles: Sequence[Profile]) -> str:
     """Which parts of profiles these are, as a line that stands above the figures; '' if they are whole."""
-    parts = sorted({str(profile.header["part"]) for profile in profiles if profile.header.get("part")})
+    from ..report.text import printable  # here: `spprof run` shares its process with the program
+
+    parts = sorted({printable(profile.header["part"]) for profile in profiles if profile.header.get("part")})
     return f"Only {'; '.join(parts)}; the tick stats are the whole profile's.\n" if parts else ""
