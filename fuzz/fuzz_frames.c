@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     inside = walk(1);
     loss = spp_frames_own(&inside);
     check(&inside, loss);
-    if (loss == SPP_LOSS_NONE && (inside.depth != outside.depth || inside.marks != outside.marks)) abort();
+    if (loss == SPP_LOSS_NONE && (inside.depth != outside.depth || inside.flags != outside.flags)) abort();
     if (loss == SPP_LOSS_NONE && memcmp(found[0], found[1], inside.depth * sizeof(spp_frame)) != 0) abort();
     return 0;
 }

@@ -1032,8 +1032,8 @@ def test_a_filter_for_all_threads_ends_nobody(mode, refused, kill, run_python):
     """A profile is over before a filter that would end our threads, and says so; the program, its threads and its forked child
     live on. One by which our calls only fail where there is another way ends nothing."""
     ran = run_python("-c", REFUSE + WORK + f"""
-import json, os, threading, spprof
-spprof.Profile  # its module, which may not be read later
+import json, os, threading, warnings, spprof
+spprof.Profile  # its module, which may not be read later; 3.15 reads `warnings` at a fork
 spprof.start(1, {mode!r}, "out.spprof")
 over = False
 def back():

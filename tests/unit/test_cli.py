@@ -288,6 +288,7 @@ WORDS = [
     "--native x.py", "--native=leaf x.py", "--native=full -m a b", "--native=no x.py", "--mode wall x.py", "--mode=walk x.py",
     "--max-depth 3.9 x.py", "--limit 0 x.py", "--limit -1 x.py", "--duration 1 --delay 2 --live x.py", "-h", "--mod wall x.py",
     "--thread *a* --merge-threads --clock timer x.py", "--no x.py", "-mjson.tool a", "-cpass", "--quiet=1 x.py", "-m", "-c -m x",
+    "-o p -- -c pass",
 ]  # fmt: skip
 
 
@@ -305,7 +306,7 @@ def test_what_is_parsed_quickly_is_what_argparse_says(words, capsys):
     else:
         del options["parser"]
     if quick is None:
-        assert options is None or words in ("--quiet -- x.py", "-qv x.py", "-op.html x.py", "-mjson.tool a", "-cpass")
+        assert options is None or words in ("-o p -- -c pass", "--quiet -- x.py", "-qv x.py", "-op.html x.py", "-mjson.tool a", "-cpass")
     else:
         none = {"module": (None, []), "code": (None, []), "script": (None, [])}
         assert {k: v for k, v in vars(quick).items() if k not in none} == {k: v for k, v in options.items() if k not in none}

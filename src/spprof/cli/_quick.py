@@ -52,7 +52,8 @@ def parsed(verb: Any, argv: List[str]) -> Optional[Namespace]:
         else:
             words.pop()
         dest, how = options.known.get(name, ("", {}))
-        if groups.setdefault(how.get("group"), how) is not how and how["group"] is not None:
+        group = how.get("group")
+        if group is not None and groups.setdefault(group, how) is not how:
             return None
         if equals and ("nargs" in how or "const" in how):
             return None
