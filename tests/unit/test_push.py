@@ -64,6 +64,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.end_headers()
         self.wfile.write(answer)
+        with contextlib.suppress(OSError):  # until it has been read
+            self.connection.shutdown(socket.SHUT_WR)
+            self.rfile.read(1)
         with server.came:
             server.asked += 1
             server.came.notify_all()
