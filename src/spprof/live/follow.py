@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from itertools import compress
-from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..errors import BadFile
 from ..files.profile import Profile
@@ -103,6 +103,8 @@ class Follower:
             at, wanted = at + wanted, _BLOCK.size
             if kind == ord("S"):
                 self._add_up(self._reading)
+            elif kind == ord("V"):
+                _clear(self._reading, lambda name: name.startswith("value_"))  # time alone is shown
         self._rest = [data[at:]]
         self._missing = max(1, wanted - len(self._rest[0])) if self._reading else 1  # what is no profile is said at once
 
@@ -168,9 +170,13 @@ class Follower:
 
 def _clear_samples(reading: Reading) -> None:
     """Forgets the samples, and keeps what they are told by."""
+    _clear(reading, lambda name: not name.startswith(("code_", "frame_", "node_")))
+
+
+def _clear(reading: Reading, chosen: Callable[[str], bool]) -> None:
     columns = reading.tables.columns
     for name in columns:
-        if not name.startswith(("code_", "frame_", "node_")):
+        if chosen(name):
             del columns[name][:]
 
 

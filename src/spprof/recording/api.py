@@ -61,7 +61,7 @@ def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] 
     taken = output, path
     try:
         # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
-        begun = _core.start(taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode)
+        begun = _core.start(taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode, ",".join(options.events))
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
     except BaseException as error:
@@ -158,6 +158,7 @@ def require_supported(options: Options) -> Tuple[str, str]:
     if _core.layout_error:
         raise Unsupported(_core.layout_error)
     native, clock = _native(options.native), _clock(options.clock)
+    _events(options.events)
     if clock == "gil" and (options.mode != "cpu" or native):
         raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
     return native, clock
@@ -196,6 +197,18 @@ def _clock(clock: str) -> str:
         what = f"the clock {clock!r}" if clock != "auto" else "every clock that spprof knows"
         hint = "see docs/troubleshooting.md" if clock == "auto" else 'clock="auto" takes what there is'
         raise Unsupported(f"the system refuses {what} ({error.filename}: {error.strerror}); {hint}") from error
+
+
+def _events(events: Tuple[str, ...]) -> None:
+    """Whether they can be sampled."""
+    try:
+        _core.choose_events(",".join(events))
+    except ValueError as error:
+        raise BadOption(f"{error} (events={list(events)!r})") from None
+    except OSError as error:
+        raise Unsupported(
+            f"the system refuses to count {', '.join(events)} ({error.filename}: {error.strerror}); see docs/troubleshooting.md"
+        ) from error
 
 
 def _open_output(path: Optional[str]) -> _core.Output:
