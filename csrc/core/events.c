@@ -23,6 +23,19 @@ void spp_events_arm(spp_thread *t, const spp_source_set *set) {
     }
 }
 
+void spp_events_from_birth(spp_thread *t) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
+        spp_thread_source *s = &t->sources[i];
+        uint64_t total, since;
+        if (s->event.fd < 0 || spp_os_event_total(kinds[i], t->tid, &total) != 0) continue;
+        if (spp_os_event_count(&s->event, &since) != 0 || total <= since) continue;
+        spp_os_lock();
+        spp_resolve_unknown(t, i, total - since);
+        s->before += total - since;
+        spp_os_unlock();
+    }
+}
+
 void spp_events_stop(spp_thread *t) {
     for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) spp_os_event_stop(&t->sources[i].event);
 }

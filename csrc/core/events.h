@@ -11,6 +11,9 @@ int spp_events_probe(const spp_source_set *set, const char **why);
 
 /* Arms those of the run. One that cannot be armed is counted as lost (no_trigger), once for each try. */
 void spp_events_arm(spp_thread *thread, const spp_source_set *set);
+/* Of a thread that was born in the run and is armed: what it did before it was found becomes a sample of a stack that nobody
+ * knows. Without the lock. */
+void spp_events_from_birth(spp_thread *thread);
 /* Nothing is counted until the next arming, and no tick comes. */
 void spp_events_stop(spp_thread *thread);
 /* After that, when no handler of its runs: what was counted since the last sample becomes one of a stack that nobody knows. */

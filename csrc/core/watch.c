@@ -248,7 +248,9 @@ static void arm_new(int32_t tid, bool first) {
     watch_runs(t);
     bool named = introduce(t);
     spp_run_state.next_id++;
+    bool paused = spp_run_state.paused;
     spp_os_unlock();
+    if (!first && !paused) spp_events_from_birth(t);
     if (named) return;
     /* Once it is armed: to ask for a name may take milliseconds where no processor is free. */
     char name[64] = "";

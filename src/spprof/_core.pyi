@@ -49,7 +49,14 @@ def open_output(path: str, flags: int, named: bool) -> Output:
 
 def copy_output(fd: int) -> Output: ...
 def start(
-    session: Tuple[Output, Optional[str]], output: Output, clock: str, mode: str, interval_ns: int, max_depth: int, native: str, events: str
+    session: Tuple[Output, Optional[str]],
+    output: Output,
+    clock: str,
+    mode: str,
+    interval_ns: int,
+    max_depth: int,
+    native: str,
+    events: str,
 ) -> bool:
     """Writes the magic and the header block (docs/file-format.md) to a copy of output's descriptor, and starts sampling every thread;
     in mode `wall` also while it is off the CPU. `clock` as choose_clock takes it, `events` as choose_events. `native`: "" no native frames, "leaf" those below

@@ -104,14 +104,19 @@ def test_values(read):
     assert column(result, "value_weight") == [31, (1 << 62) - 1, 0]
     assert column(result, "value_count") == [1, 4, 1]
     assert column(result, "value_flags") == [0, 1, 0]
-    assert [result["strings"][label - 1] if label else None for label in column(result, "value_label")] == [None, '{"a": "b"}', None]
+    assert [result["strings"][label - 1] if label else None for label in column(result, "value_label")] == [
+        None,
+        '{"a": "b"}',
+        None,
+    ]
     first, second = column(result, "value_stack")[0], column(result, "value_stack")[1]
     assert column(result, "value_stack")[2] == first and second == column(result, "stack")[0] and first != second
 
 
 @READERS
 @pytest.mark.parametrize("row", [
-    {"type": 0}, {"type": 256}, {"weight": 1 << 62}, {"thread": 1 << 24}, {"count": 1 << 32}, {"flags": 256}, {"time_us": 1 << 62},
+    {"type": 0}, {"type": 256}, {"weight": 1 << 62}, {"thread": 1 << 24}, {"count": 1 << 32}, {"flags": 256},
+    {"time_us": 1 << 62},
 ])  # fmt: skip
 def test_values_that_cannot_be(read, row):
     writer = Writer()

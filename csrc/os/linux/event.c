@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "os/linux/linux.h"
@@ -66,4 +68,16 @@ int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
     if (event->fd < 0 || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return -1; /* it may not read */
     if (!spp_linux_perf_is(event->fd, event->id)) return -1;
     return read(event->fd, count, sizeof *count) == (ssize_t)sizeof *count ? 0 : -1;
+}
+
+/* Fields 10 and 12 of proc_pid_stat(5), behind a name in parentheses that may hold anything. */
+int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count) {
+    char text[512];
+    unsigned long minor, major;
+    (void)kind;
+    if (spp_linux_task_read(tid, "stat", text, sizeof text) < 0) return -1;
+    const char *behind = strrchr(text, ')');
+    if (behind == NULL || sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu", &minor, &major) != 2) return -1;
+    *count = (uint64_t)minor + major;
+    return 0;
 }

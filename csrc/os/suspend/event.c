@@ -27,6 +27,11 @@ bool spp_os_event_alive(const spp_os_event *event) {
     return true;
 }
 
+int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count) {
+    (void)kind, (void)tid, (void)count;
+    return -1;
+}
+
 int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
     (void)event, (void)count;
     return -1;

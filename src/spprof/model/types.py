@@ -31,8 +31,8 @@ def told_types(header: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 
 def join(result: Dict[str, Any]) -> Optional[bytes]:
-    """Puts the rows of all types into the columns of samples, those of time first: what is done to stacks and labels is done once.
-    Returns the type of each; None: there is time alone."""
+    """Puts the rows of all types into the columns of samples, those of time first: what is done to stacks and labels is done
+    once. Returns the type of each; None: there is time alone."""
     others = {name: result.pop(other) for name, other in _COLUMNS.items()}
     types = bytes(result.pop("value_type"))
     if not types:

@@ -12,7 +12,7 @@ from .options import Options
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Tuple, Union
+    from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
     from ..files.profile import Profile
 
@@ -28,6 +28,7 @@ def start(
     clock: str = "auto",
     max_depth: int = 512,
     native: Union[bool, str] = False,
+    events: Sequence[str] = ("time",),
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -41,13 +42,15 @@ def start(
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are flagged truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.
+    events: what is sampled: 'time', 'page-faults' (Linux), or both; 'page-faults=100' takes a sample for each 100 of a thread
+        instead of 31. Each is a type of samples of its own: see `Profile.sample_types` and `Profile.of`.
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
     file is still there. An exception from a signal handler, such as Ctrl-C's, may arrive after the profile has begun:
     `is_active` says whether it has."""
     _require_idle()
-    begin(Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native), output_path)
+    begin(Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native, events=events), output_path)
 
 
 def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
@@ -61,7 +64,9 @@ def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] 
     taken = output, path
     try:
         # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
-        begun = _core.start(taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode, ",".join(options.events))
+        begun = _core.start(
+            taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode, ",".join(options.events)
+        )
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
     except BaseException as error:

@@ -47,7 +47,14 @@ class Options:
         if native not in (False, True, "full", "leaf"):
             raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
         chosen = _events(events, mode)
-        values = {"clock": clock, "interval_ns": interval_ns, "max_depth": max_depth, "mode": mode, "native": native, "events": chosen}
+        values = {
+            "clock": clock,
+            "interval_ns": interval_ns,
+            "max_depth": max_depth,
+            "mode": mode,
+            "native": native,
+            "events": chosen,
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -59,7 +66,9 @@ class Options:
 
     def to_text(self) -> str:
         """The record as a line of text, for the environment of a child process."""
-        return ":".join([str(self.interval_ns), self.mode, self.clock, str(self.max_depth), str(self.native), ",".join(self.events)])
+        return ":".join(
+            [str(self.interval_ns), self.mode, self.clock, str(self.max_depth), str(self.native), ",".join(self.events)]
+        )
 
     @classmethod
     def of_text(cls, text: str) -> Options:
