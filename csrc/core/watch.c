@@ -167,14 +167,14 @@ static int arm_trigger(spp_thread *t) {
     t->wall.stands = false; /* told by the trigger before */
     /* Left to the resuming, and to check_exec_disarmed if it does not replace the program. */
     if (spp_run_state.paused || t->watch.exec_disarmed_ns != 0) return 0;
-    spp_events_arm(t, &spp_run_state.sources);
-    if (!has_time()) return 0;
-    int failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t);
+    int failed = has_time() && spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t);
     if (failed && t->clock != spp_os_clock_last) { /* out of descriptors, most likely: a timer needs none */
         t->clock = spp_os_clock_last;
-        failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t);
+        failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t) != 0;
     }
-    return failed ? -1 : 0;
+    if (failed) return -1;
+    spp_events_arm(t, &spp_run_state.sources);
+    return 0;
 }
 
 /* Drain lock held. */
