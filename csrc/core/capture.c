@@ -450,8 +450,9 @@ static inline uint32_t flags_of(const spp_thread *t, const spp_os_context *conte
     return counts ? 0 : SPP_SAMPLE_KERNEL;
 }
 
-/* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. */
-static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now, uint64_t weight, uint32_t flags) {
+/* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. Inline: a tick of time shall pay for no call. */
+static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now,
+                                                                  uint64_t weight, uint32_t flags) {
     uint32_t epoch = atomic_load_explicit(&spp_cap.epoch, memory_order_acquire);
     if (spp_rare(epoch != t->tick.epoch)) {
         t->tick.epoch = epoch;
@@ -518,7 +519,7 @@ static SPP_COLD __attribute__((noinline)) void not_entered(spp_thread *t, spp_so
 }
 
 /* Handler, or hook. Whether the run and the thread's record stand until leave(), and nobody on this thread is within them. */
-static inline bool enter(spp_thread *t, spp_source_id source) {
+static inline __attribute__((always_inline)) bool enter(spp_thread *t, spp_source_id source) {
     uint32_t was = atomic_exchange_explicit(&t->tick.busy, 1, memory_order_seq_cst);
     /* stop() clears `active`, whoever disarms changes `state`, then they wait for `busy`: one of the two sees the other. */
     bool stands = (was | (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) ^ 1u) |
@@ -538,7 +539,8 @@ static SPP_COLD __attribute__((noinline)) void refuse(spp_thread *t, enum spp_lo
 }
 
 /* Handler, or hook, entered. */
-static bool take_amount(spp_thread *t, spp_source_id source, uint64_t amount, const spp_os_context *context) {
+static __attribute__((noinline)) bool take_amount(spp_thread *t, spp_source_id source, uint64_t amount,
+                                                  const spp_os_context *context) {
     spp_thread_source *s = &t->sources[source];
     enum spp_loss loss = sample(t, context, spp_os_now_ns(), amount, (uint32_t)source << SPP_SOURCE_SHIFT);
     if (loss == SPP_LOSS_NONE)
