@@ -45,7 +45,7 @@ def header_of(data: Optional[bytes]) -> Dict[str, Any]:
         for word in header.get(name, ()):
             checked(word, str, f"a word of {name!r} of the header")
     for event in header.get("events", ()):
-        _object(event, _EVENT, "an event of the header", tuple(_EVENT))
+        _object(event, _EVENT, "an entry of 'events' of the header", tuple(_EVENT))
     if len({event["type"] for event in header.get("events", ())}) < len(header.get("events", ())):
         raise ValueError("the header has an event twice")
     return header
@@ -56,7 +56,7 @@ def tick_stats_of(data: Optional[bytes]) -> Dict[str, Any]:
     stats = _object(json.loads(data or b"{}"), _STATS, "the tick stats")
     _losses(stats)
     for name, event in stats.get("events", {}).items():
-        _losses(_object(event, _STATS, f"the tick stats of {name:.40}"))
+        _losses(_object(event, _STATS, f"{name!r:.40} of 'events' of the tick stats"))
     return stats
 
 
