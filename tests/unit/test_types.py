@@ -13,6 +13,7 @@ from spprof_file import Writer
 import spprof
 from spprof import formats
 from spprof.live.follow import Follower
+from spprof.model.filtering import filtered
 from spprof.report.comparison import Comparison
 from spprof.report.summary import summary
 
@@ -103,8 +104,6 @@ def test_a_header_that_makes_no_sense(events):
 
 
 def test_a_part_is_of_the_type_that_it_was_made_of(both):
-    from spprof.model.filtering import filtered
-
     profile, told = both
     part = filtered(profile.of("page-faults"), labels={"k": "v"}, start_ns=50_000_000, stop_ns=100_000_000)
     assert rows_of(part, 1) == [row for row in told if row[0] == 1 and row[7] and 50_000 <= row[2] < 100_000]
@@ -177,3 +176,26 @@ def test_what_follows_a_file_shows_time_and_keeps_no_others(tmp_path):
     assert profile is not None
     assert sum(thread.weight_ns for thread in profile.threads) == 1000 * sum(row[3] for row in told if row[0] == 0)
     assert not follower._reading.tables.columns["value_type"]
+
+
+def test_a_file_of_a_part_has_time_alone(tmp_path, both):
+    """Blocks V of the whole are in none: what the part left out would be in them."""
+    profile, _ = both
+    middle = sorted(profile.column("time_ns"))[len(profile) // 2]
+    part = filtered(profile, start_ns=middle)
+    for number, each in enumerate([part, profile.of("time")]):
+        path = str(tmp_path / f"{number}.spprof")
+        each.save(path)
+        read = spprof.Profile.load(path)
+        assert [told.name for told in read.sample_types] == ["time"]
+        assert read.column("time_ns").tolist() == each.column("time_ns").tolist()
+        assert read.column("weight_ns").tolist() == [weight // 1000 * 1000 for weight in each.column("weight_ns")]
+
+
+def test_a_file_of_a_part_of_another_type_is_refused(tmp_path, both):
+    profile, _ = both
+    faults = profile.of("page-faults")
+    for part, options in ((faults, {}), (filtered(faults, start_ns=0), {}), (faults, {"thread": "*"})):
+        with pytest.raises(spprof.BadOption, match="can only hold time, not faults"):
+            part.save(str(tmp_path / "part.spprof"), **options)
+    assert not list(tmp_path.iterdir())

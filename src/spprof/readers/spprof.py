@@ -345,7 +345,7 @@ def columns_in(payload: bytes) -> List[Tuple[int, bytes]]:
     cursor = _Cursor(payload, 0)
     columns: List[Tuple[int, bytes]] = []
     try:
-        while cursor.at < len(payload) and len(columns) < len(COLUMNS):
+        while cursor.at < len(payload) and len(columns) < VALUES:
             start = cursor.at
             columns.append((cursor.skip(), payload[start : cursor.at]))
     except _Damage:
