@@ -192,6 +192,14 @@ def test_a_file_of_a_part_has_time_alone(tmp_path, both):
         assert read.column("weight_ns").tolist() == [weight // 1000 * 1000 for weight in each.column("weight_ns")]
 
 
+def test_live_without_time_is_refused(capsys):
+    """Its picture would be empty."""
+    from spprof.cli import main
+
+    assert main(["run", "--live", "--event", "page-faults", "x.py"]) == 2
+    assert "--live shows time alone" in capsys.readouterr().err
+
+
 def test_a_file_of_a_part_of_another_type_is_refused(tmp_path, both):
     profile, _ = both
     faults = profile.of("page-faults")

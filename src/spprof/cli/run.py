@@ -92,6 +92,8 @@ def main(options: argparse.Namespace) -> int:
         raise SpprofError(
             "--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` beside it"
         )
+    if options.live and options.events and "time" not in options.events:
+        raise Mistake("--live shows time alone: give --event time, too")
     rate = options.rate if options.interval is None else None
     recording = Options(
         options.interval,
