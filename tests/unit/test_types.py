@@ -207,3 +207,9 @@ def test_a_file_of_a_part_of_another_type_is_refused(tmp_path, both):
         with pytest.raises(spprof.BadOption, match="can only hold time, not faults"):
             part.save(str(tmp_path / "part.spprof"), **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_profile_without_time_is_not_followed(tmp_path):
+    (tmp_path / "p.spprof").write_bytes(written(EVENTS[1:])[0])
+    with pytest.raises(spprof.BadFile, match="no samples of time"):
+        Follower(tmp_path / "p.spprof").read()

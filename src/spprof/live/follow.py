@@ -14,6 +14,7 @@ from ..files.profile import Profile
 from ..model.filtering import has_labels
 from ..model.records import TRUNCATED
 from ..model.sums import Sums, merged, moved, sums_by_thread
+from ..model.types import TIME
 from ..readers.loading import prepared, typed
 from ..readers.spprof import _BLOCK, MAGIC, Reading, _block
 
@@ -103,6 +104,8 @@ class Follower:
             at, wanted = at + wanted, _BLOCK.size
             if kind == ord("S"):
                 self._add_up(self._reading)
+            elif kind == ord("H"):
+                _has_time(payload, self.path)
             elif kind == ord("V"):
                 _clear(self._reading, lambda name: name.startswith("value_"))  # time alone is shown
         self._rest = [data[at:]]
@@ -166,6 +169,17 @@ class Follower:
         profile._sums = {each: merged(moved(part[each], to) for part, to in parts if each in part) for each in sorted(threads)}
         profile._columns()["thread"] = list(profile._sums)
         return profile
+
+
+def _has_time(header: bytes, path: object) -> None:
+    """Raises BadFile for the header of a profile without samples of time: a profile that grows is shown by these alone."""
+    try:
+        events = json.loads(header).get("events") or [{"type": TIME}]
+        types = [event.get("type") for event in events]
+    except (ValueError, AttributeError, TypeError):
+        return  # _profile() says what is wrong
+    if TIME not in types:
+        raise BadFile(f"{path}: has no samples of time, by which alone a profile is shown while it grows; use spprof report")
 
 
 def _clear_samples(reading: Reading) -> None:
