@@ -27,7 +27,7 @@
 #define PERIOD_NS 50000
 #define ENOUGH 300u /* ticks of each kind */
 
-static _Alignas(64) char cookie;
+static char cookie;
 static atomic_uint ticks;
 
 static bool is_ours(const void *value) { return value == &cookie; }
