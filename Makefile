@@ -43,7 +43,8 @@ build: .venv/made
 # One in some 100,000 runs fails by chance, tried once; what is off for good fails three times.
 few-statistics: build
 	$(BIN)/python tests/tries.py -n 1 -m statistical tests/integration/test_time.py tests/integration/test_crowded.py \
-	  tests/integration/test_life.py -k "cpu-perf-self or cpu-signal-self or pause_takes_no_time or exec_that_fails_costs \
+	  tests/integration/test_life.py tests/integration/test_forks.py tests/integration/test_restricted.py \
+	  -k "cpu-perf-self or cpu-signal-self or pause_takes_no_time or exec_that_fails_costs or counted_itself or on_the_samplers \
 	  or (what_was_lost_is_counted and (one-busy-perf or one-busy-signal))"
 
 check: ## every check there is, hours of them; STEPS='torture lint' runs some (tools/check --list)

@@ -1,5 +1,6 @@
-"""A process of four threads and three children of four threads each, forked while the parent's work. Each process writes what its
-own clocks say that each of its threads used: NAME.json, a JSON object of thread ids and nanoseconds.
+"""A process of two threads and three children of two threads each, forked one after the other while the parent's thread works: so
+three threads want a processor at a time. Each process writes what its own clocks say that each of its threads used: NAME.json, a
+JSON object of thread ids and nanoseconds.
 
 fork_sums.py [MODE RATE SEED]: with them each process profiles itself into NAME.spprof, and its main thread counts from the start to
 the stop; without, whoever runs it records it, and main threads, which begin before and end after, are left out."""
@@ -37,10 +38,8 @@ def process(name, seconds, forks=()):
     if profiled:
         spprof.start(output_path=name + ".spprof", mode=mode, rate=rate)
     begin = time.thread_time_ns()
-    threads = [threading.Thread(target=thread, args=(seconds,)) for _ in range(3)]
-    for each in threads:
-        each.start()
-    pids = []
+    worker = threading.Thread(target=thread, args=(seconds,))
+    worker.start()
     for number in forks:
         burn(random.random() * 0.03)
         pid = os.fork()
@@ -48,17 +47,14 @@ def process(name, seconds, forks=()):
             process(f"child{number}", 0.15)
             sys.stdout.flush()
             os._exit(0)
-        pids.append(pid)
+        assert os.waitpid(pid, 0)[1] == 0
     burn(seconds)
-    for each in threads:
-        each.join()
+    worker.join()
     if profiled:
         counted[threading.get_native_id()] = time.thread_time_ns() - begin
         spprof.stop()
     with open(name + ".json", "w") as file:
         json.dump({"pid": os.getpid(), "counted": counted}, file)
-    for pid in pids:
-        assert os.waitpid(pid, 0)[1] == 0
 
 
-process("parent", 0.3, range(3))
+process("parent", 0.6, range(3))

@@ -557,8 +557,8 @@ static void look_at(target *t, look *l) {
     l->handed += !runs && t->stood > HANDS_OVER;
     if (!runs && told(l)) return; /* it was another one */
     int on = runs ? SPP_LINUX_SLEEPS : spp_linux_thread_ready(t->tid, files_of(t, l));
-    /* Then only a call tells: outside it waits for a processor, ours most likely. */
-    if (on == SPP_LINUX_NOT_TOLD && atomic_load(&t->shakes->call) == 0) on = l->here;
+    /* Then only a call tells: outside it waits for a processor, ours most likely; as it does if it ran until we did. */
+    if (on == SPP_LINUX_NOT_TOLD && (atomic_load(&t->shakes->call) == 0 || ran_all(l, ran))) on = l->here;
     t->stood = shift(t->stood, !runs && on < 0);
     if (!runs && on < 0 && counts) t->slept_ns = now;
     if (runs)
