@@ -26,6 +26,7 @@
     X(not_suspended, "the system did not let the thread be suspended")                                 \
     X(no_stack, "the thread's alternate signal stack had no room for a walk")                          \
     X(before_found, "the thread had not been found yet, or ended before its next tick")                \
+    X(in_hook, "a sample of another kind was just being taken")                                        \
     X(moved, "threads came or went while an off-CPU thread was looked up")
 
 enum spp_loss {

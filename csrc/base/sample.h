@@ -2,7 +2,7 @@
  *
  * Words used everywhere: a *tick* is one firing of a thread's trigger; a *sample* is a tick that gave a stack;
  * a *frame* is one Python activation: code object plus byte offset of its instruction; a *stack* is frames from
- * root to leaf; a *weight* is the nanoseconds that a sample represents. */
+ * root to leaf; a *weight* is what a sample represents: nanoseconds, or what its source counts (core/source.h). */
 #ifndef SPPROF_BASE_SAMPLE_H
 #define SPPROF_BASE_SAMPLE_H
 
@@ -56,7 +56,7 @@ static inline uint32_t spp_frame_offset(spp_frame frame) {
 /* The kinds of code in a file. */
 typedef enum { SPP_KIND_PYTHON, SPP_KIND_NATIVE } spp_code_kind;
 
-/* Flags of a sample. */
+/* Flags of a sample, in the lower byte; the upper one is its source. */
 enum {
     SPP_SAMPLE_TRUNCATED = 1, /* deeper than the configured depth: the root part is missing */
     SPP_SAMPLE_KERNEL = 2,    /* time spent in the kernel (clock perf-user) */

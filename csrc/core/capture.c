@@ -110,8 +110,17 @@ static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
 static void reset_file(spp_thread_file *f) {
     f->depth = 0;
     f->nodes[0] = 0;
-    f->us = f->pace = 0;
+    f->us = f->pace = f->value_us = 0;
     f->carry_ns = 0;
+}
+
+static void reset_sources(spp_thread *t) {
+    for (int i = 0; i < SPP_SOURCE_COUNT; i++) {
+        spp_thread_source *s = &t->sources[i];
+        s->event = (spp_os_event){-1, 0};
+        s->before = s->given = s->taken = 0;
+        for (int k = 0; k < SPP_LOSS_COUNT; k++) s->losses[k] = 0;
+    }
 }
 
 int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, const spp_clock *clock) {
@@ -132,6 +141,7 @@ int spp_capture_prepare(spp_thread *t, int32_t tid, uint32_t id, const spp_clock
     t->queued.cut = false;
     t->queued.round = 0;
     reset_file(&t->file);
+    reset_sources(t);
     return 0;
 }
 
@@ -158,7 +168,10 @@ void spp_capture_child(void) {
     uint32_t used = atomic_load(&spp_threads_used);
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
-        if (t->state == SPP_THREAD_ARMED) spp_os_trigger_drop(&t->trigger);
+        if (t->state == SPP_THREAD_ARMED) {
+            spp_os_trigger_drop(&t->trigger);
+            for (int k = 0; k < SPP_SOURCE_COUNT; k++) spp_os_event_drop(&t->sources[k].event);
+        }
         spp_os_pages_free(t->watch.block, t->watch.block_bytes);
         spp_os_pages_free(t->tick.native, sizeof *t->tick.native);
         spp_queue_free(&t->tick.queue);
@@ -437,8 +450,9 @@ static inline uint32_t flags_of(const spp_thread *t, const spp_os_context *conte
     return counts ? 0 : SPP_SAMPLE_KERNEL;
 }
 
-/* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. */
-static enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now, uint64_t weight, uint32_t flags) {
+/* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. Inline: a tick of time shall pay for no call. */
+static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now,
+                                                                  uint64_t weight, uint32_t flags) {
     uint32_t epoch = atomic_load_explicit(&spp_cap.epoch, memory_order_acquire);
     if (spp_rare(epoch != t->tick.epoch)) {
         t->tick.epoch = epoch;
@@ -494,28 +508,53 @@ static void notice_births(void) {
     }
 }
 
-/* Handler. Whether the run and the thread's record stand until leave(), to be called in any case. */
-static inline bool enter(spp_thread *t) {
-    atomic_store_explicit(&t->tick.busy, 1, memory_order_seq_cst);
+/* A tick in the midst of another one's sample, or of a hook's: that one goes on, and is the queue's only producer. */
+static SPP_COLD __attribute__((noinline)) void not_entered(spp_thread *t, spp_source_id source, uint32_t was) {
+    if (was == 0)
+        atomic_store_explicit(&t->tick.busy, 0, memory_order_release);
+    else if (source == SPP_SOURCE_TIME)
+        miss(t, SPP_LOSS_in_hook, 1);
+    else
+        atomic_fetch_add_explicit(&t->sources[source].losses[SPP_LOSS_in_hook], 1, memory_order_relaxed);
+}
+
+/* Handler, or hook. Whether the run and the thread's record stand until leave(), and nobody on this thread is within them. */
+static inline __attribute__((always_inline)) bool enter(spp_thread *t, spp_source_id source) {
+    uint32_t was = atomic_exchange_explicit(&t->tick.busy, 1, memory_order_seq_cst);
     /* stop() clears `active`, whoever disarms changes `state`, then they wait for `busy`: one of the two sees the other. */
-    return atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) == 1 &&
-           atomic_load_explicit(&t->state, memory_order_seq_cst) == SPP_THREAD_ARMED;
+    bool stands = (was | (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) ^ 1u) |
+                   (atomic_load_explicit(&t->state, memory_order_seq_cst) ^ SPP_THREAD_ARMED)) == 0;
+    if (spp_rare(!stands)) not_entered(t, source, was);
+    return stands;
 }
 
 static inline void leave(spp_thread *t) { atomic_store_explicit(&t->tick.busy, 0, memory_order_release); }
 
 /* Handler. A tick without a walk, counted with next to no stack. Its time falls to the next sample. */
 static SPP_COLD __attribute__((noinline)) void refuse(spp_thread *t, enum spp_loss reason) {
-    if (enter(t)) {
-        miss(t, reason, 1);
-        t->tick.row++;
-    }
+    if (!enter(t, SPP_SOURCE_TIME)) return;
+    miss(t, reason, 1);
+    t->tick.row++;
     leave(t);
+}
+
+/* Handler, or hook, entered. */
+static __attribute__((noinline)) bool take_amount(spp_thread *t, spp_source_id source, uint64_t amount,
+                                                  const spp_os_context *context) {
+    spp_thread_source *s = &t->sources[source];
+    enum spp_loss loss = sample(t, context, spp_os_now_ns(), amount, (uint32_t)source << SPP_SOURCE_SHIFT);
+    if (loss == SPP_LOSS_NONE)
+        BUMP(s->taken, 1);
+    else
+        atomic_fetch_add_explicit(&s->losses[loss], 1, memory_order_relaxed);
+    if (spp_queue_crowded(&t->tick.queue)) spp_os_bell_ring(&spp_cap.bell);
+    notice_births();
+    return loss == SPP_LOSS_NONE;
 }
 
 static SPP_HOT __attribute__((noinline)) void take(spp_thread *t, spp_tick kind, const spp_os_context *context) {
     uint64_t began = spp_os_cycles();
-    if (!enter(t)) goto out;
+    if (!enter(t, SPP_SOURCE_TIME)) return;
     uint64_t now = spp_os_now_ns(), weight, given;
     bool counts = kind != SPP_TICK_REMAINDER;
     if (!weigh(t, kind, context, now, &weight, &given)) goto out;
@@ -550,12 +589,33 @@ out:
     spp_cycles[n % SPP_CYCLES_KEPT] = (uint32_t)(spp_os_cycles() - began);
 }
 
+bool spp_capture_take(spp_thread *t, spp_source_id source, uint64_t amount, const spp_os_context *context) {
+    if (!enter(t, source)) return false;
+    bool kept = take_amount(t, source, amount, context);
+    leave(t);
+    return kept;
+}
+
+/* Handler. The counter says more exactly than ticks what a sample stands for: those of a system call come as one. */
+static SPP_COLD __attribute__((noinline)) void take_event(spp_thread *t, const spp_os_context *context) {
+    spp_thread_source *s = &t->sources[context->source];
+    if (!enter(t, (spp_source_id)context->source)) return;
+    uint64_t count, given = atomic_load_explicit(&s->given, memory_order_relaxed);
+    if (spp_os_event_count(&s->event, &count) == 0 && count > given &&
+        take_amount(t, (spp_source_id)context->source, count - given, context))
+        atomic_store_explicit(&s->given, count, memory_order_relaxed);
+    leave(t);
+}
+
 SPP_HOT void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context) {
     spp_thread *t = cookie;
     if (atomic_load_explicit(&spp_cap.active, memory_order_acquire) != 1) return;
     if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) return;
-    if (spp_rare(kind == SPP_TICK_REFUSED || kind == SPP_TICK_NO_STACK)) {
-        refuse(t, kind == SPP_TICK_REFUSED ? SPP_LOSS_not_suspended : SPP_LOSS_no_stack);
+    if (spp_rare(kind >= SPP_TICK_EVENT)) {
+        if (kind == SPP_TICK_EVENT)
+            take_event(t, context);
+        else
+            refuse(t, kind == SPP_TICK_REFUSED ? SPP_LOSS_not_suspended : SPP_LOSS_no_stack);
     } else {
         take(t, kind, context);
     }

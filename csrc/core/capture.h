@@ -12,7 +12,9 @@
 #include "core/frames.h"
 #include "core/frames_native.h"
 #include "core/queue.h"
+#include "core/source.h"
 #include "os/context.h"
+#include "os/event.h"
 #include "os/ticks.h"
 #include "os/worker.h"
 
@@ -24,7 +26,7 @@ typedef enum { SPP_THREAD_FREE, SPP_THREAD_ARMED, SPP_THREAD_ENDED } spp_thread_
 
 /* The handler's, on its own thread. */
 typedef struct {
-    _Atomic uint32_t busy; /* a handler is running */
+    _Atomic uint32_t busy; /* a handler is running, or a hook that takes a sample */
     uint32_t epoch;        /* death epoch of the previous sample's addresses */
     spp_frame *now, *prev; /* leaf first; swapped after each sample */
     uint32_t prev_depth;
@@ -111,7 +113,16 @@ typedef struct {
     uint32_t depth;
     uint64_t us, pace;
     int64_t carry_ns;
+    uint64_t value_us; /* the time of its last row of block V */
 } spp_thread_file;
+
+/* Of a source other than time. The counters are written by the handler, or by who resolves, and read by anyone. */
+typedef struct {
+    spp_os_event event;     /* the watch's */
+    uint64_t before;        /* the watch's: units that events counted which are closed by now */
+    _Atomic uint64_t given; /* units of the event that is open, which samples so far stand for */
+    _Atomic uint64_t taken, losses[SPP_LOSS_COUNT];
+} spp_thread_source;
 
 typedef struct spp_thread {
     _Alignas(64) _Atomic uint32_t state; /* the watch: written while disarmed, then constant while armed; as are the next three */
@@ -124,6 +135,7 @@ typedef struct spp_thread {
     spp_thread_wall wall;
     spp_thread_queued queued;
     spp_thread_file file;
+    spp_thread_source sources[SPP_SOURCE_COUNT]; /* that of time is not used */
 } spp_thread;
 
 #define SPP_THREADS_MAX 16384u /* at the most 65,536: a sample says its slot in 16 bits */
@@ -182,10 +194,15 @@ void spp_capture_wait(void);
 /* Handler. Where the walk's C stack is, and what is known of it. */
 void spp_capture_stack(spp_thread *thread, const spp_os_context *context, spp_walk *walk);
 
+/* A handler, or a hook on the program's thread, which a tick may interrupt: a sample of another source than time that stands for
+ * `amount`. A tick, or a hook, in the midst of another one on the same thread takes none: a queue has one producer. False: no
+ * sample was kept, and the amount is to be told with the next. */
+bool spp_capture_take(spp_thread *thread, spp_source_id source, uint64_t amount, const spp_os_context *context);
+
 /* Handler: spp_os_tick_fn. */
 void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context);
 
-/* A queue record: word 0 monotonic ns; word 1 weight ns; word 2 depth | flags << 16 | fresh << 32 | labelled << 48; if labelled
+/* A queue record: word 0 monotonic ns; word 1 weight; word 2 depth | flags << 16 | fresh << 32 | labelled << 48; if labelled
  * is 1, the number of its labels (labels.h); then one word for each of the `fresh` leaf-most frames, root-most of them first; the
  * other depth - fresh frames, at the root, are those of the previous record. */
 #define SPP_RECORD_WORDS 3u

@@ -9,6 +9,7 @@ const spp_column_row spp_column_rows[SPP_COLS] = {
 const int spp_column_first[SPP_TABLES] = {
     [SPP_TABLE_STRING] = SPP_COL_STRING_LEN, [SPP_TABLE_BYTE] = SPP_COL_STRING_BYTES, [SPP_TABLE_CODE] = SPP_COL_CODE_NAME,
     [SPP_TABLE_FRAME] = SPP_COL_FRAME_CODE,  [SPP_TABLE_NODE] = SPP_COL_NODE_PARENT,  [SPP_TABLE_SAMPLE] = SPP_COL_THREAD,
+    [SPP_TABLE_VALUE] = SPP_COL_VALUE_TYPE,
 };
 
 void spp_columns_clear(spp_columns *columns) {

@@ -1,9 +1,9 @@
-/* The columns of an S block (docs/file-format.md): one row each, in the order of the file. All that resolves, stores, writes and
- * reads them is made from these rows, and so is what the module gives to Python; src/spprof/model/layout.py is the same table
- * for Python alone, and a test compares the two.
+/* The columns of the blocks S and V (docs/file-format.md): one row each, in the order of the file. All that resolves, stores,
+ * writes and reads them is made from these rows, and so is what the module gives to Python; src/spprof/model/layout.py is the
+ * same table for Python alone, and a test compares the two.
  *
- * A new column is a row at the end, a row there, and a push where its values arise (resolve.c, store.c). Files without it read
- * as zeros. */
+ * A new column is a row at the end of its block's, a row there, and a push where its values arise (resolve.c, store.c). Files
+ * without it read as zeros. */
 #ifndef SPPROF_CORE_COLUMNS_H
 #define SPPROF_CORE_COLUMNS_H
 
@@ -36,14 +36,24 @@
     X(COUNT, SAMPLE, "count", 'I', NUMBER, UINT32_MAX) /* once read: ticks, at least 1 */                                    \
     X(FLAGS, SAMPLE, "flags", 'B', NUMBER, 256)                                                                              \
     X(CODE_KIND, CODE, "code_kind", 'B', NUMBER, 2) /* from here on: missing, with all that follow, where all would be 0 */  \
-    X(LABEL, SAMPLE, "label", 'I', STRING, 1)
+    X(LABEL, SAMPLE, "label", 'I', STRING, 1)                                                                                \
+    /* Block V */                                                                                                            \
+    X(VALUE_TYPE, VALUE, "value_type", 'B', NUMBER, 256)                                                                     \
+    X(VALUE_THREAD, VALUE, "value_thread", 'I', NUMBER, 1u << 24)                                                            \
+    X(VALUE_TIME, VALUE, "value_time_ns", 'q', NUMBER, 0) /* as TIME */                                                      \
+    X(VALUE_WEIGHT, VALUE, "value_weight", 'q', NUMBER, 1ull << 62)                                                          \
+    X(VALUE_STACK, VALUE, "value_stack", 'I', NODE, 0)                                                                       \
+    X(VALUE_COUNT, VALUE, "value_count", 'I', NUMBER, UINT32_MAX) /* as COUNT */                                             \
+    X(VALUE_FLAGS, VALUE, "value_flags", 'B', NUMBER, 256)                                                                   \
+    X(VALUE_LABEL, VALUE, "value_label", 'I', STRING, 1)
 
 enum {
 #define SPP_COLUMN_NUMBER(name, table, key, type, of, more) SPP_COL_##name,
     SPP_COLUMN_ROWS(SPP_COLUMN_NUMBER)
 #undef SPP_COLUMN_NUMBER
         SPP_COLS,
-    SPP_COLS_ALWAYS = SPP_COL_CODE_KIND /* the first of those that may be missing */
+    SPP_COLS_ALWAYS = SPP_COL_CODE_KIND,  /* the first of those that may be missing */
+    SPP_COLS_SAMPLES = SPP_COL_VALUE_TYPE /* the first of block V */
 };
 
 typedef enum {
@@ -53,6 +63,7 @@ typedef enum {
     SPP_TABLE_FRAME,
     SPP_TABLE_NODE,
     SPP_TABLE_SAMPLE,
+    SPP_TABLE_VALUE,
     SPP_TABLES,
     SPP_TABLE_NUMBER = SPP_TABLES
 } spp_column_table;

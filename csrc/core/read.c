@@ -5,6 +5,7 @@
 
 #include "base/heap.h"
 #include "base/sample.h"
+#include "core/source.h"
 #include "core/store.h"
 #include "core/write.h"
 #include "os/memory.h"
@@ -130,21 +131,20 @@ static int settle_nodes(spp_profile *p, size_t was) {
     return 0;
 }
 
-/* For each thread: microseconds reached, and four times its usual step (docs/file-format.md: t and d). */
+/* For each thread: microseconds reached, and four times its usual step (docs/file-format.md: t and d); microseconds reached in
+ * blocks V. */
+#define CLOCK_WORDS 3u
 static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
     if (thread >= p->room) return NULL; /* each thread has a sample, or an entry in a block T */
     if (thread >= p->clocks_n) {
         size_t n = (size_t)(thread + 1) * 2;
-        uint64_t *more = spp_realloc(p->clocks, 2 * n * sizeof *more);
+        uint64_t *more = spp_realloc(p->clocks, CLOCK_WORDS * n * sizeof *more);
         if (more == NULL) return NULL;
-        for (size_t i = p->clocks_n; i < n; i++) {
-            more[2 * i] = 0;
-            more[2 * i + 1] = 0;
-        }
+        memset(more + CLOCK_WORDS * p->clocks_n, 0, CLOCK_WORDS * (n - p->clocks_n) * sizeof *more);
         p->clocks = more;
         p->clocks_n = n;
     }
-    return p->clocks + 2 * thread;
+    return p->clocks + CLOCK_WORDS * thread;
 }
 
 static int settle_samples(spp_profile *p, size_t was) {
@@ -176,7 +176,7 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
     int failed = 0;
     spp_vec64 text = {0};
     for (int k = 0; k < SPP_COLS; k++) was[k] = p->columns[k].n;
-    for (int k = 0; k < SPP_COLS && !failed; k++) {
+    for (int k = 0; k < SPP_COLS_SAMPLES && !failed; k++) {
         if (k >= SPP_COLS_ALWAYS && in.at == in.end) {
             failed = add_zeros(&p->columns[k], p->columns[spp_column_first[spp_column_rows[k].table]].n);
         } else {
@@ -198,6 +198,31 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
     return -1;
 }
 
+static int settle_values(spp_profile *p, size_t was) {
+    spp_vec64 *c = p->columns;
+    for (size_t i = was; i < c[SPP_COL_VALUE_TYPE].n; i++) {
+        uint64_t *clock = clock_of(p, c[SPP_COL_VALUE_THREAD].at[i]), step = c[SPP_COL_VALUE_TIME].at[i];
+        if (clock == NULL || step > US_MAX || clock[2] + step > US_MAX || c[SPP_COL_VALUE_TYPE].at[i] == SPP_SOURCE_TIME)
+            return -1;
+        clock[2] += step;
+        c[SPP_COL_VALUE_TIME].at[i] = clock[2] * 1000;
+        c[SPP_COL_VALUE_COUNT].at[i] += 1;
+    }
+    return 0;
+}
+
+/* One V block; as get_samples. */
+static int get_values(spp_profile *p, input in, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
+    size_t was[SPP_COLS];
+    int failed = 0;
+    for (int k = 0; k < SPP_COLS; k++) was[k] = p->columns[k].n;
+    for (int k = SPP_COLS_SAMPLES; k < SPP_COLS && !failed; k++) failed = get_column(p, &in, inflater, plane, &p->columns[k]);
+    failed = failed || check_columns(p, was) != 0 || settle_values(p, was[SPP_COL_VALUE_TYPE]) != 0;
+    if (!failed) return 0;
+    for (int k = SPP_COLS_SAMPLES; k < SPP_COLS; k++) p->columns[k].n = was[k];
+    return -1;
+}
+
 static int add_threads(spp_profile *p, spp_span span) {
     spp_span *more = spp_realloc(p->threads, (p->threads_n + 1) * sizeof *more);
     if (more == NULL) return -1;
@@ -214,6 +239,7 @@ static int get_block(spp_profile *p, uint8_t kind, spp_span payload, struct libd
     case 'E': p->end = payload; return 0;
     case 'T': return add_threads(p, payload);
     case 'S': return get_samples(p, (input){payload.at, payload.at + payload.n}, inflater, plane);
+    case 'V': return get_values(p, (input){payload.at, payload.at + payload.n}, inflater, plane);
     default: return 0;
     }
 }

@@ -349,9 +349,11 @@ static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_
     return 0;
 }
 
-/* What the handler took is not taken after all; the tick stats subtract it. */
-static void lose(spp_thread *thread, enum spp_loss loss, uint32_t count) {
-    atomic_fetch_add_explicit(&thread->tick.losses[loss], count, memory_order_relaxed);
+/* What was taken, with these flags, is not taken after all; the tick stats subtract it. */
+static void lose(spp_thread *thread, uint32_t flags, enum spp_loss loss, uint32_t count) {
+    uint32_t source = spp_source_of_flags(flags);
+    _Atomic uint64_t *losses = source == SPP_SOURCE_TIME ? thread->tick.losses : thread->sources[source].losses;
+    atomic_fetch_add_explicit(&losses[loss], count, memory_order_relaxed);
 }
 
 void spp_resolve_hold(bool held) {
@@ -370,9 +372,9 @@ void spp_resolve_flush(spp_thread *t) {
     if (t->wall.repeats == 0) return;
     uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
     if (hold || t->wall.cut)
-        lose(t, SPP_LOSS_writer_behind, t->wall.repeats);
+        lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
     else if (emit(t, t->wall.path, t->wall.depth, t->wall.look_ns, weight, t->wall.flags, t->wall.repeats, t->wall.label) != 0)
-        lose(t, SPP_LOSS_store_full, t->wall.repeats);
+        lose(t, t->wall.flags, SPP_LOSS_store_full, t->wall.repeats);
     t->wall.off_ns -= (int64_t)weight;
     t->wall.written_ns = t->wall.look_ns;
     t->wall.repeats = 0;
@@ -392,7 +394,7 @@ static bool resolve_record(spp_thread *thread) {
     /* Without those frames that it has in common with one that was not kept, a sample says nothing. */
     if (hold || (thread->queued.cut && fresh < depth)) {
         thread->queued.cut = true;
-        lose(thread, SPP_LOSS_writer_behind, 1);
+        lose(thread, flags, SPP_LOSS_writer_behind, 1);
         spp_queue_take(queue, head + fresh);
         return true;
     }
@@ -404,7 +406,7 @@ static bool resolve_record(spp_thread *thread) {
     }
     uint32_t label = labelled ? label_of(spp_queue_peek(queue, SPP_RECORD_WORDS)) : 0;
     if (emit(thread, thread->queued.path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), flags, 1, label) != 0) {
-        lose(thread, SPP_LOSS_store_full, 1);
+        lose(thread, flags, SPP_LOSS_store_full, 1);
     }
     spp_queue_take(queue, head + fresh);
     thread->queued.cut = false;
@@ -467,6 +469,9 @@ static void resolve_now(spp_thread *thread, uint64_t end_ns) {
     while (!resolve_some(thread, end_ns, UINT32_MAX)) {}
 }
 
+/* Flags of samples whose weights are not of the thread's CPU clock. */
+#define NOT_CPU_TIME (SPP_SAMPLE_OFF_CPU | 0xFFu << SPP_SOURCE_SHIFT)
+
 int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns) {
     const uint64_t slot = (uint64_t)(thread - spp_threads);
     resolve_now(thread, UINT64_MAX);
@@ -474,18 +479,29 @@ int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns) {
     uint64_t *const first = out.samples.at + thread->queued.first, *const end = out.samples.at + out.samples.n;
     int64_t sum = 0, most, before = 0, given = 0;
     for (uint64_t *at = first; at < end; at += 4 + (uint32_t)at[3]) {
-        if ((at[0] & 0xFFFF) == slot && !(at[0] >> 16 & SPP_SAMPLE_OFF_CPU)) sum += (int64_t)at[2];
+        if ((at[0] & 0xFFFF) == slot && !(at[0] >> 16 & NOT_CPU_TIME)) sum += (int64_t)at[2];
     }
     most = sum - sum / 8;
     open_ns = open_ns > most ? most : open_ns < -most ? -most : open_ns;
     for (uint64_t *at = first; at < end; at += 4 + (uint32_t)at[3]) {
-        if ((at[0] & 0xFFFF) != slot || at[0] >> 16 & SPP_SAMPLE_OFF_CPU) continue;
+        if ((at[0] & 0xFFFF) != slot || at[0] >> 16 & NOT_CPU_TIME) continue;
         before += (int64_t)at[2];
         int64_t until = before == sum ? open_ns : (int64_t)((double)open_ns * (double)before / (double)sum);
         at[2] = (uint64_t)((int64_t)at[2] + until - given);
         given = until;
     }
     return given;
+}
+
+void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount) {
+    uint32_t flags = source << SPP_SOURCE_SHIFT, id;
+    resolve_now(thread, UINT64_MAX);
+    sampled_ns = spp_os_now_ns();
+    atomic_fetch_add_explicit(&thread->sources[source].taken, 1, memory_order_relaxed);
+    if (hold)
+        lose(thread, flags, SPP_LOSS_writer_behind, 1);
+    else if ((id = resolve_frame(SPP_UNKNOWN_STACK)) == BUSY || emit(thread, &id, 1, sampled_ns, amount, flags, 1, 0) != 0)
+        lose(thread, flags, SPP_LOSS_store_full, 1);
 }
 
 void spp_resolve_queues(void) { each_pending(resolve_now, UINT64_MAX); }

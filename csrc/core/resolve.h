@@ -32,6 +32,9 @@ void spp_resolve_flush(spp_thread *thread);
 /* Of what its samples stand for so much was wanting (less than 0: over) when a thread's clock ended: those that were not swapped
  * yet take it, in proportion, none more than seven eighths of its own weight. How much they took. */
 int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns);
+/* A sample of a source other than time, now, that stands for `amount`, in a stack that nobody knows. No handler of the thread's
+ * runs. */
+void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount);
 /* The native functions that have been named and whose objects are still there: where each begins, and its code id. */
 void spp_resolve_native_codes(spp_vec64 *to);
 /* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all).

@@ -9,7 +9,7 @@
 typedef struct {
     spp_columns columns; /* of strings, codes and frames, as in the file */
     spp_bytes string_bytes;
-    /* samples: slot | flags << 16 | count << 32 (one word); time ns; weight ns; depth | label << 32; then frame ids, root first.
+    /* samples: slot | flags << 16 | count << 32 (one word); time ns; weight; depth | label << 32; then frame ids, root first.
      * A label is the string id of a set of labels, + 1; 0: none */
     spp_vec64 samples;
     uint64_t sample_count;

@@ -77,6 +77,7 @@ static void drain(bool last) {
         0) {
         spp_store_add(&resolved, &columns);
         spp_write_samples(&resolved, &columns);
+        spp_write_values(&columns);
         spp_columns_clear(&columns);
     }
     if (resolved.collections.n > 0) spp_write_collections(&resolved);
@@ -193,7 +194,7 @@ static void turn(bool pause) {
         if (t->state != SPP_THREAD_ARMED) continue;
         spp_os_lock();
         if (pause) {
-            spp_os_trigger_disarm(&t->trigger);
+            spp_watch_disarm(t);
             spp_resolve_flush(t);
             spp_watch_settle(t, false);
         } else {
@@ -478,6 +479,7 @@ static int set_up(spp_options *o, const spp_thread_states *states, const char **
     spp_run_state.clock = o->clock;
     spp_run_state.wall = o->wall;
     spp_run_state.interval_ns = o->interval_ns;
+    spp_run_state.sources = o->sources;
     spp_run_state.states = *states;
     spp_run_state.resume_at_ns = o->resume_at_ns;
     spp_run_state.end_at_ns = o->end_at_ns;

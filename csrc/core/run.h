@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "core/source.h"
 #include "core/tstates.h"
 #include "os/files.h"
 #include "os/ticks.h"
@@ -13,7 +14,8 @@
 typedef struct {
     spp_os_file file; /* owned by the run from here on */
     const spp_clock *clock;
-    bool wall; /* time off the CPU too */
+    bool wall;              /* time off the CPU too */
+    spp_source_set sources; /* probed; at least one */
     uint64_t interval_ns;
     uint32_t max_depth;
     const void *header; /* a JSON object with at least one key; start_ns is added */

@@ -9,6 +9,7 @@
 #include "base/counters.h"
 #include "base/vec.h"
 #include "core/rest.h"
+#include "core/source.h"
 #include "core/tstates.h"
 #include "os/ticks.h"
 #include "os/worker.h"
@@ -22,6 +23,7 @@ typedef struct {
     spp_thread_states states;
     /* from here on zeroed at each start */
     uint64_t start_ns, start_process_cpu, stop_ns, cpu_ns;
+    spp_source_set sources; /* without TIME no clock ticks */
     /* Under the drain lock: how long the run was paused, on the wall clock and of the program's CPU time; since when it is (0: it
      * is not), and what CPU time the program had then. */
     uint64_t paused_ns, paused_cpu, pause_ns, pause_cpu;
@@ -44,6 +46,9 @@ typedef struct {
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
     uint64_t ended_taken, ended_repeated, ended_truncated, ended_unpaired, ended_gaps, ended_losses[SPP_LOSS_COUNT], ended_cpu;
+    struct {
+        uint64_t taken, units, losses[SPP_LOSS_COUNT];
+    } ended_sources[SPP_SOURCE_COUNT];
     _Atomic uint64_t drain_cpu, sampler_cpu; /* CPU time of our own threads (the writer with the drain thread), as told last */
     _Atomic uint64_t cpu_told;               /* what spp_tick_stats_cpu gave last */
 } spp_run;

@@ -116,6 +116,31 @@ static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_co
     put(columns, SPP_COL_WEIGHT, spp_zigzag(correction));
 }
 
+/* A row of block V. */
+static void add_value(spp_thread *t, const uint64_t *at, uint32_t node_id, spp_columns *columns) {
+    if (t->file.value_us == 0) t->file.value_us = start_us;
+    uint64_t us = at[1] / 1000;
+    if (us < t->file.value_us) us = t->file.value_us;
+    put(columns, SPP_COL_VALUE_TYPE, spp_source_of_flags(at[0] >> 16 & 0xFFFF));
+    put(columns, SPP_COL_VALUE_THREAD, t->id);
+    put(columns, SPP_COL_VALUE_TIME, us - t->file.value_us);
+    put(columns, SPP_COL_VALUE_WEIGHT, at[2]);
+    put(columns, SPP_COL_VALUE_STACK, node_id);
+    put(columns, SPP_COL_VALUE_COUNT, (at[0] >> 32) - 1);
+    put(columns, SPP_COL_VALUE_FLAGS, at[0] >> 16 & 0xFF);
+    put(columns, SPP_COL_VALUE_LABEL, at[3] >> 32);
+    t->file.value_us = us;
+}
+
+static void add_sample(spp_thread *t, const uint64_t *at, uint32_t node_id, spp_columns *columns) {
+    put(columns, SPP_COL_THREAD, t->id);
+    add_time(t, at[1], at[2], columns);
+    put(columns, SPP_COL_STACK, node_id);
+    put(columns, SPP_COL_COUNT, (at[0] >> 32) - 1);
+    put(columns, SPP_COL_FLAGS, at[0] >> 16 & 0xFF);
+    put(columns, SPP_COL_LABEL, at[3] >> 32);
+}
+
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {
     const uint64_t *at = resolved->samples.at;
     for (uint64_t n = 0; n < resolved->sample_count; n++) {
@@ -123,12 +148,10 @@ void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {
         uint32_t depth = (uint32_t)at[3];
         if (known >= NODES_MAX) forget_nodes();
         uint32_t node_id = intern(t, at + 4, depth, columns);
-        put(columns, SPP_COL_THREAD, t->id);
-        add_time(t, at[1], at[2], columns);
-        put(columns, SPP_COL_STACK, node_id);
-        put(columns, SPP_COL_COUNT, (at[0] >> 32) - 1);
-        put(columns, SPP_COL_FLAGS, at[0] >> 16 & 0xFF);
-        put(columns, SPP_COL_LABEL, at[3] >> 32);
+        if (spp_source_of_flags(at[0] >> 16 & 0xFFFF) == SPP_SOURCE_TIME)
+            add_sample(t, at, node_id, columns);
+        else
+            add_value(t, at, node_id, columns);
         at += depth + 4;
     }
 }

@@ -13,7 +13,8 @@
 int spp_store_start(uint64_t start_ns);
 void spp_store_stop(void);
 void spp_store_abandon(void); /* in a forked child: leaks what may be half done */
-/* Appends all samples of `resolved` to `columns`, with the nodes that are new. */
+/* Appends all samples of `resolved` to `columns`, those of time to the ones of block S and all others to the ones of block V,
+ * with the nodes that are new. */
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns);
 
 #endif

@@ -31,9 +31,12 @@ static void add_thread(const spp_thread *t, sums *s) {
     for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] += t->tick.losses[i];
 }
 
+static bool has_time(void) { return spp_run_state.sources.period[SPP_SOURCE_TIME] != 0; }
+
 /* Clock `signal`: ticks that fell due since the last one that came. A few are chance, since its instants are drawn. */
 #define CHANCE 8u
 static uint64_t never_came(const spp_thread *t, uint64_t cpu) {
+    if (!has_time()) return 0;
     uint64_t due = cpu > t->watch.cpu_start ? (cpu - t->watch.cpu_start) / spp_run_state.interval_ns : 0, ticks = t->tick.ticks,
              owed = t->tick.owed;
     return t->clock->weight == SPP_WEIGHT_INSTANTS && !spp_run_state.paused && due > ticks + owed + CHANCE ? due - ticks : owed;
@@ -52,6 +55,12 @@ void spp_tick_stats_end(spp_thread *t) {
     s.losses[SPP_LOSS_overrun] += (known ? never_came(t, cpu) : t->tick.owed) +
                                   (off > 0 ? (uint64_t)off / spp_run_state.interval_ns : 0); /* never made up for */
     t->watch.counted = false;
+    for (int i = 0; i < SPP_SOURCE_COUNT; i++) {
+        const spp_thread_source *of = &t->sources[i];
+        spp_run_state.ended_sources[i].taken += of->taken;
+        spp_run_state.ended_sources[i].units += of->before + of->given;
+        for (int k = 0; k < SPP_LOSS_COUNT; k++) spp_run_state.ended_sources[i].losses[k] += of->losses[k];
+    }
     spp_run_state.ended_taken += s.taken;
     spp_run_state.ended_repeated += s.repeated;
     spp_run_state.ended_truncated += s.truncated;
@@ -75,7 +84,7 @@ uint64_t spp_tick_stats_cpu(void) {
 void spp_tick_stats_unseen(void) {
     uint64_t process = spp_tick_stats_cpu(), known = spp_run_state.ended_cpu;
     /* Below two ticks it is the reading of the clocks one after the other. */
-    if (process > known + 2 * spp_run_state.interval_ns + 1000000) {
+    if (has_time() && process > known + 2 * spp_run_state.interval_ns + 1000000) {
         spp_run_state.ended_losses[SPP_LOSS_before_found] += (process - known) / spp_run_state.interval_ns;
     }
 }
@@ -110,6 +119,49 @@ static void sum_up(sums *s) {
 static void say(spp_bytes *to, const char *key, uint64_t value) {
     spp_json_key(to, key);
     spp_json_number(to, value);
+}
+
+/* Of a source other than time: `units` is what it counted in all. */
+static void say_source(spp_bytes *to, int id) {
+    uint64_t taken, units, lost = 0, losses[SPP_LOSS_COUNT];
+    spp_os_lock();
+    taken = spp_run_state.ended_sources[id].taken;
+    units = spp_run_state.ended_sources[id].units;
+    for (int k = 0; k < SPP_LOSS_COUNT; k++) losses[k] = spp_run_state.ended_sources[id].losses[k];
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    for (uint32_t i = 0; i < used; i++) {
+        const spp_thread_source *of = &spp_threads[i].sources[id];
+        if (!spp_threads[i].watch.counted) continue;
+        taken += of->taken;
+        units += of->before + of->given;
+        for (int k = 0; k < SPP_LOSS_COUNT; k++) losses[k] += of->losses[k];
+    }
+    spp_os_unlock();
+    uint64_t unstored = losses[SPP_LOSS_store_full] + losses[SPP_LOSS_writer_behind];
+    taken -= unstored < taken ? unstored : taken;
+    for (int k = 0; k < SPP_LOSS_COUNT; k++) lost += losses[k];
+    spp_json_key(to, spp_sources[id].key);
+    spp_json_raw(to, "{");
+    say(to, "units", units);
+    say(to, "expected", taken + lost);
+    say(to, "taken", taken);
+    say(to, "dropped", lost);
+    spp_json_key(to, "losses");
+    spp_json_raw(to, "{");
+    for (int k = 0; k < SPP_LOSS_COUNT; k++) {
+        if (losses[k] > 0) say(to, spp_loss_keys[k], losses[k]);
+    }
+    spp_json_raw(to, "}}");
+}
+
+static void say_sources(spp_bytes *to) {
+    if (!spp_source_others(&spp_run_state.sources)) return;
+    spp_json_key(to, "events");
+    spp_json_raw(to, "{");
+    for (int id = SPP_SOURCE_TIME + 1; id < SPP_SOURCE_COUNT; id++) {
+        if (spp_run_state.sources.period[id] != 0) say_source(to, id);
+    }
+    spp_json_raw(to, "}");
 }
 
 void spp_tick_stats_text(spp_bytes *to) {
@@ -147,5 +199,7 @@ void spp_tick_stats_text(spp_bytes *to) {
     spp_json_key(to, "losses");
     spp_json_raw(to, "{");
     for (int i = 0; i < SPP_LOSS_COUNT; i++) say(to, spp_loss_keys[i], s.losses[i]);
-    spp_json_raw(to, "}}");
+    spp_json_raw(to, "}");
+    say_sources(to);
+    spp_json_raw(to, "}");
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/utf8.h"
+#include "core/events.h"
 #include "core/resolve.h"
 #include "core/state.h"
 #include "core/tick_stats.h"
@@ -159,23 +160,32 @@ static void ask_again(spp_thread *t, bool last) {
     spp_os_unlock();
 }
 
+static bool has_time(void) { return spp_run_state.sources.period[SPP_SOURCE_TIME] != 0; }
+
 /* Drain lock held, or nobody knows the thread yet: opening what there are many of may wait for the kernel. */
 static int arm_trigger(spp_thread *t) {
     t->wall.stands = false; /* told by the trigger before */
     /* Left to the resuming, and to check_exec_disarmed if it does not replace the program. */
     if (spp_run_state.paused || t->watch.exec_disarmed_ns != 0) return 0;
-    int failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t);
+    int failed = has_time() && spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t);
     if (failed && t->clock != spp_os_clock_last) { /* out of descriptors, most likely: a timer needs none */
         t->clock = spp_os_clock_last;
-        failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t);
+        failed = spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t) != 0;
     }
-    return failed ? -1 : 0;
+    if (failed) return -1;
+    spp_events_arm(t, &spp_run_state.sources);
+    return 0;
 }
 
 /* Drain lock held. */
 static void watch_runs(spp_thread *t) {
     if (spp_run_state.wall) spp_os_trigger_watch(&t->trigger);
     t->wall.first_run = t->trigger.runs != NULL ? *t->trigger.runs : 0;
+}
+
+void spp_watch_disarm(spp_thread *t) {
+    spp_os_trigger_disarm(&t->trigger);
+    spp_events_stop(t);
 }
 
 void spp_watch_settle(spp_thread *t, bool exact) {
@@ -185,11 +195,12 @@ void spp_watch_settle(spp_thread *t, bool exact) {
     if (!known) cpu = t->watch.ends ? t->watch.ends_cpu : UINT64_MAX;
     exact = exact && (known || t->watch.ends) && t->watch.exec_disarmed_ns == 0 && !spp_run_state.paused;
     t->tick.given_ns += (uint64_t)spp_resolve_settle(t, spp_capture_open(t, cpu, exact));
+    spp_events_settle(t);
 }
 
 int spp_watch_begin(spp_thread *t) {
     uint64_t cpu, from = t->watch.cpu_start, missed = atomic_load(&t->tick.owed);
-    spp_os_trigger_disarm(&t->trigger);
+    spp_watch_disarm(t);
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return -1;
     if (t->wall.due_ns > 0) missed += (uint64_t)t->wall.due_ns / spp_run_state.interval_ns;
     atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], missed);
@@ -223,7 +234,7 @@ static bool calls_exec(int32_t tid) {
 static void arm_new(int32_t tid, bool first) {
     spp_thread *t = free_slot();
     if (t == NULL || spp_capture_prepare(t, tid, spp_run_state.next_id, spp_run_state.clock) != 0) return;
-    if (!first) {
+    if (!first && has_time()) {
         /* What it ran before it was found is known exactly: its clock began at 0. It is lost, but in a pause nothing is. */
         if (spp_run_state.paused)
             spp_run_state.ended_cpu += t->watch.cpu_start;
@@ -237,7 +248,9 @@ static void arm_new(int32_t tid, bool first) {
     watch_runs(t);
     bool named = introduce(t);
     spp_run_state.next_id++;
+    bool paused = spp_run_state.paused;
     spp_os_unlock();
+    if (!first && !paused) spp_events_from_birth(t);
     if (named) return;
     /* Once it is armed: to ask for a name may take milliseconds where no processor is free. */
     char name[64] = "";
@@ -266,7 +279,7 @@ static void step(void) {
 static void end_thread(spp_thread *t) {
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
-    spp_os_trigger_disarm(&t->trigger);
+    spp_watch_disarm(t);
     spp_os_unlock();
     while (atomic_load_explicit(&t->tick.busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
     spp_os_lock();
@@ -379,7 +392,7 @@ void spp_watch_scan(bool first) {
 static void rearm(spp_thread *t, const spp_clock *clock) {
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ENDED, memory_order_seq_cst);
-    spp_os_trigger_disarm(&t->trigger);
+    spp_watch_disarm(t);
     spp_watch_settle(t, false);
     t->clock = clock;
     (void)spp_watch_begin(t);
@@ -427,6 +440,11 @@ static void check_silent(spp_thread *t) {
         end_thread(t);
         return;
     }
+    spp_events_care(t, &spp_run_state.sources);
+    if (!has_time()) {
+        t->watch.last_cpu = cpu;
+        return;
+    }
     bool silent = ticks == t->watch.last_ticks && cpu - t->watch.last_cpu > 20 * spp_run_state.interval_ns + 50000000;
     if (silent && spp_os_trigger_orphan(&t->trigger)) {
         spp_os_lock();
@@ -455,7 +473,7 @@ static void check_silent(spp_thread *t) {
 
 void spp_watch_last(void) {
     uint32_t used = spp_threads_used;
-    for (uint32_t i = 0; i < used && !spp_run_state.paused; i++) {
+    for (uint32_t i = 0; i < used && !spp_run_state.paused && has_time(); i++) {
         spp_thread *t = &spp_threads[i];
         uint64_t cpu;
         if (t->state != SPP_THREAD_ARMED || t->watch.exec_disarmed_ns != 0 || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) continue;
@@ -476,7 +494,7 @@ static bool disarm_known(int32_t tid) {
     if (slot == SPP_MAP_NONE) return false;
     if (spp_threads[slot].state == SPP_THREAD_ARMED) {
         spp_threads[slot].watch.exec_disarmed_ns = spp_os_now_ns();
-        spp_os_trigger_disarm(&spp_threads[slot].trigger);
+        spp_watch_disarm(&spp_threads[slot]);
     }
     return true;
 }

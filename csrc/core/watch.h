@@ -15,8 +15,11 @@ void spp_watch_named(void);
 /* Drain lock held. The one way by which the clock of a thread that is known begins again: see spp_capture_begin. Leaves the
  * trigger to the resuming in a pause. */
 int spp_watch_begin(spp_thread *t);
+/* Drain lock held. No tick comes any more, of its clock or of an event. */
+void spp_watch_disarm(spp_thread *t);
 /* Drain lock held. The one way by which its clock ends, once its trigger is disarmed and handlers refuse: its last samples take
- * what is open. `exact`: it ends now, or with the thread; else at an instant before that nobody read. */
+ * what is open, and what its events counted since their last samples is told. `exact`: it ends now, or with the thread; else at
+ * an instant before that nobody read. */
 void spp_watch_settle(spp_thread *t, bool exact);
 /* Drain lock held. The slot of an armed thread, or SPP_MAP_NONE. */
 uint32_t spp_watch_slot(int32_t tid);

@@ -107,9 +107,9 @@ static void put_text(const spp_bytes *text) {
 }
 
 void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
-    const spp_vec64 *columns[SPP_COLS];
+    const spp_vec64 *columns[SPP_COLS_SAMPLES];
     int n = SPP_COLS_ALWAYS;
-    for (int k = 0; k < SPP_COLS; k++) {
+    for (int k = 0; k < SPP_COLS_SAMPLES; k++) {
         columns[k] = spp_column_rows[k].table < SPP_TABLE_NODE ? &d->columns.of[k] : &c->of[k];
         if (k >= SPP_COLS_ALWAYS && has_any(columns[k])) n = k + 1;
     }
@@ -124,6 +124,13 @@ void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
     uint64_t ticks = more->n;
     for (size_t i = 0; i < more->n; i++) ticks += more->at[i];
     put_block('S', payload.at, payload.n, SPP_BLOCK_USUAL, ticks);
+}
+
+void spp_write_values(const spp_columns *c) {
+    if (c->of[SPP_COL_VALUE_TYPE].n == 0) return;
+    payload.n = 0;
+    for (int k = SPP_COLS_SAMPLES; k < SPP_COLS; k++) put_column(&c->of[k]);
+    spp_write_block('V', payload.at, payload.n);
 }
 
 void spp_write_collections(const spp_resolved *d) {

@@ -18,6 +18,7 @@ void spp_write_abandon(void); /* in a forked child: the file is the parent's */
 void spp_write_block(char kind, const void *payload, size_t n);
 void spp_write_last(char kind, const void *payload, size_t n); /* A or E: after a failure too, where the file was cut for them */
 void spp_write_samples(const spp_resolved *definitions, const spp_columns *columns);
+void spp_write_values(const spp_columns *columns); /* behind the samples' block, which has their stacks; nothing without any */
 void spp_write_collections(const spp_resolved *definitions);
 int spp_write_error(void); /* 0 or the errno of the first failure */
 

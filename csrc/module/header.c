@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "core/capture.h"
+#include "core/events.h"
 #include "core/tick_stats.h"
 #include "module/compat.h"
 #include "module/held.h"
@@ -43,7 +44,18 @@ int spp_clock_choose(const char *name, const spp_clock **clock) {
     return -1;
 }
 
-int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native) {
+int spp_events_choose(const char *events, spp_source_set *sources) {
+    const char *why;
+    if (!spp_source_parse(sources, events, &why)) {
+        PyErr_SetString(PyExc_ValueError, why);
+        return -1;
+    }
+    if (spp_events_probe(sources, &why) == 0) return 0;
+    PyErr_SetFromErrnoWithFilename(PyExc_OSError, why);
+    return -1;
+}
+
+int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events) {
     bool off = *native == 0, leaf = strcmp(native, "leaf") == 0, full = strcmp(native, "full") == 0;
     options->wall = strcmp(mode, "wall") == 0;
     options->native = off ? SPP_NATIVE_OFF : leaf ? SPP_NATIVE_LEAF : SPP_NATIVE_ALL;
@@ -52,7 +64,7 @@ int spp_options_of_words(spp_options *options, const char *clock, const char *mo
         PyErr_Format(PyExc_ValueError, "no mode '%s', or no native frames '%s'", mode, native);
         return -1;
     }
-    return spp_clock_choose(clock, &options->clock);
+    return spp_events_choose(events, &options->sources) != 0 ? -1 : spp_clock_choose(clock, &options->clock);
 }
 
 /* ---- the header. No memory: a part is missing, which the start of the run notices, for the header then ends with no brace */
@@ -117,6 +129,28 @@ static void word(spp_bytes *to, const char *key, const char *value) {
     spp_json_string(to, value);
 }
 
+/* What is sampled; nothing is said where it is time alone. */
+static void put_events(spp_bytes *to, const spp_options *o) {
+    if (!spp_source_others(&o->sources)) return;
+    spp_json_key(to, "events");
+    spp_json_raw(to, "[");
+    for (int i = 0; i < SPP_SOURCE_COUNT; i++) {
+        if (o->sources.period[i] == 0) continue;
+        spp_json_next(to);
+        spp_json_raw(to, "{");
+        number(to, "type", (uint64_t)i);
+        word(to, "name", spp_sources[i].key);
+        word(to, "unit", spp_sources[i].unit);
+        number(to, "period", i == SPP_SOURCE_TIME ? o->interval_ns : o->sources.period[i]);
+        if (i != SPP_SOURCE_TIME && spp_os_event_in_user()) {
+            spp_json_key(to, "user");
+            spp_json_raw(to, "true");
+        }
+        spp_json_raw(to, "}");
+    }
+    spp_json_raw(to, "]");
+}
+
 int spp_header(spp_bytes *to, const spp_options *o, const char *native, const char *begun, const char *run, PyObject *argv) {
     char machine[128];
     struct timespec now;
@@ -153,6 +187,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     word(to, "native", native);
     word(to, "spprof", SPP_VERSION);
     word(to, "begun", begun);
+    put_events(to, o);
     if (run != NULL) word(to, "run", run);
     spp_json_raw(to, "}");
     Py_XDECREF(name);

@@ -26,6 +26,14 @@
 
 /* ---- clocks */
 
+static PyObject *choose_events(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *events;
+    spp_source_set sources = {{0}};
+    if (!PyArg_ParseTuple(args, "s", &events) || spp_events_choose(events, &sources) != 0) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *choose_clock(PyObject *self, PyObject *args) {
     (void)self;
     const char *name;
@@ -201,6 +209,7 @@ static PyObject *handler_cycles(PyObject *self, PyObject *none) {
 /* ---- the module */
 
 static PyMethodDef methods[] = {
+    {"choose_events", choose_events, METH_VARARGS, "Whether start() could sample these."},
     {"choose_clock", choose_clock, METH_VARARGS, "The clock that start() would use."},
     {"pause", run_pause, METH_NOARGS, "Stops sampling for a while."},
     {"resume", run_resume, METH_NOARGS, "Goes on sampling."},

@@ -92,14 +92,15 @@ static PyObject *profile_dict(const spp_profile *p) {
     for (int k = 0; good && k < SPP_COLS; k++) {
         const spp_column_row *row = &spp_column_rows[k];
         if (row->key[0] == 0) continue;
-        good = spp_put(dict, row->key, column(&p->columns[k], size_of(row->type), k == SPP_COL_TIME ? start : 0));
+        good = spp_put(dict, row->key,
+                       column(&p->columns[k], size_of(row->type), k == SPP_COL_TIME || k == SPP_COL_VALUE_TIME ? start : 0));
     }
     if (!good) Py_CLEAR(dict);
     return dict;
 }
 
 PyObject *spp_profile_columns(void) {
-    static const char *const tables[] = {"string", "byte", "code", "frame", "node", "sample"};
+    static const char *const tables[] = {"string", "byte", "code", "frame", "node", "sample", "value"};
     PyObject *rows = PyTuple_New(SPP_COLS);
     for (int k = 0; rows != NULL && k < SPP_COLS; k++) {
         const spp_column_row *is = &spp_column_rows[k];

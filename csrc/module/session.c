@@ -326,14 +326,15 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
 }
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
-    const char *clock, *mode, *native;
+    const char *clock, *mode, *native, *events;
     unsigned long long interval_ns;
     unsigned int max_depth;
     PyObject *session, *output;
     spp_bytes header = {0};
-    if (!PyArg_ParseTuple(args, "OOssKIs", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOssKIss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events))
+        return NULL;
     spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth};
-    if (spp_options_of_words(&options, clock, mode, native) != 0) return NULL;
+    if (spp_options_of_words(&options, clock, mode, native, events) != 0) return NULL;
     if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;
     options.header_n = header.n;

@@ -16,6 +16,7 @@
 typedef enum {
     SPP_TICK_CPU,
     SPP_TICK_REMAINDER,
+    SPP_TICK_EVENT, /* of what is counted besides time (os/event.h): the context says which */
     /* Only counted, without a context: a tick was due, but ... */
     SPP_TICK_REFUSED,  /* the system did not let us suspend the thread */
     SPP_TICK_NO_STACK, /* the thread's alternate stack is too small for the handler */
@@ -112,8 +113,8 @@ uint64_t spp_os_calls_met(void);
 
 /* ---- one thread's ticks: drain lock held, unless said */
 
-/* Arms the clock on any thread of the process. The trigger must be disarmed (initially: perf_fd -1, all else zero). Returns -1
- * with errno if the thread is gone or a limit is reached. */
+/* Arms the clock on any thread of the process. The trigger must be disarmed (initially: perf_fd -1, all else zero), the cookie
+ * aligned to 64 bytes. Returns -1 with errno if the thread is gone or a limit is reached. */
 int spp_os_trigger_arm(spp_os_trigger *trigger, const spp_clock *clock, int32_t tid, uint64_t period_ns, void *cookie);
 /* Fills in `runs` of an armed trigger, if the system can. */
 void spp_os_trigger_watch(spp_os_trigger *trigger);

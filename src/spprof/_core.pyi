@@ -16,6 +16,10 @@ CLOCKS: Dict[str, str]
 class WriteError(OSError):
     """The output takes no data."""
 
+def choose_events(events: str) -> None:
+    """Whether start could sample these: NAME or NAME=PERIOD, with commas between. ValueError; OSError, its `filename` says what was
+    refused."""
+
 def choose_clock(clock: str) -> str:
     """The clock that `start` would use when asked for `clock` ('auto' or a name of CLOCKS).
 
@@ -45,10 +49,17 @@ def open_output(path: str, flags: int, named: bool) -> Output:
 
 def copy_output(fd: int) -> Output: ...
 def start(
-    session: Tuple[Output, Optional[str]], output: Output, clock: str, mode: str, interval_ns: int, max_depth: int, native: str
+    session: Tuple[Output, Optional[str]],
+    output: Output,
+    clock: str,
+    mode: str,
+    interval_ns: int,
+    max_depth: int,
+    native: str,
+    events: str,
 ) -> bool:
     """Writes the magic and the header block (docs/file-format.md) to a copy of output's descriptor, and starts sampling every thread;
-    in mode `wall` also while it is off the CPU. `clock` as choose_clock takes it. `native`: "" no native frames, "leaf" those below
+    in mode `wall` also while it is off the CPU. `clock` as choose_clock takes it, `events` as choose_events. `native`: "" no native frames, "leaf" those below
     the last Python frame, "yes" all, "full" CPython's own functions too. `session` (the output, its path)
     is kept until the stop. False: there is a run already, or this thread is just starting or stopping one. RuntimeError if the layout
     is unproven, WriteError, another OSError whose `filename` says what was refused; then nothing has changed."""

@@ -215,6 +215,90 @@ static void child(void) {
     atomic_store(&spp_threads_used, 1);
 }
 
+/* Called from within the walk of a sample: as a tick, or another hook, in the midst of it. */
+static spp_os_context in_walk;
+static int walks;
+static uintptr_t ticks_in_walk(const spp_os_subject *subject) {
+    (void)subject;
+    if (walks++ == 0) {
+        spp_capture_tick(thread, SPP_TICK_CPU, &in_walk);
+        CHECK(!spp_capture_take(thread, SPP_SOURCE_PAGE_FAULTS, 7, &in_walk));
+        CHECK_EQUAL(thread->tick.busy, 1); /* the outer one still is */
+    }
+    return 0;
+}
+
+static uint64_t words_of(uint64_t at) {
+    uint64_t word = spp_queue_peek(&thread->tick.queue, at + 2);
+    return SPP_RECORD_WORDS + (word >> 48) + (word >> 32 & 0xFFFF);
+}
+
+/* One producer: a queue has the record of the outer one, whole, and what came within is counted with its reason. */
+static void nested(void) {
+    spp_os_context context;
+    memset(&context, 0, sizeof context);
+    begin(&timer);
+    in_walk = context;
+    walks = 0;
+    spp_cap.thread_state = ticks_in_walk;
+    CHECK(spp_capture_take(thread, SPP_SOURCE_PAGE_FAULTS, 5, &context));
+    CHECK_EQUAL(walks, 1);
+    CHECK_EQUAL(thread->tick.busy, 0);
+    CHECK_EQUAL(thread->sources[SPP_SOURCE_PAGE_FAULTS].taken, 1);
+    CHECK_EQUAL(thread->sources[SPP_SOURCE_PAGE_FAULTS].losses[SPP_LOSS_in_hook], 1);
+    CHECK_EQUAL(thread->tick.taken, 0);
+    CHECK_EQUAL(thread->tick.losses[SPP_LOSS_in_hook], 1);
+    CHECK_EQUAL(thread->tick.ticks, 1);
+    CHECK_EQUAL(spp_queue_peek(&thread->tick.queue, 1), 5);
+    CHECK_EQUAL(spp_source_of_flags((uint32_t)(spp_queue_peek(&thread->tick.queue, 2) >> 16 & 0xFFFF)), SPP_SOURCE_PAGE_FAULTS);
+    CHECK_EQUAL(spp_queue_ready(&thread->tick.queue), words_of(0));
+    /* And where a tick is in the midst of its own sample. */
+    begin(&timer);
+    walks = 0;
+    spp_cap.thread_state = ticks_in_walk;
+    spp_capture_tick(thread, SPP_TICK_CPU, &context);
+    CHECK_EQUAL(thread->tick.taken, 1);
+    CHECK_EQUAL(thread->tick.busy, 0);
+    CHECK_EQUAL(spp_source_of_flags((uint32_t)(spp_queue_peek(&thread->tick.queue, 2) >> 16 & 0xFFFF)), SPP_SOURCE_TIME);
+    CHECK_EQUAL(spp_queue_ready(&thread->tick.queue), words_of(0));
+}
+
+/* Nothing is taken of a run that is over, or of a thread that is not armed; and the thread is free again. */
+static void not_armed(void) {
+    spp_os_context context;
+    memset(&context, 0, sizeof context);
+    begin(&timer);
+    thread->state = SPP_THREAD_ENDED;
+    CHECK(!spp_capture_take(thread, SPP_SOURCE_PAGE_FAULTS, 5, &context));
+    CHECK_EQUAL(thread->tick.busy, 0);
+    thread->state = SPP_THREAD_ARMED;
+    atomic_store(&spp_cap.active, 2);
+    CHECK(!spp_capture_take(thread, SPP_SOURCE_PAGE_FAULTS, 5, &context));
+    CHECK_EQUAL(thread->tick.busy, 0);
+    CHECK_EQUAL(spp_queue_ready(&thread->tick.queue), 0);
+    CHECK_EQUAL(all_lost(), 0);
+}
+
+static void words(void) {
+    spp_source_set set = {{0}};
+    const char *why = NULL;
+    CHECK(spp_source_parse(&set, "time,page-faults=100", &why));
+    CHECK(set.period[SPP_SOURCE_TIME] != 0 && set.period[SPP_SOURCE_PAGE_FAULTS] == 100);
+    CHECK(spp_source_parse(&set, "page-faults", &why));
+    CHECK_EQUAL(set.period[SPP_SOURCE_PAGE_FAULTS], spp_sources[SPP_SOURCE_PAGE_FAULTS].period);
+    static const char *const wrong[] = {"",
+                                        "page",
+                                        "page-faults=",
+                                        "page-faults=3",
+                                        "page-faults=x",
+                                        "page-faults=99 ",
+                                        "page-faults=1000000001",
+                                        "page-faults,",
+                                        "time=5",
+                                        "page-faults=-5"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) CHECK(!spp_source_parse(&set, wrong[i], &why) && why != NULL);
+}
+
 int main(void) {
     CHECK_EQUAL(spp_os_memory_init(), 0);
     CHECK_EQUAL(spp_capture_init(), 0);
@@ -247,5 +331,8 @@ int main(void) {
     ends();
     refused();
     child();
+    nested();
+    not_armed();
+    words();
     return check_done();
 }

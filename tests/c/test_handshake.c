@@ -27,7 +27,7 @@
 #define PERIOD_NS 50000
 #define ENOUGH 300u /* ticks of each kind */
 
-static char cookie;
+static _Alignas(64) char cookie;
 static atomic_uint ticks;
 
 static bool is_ours(const void *value) { return value == &cookie; }

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "core/capture.h"
 #include "core/read.h"
+#include "core/source.h"
 #include "core/store.h"
 #include "core/write.h"
 #include "core/writer.h"
@@ -17,6 +18,7 @@
 #define START_NS 5000000000000u
 #define BLOCKS 4
 #define SAMPLES 50 /* a block */
+#define VALUES 20  /* of another source, in the block behind it */
 
 static uint8_t *file;
 static size_t file_n;
@@ -27,6 +29,10 @@ static struct {
     uint64_t time, weight;
     uint32_t thread, depth, count, flags, frames[8];
 } truth[BLOCKS * SAMPLES];
+static struct {
+    uint64_t time, weight, label;
+    uint32_t thread, count, flags, frame;
+} values[BLOCKS * VALUES];
 
 static void define(spp_resolved *r, uint32_t block) {
     char name[32];
@@ -104,8 +110,28 @@ static void write_file(void) {
             }
             resolved.sample_count++;
         }
+        for (uint32_t i = 0; i < VALUES; i++) {
+            uint32_t slot = (uint32_t)check_random(&random) % 3, n = block * VALUES + i;
+            values[n].time = clock[slot] += check_random(&random) % 3000;
+            values[n].weight = i % 5 ? check_random(&random) % 1000 : 1ull << 61;
+            values[n].thread = slot * 2;
+            values[n].count = i % 6 ? 1 : 3;
+            values[n].flags = i % 2;
+            values[n].label = i % 4;
+            values[n].frame = (uint32_t)check_random(&random) % (6 * (block + 1));
+            spp_vec64_push(&resolved.samples, slot |
+                                                  (uint64_t)(values[n].flags | SPP_SOURCE_PAGE_FAULTS << SPP_SOURCE_SHIFT) << 16 |
+                                                  (uint64_t)values[n].count << 32);
+            spp_vec64_push(&resolved.samples, values[n].time);
+            spp_vec64_push(&resolved.samples, values[n].weight);
+            spp_vec64_push(&resolved.samples, 1 | values[n].label << 32);
+            spp_vec64_push(&resolved.samples, values[n].frame);
+            resolved.sample_count++;
+        }
         spp_store_add(&resolved, &columns);
         spp_write_samples(&resolved, &columns);
+        block_end[blocks++] = size_of(kept);
+        spp_write_values(&columns);
         spp_columns_clear(&columns);
         spp_resolved_clear(&resolved);
         block_end[blocks++] = size_of(kept);
@@ -130,6 +156,26 @@ static void write_file(void) {
     rewind(kept);
     CHECK_EQUAL(fread(file, 1, file_n, kept), file_n);
     fclose(kept);
+}
+
+/* The same of values. */
+static size_t compare_values(const spp_profile *p) {
+    const spp_vec64 *c = p->columns;
+    size_t n = c[SPP_COL_VALUE_TYPE].n;
+    CHECK(n <= BLOCKS * VALUES);
+    for (size_t i = 0; i < n; i++) {
+        CHECK_EQUAL(c[SPP_COL_VALUE_TYPE].at[i], SPP_SOURCE_PAGE_FAULTS);
+        CHECK_EQUAL(c[SPP_COL_VALUE_THREAD].at[i], values[i].thread);
+        CHECK_EQUAL(c[SPP_COL_VALUE_TIME].at[i], (values[i].time - START_NS) / 1000 * 1000);
+        CHECK_EQUAL(c[SPP_COL_VALUE_WEIGHT].at[i], values[i].weight);
+        CHECK_EQUAL(c[SPP_COL_VALUE_COUNT].at[i], values[i].count);
+        CHECK_EQUAL(c[SPP_COL_VALUE_FLAGS].at[i], values[i].flags);
+        CHECK_EQUAL(c[SPP_COL_VALUE_LABEL].at[i], values[i].label);
+        uint64_t node = c[SPP_COL_VALUE_STACK].at[i];
+        CHECK_EQUAL(c[SPP_COL_NODE_FRAME].at[node], values[i].frame);
+        CHECK_EQUAL(c[SPP_COL_NODE_PARENT].at[node], 0);
+    }
+    return n;
 }
 
 /* Checks the samples that a profile has against the truth; the number of them. */
@@ -183,6 +229,7 @@ static void whole(void) {
     CHECK_EQUAL(spp_read(file, file_n, &p, &why), 0);
     CHECK(p.warning == NULL);
     CHECK_EQUAL(compare(&p), BLOCKS * SAMPLES);
+    CHECK_EQUAL(compare_values(&p), BLOCKS * VALUES);
     CHECK_EQUAL(p.columns[SPP_COL_FRAME_CODE].n, BLOCKS * 6);
     CHECK(p.strings.n > 4 && memcmp(p.strings.at,
                                     "n0.0n0.1\xc3\xa9"
@@ -209,6 +256,8 @@ static void cut(void) {
             size_t samples = p.columns[SPP_COL_THREAD].n;
             CHECK(samples >= before && samples % SAMPLES == 0);
             if (samples != before) compare(&p);
+            size_t more = compare_values(&p);
+            CHECK(more == samples / SAMPLES * VALUES || more + VALUES == samples / SAMPLES * VALUES);
             before = samples;
             CHECK_EQUAL(p.end.at != NULL, n == file_n);
         }
@@ -231,6 +280,7 @@ static void damaged(void) {
             CHECK(n >= 8);
             CHECK(p.warning != NULL); /* CRC-32 finds every change within 32 bits */
             (void)compare(&p);        /* what was read before it is right */
+            (void)compare_values(&p);
         }
         spp_profile_free(&p);
         file[n] = was;

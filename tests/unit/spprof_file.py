@@ -56,10 +56,12 @@ class Writer:
         self.ids = {"string": {}, "code": {}, "frame": {}, "node": {(): 0}}
         self.clocks = {}
         self.latest = {}
+        self.value_clocks = {}
         self._clear()
 
     def _clear(self):
         self.columns = {name: [] for name in [*COLUMNS, "code_kind", "label"]}
+        self.values = []
 
     def _string(self, text):
         if text not in self.ids["string"]:
@@ -114,6 +116,13 @@ class Writer:
             self.columns[key].append(value)
         self.columns["label"].append(0 if label is None else self._string(label) + 1)
 
+    def value(self, stack, time_us, weight, thread=0, count=1, flags=0, label=None, type=1):
+        """A sample of another type than time."""
+        step = time_us - self.value_clocks.get(thread, self.header["start_ns"] // 1000)
+        self.value_clocks[thread] = time_us
+        named = 0 if label is None else self._string(label) + 1
+        self.values.append((type, thread, step, weight, self.node(stack), count - 1, flags, named))
+
     def flush(self):
         """Closes a block of samples."""
         names = COLUMNS
@@ -122,6 +131,8 @@ class Writer:
         elif any(self.columns["code_kind"]):
             names = [*COLUMNS, "code_kind"]
         self.data += block(b"S", b"".join(column(self.columns[name]) for name in names))
+        if self.values:
+            self.data += block(b"V", b"".join(map(column, zip(*self.values))))
         self._clear()
 
     def collections(self, *runs):

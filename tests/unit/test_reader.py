@@ -16,6 +16,7 @@ from spprof.readers import spprof as _reader
 
 READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core", "twin"])
 TYPES = {"time_ns": "q", "weight_ns": "q", "flags": "B", "code_kind": "B"}
+TYPES.update({"value_time_ns": "q", "value_weight": "q", "value_flags": "B", "value_type": "B"})
 TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
 SAMPLES = ("thread", "time_ns", "weight_ns", "stack", "count", "flags", "label")
 
@@ -82,6 +83,50 @@ def test_kinds_of_codes(read):
     bad.flush()
     result = read(bad.data)
     assert result["warning"] is not None and len(result["thread"]) == 0
+
+
+@READERS
+def test_values(read):
+    writer = Writer(start_ns=7_000_999)
+    f, g = ("f", "f", "a.py", 1, 2), ("g", "g", "a.py", 5, 6)
+    writer.value([f], 7_000, 31)
+    writer.sample([f, g], 7_500, 500)
+    writer.value([f, g], 8_000, (1 << 62) - 1, thread=3, count=4, flags=1, label='{"a": "b"}', type=255)
+    writer.flush()
+    writer.value([f], 9_000, 0, thread=3)
+    writer.flush()
+    result = read(writer.data)
+    assert result["warning"] is None
+    assert column(result, "weight_ns") == [500_000]
+    assert column(result, "value_type") == [1, 255, 1]
+    assert column(result, "value_thread") == [0, 3, 3]
+    assert column(result, "value_time_ns") == [7_000_000, 8_000_000, 9_000_000]
+    assert column(result, "value_weight") == [31, (1 << 62) - 1, 0]
+    assert column(result, "value_count") == [1, 4, 1]
+    assert column(result, "value_flags") == [0, 1, 0]
+    assert [result["strings"][label - 1] if label else None for label in column(result, "value_label")] == [
+        None,
+        '{"a": "b"}',
+        None,
+    ]
+    first, second = column(result, "value_stack")[0], column(result, "value_stack")[1]
+    assert column(result, "value_stack")[2] == first and second == column(result, "stack")[0] and first != second
+
+
+@READERS
+@pytest.mark.parametrize("row", [
+    {"type": 0}, {"type": 256}, {"weight": 1 << 62}, {"thread": 1 << 24}, {"count": 1 << 32}, {"flags": 256},
+    {"time_us": 1 << 62},
+])  # fmt: skip
+def test_values_that_cannot_be(read, row):
+    writer = Writer()
+    writer.value([("f", "f", "a.py", 1, 2)], 6_000, 1)
+    writer.flush()
+    writer.value([("f", "f", "a.py", 1, 2)], **{"time_us": 7_000, "weight": 2, **row})
+    writer.flush()
+    result = read(writer.data)
+    assert "does not make sense" in result["warning"]
+    assert column(result, "value_weight") == [1]
 
 
 @READERS
@@ -178,6 +223,7 @@ def test_twins_agree_on_random_profiles():
         now = dict.fromkeys(range(4), writer.header["start_ns"] // 1000)
         for _ in range(rng.randrange(1, 4)):
             native = rng.random() < 0.5  # a block without native codes lacks their column, one without labels theirs
+            values = rng.choice([0.0, 0.0, 0.5, 1.0])
             labels = rng.choice([[None], [None, "{}", '{"a": "b"}']])
             for _ in range(rng.randrange(300)):
                 thread = rng.randrange(4)
@@ -186,9 +232,11 @@ def test_twins_agree_on_random_profiles():
                     (f"f{i}", f"q{i}", "f.py", i, i + rng.randrange(-3, 9), 0, -1, -1, int(native and i % 2))
                     for i in range(10, 10 + rng.randrange(9))
                 ]
-                writer.sample(
-                    stack, now[thread], rng.randrange(1000), thread, rng.randrange(1, 99), rng.randrange(8), rng.choice(labels)
-                )
+                more = thread, rng.randrange(1, 99), rng.randrange(8), rng.choice(labels)
+                if rng.random() < values:
+                    writer.value(stack, now[thread], rng.randrange(1 << rng.randrange(62)), *more, rng.randrange(1, 256))
+                else:
+                    writer.sample(stack, now[thread], rng.randrange(1000), *more)
             writer.flush()
         same(_core.read(writer.data), _reader.read(writer.data))
 

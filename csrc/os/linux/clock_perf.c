@@ -58,24 +58,38 @@ bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due) {
 
 /* ---- a thread's event */
 
-static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool trap, bool kernel, void *cookie) {
-    uintptr_t value = (uintptr_t)cookie;
-    if (!trap && spp_linux_poll_signal() == 0) {
-        errno = EBUSY;
+int spp_linux_perf_polls(int fd, int signum, int32_t tid, uintptr_t value) {
+    struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
+    if (signum == 0 || fd >= MAX_FD) {
+        errno = signum == 0 ? EBUSY : EMFILE;
         return -1;
     }
-    int fd = spp_linux_perf_open(tid, period_ns, kernel, trap ? trap_data(cookie) : 0, &trigger->perf_id);
+    if (fcntl(fd, F_SETSIG, signum) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 || fcntl(fd, F_SETFL, O_ASYNC) != 0) return -1;
+    atomic_store_explicit(&tid_of_fd[fd], tid, memory_order_relaxed);
+    atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
+    return 0;
+}
+
+void spp_linux_perf_quiet(int fd) {
+    if (fd < 0 || fd >= MAX_FD) return;
+    atomic_store_explicit(&cookie_of_fd[fd], 0, memory_order_release);
+    atomic_store_explicit(&tid_of_fd[fd], 0, memory_order_relaxed);
+}
+
+static spp_linux_perf_event task_clock(uint64_t period_ns, bool kernel) {
+    return (spp_linux_perf_event){PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, period_ns, kernel};
+}
+
+static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool trap, bool kernel, void *cookie) {
+    int fd = spp_linux_perf_open(tid, task_clock(period_ns, kernel), trap ? trap_data(cookie) : 0, &trigger->perf_id);
     if (fd < 0) return -1;
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
     if (trap) (void)fcntl(fd, F_SETOWN_EX, &owner); /* for spp_os_trigger_orphan: it is sent nothing */
-    if (!trap && (fd >= MAX_FD || fcntl(fd, F_SETSIG, spp_linux_poll_signal()) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
-                  fcntl(fd, F_SETFL, O_ASYNC) != 0)) {
+    if (!trap && spp_linux_perf_polls(fd, spp_linux_poll_signal(), tid, (uintptr_t)cookie) != 0) {
+        int saved = errno;
         spp_linux_perf_close(fd, trigger->perf_id);
+        errno = saved;
         return -1;
-    }
-    if (!trap) {
-        atomic_store_explicit(&tid_of_fd[fd], tid, memory_order_relaxed);
-        atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
     }
     trigger->perf_fd = fd;
     return (int)spp_linux_perf_call(fd, PERF_EVENT_IOC_ENABLE, NULL);
@@ -138,7 +152,7 @@ static void disarm(spp_os_trigger *trigger) {
     if (trigger->perf_fd >= 0) {
         bool is_ours = alive(trigger);
         if (is_ours) spp_linux_perf_call(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, NULL);
-        if (is_ours && trigger->perf_fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_release);
+        if (is_ours) spp_linux_perf_quiet(trigger->perf_fd);
         spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     }
     unwatch(trigger);
@@ -147,10 +161,7 @@ static void disarm(spp_os_trigger *trigger) {
 
 /* A perf descriptor is inherited, and shares the parent's event. */
 static void drop(spp_os_trigger *trigger) {
-    if (trigger->perf_fd >= 0 && trigger->perf_fd < MAX_FD) {
-        atomic_store_explicit(&cookie_of_fd[trigger->perf_fd], 0, memory_order_relaxed);
-        atomic_store_explicit(&tid_of_fd[trigger->perf_fd], 0, memory_order_relaxed);
-    }
+    spp_linux_perf_quiet(trigger->perf_fd);
     if (trigger->perf_fd >= 0) spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;
@@ -162,7 +173,7 @@ static void drop(spp_os_trigger *trigger) {
 
 static int probe_event(bool kernel, const char **why) {
     *why = "perf_event_open";
-    return spp_linux_perf_probe(kernel);
+    return spp_linux_perf_probe(task_clock(1000000, kernel));
 }
 
 static int probe(const char **why) { return probe_event(true, why); }

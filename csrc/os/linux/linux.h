@@ -38,6 +38,10 @@ int spp_linux_poll_signal(void);
 int spp_linux_timer_signal(void);
 /* Chooses one if there is none. */
 int spp_linux_poll_signal_needed(void);
+/* The same of events that are no clock: another signal if there are two, since two of one number that wait for a thread become
+ * one. */
+int spp_linux_event_signal(void);
+int spp_linux_event_signal_needed(void);
 
 /* ---- clock_perf.c, clock_signal.c, clock_timer.c */
 
@@ -50,8 +54,15 @@ bool spp_linux_perf_cookie(int fd, uintptr_t *value);
 /* Handler. The cookie of a tick that came as SIGTRAP, and whether it is of the present run. False: it is no such tick. */
 bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due);
 
-/* Set in the value of timers that give the kernel's remainder (perf-user): cookies are aligned. */
+/* The low bits of a signal's value, since cookies are aligned: bit 0 in those of timers that give the kernel's remainder
+ * (perf-user), bits 1 to 5 the source of an event that is no clock. */
+#define SPP_LINUX_TAG ((uintptr_t)63)
 #define SPP_LINUX_REMAINDER ((uintptr_t)1)
+#define SPP_LINUX_SOURCE_SHIFT 1
+/* Has the ticks of a thread's event come by a signal, with that value. Returns -1 and errno on failure. */
+int spp_linux_perf_polls(int fd, int signum, int32_t tid, uintptr_t value);
+/* Signals of that event that are on their way say nothing any more. */
+void spp_linux_perf_quiet(int fd);
 int spp_linux_timer_probe(const char **why);
 int spp_linux_timer_arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value);
 void spp_linux_timer_disarm(spp_os_trigger *trigger);
@@ -94,11 +105,17 @@ static inline long spp_linux_perf_call(int fd, unsigned long request, void *argu
 }
 /* A run begins, with no event open. */
 void spp_linux_perf_begin(void);
-/* Whether the kernel allows events, with or without its own time. Returns -1 and errno if not. */
-int spp_linux_perf_probe(bool kernel);
+/* Which event, as perf_event_attr has it. */
+typedef struct {
+    uint32_t type;
+    uint64_t config, period;
+    bool kernel; /* with what runs in the kernel */
+} spp_linux_perf_event;
+/* Whether the kernel allows such events. Returns -1 and errno if not. */
+int spp_linux_perf_probe(spp_linux_perf_event of);
 /* Opens a disabled event for a thread; *event is its number. If `data` is not 0, ticks come as SIGTRAP and carry it. Returns -1
  * and errno on failure, also if the program would keep less than half of the descriptors it may have. */
-int spp_linux_perf_open(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data, uint64_t *event);
+int spp_linux_perf_open(int32_t tid, spp_linux_perf_event of, uint64_t data, uint64_t *event);
 /* Whether the descriptor still belongs to that event. The program may close any descriptor and reuse its number. */
 bool spp_linux_perf_is(int fd, uint64_t event);
 /* Closes the descriptor if it still belongs to the event. Between the check and the close (0.2 us) the program may close it and

@@ -1,4 +1,4 @@
-/* Perf task-clock events, and where their descriptors are. */
+/* Perf events, and where their descriptors are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -24,13 +24,13 @@ typedef union {
 #define FLAG_SIGTRAP ((uint64_t)1 << 37)
 
 /* `data` not 0: its ticks come as SIGTRAP, with this. */
-static long open_event(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data) {
+static long open_event(int32_t tid, spp_linux_perf_event of, uint64_t data) {
     perf_attr a;
     memset(&a, 0, sizeof a);
-    a.attr.type = PERF_TYPE_SOFTWARE;
-    a.attr.config = PERF_COUNT_SW_TASK_CLOCK;
-    a.attr.sample_period = period_ns;
-    a.attr.exclude_kernel = !kernel;
+    a.attr.type = of.type;
+    a.attr.config = of.config;
+    a.attr.sample_period = of.period;
+    a.attr.exclude_kernel = !of.kernel;
     a.attr.exclude_hv = 1;
     a.attr.disabled = 1;
     if (data == 0) {
@@ -46,8 +46,8 @@ static long open_event(int32_t tid, uint64_t period_ns, bool kernel, uint64_t da
 
 void spp_linux_perf_begin(void) { events = 0; }
 
-int spp_linux_perf_probe(bool kernel) {
-    long fd = open_event(spp_os_tid(), 1000000, kernel, 0);
+int spp_linux_perf_probe(spp_linux_perf_event of) {
+    long fd = open_event(spp_os_tid(), of, 0);
     if (fd < 0) return -1;
     close((int)fd);
     return 0;
@@ -82,11 +82,11 @@ static int move_up(int fd, rlim_t limit, uint64_t *event) {
     return -1;
 }
 
-int spp_linux_perf_open(int32_t tid, uint64_t period_ns, bool kernel, uint64_t data, uint64_t *event) {
+int spp_linux_perf_open(int32_t tid, spp_linux_perf_event of, uint64_t data, uint64_t *event) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 2 * SELECT_FDS;
     if ((rlim_t)atomic_fetch_add(&events, 1) < limit.rlim_cur / 2) {
-        long opened = open_event(tid, period_ns, kernel, data);
+        long opened = open_event(tid, of, data);
         int fd = opened < 0 ? -1 : move_up((int)opened, limit.rlim_cur, event);
         if (fd >= 0) return fd;
     } else {

@@ -13,8 +13,10 @@ static spp_linux_handler on_tick, on_trap; /* of this process: constant since th
  * about to sleep, and it costs 13 us less here than the older way, which sends an interrupt to its own processor. */
 static bool traps;              /* ticks of the clock perf-trap come as SIGTRAP ... */
 static _Atomic int poll_signal; /* ... or else as this; 0: there is none */
-static _Atomic bool moving;     /* triggers are being armed again, since the last call of spp_linux_tick_signals_taken */
-static bool reserved;           /* ticks of timers come by the C library's own signal; or else by poll_signal */
+/* Those of events that are no clock: another one, since two that wait for a thread become one; 0: no event was armed yet. */
+static _Atomic int event_signal;
+static _Atomic bool moving; /* triggers are being armed again, since the last call of spp_linux_tick_signals_taken */
+static bool reserved;       /* ticks of timers come by the C library's own signal; or else by poll_signal */
 
 bool spp_linux_traps(void) { return traps; }
 int spp_linux_poll_signal(void) { return poll_signal; }
@@ -42,19 +44,38 @@ static bool take_trap(void) {
  * its way does nothing. And one that the program has no handler for: two signals with a number below 32 that wait for one thread
  * become one, so the program's might be taken for a tick. (SIGCHLD and SIGCONT are ignored too, but mean something to who waits
  * for a child, or is stopped.) */
-static bool choose_poll_signal(void) {
+static int choose_signal(int but) {
     static const int candidates[] = {SIGURG, SIGWINCH};
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        if (!spp_linux_signal_free(candidates[i]) || !spp_linux_signal_take(candidates[i], on_tick)) continue;
-        poll_signal = candidates[i];
-        return true;
+        if (candidates[i] != but && spp_linux_signal_free(candidates[i]) && spp_linux_signal_take(candidates[i], on_tick))
+            return candidates[i];
     }
-    return false;
+    return 0;
+}
+
+/* Another one than `but`, or else that one. */
+static int choose_other(int but) {
+    int chosen = choose_signal(but);
+    return chosen != 0 ? chosen : choose_signal(0);
+}
+
+/* Without any the one before stays. */
+static bool choose_poll_signal(void) {
+    int chosen = choose_other(event_signal);
+    if (chosen != 0) poll_signal = chosen;
+    return chosen != 0;
 }
 
 int spp_linux_poll_signal_needed(void) {
     if (poll_signal == 0) (void)choose_poll_signal();
     return poll_signal;
+}
+
+int spp_linux_event_signal(void) { return event_signal; }
+
+int spp_linux_event_signal_needed(void) {
+    if (event_signal == 0) event_signal = choose_other(poll_signal);
+    return event_signal;
 }
 
 int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap, bool wants_trap, bool may_trap) {
@@ -63,7 +84,7 @@ int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap,
     /* Its default ends a program that does not expect it, as a trap does. */
     reserved = may_trap && SIGRTMIN > SPP_LINUX_RESERVED && spp_linux_signal_take(SPP_LINUX_RESERVED, on_tick);
     traps = wants_trap && may_trap && can_trap() && take_trap();
-    poll_signal = 0;
+    poll_signal = event_signal = 0;
     moving = false;
     bool polls = (traps && reserved) || choose_poll_signal();
     return polls || reserved ? 0 : -1;
@@ -78,7 +99,9 @@ bool spp_linux_tick_signals_taken(void) {
     bool lost = polled != 0 && !(spp_linux_signal_stands(polled) && spp_linux_signal_free(polled));
     /* If there is none, timers serve, provided they have a signal of their own. */
     if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
-    return moving = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled);
+    bool event_lost = event_signal != 0 && !(spp_linux_signal_stands(event_signal) && spp_linux_signal_free(event_signal));
+    if (event_lost) event_signal = choose_other(poll_signal);
+    return moving = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled) || event_lost;
 }
 
 void spp_linux_tick_signals_end(void) {
@@ -88,6 +111,6 @@ void spp_linux_tick_signals_end(void) {
 }
 
 void spp_linux_tick_signals_child(void) {
-    poll_signal = 0;
+    poll_signal = event_signal = 0;
     traps = false;
 }

@@ -41,16 +41,16 @@ static const spp_linux_instant any = {0, 0, false, 0};
 static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
     int saved = errno;
     spp_linux_see_call(uc, trapped);
-    void *cookie = (void *)(value & ~SPP_LINUX_REMAINDER);
-    spp_tick kind = value & SPP_LINUX_REMAINDER ? SPP_TICK_REMAINDER : SPP_TICK_CPU;
+    void *cookie = (void *)(value & ~SPP_LINUX_TAG);
+    uintptr_t tag = value & SPP_LINUX_TAG;
+    spp_tick kind = spp_usual(tag == 0) ? SPP_TICK_CPU : tag == SPP_LINUX_REMAINDER ? SPP_TICK_REMAINDER : SPP_TICK_EVENT;
     if (cookie != NULL) {
-        spp_os_context context = {
-
-            .more = of->more,
-            .coarse = of->coarse,
-            .called = of->called,
-            .stands_ns = spp_linux_sender_stands_ns(),
-            .machine = uc};
+        spp_os_context context = {.source = (uint32_t)tag >> SPP_LINUX_SOURCE_SHIFT,
+                                  .more = of->more,
+                                  .coarse = of->coarse,
+                                  .called = of->called,
+                                  .stands_ns = spp_linux_sender_stands_ns(),
+                                  .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
         on_tick(cookie, kind, &context);
@@ -71,7 +71,7 @@ static void give_here(uintptr_t value, const spp_linux_instant *of) {
 static inline void deliver(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
     if (spp_usual(has_room(uc)))
         give(value, uc, trapped, of);
-    else if (value != 0 && !(value & SPP_LINUX_REMAINDER) && is_ours((void *)value))
+    else if (value != 0 && !(value & SPP_LINUX_TAG) && is_ours((void *)value))
         on_tick((void *)value, SPP_TICK_NO_STACK, NULL);
 }
 
@@ -98,7 +98,7 @@ static inline bool read_tick(const siginfo_t *info, uintptr_t *value) {
     if (info->si_code == SI_QUEUE) return info->si_value.sival_ptr == (const void *)&nudged;
     if (info->si_code != SI_TIMER) return false;
     *value = (uintptr_t)info->si_value.sival_ptr;
-    return is_ours((void *)(*value & ~SPP_LINUX_REMAINDER));
+    return is_ours((void *)(*value & ~SPP_LINUX_TAG));
 }
 
 /* Handler. The same of a trap; the event's own data is the cookie. */
@@ -170,7 +170,8 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
 bool spp_os_signal_taken(void) { return spp_linux_tick_signals_taken(); }
 
 static bool ticks_by(int signum) {
-    return spp_linux_tick_signals_move() || spp_linux_poll_signal() == signum || spp_linux_sender_sends(signum);
+    return spp_linux_tick_signals_move() || spp_linux_poll_signal() == signum || spp_linux_event_signal() == signum ||
+           spp_linux_sender_sends(signum);
 }
 
 /* Whether a tick by this signal may wait for a thread that blocks it: of a perf event. */

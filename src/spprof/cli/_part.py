@@ -20,6 +20,7 @@ def _label(text: str) -> Tuple[str, str]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options themselves."""
     group = parser.add_argument_group("a part of the profile")
+    group.add_argument("--type", metavar="NAME", help="samples of this type, such as page-faults (default: the first)")
     group.add_argument("--label", metavar="KEY=VALUE", type=_label, action="append", default=[],
                        help="only samples with this label (* and ? allowed); again: with all of them")  # fmt: skip
     group.add_argument("--from", dest="first", type=seconds, metavar="S", help="only from S seconds after the profile's start")
@@ -31,6 +32,8 @@ def of_all(profiles: Sequence[Profile], options: argparse.Namespace) -> List[Pro
     first, last = options.first, options.last
     if first is not None and last is not None and first >= last:
         raise BadOption(f"--from {first:g} is not before --to {last:g}")
+    if options.type is not None:
+        profiles = [profile.of(options.type) for profile in profiles]
     parts = [of(profile, options) for profile in profiles]
     if any(map(len, profiles)) and not any(map(len, parts)):
         times = [

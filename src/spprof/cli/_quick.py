@@ -69,7 +69,7 @@ def parsed(verb: Any, argv: List[str]) -> Optional[Namespace]:
                 value = how.get("type", str)(value if equals else words.pop())
             except Exception:
                 return None
-            options.values[dest] = value
+            options.values[dest] = [*options.values[dest], value] if how.get("action") == "append" else value
             if value not in how.get("choices", (value,)):
                 return None
     return Namespace(options.values)

@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-if", metavar="RULE", type=_rule, action="append", default=[], help="'+5%%' or 'NAME:+5%%': see below"
     )
+    parser.add_argument("--type", metavar="NAME", help="compare samples of this type, such as page-faults (default: the first)")
     add_full_paths(parser)
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--json", action="store_true", help="print one JSON object (docs/diff.schema.json)")
@@ -83,6 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Compares; 3 if a rule of --fail-if failed."""
     sides: List[List[ProfileData]] = [[load(file) for file in side] for side in _sides(options)]
+    if options.type is not None:
+        sides = [[profile.of(options.type) for profile in side] for side in sides]
     if not options.json:
         sides = [[readable(profile) for profile in side] for side in sides]
     comparison = Comparison(sides[0], sides[1], options.by, options.thread, options.python_only, options.min_share / 100)

@@ -27,6 +27,7 @@ examples:
   spprof run --mode wall server.py         where does it wait?
   spprof run --rate 10000 script.py        10,000 samples a second
   spprof run --native script.py            C, C++ and Rust functions too
+  spprof run --event page-faults script.py      who touches new memory? With `--event time` too: both in one file
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds
   spprof run --delay 10 --duration 30 server.py      not the first 10 seconds, but the next 30
@@ -56,6 +57,8 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--clock", default="auto", metavar="NAME", help="signal, perf, perf-user, perf-trap or timer (default: the best)"
     )
+    parser.add_argument("--event", metavar="NAME", action="append", default=[], dest="events",
+                        help="what is sampled: time (default), page-faults, page-faults=N (each N); again: both")  # fmt: skip
     parser.add_argument("--delay", type=positive, metavar="S", help="take no samples in the first S seconds")
     parser.add_argument("--duration", type=positive, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
@@ -89,9 +92,17 @@ def main(options: argparse.Namespace) -> int:
         raise SpprofError(
             "--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` beside it"
         )
+    if options.live and options.events and "time" not in options.events:
+        raise Mistake("--live shows time alone: give --event time, too")
     rate = options.rate if options.interval is None else None
     recording = Options(
-        options.interval, options.mode, rate=rate, clock=options.clock, max_depth=options.max_depth, native=options.native
+        options.interval,
+        options.mode,
+        rate=rate,
+        clock=options.clock,
+        max_depth=options.max_depth,
+        native=options.native,
+        events=options.events or ("time",),
     )
     from ..launching import program
     from ..launching.run import Run, say

@@ -107,10 +107,11 @@ class _Request:
         header, end = self.profile.header, self.profile.end or {}
         scope.scope.name, scope.scope.version = "spprof", __version__
         start = int(header.get("start_unix_ns") or 0)
-        message = scope.profiles.add(time_unix_nano=start, period=self.profile.interval_ns)
+        period = self.profile.sample_types[0].period if "event" in header else self.profile.interval_ns
+        message = scope.profiles.add(time_unix_nano=start, period=period)
         message.profile_id = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).digest()
         message.duration_nano = max(0, int(end.get("stop_ns") or 0) - int(header.get("start_ns") or 0))
-        kind = self.profile.mode or self.profile.unit
+        kind = header.get("event") or self.profile.mode or self.profile.unit
         message.period_type.type_strindex = self.string(kind)
         message.period_type.unit_strindex = self.string(self.profile.unit)
         counted = self.options.weight == "samples"

@@ -1,6 +1,7 @@
 """pprof's file (https://github.com/google/pprof/blob/main/proto/profile.proto), gzipped: the numbers in comments are its fields.
 
-A sample of the file is a distinct stack of a thread with its labels; its values are ticks and nanoseconds.
+A sample of the file is a distinct stack of a thread with its labels; its values are ticks, and the weight of each type of samples
+(those of another type than the first are samples of their own, without ticks).
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
         _File(profile, options).write(packed_out)
 
 
+def _name_of(part: ProfileData) -> str:
+    """What a value is called: CPU time after the profile's mode, as pprof's own."""
+    return part.mode or part.unit if part.unit == "nanoseconds" else part.sample_types[0].name
+
+
 class _File:
     def __init__(self, profile: ProfileData, options: Options) -> None:
         self.profile, self.options = profile, options
@@ -37,20 +43,24 @@ class _File:
         return self.strings.setdefault(value, len(self.strings))
 
     def write(self, out: Any) -> None:
-        time = self.string(self.profile.mode or self.profile.unit)
-        ns = self.string(self.profile.unit)
+        parts = self.profile.each_type()
+        named = [(self.string(_name_of(part)), self.string(part.unit)) for part in parts]
+        time, ns = named[0]
         samples = self.string("samples")
         out.write(data(1, number(1, samples) + number(2, self.string("count"))))  # sample_type
-        out.write(data(1, number(1, time) + number(2, ns)))
+        out.writelines(data(1, number(1, name) + number(2, unit)) for name, unit in named)
         locations: Dict[int, bytes] = {}  # stack key -> location_id
-        for group in groups(self.profile, self.options):
-            labels = self._labels(group)
-            counts, weights = group.sums
-            for key, count in counts.items():
-                stack = locations.get(key)
-                if stack is None:
-                    stack = locations[key] = packed(1, [number + 1 for number in reversed(self.frames.stack(key))])
-                out.write(data(2, stack + data(2, varint(count) + varint(weights[key])) + labels))
+        for place, part in enumerate(parts):
+            before, after = varint(0) * place, varint(0) * (len(parts) - 1 - place)
+            for group in groups(part, self.options):
+                labels = self._labels(group)
+                counts, weights = group.sums
+                for key, count in counts.items():
+                    stack = locations.get(key)
+                    if stack is None:
+                        stack = locations[key] = packed(1, [number + 1 for number in reversed(self.frames.stack(key))])
+                    values = varint(0 if place else count) + before + varint(weights[key]) + after
+                    out.write(data(2, stack + data(2, values) + labels))
         self._mapping(self.program())  # the first is the program itself
         out.writelines(data(4, self._location(id, look)) for id, look in enumerate(self.frames.looks, 1))
         out.writelines(self._mappings())

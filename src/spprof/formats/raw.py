@@ -1,7 +1,8 @@
 """spprof's own format: a copy of the file, with everything in it; of a part, the same blocks with the part's samples.
 
 A part's file has the strings, frames and stacks of the whole, byte for byte: no id changes, and blocks that name one are copied.
-Only the columns of samples are packed here (docs/file-format.md). The core packs while it records, and only what it records.
+It has samples of time alone; parts of other types are refused. Only the columns of samples are packed here
+(docs/file-format.md). The core packs while it records, and only what it records.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from zlib import DEFLATED, compressobj
 
 from ..errors import BadFile
 from ..model.filtering import filtered
-from ..model.layout import COLUMNS, FIRST
+from ..model.layout import COLUMNS, FIRST, VALUES
 from ..readers.loading import read_columns
 from ..readers.spprof import MAGIC, blocks, columns_in, framed
 
@@ -40,14 +41,14 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
     # What the whole lacks, the reader saw from where it ended; the part has an end, or none, of its own.
     lacks = {"warning": part.warning or part.unfinished} if part.warning or part.end is None else {}
     yield MAGIC
-    yield _json(b"H", {**part.header, **lacks})
+    yield _json(b"H", {**{name: value for name, value in part.header.items() if name != "events"}, **lacks})
     for at, payload in blocks(data):
         kind = data[at + 8 : at + 9]
         if kind == b"S":
             made = samples.of_block(payload)
             if made:
                 yield framed(kind, made)
-        elif kind not in b"HTGAE":
+        elif kind not in b"HVTGAE":
             yield framed(kind, payload)
     yield _json(b"T", list(columns["threads"].values()))
     if part.markers:
@@ -68,7 +69,7 @@ class _Samples:
 
     def __init__(self, part: Dict[str, Any], whole: Dict[str, Any]) -> None:
         """`part`: the profile's columns; `whole`: those of the file now. Raises BadFile if that has become another."""
-        self.part, self.whole, self.numbers = part, whole, part["numbers"]
+        self.part, self.whole, self.numbers = part, whole, part.get("numbers", range(len(part["time_ns"])))
         times = whole["time_ns"]
         if any(number >= len(times) or times[number] != time for number, time in zip(self.numbers, part["time_ns"])):
             raise BadFile("the file that this is a part of was replaced after it had been read")
@@ -96,7 +97,7 @@ class _Samples:
         made = self._columns(first, self.used)
         absent = _packed([0] * sizes["code"])  # the column of kinds; that of labels is made
         kept = [*(column for _, column in columns), absent]
-        return b"".join(_packed(made[name]) if name in made else kept[at] for at, (name, _, _) in enumerate(COLUMNS))
+        return b"".join(_packed(made[name]) if name in made else kept[at] for at, (name, _, _) in enumerate(COLUMNS[:VALUES]))
 
     def _columns(self, first: int, last: int) -> Dict[str, Sequence[int]]:
         """The columns of samples as the file has them."""

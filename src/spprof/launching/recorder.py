@@ -35,7 +35,8 @@ def environment(
     from .. import __version__
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
-    fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native, *times]
+    fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native]
+    fields += [",".join(options.events), *times]
     fields += ["m" if is_module else "", run, _told(path), _told(stem)]
     told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):

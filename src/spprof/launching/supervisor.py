@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 signal: Any = import_module("_signal")  # `signal` takes longer to import than all this
 
-_LINKS_FROM = 34  # as files are: csrc/os/os.h
+_LINKS_FROM = 34  # as files are: csrc/os/files.h
 _ENDS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
 _NONE, _FAILED = b"x", b"f"  # said by who could not become the program; by one that an exception ends
 _STEP, _DAY, _EVER = 0.05, 86400, float("inf")  # seconds

@@ -7,13 +7,14 @@ import os
 import time
 from collections import Counter
 from itertools import compress
-from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..errors import BadFile
 from ..files.profile import Profile
 from ..model.filtering import has_labels
 from ..model.records import TRUNCATED
 from ..model.sums import Sums, merged, moved, sums_by_thread
+from ..model.types import TIME
 from ..readers.loading import prepared, typed
 from ..readers.spprof import _BLOCK, MAGIC, Reading, _block
 
@@ -103,6 +104,10 @@ class Follower:
             at, wanted = at + wanted, _BLOCK.size
             if kind == ord("S"):
                 self._add_up(self._reading)
+            elif kind == ord("H"):
+                _has_time(payload, self.path)
+            elif kind == ord("V"):
+                _clear(self._reading, lambda name: name.startswith("value_"))  # time alone is shown
         self._rest = [data[at:]]
         self._missing = max(1, wanted - len(self._rest[0])) if self._reading else 1  # what is no profile is said at once
 
@@ -166,11 +171,26 @@ class Follower:
         return profile
 
 
+def _has_time(header: bytes, path: object) -> None:
+    """Raises BadFile for the header of a profile without samples of time: a profile that grows is shown by these alone."""
+    try:
+        events = json.loads(header).get("events") or [{"type": TIME}]
+        types = [event.get("type") for event in events]
+    except (ValueError, AttributeError, TypeError):
+        return  # _profile() says what is wrong
+    if TIME not in types:
+        raise BadFile(f"{path}: has no samples of time, by which alone a profile is shown while it grows; use spprof report")
+
+
 def _clear_samples(reading: Reading) -> None:
     """Forgets the samples, and keeps what they are told by."""
+    _clear(reading, lambda name: not name.startswith(("code_", "frame_", "node_")))
+
+
+def _clear(reading: Reading, chosen: Callable[[str], bool]) -> None:
     columns = reading.tables.columns
     for name in columns:
-        if not name.startswith(("code_", "frame_", "node_")):
+        if chosen(name):
             del columns[name][:]
 
 

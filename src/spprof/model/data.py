@@ -12,10 +12,11 @@ from itertools import compress
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ..errors import BadOption
-from . import aggregation, intervals, sums
+from . import aggregation, intervals, sums, types
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
 from .tree import Tree
+from .types import SampleType
 
 _CACHED_STACKS = 1 << 16
 _UNKNOWN = bytes(flags & (KERNEL | COARSE) != 0 and not flags & OFF_CPU for flags in range(256))  # see ProfileData.whole
@@ -158,6 +159,40 @@ class ProfileData:
     def unit(self) -> str:
         """What weights count: 'nanoseconds', or what another profiler's file counts ('samples', 'bytes', ...; see `readers`)."""
         return str(self.header.get("unit", "nanoseconds"))
+
+    @property
+    def sample_types(self) -> List[SampleType]:
+        """What the profile has samples of. The first is what it shows; `of` gives it for another one."""
+        if "source" in self.header:
+            return [SampleType(str(self.header.get("value", self.unit)), self.unit, 0)]
+        return [SampleType(about["name"], about["unit"], about["period"]) for about in self._told_types()]
+
+    def _told_types(self) -> List[Dict[str, Any]]:
+        shown = self._columns().get("shown")
+        told = types.told_types(self.header)
+        return told if shown is None else [about for about in told if about["name"] == shown]
+
+    def of(self: Data, name: str) -> Data:
+        """The profile of one of its `sample_types`, by name: of its samples alone, which every report and format takes. `unit` is
+        what its weights count then, so `weight_ns` and the like are of that unit. Raises BadOption if it has no samples of that.
+
+            spprof.start(events=["time", "page-faults"])
+            ...
+            faults = spprof.stop().of("page-faults")"""
+        names = [each.name for each in self.sample_types]
+        if name not in names:
+            raise BadOption(f"the profile has no samples of {name!r}, but of {', '.join(names)}")
+        if len(names) == 1:
+            return self
+        columns = self._columns()
+        about = next(about for about in self._told_types() if about["name"] == name)
+        result = type(self).of_columns({**columns, **types.of(columns, about), "shown": name}, self)
+        result.path = self.path
+        return result
+
+    def each_type(self: Data) -> List[Data]:
+        """A profile of each of its `sample_types`, the first one first."""
+        return [self.of(each.name) for each in self.sample_types]
 
     @property
     def clock(self) -> str:

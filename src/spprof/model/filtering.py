@@ -56,7 +56,10 @@ def filtered(
         unit = 1 if "source" in profile.header else 1000
         first = -(1 << 62) if start_ns is None else start_ns // unit * unit
         end = 1 << 62 if stop_ns is None else stop_ns // unit * unit
-        inside, part["weight_ns"], part["count"] = _cut(columns, first, end)
+        if profile.unit == "nanoseconds":
+            inside, part["weight_ns"], part["count"] = _cut(columns, first, end)
+        else:  # what has happened at an instant
+            inside = [first <= time < end for time in columns["time_ns"]]
         selectors.append(inside)
         markers = [marker for marker in profile.markers if first <= marker.time_ns < end]
     else:
@@ -67,6 +70,7 @@ def filtered(
         part = {name: list(compress(column, selectors[0])) for name, column in part.items()}
         for name, typecode in _SAMPLE_COLUMNS.items():
             part[name] = memoryview(array(typecode, part[name]))
+    part["shown"] = profile.sample_types[0].name  # of this one it is a part
     part["markers"] = [] if labels else [marker for marker in markers if marker.thread in chosen]
     present = {*part["thread"], *(marker.thread for marker in part["markers"])}
     part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}

@@ -1,5 +1,5 @@
-"""The columns of a file's samples, one row each, in the order of the file: csrc/core/columns.h for Python, which also reads where
-there is no C core. A test compares the two (`_core.COLUMNS`)."""
+"""The columns of a file's blocks S and V, one row each, in the order of the file: csrc/core/columns.h for Python, which also
+reads where there is no C core. A test compares the two (`_core.COLUMNS`)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,17 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("flags", "sample", "B"),
     ("code_kind", "code", "B"),
     ("label", "sample", "I"),
+    ("value_type", "value", "B"),  # from here on: block V
+    ("value_thread", "value", "I"),
+    ("value_time_ns", "value", "q"),
+    ("value_weight", "value", "q"),
+    ("value_stack", "value", "I"),
+    ("value_count", "value", "I"),
+    ("value_flags", "value", "B"),
+    ("value_label", "value", "I"),
 )
-OPTIONAL = [name for name, _, _ in COLUMNS].index("code_kind")  # from here on: a block may end before each; then all are 0
+VALUES = [name for name, _, _ in COLUMNS].index("value_type")  # the first of block V
+OPTIONAL = [name for name, _, _ in COLUMNS].index("code_kind")  # from here on: a block S may end before each; then all are 0
 
 FIRST = {table: number for number, (_, table, _) in reversed(list(enumerate(COLUMNS)))}  # the column that says a table's length
 

@@ -12,6 +12,7 @@ _TIME = (1 << 62) - 1  # nanoseconds: their sums fit 64 bits
 _ID = (1 << 31) - 1
 _ERRNO = 4095
 _LISTS = ("argv", "values")  # of texts
+_EVENT: Dict[str, Any] = {"type": 255, "name": str, "unit": str, "period": _TIME}  # what is sampled: see model/types.py
 # Key -> its type, or the most that a whole number from 0 may be.
 _HEADER: Dict[str, Any] = {
     **dict.fromkeys(("version", "interval_ns", "start_ns", "start_unix_ns"), _TIME),
@@ -19,15 +20,15 @@ _HEADER: Dict[str, Any] = {
     **dict.fromkeys(("python", "implementation", "platform", "host", "mode", "clock"), str),
     **dict.fromkeys(("native", "spprof", "begun", "run", "part", "warning"), str),
     **dict.fromkeys(("source", "unit", "exporter", "value"), str),  # which other readers give
-    **dict.fromkeys(_LISTS, list),
+    **dict.fromkeys((*_LISTS, "events"), list),
 }
 _STATS: Dict[str, Any] = {
     **dict.fromkeys(("interval_ns", "wall_ns", "cpu_ns", "paused_ns", "paused_cpu_ns"), _TIME),
     **dict.fromkeys(("expected", "taken", "captured", "repeated", "dropped", "validation_drops", "overruns"), _TIME),
-    **dict.fromkeys(("truncated", "native_unpaired", "native_gaps", "calls_met", "threads"), _TIME),
+    **dict.fromkeys(("truncated", "native_unpaired", "native_gaps", "calls_met", "threads", "units"), _TIME),
     "write_error": _ERRNO,
     "clock": str,
-    "losses": dict,
+    **dict.fromkeys(("losses", "events"), dict),
 }
 _END: Dict[str, Any] = {"stop_ns": _TIME, "unwritten": _TIME, "write_error": _ERRNO, "reason": str, "cut": bool}
 _THREAD: Dict[str, Any] = {"id": _ID, "tid": _TIME, "name": str}
@@ -43,15 +44,25 @@ def header_of(data: Optional[bytes]) -> Dict[str, Any]:
     for name in _LISTS:
         for word in header.get(name, ()):
             checked(word, str, f"a word of {name!r} of the header")
+    for event in header.get("events", ()):
+        _object(event, _EVENT, "an entry of 'events' of the header", tuple(_EVENT))
+    if len({event["type"] for event in header.get("events", ())}) < len(header.get("events", ())):
+        raise ValueError("the header has an event twice")
     return header
 
 
 def tick_stats_of(data: Optional[bytes]) -> Dict[str, Any]:
     """Block A; {} without one. Raises ValueError."""
     stats = _object(json.loads(data or b"{}"), _STATS, "the tick stats")
+    _losses(stats)
+    for name, event in stats.get("events", {}).items():
+        _losses(_object(event, _STATS, f"{name!r:.40} of 'events' of the tick stats"))
+    return stats
+
+
+def _losses(stats: Dict[str, Any]) -> None:
     losses = stats.get("losses", {})
     _object(losses, dict.fromkeys(losses, _TIME), "the losses")
-    return stats
 
 
 def end_of(data: Optional[bytes]) -> Optional[Dict[str, Any]]:

@@ -11,6 +11,7 @@ from ..model.columns import finished
 from ..model.layout import columns_of
 from ..model.records import COARSE, OFF_CPU
 from ..model.tree import Tree
+from ..model.types import join, split
 from . import read
 from .about import end_of, header_of, threads_of, tick_stats_of
 
@@ -41,7 +42,7 @@ def read_columns(data: bytes) -> Dict[str, Any]:
 
 def typed(result: Dict[str, Any]) -> Dict[str, Any]:
     """What `_core.read` gives, its bytes as numbers."""
-    casts: Dict[str, Any] = columns_of("code", "frame", "node", "sample")
+    casts: Dict[str, Any] = columns_of("code", "frame", "node", "sample", "value")
     for name, typecode in casts.items():
         result[name] = memoryview(result[name]).cast(typecode)
     return result
@@ -61,6 +62,7 @@ def prepared(
     result["threads"] = threads_of(result["threads"])
     if (tick_stats.get("clock") or result["header"].get("clock")) in _COARSE_CLOCKS:
         result["flags"] = bytes(result["flags"]).translate(bytes(n if n & OFF_CPU else n | COARSE for n in range(256)))
+    types = join(result)
     result["label"], result["label_sets"] = _labels(result)
     result["sources"] = {}
     if result["header"].get("native"):
@@ -71,7 +73,9 @@ def prepared(
         told = [payload for _, payload in blocks(data, b"L")]
         if told:
             _inline(result, json.loads(told[-1])["frames"])
-    return finished(result, whole, cut)
+    finished(result, whole, cut)
+    split(result, types)
+    return result
 
 
 def _name(result: Dict[str, Any], names: Dict[str, str]) -> None:

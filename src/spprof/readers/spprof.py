@@ -12,7 +12,7 @@ import zlib
 from array import array
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from ..model.layout import COLUMNS, FIRST, OPTIONAL, columns_of
+from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
@@ -122,17 +122,18 @@ def _check_below(column: Any, limit: int, what: str) -> None:
 
 
 class _Tables:
-    """Everything read so far. Of a block, all samples are added or none; after a damaged one nothing is read."""
+    """Everything read so far. Of a block, all rows are added or none; after a damaged one nothing is read."""
 
     def __init__(self) -> None:
         self.strings: List[str] = []
         self.columns: Dict[str, array[int]] = {
-            **{name: array(typecode) for name, typecode in columns_of("code", "frame", "sample").items()},
+            **{name: array(typecode) for name, typecode in columns_of("code", "frame", "sample", "value").items()},
             **{name: array(typecode, [0]) for name, typecode in columns_of("node").items()},
         }
         self.followers: Dict[int, List[int]] = {}  # frame + 1, 0 for the root, modulo _LISTS -> frames that followed it
         self.granted = self.room = _ROOM_FIRST  # values that the columns may have in all, and that they may still get
         self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
+        self.value_clocks: Dict[int, int] = {}  # thread -> its last time in blocks V, us
 
     def grant(self, size: int) -> None:
         """A block of so many bytes was read: the columns may have more values."""
@@ -142,7 +143,7 @@ class _Tables:
     def add(self, payload: bytes) -> None:
         cursor = _Cursor(payload, self.room)
         raw: List[array[int]] = []
-        for number, (_, table, _) in enumerate(COLUMNS):
+        for number, (_, table, _) in enumerate(COLUMNS[:VALUES]):
             missing = number >= OPTIONAL and cursor.at == len(payload)
             raw.append(array("Q", bytes(8 * len(raw[FIRST[table]]))) if missing else cursor.column())
         fresh: Dict[str, Any] = {name: values for (name, _, _), values in zip(COLUMNS, raw) if name}
@@ -163,6 +164,33 @@ class _Tables:
         self.room = cursor.room
         for name, values in typed.items():
             self.columns[name].extend(values)
+
+    def add_values(self, payload: bytes) -> None:
+        """A block V."""
+        cursor = _Cursor(payload, self.room)
+        fresh: Dict[str, Any] = {name: cursor.column() for name, _, _ in COLUMNS[VALUES:]}
+        _same_length(*fresh.values())
+        _check_below(fresh["value_type"], 256, "type")
+        if 0 in fresh["value_type"]:
+            raise _Damage("a value is of time")
+        _check_below(fresh["value_thread"], min(_MAX_THREADS, self.granted), "thread")
+        _check_below(fresh["value_weight"], 1 << 62, "weight")
+        _check_below(fresh["value_stack"], len(self.columns["node_parent"]), "node")
+        _check_below(fresh["value_count"], (1 << 32) - 1, "count")
+        _check_below(fresh["value_flags"], 256, "flag")
+        _check_below(fresh["value_label"], len(self.strings) + 1, "label")
+        clocks: Dict[int, int] = {}
+        time_ns = []
+        for thread, step in zip(fresh["value_thread"], fresh["value_time_ns"]):
+            clocks[thread] = clocks.get(thread, self.value_clocks.get(thread, 0)) + step
+            if clocks[thread] > _MAX_US:
+                raise _Damage("a time is impossible")
+            time_ns.append(clocks[thread] * 1000)
+        fresh.update(value_time_ns=time_ns, value_count=[count + 1 for count in fresh["value_count"]])
+        self.value_clocks.update(clocks)
+        self.room = cursor.room
+        for name, values in fresh.items():
+            self.columns[name].extend(array(self.columns[name].typecode, values))
 
     @staticmethod
     def _strings(lengths: array[int], text: array[int]) -> List[str]:
@@ -250,9 +278,12 @@ class Reading:
     def add(self, kind: int, payload: bytes) -> Optional[str]:
         """Adds a block whose checksum is right; what is wrong with it, if it makes no sense."""
         self.tables.grant(len(payload))
-        if kind == ord("S"):
+        if kind in b"SV":
             try:
-                self.tables.add(payload)
+                if kind == ord("S"):
+                    self.tables.add(payload)
+                else:
+                    self.tables.add_values(payload)
             except _Damage as damage:
                 return f"a block does not make sense ({damage}): the file is damaged; it is read up to there"
         elif kind in self.last:
@@ -263,9 +294,10 @@ class Reading:
 
     def result(self) -> Dict[str, Any]:
         """See `_core.read`; without `warning`."""
-        columns = {name: values.tobytes() for name, values in self.tables.columns.items() if name != "time_ns"}
+        columns = {name: values.tobytes() for name, values in self.tables.columns.items()}
         start_ns = _start_ns(self.last[ord("H")])
-        columns["time_ns"] = array("q", [start_ns + ns for ns in self.tables.columns["time_ns"]]).tobytes()
+        for name in ("time_ns", "value_time_ns"):
+            columns[name] = array("q", [start_ns + ns for ns in self.tables.columns[name]]).tobytes()
         header, tick_stats, end = (self.last[ord(kind)] for kind in "HAE")
         about = {"header": header, "tick_stats": tick_stats, "end": end, "threads": list(self.threads)}
         return {**about, "strings": self.tables.strings, **columns}
@@ -313,7 +345,7 @@ def columns_in(payload: bytes) -> List[Tuple[int, bytes]]:
     cursor = _Cursor(payload, 0)
     columns: List[Tuple[int, bytes]] = []
     try:
-        while cursor.at < len(payload) and len(columns) < len(COLUMNS):
+        while cursor.at < len(payload) and len(columns) < VALUES:
             start = cursor.at
             columns.append((cursor.skip(), payload[start : cursor.at]))
     except _Damage:

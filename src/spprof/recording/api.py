@@ -12,7 +12,7 @@ from .options import Options
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Tuple, Union
+    from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
     from ..files.profile import Profile
 
@@ -28,6 +28,7 @@ def start(
     clock: str = "auto",
     max_depth: int = 512,
     native: Union[bool, str] = False,
+    events: Sequence[str] = ("time",),
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -41,13 +42,15 @@ def start(
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are flagged truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.
+    events: what is sampled: 'time', 'page-faults' (Linux), or both; 'page-faults=100' takes a sample for each 100 of a thread
+        instead of 31. Each is a type of samples of its own: see `Profile.sample_types` and `Profile.of`.
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
     file is still there. An exception from a signal handler, such as Ctrl-C's, may arrive after the profile has begun:
     `is_active` says whether it has."""
     _require_idle()
-    begin(Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native), output_path)
+    begin(Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native, events=events), output_path)
 
 
 def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
@@ -61,7 +64,9 @@ def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] 
     taken = output, path
     try:
         # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
-        begun = _core.start(taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode)
+        begun = _core.start(
+            taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode, ",".join(options.events)
+        )
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
     except BaseException as error:
@@ -158,6 +163,7 @@ def require_supported(options: Options) -> Tuple[str, str]:
     if _core.layout_error:
         raise Unsupported(_core.layout_error)
     native, clock = _native(options.native), _clock(options.clock)
+    _events(options.events)
     if clock == "gil" and (options.mode != "cpu" or native):
         raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
     return native, clock
@@ -196,6 +202,18 @@ def _clock(clock: str) -> str:
         what = f"the clock {clock!r}" if clock != "auto" else "every clock that spprof knows"
         hint = "see docs/troubleshooting.md" if clock == "auto" else 'clock="auto" takes what there is'
         raise Unsupported(f"the system refuses {what} ({error.filename}: {error.strerror}); {hint}") from error
+
+
+def _events(events: Tuple[str, ...]) -> None:
+    """Whether they can be sampled."""
+    try:
+        _core.choose_events(",".join(events))
+    except ValueError as error:
+        raise BadOption(f"{error} (events={list(events)!r})") from None
+    except OSError as error:
+        raise Unsupported(
+            f"the system refuses to count {', '.join(events)} ({error.filename}: {error.strerror}); see docs/troubleshooting.md"
+        ) from error
 
 
 def _open_output(path: Optional[str]) -> _core.Output:

@@ -6,7 +6,7 @@ from ..errors import BadOption
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Optional, Union
+    from typing import Optional, Sequence, Tuple, Union
 
 SLOWEST_HZ, FASTEST_HZ = 1, 20_000
 SLOWEST_MS, FASTEST_MS = 1000.0, 0.05  # the same
@@ -20,8 +20,9 @@ class Options:
     The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
     system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
 
-    __slots__ = ("clock", "interval_ns", "max_depth", "mode", "native")
+    __slots__ = ("clock", "events", "interval_ns", "max_depth", "mode", "native")
     clock: str
+    events: Tuple[str, ...]
     interval_ns: int
     max_depth: int
     mode: str
@@ -36,6 +37,7 @@ class Options:
         clock: str = "auto",
         max_depth: int = 512,
         native: Union[bool, str] = False,
+        events: Sequence[str] = ("time",),
     ) -> None:
         if mode not in MODES:
             raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
@@ -44,7 +46,15 @@ class Options:
             raise BadOption(f"max_depth={max_depth!r} is out of range: 1 to {DEEPEST}")
         if native not in (False, True, "full", "leaf"):
             raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
-        values = {"clock": clock, "interval_ns": interval_ns, "max_depth": max_depth, "mode": mode, "native": native}
+        chosen = _events(events, mode)
+        values = {
+            "clock": clock,
+            "interval_ns": interval_ns,
+            "max_depth": max_depth,
+            "mode": mode,
+            "native": native,
+            "events": chosen,
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -56,14 +66,26 @@ class Options:
 
     def to_text(self) -> str:
         """The record as a line of text, for the environment of a child process."""
-        return ":".join([str(self.interval_ns), self.mode, self.clock, str(self.max_depth), str(self.native)])
+        return ":".join(
+            [str(self.interval_ns), self.mode, self.clock, str(self.max_depth), str(self.native), ",".join(self.events)]
+        )
 
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native = text.split(":")
+        interval_ns, mode, clock, max_depth, native, events = text.split(":")
         kind = {"True": True, "False": False}.get(native, native)
-        return cls(int(interval_ns) / 1e6, mode, clock=clock, max_depth=int(max_depth), native=kind)
+        return cls(int(interval_ns) / 1e6, mode, clock=clock, max_depth=int(max_depth), native=kind, events=events.split(","))
+
+
+def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
+    """What is sampled, each by its name; `api.begin` asks the core whether it can."""
+    chosen = (events,) if isinstance(events, str) else tuple(events)
+    if not chosen or not all(isinstance(event, str) and event and not set(event) & set(",:") for event in chosen):
+        raise BadOption(f"events={events!r}: give a list of names, such as ['time', 'page-faults']")
+    if mode == "wall" and "time" not in chosen:
+        raise BadOption("mode 'wall' is about time: give the event time, too")
+    return chosen
 
 
 def _interval_ns(interval_ms: Optional[float], rate: Optional[float]) -> int:

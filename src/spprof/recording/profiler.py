@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # see __init__; what only decorators need is imported by 
 if TYPE_CHECKING:
     import os
     from types import TracebackType
-    from typing import Any, AsyncIterator, Callable, Generator, Optional, Type, TypeVar, Union, overload
+    from typing import Any, AsyncIterator, Callable, Generator, Optional, Sequence, Type, TypeVar, Union, overload
 
     from ..files.profile import Profile
 
@@ -35,9 +35,10 @@ class Profiler:
         clock: str = "auto",
         max_depth: int = 512,
         native: Union[bool, str] = False,
+        events: Sequence[str] = ("time",),
     ) -> None:
         self._options: dict[str, Any] = {"interval_ms": interval_ms, "mode": mode, "output_path": output_path}
-        self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native)
+        self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
         clock: str = ...,
         max_depth: int = ...,
         native: Union[bool, str] = ...,
+        events: Sequence[str] = ...,
     ) -> Callable[[Function], Function]: ...
 
 

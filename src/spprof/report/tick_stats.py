@@ -34,12 +34,13 @@ def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterat
     yield from _waiting(profiles)
     yield from _ticks(profiles, verbose)
     yield from _unknown(profiles)
+    yield from _others(profiles)
 
 
 def _waiting(profiles: Sequence[ProfileData]) -> Iterator[str]:
     wall = max(_sampled(profile, "wall_ns", "paused_ns") for profile in profiles)
     cpu = sum(_sampled(profile, "cpu_ns", "paused_cpu_ns") for profile in profiles)
-    if wall <= 0:
+    if wall <= 0 or "event" in profiles[0].header:
         return
     text = f"On CPU: {duration(cpu)} of {duration(wall)} wall time ({cpu / wall:.0%})."
     if profiles[0].mode == "cpu" and cpu < LITTLE_CPU * wall:
@@ -53,12 +54,7 @@ def _sampled(profile: ProfileData, whole: str, paused: str) -> int:
 
 
 def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
-    interval = profiles[0].interval_ns
-    asked = 1e9 / interval if interval else 0
-    weight = sum(sum(profile.column("weight_ns")) for profile in profiles)
-    ticks = sum(sum(profile.column("count")) for profile in profiles)
-    real = f", {ticks * 1e9 / weight:,.0f} Hz real" if weight else ""
-    yield f"Clock: {', '.join(sorted({profile.clock for profile in profiles}))}, {asked:,.0f} Hz asked{real}."
+    yield _pace(profiles)
     stats_of_all = [profile.stats for profile in profiles if profile.stats]
     if len(stats_of_all) < len(profiles):
         yield (
@@ -83,6 +79,28 @@ def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
     if unpaired:
         yield f"Native: {unpaired:,} stacks without native frames, which did not fit the Python frames."
     yield from _calls(stats_of_all)
+
+
+def _pace(profiles: Sequence[ProfileData]) -> str:
+    """What makes ticks, and how many."""
+    weight = sum(sum(profile.column("weight_ns")) for profile in profiles)
+    ticks = sum(sum(profile.column("count")) for profile in profiles)
+    if "event" in profiles[0].header:
+        event = profiles[0].sample_types[0]
+        real = f", {weight / ticks:,.0f} really" if ticks else ""
+        user = " Those that arise in the kernel are not counted: a user may not." if profiles[0].header.get("user") else ""
+        return f"Event: {event.name}, a sample for {event.period:,} asked{real}.{user}"
+    interval = profiles[0].interval_ns
+    asked = 1e9 / interval if interval else 0
+    real = f", {ticks * 1e9 / weight:,.0f} Hz real" if weight else ""
+    return f"Clock: {', '.join(sorted({profile.clock for profile in profiles}))}, {asked:,.0f} Hz asked{real}."
+
+
+def _others(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    """Which other samples there are."""
+    others = sorted({each.name for profile in profiles for each in profile.sample_types[1:]})
+    if others:
+        yield f"There are samples of {', '.join(others)} too: `spprof report --type {others[0]}`."
 
 
 def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:

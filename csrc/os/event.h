@@ -1,0 +1,35 @@
+/* What a thread does that the system counts, other than time. Each call returns 0, or -1 with errno unless said otherwise. */
+#ifndef SPPROF_OS_EVENT_H
+#define SPPROF_OS_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum { SPP_EVENT_NONE, SPP_EVENT_PAGE_FAULTS } spp_event_kind;
+
+/* A thread's counter, of which a tick comes each time that it has counted a period. fd -1: not armed. */
+typedef struct {
+    int fd;
+    uint64_t id; /* the kernel's number of it */
+} spp_os_event;
+
+/* Whether a thread's own can be counted here; else *why names the call, too. */
+int spp_os_event_probe(spp_event_kind kind, const char **why);
+/* Whether those that arise within the kernel are left out, as it demands of users; only after a probe. */
+bool spp_os_event_in_user(void);
+/* Drain thread, after spp_os_signal_install. Ticks come as SPP_TICK_EVENT with `source` (1 to 31), from now on. One that was
+ * stopped goes on counting. A cookie is aligned to 64 bytes. */
+int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source);
+/* It counts no more, and no tick comes; what it has counted can still be read. */
+void spp_os_event_stop(const spp_os_event *event);
+void spp_os_event_close(spp_os_event *event);
+/* In a forked child: lets go of the parent's. */
+void spp_os_event_drop(spp_os_event *event);
+/* False: the program has closed it. */
+bool spp_os_event_alive(const spp_os_event *event);
+/* Handler. What it has counted since it was armed. */
+int spp_os_event_count(const spp_os_event *event, uint64_t *count);
+/* Of any thread, since its birth. -1 also if the system does not tell. */
+int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count);
+
+#endif

@@ -1,0 +1,38 @@
+/* Systems that suspend threads count nothing for us. */
+#include "os/event.h"
+
+#include <errno.h>
+
+int spp_os_event_probe(spp_event_kind kind, const char **why) {
+    (void)kind;
+    *why = "events other than time are counted on Linux only";
+    errno = ENOSYS;
+    return -1;
+}
+
+bool spp_os_event_in_user(void) { return false; }
+
+int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source) {
+    (void)event, (void)kind, (void)tid, (void)period, (void)cookie, (void)source;
+    errno = ENOSYS;
+    return -1;
+}
+
+void spp_os_event_stop(const spp_os_event *event) { (void)event; }
+void spp_os_event_close(spp_os_event *event) { (void)event; }
+void spp_os_event_drop(spp_os_event *event) { (void)event; }
+
+bool spp_os_event_alive(const spp_os_event *event) {
+    (void)event;
+    return true;
+}
+
+int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count) {
+    (void)kind, (void)tid, (void)count;
+    return -1;
+}
+
+int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
+    (void)event, (void)count;
+    return -1;
+}

@@ -1,0 +1,75 @@
+"""Samples of several types on the same stacks: columns of all of them, and the part of one, as a profile's own columns."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import compress
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from .layout import columns_of
+
+TIME = 0  # its type, whose rows are in blocks S; those of all others are in blocks V
+# Column of a sample -> that of a row of another type than time.
+_COLUMNS = {name: "value_" + name for name in columns_of("sample")}
+_COLUMNS["weight_ns"] = "value_weight"
+
+
+class SampleType(NamedTuple):
+    """What samples are of: `unit` is what their weights count, `period` how much of it usually lies between two."""
+
+    name: str
+    unit: str
+    period: int
+
+
+def told_types(header: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """What the header of a .spprof file says of its types, the first of which is the one that is shown if none is chosen."""
+    told: List[Dict[str, Any]] = header.get("events") or [
+        {"type": TIME, "name": "time", "unit": "nanoseconds", "period": header.get("interval_ns", 0)}
+    ]
+    return told
+
+
+def join(result: Dict[str, Any]) -> Optional[bytes]:
+    """Puts the rows of all types into the columns of samples, those of time first: what is done to stacks and labels is done
+    once. Returns the type of each; None: there is time alone."""
+    others = {name: result.pop(other) for name, other in _COLUMNS.items()}
+    types = bytes(result.pop("value_type"))
+    if not types:
+        return None
+    for name, typecode in columns_of("sample").items():
+        both = array(typecode, result[name])
+        both.extend(array(typecode, others[name]))
+        result[name] = memoryview(both)
+    return bytes(len(result["thread"]) - len(types)) + types
+
+
+def split(result: Dict[str, Any], types: Optional[bytes]) -> None:
+    """The reverse, when the columns are finished. `by_type`: the columns of each type that has rows; those of the first type are
+    the profile's own."""
+    told = told_types(result["header"])
+    names = {**columns_of("sample"), "keys": "I"}
+    result["by_type"] = {}
+    if types is None:
+        result["by_type"][TIME] = {name: result[name] for name in names}
+        types = bytes(len(result["thread"]))
+    else:
+        for number in set(types):
+            chosen = [each == number for each in types]
+            result["by_type"][number] = {
+                name: memoryview(array(typecode, compress(result[name], chosen))) for name, typecode in names.items()
+            }
+    for about in told:
+        empty = {name: memoryview(array(typecode)) for name, typecode in names.items()}
+        result["by_type"].setdefault(about["type"], empty)
+    result.update(of(result, told[0]))
+
+
+def of(columns: Dict[str, Any], about: Dict[str, Any]) -> Dict[str, Any]:
+    """What a profile of this type alone has other than one of all. `about`: an entry of `told_types`."""
+    changed: Dict[str, Any] = dict(columns["by_type"][about["type"]])
+    if about["type"] != TIME:
+        header, stats = columns["header"], columns["tick_stats"]
+        changed["header"] = {**header, "unit": about["unit"], "event": about["name"], "user": about.get("user", False)}
+        changed["tick_stats"] = {**stats, **stats.get("events", {}).get(about["name"], {}), "repeated": 0, "truncated": 0}
+    return changed

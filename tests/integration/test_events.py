@@ -1,0 +1,148 @@
+"""Samples of other types than time: page faults, counted beside what the system counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import spprof
+from spprof import _core
+
+REFUSER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "refused.py")
+
+try:
+    _core.choose_events("page-faults")
+    REFUSED = ""
+except OSError as error:
+    REFUSED = str(error)
+counts = pytest.mark.skipif(bool(REFUSED), reason=f"the system counts no page faults: {REFUSED}")
+
+# Touches known pages in known functions, on two threads; says how many faults getrusage has for each thread.
+PROGRAM = """
+    import json, mmap, resource, sys, threading
+    def touch(pages):
+        memory = mmap.mmap(-1, pages * mmap.PAGESIZE)
+        if hasattr(memory, "madvise"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for at in range(0, len(memory), mmap.PAGESIZE):
+            memory[at] = 1
+        memory.close()
+    def few():
+        touch(4000)
+    def many():
+        touch(16000)
+    def faults():
+        used = resource.getrusage(resource.RUSAGE_THREAD)
+        return used.ru_minflt + used.ru_majflt
+    def work(name):
+        before = faults()
+        few()
+        many()
+        counted[name] = faults() - before
+    counted = {}
+    work("first")
+    thread = threading.Thread(target=work, name="second", args=["second"])
+    thread.start()
+    thread.join()
+    print(json.dumps(counted))
+"""
+
+
+def run(tmp_path, *options):
+    path = tmp_path / "p.spprof"
+    command = [sys.executable, "-m", "spprof", "run", "-q", *options, "-o", str(path), "-c", textwrap.dedent(PROGRAM)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
+    return spprof.Profile.load(path), json.loads(done.stdout.splitlines()[-1])
+
+
+def check(faults, counted):
+    """Of the second thread all is counted too, but where it was before it was found is not known."""
+    assert faults.unit == "faults"
+    of_function = {row.qualname: row.total_weight_ns for row in faults.functions(thread="MainThread")}
+    assert of_function["work"] == pytest.approx(counted["first"], rel=0.01)
+    assert of_function["few"] == pytest.approx(4000, rel=0.03)
+    assert of_function["many"] == pytest.approx(16000, rel=0.01)
+    by_thread = {thread.name: thread.weight_ns for thread in faults.threads}
+    assert by_thread["second"] == pytest.approx(counted["second"], rel=0.01)
+    stats = faults.stats
+    assert stats["units"] == sum(faults.column("weight_ns")) and stats["taken"] == sum(faults.column("count"))
+    assert stats["expected"] == stats["taken"] + sum(stats["losses"].values())
+
+
+@counts
+def test_page_faults_alone(tmp_path):
+    profile, counted = run(tmp_path, "--event", "page-faults")
+    assert [each.name for each in profile.sample_types] == ["page-faults"]
+    assert profile.of("page-faults") is profile
+    with pytest.raises(spprof.BadOption, match="no samples of 'time', but of page-faults"):
+        profile.of("time")
+    check(profile, counted)
+
+
+@counts
+def test_page_faults_beside_time(tmp_path):
+    profile, counted = run(tmp_path, "--event", "time", "--event", "page-faults=100")
+    assert [(each.name, each.unit, each.period) for each in profile.sample_types] == [
+        ("time", "nanoseconds", 1_000_000),
+        ("page-faults", "faults", 100),
+    ]
+    assert profile.unit == "nanoseconds" and profile.of("time").unit == "nanoseconds"
+    assert sum(profile.of("time").column("weight_ns")) == sum(profile.column("weight_ns"))
+    faults = profile.of("page-faults")
+    check(faults, counted)
+    assert len(faults) == pytest.approx(sum(counted.values()) / 100, rel=0.1)
+    assert profile.stats["expected"] == profile.stats["taken"] + sum(profile.stats["losses"].values())
+
+
+@counts
+def test_pauses_are_counted_by_nobody(tmp_path):
+    import mmap
+
+    def touch():
+        with mmap.mmap(-1, 3000 * mmap.PAGESIZE) as memory:
+            if hasattr(memory, "madvise"):
+                memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for at in range(0, len(memory), mmap.PAGESIZE):
+                memory[at] = 1
+
+    spprof.start(events=["page-faults"], output_path=tmp_path / "p.spprof")
+    touch()
+    spprof.pause()
+    touch()
+    spprof.resume()
+    touch()
+    faults = spprof.stop()
+    assert sum(faults.column("weight_ns")) == pytest.approx(6000, rel=0.1)
+
+
+@pytest.mark.parametrize("events, why", [
+    (["page-faults=3"], "4 to 1,000,000,000"), (["cycles"], "no such event"), ([], "a list of names"), (["time=5"], "--rate"),
+    (["time:page-faults"], "a list of names"),
+])  # fmt: skip
+def test_events_that_cannot_be(events, why):
+    with pytest.raises(spprof.BadOption, match=why):
+        spprof.start(events=events)
+    assert not spprof.is_active()
+
+
+def test_wall_mode_is_about_time():
+    with pytest.raises(spprof.BadOption, match="wall"):
+        spprof.start(mode="wall", events=["page-faults"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the filter is of Linux")
+def test_what_the_system_refuses_is_said_before_the_program_runs(tmp_path):
+    refused = [sys.executable, REFUSER, "perf_event_open", sys.executable, "-m", "spprof", "run"]
+    command = [*refused, "--event", "page-faults", "-o", str(tmp_path / "p.spprof"), "-c", "print('it ran')"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    clock = [*refused, "--clock", "perf", "-o", str(tmp_path / "p.spprof"), "-c", "print('it ran')"]
+    other = subprocess.run(clock, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == other.returncode != 0
+    assert "refuses to count page-faults (perf_event_open: Operation not permitted)" in done.stderr
+    assert done.stdout == "" and not list(tmp_path.iterdir())
