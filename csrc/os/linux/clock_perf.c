@@ -70,10 +70,15 @@ int spp_linux_perf_polls(int fd, int signum, int32_t tid, uintptr_t value) {
     return 0;
 }
 
+/* A tick that is on its way is still known for one. */
 void spp_linux_perf_quiet(int fd) {
-    if (fd < 0 || fd >= MAX_FD) return;
-    atomic_store_explicit(&cookie_of_fd[fd], 0, memory_order_release);
-    atomic_store_explicit(&tid_of_fd[fd], 0, memory_order_relaxed);
+    if (fd >= 0 && fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[fd], 0, memory_order_release);
+}
+
+/* In a forked child, which has none on its way. */
+void spp_linux_perf_forget(int fd) {
+    spp_linux_perf_quiet(fd);
+    if (fd >= 0 && fd < MAX_FD) atomic_store_explicit(&tid_of_fd[fd], 0, memory_order_relaxed);
 }
 
 static spp_linux_perf_event task_clock(uint64_t period_ns, bool kernel) {
@@ -161,7 +166,7 @@ static void disarm(spp_os_trigger *trigger) {
 
 /* A perf descriptor is inherited, and shares the parent's event. */
 static void drop(spp_os_trigger *trigger) {
-    spp_linux_perf_quiet(trigger->perf_fd);
+    spp_linux_perf_forget(trigger->perf_fd);
     if (trigger->perf_fd >= 0) spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;

@@ -63,6 +63,8 @@ bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due);
 int spp_linux_perf_polls(int fd, int signum, int32_t tid, uintptr_t value);
 /* Signals of that event that are on their way say nothing any more. */
 void spp_linux_perf_quiet(int fd);
+/* In a forked child: it has neither the event nor its ticks. */
+void spp_linux_perf_forget(int fd);
 int spp_linux_timer_probe(const char **why);
 int spp_linux_timer_arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value);
 void spp_linux_timer_disarm(spp_os_trigger *trigger);
