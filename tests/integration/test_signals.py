@@ -630,6 +630,69 @@ print(json.dumps([sorted(map(int, pending)), own, got and got.si_code]))
     assert ran.json == [[], [int(signal.SIGUSR1)], 0]
 
 
+# The first thread blocks its ticks until its event is closed, and a timer serves; one waits for it then. `number`: the event's.
+EVENT_CLOSED = (
+    START
+    + """
+import fcntl, mmap, struct
+def events():
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try: found |= {int(name)} if "perf_event" in os.readlink("/proc/self/fd/" + name) else set()
+        except OSError: pass
+    return found
+def burn_until(condition):
+    late = time.monotonic() + 60
+    while not condition() and time.monotonic() < late: burn(0.01)
+    assert condition()
+def pends(): return int(next(line for line in open("/proc/thread-self/status") if line.startswith("SigPnd:")).split()[1], 16)
+start(0.1, "cpu", "perf", None)
+(number,) = events()
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+burn_until(lambda: number not in events())
+assert pends() & 1 << signal.SIGURG - 1
+"""
+)
+only_perf = pytest.mark.parametrize("kernel, clock", [(THIS, "perf")], indirect=["kernel"])
+
+
+@only_perf
+def test_a_tick_is_ours_though_its_events_number_is_another_threads(run_there, clock):
+    ran = run_there("-c", EVENT_CLOSED + """
+going = True
+def spin():
+    while going: sum(range(100))
+thread = threading.Thread(target=spin)
+thread.start()
+burn_until(lambda: number in events())
+pending = sorted(map(int, signal.sigpending()))
+going = False
+thread.join()
+spprof.stop()
+print(json.dumps(pending))
+""", ok=None)  # fmt: skip
+    assert ran.json == []
+
+
+@only_perf
+def test_a_signal_is_the_programs_though_its_files_number_was_an_events(run_there, clock):
+    """One that has no handler, or ticks would come by another one."""
+    ran = run_there("-c", EVENT_CLOSED + """
+before = sorted(map(int, signal.sigpending()))
+inside, to = os.pipe()
+os.dup2(inside, number)
+fcntl.fcntl(number, 10, int(signal.SIGURG))  # F_SETSIG
+fcntl.fcntl(number, 15, struct.pack("ii", 0, threading.get_native_id()))  # F_SETOWN_EX
+fcntl.fcntl(number, fcntl.F_SETFL, os.O_ASYNC)
+os.write(to, b"x")
+pending = sorted(map(int, signal.sigpending()))
+got = signal.sigtimedwait({signal.SIGURG}, 5)
+spprof.stop()
+print(json.dumps([before, pending, got and got.si_code]))
+""", ok=None)  # fmt: skip
+    assert ran.json == [[], [int(signal.SIGURG)], 1], "POLL_IN"
+
+
 def test_a_signal_that_was_ours_ends_a_write_when_it_is_the_programs(run_there, tmp_path):
     """A program that takes every signal that ticks could come by: its threads have timers then, and writes hold nothing back."""
     ran = run_there("-c", START + f"""

@@ -8,10 +8,12 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/hints.h"
 #include "os/linux/linux.h"
+#include "os/linux/machine.h"
 #include "os/threads.h"
 #include "os/ticks.h"
 
@@ -20,8 +22,14 @@
 /* The kernel's remainder is looked at this often: a thread-CPU timer fires at CONFIG_HZ at most anyway. */
 #define REMAINDER_NS 4000000u
 
+/* Of each number of a descriptor that an event has, or had: what its ticks say (0: nothing any more), and whom they are for, a
+ * thread by a signal. A thread that blocks the signal gets a tick when it no longer does, or takes it by sigwait(): the event may
+ * be closed by then, and the number another event's. So a number that was an event's once stays known for good, in forked
+ * children too. */
 static _Atomic uintptr_t cookie_of_fd[MAX_FD];
-static _Atomic int32_t tid_of_fd[MAX_FD]; /* the thread of its ticks */
+static _Atomic uint64_t receiver_of_fd[MAX_FD];
+
+static uint64_t receiver(int32_t tid, int signum) { return (uint64_t)signum << 32 | (uint32_t)tid; }
 
 /* A thread that sleeps in a call gets its tick when it wakes, maybe in a later run, where its slot may be another thread's: such
  * ticks tell the run that they are of, in bits that no address has. */
@@ -36,11 +44,22 @@ void spp_linux_clock_perf_begin(void) {
     run_number = (run_number + 1) & 0xffff;
 }
 
-bool spp_linux_perf_cookie(int fd, uintptr_t *value) {
-    /* If the program closed the descriptor of this thread's event, another thread's may have its number by now. */
-    if (fd < 0 || fd >= MAX_FD || atomic_load_explicit(&tid_of_fd[fd], memory_order_relaxed) != spp_os_tid()) return false;
-    *value = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
-    return true;
+/* Handler. Whether a number that was an event's is now that of a file by which the program has such signals sent. errno stays. */
+static bool is_theirs(int fd, int signum) {
+    uint64_t id;
+    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false; /* it may not ask */
+    return raw_call(SYS_fcntl, fd, F_GETSIG, 0, 0) == signum &&
+           raw_call(SYS_ioctl, fd, PERF_EVENT_IOC_ID, (long)(uintptr_t)&id, 0) != 0;
+}
+
+/* The cookie is read first: if it is that of the event that has the number now, so is the receiver. */
+bool spp_linux_perf_poll(const siginfo_t *info, uintptr_t *value) {
+    int fd = info->si_fd;
+    if (fd < 0 || fd >= MAX_FD) return false;
+    uintptr_t cookie = atomic_load_explicit(&cookie_of_fd[fd], memory_order_acquire);
+    uint64_t of = atomic_load_explicit(&receiver_of_fd[fd], memory_order_relaxed);
+    *value = of == receiver(spp_os_tid(), info->si_signo) ? cookie : 0;
+    return spp_usual(*value != 0) || (of != 0 && !is_theirs(fd, info->si_signo));
 }
 
 /* siginfo's si_code and si_perf_data of such a tick (include/uapi/asm-generic/siginfo.h); older headers lack both. */
@@ -65,20 +84,13 @@ int spp_linux_perf_polls(int fd, int signum, int32_t tid, uintptr_t value) {
         return -1;
     }
     if (fcntl(fd, F_SETSIG, signum) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 || fcntl(fd, F_SETFL, O_ASYNC) != 0) return -1;
-    atomic_store_explicit(&tid_of_fd[fd], tid, memory_order_relaxed);
+    atomic_store_explicit(&receiver_of_fd[fd], receiver(tid, signum), memory_order_relaxed);
     atomic_store_explicit(&cookie_of_fd[fd], value, memory_order_release);
     return 0;
 }
 
-/* A tick that is on its way is still known for one. */
 void spp_linux_perf_quiet(int fd) {
     if (fd >= 0 && fd < MAX_FD) atomic_store_explicit(&cookie_of_fd[fd], 0, memory_order_release);
-}
-
-/* In a forked child, which has none on its way. */
-void spp_linux_perf_forget(int fd) {
-    spp_linux_perf_quiet(fd);
-    if (fd >= 0 && fd < MAX_FD) atomic_store_explicit(&tid_of_fd[fd], 0, memory_order_relaxed);
 }
 
 static spp_linux_perf_event task_clock(uint64_t period_ns, bool kernel) {
@@ -166,7 +178,7 @@ static void disarm(spp_os_trigger *trigger) {
 
 /* A perf descriptor is inherited, and shares the parent's event. */
 static void drop(spp_os_trigger *trigger) {
-    spp_linux_perf_forget(trigger->perf_fd);
+    spp_linux_perf_quiet(trigger->perf_fd);
     if (trigger->perf_fd >= 0) spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     trigger->perf_fd = -1;
     trigger->has_timer = 0;

@@ -56,7 +56,7 @@ void spp_os_event_close(spp_os_event *event) {
 
 void spp_os_event_drop(spp_os_event *event) {
     if (event->fd < 0) return;
-    spp_linux_perf_forget(event->fd);
+    spp_linux_perf_quiet(event->fd);
     spp_linux_perf_close(event->fd, event->id);
     event->fd = -1;
 }

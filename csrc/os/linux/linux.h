@@ -49,8 +49,9 @@ extern const spp_clock spp_clock_perf, spp_clock_perf_trap, spp_clock_perf_user,
 
 /* A run begins: no event is open. */
 void spp_linux_clock_perf_begin(void);
-/* Handler. The cookie of the event that has this descriptor, if its ticks are the calling thread's; 0: it has been disarmed. */
-bool spp_linux_perf_cookie(int fd, uintptr_t *value);
+/* Handler. The value of a tick that came by a signal of a descriptor; 0: its event has been disarmed. False: it is no such tick.
+ */
+bool spp_linux_perf_poll(const siginfo_t *info, uintptr_t *value);
 /* Handler. The cookie of a tick that came as SIGTRAP, and whether it is of the present run. False: it is no such tick. */
 bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due);
 
@@ -61,10 +62,8 @@ bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due);
 #define SPP_LINUX_SOURCE_SHIFT 1
 /* Has the ticks of a thread's event come by a signal, with that value. Returns -1 and errno on failure. */
 int spp_linux_perf_polls(int fd, int signum, int32_t tid, uintptr_t value);
-/* Signals of that event that are on their way say nothing any more. */
+/* Ticks of that event that are on their way say nothing any more. They are still known for ticks. */
 void spp_linux_perf_quiet(int fd);
-/* In a forked child: it has neither the event nor its ticks. */
-void spp_linux_perf_forget(int fd);
 int spp_linux_timer_probe(const char **why);
 int spp_linux_timer_arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, uintptr_t value);
 void spp_linux_timer_disarm(spp_os_trigger *trigger);

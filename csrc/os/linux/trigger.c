@@ -94,7 +94,7 @@ static void nudge(int32_t tid) {
 /* Handler. Whether a signal that is no trap is a tick of ours, and what it says; 0: nothing any more. */
 static inline bool read_tick(const siginfo_t *info, uintptr_t *value) {
     *value = 0;
-    if (info->si_code == POLL_IN || info->si_code == POLL_HUP) return spp_linux_perf_cookie(info->si_fd, value);
+    if (info->si_code == POLL_IN || info->si_code == POLL_HUP) return spp_linux_perf_poll(info, value);
     if (info->si_code == SI_QUEUE) return info->si_value.sival_ptr == (const void *)&nudged;
     if (info->si_code != SI_TIMER) return false;
     *value = (uintptr_t)info->si_value.sival_ptr;
