@@ -1,5 +1,5 @@
 /* Times the parts of csrc/ that describe the loaded objects. */
-#include "core/native.h"
+#include "core/native/native.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "os/memory.h"

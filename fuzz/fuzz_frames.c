@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/frames.h"
+#include "core/capture/frames.h"
 #include "invented.h"
 #include "os/memory.h"
 #include "py/layout.h"

@@ -1,7 +1,7 @@
 /* libFuzzer target: the three decoders of line tables. Input: first line (2 bytes), offset (2 bytes), the table. */
 #include <stdlib.h>
 
-#include "core/resolve_lines.h"
+#include "core/resolve/resolve_lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

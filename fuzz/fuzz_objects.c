@@ -1,11 +1,11 @@
 /* libFuzzer target: unwind tables of Windows' objects and of macOS', from bytes.
- * Input: a byte, odd for macOS'. Windows': a byte that says where the table of functions begins, the image. macOS': three lengths of
- * two bytes, then __unwind_info, __eh_frame, the code, and where functions start. */
+ * Input: a byte, odd for macOS'. Windows': a byte that says where the table of functions begins, the image. macOS': three lengths
+ * of two bytes, then __unwind_info, __eh_frame, the code, and where functions start. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/unwind_compact.h"
-#include "core/unwind_seh.h"
+#include "core/native/unwind_compact.h"
+#include "core/native/unwind_seh.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/read.h"
-#include "core/write.h"
+#include "core/file/read.h"
+#include "core/file/write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/symbols.h"
+#include "core/native/symbols.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

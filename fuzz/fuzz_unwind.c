@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/unwind.h"
+#include "core/native/unwind.h"
 #include "os/context.h"
 #include "os/memory.h"
 

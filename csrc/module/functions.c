@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "core/run.h"
+#include "core/run/run.h"
 #include "module/compat.h"
 #include "module/header.h"
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "core/capture.h"
-#include "core/events.h"
-#include "core/tick_stats.h"
+#include "core/capture/capture.h"
+#include "core/run/events.h"
+#include "core/run/tick_stats.h"
 #include "module/compat.h"
 #include "module/held.h"
 #include "os/process.h"

@@ -6,7 +6,7 @@
 #include <Python.h>
 
 #include "base/vec.h"
-#include "core/run.h"
+#include "core/run/run.h"
 #include "os/ticks.h"
 
 /* GIL held, all of it; 0, or -1 with an exception. */

@@ -6,7 +6,7 @@
  * `_thread.get_native_id`: `threading` calls it in each new thread; `_thread.get_ident`: at the end of each, too. */
 #include "module/hooks.h"
 
-#include "core/run.h"
+#include "core/run/run.h"
 #include "module/names.h"
 #include "os/process.h"
 

@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "core/labels.h"
-#include "core/run.h"
+#include "core/capture/labels.h"
+#include "core/run/run.h"
 #include "module/compat.h"
 #include "os/lock.h"
 

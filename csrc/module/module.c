@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/resolve_code.h"
-#include "core/run.h"
-#include "core/tick_stats.h"
+#include "core/resolve/resolve_code.h"
+#include "core/run/run.h"
+#include "core/run/tick_stats.h"
 #include "module/beside.h"
 #include "module/compat.h"
 #include "module/functions.h"

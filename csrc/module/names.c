@@ -1,6 +1,6 @@
 #include "module/names.h"
 
-#include "core/run.h"
+#include "core/run/run.h"
 #include "module/held.h"
 #include "os/threads.h"
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/run.h"
+#include "core/run/run.h"
 #include "module/compat.h"
 #include "module/hooks.h"
 #include "os/clock.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "core/read.h"
+#include "core/file/read.h"
 #include "module/compat.h"
 
 /* Of a type of Python's array. */

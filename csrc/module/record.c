@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "core/capture.h"
-#include "core/run.h"
+#include "core/capture/capture.h"
+#include "core/run/run.h"
 #include "module/beside.h"
 #include "module/compat.h"
 #include "module/header.h"

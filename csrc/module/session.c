@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/capture.h"
-#include "core/resolve.h"
-#include "core/run.h"
-#include "core/tick_stats.h"
-#include "core/write.h"
+#include "core/capture/capture.h"
+#include "core/file/write.h"
+#include "core/resolve/resolve.h"
+#include "core/run/run.h"
+#include "core/run/tick_stats.h"
 #include "module/compat.h"
 #include "module/functions.h"
 #include "module/header.h"

@@ -5,7 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "core/run.h"
+#include "core/run/run.h"
 
 /* Of one interpreter. */
 typedef struct {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/frames.h"
+#include "core/capture/frames.h"
 
 static inline void set(uintptr_t at, uint64_t value) { memcpy((void *)at, &value, sizeof value); }
 

@@ -2,7 +2,7 @@
  * What did not come must be counted, to the tick: that taken and lost ones add up says nothing, since that is how many were
  * expected. */
 #include "check.h"
-#include "core/capture.h"
+#include "core/capture/capture.h"
 #include "os/clock.h"
 #include "os/context.h"
 #include "os/memory.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/unwind_compact.h"
+#include "core/native/unwind_compact.h"
 
 #define SAME SPP_COMPACT_SAME
 

@@ -9,7 +9,7 @@
 #endif
 
 #include "check.h"
-#include "core/frames.h"
+#include "core/capture/frames.h"
 #include "invented.h"
 #include "os/memory.h"
 #include "py/layout.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/labels.h"
+#include "core/capture/labels.h"
 #include "os/clock.h"
 #include "os/memory.h"
 #include "py/layout.h"

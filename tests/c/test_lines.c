@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/resolve_lines.h"
+#include "core/resolve/resolve_lines.h"
 
 typedef spp_place decoder(const uint8_t *, size_t, int32_t, uint32_t);
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/run.h"
+#include "core/run/run.h"
 
 #define THREADS 2
 static atomic_int there;

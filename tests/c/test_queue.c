@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "check.h"
-#include "core/queue.h"
+#include "core/capture/queue.h"
 
 #define RECORDS 400000u
 

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/capture.h"
-#include "core/read.h"
+#include "core/capture/capture.h"
+#include "core/file/read.h"
+#include "core/file/write.h"
+#include "core/file/writer.h"
+#include "core/resolve/store.h"
 #include "core/source.h"
-#include "core/store.h"
-#include "core/write.h"
-#include "core/writer.h"
 #include "os/files.h"
 #include "os/ticks.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/queue.h"
-#include "core/resolve_code.h"
+#include "core/capture/queue.h"
+#include "core/resolve/resolve_code.h"
 #include "os/lock.h"
 #include "os/memory.h"
 #include "os/ticks.h"
@@ -25,7 +25,7 @@ static void counted_unlock(void) {
 #define spp_os_unlock counted_unlock
 #define spp_code_read fake_read
 int fake_read(uintptr_t address, spp_code *code);
-#include "../../csrc/core/resolve.c"
+#include "../../csrc/core/resolve/resolve.c"
 
 #define CODES 4
 #define ADDRESS(i) ((uintptr_t)0x10000 * ((uintptr_t)(i) + 1))

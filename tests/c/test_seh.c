@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/unwind_seh.h"
+#include "core/native/unwind_seh.h"
 
 #define BASE 0x10000u
 #define CODE 0x100u

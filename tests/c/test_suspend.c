@@ -50,7 +50,7 @@
 #undef spp_os_now_ns
 #undef spp_os_sleep_until
 
-#include "core/capture.h"
+#include "core/capture/capture.h"
 #include "os/clock.h"
 #include "os/context.h"
 #include "os/process.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/resolve_table.h"
+#include "core/resolve/resolve_table.h"
 #include "os/memory.h"
 #include "py/layout.h"
 

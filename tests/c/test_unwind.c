@@ -15,8 +15,8 @@
 
 #include "base/sample.h"
 #include "check.h"
-#include "core/native.h"
-#include "core/symbols.h"
+#include "core/native/native.h"
+#include "core/native/symbols.h"
 #include "os/context.h"
 #include "os/lock.h"
 #include "os/memory.h"

@@ -16,7 +16,7 @@
 #define spp_resolve_stood fake_stood
 #define spp_resolve_flush fake_flush
 #define spp_wall_body fake_body
-#include "../../csrc/core/wall.c"
+#include "../../csrc/core/run/wall.c"
 #include "os/clock.h"
 #include "os/context.h"
 #include "os/ticks.h"

@@ -12,16 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/read.h"
-#include "core/write.h"
-#include "core/writer.h"
+#include "core/file/read.h"
+#include "core/file/write.h"
+#include "core/file/writer.h"
 #include "os/files.h"
 
 #define BLOCKS 40u
 #define HEADER "{\"version\":1}"
 #define END "{\"stop_ns\":1,\"reason\":\"stop\"}"
 #define HEAD 9u
-#define END_MOST 256u /* as core/writer.c */
+#define END_MOST 256u /* as core/file/writer.c */
 
 static char path[] = "/tmp/spprof-writer-XXXXXX";
 static uint8_t bytes[1 << 16];
@@ -89,7 +89,7 @@ static bool limited(size_t most) {
     int error = spp_writer_wait();
     CHECK(error == 0 || error == EFBIG);
     bool stopped = error != 0;
-    for (int i = 0; i < 2; i++) { /* as core/run.c: again, if it is these that do not fit */
+    for (int i = 0; i < 2; i++) { /* as core/run/run.c: again, if it is these that do not fit */
         spp_write_last('A', stats, sizeof stats);
         spp_write_last('E', END, sizeof END - 1);
         int after = spp_writer_wait();

@@ -1,4 +1,4 @@
-/* The queue of csrc/core/queue.h under C11's acquire and release, for spin (tests/model/run).
+/* The queue of csrc/core/capture/queue.h under C11's acquire and release, for spin (tests/model/run).
  *
  * spin interleaves, and would see each store at once. So memory is modelled as the views of a weak machine: a location keeps all
  * values that were ever stored to it, and a load may give any of them that is not older than what its thread has seen there. A

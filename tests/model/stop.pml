@@ -1,4 +1,4 @@
-/* The handshake of a handler and the end of a run (csrc/core/capture.c, run.c), for spin (tests/model/run): "stop() clears `active`,
+/* The handshake of a handler and the end of a run (csrc/core/capture/capture.c, run.c), for spin (tests/model/run): "stop() clears `active`,
  * then waits for `busy`: one of the two sees the other". This is Dekker's pattern, which every processor with store buffers breaks,
  * x86_64 too, if it may: a thread that stores one location and loads the other can be given the old value by both. So those four
  * accesses are sequentially consistent. As in queue.pml a location keeps its values, and a weak load may give an older one; a

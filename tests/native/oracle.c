@@ -1,4 +1,4 @@
-/* Walks the interrupted stack twice at each signal, by csrc/core/unwind.c and by libunwind, and counts how they agree.
+/* Walks the interrupted stack twice at each signal, by csrc/core/native/unwind.c and by libunwind, and counts how they agree.
  * Loaded by tests/targets/oracle.py into the process that runs the workload. */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <ucontext.h>
 
-#include "core/native.h"
+#include "core/native/native.h"
 #include "os/context.h"
 #include "os/lock.h"
 #include "os/memory.h"

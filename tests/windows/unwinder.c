@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/frames_native.h"
-#include "core/run.h"
+#include "core/capture/frames_native.h"
+#include "core/run/run.h"
 #include "os/clock.h"
 #include "os/context.h"
 #include "os/memory.h"

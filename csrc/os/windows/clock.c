@@ -74,7 +74,7 @@ bool spp_suspend_clock_proves(void) { return false; }
 
 /* ---- the threads whose clocks are asked for: handles, which keep an id from being used again, and what was read last */
 
-#define SLOTS 16384u /* twice as many as threads are known (core/capture.h) */
+#define SLOTS 16384u /* twice as many as threads are known (core/capture/capture.h) */
 typedef struct {
     int32_t tid; /* 0: free; -1: was used */
     HANDLE thread;

@@ -20,7 +20,7 @@ from .output import Output
 from .writing import is_being_written, process_lives
 
 DEBUG_DIRECTORIES = ("/usr/lib/debug",)
-# What compilers add to copies and parts of a function, as in csrc/core/resolve.c.
+# What compilers add to copies and parts of a function, as in csrc/core/resolve/resolve.c.
 _ADDED = re.compile(r"(?<=.)\.(?:isra\.|constprop\.|part\.|cold|lto_priv\.|llvm\.)")
 _PYTHON = re.compile(r"(lib)?python\d")  # the interpreter itself: its own functions are hidden, as in the run
 Chain = List[Tuple[str, str, int]]  # function, source file, line: the function that the code is in, then those inlined into it

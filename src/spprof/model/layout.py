@@ -1,5 +1,5 @@
-"""The columns of a file's blocks S and V, one row each, in the order of the file: csrc/core/columns.h for Python, which also
-reads where there is no C core. A test compares the two (`_core.COLUMNS`)."""
+"""The columns of a file's blocks S and V, one row each, in the order of the file: csrc/core/resolve/columns.h for Python, which
+also reads where there is no C core. A test compares the two (`_core.COLUMNS`)."""
 
 from __future__ import annotations
 

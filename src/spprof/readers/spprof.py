@@ -16,7 +16,7 @@ from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
-_ROOM_FIRST, _ROOM_PER_BYTE = 1 << 20, 64  # values of all columns that a file may have: see csrc/core/read.c
+_ROOM_FIRST, _ROOM_PER_BYTE = 1 << 20, 64  # values of all columns that a file may have: see csrc/core/file/read.c
 _MAX_US = ((1 << 64) - 1) // 4000  # keeps nanoseconds within 64 bits
 _MAX_THREADS = 1 << 24
 _FOLLOWERS = 16

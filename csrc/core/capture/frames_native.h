@@ -1,0 +1,41 @@
+/* Python and native frames in the order of calls. Handler.
+ *
+ * The two stacks are walked apart and then merged. From 3.11 on an evaluator is told by what lies in its C frame: the entry frame
+ * of the Python frames that it runs (3.11: its cframe). On 3.9 and 3.10 each Python frame has an evaluator of its own, told by
+ * its address, and they are counted from the thread's entry point. Nothing is guessed: if the two do not fit, the Python frames
+ * stay, and a mark says so. */
+#ifndef SPPROF_CORE_CAPTURE_FRAMES_NATIVE_H
+#define SPPROF_CORE_CAPTURE_FRAMES_NATIVE_H
+
+#include "core/capture/frames.h"
+#include "core/native/native.h"
+#include "os/context.h"
+
+#define SPP_NATIVE_MAX 2048u
+
+typedef enum {
+    SPP_NATIVE_OFF,
+    SPP_NATIVE_LEAF, /* only what lies below the last Python frame */
+    SPP_NATIVE_ALL,
+} spp_native_mode;
+
+/* A thread's workroom. */
+typedef struct {
+    uint32_t most; /* native frames that a walk may have: spp_native_most() */
+    spp_unwind_cache cache;
+    uintptr_t pcs[SPP_NATIVE_MAX], cfas[SPP_NATIVE_MAX];
+    spp_anchor anchors[SPP_NATIVE_MAX];
+    spp_frame python[SPP_DEPTH_MAX]; /* the Python frames alone */
+    uint32_t python_n;               /* spp_frames_native_other: how many */
+} spp_native_room;
+
+/* So many that a walk leaves the program most of the time between two ticks. */
+uint32_t spp_native_most(uint64_t interval_ns);
+
+/* As spp_frames_own; `walk->out` has room for walk->max Python frames and SPP_NATIVE_MAX more. */
+enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *walk, const spp_os_context *context, spp_native_mode mode);
+/* As spp_frames_other, of a thread that stands at `pc` and walk->sp. Its other registers are not known:
+ * where a frame pointer would be needed the mark SPP_SAMPLE_GAP is likely. Not in a handler. */
+enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uintptr_t pc, spp_native_mode mode);
+
+#endif

@@ -1,0 +1,25 @@
+/* Writes the blocks of docs/file-format.md. One thread at a time; no lock. A failed write is remembered (errno), what is
+ * to be written later is dropped, but the end of the file, and the program goes on. */
+#ifndef SPPROF_CORE_FILE_WRITE_H
+#define SPPROF_CORE_FILE_WRITE_H
+
+#include <stdint.h>
+
+#include "core/resolve/resolve.h"
+#include "core/resolve/store.h"
+#include "os/files.h"
+
+#define SPP_FILE_MAGIC "\x89SPPROF\n"
+
+/* `file` belongs to it from now on, also on failure. What was in it is gone only when nothing but the write itself can fail. */
+int spp_write_start(spp_os_file *file, const void *header, size_t n);
+void spp_write_stop(void);
+void spp_write_abandon(void); /* in a forked child: the file is the parent's */
+void spp_write_block(char kind, const void *payload, size_t n);
+void spp_write_last(char kind, const void *payload, size_t n); /* A or E: after a failure too, where the file was cut for them */
+void spp_write_samples(const spp_resolved *definitions, const spp_columns *columns);
+void spp_write_values(const spp_columns *columns); /* behind the samples' block, which has their stacks; nothing without any */
+void spp_write_collections(const spp_resolved *definitions);
+int spp_write_error(void); /* 0 or the errno of the first failure */
+
+#endif

@@ -1,0 +1,37 @@
+/* The line table of one code object, copied and read as far as it was asked for: a function of 300,000 lines has 4 MB of it, and
+ * who waits for the drain lock does not wait for all that. Under the drain lock. */
+#ifndef SPPROF_CORE_RESOLVE_RESOLVE_TABLE_H
+#define SPPROF_CORE_RESOLVE_RESOLVE_TABLE_H
+
+#include <stdbool.h>
+
+#include "core/resolve/resolve_lines.h"
+
+typedef struct {
+    uintptr_t from; /* where the interpreter has it */
+    uint8_t *bytes; /* the first `copied` of n */
+    size_t n, copied;
+    spp_lines_cursor reached; /* entries before it were read */
+    spp_lines_cursor *marks;  /* one for each SPP_TABLE_MARK entries */
+    uint32_t marks_n, marks_room, since_mark;
+    int32_t first_line;
+} spp_table;
+
+#define SPP_TABLE_MARK 256u  /* entries between two marks */
+#define SPP_TABLE_STEP 8192u /* entries of a step: 50 us */
+
+/* -1: no memory; then no offset has a place. */
+int spp_table_open(spp_table *table, uintptr_t from, size_t n, int32_t first_line);
+void spp_table_close(spp_table *table);
+/* Whether the place of this byte offset is at hand. If not, so much was done that it will be after some more calls. */
+bool spp_table_step(spp_table *table, uint32_t offset);
+/* Copies 64 KB more, if there are so many. */
+void spp_table_copy(spp_table *table);
+/* Whether what the interpreter has is needed no more. */
+bool spp_table_is_copied(const spp_table *table);
+/* Where the copy is: a number of its own for as long as it is open. */
+uintptr_t spp_table_address(const spp_table *table);
+/* Does all steps that are left to do. */
+spp_place spp_table_place(spp_table *table, uint32_t offset);
+
+#endif

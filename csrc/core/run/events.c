@@ -1,0 +1,72 @@
+#include "core/run/events.h"
+
+#include "core/resolve/resolve.h"
+#include "os/clock.h"
+#include "os/lock.h"
+
+/* Which event of the system a source is of. */
+static const spp_event_kind kinds[SPP_SOURCE_COUNT] = {[SPP_SOURCE_PAGE_FAULTS] = SPP_EVENT_PAGE_FAULTS};
+
+int spp_events_probe(const spp_source_set *set, const char **why) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
+        if (kinds[i] != SPP_EVENT_NONE && set->period[i] != 0 && spp_os_event_probe(kinds[i], why) != 0) return -1;
+    }
+    return 0;
+}
+
+void spp_events_arm(spp_thread *t, const spp_source_set *set) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
+        if (kinds[i] == SPP_EVENT_NONE || set->period[i] == 0) continue;
+        spp_thread_source *s = &t->sources[i];
+        if (spp_os_event_arm(&s->event, kinds[i], t->tid, set->period[i], t, i) != 0)
+            atomic_fetch_add_explicit(&s->losses[SPP_LOSS_no_trigger], 1, memory_order_relaxed);
+    }
+}
+
+void spp_events_from_birth(spp_thread *t) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
+        spp_thread_source *s = &t->sources[i];
+        uint64_t total, since;
+        if (s->event.fd < 0 || spp_os_event_total(kinds[i], t->tid, &total) != 0) continue;
+        if (spp_os_event_count(&s->event, &since) != 0 || total <= since) continue;
+        spp_os_lock();
+        spp_resolve_unknown(t, i, total - since);
+        s->before += total - since;
+        spp_os_unlock();
+    }
+}
+
+void spp_events_stop(spp_thread *t) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) spp_os_event_stop(&t->sources[i].event);
+}
+
+void spp_events_settle(spp_thread *t) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
+        spp_thread_source *s = &t->sources[i];
+        uint64_t count, given = atomic_load_explicit(&s->given, memory_order_relaxed);
+        if (spp_os_event_count(&s->event, &count) == 0 && count > given) {
+            spp_resolve_unknown(t, i, count - given);
+            given = count;
+        }
+        s->before += given;
+        atomic_store_explicit(&s->given, 0, memory_order_relaxed);
+        spp_os_event_close(&s->event);
+    }
+}
+
+void spp_events_care(spp_thread *t, const spp_source_set *set) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
+        if (spp_os_event_alive(&t->sources[i].event)) continue;
+        spp_os_lock();
+        spp_events_stop(t);
+        while (atomic_load_explicit(&t->tick.busy, memory_order_seq_cst)) spp_os_sleep_until(spp_os_now_ns() + 20000);
+        spp_events_settle(t);
+        spp_events_arm(t, set);
+        spp_os_unlock();
+        return;
+    }
+}
+
+void spp_events_drop(spp_thread *t) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) spp_os_event_drop(&t->sources[i].event);
+}

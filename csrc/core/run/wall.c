@@ -1,0 +1,274 @@
+/* The sampler thread of wall mode. Wall time is time on the CPU, which the thread's own ticks sample as in CPU mode, and time off
+ * it, which is sampled here: a thread that stands still is walked from outside, between two equal readings of its CPU clock
+ * (or while the system holds it), and the time that passed without moving that clock goes to the stack; while it does not move
+ * at all the stack is the same, and ticks repeat it. No signal is sent: no sleeping call is woken. */
+#include <stdatomic.h>
+
+#include "base/heap.h"
+#include "base/random.h"
+#include "core/capture/labels.h"
+#include "core/resolve/resolve.h"
+#include "core/run/state.h"
+#include "core/run/wall.h"
+#include "os/clock.h"
+#include "os/context.h"
+#include "os/files.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/threads.h"
+#include "os/ticks.h"
+#include "os/worker.h"
+
+#define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
+
+#define LOOKS_TOLD 64 /* after so many looks the sampler tells what it cost, which costs 0.2 us */
+#define BATCH 32u     /* threads that are looked at without giving the lock back */
+/* Looks at a crowd take no more than a part of a processor: they come more rarely, but not for one that took much by itself. */
+#define CROWD 64u
+#define CROWD_PART 8u
+#define CROWD_REST_NS 20000000u
+/* A CPU clock may gain on the clock of the day (100 ppm on one virtual machine: nobody disciplines it), 0.4 s in an hour of
+ * computing. More than this is not taken off the next sleep; less may be a reading that was interrupted, made good by the next.
+ */
+#define AHEAD_NS 10000000
+/* Ticks are as many as the time off the CPU has intervals. One that is due and finds the thread running waits for a look that
+ * finds it off-CPU; SPP_OWED_MOST may wait, and what is beyond is lost. And so many may be taken before they are due: each look
+ * that finds a thread off-CPU is one of a random instant, and none the less for the one before. */
+#define EARLY_MOST 2
+
+static spp_frame *stack;
+static spp_native_room *room; /* with native frames */
+static bool pages_move;       /* this kernel's events count in their pages when their threads begin to run: seen in this run */
+
+/* Whether a thread's newest Python frames are those that `walk` found. Its CPU clock alone does not tell that it stood: time
+ * stolen from a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's
+ * kernel/sched/core.c). */
+static bool same_leaves(const spp_walk *walk, const spp_frame *frames, uint32_t depth) {
+    spp_frame leaves[SPP_LEAVES] = {0};
+    spp_walk again = {.tstate = walk->tstate, .out = leaves, .max = walk->max < SPP_LEAVES ? walk->max : SPP_LEAVES};
+    (void)spp_frames_other(&again);
+    if (again.depth != (depth < again.max ? depth : again.max)) return false;
+    for (uint32_t i = 0; i < again.depth; i++) {
+        if (leaves[i] != frames[i]) return false;
+    }
+    return true;
+}
+
+/* Drain lock held. A tick that came to nothing: it is no longer due. */
+static void lose(spp_thread *t, enum spp_loss reason) {
+    atomic_fetch_add_explicit(&t->tick.losses[reason], 1, memory_order_relaxed);
+    t->wall.due_ns -= (int64_t)spp_run_state.interval_ns;
+}
+
+/* While it is held: for moved_by_hold. */
+static void keep_leaves(spp_thread *t, const spp_walk *walk) {
+    spp_walk leaves = {.tstate = walk->tstate, .sp = walk->sp, .stack_low = walk->stack_low, .stack_end = walk->stack_end};
+    if (spp_os_stop_ns() == 0) return;
+    leaves.out = t->wall.held_leaves;
+    leaves.max = SPP_LEAVES;
+    (void)spp_frames_own(&leaves);
+    t->wall.held_depth = leaves.depth;
+}
+
+/* Drain lock held. Whether a thread's clock moved only because it was held at an earlier look: that would have it held and walked
+ * at each look of its sleep. But a thread may run as shortly for itself, and then stand elsewhere: that its frames tell. */
+static bool moved_by_hold(spp_thread *t, uint64_t moved, uint64_t passed) {
+    const spp_walk walk = {.tstate = t->tick.tstate, .max = SPP_LEAVES};
+    bool held = t->wall.held;
+    if (moved == 0) return false;
+    t->wall.held = false;
+    return held && moved < spp_os_stop_ns() && moved < passed / 4 && same_leaves(&walk, t->wall.held_leaves, t->wall.held_depth);
+}
+
+/* Drain lock held. Walks a thread that the system holds meanwhile: nothing is allocated, nothing waited for. What spp_os_hold
+ * says. */
+static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label) {
+    spp_os_context context;
+    int held = spp_os_hold(&t->trigger, &context);
+    if (held != 0) return held;
+    walk->tstate = spp_cap.thread_state(context.subject);
+    spp_capture_stack(t, &context, walk);
+    *loss = room == NULL ? spp_frames_own(walk) : spp_frames_native_own(room, walk, &context, spp_cap.native);
+    *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_own(walk->tstate) : 0;
+    keep_leaves(t, walk);
+    spp_os_let_go(&t->trigger);
+    atomic_store_explicit(&t->tick.tstate, walk->tstate, memory_order_relaxed);
+    return 0;
+}
+
+/* Drain lock held. Walks a thread that may go on meanwhile; -1 if it did, or may have. */
+static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label) {
+    uint64_t after;
+    uintptr_t last = atomic_load_explicit(&t->tick.tstate, memory_order_relaxed);
+    walk->tstate = spp_run_state.states.of_thread(t->tid, last);
+    if (walk->tstate == SPP_STATE_UNKNOWN || (walk->tstate == 0 && last != 0)) { /* or it has just let go of its state */
+        if (walk->tstate == 0) atomic_store_explicit(&t->tick.tstate, 0, memory_order_relaxed); /* next time that is so */
+        lose(t, SPP_LOSS_moved);
+        return -1;
+    }
+    walk->tstate =
+        spp_run_state.states.current(t->tid, walk->tstate, atomic_load_explicit(&t->tick.stack_end, memory_order_relaxed));
+    atomic_store_explicit(&t->tick.tstate, walk->tstate, memory_order_relaxed);
+    uintptr_t pc;
+    bool native = false;
+    if (room == NULL) {
+        *loss = spp_frames_other(walk);
+    } else if (spp_os_thread_where(t->tid, &pc, &walk->sp) == 0) {
+        *loss = spp_frames_native_other(room, walk, pc, spp_cap.native);
+        native = true;
+    } else { /* it waits for a processor, and only the kernel knows its registers */
+        *loss = spp_frames_other(walk);
+        walk->flags |= SPP_SAMPLE_GAP;
+    }
+    *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_other(walk->tstate) : 0;
+    bool same = native ? same_leaves(walk, room->python, room->python_n) : same_leaves(walk, walk->out, walk->depth);
+    return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
+}
+
+/* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
+static void walk_off_cpu(spp_thread *t) {
+    uint64_t label;
+    spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
+    enum spp_loss loss;
+    int held = walk_held(t, &walk, &loss, &label);
+    if (held < 0 || (held > 0 && walk_free(t, &walk, &loss, &label) != 0)) return;
+    if (loss != SPP_LOSS_NONE) {
+        lose(t, loss);
+        return;
+    }
+    if (!spp_resolve_stood(t, &walk, label)) return; /* a later look finds it done */
+    atomic_fetch_add_explicit(&t->wall.stood, 1, memory_order_relaxed);
+    if (walk.flags & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->tick.truncated, 1, memory_order_relaxed);
+    if (walk.flags & SPP_SAMPLE_UNPAIRED) atomic_fetch_add_explicit(&t->tick.unpaired, 1, memory_order_relaxed);
+    if (walk.flags & SPP_SAMPLE_GAP) atomic_fetch_add_explicit(&t->tick.gaps, 1, memory_order_relaxed);
+    t->wall.due_ns -= (int64_t)spp_run_state.interval_ns;
+    t->wall.repeats = 1; /* written when it has moved, or after a while */
+    t->wall.written_ns = t->wall.look_ns;
+    t->wall.stands = true;
+    t->wall.held = held == 0;
+}
+
+/* Whether a tick is due to a thread that stood less than half an interval in all: not if it waits for a processor, most likely
+ * for ours. That stack would get what it sleeps before the next look. */
+static bool asleep_and_due(const spp_thread *t, bool still) {
+    uintptr_t pc, sp;
+    if (t->wall.off_ns < 0 || t->wall.due_ns <= -EARLY_MOST * (int64_t)spp_run_state.interval_ns) return false;
+    return still || spp_os_thread_where(t->tid, &pc, &sp) == 0;
+}
+
+/* Drain lock held. So many ticks are lost, since for so long the thread was never met where it stood: the sampler may have been
+ * held itself, with the rest of the process. Nobody knows where that time went. It is not that of the next stack that stands. */
+static void lose_row(spp_thread *t, int64_t lost) {
+    spp_frame unknown = SPP_UNKNOWN_STACK;
+    const spp_walk walk = {.out = &unknown, .depth = 1};
+    int64_t time = lost * (int64_t)spp_run_state.interval_ns, rest = t->wall.off_ns - time;
+    t->wall.due_ns -= time;
+    if (rest >= 0 && spp_resolve_stood(t, &walk, 0)) {
+        t->wall.off_ns = time;
+        t->wall.repeats = 1;
+        spp_resolve_flush(t);
+        t->wall.off_ns += rest;
+        atomic_fetch_add_explicit(&t->wall.stood, 1, memory_order_relaxed);
+        lost--;
+    }
+    atomic_fetch_add_explicit(&t->tick.losses[SPP_LOSS_overrun], (uint64_t)lost, memory_order_relaxed);
+}
+
+/* Drain lock held. */
+static void look_at(spp_thread *t) {
+    const int64_t interval = (int64_t)spp_run_state.interval_ns;
+    uint64_t cpu = t->wall.look_cpu, again, now = spp_os_now_ns();
+    const volatile uint32_t *runs = t->trigger.runs;
+    uint32_t run = runs != NULL ? *runs : 0;
+    /* The cheap answer, for most threads of most programs at most ticks; asked anew before what it gave is written. */
+    if (runs != NULL && run != t->wall.first_run) pages_move = true;
+    bool slept_on =
+        pages_move && t->wall.stands && runs != NULL && run == t->wall.look_run && now - t->wall.written_ns < REPEATS_NS;
+    if (!slept_on && spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* gone; the watch will see */
+    t->wall.look_run = run;
+    uint64_t passed = now - t->wall.look_ns;
+    int64_t off = (int64_t)passed - (int64_t)(cpu - t->wall.look_cpu);
+    /* It did not run, or its clock goes in steps. */
+    bool still = cpu == t->wall.look_cpu || (t->wall.stands && moved_by_hold(t, cpu - t->wall.look_cpu, passed));
+    t->wall.due_ns += off;
+    if (t->wall.stands && still && spp_os_clock_tells()) { /* all the time since the last look */
+        uint32_t ticks = t->wall.due_ns > 0 ? (uint32_t)(t->wall.due_ns / interval) : 0;
+        t->wall.off_ns += off;
+        t->wall.look_ns = now;
+        t->wall.look_cpu = cpu;
+        t->wall.due_ns -= ticks * interval;
+        t->wall.repeats += ticks;
+        atomic_fetch_add_explicit(&t->wall.repeated, ticks, memory_order_relaxed);
+        if (now - t->wall.written_ns >= REPEATS_NS) spp_resolve_flush(t);
+        return;
+    }
+    /* What it stood after the last look belongs to the stack that stood then. Were it given to the next one that is met, it would
+     * go to where this thread of ours, by running, puts off the one that it looks at. */
+    t->wall.off_ns += off;
+    if (t->wall.off_ns < -AHEAD_NS) t->wall.off_ns = -AHEAD_NS;
+    if (t->wall.due_ns < -AHEAD_NS) t->wall.due_ns = -AHEAD_NS;
+    spp_resolve_flush(t);
+    t->wall.look_ns = now;
+    t->wall.look_cpu = cpu;
+    t->wall.stands = false;
+    if (t->wall.due_ns >= (SPP_OWED_MOST + 1) * interval) lose_row(t, t->wall.due_ns / interval - SPP_OWED_MOST);
+    if (t->wall.off_ns < interval / 2 && !asleep_and_due(t, still)) return;
+    if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_off_cpu(t);
+}
+
+/* When the next look at a crowd is due in the mean at the earliest, after one that took so much CPU time. */
+static uint64_t rested(uint64_t cost) {
+    uint64_t rest = (CROWD_PART - 1) * cost;
+    return spp_os_now_ns() + (rest < CROWD_REST_NS ? rest : CROWD_REST_NS);
+}
+
+static void tell_cpu(void) { atomic_store(&spp_run_state.sampler_cpu, spp_run_state.sampler_before + spp_os_own_cpu_ns()); }
+
+void spp_wall_body(void *unused) {
+    (void)unused;
+    (void)spp_os_own_files(-1);
+    uint64_t interval = spp_run_state.interval_ns, random = spp_os_now_ns() | 1u;
+    uint64_t due = spp_os_now_ns(), late = 0, looks = 0;
+    pages_move = false;
+    stack = spp_alloc_zeroed(spp_cap.max_depth + SPP_NATIVE_MAX, sizeof *stack);
+    room = spp_cap.native != SPP_NATIVE_OFF ? spp_os_pages(sizeof *room) : NULL;
+    if (room != NULL) room->most = spp_native_most(interval);
+    /* The step to the next look is drawn for itself, from half an interval to one and a half; shorter ones make up for looks that
+     * came to nothing because we could not run. */
+    while (stack != NULL && !atomic_load(&spp_run_state.stopping)) {
+        uint64_t step = interval / 2 + spp_random_below(&random, interval), faster = step / 5 < late ? step / 5 : late;
+        late -= faster;
+        due += step - faster;
+        if (spp_os_may_rest)
+            (void)spp_os_bell_wait(&spp_run_state.sampler_bell, due);
+        else
+            spp_os_sleep_until(due);
+        if (spp_rest_begins(&spp_run_state.sampler_rest)) break;
+        uint64_t missed = (spp_os_now_ns() - due) / interval; /* whole intervals */
+        uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+        uint64_t own = used > CROWD ? spp_os_own_cpu_ns() : 0;
+        if (spp_run_state.states.look != NULL) spp_run_state.states.look();
+        for (uint32_t i = 0; i < used;) {
+            spp_os_lock(); /* for some at a time: 0.3 us each */
+            for (uint32_t end = i + BATCH < used ? i + BATCH : used; i < end; i++) {
+                spp_thread *t = &spp_threads[i];
+                if (t->state == SPP_THREAD_ARMED && atomic_load(&spp_cap.active) == 1) look_at(t);
+            }
+            spp_os_unlock();
+        }
+        due += missed * interval;
+        late += missed * interval;
+        if (used > CROWD) {
+            uint64_t next = rested(spp_os_own_cpu_ns() - own);
+            if (due + interval < next) due = next - interval;
+        }
+        if (late > SPP_OWED_MOST * interval) late = SPP_OWED_MOST * interval;
+        if (++looks % LOOKS_TOLD == 0) tell_cpu();
+    }
+    spp_free(stack);
+    stack = NULL;
+    spp_os_pages_free(room, sizeof *room);
+    room = NULL;
+    tell_cpu();
+    if (spp_rest_is(&spp_run_state.sampler_rest)) spp_run_state.sampler_before += spp_os_own_cpu_ns();
+}
