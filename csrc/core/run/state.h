@@ -1,4 +1,4 @@
-/* The state of the one run, which run.c, watch.c, wall.c and tick_stats.c share. Nobody else's. */
+/* The state of the one run, shared by the files of this folder alone. */
 #ifndef SPPROF_CORE_RUN_STATE_H
 #define SPPROF_CORE_RUN_STATE_H
 
@@ -30,6 +30,7 @@ typedef struct {
     uint32_t next_id;               /* of threads in the file */
     spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */
     spp_rest drain_rest, sampler_rest;
+    _Atomic bool resting; /* our threads rest, or are about to: until the drain thread has started all others again */
     spp_os_bell sampler_bell;
     int told_error; /* the drain thread: of the file, that the file tells of */
     uint64_t written_ns, stats_ns,

@@ -1,0 +1,74 @@
+#include "core/run/pause.h"
+
+#include <stdatomic.h>
+
+#include "core/capture/capture.h"
+#include "core/resolve/resolve.h"
+#include "core/run/state.h"
+#include "core/run/tick_stats.h"
+#include "core/run/watch.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/threads.h"
+#include "os/worker.h"
+
+#define RESUME_MOST_NS 100000000u
+#define ASK_STEP_NS 200000u
+
+/* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
+static void turn(bool pause) {
+    if (pause) atomic_store(&spp_cap.active, 2);
+    spp_run_state.paused = pause;
+    uint32_t used = spp_threads_used;
+    for (uint32_t i = 0; i < used; i++) {
+        spp_thread *t = &spp_threads[i];
+        if (t->state != SPP_THREAD_ARMED) continue;
+        spp_os_lock();
+        if (pause) {
+            spp_watch_disarm(t);
+            spp_resolve_flush(t);
+            spp_watch_settle(t, false);
+        } else {
+            (void)spp_watch_begin(t);
+        }
+        spp_os_unlock();
+    }
+    if (!pause) {
+        uint32_t was = 2;
+        if (!spp_run_state.pause_wanted) atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
+        if (spp_run_state.pause_wanted) atomic_store(&spp_cap.active, 2); /* again, meanwhile */
+    }
+}
+
+void spp_pause_turn(void) {
+    bool refused = atomic_load(&spp_cap.active) == 2; /* before the wish: a pause that comes between is a new one */
+    bool pause = spp_run_state.pause_wanted;
+    /* Paused and resumed since the last look: handlers refuse still, as spp_pause_ask has it. */
+    bool both = refused && !pause && !spp_run_state.paused;
+    if (both) turn(true);
+    if (both || pause != spp_run_state.paused) turn(pause);
+}
+
+/* Under the drain lock. */
+static void count_pause(bool paused) {
+    if (paused == (spp_run_state.pause_ns != 0)) return;
+    uint64_t now = spp_os_now_ns(), cpu = spp_tick_stats_cpu();
+    if (!paused) spp_run_state.paused_ns += now - spp_run_state.pause_ns;
+    if (!paused) spp_run_state.paused_cpu += cpu - spp_run_state.pause_cpu;
+    spp_run_state.pause_ns = paused ? now : 0;
+    spp_run_state.pause_cpu = cpu;
+}
+
+void spp_pause_ask(bool paused) {
+    if (!atomic_load(&spp_run_state.active)) return;
+    atomic_store(&spp_run_state.pause_wanted, paused);
+    if (paused) atomic_store(&spp_cap.active, 2); /* at once; the drain thread takes the triggers off */
+    spp_os_lock();                                /* the sampler of wall mode may be within a look that it began before */
+    count_pause(paused);
+    spp_os_unlock();
+    spp_os_bell_ring(&spp_cap.bell);
+    if (paused || spp_run_state.drain == NULL || spp_os_tid() == spp_os_worker_tid(spp_run_state.drain)) return;
+    /* What the caller runs next is to be sampled. Not for long: the drain thread may wait for what the caller holds. */
+    uint64_t until_ns = spp_os_now_ns() + RESUME_MOST_NS;
+    while (atomic_load(&spp_cap.active) == 2 && spp_os_now_ns() < until_ns) spp_os_sleep_until(spp_os_now_ns() + ASK_STEP_NS);
+}
