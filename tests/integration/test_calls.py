@@ -447,6 +447,42 @@ spprof.stop()
     assert int(ran.out) == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="calls are wrapped on Linux alone")
+def test_functions_that_take_more_than_six_arguments_get_them_all(run_python, tmp_path):
+    """Beyond six they are on the stack, on x86_64."""
+    ran = run_python("-c", f"""
+import ctypes, json, os, socket, spprof
+spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="signal")
+numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
+libc = ctypes.CDLL(None)
+def host_by(name, *asked):
+    room, host, error = ctypes.create_string_buffer(8192), ctypes.c_void_p(1), ctypes.c_int(-1)
+    into = ctypes.create_string_buffer(256)
+    function = getattr(libc, name)
+    failed = function(*asked, into, room, ctypes.c_size_t(len(room)), ctypes.byref(host), ctypes.byref(error))
+    return failed == 0 and host.value == ctypes.addressof(into)
+here = socket.inet_aton("127.0.0.1")
+got = [
+    [socket.getnameinfo(("127.0.0.1", 80), numeric | more) for more in (0, socket.NI_DGRAM)],
+    host_by("gethostbyaddr_r", here, 4, int(socket.AF_INET)),
+    host_by("gethostbyname2_r", b"127.0.0.1", int(socket.AF_INET)),
+]
+if hasattr(libc, "__recvfrom_chk"):
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    other.bind(b"\\0spprof-" + str(os.getpid()).encode())
+    other.send(b"hello")
+    room, address, size = ctypes.create_string_buffer(64), ctypes.create_string_buffer(128), ctypes.c_int(128)
+    libc.__recvfrom_chk.restype = ctypes.c_ssize_t
+    n = libc.__recvfrom_chk(one.fileno(), room, ctypes.c_size_t(64), ctypes.c_size_t(64), 0, address, ctypes.byref(size))
+    got.append([room.raw[:n].decode(), size.value == 2 + len(other.getsockname())])
+spprof.stop()
+print(json.dumps(got))
+""")  # fmt: skip
+    names, *others = ran.json
+    assert names == [["127.0.0.1", "80"]] * 2
+    assert others in ([True, True], [True, True, ["hello", True]])
+
+
 @pytest.mark.parametrize("what", ["naps", "writes"])
 def test_a_thread_that_makes_calls_of_its_own_is_interrupted_once(run_python, tmp_path, what):
     """A call by an instruction of the library's own is not seen before a tick meets it. That one is counted, and the thread gets

@@ -1,6 +1,7 @@
 /* The wrappers of functions that may wait, or move data: see handshake.h. One for each name that objects call them by. All that
- * these functions take are integers and pointers, six at most: so one form serves all, whatever their types, and those with
- * arguments that vary too (System V psABI for AMD64, "Parameter Passing"; AAPCS64).
+ * these functions take are integers and pointers, so one form serves all that take at most six, whatever their types, and those
+ * with arguments that vary too; another one those that take up to eight, some of them on the stack (System V psABI for AMD64,
+ * "Parameter Passing"; AAPCS64).
  *
  * Not here:
  * - what waits but is not ended by a signal, for the C library goes on by itself: mutexes, barriers, system(), pclose();
@@ -36,9 +37,8 @@
     X(__overflow) X(fflush) X(fflush_unlocked) X(fclose)                                                                       \
     /* sockets, names of hosts */                                                                                              \
     X(accept) X(accept4) X(connect) X(__connect) X(send) X(__send) X(sendto) X(sendmsg) X(__sendmsg) X(sendmmsg)               \
-    X(__sendmmsg) X(recv) X(__recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) X(recvmmsg) X(getaddrinfo)          \
-    X(getnameinfo) X(gethostbyname) X(gethostbyname2) X(gethostbyname_r) X(gethostbyname2_r) X(gethostbyaddr)                  \
-    X(gethostbyaddr_r)                                                                                                         \
+    X(__sendmmsg) X(recv) X(__recv) X(__recv_chk) X(recvfrom) X(recvmsg) X(recvmmsg) X(getaddrinfo) X(gethostbyname)           \
+    X(gethostbyname2) X(gethostbyname_r) X(gethostbyaddr)                                                                      \
     /* many at once; time */                                                                                                   \
     X(poll) X(__poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(__select) X(pselect) X(epoll_wait) X(epoll_pwait)      \
     X(epoll_pwait2) X(nanosleep) X(__nanosleep) X(clock_nanosleep) X(usleep) X(sleep) X(thrd_sleep)                            \
@@ -51,11 +51,13 @@
     X(msgrcv) X(mq_send) X(mq_timedsend) X(mq_receive) X(mq_timedreceive) X(aio_suspend) X(aio_suspend64) X(lio_listio)        \
     X(lio_listio64)
 /* clang-format on */
+#define EACH_LONG(X) X(__recvfrom_chk) X(getnameinfo) X(gethostbyname2_r) X(gethostbyaddr_r)
 
 typedef long (*any_function)(long, long, long, long, long, long);
+typedef long (*long_function)(long, long, long, long, long, long, long, long);
 
 #define INDEX(name) NTH_##name,
-enum { EACH(INDEX) COUNT };
+enum { EACH(INDEX) EACH_LONG(INDEX) COUNT };
 
 static void *real[COUNT];
 
@@ -71,6 +73,22 @@ static __attribute__((noinline)) long through(const void *function, long a, long
 #define WRAPPER(name) \
     static long own_##name(long a, long b, long c, long d, long e, long f) { return through(real[NTH_##name], a, b, c, d, e, f); }
 EACH(WRAPPER)
+
+/* As `through`. It reads eight of whoever gave seven: what it passes on in vain is the caller's own frame. */
+static __attribute__((noinline)) long through_long(const void *function, long a, long b, long c, long d, long e, long f, long g,
+                                                   long h) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    spp_linux_call call = spp_linux_call_begins(here);
+    long result = ((long_function)(uintptr_t)function)(a, b, c, d, e, f, g, h);
+    spp_linux_call_ends(call, here, (uintptr_t)function);
+    return result;
+}
+
+#define LONG_WRAPPER(name)                                                                   \
+    static long own_##name(long a, long b, long c, long d, long e, long f, long g, long h) { \
+        return through_long(real[NTH_##name], a, b, c, d, e, f, g, h);                       \
+    }
+EACH_LONG(LONG_WRAPPER)
 
 /* ---- by number. Only these: of the others some return twice, or never. */
 
@@ -174,7 +192,7 @@ static int own_sigprocmask(int how, const sigset_t *set, sigset_t *old) {
 
 #define IMPORT(name) {#name, (void *)(uintptr_t)own_##name, NULL, &real[NTH_##name]},
 const spp_linux_import spp_linux_wrappers[] = {
-    EACH(IMPORT){"syscall", (void *)(uintptr_t)spp_linux_syscall, NULL, (void *)&spp_linux_real_syscall},
+    EACH(IMPORT) EACH_LONG(IMPORT){"syscall", (void *)(uintptr_t)spp_linux_syscall, NULL, (void *)&spp_linux_real_syscall},
     {"pthread_sigmask", (void *)(uintptr_t)own_mask, NULL, (void *)&real_mask},
     {"sigsuspend", (void *)(uintptr_t)own_sigsuspend, NULL, (void *)&real_sigsuspend},
     {"__sigsuspend", (void *)(uintptr_t)own_sigsuspend, NULL, NULL},
