@@ -20,6 +20,9 @@ bool spp_os_event_in_user(void);
 /* Drain thread, after spp_os_signal_install. Ticks come as SPP_TICK_EVENT with `source` (1 to 31), from now on. One that was
  * stopped goes on counting. A cookie is aligned to 64 bytes. */
 int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source);
+/* Each new thread calls this from now on before it does anything else, where the system lets us see its birth: so its events can
+ * be opened first. NULL: no more. */
+void spp_os_event_births(void (*born)(void));
 /* It counts no more, and no tick comes; what it has counted can still be read. */
 void spp_os_event_stop(const spp_os_event *event);
 void spp_os_event_close(spp_os_event *event);

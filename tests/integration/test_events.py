@@ -121,6 +121,30 @@ def test_pauses_are_counted_by_nobody(tmp_path):
     assert sum(faults.column("weight_ns")) == pytest.approx(6000, rel=0.1)
 
 
+@counts
+def test_threads_are_counted_from_their_birth():
+    """Those too of which Python says nothing, while no thread makes a fault by which they would be noticed."""
+    import _thread
+    import mmap
+
+    def touch(done):
+        with mmap.mmap(-1, 1000 * mmap.PAGESIZE) as memory:
+            if hasattr(memory, "madvise"):
+                memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for at in range(0, len(memory), mmap.PAGESIZE):
+                memory[at] = 1
+        done.release()
+
+    spprof.start(events=["page-faults"])
+    for _ in range(20):
+        done = _thread.allocate_lock()
+        done.acquire()
+        _thread.start_new_thread(touch, (done,))
+        done.acquire()
+    faults = spprof.stop()
+    assert {row.qualname.rpartition(".")[2]: row.total_weight_ns for row in faults.functions()}["touch"] > 20 * 800
+
+
 @pytest.mark.parametrize("events, why", [
     (["page-faults=3"], "4 to 1,000,000,000"), (["cycles"], "no such event"), ([], "a list of names"), (["time=5"], "--rate"),
     (["time:page-faults"], "a list of names"),

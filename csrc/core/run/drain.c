@@ -251,6 +251,7 @@ static const char *why_over(bool in_time) {
 }
 
 static void end_run(bool in_time) {
+    spp_watch_births(false);
     if (spp_run_state.sampler != NULL) {
         atomic_store(&spp_run_state.stopping, 1);
         spp_os_bell_ring(&spp_run_state.sampler_bell);

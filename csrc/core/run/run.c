@@ -213,6 +213,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     atomic_store(&spp_run_state.pause_wanted, o->resume_at_ns != 0);
     atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
     atomic_store(&spp_run_state.begun, 1);
+    spp_watch_births(true);
     spp_os_bell_ring(&spp_cap.bell);
     spp_os_term_catch(&spp_cap.bell, &spp_run_state.terminating);
     return SPP_START_DONE;

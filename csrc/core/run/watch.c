@@ -318,6 +318,25 @@ static void end_replaced(uint32_t used) {
     }
 }
 
+/* What a thread ran before it was found is told by its clock, but what it did otherwise is in no known stack. So where events are
+ * counted it waits for the next scan. Bounded: the drain thread may wait for the loader, which may wait for this thread. */
+#define BIRTH_MOST_NS 100000000u
+static _Atomic uint32_t scans_begun, scans_done;
+
+/* A new thread, not in a handler; without the GIL. */
+static void await_scan(void) {
+    uint64_t until = spp_os_now_ns() + BIRTH_MOST_NS;
+    uint32_t next = atomic_load(&scans_begun) + 1;
+    spp_os_bell_ring(&spp_cap.bell);
+    while ((int32_t)(atomic_load(&scans_done) - next) < 0 && atomic_load(&spp_run_state.active) &&
+           !atomic_load(&spp_run_state.stopping) && spp_os_now_ns() < until)
+        spp_os_sleep_until(spp_os_now_ns() + 50000);
+}
+
+void spp_watch_births(bool wanted) {
+    spp_os_event_births(wanted && spp_source_others(&spp_run_state.sources) ? await_scan : NULL);
+}
+
 static void see_those_named(void) {
     bool first = false;
     for (uint32_t i = 0;; i++) {
@@ -358,7 +377,7 @@ void spp_watch_named(void) {
 }
 
 void spp_watch_scan(bool first) {
-    uint32_t used = spp_threads_used, kept = 0;
+    uint32_t used = spp_threads_used, kept = 0, scan = atomic_fetch_add(&scans_begun, 1) + 1;
     for (uint32_t i = 0; i < used; i++) spp_threads[i].watch.seen = false;
     if (first) {
         free_ended();
@@ -386,6 +405,7 @@ void spp_watch_scan(bool first) {
     }
     early_n = kept;
     spp_os_unlock();
+    atomic_store(&scans_done, scan);
 }
 
 /* Neither its handler nor the sampler may meet a trigger in the making. */
@@ -549,6 +569,7 @@ void spp_watch_care(void) {
 }
 
 void spp_watch_abandon(void) {
+    spp_watch_births(false);
     early = NULL;
     early_n = early_room = free_from = execs_n = 0;
     memset(&early_of_tid, 0, sizeof early_of_tid);

@@ -27,6 +27,8 @@ void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
 void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
 void spp_watch_last(void);  /* at the end: what threads lost that block signals */
 void spp_watch_disarm_all(void);
+/* From now on a new thread of a run that has events waits until they are open. */
+void spp_watch_births(bool wanted);
 /* In a forked child: forgets without touching. */
 void spp_watch_abandon(void);
 

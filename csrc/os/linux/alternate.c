@@ -76,9 +76,15 @@ static void let_go(void *stack) {
     give(stack);
 }
 
+static void (*_Atomic on_birth)(void);
+
+void spp_linux_births(void (*born)(void)) { atomic_store(&on_birth, born); }
+
 static void *begin(void *at) {
     beginning it = *(beginning *)at;
+    void (*born)(void) = atomic_load(&on_birth);
     if (!adopt(at)) give(at);
+    if (born != NULL) born();
     return it.start(it.arg);
 }
 

@@ -42,6 +42,8 @@ int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint
     return -1;
 }
 
+void spp_os_event_births(void (*born)(void)) { spp_linux_births(born); }
+
 void spp_os_event_stop(const spp_os_event *event) {
     if (event->fd < 0 || !spp_os_event_alive(event)) return;
     (void)spp_linux_perf_call(event->fd, PERF_EVENT_IOC_DISABLE, NULL);

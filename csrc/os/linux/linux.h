@@ -255,6 +255,8 @@ extern const spp_linux_import spp_linux_alternate[SPP_LINUX_ALTERNATE];
 /* Whether threads made from now on get an alternate stack of ours. The calling thread gets one at once, and keeps it. Not in a
  * handler. */
 void spp_linux_alternates(bool wanted);
+/* What such a thread calls first, too; NULL: nothing. */
+void spp_linux_births(void (*born)(void));
 
 /* ---- alone.c */
 

@@ -18,6 +18,7 @@ int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint
     return -1;
 }
 
+void spp_os_event_births(void (*born)(void)) { (void)born; }
 void spp_os_event_stop(const spp_os_event *event) { (void)event; }
 void spp_os_event_close(spp_os_event *event) { (void)event; }
 void spp_os_event_drop(spp_os_event *event) { (void)event; }
