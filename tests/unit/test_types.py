@@ -12,6 +12,7 @@ from spprof_file import Writer
 
 import spprof
 from spprof import formats
+from spprof.cli import main
 from spprof.live.follow import Follower
 from spprof.model.filtering import filtered
 from spprof.report.comparison import Comparison
@@ -165,6 +166,18 @@ def test_diff_compares_a_type_with_itself(both):
         Comparison([faults], [profile])
 
 
+@pytest.mark.parametrize("command, why", [("report", "added up"), ("diff", "compared")])
+def test_files_that_show_different_types_are_refused_and_what_they_have_in_common_is_said(tmp_path, capsys, command, why):
+    paths = [str(tmp_path / "both.spprof"), str(tmp_path / "faults.spprof")]
+    for path, events in zip(paths, (EVENTS, EVENTS[1:])):
+        with open(path, "wb") as file:
+            file.write(written(events)[0])
+    assert main([command, *paths]) == 2
+    said = f"count faults and nanoseconds, which cannot be {why}; all have samples of page-faults (--type page-faults)"
+    assert said in capsys.readouterr().err
+    assert main([command, *paths, "--type", "page-faults"]) == 0
+
+
 def test_what_follows_a_file_shows_time_and_keeps_no_others(tmp_path):
     data, told = written()
     path = tmp_path / "p.spprof"
@@ -194,8 +207,6 @@ def test_a_file_of_a_part_has_time_alone(tmp_path, both):
 
 def test_live_without_time_is_refused(capsys):
     """Its picture would be empty."""
-    from spprof.cli import main
-
     assert main(["run", "--live", "--event", "page-faults", "x.py"]) == 2
     assert "--live shows time alone" in capsys.readouterr().err
 

@@ -13,6 +13,7 @@ from ..model import intervals
 from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
 from .alignment import Aligner, Function
+from .tables import check_units
 
 MEASURES = ("share", "time")
 MIN_SHARE = 0.005  # of A and B together: below it a change is not looked for, since each comparison makes all others less sure
@@ -106,9 +107,7 @@ class Comparison:
         return "time" if self.unit == "nanoseconds" else self.unit
 
     def _check(self) -> None:
-        units = sorted({profile.unit for profile in self._all()})
-        if len(units) > 1:
-            raise BadOption(f"the files count {' and '.join(units)}, which cannot be compared")
+        check_units(self._all(), "compared")
         if len({profile.mode for profile in self._all()}) > 1:
             modes = "; ".join(f"{name}: {', '.join(sorted({p.mode for p in side}))}" for name, side in zip("AB", self.sides))
             raise BadOption(

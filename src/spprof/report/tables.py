@@ -190,11 +190,23 @@ def _named(by: str, key: Tuple[Any, ...], foreign: bool) -> Tuple[Dict[str, Any]
     return dict(zip(("name", "qualname", "file", "line"), key)), text
 
 
+def check_units(profiles: Sequence[ProfileData], combined: str) -> None:
+    """Raises BadOption if the profiles count different things; says which types all of them have samples of."""
+    units = sorted({profile.unit for profile in profiles})
+    if len(units) < 2:
+        return
+    common = [
+        each.name
+        for each in profiles[0].sample_types
+        if all(each.name in {type.name for type in other.sample_types} for other in profiles)
+    ]
+    hint = "; all have samples of " + ", ".join(f"{name} (--type {name})" for name in common) if common else ""
+    raise BadOption(f"the files count {' and '.join(units)}, which cannot be {combined}{hint}")
+
+
 def check(profiles: Sequence[ProfileData], thread: Optional[str], native: bool) -> None:
     """Whether there is what is asked for, and can be added up."""
-    units = sorted({profile.unit for profile in profiles})
-    if len(units) > 1:
-        raise BadOption(f"the files count {' and '.join(units)}, which cannot be added up")
+    check_units(profiles, "added up")
     if native and not any(profile.header.get("native") for profile in profiles):
         raise BadOption("the profile has no native frames; take one with `spprof run --native`")
     if thread is not None and not any(profile.match_threads(thread) for profile in profiles):
