@@ -110,15 +110,6 @@ static void put_python(spp_bytes *to) {
     Py_XDECREF(flags);
 }
 
-void spp_header_host(spp_bytes *to) {
-    char id[64], text[17];
-    uint64_t hash = 0xcbf29ce484222325u;
-    spp_os_host_id(id);
-    for (const char *at = id; *at != 0; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-    if (id[0] != 0) spp_json_raw(to, text);
-}
-
 static void number(spp_bytes *to, const char *key, uint64_t value) {
     spp_json_key(to, key);
     spp_json_number(to, value);
@@ -172,10 +163,6 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     spp_json_raw(to, "-");
     spp_os_host_machine(machine, sizeof machine);
     spp_json_raw(to, machine);
-    spp_json_raw(to, "\"");
-    spp_json_key(to, "host");
-    spp_json_raw(to, "\"");
-    spp_header_host(to);
     spp_json_raw(to, "\"");
     spp_json_key(to, "argv");
     put_argv(to, told);

@@ -21,10 +21,6 @@ int spp_events_choose(const char *events, spp_source_set *sources);
  * `run`: the number of the `spprof run` that it belongs to, or NULL. */
 int spp_header(spp_bytes *to, const spp_options *options, const char *native, const char *begun, const char *run, PyObject *argv);
 
-/* Appends which machine this is: a number made of what only its own users know, and that does not give it away (FNV-1a, 64 bits);
- * nothing where the system has none. */
-void spp_header_host(spp_bytes *to);
-
 /* Appends a string of JSON, in ASCII. */
 void spp_header_text(spp_bytes *to, PyObject *text);
 

@@ -171,15 +171,6 @@ static PyObject *now_ns(PyObject *self, PyObject *none) {
     return PyLong_FromUnsignedLongLong(spp_os_now_ns());
 }
 
-static PyObject *host(PyObject *self, PyObject *none) {
-    (void)self, (void)none;
-    spp_bytes text = {0};
-    spp_header_host(&text);
-    PyObject *told = PyUnicode_FromStringAndSize((const char *)text.at, (Py_ssize_t)text.n);
-    spp_bytes_free(&text);
-    return told;
-}
-
 static PyObject *unix_ns(PyObject *self, PyObject *none) {
     (void)self;
     (void)none;
@@ -220,7 +211,6 @@ static PyMethodDef methods[] = {
     {"paused", run_paused, METH_NOARGS, "Paused?"},
     {"stats", run_stats, METH_NOARGS, "The tick stats so far."},
     {"now_ns", now_ns, METH_NOARGS, "The monotonic clock of samples."},
-    {"host", host, METH_NOARGS, "Which machine this is, as headers have it."},
     {"unix_ns", unix_ns, METH_NOARGS, "Nanoseconds since 1970, UTC."},
     {"name_threads", name_threads, METH_O, "Names threads by their OS ids."},
     {"handler_cycles", handler_cycles, METH_NOARGS, "Cycles of recent handler runs."},

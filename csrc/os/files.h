@@ -1,5 +1,5 @@
-/* The profile's file. Its number is a descriptor, on Windows a handle. Functions that return int return an errno, 0 for success.
- * Not in a handler.
+/* The profile's file, and what is read of others. Its number is a descriptor, on Windows a handle. Functions that return int
+ * return an errno, 0 for success. Not in a handler.
  *
  * The program may close any descriptor, ours too, and reuse its number. So a file that is written is checked before each write,
  * and opened again by its path if the program closed it. */
@@ -52,6 +52,9 @@ void *spp_os_file_hold(int fd);
 void spp_os_file_release(void *hold); /* in the process that made it */
 /* The path of an open file; false if it has none or it does not fit. POSIX only. */
 bool spp_os_path_of(int fd, char *to, size_t size);
+/* The bytes of a regular file of 1 to `most` bytes, by its path in UTF-8. Free them by spp_os_pages_free. NULL: there is no such
+ * file, or it cannot be read whole. A thread of ours that can wait, for the file system may be slow. */
+void *spp_os_file_text(const char *path, size_t most, size_t *n);
 
 /* For a worker of ours that opens files often or for long: gives it its own table of descriptors, in which only `but` (-1: none)
  * of the program's stays open. The program never sees its numbers. Such a worker arms no triggers. False if the system cannot do

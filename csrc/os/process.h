@@ -16,8 +16,6 @@ extern const char spp_os_path_separator;
  * environment: GIL held. */
 int spp_os_setenv(const char *name, const char *value);
 
-/* The number by which the system knows this machine, as text; "" if it has none. */
-void spp_os_host_id(char id[64]);
 /* The machine's processor, as os.uname() names it, or Windows' environment. */
 void spp_os_host_machine(char *to, size_t size);
 

@@ -110,9 +110,6 @@ def stats() -> Dict[str, Any]:
     dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated, threads,
     calls_met, cpu_ns, wall_ns, paused_cpu_ns, paused_ns, write_error (str or None). Kept as the file's 'A' block too."""
 
-def host() -> str:
-    """Which machine this is, as the headers of its recordings have it; '' if it cannot be told."""
-
 def now_ns() -> int:
     """The monotonic clock of samples, whatever the program did to the module `time`."""
 

@@ -598,10 +598,3 @@ void _dyld_register_func_for_add_image(void (*see)(const struct mach_header *, i
 }
 
 void _dyld_register_func_for_remove_image(void (*see)(const struct mach_header *, intptr_t)) { image_removed = see; }
-
-int sysctlbyname(const char *name, void *to, size_t *size, void *new_value, size_t new_size) {
-    (void)new_value, (void)new_size;
-    if (strcmp(name, "kern.uuid") != 0 || *size < sizeof "a machine") return -1;
-    memcpy(to, "a machine", *size = sizeof "a machine");
-    return 0;
-}

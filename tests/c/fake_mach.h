@@ -197,7 +197,6 @@ FAKE_STRUCT(typedef unsigned int qos_class_t;)
 _Static_assert(F_GETPATH == 50 && QOS_CLASS_USER_INTERACTIVE == 0x21, "numbers");
 #else
 #define QOS_CLASS_USER_INTERACTIVE 0x21
-int sysctlbyname(const char *name, void *to, size_t *size, void *new_value, size_t new_size);
 int fake_threadid(const void *thread, uint64_t *id);
 int fake_key_create(pthread_key_t *key, void (*end)(void *));
 int fake_key_delete(pthread_key_t key);

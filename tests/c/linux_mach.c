@@ -450,10 +450,3 @@ intptr_t _dyld_get_image_vmaddr_slide(uint32_t i) { return (intptr_t)(i & 0); }
 const char *_dyld_get_image_name(uint32_t i) { return i > 0 ? NULL : NULL; }
 void _dyld_register_func_for_add_image(void (*see)(const struct mach_header *, intptr_t)) { (void)see; }
 void _dyld_register_func_for_remove_image(void (*see)(const struct mach_header *, intptr_t)) { (void)see; }
-
-int sysctlbyname(const char *name, void *to, size_t *size, void *new_value, size_t new_size) {
-    (void)new_value, (void)new_size;
-    if (strcmp(name, "kern.uuid") != 0 || *size < sizeof "a machine") return -1;
-    memcpy(to, "a machine", *size = sizeof "a machine");
-    return 0;
-}

@@ -132,6 +132,53 @@ static void quiet(void) {
     close(fd);
 }
 
+static _Atomic int begun, goes_on;
+
+/* Block F, of which the payload says what becomes of it. */
+static bool made(spp_block *block) {
+    char *what = (char *)spp_write_payload(block);
+    CHECK_EQUAL(what[4], 0);
+    atomic_fetch_add(&begun, 1);
+    while (strcmp(what, "slow") == 0 && !atomic_load(&goes_on)) usleep(1000);
+    if (strcmp(what, "drop") == 0) return false;
+    what[0] = 'M';
+    spp_write_seal(block);
+    return true;
+}
+
+/* What is still to be made is written behind all else, and nothing of it behind the end. */
+static void made_later(void) {
+    static spp_os_file file;
+    struct stat is;
+    int fd = opened(&file);
+    CHECK_EQUAL(spp_write_start(&file, HEADER, sizeof HEADER - 1), 0);
+    spp_write_later('F', "made", 4, made);
+    spp_write_later('F', "drop", 4, made);
+    spp_writer_made();
+    CHECK_EQUAL(begun, 2);
+    spp_write_last('E', END, sizeof END - 1);
+    spp_write_stop();
+    CHECK_EQUAL(fstat(fd, &is), 0);
+    CHECK_EQUAL(is.st_size, 8 + HEAD + sizeof HEADER - 1 + HEAD + 4 + HEAD + sizeof END - 1);
+    CHECK_EQUAL(pread(fd, bytes, 4, (off_t)(8 + HEAD + sizeof HEADER - 1 + HEAD)), 4);
+    CHECK(memcmp(bytes, "Made", 4) == 0);
+    CHECK_EQUAL(spp_writer_lost(), 0);
+    close(fd);
+    fd = opened(&file);
+    begun = 0;
+    CHECK_EQUAL(spp_write_start(&file, HEADER, sizeof HEADER - 1), 0);
+    for (int i = 0; i < 3; i++) spp_write_later('F', "slow", 4, made);
+    while (begun == 0) usleep(1000);
+    spp_writer_made(); /* in vain */
+    goes_on = 1;
+    spp_write_last('E', END, sizeof END - 1);
+    spp_write_stop();
+    CHECK_EQUAL(begun, 1);
+    CHECK_EQUAL(fstat(fd, &is), 0);
+    CHECK_EQUAL(is.st_size, 8 + HEAD + sizeof HEADER - 1 + HEAD + sizeof END - 1);
+    close(fd);
+}
+
 int main(void) {
     int fd = mkstemp(path);
     CHECK(fd >= 0);
@@ -140,6 +187,7 @@ int main(void) {
     while (limited(most)) most += 5;
     CHECK(most > 30 + BLOCKS * (BLOCKS + 1) / 2 + BLOCKS * HEAD);
     quiet();
+    made_later();
     unlink(path);
     return check_done();
 }

@@ -150,7 +150,7 @@ def test_the_page_stands_in_a_frame_of_its_own(shell, monkeypatch):
     (output,) = (output.data for output in shown.outputs if "text/html" in output.data)
     (source,) = re.findall(r'^<iframe srcdoc="([^"]*)" sandbox="allow-scripts allow-downloads"', output["text/html"])
     if page is None:
-        formats.write(shell.user_ns["_spprof"], out, "html", formats.Options())
+        formats.write(shell.user_ns["_spprof"], out, "html", formats.Options(sources=True))
         page = out.getvalue().decode()
     assert html.unescape(source) == page and "By self time" in output["text/plain"]
 

@@ -178,7 +178,7 @@ describe('a page', () => {
     ...u32(values.length), width, ...Array.from({ length: width }, (_, plane) => values.map((value) => (value >>> (8 * plane)) & 255)).flat(),
   ]
   const json = {
-    format: 1, header: {}, unit: 'nanoseconds', unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [],
+    format: 1, header: {}, unit: 'nanoseconds', unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [], without: {},
     strings: ['f', '/f.py', '\ud800'], functions: [[0, 2, 1, 9, 0]],
   }
   const text = [...new TextEncoder().encode(JSON.stringify(json))]

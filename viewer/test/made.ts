@@ -62,7 +62,7 @@ export function made(samples: Sample[], labelSets: Record<string, string>[] = [{
   const zeros = new Uint32Array(columns.fn.length)
   const frames = Object.fromEntries(Object.entries(columns).map(([key, values]) => [key, Uint32Array.from(values)]))
   return {
-    about: { unit: 'nanoseconds', unit_ns: 1000, sources: {}, changed: [] } as never,
+    about: { unit: 'nanoseconds', unit_ns: 1000, sources: {}, changed: [], without: {} } as never,
     counts: '',
     timed: true,
     unit: 1000,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "core/file/writer.h"
 
 static int first_error;
 static struct libdeflate_compressor *compressor;
@@ -17,6 +16,11 @@ static void put_u32(uint8_t *to, uint32_t value) {
 
 #define HEAD 9u
 
+static void seal(uint8_t *head, size_t n) {
+    put_u32(head, (uint32_t)n);
+    put_u32(head + 4, libdeflate_crc32(libdeflate_crc32(0, head + 8, 1), head + HEAD, n));
+}
+
 /* NULL: no memory. */
 static spp_block *make_block(char kind, const void *from, size_t n, size_t before) {
     spp_block *block = spp_writer_block(before + HEAD + n);
@@ -24,9 +28,8 @@ static spp_block *make_block(char kind, const void *from, size_t n, size_t befor
     uint8_t *head = block->bytes + before;
     memcpy(block->bytes, SPP_FILE_MAGIC, before);
     head[8] = (uint8_t)kind;
-    put_u32(head, (uint32_t)n);
-    put_u32(head + 4, libdeflate_crc32(libdeflate_crc32(0, head + 8, 1), from, n));
     memcpy(head + HEAD, from, n);
+    seal(head, n);
     return block;
 }
 
@@ -48,6 +51,16 @@ void spp_write_block(char kind, const void *from, size_t n) { put_block(kind, fr
 void spp_write_last(char kind, const void *from, size_t n) {
     put_block(kind, from, n, kind == 'E' ? SPP_BLOCK_END : SPP_BLOCK_STATS, 0);
 }
+
+void spp_write_later(char kind, const void *from, size_t n, bool (*make)(spp_block *block)) {
+    spp_block *block = first_error == 0 ? make_block(kind, from, n, 0) : NULL;
+    if (block == NULL) return;
+    block->make = make;
+    spp_writer_put(block);
+}
+
+uint8_t *spp_write_payload(spp_block *block) { return block->bytes + HEAD; }
+void spp_write_seal(spp_block *block) { seal(block->bytes, block->n - HEAD); }
 
 static void put_varint(spp_bytes *to, uint64_t value) {
     uint8_t out[10];

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "core/file/writer.h"
 #include "core/resolve/resolve.h"
 #include "core/resolve/store.h"
 #include "os/files.h"
@@ -17,6 +18,10 @@ void spp_write_stop(void);
 void spp_write_abandon(void); /* in a forked child: the file is the parent's */
 void spp_write_block(char kind, const void *payload, size_t n);
 void spp_write_last(char kind, const void *payload, size_t n); /* A or E: after a failure too, where the file was cut for them */
+/* A block whose payload is not known yet: `make` changes that on the writer's thread, and seals the block. */
+void spp_write_later(char kind, const void *payload, size_t n, bool (*make)(spp_block *block));
+uint8_t *spp_write_payload(spp_block *block); /* with a zero byte after it */
+void spp_write_seal(spp_block *block);
 void spp_write_samples(const spp_resolved *definitions, const spp_columns *columns);
 void spp_write_values(const spp_columns *columns); /* behind the samples' block, which has their stacks; nothing without any */
 void spp_write_collections(const spp_resolved *definitions);

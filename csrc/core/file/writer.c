@@ -13,7 +13,8 @@
 #define AHEAD_MOST ((size_t)4 << 20) /* bytes that wait: some seconds of the fastest run */
 #define PIECE ((size_t)64 << 10)     /* written at once: shows that a slow output moves */
 #define STEP_NS 100000u
-#define REST_NS 50000000u /* on some systems another's bell may take the ring */
+#define MAKING_NS 300000000u /* a run's end waits so long for what is still to be made */
+#define REST_NS 50000000u    /* on some systems another's bell may take the ring */
 
 /* When a write has failed, blocks A and E need room. */
 #define END_MOST 256u /* bytes of block E */
@@ -32,10 +33,13 @@ typedef struct writer {
     spp_os_bell bell;
     /* under the drain lock */
     spp_block *first, *last, *written;
+    spp_block *unmade, *unmade_last;
     bool ending, drop;
     spp_rest rest;
-    uint64_t cpu_before;    /* of threads that ended for a rest */
-    _Atomic size_t waiting; /* bytes */
+    uint64_t cpu_before;     /* of threads that ended for a rest */
+    _Atomic size_t waiting;  /* bytes */
+    _Atomic uint32_t making; /* blocks that are to be made whole */
+    _Atomic bool late;       /* no more of them are */
     _Atomic uint64_t moved;
     _Atomic int error;
     _Atomic bool ended, rings;
@@ -143,15 +147,25 @@ static void write_block(writer *w, const spp_block *block, bool drop) {
     atomic_fetch_sub(&w->waiting, block->n);
 }
 
+/* What does not become whole is dropped without a word: it has no ticks. */
+static void make_block(writer *w, spp_block *block, bool drop) {
+    bool made = !drop && !atomic_load(&w->late) && atomic_load(&w->error) == 0 && block->make(block);
+    write_block(w, block, drop || !made || atomic_load(&w->late));
+    atomic_fetch_sub(&w->making, 1);
+}
+
 /* The writer's thread, or who has no such thread. False: nothing waits. */
 static bool write_next(writer *w) {
     spp_os_lock();
-    spp_block *block = w->first;
+    spp_block **from = w->first != NULL ? &w->first : &w->unmade, *block = *from;
     bool drop = w->drop;
-    if (block != NULL) w->first = block->next;
+    if (block != NULL) *from = block->next;
     spp_os_unlock();
     if (block == NULL) return false;
-    write_block(w, block, drop);
+    if (block->make != NULL)
+        make_block(w, block, drop);
+    else
+        write_block(w, block, drop);
     spp_os_lock();
     block->next = w->written;
     w->written = block;
@@ -195,6 +209,7 @@ static void free_blocks(spp_block *block) {
 
 static void free_writer(writer *w) {
     free_blocks(w->first);
+    free_blocks(w->unmade);
     free_blocks(w->written);
     spp_free(w);
 }
@@ -242,12 +257,22 @@ int spp_writer_start(spp_os_file *file) {
 int spp_writer_empty(void) { return spp_os_file_empty(&current->file); }
 
 spp_block *spp_writer_block(size_t n) {
-    spp_block *block = spp_alloc(sizeof *block + n);
+    spp_block *block = spp_alloc(sizeof *block + n + 1);
     if (block == NULL) return NULL;
+    block->bytes[n] = 0;
     block->n = n;
     block->use = SPP_BLOCK_USUAL;
+    block->make = NULL;
     block->ticks = 0;
     return block;
+}
+
+static void append(spp_block **first, spp_block **last, spp_block *block) {
+    if (*first != NULL)
+        (*last)->next = block;
+    else
+        *first = block;
+    *last = block;
 }
 
 void spp_writer_put(spp_block *block) {
@@ -259,17 +284,26 @@ void spp_writer_put(spp_block *block) {
     }
     block->next = NULL;
     atomic_fetch_add(&w->waiting, block->n);
+    if (block->make != NULL) atomic_fetch_add(&w->making, 1);
     spp_os_lock();
-    if (w->first != NULL)
-        w->last->next = block;
+    if (block->make != NULL)
+        append(&w->unmade, &w->unmade_last, block);
     else
-        w->first = block;
-    w->last = block;
+        append(&w->first, &w->last, block);
     spp_block *written = w->written;
     w->written = NULL;
     spp_os_unlock();
     free_blocks(written);
     spp_os_bell_ring(&w->bell);
+}
+
+void spp_writer_made(void) {
+    writer *w = current;
+    uint64_t until = spp_os_now_ns() + MAKING_NS;
+    if (w == NULL) return;
+    while (w->worker != NULL && atomic_load(&w->making) != 0 && spp_os_now_ns() < until)
+        spp_os_sleep_until(spp_os_now_ns() + STEP_NS);
+    atomic_store(&w->late, true);
 }
 
 bool spp_writer_behind(void) { return current != NULL && atomic_load(&current->waiting) > AHEAD_MOST; }

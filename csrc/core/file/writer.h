@@ -24,6 +24,8 @@ typedef enum {
 typedef struct spp_block {
     struct spp_block *next;
     spp_block_use use;
+    /* NULL: it is whole. Else the writer's thread has it made so, when nothing else waits to be written; false: it is dropped. */
+    bool (*make)(struct spp_block *block);
     uint64_t ticks; /* that are in it */
     size_t n;
     uint8_t bytes[];
@@ -33,10 +35,12 @@ typedef struct spp_block {
 int spp_writer_start(spp_os_file *file);
 /* Before the first block: what was in a regular file is gone. An errno. */
 int spp_writer_empty(void);
-/* Room for so many bytes, by spp_alloc; NULL: no memory. */
+/* Room for so many bytes, by spp_alloc, and a zero byte after them; NULL: no memory. */
 spp_block *spp_writer_block(size_t n);
 /* Has it written, after all that was given before, and freed. Returns at once. */
 void spp_writer_put(spp_block *block);
+/* Waits a little for blocks that are to be made whole, and drops those that are not by then: the last block comes next. */
+void spp_writer_made(void);
 /* Whether so much waits that no more should come. */
 bool spp_writer_behind(void);
 /* Whether all is written (or has failed); `rings`: the bell of the drain thread is rung when it is. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/file/hashes.h"
 #include "core/file/write.h"
 #include "core/file/writer.h"
 #include "core/native/native.h"
@@ -65,6 +66,7 @@ static void drain(bool last) {
         spp_store_add(&resolved, &columns);
         spp_write_samples(&resolved, &columns);
         spp_write_values(&columns);
+        spp_hashes_see(&resolved);
         spp_columns_clear(&columns);
     }
     if (resolved.collections.n > 0) spp_write_collections(&resolved);
@@ -134,6 +136,7 @@ static void finish(const char *reason) {
     spp_os_unlock();
     if (names.n > 0) spp_write_block('N', names.at, names.n);
     spp_bytes_free(&names);
+    spp_writer_made();
     write_end(reason);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "core/file/hashes.h"
 #include "core/file/write.h"
 #include "core/file/writer.h"
 #include "core/native/native.h"
@@ -146,6 +147,7 @@ static int set_up(spp_options *o, const spp_thread_states *states, const char **
     }
     spp_run_state.start_ns = spp_os_now_ns();
     move_window(o);
+    spp_hashes_start();
     spp_os_lock(); /* code objects and sets of labels die meanwhile */
     int failed = spp_resolve_start();
     spp_os_unlock();

@@ -17,7 +17,6 @@
 #include <mach/mach.h>
 #include <mach/mach_time.h>
 #include <mach/semaphore.h>
-#include <sys/sysctl.h>
 #endif
 #include "os/darwin/apple.h"
 

@@ -14,6 +14,7 @@
 #include "os/darwin/darwin.h"
 #include "os/files.h"
 #include "os/memory.h"
+#include "os/posix/posix.h"
 #include "os/suspend/suspend.h"
 #include "os/threads.h"
 
@@ -296,6 +297,8 @@ void *spp_os_file_hold(int fd) {
 }
 
 void spp_os_file_release(void *hold) { (void)hold; }
+
+void *spp_os_file_text(const char *path, size_t most, size_t *n) { return spp_posix_file_text(path, most, n); }
 
 /* A thread is suspended for that. */
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {

@@ -16,6 +16,7 @@
 
 #include "os/files.h"
 #include "os/linux/linux.h"
+#include "os/posix/posix.h"
 #include "os/worker.h"
 
 #define SYS_CLOSE_RANGE 436 /* Linux 5.9; older headers lack it */
@@ -178,4 +179,21 @@ void *spp_os_file_hold(int fd) {
 
 void spp_os_file_release(void *held) {
     if (held != NULL) munmap(held, 1);
+}
+
+typedef struct {
+    const char *path;
+    size_t most, *n;
+    void *bytes;
+} text_job;
+
+static void read_text(void *arg) {
+    text_job *job = arg;
+    job->bytes = spp_posix_file_text(job->path, job->most, job->n);
+}
+
+void *spp_os_file_text(const char *path, size_t most, size_t *n) {
+    text_job job = {path, most, n, NULL};
+    spp_linux_apart(read_text, &job);
+    return job.bytes;
 }

@@ -28,6 +28,8 @@ void spp_posix_workers_child(void); /* in a forked child, which has none */
 /* Reads a part of a file to its place in `bytes` (n of them), and leaves the rest unchanged where the file is shorter. It is not
  * mapped, because a file that is truncated while it is mapped ends the process. */
 void spp_posix_read_part(int fd, uint8_t *bytes, size_t n, uint64_t offset, uint64_t size);
+/* ---- text.c: spp_os_file_text, in the table of descriptors of the calling thread. */
+void *spp_posix_file_text(const char *path, size_t most, size_t *n);
 
 /* Handler. Whether this is the handler set by spp_os_term_catch. */
 bool spp_posix_term_is(uintptr_t handler);

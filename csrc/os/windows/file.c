@@ -5,6 +5,9 @@
 #include <io.h>
 
 #include "os/files.h"
+#include "os/memory.h"
+
+#define PATH_UNITS 4096u
 
 static int errno_of(DWORD error) {
     switch (error) {
@@ -83,3 +86,25 @@ int spp_os_file_end(spp_os_file *file) {
 }
 
 void spp_os_file_drop(spp_os_file *file) { (void)file; } /* nothing forks */
+
+void *spp_os_file_text(const char *path, size_t most, size_t *n) {
+    wchar_t wide[PATH_UNITS];
+    LARGE_INTEGER size;
+    DWORD got = 0;
+    if (MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, PATH_UNITS) == 0) return NULL;
+    HANDLE handle =
+        CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, 0, NULL);
+    if (handle == INVALID_HANDLE_VALUE) return NULL;
+    uint8_t *bytes = NULL;
+    if (GetFileType(handle) == FILE_TYPE_DISK && GetFileSizeEx(handle, &size) && size.QuadPart > 0 &&
+        (uint64_t)size.QuadPart <= most) {
+        *n = (size_t)size.QuadPart;
+        bytes = spp_os_pages(*n);
+    }
+    if (bytes != NULL && (!ReadFile(handle, bytes, (DWORD)*n, &got, NULL) || got != *n)) {
+        spp_os_pages_free(bytes, *n);
+        bytes = NULL;
+    }
+    CloseHandle(handle);
+    return bytes;
+}

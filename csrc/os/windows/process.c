@@ -11,12 +11,6 @@ const char spp_os_path_separator = ';';
 
 int spp_os_setenv(const char *name, const char *value) { return _putenv_s(name, value != NULL ? value : "") == 0 ? 0 : -1; }
 
-void spp_os_host_id(char id[64]) {
-    DWORD size = 64;
-    if (RegGetValueA(HKEY_LOCAL_MACHINE, "SOFTWARE\\Microsoft\\Cryptography", "MachineGuid", RRF_RT_REG_SZ, NULL, id, &size) != 0)
-        id[0] = 0;
-}
-
 void spp_os_host_machine(char *to, size_t size) {
     const char *machine = getenv("PROCESSOR_ARCHITECTURE");
     size_t n = 0;

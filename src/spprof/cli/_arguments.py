@@ -99,8 +99,8 @@ def add_sources(parser: Any) -> None:
 
 def say_of_sources(profile: Profile, format: Any, sources: Any) -> None:
     """Why a page has no text of source files, if nobody asked for that."""
-    from ..formats.html import is_vouched_for
+    from ..formats._sources import has_hashes
     from ..report.text import say
 
-    if format == "html" and sources is None and not is_vouched_for(profile):
-        say("spprof: the page has no text of source files: the profile is not of this machine and user (--sources has it)")
+    if format == "html" and sources is None and not has_hashes(profile):
+        say("spprof: the page has no text of source files: the profile has no hashes to know them by (--sources has it)")

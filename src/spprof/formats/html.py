@@ -26,15 +26,14 @@ from __future__ import annotations
 
 import base64
 import json
-import linecache
 import os
 import sys
-import tokenize
 import zlib
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
 
 from ..model.tree import Tree
+from ._sources import Texts
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -46,7 +45,6 @@ PLACEHOLDER = b"%SPPROF_DATA%"
 
 # Below this number of samples times are kept as they are in the file, to 1 us; above, a page has at most 3 bytes a sample.
 _FINE_SAMPLES = 200_000
-_SOURCE_CAP = 1 << 20  # characters of source text; they take about a third of it in the page
 _CHUNK = 3 << 16  # bytes that become base64 at a time; a multiple of 3, so that nothing is padded before the end
 
 
@@ -63,8 +61,8 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     tables = _Tables(profile, profile.stack_sums(options.thread)[0])
     about = _about(profile, list(threads), start, unit)
     about.update(strings=list(tables.strings), functions=tables.functions)
-    files = ({}, []) if options.sources is False else _sources(profile, tables, options)
-    about.update(sources=files[0], changed=files[1])
+    found = Texts(profile, _by_heat(profile, tables, options), options.sources)
+    about.update(sources=found.texts, changed=list(found.changed), without=found.without)
     text = json.dumps(about, separators=(",", ":")).encode("ascii")
     stream.write(len(text).to_bytes(4, "little") + text)
     for column in (*tables.frames, tables.parents, tables.nodes, tables.stacks):
@@ -254,60 +252,10 @@ def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
     return [(key, loss_title(key), ticks) for key, ticks in losses.items() if ticks]
 
 
-def host() -> str:
-    """Which machine this is, as the headers of its recordings have it; '' if it cannot be told."""
-    try:
-        from .._core import host
-    except ImportError:  # nothing can be recorded here
-        return ""
-    return host()
-
-
-def is_vouched_for(profile: ProfileData) -> bool:
-    """Whether the files that a profile names are those that it was taken of: it was taken on this machine, and its file is ours.
-    A profile of others may name any file of ours."""
-    profile = profile.origin
-    if "source" in profile.header or not profile.header.get("host") or profile.header["host"] != host():
-        return False
-    try:
-        return profile.path is None or os.name == "nt" or os.stat(profile.path).st_uid == os.geteuid()
-    except OSError:
-        return False
-
-
-def _sources(profile: ProfileData, tables: _Tables, options: Options) -> Tuple[Dict[str, str], List[str]]:
-    """The text of the source files of these frames, the hottest first until the cap, and which of them are newer than the run.
-    Unasked, only what is older than a run on this machine."""
-    sure = options.sources is None
-    if sure and not is_vouched_for(profile):
-        return {}, []
-    began = int(profile.header.get("start_unix_ns") or 0)
+def _by_heat(profile: ProfileData, tables: _Tables, options: Options) -> List[Tuple[str, bool]]:
+    """The source files of these frames, and whether they are of native code; the hottest first."""
     heat: Dict[str, int] = dict.fromkeys(tables.files, 0)
     for row in profile.functions(thread=options.thread):
         if row.file in heat:
             heat[row.file] += row.self_weight_ns
-    texts: Dict[str, str] = {}
-    changed = []
-    room = _SOURCE_CAP
-    for file in sorted(heat, key=lambda file: (-heat[file], file)):
-        newer = bool(began) and os.path.isfile(file) and os.stat(file).st_mtime_ns > began
-        text = "" if sure and newer else _text(file, tables.files[file])
-        if text and len(text) <= room:
-            room -= len(text)
-            texts[file] = text
-            if newer:
-                changed.append(file)
-    return texts, changed
-
-
-def _text(file: str, native: bool) -> str:
-    """The text of a source file, '' if there is none that can be read."""
-    try:
-        if os.path.isfile(file):
-            if os.path.getsize(file) > 4 * _SOURCE_CAP:
-                return ""
-            with open(file, encoding="utf-8", errors="replace") if native else tokenize.open(file) as stream:
-                return stream.read()
-        return "".join(linecache.getlines(file)) if file.startswith("<") else ""  # cells of IPython
-    except (OSError, SyntaxError, ValueError):  # gone, not Python, not the encoding that it says; a name with a zero byte
-        return ""
+    return sorted(tables.files.items(), key=lambda item: (-heat[item[0]], item[0]))

@@ -12,7 +12,7 @@ class Options:
 
     weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
     apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the text of source files
-    too, for html (None: only of those that are sure to be the profiled ones, see `html.is_vouched_for`)."""
+    too, for html (None: only of those that are as they were, see formats/_sources.py)."""
 
     __slots__ = ("lines", "merge_threads", "sources", "thread", "weight")
 

@@ -103,7 +103,7 @@ def show(profile: Profile, limit: int = 15, text_only: bool = False) -> None:
     shown = {"text/plain": summary([profile], limit)}
     if "html" in formats.FORMATS and not text_only:
         page = io.BytesIO()
-        formats.write(profile, page, "html", formats.Options())
+        formats.write(profile, page, "html", formats.Options(sources=True))
         # Scripts may run, but see nothing of the notebook.
         shown["text/html"] = (
             f'<iframe srcdoc="{html.escape(page.getvalue().decode())}" sandbox="allow-scripts allow-downloads" '

@@ -17,7 +17,7 @@ _EVENT: Dict[str, Any] = {"type": 255, "name": str, "unit": str, "period": _TIME
 _HEADER: Dict[str, Any] = {
     **dict.fromkeys(("version", "interval_ns", "start_ns", "start_unix_ns"), _TIME),
     **dict.fromkeys(("pid", "max_depth"), _ID),
-    **dict.fromkeys(("python", "implementation", "platform", "host", "mode", "clock"), str),
+    **dict.fromkeys(("python", "implementation", "platform", "mode", "clock"), str),
     **dict.fromkeys(("native", "spprof", "begun", "run", "part", "warning"), str),
     **dict.fromkeys(("source", "unit", "exporter", "value"), str),  # which other readers give
     **dict.fromkeys((*_LISTS, "events"), list),

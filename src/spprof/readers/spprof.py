@@ -365,6 +365,16 @@ def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
             yield thread - 1, *rest
 
 
+def hashes(data: bytes) -> Dict[str, str]:
+    """Path of each source file -> SHA-256 of what was in it while the program ran, in hexadecimal digits. {}: it is another
+    profiler's file."""
+    found: Dict[str, str] = {}
+    for _, payload in blocks(data, b"F") if data.startswith(MAGIC) else ():
+        digits, _, path = payload.partition(b" ")
+        found.setdefault(text_of(path), digits.decode("ascii", "replace"))
+    return found
+
+
 def build_ids(data: bytes) -> Dict[str, Set[str]]:
     """Path of each library that was loaded -> its build ids, in hexadecimal digits ('': it had none)."""
     ids: Dict[str, Set[str]] = {}

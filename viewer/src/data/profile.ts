@@ -72,6 +72,7 @@ export interface About {
   functions: [number, number, number, number, number][]
   sources: Record<string, string>
   changed: string[]
+  without: Record<string, string> // file -> why its text is not here
 }
 
 export interface Profile {

@@ -7,7 +7,7 @@ import * as state from '../state'
 import { clip } from './FlameGraph'
 
 export function Source() {
-  const { sources, changed } = state.profile.value.about
+  const { sources, changed, without } = state.profile.value.about
   const files = state.lines.value
   const place = state.place.value
   const file = files.find((one) => one.file === place?.file) ?? files.find((one) => sources[one.file] !== undefined) ?? files[0]
@@ -65,7 +65,7 @@ export function Source() {
               ))}
         </tbody>
       </table>
-      {text === undefined && <p class="empty">The text of this file is not in the page: it could not be read when the page was written, or was left out.</p>}
+      {text === undefined && <p class="empty">The text of this file is not in the page: {without[name] ?? 'it was left out'}.</p>}
       </div>
     </>
   )
