@@ -6,6 +6,8 @@ from __future__ import annotations
 class SpprofError(RuntimeError):
     """Base of all errors of spprof."""
 
+    exit_code = 2  # of a verb that ends by it
+
 
 class AlreadyActive(SpprofError):
     """`start` while a profile is being taken."""
@@ -25,6 +27,15 @@ class BadFile(SpprofError, ValueError):
 
 class CannotWrite(SpprofError, OSError):
     """The output cannot be created or written."""
+
+
+TAKEN = 4  # exit code where a file of ours was taken by others meanwhile
+
+
+class Taken(CannotWrite):
+    """What is at the path was written or replaced meanwhile, by the program or by others."""
+
+    exit_code = TAKEN
 
 
 class Unsupported(SpprofError):

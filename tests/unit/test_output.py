@@ -328,8 +328,7 @@ def test_on_a_full_disk_nothing_is_lost_and_a_line_says_so(here, small_disk, ver
     before = tree(small_disk)
     code, said = written(verb, path)
     assert "No space left on device" in said and "Traceback" not in said, said
-    if not verb.startswith("run"):
-        assert code == 2
+    assert code == (4 if verb.startswith("run") else 2)
     assert {name: each for name, each in tree(small_disk).items() if name in before} == before
     if not verb.startswith("run"):
         assert tree(small_disk) == before
@@ -362,9 +361,24 @@ def test_a_file_that_the_program_writes_stays_and_so_does_the_recording(here, fo
     (here / name).write_bytes(b"" if format == "spprof" else b"<html><title>spprof</title>")
     code = f"open({name!r}, 'w').write('the result')"
     done = run("-q", "-o", name, "-c", code)
-    assert (here / name).read_text() == "the result" and "meanwhile" in done.stderr
+    assert (done.returncode, (here / name).read_text()) == (4, "the result") and "meanwhile" in done.stderr
     (kept,) = here.glob(f"{name}.*.spprof")
     assert kept.name in done.stderr and Profile(str(kept)).end is not None
+
+
+@pytest.mark.parametrize("verb", ["convert", "diff", "open"])
+def test_an_output_that_was_taken_meanwhile_has_a_code_of_its_own(here, verb, monkeypatch, capsys):
+    """As that of a program that took it."""
+    look = Output._look
+
+    def taken(self, inputs):
+        found = look(self, inputs)
+        Path(self.path).write_text("of others")
+        return found
+
+    monkeypatch.setattr(Output, "_look", taken)
+    assert main([*VERBS[verb], "-o", "out.html"]) == 4 and "meanwhile" in capsys.readouterr().err
+    assert (here / "out.html").read_text() == "of others"
 
 
 LOST = {

@@ -372,6 +372,29 @@ def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):
     assert Counter(came) == Counter(told) and len(came) == 4
 
 
+@pytest.mark.parametrize("how", ["replaced", "emptied"])
+def test_what_was_sampled_before_the_file_was_taken_is_sent(tmp_path, server, push, how):
+    """By a program that writes its own result there: a line and an exit code of its own."""
+    path, to = tmp_path / "p.spprof", server()
+    writer = writer_of(path)
+    process = push(path, to.url, "--every", "0.2")
+    writer.sample([(*MAIN, 3)], 6000, 10)
+    grow(path, writer)
+    to.wait(1)
+    if how == "replaced":
+        writer.sample([(*MAIN, 3), B], 7000, 10)
+        grow(path, writer)
+        told = list(told_by(path))
+        (tmp_path / "other").write_text("the result of the program")
+        (tmp_path / "other").replace(path)
+    else:
+        told = list(told_by(path))
+        path.write_text("the result")
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 4 and "meanwhile" in said, said
+    assert Counter(samples_of(to)) == Counter(told) and path.read_text().startswith("the result")
+
+
 def test_a_real_program(tmp_path, server, push):
     """Pushed while it runs; it and its pusher end by themselves."""
     path, to = tmp_path / "p.spprof", server()

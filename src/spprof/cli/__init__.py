@@ -117,8 +117,8 @@ def _say(text: str) -> None:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Runs the command (default: sys.argv) and returns the exit code: 0, 1, 2 for what the user can put right, or 3 if
-    `diff --fail-if` says so."""
+    """Runs the command (default: sys.argv) and returns the exit code: 0, 1, 2 for what the user can put right, 3 if
+    `diff --fail-if` says so, or 4 if a file of ours was taken meanwhile."""
     if argv is not None:
         return _run(argv)
     if sys.stdout is None:
@@ -169,4 +169,5 @@ def _run(argv: List[str]) -> int:
         if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
             raise
         _say(f"spprof: {_words(error)}")
+        return getattr(error, "exit_code", 2)
     return 2

@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 
-from ..errors import BadOption
+from ..errors import TAKEN, BadOption
 from ._arguments import positive
 
 HELP = "send a profile to a collector while it is taken"
@@ -69,6 +69,9 @@ def main(options: argparse.Namespace) -> int:
     counts = pusher.counts
     told = [(what, *amounts) for what, amounts in counts.items() if amounts[0] or what == "sent"]
     say(", ".join(f"{samples:,} samples in {profiles:,} profiles {what}" for what, profiles, samples in told))
+    if pusher.taken:
+        say(f"{pusher.taken}: it was overwritten or replaced meanwhile")
+        return TAKEN
     if follower.warning:
         say(f"{options.file}: {follower.warning}")
     elif not follower.ended and not pusher.stopped:

@@ -8,7 +8,7 @@ import os
 import stat
 
 from .. import formats
-from ..errors import BadOption, CannotWrite
+from ..errors import BadOption, CannotWrite, Taken
 from .names import beside, fits
 from .writing import is_being_written
 
@@ -159,7 +159,7 @@ class Output:
         """By device, inode and content, not by age: nothing of others' is lost that came since we looked."""
         then = self._found
         if not self.force and (then is None or not _is_same(then, now)):
-            raise self._failed("it was written or replaced meanwhile, by the program or by others")
+            raise Taken(f"cannot write {self.given}: it was written or replaced meanwhile, by the program or by others")
 
 
 def save(

@@ -6,7 +6,7 @@ import os
 import sys
 
 from .. import formats
-from ..errors import SpprofError
+from ..errors import TAKEN, SpprofError
 from ..recording import api
 from . import outputs, program, recorder, supervisor
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..recording.options import Options
 
 _UNSEEN_S, _UNSEEN_SHARE = 0.2, 0.25  # CPU time of others that is worth a word: in seconds, and of all
-LOST = 4  # exit code, if the program's is 0 and its profile is gone
 
 
 class Run:
@@ -49,7 +48,7 @@ class Run:
         self.environment = recorder.environment(
             recording, native, clock, out.stream, out.stem, *window, bool(self.module), out.run, self._ends[1]
         )
-        self.pid, self.lost = 0, False
+        self.pid, self.lost = 0, False  # lost: the profile is not where it was asked for
 
     def run(self) -> int:
         """The program takes this process's place. Windows: as it ended."""
@@ -66,7 +65,7 @@ class Run:
             self._finish(way_out, program.failed)
             if way_out is None:
                 program.wait()
-            return program.let_go(LOST if self.lost else 0)
+            return program.let_go(TAKEN if self.lost else 0)
         except supervisor.Interrupted:
             self._say_where("interrupted")
             return 0
@@ -87,7 +86,7 @@ class Run:
         """The same as a child of this process, with the live view. As the program ended: minus its signal, perhaps."""
         code = show(self.command, self.environment, self._started)
         self._finish(supervisor.way_out(code), code != 0)
-        return code or (LOST if self.lost else 0)
+        return code or (TAKEN if self.lost else 0)
 
     def _finish(self, way_out: Optional[str], failed: bool) -> None:
         """Puts the profile where it was asked for, and tells of it. `way_out`: how the program ended; None: it has not yet."""
@@ -100,6 +99,7 @@ class Run:
             if way_out == "exit":
                 self._say_what_goes_on()
         except (SpprofError, OSError) as error:
+            self.lost = True
             say(f"spprof: {error}\n")
             self._say_where("")
 

@@ -201,6 +201,7 @@ class Windows(Follower):
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
         self._done: List[Profile] = []  # of files that were replaced
         self._since_ns = 0  # from which the next part counts; 0: the beginning of the file
+        self.came = False  # whether there was a profile
         super().__init__(path)
         self.grew_at = time.monotonic()
 
@@ -219,6 +220,7 @@ class Windows(Follower):
     def read_on(self) -> None:
         """Reads all that there is now. Raises as `read` does."""
         while self.read():
+            self.came = self.came or self._reading is not None
             self.grew_at = time.monotonic()
 
     def take(self) -> List[Profile]:

@@ -16,7 +16,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
 from .. import __version__, formats
-from ..errors import BadOption, SpprofError
+from ..errors import BadFile, BadOption, SpprofError
 from ..files.writing import is_being_written, process_lives
 from .follow import Windows
 
@@ -156,19 +156,21 @@ class Pusher:
         self.interrupted = False  # a signal came while the collector did not answer
         self.trouble: object = None  # the code of the failure that was reported
         self.stopped = 0  # signals to end
+        self.taken: Optional[BadFile] = None  # the file is a profile no more
 
     def run(self) -> None:
-        """Until the profile has ended, or `stopped` is not 0 (a signal came). Raises Refused, BadFile, OSError."""
+        """Until the profile has ended or was `taken`, or `stopped` is not 0 (a signal came). Raises Refused, OSError; BadFile if
+        there never was one."""
         due = time.monotonic()
         while not self.stopped and not self._has_ended():
             due += self.every_s
             while not self.stopped and time.monotonic() < due and not self._has_ended():
                 time.sleep(max(0.0, min(0.2, due - time.monotonic())))
-                self.follower.read_on()
+                self._read_on()
             self._collect()
             self._send()
         signals = self.stopped
-        self.follower.read_on()
+        self._read_on()
         self._collect()
         for trial in range(_LAST_TRIES):
             if not self.interrupted and self._send(signals, _LAST_S if signals else _TIMEOUT_S):
@@ -186,9 +188,18 @@ class Pusher:
         while self.stopped == signals and time.monotonic() < due:
             time.sleep(min(_LOOK_S, max(0.0, due - time.monotonic())))
 
+    def _read_on(self) -> None:
+        try:
+            if self.taken is None:
+                self.follower.read_on()
+        except BadFile as error:
+            if not self.follower.came:
+                raise
+            self.taken = error
+
     def _has_ended(self) -> bool:
         follower = self.follower
-        if follower.ended or follower.warning:
+        if follower.ended or follower.warning or self.taken:
             return True
         if time.monotonic() - follower.grew_at < _STILL_S:
             return False
