@@ -69,7 +69,7 @@ static uint64_t instant(const char *text, uint64_t from) {
 }
 
 /* The same options for another program. */
-static int tell(char *to, size_t size, long owner, int link, const char *how, const char *path) {
+static int describe(char *to, size_t size, long owner, int link, const char *how, const char *path) {
     const char *const *f = record.field;
     char s[2] = {SEPARATOR, 0};
     int n = snprintf(to, size,
@@ -290,7 +290,7 @@ static PyObject *run_record(PyObject *module, PyObject *args) {
     if (!failed && (!another || children)) failed = begin(module, another ? "child" : record.field[HOW]);
     if (failed) say_why();
     if (!failed) preload_in_children(); /* also of one that takes this program's place */
-    if (!children || tell(next, sizeof next, 0, -1, "child", "") != 0) Py_RETURN_NONE;
+    if (!children || describe(next, sizeof next, 0, -1, "child", "") != 0) Py_RETURN_NONE;
     return PyUnicode_DecodeFSDefault(next);
 }
 
@@ -424,7 +424,7 @@ static void *before_exec(PyObject **env) {
     (void)spp_run_flush();
     Py_END_ALLOW_THREADS;
     const char *path = *record.field[HOW] == 'c' ? "" : record.field[PATH];
-    if (tell(text, sizeof text, (long)getpid(), spp_os_beside_hand_on(), *path != 0 ? "run" : "child", path) != 0) return NULL;
+    if (describe(text, sizeof text, (long)getpid(), spp_os_beside_hand_on(), *path != 0 ? "run" : "child", path) != 0) return NULL;
     if (env != NULL) {
         change(env, text);
         return NULL;
