@@ -424,7 +424,8 @@ static void *before_exec(PyObject **env) {
     (void)spp_run_flush();
     Py_END_ALLOW_THREADS;
     const char *path = *record.field[HOW] == 'c' ? "" : record.field[PATH];
-    if (describe(text, sizeof text, (long)getpid(), spp_os_beside_hand_on(), *path != 0 ? "run" : "child", path) != 0) return NULL;
+    if (describe(text, sizeof text, (long)getpid(), spp_os_beside_hand_on(), *path != 0 ? "run" : "child", path) != 0)
+        return NULL;
     if (env != NULL) {
         change(env, text);
         return NULL;

@@ -34,7 +34,8 @@ class Outputs:
         path = self.output.path if self.output else ""
         self._name = beside(os.path.join(os.path.dirname(path), name) if path else absolute(name), "", follows)
         self.stem = beside(absolute(base or name), "", follows) if stem else ""
-        # The file that is written while the program runs; the recorder puts its process id where PID stands.
+        # The file that is written while the program runs, or, if something is there, it with a number. The recorder puts its
+        # process id where PID stands. Child processes write STEM.PID.spprof.
         self.stream = f"{self.stem or self._name}.{PID}.spprof"
         if special:
             import tempfile

@@ -49,18 +49,8 @@ class NoModule(SpprofError):
     """Python's own words."""
 
 
-def check_module(name: str) -> None:
-    """Raises NoModule if there can be no such module: its package is not imported here."""
-    from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
-
-    top = name.partition(".")[0]
-    path = [os.getcwd(), *sys.path]
-    if not (BuiltinImporter.find_spec(top) or FrozenImporter.find_spec(top) or PathFinder.find_spec(top, path)):
-        raise NoModule(f"{sys.executable}: No module named {name}")
-
-
 def is_there(name: str) -> bool:
-    """Whether there is such a module to run, of which `check_module` has found the first part. None is imported here."""
+    """Whether there is such a module in files. None is imported here."""
     from importlib.machinery import PathFinder
 
     path: Any = [os.getcwd(), *sys.path]

@@ -9,7 +9,9 @@ from ..recording.options import Options
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional
+    from typing import Dict, List, Optional, Sequence
+
+    from .outputs import Outputs
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(_HERE, "startup")
@@ -18,26 +20,16 @@ PRELOADED = os.path.join(_HERE, "enter.so")  # of csrc/enter, on Linux
 
 
 def environment(
-    options: Options,
-    native: str,
-    clock: str,
-    path: str,
-    stem: str,
-    delay: Optional[float],
-    duration: Optional[float],
-    is_module: bool,
-    run: str,
-    link: int,
+    options: Options, native: str, clock: str, window: Sequence[Optional[float]], is_module: bool, outputs: Outputs, link: int
 ) -> Dict[str, str]:
-    r"""The environment of a program that records itself into `path` (or, if something is there, `path` with a number). With a
-    `stem` its child processes do too, into STEM.PID.spprof. (\0 in a path: the process id.) `run`: the run's number, which
-    stands in the headers of all of them. `link`: of the supervisor, -1: it is the parent."""
+    """The environment of a program that records itself. `window`: seconds until it begins, and for which it does. `link`: of the
+    supervisor, -1: it is the parent."""
     from .. import __version__
 
-    times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in (delay, duration)]
+    times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in window]
     fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native]
     fields += [",".join(options.events), *times]
-    fields += ["m" if is_module else "", run, _told(path), _told(stem)]
+    fields += ["m" if is_module else "", outputs.run, _told(outputs.stream), _told(outputs.stem)]
     told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):
         if own:

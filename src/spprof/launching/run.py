@@ -30,23 +30,17 @@ class Run:
         native, clock = api.require_supported(recording)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
         name = program.name(kind, command)
-        try:
-            self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
-            if self.outputs.format != "spprof":
-                formats.check(self.outputs.format, self.conversion)  # now, and not when the program is done
-        except SpprofError:
-            if kind == "module":
-                program.check_module(command[0])  # which is what should be said
-            raise
+        self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
+        if self.outputs.format != "spprof":
+            formats.check(self.outputs.format, self.conversion)  # now, and not when the program is done
         if kind == "script":
             program.check_script(command)
         flags = {"module": ["-m"], "code": ["-c"], "script": []}[kind]
         self.command = [*recorder.interpreter(), *flags, *command]
         self.module = command[0] if kind == "module" else ""  # whether it is there only its own process finds out
-        window, out = (options.delay, options.duration), self.outputs
         self._ends = supervisor.link() if hasattr(os, "fork") and not options.live else (-1, -1)
         self.environment = recorder.environment(
-            recording, native, clock, out.stream, out.stem, *window, bool(self.module), out.run, self._ends[1]
+            recording, native, clock, (options.delay, options.duration), bool(self.module), self.outputs, self._ends[1]
         )
         self.pid, self.lost = 0, False  # lost: the profile is not where it was asked for
 
@@ -110,9 +104,8 @@ class Run:
                 say(f"spprof: nothing was recorded{_why_not()}\n")
             elif ended:
                 self.lost = True
-                path = _words([_relative(self.outputs.stream)])
                 why = "unless a line above says why, it was removed, moved or overwritten while the program ran"
-                say(f"spprof: {path} is not there: {why}\n")
+                say(f"spprof: {_words([self.outputs.stream])} is not there: {why}\n")
             return
         if self.outputs.are_without("program") or (self.outputs.are_without("module") and not program.is_there(self.module)):
             self.outputs.discard()
@@ -144,13 +137,11 @@ class Run:
             title = formats.FORMATS[format].title
             if format == "spprof" and profiles[n].unfinished:
                 title = title.replace("complete", "incomplete")
-            name = _relative(path)
             size = f"{os.path.getsize(path):,} bytes, " if os.path.isfile(path) else ""
-            text += f"Written: {printable(name)} ({size}{title}).\n"
-        own = _words(map(_relative, places))
+            text += f"Written: {printable(_relative(path))} ({size}{title}).\n"
         if format == "spprof" and not self.outputs.is_special:
-            text += f"  spprof report {own}\n"
-            first = _relative(places[0])
+            first = places[0]
+            text += f"  spprof report {_words(places)}\n"
             text += f"  spprof convert {_words([first])} -f speedscope -o {_words([beside(first[:-7], '.speedscope.json')])}\n"
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
@@ -171,11 +162,11 @@ class Run:
         others = self.outputs.children()
         if not others:
             return ""
-        stem = _relative(self.outputs.stem)
-        more = [_relative(path) for path in own if not os.path.basename(path).startswith(f"{os.path.basename(stem)}.")]
-        more += [_relative(path) for path in own if path == f"{self.outputs.stem}.spprof" and _relative(path) not in more]
+        stem = self.outputs.stem
+        name = os.path.basename(stem)
+        more = [path for path in own if not os.path.basename(path)[: -len(".spprof")].startswith(f"{name}.")]
         text = f"Child processes: {len(others)} files.\n  spprof report {_words([*more, stem])}.*.spprof\n"
-        growing = [_relative(path) for path in others if is_being_written(path)]
+        growing = [path for path in others if is_being_written(path)]
         if growing:
             text += f"Still running, and their files grow: {_words(growing)}\n"
         return text
@@ -185,7 +176,7 @@ class Run:
         if not pids:
             return
         which = f"process {pids[0]} goes on" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} go on"
-        own = [_relative(path) for path in self.outputs.children(set(pids))]
+        own = self.outputs.children(set(pids))
         grows = f"the profile grows in {_words(own)}" if own else "only --subprocesses profiles that"
         say(f"spprof: the program went into the background: {which}, and {grows}\n")
 
@@ -199,7 +190,7 @@ class Run:
             )
 
     def _say_where(self, why: str) -> None:
-        left = [_relative(path) for path in self.outputs.streams()]
+        left = self.outputs.streams()
         if left:
             say(f"spprof: {why and why + ': '}the profile is in {_words(left)}\n")
 
@@ -234,15 +225,11 @@ def _words(paths: Iterable[str]) -> str:
     """Paths as a command line has them."""
     from shlex import quote
 
-    return " ".join(path if os.name == "nt" else quote(path) for path in paths)
+    return " ".join(path if os.name == "nt" else quote(path) for path in map(_relative, paths))
 
 
 def say(text: str) -> None:
-    """To stderr, which may be closed."""
-    from ..report.text import put
+    """Lines for people."""
+    from ..report.text import tell
 
-    try:
-        put(sys.stderr, text)
-        sys.stderr.flush()
-    except (AttributeError, OSError, ValueError):
-        pass
+    tell(text)

@@ -176,11 +176,10 @@ def in_place(
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(0)
-    if unseen is None:
-        try:
-            os.waitpid(middle, 0)
-        except ChildProcessError:
-            pass
+    try:
+        os.waitpid(middle, 0)
+    except ChildProcessError:  # as ever: nobody waits for it
+        pass
     signal.signal(signal.SIGCHLD, old)
     os.close(own)
     try:

@@ -85,9 +85,14 @@ def _printable(value: Any) -> Any:
 
 
 def say(text: str) -> None:
-    """A line to stderr, whatever is in it; nothing where that is closed or full."""
+    """A line to stderr, whatever is in it."""
+    tell(f"{printable(text)}\n")
+
+
+def tell(text: str) -> None:
+    """Lines to stderr; nothing where that is closed or full."""
     try:
-        put(sys.stderr, f"{printable(text)}\n")
+        put(sys.stderr, text)
         sys.stderr.flush()
     except (AttributeError, OSError, ValueError):
         pass
