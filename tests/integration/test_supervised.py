@@ -291,7 +291,7 @@ def test_standard_output_as_a_file_is_written_to(tmp_path):
 
 def test_a_conversion_that_fails_leaves_the_profile(tmp_path):
     done = run([*SPPROF, "-o", "p.html", "--thread", "nobody", "-c", "pass"], tmp_path)
-    assert done.returncode == 0 and not (tmp_path / "p.html").exists()
+    assert done.returncode == 4 and not (tmp_path / "p.html").exists()
     (left,) = tmp_path.glob("p.html.*.spprof")
     assert f"the profile is in {left.name}" in done.stderr and Profile.load(left).end is not None
 
