@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from judging import until_met
 from ran import TARGETS
 from switches import switch
 
@@ -447,3 +448,49 @@ except OSError as error: print(error)
 if len(sys.argv) > 1: spprof.stop()
 """
     assert run_python("-c", code, "profiled").out == run_python("-c", code).out
+
+
+@linux
+def test_a_call_that_demands_one_thread_waits_for_a_slow_one_of_ours(run_python):
+    """Longer than a fork does, of which Python would only warn. Here ours is in a write, and who reads comes late."""
+    code = """
+import ctypes, json, os, sys, time, spprof
+THREAD = 0x00010000  # it changes nothing: unshare() only looks whether there are others
+if ctypes.CDLL(None).unshare(THREAD) != 0:
+    print("null")
+    sys.exit()
+fifo = f"fifo{os.getpid()}"
+os.mkfifo(fifo)
+file = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+reading, writing = os.pipe()
+told, tells = os.pipe()
+if os.fork() == 0:
+    os.close(writing)
+    os.set_blocking(file, True)
+    os.read(reading, 1)
+    time.sleep(0.3)
+    os.write(tells, str(time.monotonic()).encode())
+    while os.read(file, 1 << 16): pass
+    os._exit(0)
+spprof.start(output_path=fifo)
+full = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+for most in 512, 1:
+    try:
+        while os.write(full, bytes(most)): pass
+    except BlockingIOError: pass
+os.close(full)
+try: spprof.flush()
+except spprof.CannotWrite: pass  # so it is in a write
+begin = time.monotonic()
+os.write(writing, b"x")
+result = ctypes.CDLL(None).unshare(THREAD)
+print(json.dumps([result, float(os.read(told, 99)) - begin]))
+sys.stdout.flush()
+os._exit(0)
+"""
+    met = set()
+    for _ in until_met(met, {"waited"}, limit=60):
+        ran = run_python("-c", code).json
+        if ran is None:
+            pytest.skip("the system refuses the call to anybody")
+        met |= {"waited"} if ran[0] == 0 and ran[1] > 0.1 else set()
