@@ -146,17 +146,24 @@ void spp_linux_sender_period(void *of, uint64_t period_ns);
 bool spp_linux_is_sent(const siginfo_t *info);
 /* Handler, for such a signal. The cookie whose tick is due now; 0: none. The caller zeroes *of. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of);
-/* Handler. The time one signal represents while the sampler looks more rarely than it was asked to; else 0. */
-uint64_t spp_linux_sender_stands_ns(void);
-uint32_t spp_linux_samplers(void); /* its threads */
-bool spp_linux_is_sampler(int32_t tid);
 bool spp_linux_sender_sends(int signum); /* by this one, to any thread now */
-uint64_t spp_linux_sender_cpu_ns(void);  /* of this run, or the last */
-void spp_linux_sender_stop(void);
-/* Ends its threads, and starts them again. Between the two nothing is armed or disarmed, and no signal is sent. */
-void spp_linux_sender_rest(void);
-void spp_linux_sender_wake(void);
-void spp_linux_sender_child(void); /* in a forked child, which has no such threads */
+void spp_linux_sender_child(void);       /* in a forked child, which has no samplers */
+
+/* ---- sampler.c: the threads that look, for the clock `signal` */
+
+/* Starts threads until there are `wanted`. False: there is none. */
+bool spp_linux_samplers_start(uint32_t wanted);
+uint32_t spp_linux_samplers(void); /* how many run */
+bool spp_linux_is_sampler(int32_t tid);
+bool spp_linux_samplers_idle(void); /* none runs, nor will after a rest */
+/* Handler. The time one signal represents while the samplers look more rarely than they were asked to; else 0. */
+uint64_t spp_linux_samplers_stands_ns(void);
+uint64_t spp_linux_samplers_cpu_ns(void); /* of this run, or the last */
+void spp_linux_samplers_stop(void);
+/* Ends the threads, and starts them again. Between the two nothing is armed or disarmed, and no signal is sent. */
+void spp_linux_samplers_rest(void);
+void spp_linux_samplers_wake(void);
+void spp_linux_samplers_child(void); /* in a forked child, which has none */
 
 /* ---- imports.c */
 

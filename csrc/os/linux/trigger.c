@@ -49,7 +49,7 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
                                   .more = of->more,
                                   .coarse = of->coarse,
                                   .called = of->called,
-                                  .stands_ns = spp_linux_sender_stands_ns(),
+                                  .stands_ns = spp_linux_samplers_stands_ns(),
                                   .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
@@ -188,7 +188,7 @@ void spp_os_signal_take_back(void) { spp_linux_signals_take_back(); }
 void spp_os_signal_remove(void) {
     spp_linux_alternates(false);
     spp_linux_tick_signals_end();
-    spp_linux_sender_stop();
+    spp_linux_samplers_stop();
     spp_linux_apart_stop();
 }
 
@@ -197,13 +197,13 @@ const bool spp_os_may_rest = true;
 uint64_t spp_os_signal_threads(void) { return spp_linux_samplers() + (spp_linux_apart_tid() != 0 ? 1u : 0); }
 
 void spp_os_signal_rest(void) {
-    spp_linux_sender_rest();
+    spp_linux_samplers_rest();
     spp_linux_apart_stop();
 }
 
 void spp_os_signal_wake(void) {
     spp_linux_apart_start();
-    spp_linux_sender_wake();
+    spp_linux_samplers_wake();
 }
 
 void spp_os_signal_child(void) {
@@ -284,5 +284,5 @@ uint64_t spp_os_signal_cpu_ns(void) {
     uint64_t cpu = 0;
     int32_t tid = spp_linux_apart_tid();
     uint64_t files = tid != 0 && spp_os_thread_cpu_ns(tid, &cpu) == 0 ? cpu : 0;
-    return files + spp_linux_sender_cpu_ns();
+    return files + spp_linux_samplers_cpu_ns();
 }
