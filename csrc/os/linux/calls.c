@@ -28,6 +28,7 @@
 
 #include "base/hints.h"
 #include "os/clock.h"
+#include "os/linux/actions.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
 #include "os/memory.h"
@@ -189,13 +190,8 @@ bool spp_linux_would_wait(long number, const uintptr_t a[6]) {
 
 /* ---- which signals end them */
 
-/* As the kernel keeps it, whatever the program's C library does: handler, flags, and what we do not need. */
-typedef struct {
-    uint64_t handler, flags, rest[6];
-} kernel_action;
-
-static bool has_handler(int signum, kernel_action *action) {
-    return raw_call(SYS_rt_sigaction, signum, 0, (long)action, 8) == 0 && action->handler > 1; /* SIG_DFL, SIG_IGN */
+static bool has_handler(int signum, spp_linux_kernel_action *action) {
+    return spp_linux_action_ask(signum, NULL, action) == 0 && (uintptr_t)action->handler > 1; /* SIG_DFL, SIG_IGN */
 }
 
 /* As long as a note may take that is about to come. Less than an interval at the highest rate: who is at a call would meet the
@@ -245,7 +241,7 @@ static bool was_ended(const ucontext_t *uc) {
     return registers_tell ? is_behind_call(uc) : is_call_at(program_counter(uc) - CALL_BYTES);
 }
 
-static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
+static SPP_COLD void end_for_pending(ucontext_t *uc, bool trapped) {
     uint64_t pending = 0, blocked = 0;
     uintptr_t arguments[6];
     bool some = false, ends = false;
@@ -253,7 +249,7 @@ static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
     for (size_t i = 0; i < sizeof blocked; i++) ((uint8_t *)&blocked)[i] = ((const uint8_t *)&uc->uc_sigmask)[i];
     pending &= ~blocked;
     for (int signum = 1; signum <= 64 && !ends; signum++) {
-        kernel_action action;
+        spp_linux_kernel_action action;
         if (!(pending >> (signum - 1) & 1) || !has_handler(signum, &action)) continue;
         some = true;
         ends = !(action.flags & SA_RESTART);
@@ -265,7 +261,7 @@ static SPP_COLD void give_way(ucontext_t *uc, bool trapped) {
 
 void spp_linux_see_call(ucontext_t *uc, bool trapped) {
     if (spp_rare(may_restart(uc)))
-        give_way(uc, trapped);
+        end_for_pending(uc, trapped);
     else if (spp_rare(was_ended(uc)) && spp_os_tid() == getpid())
         (void)use_note();
 }

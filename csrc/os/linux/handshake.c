@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
+#include "os/linux/mask.h"
 #include "os/memory.h"
 #include "os/threads.h"
 
@@ -37,8 +38,18 @@ static bool is_dead(int32_t tid) {
     return !atomic_load(&spp_linux_confined) && raw_call(SYS_tgkill, getpid(), (uintptr_t)tid, 0, 0) == -ESRCH;
 }
 
+static spp_linux_handshake *bucket_of(int32_t tid) {
+    return &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS];
+}
+
+static spp_linux_handshake *find_in(spp_linux_handshake *bucket, int32_t tid) {
+    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS; i++)
+        if (atomic_load(&bucket[i].tid) == tid) return &bucket[i];
+    return NULL;
+}
+
 /* Other threads find it by its id, so that is written last. */
-static spp_linux_handshake *make(spp_linux_handshake *h, int32_t tid, uint64_t blocks) {
+static spp_linux_handshake *make_handshake(spp_linux_handshake *h, int32_t tid, uint64_t blocks) {
     atomic_store(&h->tid, 0);
     atomic_store(&h->target, NULL);
     atomic_store(&h->tick, SPP_TICK_NONE);
@@ -56,30 +67,24 @@ static atomic_flag making = ATOMIC_FLAG_INIT;
  * own would wait for it. */
 SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
     if (spp_linux_handshakes == NULL) return NULL;
-    spp_linux_handshake *bucket = &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS], *found = NULL;
-    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS; i++)
-        if (atomic_load(&bucket[i].tid) == tid) return &bucket[i];
-    uint64_t all = UINT64_MAX, old = 0;
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&all, (long)(uintptr_t)&old, sizeof all);
+    spp_linux_handshake *bucket = bucket_of(tid), *found = find_in(bucket, tid);
+    if (found != NULL) return found;
+    uint64_t old = spp_linux_mask_all();
     while (atomic_flag_test_and_set_explicit(&making, memory_order_acquire)) (void)raw_call(SYS_getpid, 0, 0, 0, 0);
-    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS && found == NULL; i++)
-        if (atomic_load(&bucket[i].tid) == tid) found = &bucket[i];
+    found = find_in(bucket, tid);
     for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS && found == NULL; i++) {
         int32_t has = atomic_load(&bucket[i].tid);
-        if (has == 0 || is_dead(has)) found = make(&bucket[i], tid, tid == spp_os_tid() ? old : 0);
+        if (has == 0 || is_dead(has)) found = make_handshake(&bucket[i], tid, tid == spp_os_tid() ? old : 0);
     }
     atomic_flag_clear_explicit(&making, memory_order_release);
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&old, 0, sizeof old);
+    spp_linux_mask_set(old);
     return found;
 }
 
 spp_linux_handshake *spp_linux_handshake_arm(int32_t tid, void *target) {
-    spp_linux_handshake *h = NULL;
     uintptr_t none = 0;
     if (spp_linux_handshakes == NULL) return NULL;
-    spp_linux_handshake *bucket = &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS];
-    for (uint32_t i = 0; i < SPP_HANDSHAKE_WAYS; i++)
-        if (atomic_load(&bucket[i].tid) == tid) h = &bucket[i];
+    spp_linux_handshake *h = find_in(bucket_of(tid), tid);
     if (h == NULL) {
         if ((h = spp_linux_handshake_of(tid)) == NULL) return NULL;
         (void)atomic_compare_exchange_strong(&h->call, &none, SPP_CALL_UNKNOWN);
@@ -95,21 +100,21 @@ void spp_linux_handshakes_child(void) { atomic_flag_clear(&making); }
 
 /* ---- the sampler's side */
 
-static bool change(spp_linux_handshake *h, uint32_t from, uint32_t to) {
+static bool change_tick(spp_linux_handshake *h, uint32_t from, uint32_t to) {
     return atomic_compare_exchange_strong(&h->tick, &from, to);
 }
 
 bool spp_linux_tick_begin(spp_linux_handshake *h) {
-    if (!change(h, SPP_TICK_NONE, SPP_TICK_ABOUT)) return false;
+    if (!change_tick(h, SPP_TICK_NONE, SPP_TICK_ABOUT)) return false;
     if (atomic_load(&h->call) != 0) {
-        (void)change(h, SPP_TICK_ABOUT, SPP_TICK_NONE);
+        (void)change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE);
         return false;
     }
-    return change(h, SPP_TICK_ABOUT, SPP_TICK_SENDING);
+    return change_tick(h, SPP_TICK_ABOUT, SPP_TICK_SENDING);
 }
 
 void spp_linux_tick_sent(spp_linux_handshake *h, bool sent) {
-    (void)change(h, SPP_TICK_SENDING, sent ? SPP_TICK_SENT : SPP_TICK_NONE); /* else the handler was there before */
+    (void)change_tick(h, SPP_TICK_SENDING, sent ? SPP_TICK_SENT : SPP_TICK_NONE); /* else the handler was there before */
 }
 
 /* ---- the thread's side */
@@ -124,34 +129,33 @@ SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
 }
 
 /* The thread blocks the signal, or another one of that number had come before, so the kernel dropped it. */
-static void take_back(spp_linux_handshake *h) {
+static void take_back_blocked(spp_linux_handshake *h) {
     if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return; /* it waits, and meets what may be met */
     spp_linux_ticks_by->take_back();
-    (void)change(h, SPP_TICK_SENT, SPP_TICK_NONE);
+    (void)change_tick(h, SPP_TICK_SENT, SPP_TICK_NONE);
 }
 
-static void put_off(spp_linux_handshake *h, uint64_t ns) {
+static void keep_for_later(spp_linux_handshake *h, uint64_t ns) {
     atomic_store_explicit(&h->due_cpu, spp_os_own_cpu_ns() + ns, memory_order_relaxed);
     atomic_store(&h->tick, SPP_TICK_LEFT);
 }
 
 /* The thread ran for at least so long between two calls. */
-static void see_pace(spp_linux_handshake *h, uint64_t ns) {
+static void note_pace(spp_linux_handshake *h, uint64_t ns) {
     atomic_store_explicit(&h->quick, ns < QUICK_NS ? atomic_load(&h->quick) + 1 : 0, memory_order_relaxed);
 }
 
-static void sample(spp_linux_handshake *h, uint32_t n) {
-    uint64_t all = UINT64_MAX, old = 0;
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&all, (long)(uintptr_t)&old, sizeof all);
+static void sample_masked(spp_linux_handshake *h, uint32_t n) {
+    uint64_t old = spp_linux_mask_all();
     spp_linux_ticks_by->sample(h, n);
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK, (uintptr_t)&old, 0, sizeof old);
+    spp_linux_mask_set(old);
 }
 
 /* The call that the thread is about to make is noted, so none is sent any more: what is on its way is taken now. */
 SPP_COLD void spp_linux_meet_tick(spp_linux_handshake *h) {
     for (int i = 1;; i++) {
         switch (atomic_load(&h->tick)) {
-        case SPP_TICK_ABOUT: (void)change(h, SPP_TICK_ABOUT, SPP_TICK_NONE); break;
+        case SPP_TICK_ABOUT: (void)change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE); break;
         case SPP_TICK_SENDING:
             (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* at the end of any call the handler runs */
             if (i % TRIES == 0 && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) sched_yield();
@@ -159,23 +163,23 @@ SPP_COLD void spp_linux_meet_tick(spp_linux_handshake *h) {
         case SPP_TICK_SENT:
             (void)raw_call(SYS_getpid, 0, 0, 0, 0);
             if (atomic_load(&h->tick) == SPP_TICK_SENT) {
-                take_back(h);
+                take_back_blocked(h);
                 return;
             }
             break;
         case SPP_TICK_TIMED: {
             uint64_t passed, left = spp_linux_ticks_by->stop(h, &passed);
             if (atomic_load(&h->tick) != SPP_TICK_TIMED) break;
-            put_off(h, left);
-            see_pace(h, passed);
+            keep_for_later(h, left);
+            note_pace(h, passed);
             return;
         }
         case SPP_TICK_LEFT: {
             /* From the last call on it was asked only here. */
             uint64_t cpu = spp_os_own_cpu_ns(), due = atomic_load(&h->due_cpu);
-            if (cpu < due || !change(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
-            see_pace(h, cpu - due);
-            sample(h, 1);
+            if (cpu < due || !change_tick(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
+            note_pace(h, cpu - due);
+            sample_masked(h, 1);
             return;
         }
         default: return;
@@ -184,7 +188,7 @@ SPP_COLD void spp_linux_meet_tick(spp_linux_handshake *h) {
 }
 
 /* Takes what fell into the call that is over, and sees to what is still to come. */
-static void take_due(spp_linux_handshake *h) {
+static void take_due_ticks(spp_linux_handshake *h) {
     uint32_t n = atomic_exchange(&h->wanted, 0), here = 0;
     uint64_t cpu = spp_os_own_cpu_ns(), due = 0, last = atomic_load(&h->wanted_cpu);
     if (atomic_load(&h->tick) == SPP_TICK_LEFT) {
@@ -210,7 +214,7 @@ static void take_due(spp_linux_handshake *h) {
             here++;
         }
     }
-    if (here > 0) sample(h, here);
+    if (here > 0) sample_masked(h, here);
 }
 
 SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function) {
@@ -221,7 +225,7 @@ SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintp
     atomic_exchange(&h->call, here);                                   /* no tick comes meanwhile */
     spp_linux_meet_tick(h);
     h->function = function;
-    take_due(h);
+    take_due_ticks(h);
     h->function = 0;
     atomic_store_explicit(&h->call, 0, memory_order_release);
     errno = saved;

@@ -194,9 +194,6 @@ void *spp_linux_real_of(const char *name);
  * necessary for the life of the process, because a sleeping thread gets its tick when it wakes. So no tick ever reaches a handler
  * of the program's, or ends the program by a signal's default. */
 
-#define SPP_LINUX_EXECS 12
-#define SPP_LINUX_ALONE 5
-#define SPP_LINUX_ALTERNATE 2
 /* What signals.c needs of files that use it. */
 typedef struct {
     /* Handler. Whether a signal is a tick of ours, of this run or an earlier one. */
@@ -209,11 +206,10 @@ typedef struct {
     bool (*ticks_by)(int signum);
     /* Whether a tick by this signal may be pending for a thread that blocks it. Any thread. */
     bool (*pends)(int signum);
-    const spp_linux_import *execs, *alone, *alternate; /* as many rows as above */
 } spp_linux_signals_others;
-/* Intercepts the program's calls from now on, those of `others` too, which must stay. By the drain thread, or before it runs: may
- * wait for the dynamic loader. */
-void spp_linux_signals_look(const spp_linux_signals_others *others);
+extern const spp_linux_signals_others *spp_linux_signals_by; /* set before any handler of ours is the kernel's */
+/* The first run of the process begins. `others` must stay. */
+void spp_linux_signals_begin(const spp_linux_signals_others *others);
 /* Makes a thread check the system call it is in, as at a tick: a signal of the program's may have to end it. */
 void spp_linux_nudge(int32_t tid);
 /* Installs our handler, if it is not installed already. */
@@ -246,6 +242,12 @@ void spp_linux_signals_exec(bool begins);
 /* The same around a call of the C library that makes a child which shares our memory, so that we do not see it. By the parent. */
 void spp_linux_signals_spawn(bool begins);
 
+/* ---- signal_calls.c */
+
+/* Calls that set signals' actions, wait for signals or show which are pending. */
+#define SPP_LINUX_SIGNAL_CALLS 15
+extern const spp_linux_import spp_linux_signal_calls[SPP_LINUX_SIGNAL_CALLS];
+
 /* ---- wrappers.c: what handshake.h is about */
 
 extern const spp_linux_import spp_linux_wrappers[];
@@ -254,10 +256,12 @@ extern const size_t spp_linux_wrappers_n;
 /* ---- exec.c */
 
 /* Calls that replace the program, or make a child that shares our memory. */
+#define SPP_LINUX_EXECS 12
 extern const spp_linux_import spp_linux_execs[SPP_LINUX_EXECS];
 /* ---- alternate.c */
 
 /* Calls that make a thread or set its alternate stack. */
+#define SPP_LINUX_ALTERNATE 2
 extern const spp_linux_import spp_linux_alternate[SPP_LINUX_ALTERNATE];
 /* Whether threads made from now on get an alternate stack of ours. The calling thread gets one at once, and keeps it. Not in a
  * handler. */
@@ -268,6 +272,7 @@ void spp_linux_births(void (*born)(void));
 /* ---- alone.c */
 
 /* Calls that require a process of one thread, and calls that end it at once. */
+#define SPP_LINUX_ALONE 5
 extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
 /* The program has, or is about to have, a filter that may end it for a system call it does not make itself. Handlers then make
  * only those in the first rows of csrc/README.md. */
@@ -289,5 +294,11 @@ void spp_linux_apart_stop(void);
 void spp_linux_apart_child(void); /* in a forked child, which has no such thread */
 void spp_linux_apart(void (*work)(void *), void *arg);
 int32_t spp_linux_apart_tid(void); /* 0: there is none */
+
+/* ---- intercept.c */
+
+/* Intercepts the program's calls from now on: those of the lists above. By the drain thread, or before it runs: may wait for the
+ * dynamic loader. `others` as in spp_linux_signals_begin. */
+void spp_linux_intercept(const spp_linux_signals_others *others);
 
 #endif

@@ -178,9 +178,8 @@ static bool ticks_by(int signum) {
 static bool pends(int signum) { return !spp_linux_sender_sends(signum); }
 
 void spp_os_signal_look(void) {
-    static const spp_linux_signals_others others = {is_tick, nudge,           spp_linux_end_call, ticks_by,
-                                                    pends,   spp_linux_execs, spp_linux_alone,    spp_linux_alternate};
-    spp_linux_signals_look(&others);
+    static const spp_linux_signals_others others = {is_tick, nudge, spp_linux_end_call, ticks_by, pends};
+    spp_linux_intercept(&others);
 }
 
 void spp_os_signal_take_back(void) { spp_linux_signals_take_back(); }
