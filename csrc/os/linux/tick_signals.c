@@ -101,7 +101,9 @@ bool spp_linux_tick_signals_taken(void) {
     if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
     bool event_lost = event_signal != 0 && !(spp_linux_signal_stands(event_signal) && spp_linux_signal_free(event_signal));
     if (event_lost) event_signal = choose_other(poll_signal);
-    return moving = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled) || event_lost;
+    bool moves = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled) || event_lost;
+    moving = moves;
+    return moves;
 }
 
 void spp_linux_tick_signals_end(void) {
