@@ -223,7 +223,7 @@ static void those_that_have_ended(volatile int *note) {
     uc.uc_mcontext.regs[0] = (unsigned long)-EINTR;
 #endif
     ucontext_t before = uc;
-    CHECK(spp_linux_stood(&uc));
+    CHECK(spp_linux_sleeps_in_call(&uc));
     *note = 1;
     spp_linux_see_call(&uc, false);
     CHECK_EQUAL(*note, 2);

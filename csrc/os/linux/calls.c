@@ -267,12 +267,12 @@ void spp_linux_see_call(ucontext_t *uc, bool trapped) {
 }
 
 /* What a call returned does not tell that its wait was cut short: io_uring_enter() says how many it took. */
-bool spp_linux_met_call(const ucontext_t *uc) {
-    if (!registers_tell) return spp_linux_stood(uc);
+bool spp_linux_interrupted_call(const ucontext_t *uc) {
+    if (!registers_tell) return spp_linux_sleeps_in_call(uc);
     return is_behind_call(uc) ? is_call_at(program_counter(uc) - CALL_BYTES) : is_on_call(uc) && is_call_at(program_counter(uc));
 }
 
-bool spp_linux_stood(const ucontext_t *uc) {
+bool spp_linux_sleeps_in_call(const ucontext_t *uc) {
     if (was_ended(uc)) return true;
     return may_restart(uc) && (registers_tell || is_call_at(program_counter(uc)));
 }

@@ -16,9 +16,9 @@ bool spp_linux_at_call(const ucontext_t *uc);
 void spp_linux_see_call(ucontext_t *uc, bool trapped);
 
 /* Handler. Whether the thread is in a call, or has just come out of one. Where registers do not tell, only if that slept. */
-bool spp_linux_met_call(const ucontext_t *uc);
+bool spp_linux_interrupted_call(const ucontext_t *uc);
 /* Handler. Whether the thread slept in a call, or was about to, whatever comes of that call. */
-bool spp_linux_stood(const ucontext_t *uc);
+bool spp_linux_sleeps_in_call(const ucontext_t *uc);
 
 /* Handler. Ends the call that a signal of the program's has interrupted, if it would begin anew because our handler was the
  * kernel's one for it. */

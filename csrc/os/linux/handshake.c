@@ -152,7 +152,7 @@ static void sample_masked(spp_linux_handshake *h, uint32_t n) {
 }
 
 /* The call that the thread is about to make is noted, so none is sent any more: what is on its way is taken now. */
-SPP_COLD void spp_linux_meet_tick(spp_linux_handshake *h) {
+SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
     for (int i = 1;; i++) {
         switch (atomic_load(&h->tick)) {
         case SPP_TICK_ABOUT: (void)change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE); break;
@@ -223,7 +223,7 @@ SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintp
     uint32_t tick = atomic_load(&h->tick);
     if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* one that is on its way is welcome from here on */
     atomic_exchange(&h->call, here);                                   /* no tick comes meanwhile */
-    spp_linux_meet_tick(h);
+    spp_linux_settle_tick(h);
     h->function = function;
     take_due_ticks(h);
     h->function = 0;

@@ -105,7 +105,7 @@ static inline spp_linux_handshake *spp_linux_handshake_own(void) {
 }
 
 uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here);
-void spp_linux_meet_tick(spp_linux_handshake *h);
+void spp_linux_settle_tick(spp_linux_handshake *h);
 void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function);
 
 /* Any thread, handlers too; errno stays. `here`: an address in the caller's frame. */
@@ -115,7 +115,7 @@ static inline spp_linux_call spp_linux_call_begins(uintptr_t here) {
     call.outer = atomic_load_explicit(&call.of->call, memory_order_relaxed);
     if (spp_rare(call.outer != 0)) call.outer = spp_linux_outer_call(call.outer, here);
     (void)atomic_exchange_explicit(&call.of->call, here, memory_order_seq_cst); /* the fence of the handshake */
-    if (spp_rare(atomic_load_explicit(&call.of->tick, memory_order_seq_cst) != SPP_TICK_NONE)) spp_linux_meet_tick(call.of);
+    if (spp_rare(atomic_load_explicit(&call.of->tick, memory_order_seq_cst) != SPP_TICK_NONE)) spp_linux_settle_tick(call.of);
     return call;
 }
 

@@ -90,9 +90,9 @@ typedef struct {
     int32_t tid;
     int stat, sched;
 } spp_linux_files;
-/* The processor of a thread that is running or runnable. SPP_LINUX_SLEEPS: it is neither; SPP_LINUX_NOT_TOLD: no file says. */
+/* The processor of a thread that is running or runnable. SPP_LINUX_SLEEPS: it is neither; SPP_LINUX_UNKNOWN: no file says. */
 #define SPP_LINUX_SLEEPS (-1)
-#define SPP_LINUX_NOT_TOLD (-2)
+#define SPP_LINUX_UNKNOWN (-2)
 int spp_linux_thread_ready(int32_t tid, spp_linux_files *f);
 /* When a thread last ran, by the clock of its processor's run queue (if it is running: when the kernel last counted), and its CPU
  * time so far. False: the kernel does not say (no CONFIG_SCHED_DEBUG). */
@@ -157,7 +157,7 @@ uint32_t spp_linux_samplers(void); /* how many run */
 bool spp_linux_is_sampler(int32_t tid);
 bool spp_linux_samplers_idle(void); /* none runs, nor will after a rest */
 /* Handler. The time one signal represents while the samplers look more rarely than they were asked to; else 0. */
-uint64_t spp_linux_samplers_stands_ns(void);
+uint64_t spp_linux_samplers_stretched_ns(void);
 uint64_t spp_linux_samplers_cpu_ns(void); /* of this run, or the last */
 void spp_linux_samplers_stop(void);
 /* Ends the threads, and starts them again. Between the two nothing is armed or disarmed, and no signal is sent. */
@@ -215,7 +215,7 @@ void spp_linux_nudge(int32_t tid);
 /* Installs our handler, if it is not installed already. */
 bool spp_linux_signal_take(int signum, spp_linux_handler handler);
 /* Whether our handler is installed. (A program may replace it by a system call of its own, which is not intercepted.) */
-bool spp_linux_signal_stands(int signum);
+bool spp_linux_signal_installed(int signum);
 /* Whether the program has no handler for the signal, and no descriptor that receives it. */
 bool spp_linux_signal_free(int signum);
 /* Handler. The program's handler for any signal; false: it has none. */

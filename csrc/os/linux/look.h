@@ -1,5 +1,4 @@
-/* One look of a sampler of the clock `signal` at all threads: which of them ran since the look before, and which are sent a
- * signal. */
+/* A look: a sampler of the clock `signal` checks which threads ran since the previous look, and signals those that are due. */
 #ifndef SPPROF_OS_LINUX_LOOK_H
 #define SPPROF_OS_LINUX_LOOK_H
 
@@ -10,34 +9,33 @@
 #include "os/linux/linux.h"
 #include "os/linux/targets.h"
 
-/* A sampler that comes so late (a virtual machine takes 10 to 40 us) ran when the scheduler wanted, not when it asked to. */
+/* A look that begins so late (virtual machines take 10 to 40 us) began at an instant that the scheduler chose. */
 #define SPP_LINUX_LATE_NS 60000u
-/* A thread that is owed so many has the looks come sooner, by one part of so many. */
+/* While some thread is owed ticks, looks come sooner by one part in so many. */
 #define SPP_LINUX_HURRY 5
 
-/* One look at all threads. */
 typedef struct {
-    uint32_t by; /* which sampler looks */
-    pid_t process;
-    spp_linux_files *files;      /* its own, in its table */
-    uint64_t *random;            /* under the lock */
-    uint64_t n;                  /* looks before this one */
-    uint64_t late_ns;            /* how long ago we wanted to look */
-    uint64_t slept_ns;           /* since the look before */
-    bool hurried;                /* it comes a fifth sooner, for threads that are owed ticks */
-    int here;                    /* our processor */
-    uint64_t own_ns;             /* our CPU clock, just before we slept */
-    uint64_t woke_ns;            /* since when we run, by the run queue's clock; 0: not looked at, UINT64_MAX: not told */
-    spp_linux_target *displaced; /* whom we took it from */
-    uint64_t ran_ns;             /* where that is not told: since the look before, by all of those whom it may have been */
-    bool mostly_late;            /* so are most looks */
-    uint32_t handed;             /* threads that ran since the look before, do not now, and often do so */
-    uint32_t running;            /* threads that run, on other processors */
-    uint32_t stopped;            /* threads that ran since the look before, and do not now */
-    bool owed;                   /* some are owed more ticks than they should be */
+    uint32_t by;            /* index of the sampler */
+    pid_t process;          /* this process */
+    spp_linux_files *files; /* the sampler's own, in its descriptor table */
+    uint64_t *random;       /* state of the random numbers, under the lock */
+    uint64_t n;             /* number of looks before this one */
+    uint64_t late_ns;       /* how late the look began */
+    uint64_t slept_ns;      /* since the previous look */
+    bool hurried;           /* it came sooner, for threads that are owed ticks */
+    bool mostly_late;       /* most looks are late */
+    int here;               /* the sampler's processor */
+    uint64_t own_ns;        /* the sampler's CPU clock just before it slept */
+    uint64_t woke_ns;       /* when the sampler began to run, by the run queue's clock; 0: not read yet, UINT64_MAX: unknown */
+    spp_linux_target *displaced; /* the thread that the sampler preempted; NULL: none */
+    uint64_t ran_ns;             /* if `displaced` is a guess: CPU time of all candidates since the previous look; else 0 */
+    uint32_t handed;             /* threads that ran since the previous look, are asleep now, and often are */
+    uint32_t running;            /* threads that are running, on other processors */
+    uint32_t stopped;            /* threads that ran since the previous look and are not running now */
+    bool owed;                   /* set if some thread is owed ticks */
 } spp_linux_look;
 
-/* A sampler, with the lock of the targets. */
+/* Looks at all threads. The sampler, with the targets' lock. The caller sets the fields above `woke_ns`, and zeroes the rest. */
 void spp_linux_look_around(spp_linux_look *l, uint64_t now);
 
 #endif

@@ -1,4 +1,5 @@
-/* The threads that look (look.h) for the clock `signal`: when each is to look, and on which processor. */
+/* Samplers: the threads that take the looks (look.h) of the clock `signal`, at random instants. Decides when the next look is
+ * due, how many samplers take turns, and when one asks for another processor. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,66 +16,65 @@
 #include "os/threads.h"
 #include "os/worker.h"
 
-/* Where threads hand over to each other and wait for our processor, our looks take no more than a part of it, since these lose
- * three times as long: a hundredth at 1 kHz and less, at higher rates as much more, at most a sixteenth. */
+/* If threads hand over to each other and wait for the sampler's processor, looks are limited to a part of its time, since such
+ * threads lose three times as much: a hundredth at 1 kHz and below, more in proportion at higher rates, at most a sixteenth. */
 #define IN_THE_WAY 100
 #define IN_THE_WAY_LEAST 16
 #define IN_THE_WAY_NS (1000000 / IN_THE_WAY)
 #define OFTEN (SPP_SHARE_ONE / 8)
-/* Where looks come fast, a sampler that met a thread on its processor at two looks in a row asks for another one. That was of use
- * if it meets none at the next two; else it does not ask again for twice as long. */
-#define MET_OFTEN 2
-#define OF_USE 2
+/* At short intervals, a sampler that preempted a thread at so many looks in a row asks for another processor. That helped if it
+ * preempts none at the next HELPED looks; else it waits twice as long before it asks again. */
+#define IN_A_ROW 2
+#define HELPED 2
 #define WAIT_LEAST_NS 1000000u
 #define WAIT_MOST_NS 1000000000u
 
-/* At high rates so many of ours take turns, where looks take threads' processors or other programs want these too. One alone
- * would often wake before others ran for as long as its last look took. Then it has no claim to their processor (EEVDF: it is not
- * eligible), and waits until one of them blocks, or for the scheduler's tick: 10 ms at a time of a thread that runs had no look.
- * Beside two busy processes on two processors one had 0.6 of its looks, three 0.93, six 0.98. */
-#define HELD_UP_NS 1000000u /* a look that is so late waited for the scheduler's tick */
-#define TURNS_NS 200000000u /* ... and so may others for so long */
-#define REST_NS 1000000000u /* else all but the first do nothing, until they are woken */
+/* At short intervals SPP_LINUX_SAMPLERS samplers take turns if looks preempt threads, or if other programs keep the processors
+ * busy. A single one would often wake before the others had run for as long as its last look took. Then it is not eligible
+ * (EEVDF) and waits until one of them blocks or for the scheduler's tick, so a running thread has no look for 10 ms at a time.
+ * Next to two busy processes on two processors one sampler had 0.6 of its looks, three had 0.93, six 0.98. */
+#define HELD_UP_NS 1000000u /* a look so late waited for the scheduler's tick */
+#define TURNS_NS 200000000u /* samplers take turns for so long after one */
+#define REST_NS 1000000000u /* otherwise all but the first sleep, until they are woken */
 
-/* A thread that looks. */
 typedef struct {
     spp_os_worker *worker;
-    spp_os_bell bell; /* for who stops it: a step may be a second */
+    spp_os_bell bell; /* rung to stop it, since an interval may be a second */
     spp_linux_files files;
-    uint64_t own_ns;  /* its CPU clock, just before it slept */
-    uint64_t cost_ns; /* what its look before took of it */
+    uint64_t own_ns;  /* its CPU clock just before it slept */
+    uint64_t cost_ns; /* CPU time of its last look */
     struct {
-        uint32_t row, since; /* looks that met a thread, in a row; looks since it asked for another processor */
-        bool asked;          /* and whether that was of use is not known yet */
+        uint32_t row, since; /* looks in a row that preempted a thread; looks since it asked for another processor */
+        bool asked;          /* whether that helped is not known yet */
         uint64_t not_before_ns, wait_ns;
     } moves;
 } sampler;
 
 static sampler samplers[SPP_LINUX_SAMPLERS];
-static _Atomic uint32_t samplers_n; /* that run */
-static uint32_t resting_n;          /* that would, but for a rest */
+static _Atomic uint32_t samplers_n; /* running */
+static uint32_t resting_n;          /* stopped for a rest, to be started again */
 
-/* All looks. Under the lock. */
+/* What is known of looks, whichever sampler took them. Under the targets' lock. */
 static struct {
     uint64_t n;
-    uint64_t due_ns;           /* the last that was drawn */
-    uint64_t ended_ns;         /* the last that was taken */
-    uint64_t took_ns;          /* that one, since it was due */
-    uint64_t turns_until_ns;   /* since a look waited for the scheduler's tick */
+    uint64_t due_ns;           /* the last one drawn */
+    uint64_t ended_ns;         /* the last one taken */
+    uint64_t took_ns;          /* by that one, from when it was due */
+    uint64_t turns_until_ns;   /* after a look waited for the scheduler's tick */
     bool turns;                /* samplers take turns */
-    uint64_t mean_ns, cost;    /* what one takes, and of CPU time, in 256ths */
-    uint32_t late, in_the_way; /* the share of looks that were */
-    uint32_t took_one;         /* that took a thread's processor */
-    bool owed;
+    uint64_t mean_ns, cost;    /* mean duration and mean CPU time of a look, times 256 */
+    uint32_t late, in_the_way; /* shares of looks */
+    uint32_t took_one;         /* the share that preempted a thread */
+    bool owed;                 /* some thread is owed ticks */
 } looks;
 
 static pid_t process;
 static _Atomic bool stopping;
-static _Atomic uint64_t stands_ns;             /* between two looks, where they come more rarely than was asked for; else 0 */
-static _Atomic uint64_t cpu_ns;                /* of all samplers in this run */
+static _Atomic uint64_t stretched_ns;          /* between looks, if that is longer than the interval; else 0 */
+static _Atomic uint64_t cpu_ns;                /* of all samplers, in this run */
 static uint64_t look_random = SPP_RANDOM_SEED; /* under the lock */
 
-/* A number of exponential distribution, by comparisons only (von Neumann 1951). The sampler. */
+/* Returns an exponentially distributed number, by comparisons only (von Neumann 1951). Lock held. */
 static uint64_t random_gap(uint64_t mean) {
     for (uint64_t whole = 0;; whole++) {
         uint64_t first = spp_random_below(&look_random, UINT32_MAX), last = first, next, n = 1;
@@ -83,8 +83,8 @@ static uint64_t random_gap(uint64_t mean) {
     }
 }
 
-/* Asks the kernel for another processor than `here`; the next time it may choose that one again. `running`: so many others are
- * busy with our threads. */
+/* Moves the calling thread from processor `here` to another one, unless all others are busy: `running` is the number of sampled
+ * threads running there. Later the kernel may choose `here` again. */
 static void leave_processor(int here, uint32_t running) {
     cpu_set_t allowed, others;
     if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -94,43 +94,44 @@ static void leave_processor(int here, uint32_t running) {
     if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
-/* After a look, the lock not held. Where processors are few, the kernel does not look for an idle one as we wake (SIS_UTIL,
- * select_idle_cpu in its kernel/sched/fair.c): it leaves us and a thread on the same one. Then the thread waits at each look;
- * or, if we had more than our share, we wait until it sleeps, and whole bursts have no look. */
+/* After a look, without the lock. On few processors the kernel may not search for an idle one when the sampler wakes (SIS_UTIL,
+ * select_idle_cpu in kernel/sched/fair.c), and leaves sampler and thread on the same one. Then the thread waits at each look; or,
+ * if the sampler has used more than its share, the sampler waits until the thread sleeps, and whole bursts have no look. */
 static void avoid_threads(sampler *s, const spp_linux_look *l, uint64_t now) {
-    bool met = l->displaced != NULL || (l->late_ns > SPP_LINUX_LATE_NS && l->stopped != 0);
-    if (l->running + l->stopped == 0) return; /* nobody ran whom we could have met */
-    s->moves.row = met ? s->moves.row + 1 : 0;
+    bool shared = l->displaced != NULL || (l->late_ns > SPP_LINUX_LATE_NS && l->stopped != 0);
+    if (l->running + l->stopped == 0) return; /* no thread ran */
+    s->moves.row = shared ? s->moves.row + 1 : 0;
     s->moves.since++;
-    if (s->moves.asked && (met || s->moves.since >= OF_USE)) {
+    if (s->moves.asked && (shared || s->moves.since >= HELPED)) {
         s->moves.asked = false;
-        s->moves.wait_ns = met ? s->moves.wait_ns * 2 : s->moves.wait_ns / 2;
-        if (met && s->moves.wait_ns < WAIT_LEAST_NS) s->moves.wait_ns = WAIT_LEAST_NS;
+        s->moves.wait_ns = shared ? s->moves.wait_ns * 2 : s->moves.wait_ns / 2;
+        if (shared && s->moves.wait_ns < WAIT_LEAST_NS) s->moves.wait_ns = WAIT_LEAST_NS;
         if (s->moves.wait_ns > WAIT_MOST_NS) s->moves.wait_ns = WAIT_MOST_NS;
         s->moves.not_before_ns = now + s->moves.wait_ns;
     }
-    if (s->moves.row < MET_OFTEN || now < s->moves.not_before_ns) return;
+    if (s->moves.row < IN_A_ROW || now < s->moves.not_before_ns) return;
     leave_processor(l->here, l->running);
     s->moves.asked = true;
     s->moves.row = s->moves.since = 0;
 }
 
-/* The step at which looks take no more than their part of the processor, given what one of them takes. */
+/* Returns the time between looks at which they take no more than their part of the processor. `cost`: CPU time of a look. */
 static uint64_t step_in_the_way(uint64_t step, uint64_t cost) {
     uint64_t part = step / IN_THE_WAY_NS;
     if (part > IN_THE_WAY) part = IN_THE_WAY;
     return cost * (part > IN_THE_WAY_LEAST ? part : IN_THE_WAY_LEAST);
 }
 
-/* What is to pass in the mean from the end of a look, which took so long, to when the next is due: they begin a step apart. A
- * look that was late is made up for at once, or what it was late at has fewer; but we sleep for half of the time. */
+/* Returns the mean time from the end of a look that took `took` to the next, so that looks begin `step` apart on average. Late
+ * looks are made up for at once, or the code they were late in would get fewer; but the sampler sleeps for at least half of the
+ * time. */
 static uint64_t mean_gap(uint64_t step, uint64_t took, uint64_t cost) {
     uint64_t least = cost < step / 2 ? cost : step / 2;
     if (least < step / 8) least = step / 8;
     return took + least < step ? step - took : least;
 }
 
-/* Lock held, after a look. Whether samplers take turns from here on; true: they did not before, and are to be woken. */
+/* Lock held, after a look. Decides whether samplers take turns. True: they begin to, so the others must be woken. */
 static bool begin_turns(const spp_linux_look *l) {
     bool before = looks.turns;
     if (l->late_ns > HELD_UP_NS) looks.turns_until_ns = looks.ended_ns + TURNS_NS;
@@ -138,26 +139,26 @@ static bool begin_turns(const spp_linux_look *l) {
     return looks.turns && !before;
 }
 
-/* The lock not held. */
+/* Without the lock. */
 static void wake_samplers(const sampler *s) {
     for (sampler *other = samplers; other < samplers + samplers_n; other++)
         if (other != s) spp_os_bell_ring(&other->bell);
 }
 
-/* Lock held. When the next look is due that nobody was told of yet. */
+/* Lock held. Draws the instant of the next look. */
 static uint64_t next_due(void) {
     uint64_t step = looks.owed ? spp_linux_targets.period_ns - spp_linux_targets.period_ns / SPP_LINUX_HURRY
                                : spp_linux_targets.period_ns,
              now = spp_os_now_ns(), cost = looks.cost / 256;
     uint64_t least = looks.in_the_way > OFTEN ? step_in_the_way(step, cost) : 0;
-    atomic_store_explicit(&stands_ns, least > step ? least : 0, memory_order_relaxed);
+    atomic_store_explicit(&stretched_ns, least > step ? least : 0, memory_order_relaxed);
     if (step < least) step = least;
     uint64_t took = looks.turns ? looks.mean_ns / 256 : looks.took_ns, from = looks.due_ns + took;
     looks.due_ns = (from > now ? from : now) + random_gap(mean_gap(step, took, cost));
     return looks.due_ns;
 }
 
-/* Lock held. At all threads. */
+/* Lock held. Looks at all threads, and updates what is known of looks. */
 static void take_look(spp_linux_look *l, uint64_t due, uint64_t now) {
     l->slept_ns = now - looks.ended_ns;
     l->hurried = looks.owed;
@@ -175,6 +176,7 @@ static void take_look(spp_linux_look *l, uint64_t due, uint64_t now) {
     looks.n++;
 }
 
+/* A sampler: draws an instant, sleeps, looks. */
 static void signal_sampler_body(void *arg) {
     sampler *s = arg;
     (void)spp_os_own_files(-1);
@@ -199,7 +201,7 @@ static void signal_sampler_body(void *arg) {
                             .here = sched_getcpu(),
                             .own_ns = s->own_ns};
         spp_spin_lock_politely(&spp_linux_targets.lock);
-        bool first = due > looks.ended_ns; /* else others looked since, and this one was too late */
+        bool first = due > looks.ended_ns; /* else another sampler looked since, and this one is too late */
         if (first) take_look(&l, due, now);
         bool wakes = first && begin_turns(&l);
         spp_spin_unlock(&spp_linux_targets.lock);
@@ -213,7 +215,7 @@ bool spp_linux_samplers_start(uint32_t wanted) {
     if (spp_linux_samplers() == 0) {
         if (resting_n == 0) atomic_store(&cpu_ns, 0);
         atomic_store(&stopping, false);
-        atomic_store(&stands_ns, 0);
+        atomic_store(&stretched_ns, 0);
         process = getpid();
         if (look_random == SPP_RANDOM_SEED) look_random ^= spp_os_now_ns() << 20;
         samplers_n = 0;
@@ -242,7 +244,7 @@ bool spp_linux_is_sampler(int32_t tid) {
 
 bool spp_linux_samplers_idle(void) { return spp_linux_samplers() == 0 && resting_n == 0; }
 
-SPP_HOT uint64_t spp_linux_samplers_stands_ns(void) { return atomic_load_explicit(&stands_ns, memory_order_relaxed); }
+SPP_HOT uint64_t spp_linux_samplers_stretched_ns(void) { return atomic_load_explicit(&stretched_ns, memory_order_relaxed); }
 
 uint64_t spp_linux_samplers_cpu_ns(void) { return atomic_load(&cpu_ns); }
 

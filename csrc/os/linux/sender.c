@@ -1,11 +1,11 @@
-/* The clock `signal`: a thread of ours (the sampler; at high rates there are several) sends each thread that runs a signal, at
- * instants that are drawn at random. It needs no privilege, and of all ways to interrupt a thread it costs that thread least (7
- * us on a virtual machine; a timer of its own takes 20, a perf event 15). A thread that sleeps is sent nothing: its CPU clock
- * stands. One that is in a call is sent nothing either: handshake.h says how it is sampled then, and why no tick meets a call.
+/* The clock `signal`: samplers (sampler.c) look at all threads at random instants, and send each running thread a signal. This
+ * file arms threads and handles the signals. The clock needs no privilege, and interrupting a thread costs it less than by any
+ * other clock: 7 us on a virtual machine; a timer of its own takes 20 us, a perf event 15. A sleeping thread is sent nothing,
+ * since its CPU clock does not advance. Neither is a thread in a call of the C library: handshake.h says why, and how it is
+ * sampled.
  *
- * A sample must fall on an instant that does not depend on what the program does. The instant of sending is one. Where the
- * scheduler chose it instead (a sampler that comes late), the handler takes no sample but sets a timer of the thread's own, for
- * an instant that is drawn anew. */
+ * The instant of a sample must not depend on what the program does. The instant of sending is random. If the scheduler chose it
+ * instead, since the sampler was late, the handler takes no sample but sets the thread's timer to another random instant. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,30 +25,30 @@
 #include "os/threads.h"
 #include "os/ticks.h"
 
-#define SOON_NS 4000u /* ... than the handler does */
-/* How long a signal takes to a thread that runs: what it took of late, the newest counts 1/16. More than that is no interrupt. */
+/* The shortest time that the handler sets a timer to. */
+#define SOON_NS 4000u
+/* The first guess of how long a signal takes to reach a running thread. Later it is a moving average, the newest counts 1/16. */
 #define WAY_AT_FIRST_NS 10000u
-
-/* A signal is on its way for so long as two looks at most, if no call holds it up. */
+/* A signal is under way for two looks at most if no call delays it. Up to this number of instants were in the same place. */
 #define AGAIN_MOST 3
 
 static void (*sample_with)(uintptr_t cookie, const spp_linux_instant *of);
-static _Atomic uint64_t calls_met; /* in this run */
+static _Atomic uint64_t interrupted_calls; /* calls without a wrapper that signals interrupted, in this run */
 
 static bool signal_under_way(const spp_linux_handshake *h) {
     uint32_t tick = atomic_load(&h->tick);
     return tick == SPP_TICK_SENDING || tick == SPP_TICK_SENT;
 }
 
-/* Handler. The target that a signal's value names, if that is armed still, for the calling thread; or NULL. */
+/* Handler. Returns the target that a signal's value refers to, armed or not; NULL: it is no signal of this clock. */
 static spp_linux_target *target_of_signal(const siginfo_t *info) {
     if (info->si_code != SI_QUEUE && info->si_code != SI_TIMER) return NULL;
     return spp_linux_target_named((uintptr_t)info->si_value.sival_ptr);
 }
 
-/* Handler. Where the user's queue of signals is full (RLIMIT_SIGPENDING) the kernel sends ours all the same, but forgets what it
- * says: it looks like a kill() by the kernel (collect_signal in kernel/signal.c). The target of the calling thread, if a signal
- * to it is on its way; else NULL. */
+/* Handler. If the user's signal queue is full (RLIMIT_SIGPENDING), the kernel still sends our signal but drops its value: it
+ * looks like a kill() by the kernel (collect_signal in kernel/signal.c). Returns the target of the calling thread if a signal to
+ * it is under way; else NULL. */
 static SPP_COLD spp_linux_target *target_without_value(const siginfo_t *info) {
     if (info->si_code != SI_USER || info->si_pid != 0 || info->si_uid != 0 || info->si_signo != spp_linux_targets.signum)
         return NULL;
@@ -61,7 +61,7 @@ bool spp_linux_is_sent(const siginfo_t *info) {
     return target_of_signal(info) != NULL;
 }
 
-/* Of the thread itself. */
+/* The thread itself. Sets its timer, and stores what was left of its time. False: it has none, or may not set it. */
 static bool set_tick_timer(spp_linux_target *t, uint64_t in_ns, uint64_t *left) {
     struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(in_ns / 1000000000u), .tv_nsec = (long)(in_ns % 1000000000u)}}, was;
     if (t->kernels_timer < 0 || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
@@ -71,6 +71,7 @@ static bool set_tick_timer(spp_linux_target *t, uint64_t in_ns, uint64_t *left) 
     return true;
 }
 
+/* spp_linux_ticks.stop */
 static uint64_t stop_tick_timer(spp_linux_handshake *h, uint64_t *passed) {
     uint64_t left = 0;
     spp_linux_target *t = atomic_load(&h->target);
@@ -80,12 +81,13 @@ static uint64_t stop_tick_timer(spp_linux_handshake *h, uint64_t *passed) {
     return left;
 }
 
+/* spp_linux_ticks.time */
 static bool start_tick_timer(spp_linux_handshake *h, uint64_t ns) {
     spp_linux_target *t = atomic_load(&h->target);
     return t != NULL && !spp_linux_target_blocks(h) && set_tick_timer(t, ns + 1, NULL);
 }
 
-/* What a sample stands for beside its own instant. */
+/* Handler, or at the end of a call. Adds the instants that a sample counts for besides its own. */
 static void add_instants(spp_linux_target *t, bool in_call, spp_linux_instant *of) {
     uint32_t others = atomic_exchange_explicit(&t->more, 0, memory_order_relaxed);
     if (in_call || others > AGAIN_MOST)
@@ -96,7 +98,7 @@ static void add_instants(spp_linux_target *t, bool in_call, spp_linux_instant *o
     of->coarse = atomic_load_explicit(&t->late, memory_order_relaxed);
 }
 
-/* Of the thread itself, at a call's end. */
+/* spp_linux_ticks.sample: the thread itself, at the end of a call. */
 static void sample_left_call(spp_linux_handshake *h, uint32_t n) {
     spp_linux_target *t = atomic_load(&h->target);
     uintptr_t cookie = t != NULL ? atomic_load(&t->cookie) : 0;
@@ -106,11 +108,11 @@ static void sample_left_call(spp_linux_handshake *h, uint32_t n) {
     sample_with(cookie, &of);
 }
 
-/* Handler. A system call's end takes a signal as soon as it is sent, sooner than the interrupt that it comes by. So what follows
- * the call would have no ticks for as long as that interrupt takes. */
+/* Handler. Learns how long signals take, and how many come at the end of a system call. There a thread takes a signal as soon as
+ * it is sent, before the interrupt arrives, so the code after the call would get no ticks for as long as the interrupt takes. */
 static void learn_way(spp_linux_target *t, const ucontext_t *uc, uint64_t took) {
     uint32_t way = atomic_load_explicit(&t->way_ns, memory_order_relaxed);
-    bool at_end = spp_linux_met_call(uc);
+    bool at_end = spp_linux_interrupted_call(uc);
     atomic_store_explicit(&t->cut_short, spp_share_shift(atomic_load_explicit(&t->cut_short, memory_order_relaxed), at_end),
                           memory_order_relaxed);
     if (took < SPP_LINUX_WAY_MOST_NS && !at_end)
@@ -119,8 +121,8 @@ static void learn_way(spp_linux_target *t, const ucontext_t *uc, uint64_t took) 
 
 static const spp_linux_ticks sender_ticks = {stop_tick_timer, start_tick_timer, sample_left_call, spp_linux_signals_take_back};
 
-/* Handler. A signal of the sampler's has come. Whether it is a sample of where the thread is: not if that is to be later, or if a
- * call is about to begin that cuts its delay off. */
+/* Handler, for a sampler's signal. Whether a sample is due here: not if it is to be taken later, or if the thread is about to
+ * begin a call, which ends the delay early. */
 static bool signal_is_sample(spp_linux_target *t, const ucontext_t *uc, uint64_t now) {
     spp_linux_handshake *h = t->shakes;
     uint64_t from = atomic_load_explicit(&t->from_ns, memory_order_relaxed), took = now > from ? now - from : 0;
@@ -150,16 +152,17 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr, cookie = atomic_load(&t->cookie);
     if ((speaks && value % SPP_LINUX_TARGET_ALIGN != atomic_load(&t->use)) || t->tid != spp_os_tid() || cookie == 0) return 0;
     if (timed ? atomic_load(&t->shakes->tick) != SPP_TICK_TIMED : !signal_under_way(t->shakes)) return 0;
-    bool met = spp_rare(spp_linux_met_call(uc)) && !spp_linux_in_c_library(program_counter(uc)); /* there it has a wrapper */
-    if (spp_rare(met)) { /* the last signal: not even a timer's follows, which could meet another call */
+    bool in_call = spp_rare(spp_linux_interrupted_call(uc)) &&
+                   !spp_linux_in_c_library(program_counter(uc)); /* calls from there have wrappers */
+    if (spp_rare(in_call)) { /* no more signals, not even the timer's, which could interrupt another call */
         atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
-        atomic_fetch_add_explicit(&calls_met, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&interrupted_calls, 1, memory_order_relaxed);
     }
     if (timed)
         atomic_store_explicit(&t->shakes->quick, 0, memory_order_relaxed);
-    else if (!met && !signal_is_sample(t, uc, spp_os_now_ns()))
+    else if (!in_call && !signal_is_sample(t, uc, spp_os_now_ns()))
         return 0;
-    if (spp_rare(spp_linux_stood(uc))) { /* in a call that has no wrapper: it slept, or was about to */
+    if (spp_rare(spp_linux_sleeps_in_call(uc))) { /* asleep in a call without a wrapper, or about to sleep */
         atomic_fetch_add_explicit(&t->declined, 1 + atomic_exchange(&t->more, 0), memory_order_relaxed);
         cookie = 0;
     } else {
@@ -177,7 +180,7 @@ void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_inst
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie) {
     bool memory = spp_linux_targets_make() == 0;
     errno = ENOMEM;
-    if (spp_linux_samplers_idle()) atomic_store(&calls_met, 0); /* a new run */
+    if (spp_linux_samplers_idle()) atomic_store(&interrupted_calls, 0); /* a run begins */
     if (!memory || spp_linux_handshakes_make() != 0 ||
         !spp_linux_samplers_start(period_ns < SPP_LINUX_FAST_NS ? SPP_LINUX_SAMPLERS : 1))
         return NULL;
@@ -200,7 +203,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
         spp_linux_target_free(t);
         return NULL;
     }
-    /* Without one, samples that it would bring later are taken at once. */
+    /* Without a timer, samples that should be taken later are taken at once. */
     if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0) t->kernels_timer = timer;
     if ((t->shakes = spp_linux_handshake_arm(tid, t)) == NULL) {
         spp_linux_target_free(t);
@@ -209,10 +212,10 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     }
     t->look_cpu = cpu;
     t->looked_ns = spp_os_now_ns();
-    t->moved_ns = 0; /* it may have slept for long */
+    t->moved_ns = 0; /* it may have been asleep for long */
     t->owed_ns = 0;
     t->declined_seen = 0;
-    t->stood = 0;
+    t->asleep = 0;
     atomic_store(&t->declined, 0);
     atomic_store(&t->more, 0);
     atomic_store(&t->waking, 0);
@@ -238,7 +241,7 @@ bool spp_linux_sender_sends(int by) {
     return atomic_load(&spp_linux_targets.armed_n) > 0 && atomic_load(&spp_linux_targets.signum) == by;
 }
 
-uint64_t spp_os_calls_met(void) { return atomic_load(&calls_met); }
+uint64_t spp_os_calls_met(void) { return atomic_load(&interrupted_calls); }
 
 void spp_linux_sender_child(void) {
     spp_linux_handshakes_child();

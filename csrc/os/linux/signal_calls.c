@@ -80,10 +80,10 @@ static int own_sigaction(int signum, const struct sigaction *action, struct siga
         result = spp_linux_real_sigaction(signum, asked, &before);
         if (result == 0 && (uintptr_t)before.sa_sigaction == spp_linux_actions[place].mine) before = spp_linux_action_read(place);
     } else {
-        bool takes = asked != NULL && !spp_linux_action_is_free(asked) && may_move(place) && spp_linux_signal_stands(signum);
+        bool takes = asked != NULL && !spp_linux_action_is_free(asked) && may_move(place) && spp_linux_signal_installed(signum);
         bool gave = takes && move_ticks_from(place);
         uint64_t mask = spp_linux_actions_lock();
-        if (!spp_linux_signal_stands(signum))
+        if (!spp_linux_signal_installed(signum))
             result = exchange_in_kernel(place, asked, &before);
         else if (takes && (uintptr_t)asked->sa_sigaction != spp_linux_actions[place].mine &&
                  !spp_linux_signals_by->ticks_by(signum))

@@ -42,7 +42,7 @@ bool spp_linux_signal_take(int signum, spp_linux_handler handler) {
     return taken;
 }
 
-bool spp_linux_signal_stands(int signum) {
+bool spp_linux_signal_installed(int signum) {
     spp_linux_kernel_action k = {0};
     uintptr_t mine = spp_linux_actions[spp_linux_action_of(signum)].mine;
     if (mine == 0 || spp_linux_action_ask(signum, NULL, &k) != 0) return false;
@@ -56,7 +56,7 @@ bool spp_linux_signal_free(int signum) {
     if (place >= 0 && (spp_linux_actions_given >> place & 1u)) return false;
     if (spp_linux_action_ask(signum, NULL, &k) != 0) return false;
     spp_linux_action_from(&now, &k);
-    if (spp_linux_signal_stands(signum)) now = spp_linux_action_read(spp_linux_action_of(signum));
+    if (spp_linux_signal_installed(signum)) now = spp_linux_action_read(spp_linux_action_of(signum));
     return spp_linux_action_is_free(&now);
 }
 
@@ -77,7 +77,7 @@ void spp_linux_signal_leave(int signum) {
     ignore.sa_handler = SIG_IGN;
     uint64_t mask = spp_linux_actions_lock();
     struct sigaction theirs = spp_linux_action_read(place);
-    if (spp_linux_signal_stands(signum) && spp_linux_action_is_free(&theirs)) {
+    if (spp_linux_signal_installed(signum) && spp_linux_action_is_free(&theirs)) {
         /* That discards what is pending on every thread (POSIX); only then is the default action safe, which may end the
          * process. */
         spp_linux_action_set(signum, &ignore);
@@ -94,7 +94,7 @@ void spp_linux_signals_child(void) {
     for (size_t i = 0; i < SPP_LINUX_ACTIONS; i++) {
         if (spp_linux_action_signals[i] == SPP_LINUX_RESERVED || spp_linux_actions[i].mine == 0) continue;
         struct sigaction theirs = spp_linux_action_read((int)i);
-        if (spp_linux_signal_stands(spp_linux_action_signals[i])) spp_linux_action_set(spp_linux_action_signals[i], &theirs);
+        if (spp_linux_signal_installed(spp_linux_action_signals[i])) spp_linux_action_set(spp_linux_action_signals[i], &theirs);
         spp_linux_actions[i].mine = 0;
     }
 }

@@ -51,7 +51,7 @@ void spp_linux_target_free(spp_linux_target *t) {
     }
     atomic_store(&t->cookie, 0);
     if (t->shakes != NULL) atomic_store(&t->shakes->target, NULL);
-    if (t->kernels_timer >= 0) syscall(SYS_timer_delete, t->kernels_timer); /* before it is somebody else's */
+    if (t->kernels_timer >= 0) syscall(SYS_timer_delete, t->kernels_timer); /* the id may be reused from here on */
     t->next = freed;
     freed = t;
     spp_spin_unlock(&spp_linux_targets.lock);

@@ -113,11 +113,11 @@ static spp_linux_files *of(spp_linux_files *f, int32_t tid) {
 
 int spp_linux_thread_ready(int32_t tid, spp_linux_files *f) {
     char text[512];
-    if (!read_kept(&of(f, tid)->stat, tid, "stat", text, sizeof text)) return SPP_LINUX_NOT_TOLD;
+    if (!read_kept(&of(f, tid)->stat, tid, "stat", text, sizeof text)) return SPP_LINUX_UNKNOWN;
     const char *at = strrchr(text, ')'); /* proc_pid_stat(5): the name's end, field 2 */
     if (at == NULL || at[1] != ' ' || at[2] != 'R') return SPP_LINUX_SLEEPS;
     for (int field = 2; field < 39 && at != NULL; field++) at = strchr(at + 1, ' ');
-    return at != NULL ? atoi(at) : SPP_LINUX_NOT_TOLD;
+    return at != NULL ? atoi(at) : SPP_LINUX_UNKNOWN;
 }
 
 /* A time after `name`, which is at the start of a line: milliseconds, with six digits behind the point. 0: there is none. */

@@ -36,7 +36,7 @@ static bool can_trap(void) {
 /* A thread that sleeps in a call gets its tick when it wakes, maybe long after the run: so the handler stays for good, and what
  * comes then finds no run, or one of another number. */
 static bool take_trap(void) {
-    if (spp_linux_signal_stands(SIGTRAP)) return true;
+    if (spp_linux_signal_installed(SIGTRAP)) return true;
     return spp_linux_signal_free(SIGTRAP) && spp_linux_signal_take(SIGTRAP, on_trap);
 }
 
@@ -93,10 +93,10 @@ int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap,
 bool spp_linux_tick_signals_taken(void) {
     bool was_trapping = traps, was_reserved = reserved;
     int polled = poll_signal;
-    traps = traps && spp_linux_signal_stands(SIGTRAP);
-    reserved = reserved && spp_linux_signal_stands(SPP_LINUX_RESERVED);
+    traps = traps && spp_linux_signal_installed(SIGTRAP);
+    reserved = reserved && spp_linux_signal_installed(SPP_LINUX_RESERVED);
     bool needs = !traps || !reserved || polled != 0;
-    bool lost = polled != 0 && !(spp_linux_signal_stands(polled) && spp_linux_signal_free(polled));
+    bool lost = polled != 0 && !(spp_linux_signal_installed(polled) && spp_linux_signal_free(polled));
     /* If there is none, timers serve, provided they have a signal of their own. */
     if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
     bool event_lost = event_signal != 0 && !(spp_linux_signal_stands(event_signal) && spp_linux_signal_free(event_signal));

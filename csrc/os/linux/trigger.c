@@ -49,7 +49,7 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
                                   .more = of->more,
                                   .coarse = of->coarse,
                                   .called = of->called,
-                                  .stands_ns = spp_linux_samplers_stands_ns(),
+                                  .stands_ns = spp_linux_samplers_stretched_ns(),
                                   .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
