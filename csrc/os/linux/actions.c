@@ -6,7 +6,6 @@
 #include "os/linux/machine.h"
 #include "os/linux/mask.h"
 
-/* Those that ticks may come by (trigger.c). */
 const int spp_linux_action_signals[SPP_LINUX_ACTIONS] = {SIGTRAP, SIGURG, SIGWINCH, SPP_LINUX_RESERVED};
 spp_linux_action spp_linux_actions[SPP_LINUX_ACTIONS];
 _Atomic uint32_t spp_linux_actions_given;
@@ -31,7 +30,7 @@ void spp_linux_action_from(struct sigaction *to, const spp_linux_kernel_action *
 
 int (*spp_linux_real_sigaction)(int, const struct sigaction *, struct sigaction *) = sigaction;
 
-/* Any thread, handlers too. The restorer of the C library's own signal is that of its own handler. */
+/* For the C library's own signal, keeps the restorer of the C library's handler. */
 int spp_linux_action_set(int signum, const struct sigaction *action) {
     spp_linux_kernel_action k = {0};
     if (signum != SPP_LINUX_RESERVED) return spp_linux_real_sigaction(signum, action, NULL);
@@ -47,12 +46,13 @@ struct sigaction spp_linux_action_ours(spp_linux_handler handler) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = handler;
-    /* On the alternate stack, if the thread has one: Go, say, ends the process if a handler runs on a goroutine's stack. */
+    /* On the alternate stack, if the thread has one: Go aborts the process if a handler runs on a goroutine's stack. */
     action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-    memset(&action.sa_mask, 0xff, sizeof action.sa_mask); /* the C library's own too: no tick meets another's handler */
+    memset(&action.sa_mask, 0xff, sizeof action.sa_mask); /* the C library's own signal too: no tick interrupts another handler */
     return action;
 }
 
+/* No spp_spinlock: handlers take it, which may not sleep. */
 static atomic_flag writing = ATOMIC_FLAG_INIT;
 
 uint64_t spp_linux_actions_lock(void) {

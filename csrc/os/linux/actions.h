@@ -1,4 +1,4 @@
-/* Actions of the signals that ticks may come by: what the kernel has, and what the program believes. */
+/* Actions of the signals that ticks may use: the one in the kernel, which may be ours, and the one that the program set. */
 #ifndef SPPROF_OS_LINUX_ACTIONS_H
 #define SPPROF_OS_LINUX_ACTIONS_H
 
@@ -12,43 +12,44 @@
 #define SPP_LINUX_ACTIONS 4u
 
 typedef struct {
-    _Atomic uint32_t turn;      /* its lowest bit: which of `theirs` holds; the other is written, a fork may fall in between */
-    _Atomic(uintptr_t) mine;    /* our handler, while the kernel has it; or 0 */
-    struct sigaction theirs[2]; /* what the program believes */
+    _Atomic uint32_t
+        turn; /* the lowest bit: which of `theirs` is valid. Writers use the other one, since a fork may come at any time */
+    _Atomic(uintptr_t) mine;    /* our handler, while it is installed; else 0 */
+    struct sigaction theirs[2]; /* what the program set */
 } spp_linux_action;
 extern spp_linux_action spp_linux_actions[SPP_LINUX_ACTIONS];
-extern const int spp_linux_action_signals[SPP_LINUX_ACTIONS]; /* whose they are */
-extern _Atomic uint32_t spp_linux_actions_given; /* bits of those that a descriptor of the program's gives (signalfd) */
+extern const int spp_linux_action_signals[SPP_LINUX_ACTIONS]; /* the signal of each */
+extern _Atomic uint32_t spp_linux_actions_given; /* bits of those that the program takes for itself, as by signalfd() */
 
-/* Which one is a signal's; -1: none. Handler, as those that follow. */
+/* Returns the index of a signal's action; -1: ticks do not use the signal. Handler, as all functions here. */
 int spp_linux_action_of(int signum);
 
-/* As the kernel keeps one. */
+/* The kernel's own struct. The C library does not report the action of its own signal. */
 typedef struct {
     void *handler;
     unsigned long flags;
     void *restorer;
     uint64_t mask;
 } spp_linux_kernel_action;
-/* Sets the kernel's, if `action` is not NULL, and reads what it was, if `old` is not. */
+/* rt_sigaction: sets the action if `action` is not NULL, stores the previous one if `old` is not. */
 int spp_linux_action_ask(int signum, const spp_linux_kernel_action *action, spp_linux_kernel_action *old);
 void spp_linux_action_from(struct sigaction *to, const spp_linux_kernel_action *from);
 int spp_linux_action_set(int signum, const struct sigaction *action);
 extern int (*spp_linux_real_sigaction)(int, const struct sigaction *, struct sigaction *);
 
-/* No handler. Both kinds of handlers share one place. */
+/* Whether there is no handler. (sa_handler and sa_sigaction share memory.) */
 static inline bool spp_linux_action_is_free(const struct sigaction *action) {
     return action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN;
 }
 
-/* What the kernel is to have for our handler. */
+/* Returns the action that installs our handler. */
 struct sigaction spp_linux_action_ours(spp_linux_handler handler);
 
-/* One writer at a time. It blocks all signals, so a handler never meets a writer on its own thread. */
+/* The writer's lock. Blocks all signals, so that a handler never waits for its own thread. */
 uint64_t spp_linux_actions_lock(void);
 void spp_linux_actions_unlock(uint64_t mask);
-void spp_linux_actions_child(void); /* in a forked child: another thread of the parent may have it */
-/* What the program believes. A reader never waits: it reads again only if there was a writer meanwhile. */
+void spp_linux_actions_child(void); /* in a forked child: frees the lock, which another thread may have held */
+/* Writes, with the lock, and reads what the program set. A reader never waits; it repeats if a writer came in between. */
 void spp_linux_action_write(int place, const struct sigaction *action);
 struct sigaction spp_linux_action_read(int place);
 

@@ -1,14 +1,13 @@
-/* System calls that a tick meets.
+/* System calls that a tick interrupts.
  *
- * A tick's signal may be taken before one of the program's that has ended a call: the kernel takes SIGTRAP first
- * (kernel/signal.c, get_signal), and lower numbers before higher ones. It then begins the call anew because our handler says
- * SA_RESTART: the program's handler runs, but a call that it was to interrupt goes on waiting, for ever perhaps: Ctrl-C in a
- * blocked read would not be heard. So our handler ends that call with EINTR, as it would have ended without us.
+ * A signal of the program's may interrupt a call, and a tick's signal may be delivered before it: the kernel delivers SIGTRAP
+ * first (kernel/signal.c, get_signal), and lower numbers before higher ones. The kernel then restarts the call because our
+ * handler has SA_RESTART. The program's handler runs, but the call that it should interrupt goes on waiting: Ctrl-C in a blocked
+ * read would have no effect. So our handler ends the call with EINTR, as it would have ended without us.
  *
- * What a call that begins anew looks like, pc on its instruction, a call that is about to begin looks like too: in a loop each
- * register is the same. So the call must be one that a signal may end, and must be about to wait: a descriptor that is ready, a
- * call that never waits, or one that does not with these arguments, is never ended. (EINTR from fcntl(F_GETFD) is no answer that
- * a program expects.) */
+ * A call that will be restarted, with pc on its instruction, looks just like a call that is about to begin: in a loop all
+ * registers are the same. So only a call that signals can interrupt and that is about to wait is ended, never one that does not
+ * wait with these arguments, or whose descriptor is ready. (No program expects EINTR from fcntl(F_GETFD).) */
 #include "os/linux/calls.h"
 
 #include <errno.h>
@@ -36,30 +35,30 @@
 #include "os/signals.h"
 #include "os/threads.h"
 
-static bool registers_tell;   /* an interrupted call is known by registers alone */
+static bool registers_show;   /* registers alone show an interrupted call */
 static volatile int *tripped; /* see spp_os_signals_wait_at */
 
 void spp_linux_calls_init(void) {
-    registers_tell = machine_registers_tell();
+    registers_show = machine_registers_tell();
     spp_linux_libraries_find();
 }
 
 void spp_os_signals_wait_at(volatile int *flag) { tripped = flag; }
 
-/* Code may be for execution only, and then a read of it is a fault. */
+/* A guarded read, since code may be mapped for execution only. */
 static bool is_call_at(uintptr_t pc) {
     uint8_t code[CALL_BYTES];
     return spp_os_read(code, pc, sizeof code) == 0 && is_call(code);
 }
 
 bool spp_linux_at_call(const ucontext_t *uc) {
-    if (registers_tell) return is_behind_call(uc) || is_on_call(uc);
+    if (registers_show) return is_behind_call(uc) || is_on_call(uc);
     return is_call_at(program_counter(uc) - CALL_BYTES) || is_call_at(program_counter(uc));
 }
 
-static bool may_restart(const ucontext_t *uc) { return registers_tell ? is_on_call(uc) : has_call_number(uc); }
+static bool may_restart(const ucontext_t *uc) { return registers_show ? is_on_call(uc) : has_call_number(uc); }
 
-/* Which signals wait; none are known in a program that may be ended for asking. */
+/* Stores which signals are pending; none in a confined program, which may not make this call. */
 static bool pending_signals(uint64_t *pending) {
     *pending = 0;
     return spp_linux_confined || raw_call(SYS_rt_sigpending, (long)pending, sizeof *pending, 0, 0) == 0;
@@ -67,8 +66,8 @@ static bool pending_signals(uint64_t *pending) {
 
 /* ---- which calls wait */
 
-/* Whether a read or write of a descriptor would wait now. One for which the kernel has no other answer is always ready: regular
- * files, /dev/null. */
+/* Whether a read or write of a descriptor would wait now. Files that do not support poll(), such as regular files and /dev/null,
+ * are always ready. */
 static bool fd_waits(uintptr_t fd, short events) {
     struct pollfd one = {.fd = (int)fd, .events = events};
     struct timespec now = {0, 0};
@@ -80,13 +79,12 @@ static bool fd_waits(uintptr_t fd, short events) {
 
 static bool message_waits(uintptr_t fd, short events, uintptr_t flags) { return !(flags & MSG_DONTWAIT) && fd_waits(fd, events); }
 
-/* Terminals wait for their output to drain; what sockets, files and disks are asked is told at once. Of other drivers nobody
- * knows. */
+/* Terminals wait for their output to drain. Requests to sockets, files and disks do not wait. Those to other drivers may. */
 static bool ioctl_waits(uintptr_t request) {
     switch (request) {
     case TCSBRK:
     case TCSBRKP:
-    case 0x5403: /* TCSETSW, TCSETSF, TCSETAW, TCSETAF: their headers do not go with the C library's */
+    case 0x5403: /* TCSETSW, TCSETSF, TCSETAW, TCSETAF: their header conflicts with the C library's */
     case 0x5404:
     case 0x5407:
     case 0x5408: return true;
@@ -102,7 +100,7 @@ static bool ioctl_waits(uintptr_t request) {
     return true;
 }
 
-/* With a time limit such a call is not begun anew, but ended by the kernel itself. */
+/* The kernel does not restart such a call if it has a time limit, but ends it itself. */
 static bool futex_waits(uintptr_t word, uintptr_t op, uintptr_t expected, uintptr_t limit) {
     uint32_t value;
     op &= 127; /* FUTEX_CMD_MASK */
@@ -110,10 +108,10 @@ static bool futex_waits(uintptr_t word, uintptr_t op, uintptr_t expected, uintpt
     return spp_os_read(&value, word, sizeof value) == 0 && value == (uint32_t)expected;
 }
 
-/* The newer ones, of words of 32 bits: the only ones yet. */
+/* The newer calls. So far they support words of 32 bits only. */
 static bool futex2_waits(uintptr_t word, uint64_t expected) { return futex_waits(word, FUTEX_WAIT, (uintptr_t)expected, 0); }
 
-/* One of many: as soon as one is not as expected there is nothing to wait for. */
+/* Waits for any of several words, unless one of them already differs from what is expected. */
 static bool futexes_wait(uintptr_t list, uintptr_t n) {
     struct { /* struct futex_waitv, for older headers */
         uint64_t expected, word;
@@ -126,7 +124,7 @@ static bool futexes_wait(uintptr_t list, uintptr_t n) {
     return true;
 }
 
-/* To open a FIFO is to wait for the other side; a terminal, for its line. */
+/* Opening a FIFO waits for the other side; opening a terminal, for its line. */
 static bool open_waits(long directory, uintptr_t path, uintptr_t flags) {
     struct stat what;
     if (spp_linux_blinded) return true;
@@ -139,9 +137,9 @@ static bool open_how_waits(long directory, uintptr_t path, uintptr_t how) {
     return spp_os_read(&flags, how, sizeof flags) == 0 && open_waits(directory, path, (uintptr_t)flags);
 }
 
-/* Those that return ERESTARTSYS in the kernel, as of Linux 6.18. Others that wait (poll, select, epoll_wait, nanosleep, pause,
- * sigsuspend, sigtimedwait, semop, msgrcv, io_uring_enter) are ended with EINTR by the kernel whatever a handler says, and those
- * that are always begun anew (ERESTARTNOINTR: fork, futex's FUTEX_LOCK_PI) never. */
+/* Calls that return ERESTARTSYS in the kernel, as of Linux 6.18. The kernel ends other waiting calls with EINTR in any case
+ * (poll, select, epoll_wait, nanosleep, pause, sigsuspend, sigtimedwait, semop, msgrcv, io_uring_enter), and always restarts
+ * those with ERESTARTNOINTR (fork, futex's FUTEX_LOCK_PI). */
 bool spp_linux_would_wait(long number, const uintptr_t a[6]) {
     switch (number) {
     case SYS_read:
@@ -176,7 +174,7 @@ bool spp_linux_would_wait(long number, const uintptr_t a[6]) {
     case SYS_waitid: return !(a[3] & WNOHANG);
     case SYS_futex: return futex_waits(a[0], a[1], a[2], a[3]);
     case SYS_openat: return open_waits((long)a[0], a[1], a[2]);
-#ifdef SYS_open /* older calls, which newer processors do without */
+#ifdef SYS_open /* older calls, missing on newer processors */
     case SYS_open: return open_waits(AT_FDCWD, a[0], a[1]);
     case SYS_creat: return open_waits(AT_FDCWD, a[0], 0);
 #endif
@@ -194,12 +192,12 @@ static bool has_handler(int signum, spp_linux_kernel_action *action) {
     return spp_linux_action_ask(signum, NULL, action) == 0 && (uintptr_t)action->handler > 1; /* SIG_DFL, SIG_IGN */
 }
 
-/* As long as a note may take that is about to come. Less than an interval at the highest rate: who is at a call would meet the
- * next tick there, and never begin it. */
+/* How long to wait for Python's note of a signal. Less than the shortest interval, or a thread at a call would get the next tick
+ * before it begins the call, and so on. */
 #define NOTE_WAIT_NS 20000
 
-/* Python's note is 1 and becomes 0 when its main thread has seen it, which may be after many calls of C code: as many would end,
- * one for each look of ours. So it becomes 2, which is as good to Python, when a call has ended for it. A new signal makes it 1.
+/* Python's note of a signal is 1, and becomes 0 when its main thread sees it. Until then C code may make many calls, each of
+ * which would be ended. So when one has ended, the note becomes 2, which is the same to Python. A new signal sets it to 1 again.
  */
 static bool is_noted(void) { return tripped != NULL && *tripped == 1; }
 
@@ -208,22 +206,23 @@ static bool use_note(void) {
     return is_noted() && __atomic_compare_exchange_n(tripped, &noted, 2, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* A signal that was sent to the process may be gone by now: as our handler blocks it, the kernel turns to another thread
- * (retarget_shared_pending). Python's handler only leaves a note for the main thread then, whose call is to end, so that it is
- * read. Else the call was interrupted by what needs no handler and ends no call: the process was stopped or frozen, and goes on.
- * Where we do not know that note a call ends that a tick cannot have interrupted itself. */
+/* Whether another thread has handled a signal that should end this call. While our handler blocks a signal of the process, the
+ * kernel passes it to another thread (retarget_shared_pending). Python's handler there leaves a note for the main thread, whose
+ * call must end so that it reads the note. Without a note, the call was interrupted by something that ends no call: the process
+ * was stopped or frozen, and continued. If Python's note is not known, only calls that the tick cannot have interrupted itself
+ * are ended. */
 static bool noted_elsewhere(bool trapped) {
     if (spp_os_tid() != getpid()) return false;
     if (tripped == NULL) return trapped;
     uint64_t until = spp_os_now_ns() + NOTE_WAIT_NS;
-    do { /* that thread has just taken it */
+    do { /* that thread may be about to write the note */
         if (use_note()) return true;
     } while (spp_os_now_ns() < until);
     return false;
 }
 
-/* A thread that returns from a tick takes what waits for the process, though the kernel has woken the main thread for it. That
- * one's call begins anew then, without a tick there that could end it. */
+/* The drain thread. A thread that returns from a tick takes signals of the process for which the kernel has already woken the
+ * main thread. The main thread's call is then restarted, and no tick there could end it. So the main thread is sent a nudge. */
 void spp_os_signals_care(void) {
     static bool before;
     uintptr_t pc, sp;
@@ -234,11 +233,11 @@ void spp_os_signals_care(void) {
     before = waits;
 }
 
-/* ---- calls that a tick has met */
+/* ---- calls that a tick interrupted */
 
 static bool was_ended(const ucontext_t *uc) {
     if (spp_usual(call_result(uc) != -EINTR)) return false;
-    return registers_tell ? is_behind_call(uc) : is_call_at(program_counter(uc) - CALL_BYTES);
+    return registers_show ? is_behind_call(uc) : is_call_at(program_counter(uc) - CALL_BYTES);
 }
 
 static SPP_COLD void end_for_pending(ucontext_t *uc, bool trapped) {
@@ -266,15 +265,15 @@ void spp_linux_see_call(ucontext_t *uc, bool trapped) {
         (void)use_note();
 }
 
-/* What a call returned does not tell that its wait was cut short: io_uring_enter() says how many it took. */
+/* A call whose wait ended early may return anything: io_uring_enter() returns the number of requests that it took. */
 bool spp_linux_interrupted_call(const ucontext_t *uc) {
-    if (!registers_tell) return spp_linux_sleeps_in_call(uc);
+    if (!registers_show) return spp_linux_sleeps_in_call(uc);
     return is_behind_call(uc) ? is_call_at(program_counter(uc) - CALL_BYTES) : is_on_call(uc) && is_call_at(program_counter(uc));
 }
 
 bool spp_linux_sleeps_in_call(const ucontext_t *uc) {
     if (was_ended(uc)) return true;
-    return may_restart(uc) && (registers_tell || is_call_at(program_counter(uc)));
+    return may_restart(uc) && (registers_show || is_call_at(program_counter(uc)));
 }
 
 SPP_COLD void spp_linux_end_call(ucontext_t *uc) {

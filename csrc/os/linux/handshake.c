@@ -14,13 +14,13 @@
 #include "os/memory.h"
 #include "os/threads.h"
 
-/* A call that is left by longjmp, or by the end of its thread, stays noted. A handler's calls lie this near to the call that it
- * interrupted, if it runs on the same stack. */
+/* `call` stays set if a call is left by longjmp or pthread_exit. A handler that runs on the same stack makes its calls within
+ * this distance of the one that it interrupted. */
 #define HANDLER_REACH ((uintptr_t)1 << 20)
-/* The sampler, which is sending, may have lost its processor to whom it sends. (That one does not sleep: whoever waits until it
- * does, in the call that it is about to make, would be deceived.) */
+/* The sampler may be preempted by the thread while it sends: after so many tries the thread yields. (It does not sleep, because a
+ * program may wait until it sleeps in the call that it is about to make.) */
 #define TRIES 500
-/* A thread whose calls are nearer to each other than a timer takes is asked only where they begin and end. */
+/* After QUICK calls in a row that began within QUICK_NS of setting a timer, ticks are only checked where calls begin and end. */
 #define QUICK 2u
 #define QUICK_NS 8000u
 
@@ -33,7 +33,7 @@ int spp_linux_handshakes_make(void) {
     return spp_linux_handshakes != NULL ? 0 : -1;
 }
 
-/* Whether no thread of this process has that id, as far as may be asked. */
+/* Whether no thread of this process has that id. False in a program that must not be asked. */
 static bool is_dead(int32_t tid) {
     return !atomic_load(&spp_linux_confined) && raw_call(SYS_tgkill, getpid(), (uintptr_t)tid, 0, 0) == -ESRCH;
 }
@@ -48,7 +48,7 @@ static spp_linux_handshake *find_in(spp_linux_handshake *bucket, int32_t tid) {
     return NULL;
 }
 
-/* Other threads find it by its id, so that is written last. */
+/* Other threads search by id, so the id is stored last. */
 static spp_linux_handshake *make_handshake(spp_linux_handshake *h, int32_t tid, uint64_t blocks) {
     atomic_store(&h->tid, 0);
     atomic_store(&h->target, NULL);
@@ -61,10 +61,11 @@ static spp_linux_handshake *make_handshake(spp_linux_handshake *h, int32_t tid, 
     return h;
 }
 
+/* Held while a handshake is made, with all signals blocked, because a handler may need one too. No spp_spinlock: handlers wait
+ * for it, and a confined program's may not sleep, only make calls such as getpid(). */
 static atomic_flag making = ATOMIC_FLAG_INIT;
 
-/* Both the thread and who arms it may make one at the same time, so one of them waits. It blocks all signals: a handler of its
- * own would wait for it. */
+/* A thread and the thread that arms it may both make its handshake; one of them waits. */
 SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
     if (spp_linux_handshakes == NULL) return NULL;
     spp_linux_handshake *bucket = bucket_of(tid), *found = find_in(bucket, tid);
@@ -114,12 +115,12 @@ bool spp_linux_tick_begin(spp_linux_handshake *h) {
 }
 
 void spp_linux_tick_sent(spp_linux_handshake *h, bool sent) {
-    (void)change_tick(h, SPP_TICK_SENDING, sent ? SPP_TICK_SENT : SPP_TICK_NONE); /* else the handler was there before */
+    (void)change_tick(h, SPP_TICK_SENDING, sent ? SPP_TICK_SENT : SPP_TICK_NONE); /* fails if the handler ran first */
 }
 
 /* ---- the thread's side */
 
-/* Which call of a thread the one that begins `here` is in the midst of. On the same stack a handler's lies below it. */
+/* Returns `call` if the call that begins at `here` is nested in it, made by a handler; 0 if `call` was left without a return. */
 SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
     stack_t stack = {.ss_flags = 0};
     if (call > here && call - here < HANDLER_REACH) return call;
@@ -128,19 +129,20 @@ SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
     return stack.ss_flags & SS_ONSTACK ? call : 0;
 }
 
-/* The thread blocks the signal, or another one of that number had come before, so the kernel dropped it. */
+/* The signal did not come: the thread blocks it, or the kernel dropped it because another of the same number was pending. */
 static void take_back_blocked(spp_linux_handshake *h) {
-    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return; /* it waits, and meets what may be met */
+    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return; /* it stays pending, and may interrupt a call */
     spp_linux_ticks_by->take_back();
     (void)change_tick(h, SPP_TICK_SENT, SPP_TICK_NONE);
 }
 
+/* The tick is due after `ns` more of the thread's CPU time. */
 static void keep_for_later(spp_linux_handshake *h, uint64_t ns) {
     atomic_store_explicit(&h->due_cpu, spp_os_own_cpu_ns() + ns, memory_order_relaxed);
     atomic_store(&h->tick, SPP_TICK_LEFT);
 }
 
-/* The thread ran for at least so long between two calls. */
+/* Counts calls that come quickly: the thread ran for at least `ns` before this one. */
 static void note_pace(spp_linux_handshake *h, uint64_t ns) {
     atomic_store_explicit(&h->quick, ns < QUICK_NS ? atomic_load(&h->quick) + 1 : 0, memory_order_relaxed);
 }
@@ -151,13 +153,13 @@ static void sample_masked(spp_linux_handshake *h, uint32_t n) {
     spp_linux_mask_set(old);
 }
 
-/* The call that the thread is about to make is noted, so none is sent any more: what is on its way is taken now. */
+/* The thread is about to make a call, and has announced it, so no more ticks are sent. Takes the one under way, or keeps it. */
 SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
     for (int i = 1;; i++) {
         switch (atomic_load(&h->tick)) {
         case SPP_TICK_ABOUT: (void)change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE); break;
         case SPP_TICK_SENDING:
-            (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* at the end of any call the handler runs */
+            (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* a pending signal is delivered when a system call returns */
             if (i % TRIES == 0 && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) sched_yield();
             break;
         case SPP_TICK_SENT:
@@ -175,7 +177,7 @@ SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
             return;
         }
         case SPP_TICK_LEFT: {
-            /* From the last call on it was asked only here. */
+            /* First check since the last call. */
             uint64_t cpu = spp_os_own_cpu_ns(), due = atomic_load(&h->due_cpu);
             if (cpu < due || !change_tick(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
             note_pace(h, cpu - due);
@@ -187,7 +189,7 @@ SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
     }
 }
 
-/* Takes what fell into the call that is over, and sees to what is still to come. */
+/* A call has returned. Takes the samples that were due in it, and schedules one that is not due yet. */
 static void take_due_ticks(spp_linux_handshake *h) {
     uint32_t n = atomic_exchange(&h->wanted, 0), here = 0;
     uint64_t cpu = spp_os_own_cpu_ns(), due = 0, last = atomic_load(&h->wanted_cpu);
@@ -221,8 +223,8 @@ SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintp
     if (atomic_load(&h->target) == NULL || spp_linux_ticks_by == NULL) return;
     int saved = errno;
     uint32_t tick = atomic_load(&h->tick);
-    if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* one that is on its way is welcome from here on */
-    atomic_exchange(&h->call, here);                                   /* no tick comes meanwhile */
+    if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* a signal under way may come now */
+    atomic_exchange(&h->call, here);                                   /* keeps ticks away meanwhile */
     spp_linux_settle_tick(h);
     h->function = function;
     take_due_ticks(h);

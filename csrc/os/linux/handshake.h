@@ -1,19 +1,18 @@
-/* A tick meets no call.
+/* No tick of the clock `signal` interrupts a call of the C library.
  *
- * A signal wakes a thread that sleeps in a system call, and cuts short what the call moves. Nothing mends that afterwards: what
- * was moved is moved, and time that passed has passed. So the clock `signal` sends none to a thread that is in a call. Each
- * function of the C library that may wait, or move data, is called by way of a wrapper (wrappers.c). The wrapper says that its
- * thread is in a call, then looks for a tick that is on its way; the sampler says that it is about to send one, then looks
- * whether the thread is in a call. One of the two sees the other (Dekker 1965). A tick that is on its way is taken before the
- * call begins.
+ * A signal wakes a thread that sleeps in a system call, and ends a transfer early. Neither can be undone. So a thread in a call
+ * is sent no signal. Functions of the C library that may wait or transfer data are called through wrappers (wrappers.c). A
+ * wrapper announces the call, then checks for a tick under way; the sampler announces a tick, then checks for a call. At least
+ * one of them sees the other (Dekker 1965). A tick under way is taken before the call begins.
  *
- * An instant that is drawn while a thread is in a call is sampled when the call is over, by the thread itself and without a
- * signal: its stack is the same until then.
+ * An instant that falls into a call is sampled when the call returns, by the thread itself and without a signal. Its stack is the
+ * same until then.
  *
- * A signal meets a running thread some time after it was sent (17 us on a virtual machine, 1 on a plain one): samples are of that
- * later instant. Were calls sampled without that delay, or not at all where it ends in a call, they would get too much, or what
- * comes before them. So each instant that a call cuts off is put off by what is left of the delay, as the thread's CPU clock
- * counts it: the call is sampled if it runs for that long, else what comes after it. A nap takes nothing of it. */
+ * A signal interrupts a running thread some time after it was sent (17 us on a virtual machine, 1 us on bare metal), and the
+ * sample shows that later instant. Sampling calls without this delay would give them too many samples; never sampling a call in
+ * which the delay ends would give its samples to the code before it. So when a call begins during the delay, the rest of the
+ * delay goes on by the thread's CPU clock: the call is sampled if it runs for that long, else the code after it. Sleeping does
+ * not count. */
 #ifndef SPPROF_OS_LINUX_HANDSHAKE_H
 #define SPPROF_OS_LINUX_HANDSHAKE_H
 
@@ -24,78 +23,77 @@
 
 #include "base/hints.h"
 
-/* What becomes of a tick. Who may change which: S the sampler, T the thread, in its handler too. */
+/* State of a tick. It is changed by S, the sampler, or T, the thread and its handler. */
 enum {
     SPP_TICK_NONE,
-    SPP_TICK_ABOUT,   /* S: about to be sent. T may take it back, S then finds it gone. */
-    SPP_TICK_SENDING, /* S: being sent, and nobody takes it back */
-    SPP_TICK_SENT,    /* S: the signal is on its way, or waits because its thread blocks it */
-    SPP_TICK_TIMED,   /* T: a timer of the thread's own brings it */
-    SPP_TICK_LEFT,    /* T: it is due when the CPU clock shows `due_cpu`; looked at where calls begin and end */
+    SPP_TICK_ABOUT,   /* S: about to be sent. T may still cancel it. */
+    SPP_TICK_SENDING, /* S: being sent; cannot be cancelled any more */
+    SPP_TICK_SENT,    /* S: the signal is under way, or pending because the thread blocks it */
+    SPP_TICK_TIMED,   /* T: the thread's timer will bring it */
+    SPP_TICK_LEFT,    /* T: due when the thread's CPU clock reaches `due_cpu`; checked where calls begin and end */
 };
 
-/* What a thread and the sampler tell each other. */
+/* State that a thread and the samplers share. */
 typedef struct {
-    _Alignas(64) _Atomic int32_t tid; /* 0: free */
+    _Alignas(64) _Atomic int32_t tid; /* 0: unused */
     _Atomic uint32_t tick;
-    _Atomic uintptr_t call;  /* the frame of the wrapper whose call the thread is in; 0: it is in none */
-    _Atomic uint64_t blocks; /* the signals that it blocks, as far as it told */
-    _Atomic(void *) target;  /* whom ticks are for: sender.c's; NULL: nobody */
-    /* instants that fell into the call: how many, and when the last of them is due */
-    _Atomic uint32_t wanted;
-    _Atomic uint32_t quick; /* T: so many times in a row a timer met a call soon after it was set */
-    _Atomic uint64_t wanted_cpu;
-    _Atomic uint64_t due_cpu; /* T: SPP_TICK_LEFT */
-    uintptr_t function;       /* T: whose call is over, while it takes the samples of that; else 0 */
+    _Atomic uintptr_t call;      /* the frame of the wrapper that the thread is in; 0: in none */
+    _Atomic uint64_t blocks;     /* the signals that it blocks, as far as its wrappers saw */
+    _Atomic(void *) target;      /* sender.c's target; NULL: not armed */
+    _Atomic uint32_t wanted;     /* number of instants that fell into the call */
+    _Atomic uint32_t quick;      /* T: how often in a row a call began soon after a timer was set */
+    _Atomic uint64_t wanted_cpu; /* CPU time at which the last of `wanted` is due */
+    _Atomic uint64_t due_cpu;    /* T: SPP_TICK_LEFT */
+    uintptr_t function;          /* T: the function that returned, while its samples are taken; else 0 */
 } spp_linux_handshake;
 
-/* Two ways to a bucket: threads' ids are given in turn, so those of two living threads seldom lie this far apart. */
+/* Two ways to a bucket. The kernel assigns thread ids in sequence, so living threads seldom share a bucket. */
 #define SPP_HANDSHAKES 16384u
 #define SPP_HANDSHAKE_WAYS 2u
-extern spp_linux_handshake *spp_linux_handshakes; /* NULL: none yet */
-extern _Atomic long spp_linux_place_of_tid;       /* workers.c: in a thread's descriptor; -1: not known */
+extern spp_linux_handshake *spp_linux_handshakes; /* NULL: not made yet */
+extern _Atomic long spp_linux_place_of_tid;       /* workers.c: its offset in a thread's descriptor; -1: unknown */
 
-/* sender.c: what these need of who makes ticks. */
+/* What handshake.c needs of sender.c. Called by the thread itself. */
 typedef struct {
-    /* The thread's timer, which brings a tick that is SPP_TICK_TIMED, is stopped. What was left of its time, and what had passed.
-     */
+    /* Stops the timer of an SPP_TICK_TIMED tick. Returns the time that was left, and stores the time that passed. */
     uint64_t (*stop)(spp_linux_handshake *h, uint64_t *passed);
-    /* The same is to fire so long from now; false: it cannot. */
+    /* Starts that timer. False: not possible. */
     bool (*time)(spp_linux_handshake *h, uint64_t ns);
-    /* Takes so many samples of where the thread is. All signals are blocked. */
+    /* Takes `n` samples of the calling thread. All signals are blocked. */
     void (*sample)(spp_linux_handshake *h, uint32_t n);
-    /* Takes a tick back that the thread blocks. */
+    /* Removes pending ticks, which the thread blocks. */
     void (*take_back)(void);
 } spp_linux_ticks;
 extern const spp_linux_ticks *spp_linux_ticks_by; /* set before the first tick */
 
-/* Before the first wrapper is called. -1: no memory, or a C library that keeps no thread's number: there are no handshakes. */
+/* Call before the first wrapper is. -1: no memory, or unknown where the C library keeps thread ids; then there are no handshakes.
+ */
 int spp_linux_handshakes_make(void);
-/* In a forked child, by its only thread. Another thread of the parent may have been making one. What is known of the parent's
- * threads stays, as of any that ended. */
+/* In a forked child: frees the lock that a thread of the parent may have held. Handshakes of the parent's threads stay, like
+ * those of any threads that ended. */
 void spp_linux_handshakes_child(void);
-/* A thread's; made if there is none. NULL: there is no room. Any thread, handlers too. */
+/* Returns a thread's handshake, a new one if needed; NULL: the bucket is full. Any thread, also in a handler. */
 spp_linux_handshake *spp_linux_handshake_of(int32_t tid);
-/* The same, as ticks for `target` are to begin. One that made no call since the first run began may be in one from before: its
- * `call` is SPP_CALL_UNKNOWN until it is seen to run. */
+/* The same for a thread that is being armed. A thread without a handshake may be in a call that began before wrappers were
+ * installed: its `call` is SPP_CALL_UNKNOWN until it is seen running. */
 spp_linux_handshake *spp_linux_handshake_arm(int32_t tid, void *target);
 #define SPP_CALL_UNKNOWN ((uintptr_t)1)
 
 /* ---- the sampler's side */
 
-/* Begins a tick, if there is none. False: the thread is in a call, or there is no need to send: h->tick tells. */
+/* Begins a tick. False: the thread is in a call, or h->tick shows one that is not over. */
 bool spp_linux_tick_begin(spp_linux_handshake *h);
-/* It was sent, or could not be. */
+/* Call after sending the signal, or failing to. */
 void spp_linux_tick_sent(spp_linux_handshake *h, bool sent);
 
 /* ---- the thread's side */
 
 typedef struct {
     spp_linux_handshake *of;
-    uintptr_t outer; /* the call that this one is in the midst of: a handler's */
+    uintptr_t outer; /* the call that the thread was already in, if this is a handler's */
 } spp_linux_call;
 
-/* The calling thread's; NULL: it has none. */
+/* Returns the calling thread's handshake, or NULL. Handler. */
 static inline spp_linux_handshake *spp_linux_handshake_own(void) {
     long place = atomic_load_explicit(&spp_linux_place_of_tid, memory_order_relaxed);
     if (spp_rare(spp_linux_handshakes == NULL || place < 0)) return NULL;
@@ -108,7 +106,8 @@ uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here);
 void spp_linux_settle_tick(spp_linux_handshake *h);
 void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function);
 
-/* Any thread, handlers too; errno stays. `here`: an address in the caller's frame. */
+/* Wrappers call it before the real function. Any thread, also in a handler; keeps errno. `here`: an address in the caller's
+ * frame. */
 static inline spp_linux_call spp_linux_call_begins(uintptr_t here) {
     spp_linux_call call = {spp_linux_handshake_own(), 0};
     if (spp_rare(call.of == NULL)) return call;
@@ -119,7 +118,7 @@ static inline spp_linux_call spp_linux_call_begins(uintptr_t here) {
     return call;
 }
 
-/* The same. `function`: what was called. */
+/* ... and after it. `function`: the function that returned. */
 static inline void spp_linux_call_ends(spp_linux_call call, uintptr_t here, uintptr_t function) {
     if (spp_rare(call.of == NULL)) return;
     atomic_store_explicit(&call.of->call, call.outer, memory_order_release);

@@ -1,4 +1,4 @@
-/* All calls of the program's to the C library that go by way of ours. */
+/* The list of functions of the C library that are intercepted. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 static void *(*real_dlsym)(void *, const char *);
 
-/* Whoever loads an object asks for what is in it next. The last call is a jump, for dlsym() looks at who calls it. */
+/* A program that loads an object calls dlsym() next: hooks the object first. The last call must be a tail call, since dlsym()
+ * looks at its return address. */
 static void *own_dlsym(void *handle, const char *name) {
     const spp_linux_import *import = handle != RTLD_NEXT ? spp_linux_import_of(name) : NULL;
     void *found = import != NULL ? real_dlsym(handle, name) : NULL;
@@ -19,7 +20,7 @@ static void *own_dlsym(void *handle, const char *name) {
 
 static const spp_linux_import dlsym_row = {"dlsym", (void *)(uintptr_t)own_dlsym, NULL, &real_dlsym};
 
-/* Appends rows to the list. Returns how many there are then. */
+/* Appends rows. Returns the new length. */
 static size_t append(spp_linux_import *list, size_t n, const spp_linux_import *rows, size_t more) {
     memcpy(list + n, rows, more * sizeof *list);
     return n + more;

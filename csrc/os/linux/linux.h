@@ -133,7 +133,7 @@ typedef struct {
 } spp_linux_instant;
 /* Sets the function that takes the sample of a thread that has just left a call, on that thread, with all signals blocked. Call
  * before a thread is armed. */
-void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_instant *of));
+void spp_linux_sender_samples_with(void (*to)(uintptr_t cookie, const spp_linux_instant *of));
 /* Arms a thread; its ticks come by signal `by`. NULL with errno: it is gone, or a limit is reached. Call these functions one at a
  * time. */
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie);
@@ -142,7 +142,7 @@ void spp_linux_sender_disarm(void *of);
 bool spp_linux_sender_unseen(const void *of);
 /* Handler, on the thread itself. */
 void spp_linux_sender_period(void *of, uint64_t period_ns);
-/* Handler. Whether a signal is of this clock, in this run or an earlier one. */
+/* Handler. Whether a signal belongs to this clock, in this run or an earlier one. */
 bool spp_linux_is_sent(const siginfo_t *info);
 /* Handler, for such a signal. The cookie whose tick is due now; 0: none. The caller zeroes *of. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of);
@@ -248,7 +248,7 @@ void spp_linux_signals_spawn(bool begins);
 #define SPP_LINUX_SIGNAL_CALLS 15
 extern const spp_linux_import spp_linux_signal_calls[SPP_LINUX_SIGNAL_CALLS];
 
-/* ---- wrappers.c: what handshake.h is about */
+/* ---- wrappers.c: see handshake.h */
 
 extern const spp_linux_import spp_linux_wrappers[];
 extern const size_t spp_linux_wrappers_n;

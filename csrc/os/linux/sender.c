@@ -172,7 +172,7 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
     return cookie;
 }
 
-void spp_linux_sender_gives_to(void (*to)(uintptr_t cookie, const spp_linux_instant *of)) {
+void spp_linux_sender_samples_with(void (*to)(uintptr_t cookie, const spp_linux_instant *of)) {
     sample_with = to;
     spp_linux_ticks_by = &sender_ticks;
 }

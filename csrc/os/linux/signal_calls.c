@@ -1,5 +1,8 @@
-/* The program's calls of the C library that set, wait for or show signals. Of those that ticks come by the program sees what it
- * would see without us. */
+/* Functions of the C library that set signals' actions, wait for signals or report pending ones, as the program calls them. For
+ * the signals of ticks they do what they would do without us.
+ *
+ * In a child that shares our memory until it calls exec, and in one of a fork that we did not notice, they act on the child's own
+ * kernel state only, and keep nothing. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,17 +16,14 @@
 #include "os/linux/linux.h"
 #include "os/linux/machine.h"
 
-/* What the program says. In a child that has not called exec yet and shares our memory, or in one of a fork that we were
- * not told of, its own kernel is asked, and nothing is kept. */
-
-/* What the program says where the kernel has our handler, with the writer's lock. An action that is ours it found by a call that
- * was not seen, and now puts back. */
+/* With the writer's lock, while our handler is installed: sets and returns the program's action. If the program sets our handler,
+ * it read it by a call that we did not intercept, and restores it now. */
 static void exchange_believed(int place, const struct sigaction *wanted, struct sigaction *before) {
     *before = spp_linux_action_read(place);
     if (wanted != NULL && (uintptr_t)wanted->sa_sigaction != spp_linux_actions[place].mine) spp_linux_action_write(place, wanted);
 }
 
-/* The same where it has another: by a call that was not seen, or ours was never there. */
+/* The same while our handler is not installed: it never was, or the program replaced it by a call that we did not intercept. */
 static int exchange_in_kernel(int place, const struct sigaction *wanted, struct sigaction *before) {
     struct sigaction again;
     uintptr_t mine = spp_linux_actions[place].mine;
@@ -34,17 +34,17 @@ static int exchange_in_kernel(int place, const struct sigaction *wanted, struct 
     return spp_linux_real_sigaction(spp_linux_action_signals[place], wanted, before);
 }
 
-/* What the program takes for itself: a handler, or a descriptor that gives what a thread which reads it blocks. Ticks go
- * elsewhere first; the drain thread sees to that within 10 ms. */
+/* When the program takes a signal for itself, by a handler or a signalfd(), ticks move to another signal first. The drain thread
+ * does that within 10 ms. */
 #define GIVEN_MOST_NS 100000000u
 #define GIVEN_STEP_NS 200000u
 
-/* A trap cannot: a thread that sleeps gets its own when it wakes. */
+/* SIGTRAP cannot: a sleeping thread gets a pending one when it wakes. */
 static bool may_move(int place) {
     return spp_linux_action_signals[place] == SIGURG || spp_linux_action_signals[place] == SIGWINCH;
 }
 
-/* False: somebody else had it given up before. */
+/* Waits until ticks have moved away. False: another call had requested it before. */
 static bool move_ticks_from(int place) {
     uint64_t until = spp_os_now_ns() + GIVEN_MOST_NS;
     bool first = !(atomic_fetch_or(&spp_linux_actions_given, 1u << place) >> place & 1u);
@@ -53,8 +53,8 @@ static bool move_ticks_from(int place) {
     return first;
 }
 
-/* With the writer's lock: the kernel gets what the program says, and nothing is imitated. A tick that is on its way still is
- * discarded on every thread, unless a signal of the program's waits here. */
+/* With the writer's lock: installs the program's action in the kernel. Ticks still under way are discarded on every thread,
+ * unless a signal of the program's own is pending here. */
 static int hand_to_kernel(int place, const struct sigaction *wanted, struct sigaction *before) {
     uint64_t pending = 0;
     struct sigaction ignore;
@@ -69,7 +69,7 @@ static int hand_to_kernel(int place, const struct sigaction *wanted, struct siga
     return result;
 }
 
-/* Async-signal-safe, as sigaction() is. */
+/* Any thread, also in a handler, as sigaction(). */
 static int own_sigaction(int signum, const struct sigaction *action, struct sigaction *old) {
     int place = signum == SPP_LINUX_RESERVED ? -1 : spp_linux_action_of(signum), result = 0;
     if (place < 0) return spp_linux_real_sigaction(signum, action, old);
@@ -90,7 +90,7 @@ static int own_sigaction(int signum, const struct sigaction *action, struct siga
             result = hand_to_kernel(place, asked, &before);
         else
             exchange_believed(place, asked, &before);
-        if (gave) atomic_fetch_and(&spp_linux_actions_given, ~(1u << place)); /* the kernel tells, or what was said */
+        if (gave) atomic_fetch_and(&spp_linux_actions_given, ~(1u << place)); /* from now on the action itself shows it */
         spp_linux_actions_unlock(mask);
     }
     if (old != NULL && result == 0) *old = before;
@@ -99,7 +99,7 @@ static int own_sigaction(int signum, const struct sigaction *action, struct siga
 
 typedef void (*simple)(int);
 
-/* As signal() and its variants, by what they say to sigaction(). */
+/* signal() and its variants, by the sigaction() that they stand for. */
 static simple own_signal_as(int signum, simple handler, int flags, bool block) {
     struct sigaction action, old;
     memset(&action, 0, sizeof action);
@@ -111,7 +111,7 @@ static simple own_signal_as(int signum, simple handler, int flags, bool block) {
 
 static simple (*real_signal)(int, simple), (*real_sysv_signal)(int, simple), (*real_sigset)(int, simple);
 static int (*real_siginterrupt)(int, int), (*real_sigignore)(int);
-/* The signals that signal() says no SA_RESTART for: glibc remembers what siginterrupt() said. */
+/* Signals that signal() sets without SA_RESTART, after siginterrupt(): glibc remembers them too. */
 static _Atomic uint64_t interrupting;
 
 static simple own_signal(int signum, simple handler) {
@@ -161,9 +161,9 @@ static int own_siginterrupt(int signum, int interrupts) {
     return own_sigaction(signum, &action, NULL);
 }
 
-/* ---- what the program waits for: a thread that blocks our signal has its tick pending */
+/* ---- waiting for signals: a thread that blocks our signal may have a tick pending */
 
-#define FOREVER_S 1000000000u /* 32 years; longer times are no times */
+#define FOREVER_S 1000000000u /* 32 years; a longer time is no limit */
 
 static int (*real_sigtimedwait)(const sigset_t *, siginfo_t *, const struct timespec *);
 
@@ -206,7 +206,7 @@ static int own_sigwait(const sigset_t *set, int *to) {
 
 static int (*real_sigpending)(sigset_t *);
 
-static bool shows_ticks(const sigset_t *set) {
+static bool may_show_ticks(const sigset_t *set) {
     bool ticks = false;
     for (size_t i = 0; i < SPP_LINUX_ACTIONS; i++)
         ticks |= spp_linux_actions[i].mine != 0 && sigismember(set, spp_linux_action_signals[i]) == 1 &&
@@ -214,11 +214,10 @@ static bool shows_ticks(const sigset_t *set) {
     return ticks && spp_linux_signals_own();
 }
 
-/* Ticks that wait because the thread blocks them are taken back first. The next may come between that and the answer; what still
- * waits after so many times is the program's own. */
+/* Removes pending ticks, and asks again. The next tick may come in between; what is pending after 16 tries is the program's. */
 static int own_sigpending(sigset_t *set) {
     int result = real_sigpending(set);
-    for (int i = 0; i < 16 && result == 0 && shows_ticks(set); i++) {
+    for (int i = 0; i < 16 && result == 0 && may_show_ticks(set); i++) {
         spp_linux_signals_take_back();
         result = real_sigpending(set);
     }

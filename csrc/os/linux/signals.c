@@ -1,4 +1,4 @@
-/* Signals that are handled by us in the kernel, and by the program as it believes. */
+/* Signals that ticks use: installs our handler, and runs the program's own for signals that are no ticks. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "os/linux/mask.h"
 #include "os/threads.h"
 
-static _Atomic int32_t owner; /* the process that the actions are of */
-static _Atomic int spawning;  /* calls during which the kernel ignores what the program ignores: with the writer's lock */
+static _Atomic int32_t owner; /* the process whose actions these are */
+static _Atomic int spawning;  /* calls of spp_linux_signals_spawn(true) not ended yet; under the writer's lock */
 const spp_linux_signals_others *spp_linux_signals_by;
 
 void spp_linux_signals_begin(const spp_linux_signals_others *others) {
@@ -78,8 +78,8 @@ void spp_linux_signal_leave(int signum) {
     uint64_t mask = spp_linux_actions_lock();
     struct sigaction theirs = spp_linux_action_read(place);
     if (spp_linux_signal_installed(signum) && spp_linux_action_is_free(&theirs)) {
-        /* That discards what is pending on every thread (POSIX); only then is the default action safe, which may end the
-         * process. */
+        /* Ignoring a signal discards it on every thread where it is pending (POSIX). Only then is the default action safe, which
+         * may end the process. */
         spp_linux_action_set(signum, &ignore);
         spp_linux_action_set(signum, &theirs);
         spp_linux_actions[place].mine = 0;
@@ -110,7 +110,7 @@ void spp_linux_signals_exec(bool begins) {
         struct sigaction ours_again = spp_linux_action_ours((spp_linux_handler)mine);
         if (begins && (uintptr_t)k.handler == mine && spp_linux_action_read((int)i).sa_handler == SIG_IGN)
             spp_linux_action_set(spp_linux_action_signals[i], &ignore);
-        /* Whatever the program said of it since: it was said to us. */
+        /* Right whatever the program set since, because that was intercepted. */
         if (!begins && (uintptr_t)k.handler == (uintptr_t)SIG_IGN) spp_linux_action_set(spp_linux_action_signals[i], &ours_again);
     }
 }
@@ -121,7 +121,7 @@ void spp_linux_signals_spawn(bool begins) {
     spp_linux_actions_unlock(mask);
 }
 
-/* Handler. The program's action. One that holds for one signal is used up. */
+/* Handler. Returns the program's action. One with SA_RESETHAND is reset. */
 static struct sigaction use_action(int place) {
     struct sigaction action = spp_linux_action_read(place);
     if (spp_rare(action.sa_flags & (int)SA_RESETHAND)) {
@@ -134,7 +134,8 @@ static struct sigaction use_action(int place) {
     return action;
 }
 
-/* Handler. The process ends by this signal, as soon as our handler returns: to what may block it, if it came in sigsuspend(). */
+/* Handler. Ends the process by this signal when our handler returns. The mask that it returns to may block the signal, if it came
+ * in sigsuspend(). */
 static void end_process_by(int signum, ucontext_t *uc) {
     struct sigaction action;
     sigdelset(&uc->uc_sigmask, signum);
@@ -144,15 +145,15 @@ static void end_process_by(int signum, ucontext_t *uc) {
     syscall(SYS_tgkill, getpid(), spp_os_tid(), signum);
 }
 
-/* What is blocked meanwhile is what the program asked for, and its handler may leave by longjmp. It runs on a thread's alternate
- * stack, if there is one, whatever it asked for. */
+/* The program's handler runs with the signal mask that it asked for, and may leave by longjmp. It runs on the thread's alternate
+ * stack if there is one, even without SA_ONSTACK. */
 SPP_COLD void spp_linux_signal_pass(int signum, siginfo_t *info, void *context) {
     ucontext_t *uc = context;
     struct sigaction theirs = use_action(spp_linux_action_of(signum));
     if (spp_linux_action_is_free(&theirs)) {
-        /* The kernel has nobody ignore a trap that an instruction springs. */
-        bool sprung = signum == SIGTRAP && info->si_code > 0 && !spp_linux_signals_by->is_tick(info);
-        if (theirs.sa_handler == SIG_IGN ? sprung : signum != SIGURG && signum != SIGWINCH) end_process_by(signum, uc);
+        /* The kernel does not let a program ignore a trap that an instruction caused. */
+        bool caused = signum == SIGTRAP && info->si_code > 0 && !spp_linux_signals_by->is_tick(info);
+        if (theirs.sa_handler == SIG_IGN ? caused : signum != SIGURG && signum != SIGWINCH) end_process_by(signum, uc);
         return;
     }
     uint64_t mask, more;

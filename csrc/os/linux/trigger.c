@@ -23,22 +23,21 @@ static bool (*is_ours)(const void *cookie);
 
 void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTERS]) { read_registers(context->machine, to); }
 
-/* What is left of the thread's alternate stack, if that is where the handler runs, must be as much as it takes: what lies below
- * is any memory of the program's. (It takes 1.5 KiB; tests/integration/test_calls.py measures it. The kernel ends a program whose
- * alternate stack has no room for the kernel's own frame of a signal, which may be 3 KiB and more: that cannot be seen before.)
- */
+/* Stack that the handler needs. If it runs on an alternate stack, so much must be left, since other memory of the program's may
+ * be below. (It uses 1.5 KiB; tests/integration/test_calls.py measures it. The kernel's own frame of a signal, 3 KiB and more,
+ * comes first: if it does not fit, the kernel ends the program, and a handler cannot prevent that.) */
 #define STACK_NEED 2560
 
-static inline bool has_room(const ucontext_t *uc) {
-    uintptr_t room = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)uc->uc_stack.ss_sp;
-    return room >= uc->uc_stack.ss_size || room >= STACK_NEED;
+static inline bool has_stack(const ucontext_t *uc) {
+    uintptr_t left = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)uc->uc_stack.ss_sp;
+    return left >= uc->uc_stack.ss_size || left >= STACK_NEED;
 }
 
-/* Of the other clocks' ticks. */
+/* The instant of a tick of another clock. */
 static const spp_linux_instant any = {0, 0, false, 0};
 
-/* Handler. Gives a tick to the core, if the cookie in `value` is one of its own. */
-static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
+/* Handler. Passes a tick to the core, if `value` has a cookie. */
+static SPP_HOT __attribute__((noinline)) void pass_tick(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
     int saved = errno;
     spp_linux_see_call(uc, trapped);
     void *cookie = (void *)(value & ~SPP_LINUX_TAG);
@@ -60,27 +59,27 @@ static SPP_HOT __attribute__((noinline)) void give(uintptr_t value, void *uc, bo
     errno = saved;
 }
 
-/* As `give`, of the calling thread, which has left a call. All signals are blocked. */
-static void give_here(uintptr_t value, const spp_linux_instant *of) {
+/* The same for the calling thread, which has just left a call. All signals are blocked. */
+static void pass_tick_here(uintptr_t value, const spp_linux_instant *of) {
     ucontext_t uc;
     own_registers(&uc);
-    give(value, &uc, false, of);
+    pass_tick(value, &uc, false, of);
 }
 
-/* Handler. As `give`, with next to no stack where there is no room for more: the tick is only counted then. */
+/* Handler. Passes a tick to the core. If too little stack is left, the tick is only counted, with little stack. */
 static inline void deliver(uintptr_t value, void *uc, bool trapped, const spp_linux_instant *of) {
-    if (spp_usual(has_room(uc)))
-        give(value, uc, trapped, of);
+    if (spp_usual(has_stack(uc)))
+        pass_tick(value, uc, trapped, of);
     else if (value != 0 && !(value & SPP_LINUX_TAG) && is_ours((void *)value))
         on_tick((void *)value, SPP_TICK_NO_STACK, NULL);
 }
 
-/* What no tick says: a thread is only to look at the call that it is in. */
+/* Its address is the value of a nudge, a signal that is no tick but makes a thread check the call that it is in. */
 static const char nudged;
 
 static void nudge(int32_t tid) {
     siginfo_t info;
-    /* One that a new program ignores, where it can be: what is sent to a thread that is about to call exec waits for that one. */
+    /* If possible one that a new program ignores, since a nudge may be pending when the thread calls exec. */
     int by = spp_linux_poll_signal() != 0 ? spp_linux_poll_signal() : spp_linux_timer_signal();
     if (by == 0) return;
     memset(&info, 0, sizeof info);
@@ -91,7 +90,7 @@ static void nudge(int32_t tid) {
     syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, info.si_signo, &info);
 }
 
-/* Handler. Whether a signal that is no trap is a tick of ours, and what it says; 0: nothing any more. */
+/* Handler. Whether a signal, which is no trap, is a tick of ours. Stores its value; 0: no tick is due. */
 static inline bool read_tick(const siginfo_t *info, uintptr_t *value) {
     *value = 0;
     if (info->si_code == POLL_IN || info->si_code == POLL_HUP) return spp_linux_perf_poll(info, value);
@@ -101,7 +100,7 @@ static inline bool read_tick(const siginfo_t *info, uintptr_t *value) {
     return is_ours((void *)(*value & ~SPP_LINUX_TAG));
 }
 
-/* Handler. The same of a trap; the event's own data is the cookie. */
+/* Handler. The same for a trap: its value is the cookie, the event's own data. */
 static inline bool read_trap(const siginfo_t *info, uintptr_t *value) {
     uintptr_t cookie;
     bool due;
@@ -145,7 +144,7 @@ static SPP_HOT void handle_trap(int signum, siginfo_t *info, void *uc) {
 
 static void nothing(void *unused) { (void)unused; }
 
-/* glibc gives its own signal a handler when the first thread is made. */
+/* glibc installs the handler of its own signal when the first thread is created. */
 static void make_first_thread(void) {
     static bool made;
     spp_os_worker *worker = made ? NULL : spp_os_worker_start("spprof-first", false, nothing, NULL);
@@ -155,7 +154,7 @@ static void make_first_thread(void) {
 
 int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie), const spp_clock *clock, bool may_trap) {
     spp_linux_calls_init();
-    spp_linux_sender_gives_to(give_here);
+    spp_linux_sender_samples_with(pass_tick_here);
     on_tick = tick;
     is_ours = valid;
     spp_linux_clock_perf_begin();
@@ -174,7 +173,7 @@ static bool ticks_by(int signum) {
            spp_linux_sender_sends(signum);
 }
 
-/* Whether a tick by this signal may wait for a thread that blocks it: of a perf event. */
+/* Only ticks of perf events may be pending for a thread that blocks them. */
 static bool pends(int signum) { return !spp_linux_sender_sends(signum); }
 
 void spp_os_signal_look(void) {
@@ -260,7 +259,7 @@ void spp_os_trigger_drop(spp_os_trigger *trigger) {
     if (trigger->clock != NULL) trigger->clock->drop(trigger);
 }
 
-/* ---- nothing is suspended here: a thread that stands is walked as it stands */
+/* ---- nothing is suspended here: an off-CPU thread is walked as it is */
 
 int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context) {
     (void)trigger, (void)context;
