@@ -1,5 +1,5 @@
-/* The clocks perf, perf-trap and perf-user: perf task-clock events. The signal of an event carries its descriptor, or as a trap
- * the cookie itself. */
+/* The clocks perf, perf-trap and perf-user: perf task-clock events. An event's signal carries its descriptor; a trap carries the
+ * cookie. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -17,9 +17,9 @@
 #include "os/threads.h"
 #include "os/ticks.h"
 
-/* Events beyond the table get a timer instead. */
+/* Descriptors beyond the table are refused, and their threads get a timer instead. */
 #define MAX_FD 65536
-/* The kernel's remainder is looked at this often: a thread-CPU timer fires at CONFIG_HZ at most anyway. */
+/* Interval of the timer for the kernel's remainder. Thread-CPU timers fire at CONFIG_HZ at most. */
 #define REMAINDER_NS 4000000u
 
 /* Of each number of a descriptor that an event has, or had: what its ticks say (0: nothing any more), and whom they are for, a
@@ -31,11 +31,11 @@ static _Atomic uint64_t receiver_of_fd[MAX_FD];
 
 static uint64_t receiver(int32_t tid, int signum) { return (uint64_t)signum << 32 | (uint32_t)tid; }
 
-/* A thread that sleeps in a call gets its tick when it wakes, maybe in a later run, where its slot may be another thread's: such
- * ticks tell the run that they are of, in bits that no address has. */
+/* A thread that sleeps in a call gets its trap when it wakes, maybe in a later run, in which the cookie may be another thread's.
+ * So a trap carries the number of its run in bits that addresses do not use. */
 #define RUN_SHIFT 48
 #define COOKIE_BITS (((uint64_t)1 << RUN_SHIFT) - 1)
-static _Atomic uint64_t run_number; /* of the run that is on, or was last */
+static _Atomic uint64_t run_number; /* of the current run, or the last one */
 
 static uint64_t trap_data(const void *cookie) { return run_number << RUN_SHIFT | (uintptr_t)cookie; }
 
@@ -112,7 +112,7 @@ static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bo
     return (int)spp_linux_perf_call(fd, PERF_EVENT_IOC_ENABLE, NULL);
 }
 
-static int arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
+static int perf_arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
     return arm_perf(trigger, tid, period_ns, false, true, cookie);
 }
 
@@ -125,13 +125,14 @@ static int arm_user(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, vo
     return arm_perf(trigger, tid, period_ns, false, false, cookie);
 }
 
-/* What the kernel lets a user lock for perf on one processor (perf_event_mlock_kb): with more, other tools find room. */
+/* Pages to lock at most. That is the kernel's limit for one processor (perf_event_mlock_kb), so other tools can lock some where
+ * there are more processors. */
 #define WATCHED_MAX 128
 static int watched; /* under the drain lock */
 
-/* The page that a perf event shows of itself is brought up to date when its thread is switched in (task_clock_event_add in
- * Linux's kernel/events/core.c), and counts that. One page of what the user may lock. The mapping is not inherited by a fork
- * (VM_DONTCOPY), and keeps the event alive until it goes. */
+/* Maps the event's page. The kernel updates it, and a counter in it, whenever the thread is switched in (task_clock_event_add in
+ * kernel/events/core.c). It counts as one locked page of the user's. A forked child does not inherit the mapping (VM_DONTCOPY).
+ * The mapping keeps the event alive. */
 void spp_os_trigger_watch(spp_os_trigger *trigger) {
     if (trigger->perf_fd < 0 || watched == WATCHED_MAX) return;
     void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, trigger->perf_fd, 0);
@@ -140,7 +141,7 @@ void spp_os_trigger_watch(spp_os_trigger *trigger) {
     watched++;
 }
 
-static void unwatch(spp_os_trigger *trigger) {
+static void perf_unwatch(spp_os_trigger *trigger) {
     if (trigger->runs == NULL) return;
     uintptr_t page = (uintptr_t)trigger->runs - offsetof(struct perf_event_mmap_page, lock);
     munmap((void *)page, (size_t)sysconf(_SC_PAGESIZE));
@@ -148,36 +149,37 @@ static void unwatch(spp_os_trigger *trigger) {
     watched--;
 }
 
-static void set_period(spp_os_trigger *trigger, uint64_t period_ns) {
+static void perf_set_period(spp_os_trigger *trigger, uint64_t period_ns) {
     if (trigger->perf_fd >= 0) spp_linux_perf_call(trigger->perf_fd, PERF_EVENT_IOC_PERIOD, &period_ns);
 }
 
-static bool alive(const spp_os_trigger *trigger) {
+static bool perf_alive(const spp_os_trigger *trigger) {
     return trigger->perf_fd >= 0 && spp_linux_perf_is(trigger->perf_fd, trigger->perf_id);
 }
 
-/* An event keeps the thread it was opened for, whichever thread has its number now: once that is gone its owner is 0 (f_getown_ex
- * in Linux's fs/fcntl.c; before 5.12 it stays the number, so nothing is known). */
-static bool orphan(const spp_os_trigger *trigger) {
+/* An event belongs to the thread it was opened for, even if the thread's id is reused. When that thread ends, the descriptor's
+ * owner becomes 0 (f_getown_ex in fs/fcntl.c). Before 5.12 it does not, so the result is false. */
+static bool perf_orphan(const spp_os_trigger *trigger) {
     struct f_owner_ex owner;
     if (trigger->has_timer) return spp_linux_timer_orphan(trigger);
-    return alive(trigger) && fcntl(trigger->perf_fd, F_GETOWN_EX, &owner) == 0 && owner.type == F_OWNER_TID && owner.pid == 0;
+    return perf_alive(trigger) && fcntl(trigger->perf_fd, F_GETOWN_EX, &owner) == 0 && owner.type == F_OWNER_TID &&
+           owner.pid == 0;
 }
 
-static void disarm(spp_os_trigger *trigger) {
+static void perf_disarm(spp_os_trigger *trigger) {
     spp_linux_timer_disarm(trigger); /* perf-user's */
     if (trigger->perf_fd >= 0) {
-        bool is_ours = alive(trigger);
+        bool is_ours = perf_alive(trigger);
         if (is_ours) spp_linux_perf_call(trigger->perf_fd, PERF_EVENT_IOC_DISABLE, NULL);
         if (is_ours) spp_linux_perf_quiet(trigger->perf_fd);
         spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     }
-    unwatch(trigger);
+    perf_unwatch(trigger);
     trigger->perf_fd = -1;
 }
 
-/* A perf descriptor is inherited, and shares the parent's event. */
-static void drop(spp_os_trigger *trigger) {
+/* In a forked child: it inherits the descriptor, which shares the parent's event. */
+static void perf_drop(spp_os_trigger *trigger) {
     spp_linux_perf_quiet(trigger->perf_fd);
     if (trigger->perf_fd >= 0) spp_linux_perf_close(trigger->perf_fd, trigger->perf_id);
     trigger->perf_fd = -1;
@@ -193,18 +195,20 @@ static int probe_event(bool kernel, const char **why) {
     return spp_linux_perf_probe(task_clock(1000000, kernel));
 }
 
-static int probe(const char **why) { return probe_event(true, why); }
+static int perf_probe(const char **why) { return probe_event(true, why); }
 static int probe_user(const char **why) { return probe_event(false, why) != 0 ? -1 : spp_linux_timer_probe(why); }
 static int trap_signal(void) { return spp_linux_traps() ? SIGTRAP : spp_linux_poll_signal(); }
 
-#define EVENT .weight = SPP_WEIGHT_PERIOD, .disarm = disarm, .drop = drop, .period = set_period, .alive = alive, .orphan = orphan
+#define EVENT                                                                                                              \
+    .weight = SPP_WEIGHT_PERIOD, .disarm = perf_disarm, .drop = perf_drop, .period = perf_set_period, .alive = perf_alive, \
+    .orphan = perf_orphan
 
 const spp_clock spp_clock_perf = {
     .name = "perf",
     .line = "perf task-clock with kernel samples: exact, any rate, dear at context switches; needs perf_event_paranoid <= 1",
     .kernel = true,
-    .probe = probe,
-    .arm = arm,
+    .probe = perf_probe,
+    .arm = perf_arm,
     .signal = spp_linux_poll_signal,
     EVENT,
 };
@@ -214,7 +218,7 @@ const spp_clock spp_clock_perf_trap = {
     .line =
         "perf, by SIGTRAP: nothing is cut short, but a program that loses our handler, by an exec in C say, may die of a tick",
     .kernel = true,
-    .probe = probe,
+    .probe = perf_probe,
     .arm = arm_trap,
     .signal = trap_signal,
     EVENT,

@@ -1,4 +1,4 @@
-/* The clock `timer`: thread-CPU timers. They also give perf-user the kernel's remainder (clock_perf.c). */
+/* The clock `timer`: thread-CPU timers. perf-user also uses them, for time in the kernel (clock_perf.c). */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -12,7 +12,8 @@ static int make_timer(timer_t *timer, int32_t tid, uintptr_t value) {
     struct sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_THREAD_ID;
-    event.sigev_signo = spp_linux_timer_signal() != 0 ? spp_linux_timer_signal() : SIGURG; /* to probe: it is never set */
+    event.sigev_signo =
+        spp_linux_timer_signal() != 0 ? spp_linux_timer_signal() : SIGURG; /* only when probing; the timer is never set */
     event.sigev_value.sival_ptr = (void *)value;
     event.sigev_notify_thread_id = tid;
     return timer_create(spp_linux_thread_clock(tid), &event, timer);
@@ -49,25 +50,25 @@ void spp_linux_timer_disarm(spp_os_trigger *trigger) {
     trigger->has_timer = 0;
 }
 
-/* A timer keeps the thread it was made for, whichever thread has its number now: for a thread that is gone it has no time left
- * (posix_cpu_timer_get in Linux's kernel/time/posix-cpu-timers.c). */
+/* A timer belongs to the thread it was created for, even if the thread's id is reused. When that thread has ended, the timer has
+ * no time left (posix_cpu_timer_get in kernel/time/posix-cpu-timers.c). */
 bool spp_linux_timer_orphan(const spp_os_trigger *trigger) {
     struct itimerspec left;
     return trigger->has_timer && timer_gettime((timer_t)trigger->timer, &left) == 0 && left.it_value.tv_sec == 0 &&
            left.it_value.tv_nsec == 0;
 }
 
-static int arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
+static int timer_arm(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, void *cookie) {
     return spp_linux_timer_arm(trigger, tid, period_ns, (uintptr_t)cookie);
 }
 
-static void set_period(spp_os_trigger *trigger, uint64_t period_ns) {
+static void timer_set_period(spp_os_trigger *trigger, uint64_t period_ns) {
     struct itimerspec spec = every(period_ns);
     if (trigger->has_timer) timer_settime((timer_t)trigger->timer, 0, &spec, NULL);
 }
 
-static bool alive(const spp_os_trigger *trigger) { return trigger->has_timer; }
-static void drop(spp_os_trigger *trigger) { trigger->has_timer = 0; } /* timers are not inherited */
+static bool timer_alive(const spp_os_trigger *trigger) { return trigger->has_timer; }
+static void timer_drop(spp_os_trigger *trigger) { trigger->has_timer = 0; } /* timers are not inherited */
 
 const spp_clock spp_clock_timer = {
     .name = "timer",
@@ -75,11 +76,11 @@ const spp_clock spp_clock_timer = {
     .weight = SPP_WEIGHT_CPU,
     .coarse = true,
     .probe = spp_linux_timer_probe,
-    .arm = arm,
+    .arm = timer_arm,
     .disarm = spp_linux_timer_disarm,
-    .drop = drop,
-    .period = set_period,
-    .alive = alive,
+    .drop = timer_drop,
+    .period = timer_set_period,
+    .alive = timer_alive,
     .orphan = spp_linux_timer_orphan,
     .signal = spp_linux_timer_signal,
 };

@@ -1,4 +1,5 @@
-/* A thread that replaces the program: what it still has pending is the new one's, which knows nothing of ticks. */
+/* Calls that replace the program or start another one. Signals that are pending at exec go to the new program, which does not
+ * expect ticks. And closed interpreters (-I, -E, -S) are started with a preloaded library. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -10,12 +11,12 @@
 #include "os/linux/linux.h"
 #include "os/process.h"
 
-static void (*told)(void);
+static void (*before_exec)(void);
 
-void spp_os_exec_tell(void (*call)(void)) { told = call; }
+void spp_os_exec_tell(void (*call)(void)) { before_exec = call; }
 
-/* ---- interpreters that look at no PYTHONPATH, or find another's sitecustomize there first. All of this is async-signal-safe,
- * for it runs in children that share our memory. */
+/* ---- interpreters that ignore PYTHONPATH, or find another sitecustomize there first. All of this is async-signal-safe, since it
+ * runs in children that share our memory. */
 
 #define VARIABLES_MOST 4096
 #define PRELOAD "LD_PRELOAD="
@@ -29,7 +30,7 @@ void spp_os_exec_preload(const char *path, const char *told_by, const char *fold
     looked_in = folder;
 }
 
-/* Whether -I, -E or -S is among the options of the interpreter, which end with -c, -m or the script. */
+/* Whether the interpreter's options include -I, -E or -S. Options end with -c, -m or the script. */
 static bool is_closed(char *const *argv) {
     for (size_t i = 1; argv[0] != NULL && argv[i] != NULL && argv[i][0] == '-' && argv[i][1] != 0; i++) {
         const char *option = argv[i] + 1;
@@ -42,74 +43,74 @@ static bool is_closed(char *const *argv) {
             if (strchr("IES", *option) != NULL) return true;
             if (strchr("cm", *option) != NULL) return false;
             if (strchr("WX", *option) == NULL) continue;
-            if (option[1] == 0 && argv[i + 1] != NULL) i++; /* what it takes is the next word, or the rest of this one */
+            if (option[1] == 0 && argv[i + 1] != NULL) i++; /* its argument is the next word, or the rest of this one */
             break;
         }
     }
     return false;
 }
 
-static bool is_python(const char *path) {
+static bool runs_python(const char *path) {
     const char *slash = strrchr(path, '/');
     return strncmp(slash != NULL ? slash + 1 : path, "python", 6) == 0;
 }
 
-/* Where `name` (with its =) is in an environment; -1: it is not. */
-static long place_of(const char *name, char *const *env) {
+/* Returns the index of `name` (with its =) in an environment; -1: not found. */
+static long index_in_env(const char *name, char *const *env) {
     for (long i = 0; env[i] != NULL; i++)
         if (strncmp(env[i], name, strlen(name)) == 0) return i;
     return -1;
 }
 
-/* Whether our folder is the first that an interpreter with this environment looks into. */
+/* Whether our folder is the first in PYTHONPATH. */
 static bool is_first(char *const *env) {
-    long at = place_of(FOLDERS, env);
+    long at = index_in_env(FOLDERS, env);
     size_t n = strlen(looked_in);
     const char *value = at >= 0 ? env[at] + sizeof FOLDERS - 1 : "";
     return strncmp(value, looked_in, n) == 0 && (value[n] == ':' || value[n] == 0);
 }
 
-/* Whether it is told already: the recorder does so where its own interpreter was. */
+/* Whether our library is preloaded already: the recorder keeps LD_PRELOAD if its own interpreter was closed. */
 static bool is_preloaded(char *const *env) {
-    long at = place_of(PRELOAD, env);
+    long at = index_in_env(PRELOAD, env);
     size_t n = strlen(preloaded);
     const char *value = at >= 0 ? env[at] + sizeof PRELOAD - 1 : "";
     return strncmp(value, preloaded, n) == 0 && (value[n] == 0 || value[n] == ':' || value[n] == ' ');
 }
 
-/* Whether a variable tells a program to begin a profile. */
-static bool tells(const char *variable) {
+/* Whether this is the variable that makes a program begin a profile. */
+static bool is_our_variable(const char *variable) {
     size_t n = strlen(wanted_by);
     return strncmp(variable, wanted_by, n) == 0 && variable[n] == '=';
 }
 
-/* How many bytes the environment for a program takes that is not as it is given; 0: it is. One that will have a filter which does
- * not allow what our threads call is not told of us. */
+/* Returns the size of the environment for a program if it must be changed; 0: use the given one. The variable is removed if a
+ * filter forbids what our threads call. */
 static size_t bytes_of_env(const char *path, char *const *argv, char *const *env) {
     if (wanted_by == NULL || path == NULL || argv == NULL || env == NULL) return 0;
-    if (!spp_linux_barred && (preloaded == NULL || !is_python(path) || (!is_closed(argv) && is_first(env)))) return 0;
+    if (!spp_linux_barred && (preloaded == NULL || !runs_python(path) || (!is_closed(argv) && is_first(env)))) return 0;
     size_t n = 0;
-    bool is_told = false;
-    for (; env[n] != NULL; n++) is_told = is_told || tells(env[n]);
-    if (spp_linux_barred) return is_told && n < VARIABLES_MOST ? (n + 1) * sizeof *env : 0;
+    bool has_variable = false;
+    for (; env[n] != NULL; n++) has_variable = has_variable || is_our_variable(env[n]);
+    if (spp_linux_barred) return has_variable && n < VARIABLES_MOST ? (n + 1) * sizeof *env : 0;
     if (is_preloaded(env)) return 0;
-    long at = place_of(PRELOAD, env);
+    long at = index_in_env(PRELOAD, env);
     size_t text = sizeof PRELOAD + strlen(preloaded) + (at >= 0 ? strlen(env[at]) : 0) + 1;
-    return is_told && n < VARIABLES_MOST ? (n + 2) * sizeof *env + text : 0;
+    return has_variable && n < VARIABLES_MOST ? (n + 2) * sizeof *env + text : 0;
 }
 
-/* Makes it, `at` where the caller has so many bytes. */
+/* Makes that environment at `at`. */
 static char *const *make_env(void *at, char *const *env) {
     char **made = at;
     size_t n = 0;
     if (spp_linux_barred) {
         for (; *env != NULL; env++)
-            if (!tells(*env)) made[n++] = *env;
+            if (!is_our_variable(*env)) made[n++] = *env;
         made[n] = NULL;
         return made;
     }
     for (; env[n] != NULL; n++) made[n] = env[n];
-    long place = place_of(PRELOAD, env);
+    long place = index_in_env(PRELOAD, env);
     char *text = (char *)&made[n + 2], *to = stpcpy(stpcpy(text, PRELOAD), preloaded);
     if (place >= 0 && env[place][sizeof PRELOAD - 1] != 0) strcpy(stpcpy(to, ":"), env[place] + sizeof PRELOAD - 1);
     made[place >= 0 ? (size_t)place : n++] = text;
@@ -117,23 +118,23 @@ static char *const *make_env(void *at, char *const *env) {
     return made;
 }
 
-/* On the caller's stack, and as much of it as is needed: it may be small. */
+/* Uses the caller's stack, and no more than needed, since it may be small. */
 #define CHANGE_ENV(path, argv, env)                                   \
     do {                                                              \
         size_t bytes = bytes_of_env(path, argv, env);                 \
         if (bytes != 0) env = make_env(__builtin_alloca(bytes), env); \
     } while (0)
 
-/* In a child that shares our memory, only the signals that the program ignores matter: they stay ignored. */
-static void begin(void) {
+/* Before exec. In a child that shares our memory, only makes the kernel ignore what the program ignores. */
+static void begin_exec(void) {
     int saved = errno;
-    if (spp_linux_signals_own() && told != NULL) told();
+    if (spp_linux_signals_own() && before_exec != NULL) before_exec();
     spp_linux_signals_exec(true);
     errno = saved;
 }
 
-/* It has failed. */
-static int fail(void) {
+/* After exec failed. */
+static int exec_failed(void) {
     int saved = errno;
     if (spp_linux_signals_own()) spp_linux_signals_exec(false);
     errno = saved;
@@ -149,61 +150,61 @@ static int (*real_execveat)(int, const char *, char *const *, char *const *, int
 static int own_execv(const char *path, char *const *argv) {
     char *const *env = environ;
     CHANGE_ENV(path, argv, env);
-    begin();
+    begin_exec();
     if (env == environ)
         real_execv(path, argv);
     else
         real_execve(path, argv, env);
-    return fail();
+    return exec_failed();
 }
 
 static int own_execvp(const char *file, char *const *argv) {
     char *const *env = environ;
     if (spp_linux_barred) CHANGE_ENV(file, argv, env);
-    begin();
+    begin_exec();
     if (env == environ)
         real_execvp(file, argv);
     else
         real_execvpe(file, argv, env);
-    return fail();
+    return exec_failed();
 }
 
 static int own_execve(const char *path, char *const *argv, char *const *env) {
     CHANGE_ENV(path, argv, env);
-    begin();
+    begin_exec();
     real_execve(path, argv, env);
-    return fail();
+    return exec_failed();
 }
 
 static int own_execvpe(const char *file, char *const *argv, char *const *env) {
     if (spp_linux_barred) CHANGE_ENV(file, argv, env);
-    begin();
+    begin_exec();
     real_execvpe(file, argv, env);
-    return fail();
+    return exec_failed();
 }
 
 static int own_fexecve(int fd, char *const *argv, char *const *env) {
     if (spp_linux_barred) CHANGE_ENV("", argv, env);
-    begin();
+    begin_exec();
     real_fexecve(fd, argv, env);
-    return fail();
+    return exec_failed();
 }
 
 static int own_execveat(int dir, const char *path, char *const *argv, char *const *env, int flags) {
     if (spp_linux_barred) CHANGE_ENV(path, argv, env);
-    begin();
+    begin_exec();
     real_execveat(dir, path, argv, env, flags);
-    return fail();
+    return exec_failed();
 }
 
-/* Copies a list of arguments, and what follows it, to where the caller made room: async-signal-safe, as these calls are. */
-static size_t count(va_list from) {
+/* Copy a list of arguments, and what follows it, to the caller's stack: async-signal-safe, as these calls are. */
+static size_t count_arguments(va_list from) {
     size_t n = 1;
     while (va_arg(from, char *) != NULL) n++;
     return n;
 }
 
-static void copy(char **to, const char *first, va_list from, size_t n) {
+static void copy_arguments(char **to, const char *first, va_list from, size_t n) {
     to[0] = (char *)(uintptr_t)first;
     for (size_t i = 1; i <= n; i++) to[i] = va_arg(from, char *);
 }
@@ -213,10 +214,10 @@ static void copy(char **to, const char *first, va_list from, size_t n) {
         va_list list, again;                                          \
         va_start(list, first);                                        \
         va_copy(again, list);                                         \
-        size_t n = first != NULL ? count(again) : 0;                  \
+        size_t n = first != NULL ? count_arguments(again) : 0;        \
         char **argv = __builtin_alloca((n + 1) * sizeof *argv);       \
         va_end(again);                                                \
-        copy(argv, first, list, n);                                   \
+        copy_arguments(argv, first, list, n);                         \
         char *const *env = (char *const *)environ;                    \
         (void)env;                                                    \
         call;                                                         \
@@ -226,8 +227,8 @@ LIST(execl, va_end(list); return own_execv(path, argv))
 LIST(execlp, va_end(list); return own_execvp(path, argv))
 LIST(execle, env = va_arg(list, char *const *); va_end(list); return own_execve(path, argv, env))
 
-/* ---- children that the C library makes and has call exec, unseen. system() makes one too, but lasts as long as its child: there
- * the signals that ticks come by have their default action. */
+/* ---- children that the C library makes and that call exec without a call that we intercept. (system() is not here: it returns
+ * when its child has ended, and in the child the signals of ticks have their default action.) */
 
 typedef posix_spawn_file_actions_t files;
 typedef posix_spawnattr_t attributes;

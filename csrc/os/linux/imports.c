@@ -1,5 +1,5 @@
-/* Which functions of the C library loaded objects call. Their slots (the GOT, and pointers in tables) are rewritten, as the
- * loader wrote them. */
+/* Makes loaded objects call our functions instead of the C library's, by rewriting the slots that the loader relocated: the GOT,
+ * and pointers in tables. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -28,39 +28,39 @@
 
 #define NAME_MAX_BYTES 32
 
-/* What one object's dynamic section says. */
+/* From an object's dynamic section. */
 typedef struct {
-    uintptr_t base, low, high;    /* its bias; where its segments lie */
-    uintptr_t sealed, sealed_end; /* what the loader makes read-only when it has relocated it */
+    uintptr_t base, low, high;    /* its load bias, and the range of its segments */
+    uintptr_t sealed, sealed_end; /* what the loader makes read-only after relocation */
     const ElfW(Sym) * symbols;
     const char *names;
     const ElfW(Rela) * tables[2];
     size_t counts[2];
 } object;
 
-/* The objects whose slots are all rewritten, by their bias: large ones have 100,000 relocations to look at. Who looks holds the
- * loader's lock, so none of them goes meanwhile. */
+/* Load biases of objects whose slots are all rewritten, since large objects have 100,000 relocations. Used with the loader's
+ * lock, so that no object is unloaded meanwhile. */
 #define DONE 4096u
 static struct {
     uintptr_t bases[DONE]; /* 0: free */
     uint32_t n;
-    uint64_t unloaded; /* so many objects were when this began: another one may be where they were */
+    uint64_t unloaded; /* the loader's count of unloaded objects when this was started: later ones may reuse an address */
 } done;
 
-/* Those that are looked for, by their names. */
-#define NAMES 1024u /* more than three times as many */
-_Static_assert(SPP_LINUX_IMPORTS_MOST * 3 < NAMES, "few share a place");
+/* Hash table of the functions to replace. */
+#define NAMES 1024u /* more than three times the number of functions */
+_Static_assert(SPP_LINUX_IMPORTS_MOST * 3 < NAMES, "the hash table must stay sparse");
 static const spp_linux_import *by_name[NAMES];
 
 typedef struct {
-    bool later; /* some objects are still in the making, it seems */
+    bool later; /* some objects seem to be still in relocation */
     uint64_t stamp;
 } job;
 
-/* musl leaves the addresses in the section as they are in the file; glibc adds the bias. */
-static uintptr_t address(const object *o, uintptr_t value) { return value < o->base ? o->base + value : value; }
+/* The section's addresses: musl leaves them as in the file, glibc adds the load bias. */
+static uintptr_t mapped_address(const object *o, uintptr_t value) { return value < o->base ? o->base + value : value; }
 
-static bool describe(const struct dl_phdr_info *info, object *o) {
+static bool describe_object(const struct dl_phdr_info *info, object *o) {
     const ElfW(Dyn) *d = NULL;
     size_t relative = 0;
     memset(o, 0, sizeof *o);
@@ -80,13 +80,13 @@ static bool describe(const struct dl_phdr_info *info, object *o) {
     }
     for (; d != NULL && d->d_tag != DT_NULL; d++) {
         switch (d->d_tag) {
-        case DT_SYMTAB: o->symbols = (const ElfW(Sym) *)address(o, d->d_un.d_ptr); break;
-        case DT_STRTAB: o->names = (const char *)address(o, d->d_un.d_ptr); break;
-        case DT_JMPREL: o->tables[0] = (const ElfW(Rela) *)address(o, d->d_un.d_ptr); break;
+        case DT_SYMTAB: o->symbols = (const ElfW(Sym) *)mapped_address(o, d->d_un.d_ptr); break;
+        case DT_STRTAB: o->names = (const char *)mapped_address(o, d->d_un.d_ptr); break;
+        case DT_JMPREL: o->tables[0] = (const ElfW(Rela) *)mapped_address(o, d->d_un.d_ptr); break;
         case DT_PLTRELSZ: o->counts[0] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
-        case DT_RELA: o->tables[1] = (const ElfW(Rela) *)address(o, d->d_un.d_ptr); break;
+        case DT_RELA: o->tables[1] = (const ElfW(Rela) *)mapped_address(o, d->d_un.d_ptr); break;
         case DT_RELASZ: o->counts[1] = d->d_un.d_val / sizeof(ElfW(Rela)); break;
-        case DT_RELACOUNT: relative = d->d_un.d_val; break; /* they come first, and name nothing */
+        case DT_RELACOUNT: relative = d->d_un.d_val; break; /* they come first, and have no symbols */
         default: break;
         }
     }
@@ -97,8 +97,8 @@ static bool describe(const struct dl_phdr_info *info, object *o) {
     return o->symbols != NULL && o->names != NULL;
 }
 
-/* Whether a word can be written, told by a futex operation that adds no bit to it: no descriptor, no right and no /proc is needed
- * for that, and nobody is woken, for nobody waits there. */
+/* Whether a word is writable. Asks by a futex operation that changes no bit and wakes no thread; needs no descriptor, right or
+ * /proc. */
 typedef enum { WRITABLE, SEALED, UNKNOWN } access_kind;
 
 static access_kind access_of(uintptr_t at) {
@@ -108,17 +108,18 @@ static access_kind access_of(uintptr_t at) {
     return errno == EFAULT ? SEALED : UNKNOWN;
 }
 
-/* A slot that the loader has not relocated yet is left for later: it will be written, or added to. One whose pages are not sealed
- * yet would be sealed while it is written. And an object's own function of that name is none of the C library's. */
+/* Rewrites a slot. One that is not relocated yet is left for a later look, since the loader will write or adjust it. So is one
+ * that will be read-only but is not yet: the loader might protect it at this moment. An object's own function of that name is not
+ * the C library's, and stays. */
 static void rewrite(job *j, const object *o, const ElfW(Rela) * r, const spp_linux_import *import) {
     bool by_calls = ELF64_R_TYPE(r->r_info) == JUMP_SLOT;
     uintptr_t at = o->base + r->r_offset;
     _Atomic uintptr_t *slot = (_Atomic uintptr_t *)at;
-    uintptr_t now = atomic_load(slot), raw_most = by_calls ? o->high - o->low : 1; /* what it may be in the file is less */
+    uintptr_t now = atomic_load(slot), raw_most = by_calls ? o->high - o->low : 1; /* a value below is as in the file */
     if (now != (uintptr_t)import->real) {
         bool inside = now >= o->low && now < o->high, lazy = o->symbols[ELF64_R_SYM(r->r_info)].st_shndx == SHN_UNDEF;
         if (!inside && now < raw_most) j->later = true;
-        if (!inside || !lazy) return; /* else it is bound at its first call */
+        if (!inside || !lazy) return; /* else: will be bound at the first call */
     }
     if (at < o->sealed || at >= o->sealed_end) {
         atomic_store(slot, (uintptr_t)import->own);
@@ -141,8 +142,7 @@ static uint32_t hash_of(const char *name) {
     return hash % NAMES;
 }
 
-/* Whose calls are none of a program's own, made without the C library: that library, the loader, what the kernel maps (it reads
- * clocks), and we. */
+/* Objects whose system calls do not count as made without the C library: the library itself, the loader, the vDSO, and we. */
 #define LIBRARIES 6
 static struct { uintptr_t within, low, high; } libraries[LIBRARIES];
 
@@ -152,9 +152,9 @@ bool spp_linux_in_c_library(uintptr_t pc) {
     return false;
 }
 
-static int see_library(struct dl_phdr_info *info, size_t size, void *arg) {
+static int note_library(struct dl_phdr_info *info, size_t size, void *arg) {
     object o;
-    (void)size, (void)arg, (void)describe(info, &o);
+    (void)size, (void)arg, (void)describe_object(info, &o);
     for (int i = 0; i < LIBRARIES; i++) {
         if (libraries[i].within < o.low || libraries[i].within >= o.high) continue;
         libraries[i].low = o.low;
@@ -167,10 +167,10 @@ void spp_linux_libraries_find(void) {
     libraries[0].within = (uintptr_t)dlsym(RTLD_DEFAULT, "nanosleep");
     libraries[1].within = getauxval(AT_BASE);
     libraries[2].within = getauxval(AT_SYSINFO_EHDR);
-    libraries[3].within = (uintptr_t)see_library;
-    libraries[4].within = (uintptr_t)dlsym(RTLD_DEFAULT, "sem_wait"); /* before glibc 2.34 threads have a library of their own */
-    libraries[5].within = (uintptr_t)dlsym(RTLD_DEFAULT, "__libc_start_main"); /* nanosleep may be a sanitizer's, or another's */
-    dl_iterate_phdr(see_library, NULL);
+    libraries[3].within = (uintptr_t)note_library;
+    libraries[4].within = (uintptr_t)dlsym(RTLD_DEFAULT, "sem_wait");          /* libpthread, before glibc 2.34 */
+    libraries[5].within = (uintptr_t)dlsym(RTLD_DEFAULT, "__libc_start_main"); /* nanosleep may be a sanitizer's */
+    dl_iterate_phdr(note_library, NULL);
 }
 
 void spp_linux_imports_make(const spp_linux_import *list, size_t n) {
@@ -187,14 +187,14 @@ const spp_linux_import *spp_linux_import_of(const char *name) {
     return NULL;
 }
 
-/* Where the object is in the table, or a free place for it. */
-static uintptr_t *place_of(uintptr_t base) {
+/* Returns the object's entry in the table, or a free one. */
+static uintptr_t *done_entry(uintptr_t base) {
     uint32_t i = (uint32_t)(base >> 12) * 2654435761u >> 20; /* Knuth's multiplicative hash, of 12 bits */
     while (done.bases[i] != 0 && done.bases[i] != base) i = (i + 1) % DONE;
     return &done.bases[i];
 }
 
-/* Whether nothing in it waits for a later look. */
+/* Rewrites an object's slots. False: some are left for a later look. */
 static bool rewrite_all(job *j, const object *o) {
     bool others_wait = j->later;
     j->later = false;
@@ -212,8 +212,8 @@ static bool rewrite_all(job *j, const object *o) {
     return all;
 }
 
-/* The loader's lock is held: what it describes is mapped. */
-static int see(struct dl_phdr_info *info, size_t size, void *arg) {
+/* With the loader's lock, so the object stays mapped. */
+static int rewrite_object(struct dl_phdr_info *info, size_t size, void *arg) {
     job *j = arg;
     object o;
     (void)size;
@@ -222,16 +222,16 @@ static int see(struct dl_phdr_info *info, size_t size, void *arg) {
         memset(&done, 0, sizeof done);
         done.unloaded = info->dlpi_subs;
     }
-    uintptr_t *place = place_of(info->dlpi_addr), here = (uintptr_t)see;
-    if (*place != 0 || !describe(info, &o)) return 0;
-    bool is_ours = here >= o.low && here < o.high; /* goes on calling the C library */
+    uintptr_t *place = done_entry(info->dlpi_addr), here = (uintptr_t)rewrite_object;
+    if (*place != 0 || !describe_object(info, &o)) return 0;
+    bool is_ours = here >= o.low && here < o.high; /* we call the C library itself */
     if (is_ours || !rewrite_all(j, &o) || info->dlpi_addr == 0) return 0;
     *place = info->dlpi_addr;
     done.n++;
     return 0;
 }
 
-/* ---- the functions themselves */
+/* ---- addresses of the real functions */
 
 typedef struct {
     const char *name;
@@ -239,12 +239,12 @@ typedef struct {
     bool is_entry;
 } entry_job;
 
-/* The first object is the program. */
-static int see_program(struct dl_phdr_info *info, size_t size, void *arg) {
+/* The first object is the program: whether `at` is an entry of its own for the function. */
+static int find_program_entry(struct dl_phdr_info *info, size_t size, void *arg) {
     entry_job *j = arg;
     object o;
     (void)size;
-    for (int table = 0; describe(info, &o) && table < 2; table++) {
+    for (int table = 0; describe_object(info, &o) && table < 2; table++) {
         for (size_t i = 0; i < o.counts[table] && o.tables[table] != NULL; i++) {
             const ElfW(Sym) *symbol = &o.symbols[ELF64_R_SYM(o.tables[table][i].r_info)];
             if (symbol->st_shndx != SHN_UNDEF || symbol->st_value == 0 || o.base + symbol->st_value != j->at) continue;
@@ -254,12 +254,12 @@ static int see_program(struct dl_phdr_info *info, size_t size, void *arg) {
     return 1;
 }
 
-/* Where a program that is not position-independent takes a function's address, all others find an entry of the program's for it,
- * which would call us when its slot is ours. Then the function is found in an object behind. */
+/* If a program that is not position-independent takes a function's address, lookups return an entry in the program, which would
+ * call us once its slot is rewritten. Then searches the objects after the program. */
 void *spp_linux_real_of(const char *name) {
     void *found = dlsym(RTLD_DEFAULT, name);
     entry_job entry = {name, (uintptr_t)found, false};
-    if (found != NULL) dl_iterate_phdr(see_program, &entry);
+    if (found != NULL) dl_iterate_phdr(find_program_entry, &entry);
     const struct link_map *next = entry.is_entry ? dlopen(NULL, RTLD_LAZY) : NULL;
     while (next != NULL && (next = next->l_next) != NULL) {
         void *handle = next->l_name[0] != 0 ? dlopen(next->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -269,7 +269,7 @@ void *spp_linux_real_of(const char *name) {
     return found;
 }
 
-/* After so many looks at objects that are not ready they take a twentieth of a processor at most. */
+/* After so many looks at objects that are not ready, looks take a twentieth of a processor at most. */
 #define LOOKS_MOST 50
 #define REST 20
 
@@ -281,13 +281,13 @@ void spp_linux_imports_replace(void) {
     static int looks;
     int32_t pid = (int32_t)getpid();
     if (spp_os_objects_stamp() == atomic_load(&seen)) return;
-    if (atomic_exchange(&owner, pid) != pid) atomic_flag_clear(&busy); /* a forked child of a thread that was at it */
+    if (atomic_exchange(&owner, pid) != pid) atomic_flag_clear(&busy); /* a forked child: another thread may have been busy */
     if (atomic_flag_test_and_set(&busy)) return;
     int saved = errno;
     uint64_t began = spp_os_now_ns();
     if (looks < LOOKS_MOST || began >= rests_until) {
         job j = {.later = false};
-        dl_iterate_phdr(see, &j);
+        dl_iterate_phdr(rewrite_object, &j);
         uint64_t now = spp_os_now_ns();
         rests_until = now + REST * (now - began);
         looks = !j.later ? 0 : looks < LOOKS_MOST ? looks + 1 : looks;

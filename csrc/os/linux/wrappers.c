@@ -1,15 +1,15 @@
-/* The wrappers of functions that may wait, or move data: see handshake.h. One for each name that objects call them by. All that
- * these functions take are integers and pointers, so one form serves all that take at most six, whatever their types, and those
- * with arguments that vary too; another one those that take up to eight, some of them on the stack (System V psABI for AMD64,
- * "Parameter Passing"; AAPCS64).
+/* Wrappers of functions that may wait or transfer data: see handshake.h. There is one for each name that objects call. The
+ * functions take integers and pointers only. One form serves those that take six at most, also those with variable arguments;
+ * another one those that take up to eight, some of them on the stack (System V psABI for AMD64, "Parameter Passing"; AAPCS64).
  *
  * Not here:
- * - what waits but is not ended by a signal, for the C library goes on by itself: mutexes, barriers, system(), pclose();
- * - printf(), scanf() and their like, which may take numbers in registers of another kind. A stream goes on with what was short,
- *   and our handlers say SA_RESTART; but no call on a socket with a time limit is begun anew, and the stream then fails;
- * - vfork() and clone(), which return twice on one stack or another; a child that shares our memory calls exec next;
- * - calls that objects make themselves, without the C library. A tick that meets one is the last of its kind for that thread:
- *   see spp_os_thread_unseen. */
+ * - functions that wait but are not ended by a signal, since the C library repeats the call: mutexes, barriers, system(),
+ * pclose();
+ * - printf(), scanf() and the like, which may take floating-point registers. A stream continues a short write, and our handlers
+ * have SA_RESTART; but the kernel does not restart calls on a socket with a time limit, and then the stream fails;
+ * - vfork() and clone(), which return twice on one stack or on another; a child that shares our memory calls exec next;
+ * - calls that objects make without the C library. After a tick interrupts one, its thread gets no more ticks of the clock
+ * `signal`: see spp_os_trigger_gave_up(). */
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -61,8 +61,8 @@ enum { EACH(INDEX) EACH_LONG(INDEX) COUNT };
 
 static void *real[COUNT];
 
-/* The body of all. Not inlined: one place in memory, which stays warm. */
-static __attribute__((noinline)) long through(const void *function, long a, long b, long c, long d, long e, long f) {
+/* The body of all wrappers. Not inlined: one copy of the code, which stays in the cache. */
+static __attribute__((noinline)) long call_wrapped(const void *function, long a, long b, long c, long d, long e, long f) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = ((any_function)(uintptr_t)function)(a, b, c, d, e, f);
@@ -70,12 +70,14 @@ static __attribute__((noinline)) long through(const void *function, long a, long
     return result;
 }
 
-#define WRAPPER(name) \
-    static long own_##name(long a, long b, long c, long d, long e, long f) { return through(real[NTH_##name], a, b, c, d, e, f); }
+#define WRAPPER(name)                                                        \
+    static long own_##name(long a, long b, long c, long d, long e, long f) { \
+        return call_wrapped(real[NTH_##name], a, b, c, d, e, f);             \
+    }
 EACH(WRAPPER)
 
-/* As `through`. It reads eight of whoever gave seven: what it passes on in vain is the caller's own frame. */
-static __attribute__((noinline)) long through_long(const void *function, long a, long b, long c, long d, long e, long f, long g,
+/* The same with eight arguments. If the caller passed seven, the last one is a word of the caller's frame, which is not used. */
+static __attribute__((noinline)) long call_wrapped_long(const void *function, long a, long b, long c, long d, long e, long f, long g,
                                                    long h) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
@@ -86,11 +88,11 @@ static __attribute__((noinline)) long through_long(const void *function, long a,
 
 #define LONG_WRAPPER(name)                                                                   \
     static long own_##name(long a, long b, long c, long d, long e, long f, long g, long h) { \
-        return through_long(real[NTH_##name], a, b, c, d, e, f, g, h);                       \
+        return call_wrapped_long(real[NTH_##name], a, b, c, d, e, f, g, h);                       \
     }
 EACH_LONG(LONG_WRAPPER)
 
-/* ---- by number. Only these: of the others some return twice, or never. */
+/* ---- syscall(): only these numbers, since some of the others return twice or never */
 
 /* clang-format off */
 #define CALLS(X)                                                                                                               \
@@ -102,7 +104,7 @@ EACH_LONG(LONG_WRAPPER)
     X(SYS_clock_nanosleep) X(SYS_wait4) X(SYS_waitid) X(SYS_rt_sigsuspend) X(SYS_rt_sigtimedwait) X(SYS_semop)                 \
     X(SYS_semtimedop) X(SYS_msgsnd) X(SYS_msgrcv) X(SYS_mq_timedsend) X(SYS_mq_timedreceive) X(SYS_io_getevents)               \
     X(SYS_futex)
-#ifdef SYS_poll /* older calls, which newer processors do without */
+#ifdef SYS_poll /* older calls, missing on newer processors */
 #define OLDER_CALLS(X) X(SYS_poll) X(SYS_select) X(SYS_epoll_wait) X(SYS_pause) X(SYS_open) X(SYS_creat)
 #else
 #define OLDER_CALLS(X)
@@ -126,7 +128,7 @@ BY_NUMBER(spp_linux_syscall, spp_linux_wrapped, SPP_LINUX_NUMBERS, spp_linux_wra
 
 void (*spp_linux_confine)(const struct sock_fprog *filter, bool all);
 
-static void confine(unsigned op, unsigned flags, const void *arguments) {
+static void confine_by_seccomp(unsigned op, unsigned flags, const void *arguments) {
     bool strict = op == SECCOMP_SET_MODE_STRICT;
     if (spp_linux_confine != NULL && (strict || op == SECCOMP_SET_MODE_FILTER))
         spp_linux_confine(strict ? NULL : arguments, !strict && (flags & SECCOMP_FILTER_FLAG_TSYNC) != 0);
@@ -135,7 +137,7 @@ static void confine(unsigned op, unsigned flags, const void *arguments) {
 __attribute__((used, visibility("hidden"))) long spp_linux_wrapped_call(long number, long a, long b, long c, long d, long e,
                                                                         long f) {
     if (number == SYS_seccomp) {
-        confine((unsigned)a, (unsigned)b, (const void *)(uintptr_t)c);
+        confine_by_seccomp((unsigned)a, (unsigned)b, (const void *)(uintptr_t)c);
         return spp_linux_real_syscall(number, a, b, c);
     }
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -145,7 +147,7 @@ __attribute__((used, visibility("hidden"))) long spp_linux_wrapped_call(long num
     return result;
 }
 
-/* ---- which signals a thread blocks: a tick would wait for it, and the program's signals of that number come to nothing */
+/* ---- which signals a thread blocks: a tick would stay pending, and a signal of the program's with that number would be lost */
 
 static int (*real_mask)(int, const sigset_t *, sigset_t *);
 
@@ -160,11 +162,11 @@ static int own_mask(int how, const sigset_t *set, sigset_t *old) {
     return result;
 }
 
-/* A tick of a perf event that comes together with one of the program's is taken first, and then the call is over, and that one is
- * blocked again, unheard. */
+/* sigsuspend() returns after a signal. If a perf event's tick comes together with a signal of the program's, the tick is
+ * delivered first, the call returns, and the program's signal is blocked again: so the call is repeated. */
 static int (*real_sigsuspend)(const sigset_t *);
 
-static bool waits_still(const sigset_t *mask) {
+static bool is_still_pending(const sigset_t *mask) {
     uint64_t pending = 0, blocked;
     if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
     memcpy(&blocked, mask, sizeof blocked);
@@ -178,11 +180,11 @@ static int own_sigsuspend(const sigset_t *mask) {
         spp_linux_call call = spp_linux_call_begins(here);
         result = real_sigsuspend(mask);
         spp_linux_call_ends(call, here, (uintptr_t)real_sigsuspend);
-    } while (result < 0 && errno == EINTR && waits_still(mask));
+    } while (result < 0 && errno == EINTR && is_still_pending(mask));
     return result;
 }
 
-/* As own_mask, with errno for an answer. */
+/* As own_mask(), but returns -1 and errno. */
 static int own_sigprocmask(int how, const sigset_t *set, sigset_t *old) {
     int error = own_mask(how, set, old);
     if (error == 0) return 0;
