@@ -99,7 +99,7 @@ bool spp_linux_tick_signals_taken(void) {
     bool lost = polled != 0 && !(spp_linux_signal_installed(polled) && spp_linux_signal_free(polled));
     /* If there is none, timers serve, provided they have a signal of their own. */
     if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
-    bool event_lost = event_signal != 0 && !(spp_linux_signal_stands(event_signal) && spp_linux_signal_free(event_signal));
+    bool event_lost = event_signal != 0 && !(spp_linux_signal_installed(event_signal) && spp_linux_signal_free(event_signal));
     if (event_lost) event_signal = choose_other(poll_signal);
     bool moves = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled) || event_lost;
     moving = moves;

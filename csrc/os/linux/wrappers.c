@@ -77,8 +77,8 @@ static __attribute__((noinline)) long call_wrapped(const void *function, long a,
 EACH(WRAPPER)
 
 /* The same with eight arguments. If the caller passed seven, the last one is a word of the caller's frame, which is not used. */
-static __attribute__((noinline)) long call_wrapped_long(const void *function, long a, long b, long c, long d, long e, long f, long g,
-                                                   long h) {
+static __attribute__((noinline)) long call_wrapped_long(const void *function, long a, long b, long c, long d, long e, long f,
+                                                        long g, long h) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = ((long_function)(uintptr_t)function)(a, b, c, d, e, f, g, h);
@@ -88,7 +88,7 @@ static __attribute__((noinline)) long call_wrapped_long(const void *function, lo
 
 #define LONG_WRAPPER(name)                                                                   \
     static long own_##name(long a, long b, long c, long d, long e, long f, long g, long h) { \
-        return call_wrapped_long(real[NTH_##name], a, b, c, d, e, f, g, h);                       \
+        return call_wrapped_long(real[NTH_##name], a, b, c, d, e, f, g, h);                  \
     }
 EACH_LONG(LONG_WRAPPER)
 
