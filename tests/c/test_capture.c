@@ -44,7 +44,7 @@ static void begin(const spp_clock *clock) {
     spp_cap.thread_state = no_python;
     atomic_store(&spp_cap.active, 1);
     thread->state = SPP_THREAD_FREE;
-    CHECK_EQUAL(spp_capture_prepare(thread, spp_os_tid(), 0, clock), 0);
+    CHECK_EQUAL(spp_threads_prepare(thread, spp_os_tid(), 0, clock), 0);
     thread->watch.cpu_start = 0;
     thread->tick.given_ns = thread->tick.spread_cpu = 0;
     thread->state = SPP_THREAD_ARMED;
@@ -105,7 +105,7 @@ static void short_lives(uint64_t unseen) {
     for (uint32_t i = 0; i < LIVES; i++) {
         begin(&signal_);
         thread->watch.cpu_start = thread->tick.given_ns = thread->tick.spread_cpu = unseen;
-        CHECK(spp_capture_from_birth(thread));
+        CHECK(spp_threads_from_birth(thread));
         for (uint64_t part = 1; part <= 2 * PARTS; part++) {
             random ^= random << 13;
             random ^= random >> 7;
@@ -123,7 +123,7 @@ static void short_lives(uint64_t unseen) {
 static void found_late(void) {
     begin(&signal_);
     thread->watch.cpu_start = thread->tick.given_ns = INTERVAL;
-    CHECK(!spp_capture_from_birth(thread));
+    CHECK(!spp_threads_from_birth(thread));
     CHECK_EQUAL(thread->tick.given_ns, INTERVAL);
 }
 
@@ -152,7 +152,7 @@ static bool is_about(uint64_t ns, uint64_t intervals) {
 static void begins_again(const spp_clock *clock, uint64_t between) {
     begin(clock);
     CHECK(is_about(weighed(0, 200), 200));
-    spp_capture_begin(thread, (200 + between) * INTERVAL);
+    spp_threads_begin(thread, (200 + between) * INTERVAL);
     CHECK_EQUAL(thread->watch.cpu_start, (200 + between - thread->tick.ticks) * INTERVAL);
     CHECK(is_about(weighed(200 + between, 400 + between), 200));
     CHECK(is_about(weighed(400 + between, 600 + between), 200));
@@ -173,20 +173,20 @@ static void ends(void) {
     begin(&signal_);
     thread->tick.begun_cpu = 0;
     uint64_t given = weighed(0, 200), last = 199 * INTERVAL + INTERVAL / 2; /* an interval apart */
-    CHECK_EQUAL(spp_capture_open(thread, last + 9 * INTERVAL, true), (int64_t)(last + 9 * INTERVAL - given));
-    CHECK_EQUAL(spp_capture_open(thread, last + 1, false), (int64_t)(last + 1 - given));
-    int64_t unread = spp_capture_open(thread, last + 9 * INTERVAL, false);
+    CHECK_EQUAL(spp_weigh_open(thread, last + 9 * INTERVAL, true), (int64_t)(last + 9 * INTERVAL - given));
+    CHECK_EQUAL(spp_weigh_open(thread, last + 1, false), (int64_t)(last + 1 - given));
+    int64_t unread = spp_weigh_open(thread, last + 9 * INTERVAL, false);
     CHECK(is_about((uint64_t)unread + given, 200) && unread > (int64_t)(last - given));
-    CHECK_EQUAL(spp_capture_open(thread, UINT64_MAX, false), unread);
-    CHECK_EQUAL(spp_capture_open(thread, last + 100 * INTERVAL, true), unread); /* that is more than chance */
+    CHECK_EQUAL(spp_weigh_open(thread, UINT64_MAX, false), unread);
+    CHECK_EQUAL(spp_weigh_open(thread, last + 100 * INTERVAL, true), unread); /* that is more than chance */
     tick(SPP_TICK_NO_STACK, 200);
-    CHECK_EQUAL(spp_capture_open(thread, last + INTERVAL, true), 0); /* of a tick that is counted as lost */
-    spp_capture_begin(thread, 300 * INTERVAL);
+    CHECK_EQUAL(spp_weigh_open(thread, last + INTERVAL, true), 0); /* of a tick that is counted as lost */
+    spp_threads_begin(thread, 300 * INTERVAL);
     (void)weighed(300, 320);
-    CHECK_EQUAL(spp_capture_open(thread, 320 * INTERVAL, true), 0); /* so soon */
+    CHECK_EQUAL(spp_weigh_open(thread, 320 * INTERVAL, true), 0); /* so soon */
     begin(&timer);
     (void)weighed(0, 200);
-    CHECK_EQUAL(spp_capture_open(thread, 200 * INTERVAL, true), 0);
+    CHECK_EQUAL(spp_weigh_open(thread, 200 * INTERVAL, true), 0);
 }
 
 /* Ticks that came and could take no sample. */
@@ -207,7 +207,7 @@ static void child(void) {
     CHECK(spp_queue_ready(&thread->tick.queue) > 0);
     CHECK(spp_pending[0] != 0);
     thread->state = SPP_THREAD_ENDED; /* a slot that was given up has its memory, too */
-    spp_capture_child();
+    spp_threads_child();
     CHECK(memcmp((const void *)thread, (const void *)&unused, sizeof unused) == 0);
     CHECK_EQUAL(spp_pending[0], 0);
     CHECK_EQUAL(spp_threads_used, 0);

@@ -73,7 +73,7 @@ static void write_file(void) {
     spp_cap.max_depth = 16;
     CHECK_EQUAL(spp_capture_init(), 0);
     spp_threads_used = 3;
-    for (uint32_t i = 0; i < 3; i++) CHECK_EQUAL(spp_capture_prepare(&spp_threads[i], getpid(), i * 2, spp_os_clock_last), 0);
+    for (uint32_t i = 0; i < 3; i++) CHECK_EQUAL(spp_threads_prepare(&spp_threads[i], getpid(), i * 2, spp_os_clock_last), 0);
     FILE *kept = tmpfile();
     CHECK(kept != NULL);
     if (kept == NULL) exit(check_done());

@@ -55,7 +55,7 @@ static void sampled(spp_thread *t, uint64_t now, const spp_frame *stack, uint32_
     spp_queue_put(&t->tick.queue, 2, depth | (uint64_t)depth << 32);
     for (uint32_t i = 0; i < depth; i++) spp_queue_put(&t->tick.queue, SPP_RECORD_WORDS + i, stack[i]);
     spp_queue_publish(&t->tick.queue, SPP_RECORD_WORDS + depth);
-    spp_capture_mark(t);
+    spp_threads_mark(t);
 }
 
 static spp_thread *begin(uint32_t slots, uint32_t slot) {
@@ -63,7 +63,7 @@ static spp_thread *begin(uint32_t slots, uint32_t slot) {
     spp_threads_used = slots;
     spp_cap.max_depth = 8;
     CHECK(spp_resolve_start() == 0);
-    CHECK(spp_capture_prepare(&spp_threads[slot], 0, 0, spp_os_clock_last) == 0);
+    CHECK(spp_threads_prepare(&spp_threads[slot], 0, 0, spp_os_clock_last) == 0);
     return &spp_threads[slot];
 }
 
@@ -249,7 +249,7 @@ static void test_what_is_open_crosses_no_gap(void) {
     sampled(t, 1, &a, 1);
     spp_os_lock();
     CHECK_EQUAL(spp_resolve_settle(t, 0), 0);
-    spp_capture_begin(t, 0);
+    spp_threads_begin(t, 0);
     CHECK_EQUAL(spp_resolve_settle(t, 500), 0);
     spp_os_unlock();
     sampled(t, 2, &a, 1);

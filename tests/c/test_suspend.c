@@ -376,7 +376,7 @@ static void test_weights_are_the_cpu_clock(void) {
         late_ns = late ? 3 * MS : 0;
         CHECK_EQUAL(fake_signal_install(spp_capture_tick, NULL, &fake_clock_suspend, false), 0);
         spp_thread *t = &spp_threads[0];
-        CHECK_EQUAL(spp_capture_prepare(t, NOBODY, 0, &fake_clock_suspend), 0);
+        CHECK_EQUAL(spp_threads_prepare(t, NOBODY, 0, &fake_clock_suspend), 0);
         atomic_store(&t->state, SPP_THREAD_ARMED);
         atomic_store(&spp_cap.active, 1);
         CHECK_EQUAL(fake_trigger_arm(&triggers[0], &fake_clock_suspend, 0, INTERVAL, t), 0);

@@ -423,7 +423,7 @@ static bool resolve_some(spp_thread *thread, uint64_t end_ns, uint32_t most) {
         all = spp_queue_ready(queue) < SPP_RECORD_WORDS || spp_queue_peek(queue, 0) >= end_ns;
         if (all || most == 0 || !resolve_record(thread)) break;
     }
-    if (spp_queue_ready(queue) > 0) spp_capture_mark(thread);
+    if (spp_queue_ready(queue) > 0) spp_threads_mark(thread);
     return all;
 }
 
@@ -566,7 +566,7 @@ static void resolve_in_place(spp_queue *queue, uintptr_t code) {
 
 static void resolve_before_death(spp_thread *thread, uint64_t code) {
     if (copy_wanted) {
-        spp_capture_mark(thread); /* looked at again, after that */
+        spp_threads_mark(thread); /* looked at again, after that */
         return;
     }
     if (!resolve_some(thread, UINT64_MAX, hold ? UINT32_MAX : RECORDS_PROMPT))

@@ -44,7 +44,7 @@ static void in_child(void) {
     spp_os_signal_child();
     if (atomic_exchange(&spp_run_state.phase, SPP_RUN_NONE) == SPP_RUN_NONE) return; /* or another thread starts or stops */
     atomic_store(&spp_run_state.active, false);
-    spp_capture_child();
+    spp_threads_child();
     spp_watch_abandon();
     spp_resolve_abandon();
     spp_write_abandon();
@@ -95,7 +95,7 @@ typedef struct {
 } tables_job;
 
 static void make_tables(void *job) {
-    static const spp_native_users users = {spp_resolve_queues, spp_resolve_forget_native, spp_capture_wait};
+    static const spp_native_users users = {spp_resolve_queues, spp_resolve_forget_native, spp_threads_wait};
     tables_job *j = job;
     spp_os_loader_begin(); /* a child forked meanwhile would have the loader's own lock, for ever */
     j->failed = spp_native_start(j->evaluator, &users);
@@ -142,7 +142,7 @@ static int set_up(spp_options *o, const spp_thread_states *states, const char **
     spp_cap.thread_state = states->own;
     spp_cap.births = states->births;
     spp_cap.births_seen = states->births ? *states->births : 0;
-    if (spp_os_signal_install(spp_capture_tick, spp_capture_valid, o->clock, o->may_trap) != 0) {
+    if (spp_os_signal_install(spp_capture_tick, spp_threads_valid, o->clock, o->may_trap) != 0) {
         return refuse(why, "the program handles SIGURG and SIGWINCH itself, and spprof needs one of them");
     }
     spp_run_state.start_ns = spp_os_now_ns();

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/utf8.h"
+#include "core/capture/weigh.h"
 #include "core/file/writer.h"
 #include "core/resolve/resolve.h"
 #include "core/run/events.h"
@@ -194,7 +195,7 @@ void spp_watch_settle(spp_thread *t, bool exact) {
     bool known = !t->watch.gone && spp_os_thread_cpu_ns(t->tid, &cpu) == 0;
     if (!known) cpu = t->watch.ends ? t->watch.ends_cpu : UINT64_MAX;
     exact = exact && (known || t->watch.ends) && t->watch.exec_disarmed_ns == 0 && !spp_run_state.paused;
-    t->tick.given_ns += (uint64_t)spp_resolve_settle(t, spp_capture_open(t, cpu, exact));
+    t->tick.given_ns += (uint64_t)spp_resolve_settle(t, spp_weigh_open(t, cpu, exact));
     spp_events_settle(t);
 }
 
@@ -205,7 +206,7 @@ int spp_watch_begin(spp_thread *t) {
     if (t->wall.due_ns > 0) missed += (uint64_t)t->wall.due_ns / spp_run_state.interval_ns;
     atomic_fetch_add(&t->tick.losses[SPP_LOSS_overrun], missed);
     spp_resolve_flush(t);
-    spp_capture_begin(t, cpu);
+    spp_threads_begin(t, cpu);
     spp_run_state.ended_cpu += t->watch.cpu_start - from; /* in nobody's ticks, and not lost */
     if (arm_trigger(t) != 0) return -1;
     watch_runs(t);
@@ -233,12 +234,12 @@ static bool calls_exec(int32_t tid) {
 
 static void arm_new(int32_t tid, bool first) {
     spp_thread *t = free_slot();
-    if (t == NULL || spp_capture_prepare(t, tid, spp_run_state.next_id, spp_run_state.clock) != 0) return;
+    if (t == NULL || spp_threads_prepare(t, tid, spp_run_state.next_id, spp_run_state.clock) != 0) return;
     if (!first && has_time()) {
         /* What it ran before it was found is known exactly: its clock began at 0. It is lost, but in a pause nothing is. */
         if (spp_run_state.paused)
             spp_run_state.ended_cpu += t->watch.cpu_start;
-        else if (!spp_capture_from_birth(t))
+        else if (!spp_threads_from_birth(t))
             t->tick.losses[SPP_LOSS_before_found] = t->watch.cpu_start / spp_run_state.interval_ns;
     }
     if (arm_trigger(t) != 0) return; /* out of timers too: tried anew by each scan, and said only when there is one */

@@ -12,7 +12,7 @@
 void spp_watch_scan(bool first);
 /* Drain thread: finds threads that Python named since the last scan, at once. To list all takes several times as long. */
 void spp_watch_named(void);
-/* Drain lock held. The one way by which the clock of a thread that is known begins again: see spp_capture_begin. Leaves the
+/* Drain lock held. The one way by which the clock of a thread that is known begins again: see spp_threads_begin. Leaves the
  * trigger to the resuming in a pause. */
 int spp_watch_begin(spp_thread *t);
 /* Drain lock held. No tick comes any more, of its clock or of an event. */
