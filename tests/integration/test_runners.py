@@ -2,12 +2,12 @@
 each is recorded to its end. And how the recorder gets into an interpreter at all, whoever else wants to."""
 
 import glob
-import importlib.util
 import os
 import subprocess
 import sys
 
 import pytest
+from hosts import host
 
 from spprof import Profile
 
@@ -63,6 +63,9 @@ RUNNERS = {
     "runpy": "-m runpy job",
     "pytest": "-m pytest -q -p no:cacheprovider test_job.py",
     "IPython": "-m IPython job.py",
+    "coverage": "-m coverage run job.py",
+    "kernprof": "-m kernprof -l job.py",
+    "viztracer": "-m viztracer -o trace.json job.py",
     "a new __main__": "-m main job.py",
     "an emptied __main__": "-m emptied job.py",
     "arguments shifted to a -m": "-m shifted -m job",
@@ -89,8 +92,7 @@ def programs(tmp_path):
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_program_that_another_one_runs_is_recorded_to_its_end(programs, runner):
     words = [word.replace("Z", " ") for word in RUNNERS[runner].split()]
-    if words[1:2] in (["pytest"], ["IPython"]) and importlib.util.find_spec(words[1]) is None:
-        pytest.skip(f"{words[1]} is not installed")
+    host(*{"IPython", "coverage", "kernprof", "viztracer"}.intersection(words))
     done = run(programs, "-q", "-o", "p.spprof", *words, input="", env={**os.environ, "HOME": str(programs)})
     assert done.returncode == 0, done.stderr
     profile = Profile.load(programs / "p.spprof")
