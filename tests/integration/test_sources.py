@@ -67,7 +67,8 @@ def test_what_is_no_file_with_text_is_not_read(tmp_path):
 
 
 PROGRAM = """\
-import os, sys, threading, time
+import os, sys, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.13.0 counts threads after a fork, when ours are there again
 def work(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
