@@ -66,6 +66,19 @@ def test_what_is_no_file_with_text_is_not_read(tmp_path):
     assert {file: known.get(file) for file in files if file in known} == dict.fromkeys(files[-2:], digest(TEXT))
 
 
+def test_all_files_of_a_run_have_a_bound(tmp_path):
+    files = [str(tmp_path / f"{number}.py") for number in range(9)]
+    spprof.start(output_path=tmp_path / "p.spprof")
+    for file in files:
+        with open(file, "wb") as made:
+            made.truncate(4 << 20)
+        function_of(file)(burn)
+        spprof.flush()
+    taken = spprof.stop()
+    assert {row.file for row in taken.functions()} >= set(files)
+    assert [file for file in files if file in hashes(taken.raw())] == files[:8]
+
+
 PROGRAM = """\
 import os, sys, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.13.0 counts threads after a fork, when ours are there again
