@@ -80,7 +80,10 @@ def planted_spprof():
             writer = Writer(native="yes")
             writer.sample([(name, qualname, file, 1, 1, 0, -1, -1, kind)], 6000, 5, label=json.dumps({MARK: "v", "k": MARK}))
             writer.flush()
+            writer.block(b"F", f"{MARK} {file}".encode())
             yield writer.data
+    for row in (f"{MARK} x.py", f"{'0' * 64} {MARK}", MARK.replace(" ", "")):
+        yield SMALL + block(b"F", row.encode())
 
 
 def planted_pprof():
