@@ -213,6 +213,7 @@ def sourced(tmp_path, known=None, **header):
     writer = Writer(**header)
     for i, name in enumerate(["hot", "hot", "cold", "broken", "pipe", "gone", "nul\0"]):
         writer.sample([(name, name, str(tmp_path / f"{name}.py"), 1, 1)], 6000 + 1000 * i, 1000)
+    writer.sample([("f", "f", "<string>", 1, 1)], 16000, 1000)
     writer.flush()
     for file, digest in (known or {}).items():
         writer.block(b"F", f"{digest} {file}".encode())
@@ -250,6 +251,7 @@ def test_only_text_that_the_profile_knows_is_in_a_page(tmp_path):
     about = Page(page(foreign)).about
     assert (about["sources"], about["changed"]) == ({}, [])
     assert about["without"][hot] == about["without"][secret] == _sources.UNKNOWN
+    assert about["without"]["<string>"] == "it is no file"
     digest = hashlib.sha256(text.encode()).hexdigest()
     forged, _ = made({hot: digest, cold: digest, secret: "\xe9" * 64})
     about = Page(page(forged)).about

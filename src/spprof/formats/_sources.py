@@ -20,6 +20,7 @@ _FILE_MOST = 4 << 20  # bytes, as in csrc/core/file/hashes.c
 
 UNKNOWN = "the profile does not say what it was when the program ran (--sources takes what it is now)"
 CHANGED = "it has changed since the program ran (--sources takes what it is now)"
+_NONE = "it is no file"
 _GONE = "it could not be read when the page was written"
 _LONG = "the page has room for 1 MB of text"
 
@@ -39,7 +40,7 @@ class Texts:
         for file, native in files:
             digits = known.get(file)
             if not asked and digits is None:
-                self.without[file] = UNKNOWN
+                self.without[file] = _NONE if file.startswith("<") else UNKNOWN
                 continue
             data = _bytes(file)
             changed = bool(data) and (_is_newer(file, began) if digits is None else hashlib.sha256(data).hexdigest() != digits)
