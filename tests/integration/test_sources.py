@@ -82,14 +82,16 @@ def test_all_files_of_a_run_have_a_bound(tmp_path):
 PROGRAM = """\
 import os, sys, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.13.0 counts threads after a fork, when ours are there again
-def work(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        sum(range(1000))
-work(0.3)
+def work():
+    import spprof
+    wanted, late = spprof.stats().get("taken", 0) + 10, time.monotonic() + 60  # only a hang reaches the minute
+    while spprof.stats().get("taken", 0) < wanted and time.monotonic() < late:
+        until = time.monotonic() + 0.05
+        while time.monotonic() < until: sum(range(999))
+work()
 if sys.argv[1:] == ["fork"]:
     pid = os.fork()
-    work(0.3)
+    work()
     os._exit(0) if pid == 0 else os.waitpid(pid, 0)
 elif sys.argv[1:]:
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
