@@ -423,4 +423,4 @@ spprof.stop()
     stacks = [[frame.name for frame in sample.frames] for sample in ran.profile]
     of_reads = [stack[stack.index("reads") + 1 :] for stack in stacks if "reads" in stack]
     assert any(stack and stack[-1] in ("read", "__read", "__libc_read", "__GI___libc_read") for stack in of_reads), of_reads[:20]
-    assert not any(name in stack for stack in of_reads for name in ("through", "own_read", "give_here"))
+    assert not any(name in stack for stack in of_reads for name in ("call_wrapped", "own_read", "pass_tick_here"))
