@@ -1,4 +1,4 @@
-/* Calls for which a process must have one thread, those that end it at once, and those that confine it. */
+/* Calls that require a process of one thread, calls that end it at once, and calls that confine it. */
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include "os/process.h"
 #include "os/worker.h"
 
-static void (*rest)(void), (*wake)(void), (*leave)(void), (*end)(void);
+static void (*rest)(void), (*wake)(void), (*leave)(void), (*finish)(void);
 
 void spp_os_alone_tell(void (*before)(void), void (*after)(void)) {
     rest = before;
@@ -25,8 +25,8 @@ void spp_os_alone_tell(void (*before)(void), void (*after)(void)) {
 void spp_os_leave_tell(void (*call)(void)) { leave = call; }
 bool spp_os_barred(void) { return spp_linux_barred; }
 
-/* The kernel starts no thread where children are to be in another namespace of processes (copy_process in its kernel/fork.c). A
- * kernel that does not tell has none, or is too old to. */
+/* The kernel refuses threads in a process whose children will be in another PID namespace (copy_process in kernel/fork.c).
+ * Without these files the kernel has no such namespaces, or is too old. */
 bool spp_os_may_start(void) {
     struct stat own, children;
     if (spp_linux_barred) return false;
@@ -36,7 +36,7 @@ bool spp_os_may_start(void) {
 
 static int (*real_unshare)(int), (*real_setns)(int, int);
 
-/* What needs a process of one thread (check_unshare_flags there). */
+/* Flags that require a process of one thread (check_unshare_flags in kernel/fork.c). */
 #define NEED_ONE (CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)
 
 static int own_unshare(int flags) {
@@ -48,7 +48,7 @@ static int own_unshare(int flags) {
     return result;
 }
 
-/* A namespace of users, of time or of mounts; which it is, only the kernel knows for sure. */
+/* Namespaces of users, time and mounts require one thread. Only the kernel knows which kind `fd` is. */
 static int own_setns(int fd, int kinds) {
     bool alone = spp_linux_signals_own() && rest != NULL;
     if (alone) rest();
@@ -60,19 +60,19 @@ static int own_setns(int fd, int kinds) {
 
 static void (*real_exit)(int);
 
-/* A child that has our memory leaves by this if its exec fails. */
+/* A child that shares our memory also calls this, if its exec fails. */
 static void own_exit(int status) {
     if (spp_linux_signals_own() && leave != NULL) leave();
     real_exit(status);
 }
 
-/* ---- filters of system calls. What the kernel allowed at the start, it allows by a filter from before. */
+/* ---- filters of system calls. (An older filter allows what it allowed at the start.) */
 
-/* As csrc/README.md lists them. The handler's and, where code is freed or a queue is full, the thread's own. */
+/* As in csrc/README.md. Calls of handlers, and of the program's threads when they free code or a queue is full. */
 static const uint16_t of_handlers[] = {SYS_rt_sigreturn, SYS_gettid,          SYS_getpid, SYS_clock_gettime, SYS_rt_sigprocmask,
                                        SYS_futex,        SYS_clock_nanosleep, SYS_mmap,   SYS_munmap};
 static const uint16_t of_looks[] = {SYS_fcntl, SYS_ppoll, SYS_newfstatat};
-/* Of our threads, with those of the C library for a thread's life; and those for which there is another way. */
+/* Calls of our threads, and of the C library for a thread's life. */
 static const uint16_t of_threads[] = {SYS_clock_gettime,
                                       SYS_clock_nanosleep,
                                       SYS_futex,
@@ -101,7 +101,7 @@ static const uint16_t of_threads[] = {SYS_clock_gettime,
                                       SYS_mprotect,
                                       SYS_madvise,
                                       SYS_sched_yield};
-/* Without files in /proc threads are known that Python knows; without timers samples are taken at once. */
+/* Calls that may fail. Without /proc only Python's threads are known; without timers samples are taken at once. */
 static const uint16_t of_threads_may_fail[] = {
     SYS_openat,
     SYS_getdents64,
@@ -122,7 +122,7 @@ static const uint16_t of_threads_may_fail[] = {
 #ifdef SYS_rseq
     SYS_rseq,
 #endif
-#ifdef SYS_readlink /* newer processors do without */
+#ifdef SYS_readlink /* missing on newer processors */
     SYS_readlink,
 #endif
 };
@@ -130,20 +130,20 @@ static const uint16_t of_threads_may_fail[] = {
 #define ALLOWS(filter, calls, may_fail) \
     ((filter) != NULL && spp_linux_filter_allows(filter, calls, sizeof(calls) / sizeof *(calls), may_fail))
 
-static void confine(const struct sock_fprog *filter, bool all) {
-    if (!spp_linux_signals_own()) return; /* a child that has our memory */
+static void confine_by_filter(const struct sock_fprog *filter, bool all) {
+    if (!spp_linux_signals_own()) return; /* a child that shares our memory */
     atomic_store(&spp_linux_confined, true);
     if (!ALLOWS(filter, of_looks, false)) atomic_store(&spp_linux_blinded, true);
     bool threads = ALLOWS(filter, of_threads, false) && ALLOWS(filter, of_threads_may_fail, true);
     if (!threads) atomic_store(&spp_linux_barred, true);
     int saved = errno;
-    if (((all && !threads) || !ALLOWS(filter, of_handlers, false)) && end != NULL) end();
+    if (((all && !threads) || !ALLOWS(filter, of_handlers, false)) && finish != NULL) finish();
     errno = saved;
 }
 
 void spp_os_confine_tell(void (*call)(void)) {
-    end = call;
-    spp_linux_confine = confine;
+    finish = call;
+    spp_linux_confine = confine_by_filter;
 }
 
 static int (*real_prctl)(int, ...);
@@ -155,7 +155,7 @@ static int own_prctl(int option, ...) {
     for (int i = 0; i < 4; i++) rest_of_it[i] = va_arg(list, unsigned long); /* as the C library reads them */
     va_end(list);
     if (option == PR_SET_SECCOMP)
-        confine(rest_of_it[0] == SECCOMP_MODE_FILTER ? (const void *)(uintptr_t)rest_of_it[1] : NULL, false);
+        confine_by_filter(rest_of_it[0] == SECCOMP_MODE_FILTER ? (const void *)(uintptr_t)rest_of_it[1] : NULL, false);
     return real_prctl(option, rest_of_it[0], rest_of_it[1], rest_of_it[2], rest_of_it[3]);
 }
 

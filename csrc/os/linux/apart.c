@@ -1,6 +1,5 @@
-/* Files that are opened in passing, by a thread with a table of descriptors of its own. In the program's table such a descriptor
- * has a number that the program may close, as daemons close all that they find, and get for a file of its own: the close of ours
- * would then close that one. */
+/* Opens files for a moment, on a thread with a descriptor table of its own. In the program's table the program may close our
+ * descriptor, as daemons close all that they find, and get its number for a file of its own, which we would then close. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -27,11 +26,11 @@ static void close_all(int first, int last) {
     for (int fd = first; fd <= last; fd++) close(fd);
 }
 
-/* Nothing of the program's may stay in the copy: who reads a pipe would wait for its end for ever. */
+/* The copy must keep no descriptor of the program's, or a reader of a pipe would never see its end. */
 bool spp_linux_own_table(int but) {
     struct rlimit limit;
     int above = but < 0 ? 0 : but + 1;
-    if (syscall(SYS_CLOSE_RANGE, (unsigned)above, ~0u, CLOSE_UNSHARE) != 0) { /* does not copy them in the first place */
+    if (syscall(SYS_CLOSE_RANGE, (unsigned)above, ~0u, CLOSE_UNSHARE) != 0) { /* it does not copy them at all */
         if (unshare(CLONE_FILES) != 0) return false;
         int most = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (1 << 20) ? (int)limit.rlim_cur : 1 << 20;
         close_all(above, most - 1);
@@ -40,94 +39,94 @@ bool spp_linux_own_table(int but) {
     return true;
 }
 
-/* Also a thread that is about to begin a profile asks, while another one ends the last: a job, the worker's begin and its end are
- * one at a time. Else an end that comes within a job is overwritten by that job's, and who joins the worker waits for ever. */
+/* A job, the worker's start and its end happen one at a time, since a thread may start a profile while another one ends the last.
+ * Otherwise the end of a job could overwrite ENDS, and joining the worker would never return. */
 enum { BEGINS, IDLE, ASKED, DONE, REFUSED, ENDS };
 static struct {
     spp_os_worker *worker;
     _Atomic pid_t process;
-    _Atomic int32_t tid;    /* the worker's; 0: there is none */
-    _Atomic uint32_t state; /* of the one job: see above */
-    _Atomic uint32_t taken; /* the process in which a thread has all this, or waits for a job's end; 0: none */
+    _Atomic int32_t tid;    /* the worker's; 0: none */
+    _Atomic uint32_t state; /* one of the above */
+    _Atomic uint32_t taken; /* the process in which a thread holds this lock; 0: free */
     void (*work)(void *);
     void *arg;
 } apart;
 
-static void await(_Atomic uint32_t *word, uint32_t while_is) {
+static void wait_while(_Atomic uint32_t *word, uint32_t while_is) {
     while (atomic_load(word) == while_is) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_is, NULL, NULL, 0);
 }
 
-static void set(_Atomic uint32_t *word, uint32_t to) {
+static void set_and_wake(_Atomic uint32_t *word, uint32_t to) {
     atomic_store(word, to);
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 2, NULL, NULL, 0);
 }
 
-static void become(uint32_t state) { set(&apart.state, state); }
+static void set_state(uint32_t state) { set_and_wake(&apart.state, state); }
 
-/* A process that was forked unseen, by a call of the system's, has none of the threads that had it in its parent. */
-static void take(void) {
+/* Takes the lock. A process that was forked by a system call of its own does not have the thread that held it in its parent. */
+static void take_apart(void) {
     uint32_t here = (uint32_t)getpid();
     for (;;) {
         uint32_t who = atomic_load(&apart.taken);
         if (who != here && atomic_compare_exchange_strong(&apart.taken, &who, here)) return;
-        await(&apart.taken, here);
+        wait_while(&apart.taken, here);
     }
 }
 
-static void give(void) { set(&apart.taken, 0); }
+static void release_apart(void) { set_and_wake(&apart.taken, 0); }
 
-static void body(void *unused) {
+static void apart_body(void *unused) {
     (void)unused;
     bool own = spp_linux_own_table(-1);
-    become(own ? IDLE : REFUSED);
+    set_state(own ? IDLE : REFUSED);
     while (own) {
         uint32_t state = atomic_load(&apart.state);
         if (state == ENDS) break;
         if (state == ASKED) {
             apart.work(apart.arg);
-            become(DONE);
+            set_state(DONE);
         } else {
-            await(&apart.state, state);
+            wait_while(&apart.state, state);
         }
     }
 }
 
-static void end(void) {
+static void end_apart(void) {
     apart.tid = 0;
-    become(ENDS);
+    set_state(ENDS);
     spp_os_worker_join(apart.worker);
     apart.worker = NULL;
 }
 
-static void begin(void) {
+static void begin_apart(void) {
     apart.process = getpid();
     apart.state = BEGINS;
-    apart.worker = spp_os_worker_start("spprof-files", true, body, NULL);
+    apart.worker = spp_os_worker_start("spprof-files", true, apart_body, NULL);
     if (apart.worker == NULL) return;
-    await(&apart.state, BEGINS);
+    wait_while(&apart.state, BEGINS);
     apart.tid = spp_os_worker_tid(apart.worker);
-    if (apart.state == REFUSED) end();
+    if (apart.state == REFUSED) end_apart();
 }
 
 void spp_linux_apart_start(void) {
-    take();
+    take_apart();
     if (spp_linux_apart_tid() == 0) {
-        apart.tid = 0; /* a parent's */
-        begin();
+        apart.tid = 0; /* may be a parent's */
+        begin_apart();
     }
-    give();
+    release_apart();
 }
 
 void spp_linux_apart_stop(void) {
-    take();
-    if (spp_linux_apart_tid() != 0) end();
-    give();
+    take_apart();
+    if (spp_linux_apart_tid() != 0) end_apart();
+    release_apart();
 }
 
-/* Its number tells nothing if it is in a namespace of its own: the first process there is 1, as its parent may be. */
+/* The process id is not enough: in a new namespace the first process is 1, as its parent may be. */
 void spp_linux_apart_child(void) {
     apart.tid = 0;
-    give();
+    release_apart();
 }
 
 int32_t spp_linux_apart_tid(void) {
@@ -136,17 +135,17 @@ int32_t spp_linux_apart_tid(void) {
 }
 
 void spp_linux_apart(void (*work)(void *), void *arg) {
-    take();
+    take_apart();
     bool there = spp_linux_apart_tid() != 0;
     if (there) {
         apart.work = work;
         apart.arg = arg;
-        become(ASKED);
-        await(&apart.state, ASKED);
+        set_state(ASKED);
+        wait_while(&apart.state, ASKED);
         apart.state = IDLE;
     }
-    give();
-    if (!there) work(arg); /* or this system has no such tables */
+    release_apart();
+    if (!there) work(arg); /* no thread, or no tables of their own on this system */
 }
 
 typedef struct {
@@ -154,7 +153,7 @@ typedef struct {
     void *at;
 } hold;
 
-/* Opened again, for a mapping of `fd` itself would keep its lock, too. */
+/* Opens the file again, since a mapping of `fd` itself would also keep its lock. */
 static void make_hold(void *arg) {
     hold *h = arg;
     char path[32];

@@ -1,5 +1,5 @@
-/* A filter is a program of the kernel's (classic BPF), which gives each system call an answer: its number is known here, its
- * arguments are not. So what depends on these goes both ways, and one answer that does not allow the call is enough. */
+/* A filter is a program in classic BPF that returns an answer for each system call. Here the call's number is known, its
+ * arguments are not. So a branch that depends on them is followed both ways, and all answers must allow the call. */
 #include "os/linux/filter.h"
 
 #include <linux/audit.h>
@@ -8,9 +8,9 @@
 
 #include "os/memory.h"
 
-/* What a filter of the most instructions takes for one call; more ways than that are not gone. */
+/* Steps for one call, enough for the longest filter; beyond, the call counts as not allowed. */
 #define STEPS_MOST 16384
-#define DEPTH_MOST 24 /* of arguments that one way depends on */
+#define DEPTH_MOST 24 /* branches on arguments in one path */
 #define UNKNOWN (UINT64_C(1) << 32)
 
 #if defined __x86_64__
@@ -71,7 +71,7 @@ static bool is_allowed(const looks *l, uint64_t answer) {
     return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
 }
 
-/* Jumps go forward only (the kernel takes no other filter), so this ends. */
+/* Ends, since jumps go forward only: the kernel accepts no other filter. */
 static bool allows_from(looks *l, size_t at, registers r, int depth) {
     while (at < l->n && l->steps++ < STEPS_MOST) {
         struct sock_filter one;

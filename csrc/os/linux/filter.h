@@ -1,4 +1,4 @@
-/* Which system calls a filter of the program's allows (seccomp(2)), found out before it is put on, by running it. */
+/* Checks which system calls a filter of the program's (seccomp(2)) allows, by running it before it is installed. */
 #ifndef SPPROF_OS_LINUX_FILTER_H
 #define SPPROF_OS_LINUX_FILTER_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether it allows all of these, whatever their arguments and wherever they are made; or has them fail, if they `may_fail`.
- * Reads foreign memory by guarded reads. Async-signal-safe; any thread. */
+/* Whether it allows all these calls, with any arguments and from any address; or makes them fail, if they `may_fail`. Reads
+ * foreign memory by guarded reads. Async-signal-safe; any thread. */
 bool spp_linux_filter_allows(const struct sock_fprog *filter, const uint16_t *calls, size_t n, bool may_fail);
 
 #endif

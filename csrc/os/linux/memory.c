@@ -1,4 +1,4 @@
-/* Reading memory that may not be there, without owning SIGSEGV (faulthandler, torch and Go do). */
+/* Reads memory that may not be mapped, without a handler for SIGSEGV (faulthandler, torch and Go have one). */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,22 +27,21 @@ bool spp_os_readable(uintptr_t addr) { return raw_probe(addr & ~(uintptr_t)7) ==
 
 static bool vm_readv_works;
 
-/* Not memcpy: what is read may lie beyond the end of an object, which AddressSanitizer would take for a fault. */
-__attribute__((no_sanitize("address", "thread"))) static void copy(uint8_t *to, const volatile uint8_t *from, size_t n) {
+/* Not memcpy, since AddressSanitizer would report reads beyond the end of an object. */
+__attribute__((no_sanitize("address", "thread"))) static void copy_bytes(uint8_t *to, const volatile uint8_t *from, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* Without process_vm_readv: probe each page, then copy. Another thread may unmap in between; that is the price where the kernel
- * allows nothing better (seccomp, old containers). On a thread of the program's it is the rule: a filter of its own may end it
- * for a call that it never makes itself, and what is read there, code that it runs or a code object that it frees, stays mapped.
- */
+/* Without process_vm_readv: probes each page, then copies. Another thread may unmap it in between, which cannot be avoided if the
+ * kernel does not allow that call (seccomp, old containers). The program's threads always read this way: a filter may end the
+ * program for a call that it never makes itself, and what they read, running code or a code object being freed, stays mapped. */
 static int read_by_probe(void *to, uintptr_t addr, size_t n) {
     uintptr_t end = addr + n;
     if (end < addr) return -1;
     for (uintptr_t at = addr; at < end; at = (at & ~(uintptr_t)4095) + 4096) {
         if (!spp_os_readable(at)) return -1;
     }
-    copy(to, (const volatile uint8_t *)addr, n);
+    copy_bytes(to, (const volatile uint8_t *)addr, n);
     return 0;
 }
 
@@ -52,7 +51,7 @@ int spp_os_read(void *to, uintptr_t addr, size_t n) {
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)addr, .iov_len = n};
     ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-    if (got < 0 && errno != EFAULT) return read_by_probe(to, addr, n); /* a filter has it fail since */
+    if (got < 0 && errno != EFAULT) return read_by_probe(to, addr, n); /* a newer filter makes it fail */
     return got == (ssize_t)n ? 0 : -1;
 }
 
@@ -74,7 +73,7 @@ void *spp_os_pages(size_t bytes) {
 }
 
 void *spp_os_pages_grow(void *at, size_t bytes, size_t more) {
-    if (spp_linux_confined) return NULL; /* a call that few make */
+    if (spp_linux_confined) return NULL; /* a filter may forbid this call */
     void *grown = mremap(at, bytes, bytes + more, MREMAP_MAYMOVE);
     return grown == MAP_FAILED ? NULL : grown;
 }

@@ -20,7 +20,7 @@ typedef struct {
     void *arg;
 } visit;
 
-static void note_build_id(spp_os_object *o, uintptr_t from, size_t n) {
+static void find_build_id(spp_os_object *o, uintptr_t from, size_t n) {
     uint8_t notes[512];
     const uint8_t *at = notes;
     n = n < sizeof notes ? n : sizeof notes;
@@ -41,8 +41,8 @@ static void note_build_id(spp_os_object *o, uintptr_t from, size_t n) {
     }
 }
 
-/* The loader's lock is held: what it describes is mapped. */
-static int copy(struct dl_phdr_info *info, size_t size, void *arg) {
+/* With the loader's lock, so the object stays mapped. */
+static int visit_object(struct dl_phdr_info *info, size_t size, void *arg) {
     const visit *v = arg;
     (void)size;
     spp_os_object o = {.base = info->dlpi_addr, .low = UINTPTR_MAX};
@@ -55,7 +55,7 @@ static int copy(struct dl_phdr_info *info, size_t size, void *arg) {
         } else if (h->p_type == PT_GNU_EH_FRAME) {
             o.index = at;
         } else if (h->p_type == PT_NOTE && o.build_id_n == 0) {
-            note_build_id(&o, at, h->p_memsz);
+            find_build_id(&o, at, h->p_memsz);
         }
     }
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -73,10 +73,10 @@ static int copy(struct dl_phdr_info *info, size_t size, void *arg) {
 
 void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *arg) {
     visit v = {see, arg};
-    dl_iterate_phdr(copy, &v);
+    dl_iterate_phdr(visit_object, &v);
 }
 
-static int stamp(struct dl_phdr_info *info, size_t size, void *arg) {
+static int read_stamp(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     *(uint64_t *)arg = (uint64_t)info->dlpi_adds << 32 | (uint32_t)info->dlpi_subs;
     return 1;
@@ -84,13 +84,13 @@ static int stamp(struct dl_phdr_info *info, size_t size, void *arg) {
 
 uint64_t spp_os_objects_stamp(void) {
     uint64_t value = 0;
-    dl_iterate_phdr(stamp, &value);
+    dl_iterate_phdr(read_stamp, &value);
     return value;
 }
 
 uintptr_t spp_os_symbol(const char *name) { return (uintptr_t)dlsym(RTLD_DEFAULT, name); }
 
-/* The header of a section, out of those that were read. */
+/* Copies the header of a section from what was read. False: not there. */
 static bool section_at(const uint8_t *bytes, size_t n, const ElfW(Ehdr) * file, uint32_t index, ElfW(Shdr) * section) {
     uint64_t at = file->e_shoff + (uint64_t)index * sizeof *section;
     if (index >= file->e_shnum || at > n || n - at < sizeof *section) return false;

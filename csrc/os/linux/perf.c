@@ -1,4 +1,4 @@
-/* Perf events, and where their descriptors are. */
+/* Perf events, and the choice of their descriptors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -11,9 +11,9 @@
 #include "os/linux/linux.h"
 #include "os/threads.h"
 
-static _Atomic int events; /* descriptors of ours */
+static _Atomic int events; /* open ones */
 
-/* perf_event_attr as of Linux 5.13, whatever headers this is compiled with. */
+/* perf_event_attr of Linux 5.13, also with older headers. */
 typedef union {
     struct perf_event_attr attr;
     uint64_t words[16];
@@ -23,7 +23,7 @@ typedef union {
 #define FLAG_REMOVE_ON_EXEC ((uint64_t)1 << 36)
 #define FLAG_SIGTRAP ((uint64_t)1 << 37)
 
-/* `data` not 0: its ticks come as SIGTRAP, with this. */
+/* If `data` is not 0, ticks come as SIGTRAP and carry it. */
 static long open_event(int32_t tid, spp_linux_perf_event of, uint64_t data) {
     perf_attr a;
     memset(&a, 0, sizeof a);
@@ -53,9 +53,9 @@ int spp_linux_perf_probe(spp_linux_perf_event of) {
     return 0;
 }
 
-/* Where events have their descriptors. The first few lie within the 64 that a process's table has from the start, for making it
- * larger waits for a grace period of the kernel, 15 ms; the others where the program's own are not pushed beyond what select()
- * takes (FD_SETSIZE), or in the upper half of what it may have. And the program keeps a half, whatever its numbers. */
+/* Descriptors of events. The first few are among the 64 that a process's table has from the start, because enlarging it waits for
+ * a grace period of the kernel, 15 ms. Others are above FD_SETSIZE, so that the program's own stay small enough for select();
+ * with a low limit, in its upper half. At least half of the allowed number is left to the program. */
 #define LOWEST_FD 40
 #define HIGHEST_FD 63
 #define SELECT_FDS 1024
@@ -72,13 +72,13 @@ bool spp_linux_perf_is(int fd, uint64_t event) {
     return spp_linux_perf_call(fd, PERF_EVENT_IOC_ID, &id) == 0 && id == event;
 }
 
-/* Gives an event that was just opened its place. -1: there is none, or the program has closed it. */
+/* Moves a new event to its descriptor. -1: none is free, or the program closed it. */
 static int move_up(int fd, rlim_t limit, uint64_t *event) {
     if (spp_linux_perf_call(fd, PERF_EVENT_IOC_ID, event) != 0) return -1;
     int up = fcntl(fd, F_DUPFD_CLOEXEC, find_place(limit));
     if (spp_linux_perf_is(fd, *event)) close(fd);
     if (up >= 0 && spp_linux_perf_is(up, *event)) return up;
-    if (up >= 0) close(up); /* the program's file, that got the number: a copy */
+    if (up >= 0) close(up); /* a copy of a file of the program's, which had reused the number */
     return -1;
 }
 

@@ -10,10 +10,10 @@
 #define PAGE ((uintptr_t)4096)
 #define MOST \
     ((uintptr_t)64 << 20) /* of a stack: beyond, each walk probes what it reads. Linux keeps 128 MiB below the main one */
-#define STEP 256          /* pages that a tick may look at: 25 us */
+#define STEP 256          /* pages that one tick may probe: 25 us */
 
-/* The nearest upper end of a stack above `sp`: C libraries put a thread's descriptor, to which the thread pointer points, at the
- * end of its stack; the kernel put its random bytes above all frames of the first thread. 0: none is near. */
+/* Returns the nearest upper end of a stack above `sp`; 0: none is near. C libraries put a thread's descriptor, to which the
+ * thread pointer points, at the end of its stack; the kernel put its random bytes above all frames of the first thread. */
 static uintptr_t end_above(uintptr_t sp) {
     uintptr_t of_thread = thread_pointer() & ~(uintptr_t)7, of_first = getauxval(AT_RANDOM) & ~(uintptr_t)7;
     uintptr_t a = of_thread - sp, b = of_first - sp; /* huge if it lies below */
@@ -21,10 +21,10 @@ static uintptr_t end_above(uintptr_t sp) {
     return a < b ? of_thread : of_first;
 }
 
-/* The upper end is known beforehand, so a page is looked at once: between there and sp a stack in use has no hole, and gets none.
- * If there is one, it is another stack, a coroutine's say. (One mapping is no proof: from glibc 2.42 on guard pages lie within
- * mappings, and neighbours are one.) */
-static SPP_COLD bool look(uintptr_t sp, spp_os_stack *stack) {
+/* Probes each page once, from the stack's upper end down to `sp`. A stack in use has no hole there, and gets none later; if there
+ * is one, `sp` is on another stack, such as a coroutine's. (A single mapping proves nothing: since glibc 2.42 guard pages are
+ * part of mappings, and adjacent mappings are merged.) */
+static SPP_COLD bool probe_stack(uintptr_t sp, spp_os_stack *stack) {
     uintptr_t end = end_above(sp);
     if (end == 0) return false;
     if (end != stack->end) *stack = (spp_os_stack){.low = end, .end = end};
@@ -37,5 +37,5 @@ static SPP_COLD bool look(uintptr_t sp, spp_os_stack *stack) {
 }
 
 bool spp_os_stack_known(const spp_os_context *context, spp_os_stack *stack) {
-    return spp_usual(context->sp >= stack->low && context->sp < stack->end) || look(context->sp, stack);
+    return spp_usual(context->sp >= stack->low && context->sp < stack->end) || probe_stack(context->sp, stack);
 }

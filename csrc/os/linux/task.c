@@ -9,7 +9,7 @@
 #include "os/linux/linux.h"
 #include "os/threads.h"
 
-/* The file descriptors of files that are left open. The kernel keeps a page for each. */
+/* Descriptors of files that stay open. The kernel keeps a page for each. */
 #define KEPT_LEAST 16
 #define KEPT_MOST 256
 
@@ -67,12 +67,12 @@ bool spp_linux_traced(void) {
 static _Thread_local bool own_files;
 
 bool spp_os_own_files(int but) {
-    own_files = false; /* the first use of such a variable may allocate: before the table is ours */
+    own_files = false; /* set it first: the first use of a thread-local variable may allocate */
     own_files = spp_linux_own_table(but);
     return own_files;
 }
 
-static bool read_own(int32_t tid, const char *name, char *to, size_t size) {
+static bool read_task_file(int32_t tid, const char *name, char *to, size_t size) {
     task_file f = {tid, name, to, size, -1};
     if (own_files)
         read_file(&f);
@@ -81,12 +81,12 @@ static bool read_own(int32_t tid, const char *name, char *to, size_t size) {
     return f.n > 0;
 }
 
-/* The same, of a file that is left open: that takes a third of the time. Those have high numbers: where the program lowers its
- * limit, or there are too many, low ones are left to open a file for each reading. */
+/* The same for a file that stays open, which takes a third of the time. Such files have high descriptors, so that low ones remain
+ * to open a file for each reading if the program lowers its limit, or if there are too many. */
 static bool read_kept(int *kept, int32_t tid, const char *name, char *to, size_t size) {
-    if (!own_files) return read_own(tid, name, to, size);
+    if (!own_files) return read_task_file(tid, name, to, size);
     ssize_t n = *kept > 0 ? pread(*kept, to, size - 1, 0) : -1;
-    if (n < 0) { /* not open yet, or of a thread that is gone */
+    if (n < 0) { /* not open yet, or the thread ended */
         if (*kept > 0) close(*kept);
         *kept = 0;
         int fd = open_file(tid, name);
@@ -103,7 +103,7 @@ static bool read_kept(int *kept, int32_t tid, const char *name, char *to, size_t
     return n > 0;
 }
 
-static spp_linux_files *of(spp_linux_files *f, int32_t tid) {
+static spp_linux_files *files_for(spp_linux_files *f, int32_t tid) {
     if (f->tid == tid) return f;
     if (f->stat > 0) close(f->stat);
     if (f->sched > 0) close(f->sched);
@@ -113,14 +113,14 @@ static spp_linux_files *of(spp_linux_files *f, int32_t tid) {
 
 int spp_linux_thread_ready(int32_t tid, spp_linux_files *f) {
     char text[512];
-    if (!read_kept(&of(f, tid)->stat, tid, "stat", text, sizeof text)) return SPP_LINUX_UNKNOWN;
+    if (!read_kept(&files_for(f, tid)->stat, tid, "stat", text, sizeof text)) return SPP_LINUX_UNKNOWN;
     const char *at = strrchr(text, ')'); /* proc_pid_stat(5): the name's end, field 2 */
     if (at == NULL || at[1] != ' ' || at[2] != 'R') return SPP_LINUX_SLEEPS;
     for (int field = 2; field < 39 && at != NULL; field++) at = strchr(at + 1, ' ');
     return at != NULL ? atoi(at) : SPP_LINUX_UNKNOWN;
 }
 
-/* A time after `name`, which is at the start of a line: milliseconds, with six digits behind the point. 0: there is none. */
+/* Returns the time after `name` at the start of a line: milliseconds with six decimals. 0: none. */
 static uint64_t time_after(const char *text, const char *name) {
     const char *at = strstr(text, name);
     at = at != NULL ? strchr(at, ':') : NULL;
@@ -131,8 +131,8 @@ static uint64_t time_after(const char *text, const char *name) {
 }
 
 bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until_ns, uint64_t *cpu_ns) {
-    char text[1024]; /* of proc_sched_show_task() in kernel/sched/debug.c the first lines */
-    if (!read_kept(&of(f, tid)->sched, tid, "sched", text, sizeof text)) return false;
+    char text[1024]; /* the first lines of proc_sched_show_task() in kernel/sched/debug.c */
+    if (!read_kept(&files_for(f, tid)->sched, tid, "sched", text, sizeof text)) return false;
     *until_ns = time_after(text, "\nse.exec_start");
     *cpu_ns = time_after(text, "\nse.sum_exec_runtime");
     return *until_ns != 0;
@@ -141,7 +141,7 @@ bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
     char text[256];
     /* proc_pid_syscall(5): `running`, or the call's number, its arguments (unless that is -1), sp and pc. */
-    if (!read_own(tid, "syscall", text, sizeof text)) return -1;
+    if (!read_task_file(tid, "syscall", text, sizeof text)) return -1;
     char *last = strrchr(text, ' ');
     if (last == NULL) return -1;
     *pc = strtoull(last, NULL, 16);

@@ -1,4 +1,4 @@
-/* Finding threads. */
+/* Lists threads, and what the kernel knows of one. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,17 +29,17 @@ uint64_t spp_os_thread_count(void) {
     return stat("/proc/self/task", &st) == 0 ? (uint64_t)st.st_nlink : 0;
 }
 
-/* Of a folder's links two are its own: proc_task_getattr in the kernel's fs/proc/base.c adds the threads. */
+/* The folder's link count is 2 plus the number of threads (proc_task_getattr in fs/proc/base.c). */
 bool spp_os_threads_at_most(uint64_t n) {
     uint64_t links = spp_os_thread_count();
     return links > 2 && links - 2 <= n;
 }
 
 #define COMM_BYTES 24
-/* The threads, and their names if many are new: asking for each by itself would have two threads take turns for each. */
+/* All threads, and their names if many are new: one job reads them all, since each job switches between two threads. */
 typedef struct {
     spp_vec64 tids;
-    size_t known; /* of them at the last time */
+    size_t known; /* how many there were the last time */
     char (*names)[COMM_BYTES];
 } thread_list;
 
@@ -71,7 +71,7 @@ static void list_threads(void *arg) {
     }
 }
 
-static int32_t listed_tid; /* whose name is known, while spp_os_threads tells of it */
+static int32_t listed_tid; /* the thread that spp_os_threads() reports now, if its name is known */
 static const char *listed_name;
 
 int spp_os_threads(void (*see)(void *arg, int32_t tid), void *arg) {
@@ -112,7 +112,7 @@ int spp_os_thread_name(int32_t tid, char *to, size_t size) {
     ssize_t n = tid == listed_tid && size >= COMM_BYTES ? (ssize_t)strlen(to) : spp_linux_task_read(tid, "comm", to, size);
     if (n <= 0) return -1;
     if (to[n - 1] == '\n') to[n - 1] = 0;
-    if (n == TASK_COMM_LEN) spp_utf8_trim(to); /* the kernel cut it, most likely */
+    if (n == TASK_COMM_LEN) spp_utf8_trim(to); /* probably truncated by the kernel */
     return 0;
 }
 
@@ -123,7 +123,7 @@ typedef struct {
     int failed;
 } region_job;
 
-static void see_region(const region_job *j, const char *line) {
+static void match_region(const region_job *j, const char *line) {
     char *dash;
     uintptr_t lo = strtoull(line, &dash, 16), hi = strtoull(dash + 1, NULL, 16);
     for (size_t i = 0; i < j->n; i++) {
@@ -138,13 +138,13 @@ static void find_regions(void *arg) {
     /* Not fopen, which allocates by malloc: base/heap.h. */
     char text[8192], *line = text;
     ssize_t n;
-    size_t kept = 0; /* of a line that is not whole yet, from `text` on: its beginning is enough */
+    size_t kept = 0; /* bytes of an incomplete line, at the start of `text`: its beginning is enough */
     int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (maps < 0) return;
     while ((n = read(maps, text + kept, sizeof text - 1 - kept)) > 0) {
         char *end = text + kept + n, *next;
         *end = 0;
-        for (line = text; (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1) see_region(j, line);
+        for (line = text; (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1) match_region(j, line);
         kept = (size_t)(end - line);
         if (kept > sizeof text / 2) kept = 64; /* the addresses of a very long line */
         memmove(text, line, kept);
@@ -161,8 +161,9 @@ int spp_os_regions(const uintptr_t *addrs, uintptr_t *lows, uintptr_t *ends, siz
     return job.failed;
 }
 
-/* glibc's descriptor, to which pthread_t points, holds a thread's first 32 slots; beside it lie the thread-local variables of the
- * program and of the libraries that it begins with: below it on x86_64, behind it on aarch64. musl has its slots elsewhere. */
+/* glibc's thread descriptor, to which pthread_t points, holds a thread's first 32 slots. The thread-local variables of the
+ * program and of the libraries loaded at its start are next to it: below on x86_64, above on aarch64. musl keeps slots elsewhere.
+ */
 intptr_t spp_os_own_place(uintptr_t value) {
     enum { REACH = 8192, PAGE = 4096 };
     uintptr_t self = (uintptr_t)pthread_self() & ~(uintptr_t)7, found = 0;

@@ -6,26 +6,26 @@
 
 #include "os/linux/linux.h"
 
-static spp_linux_handler on_tick, on_trap; /* of this process: constant since the first run */
+static spp_linux_handler on_tick, on_trap; /* constant since the first run of this process */
 
-/* The kernel can send a perf event's tick as SIGTRAP when the thread returns to its program (perf_event_attr's sigtrap;
- * kernel/events/core.c, perf_pending_task). A call in the kernel is then never interrupted, as SIGURG interrupts one that is
- * about to sleep, and it costs 13 us less here than the older way, which sends an interrupt to its own processor. */
-static bool traps;              /* ticks of the clock perf-trap come as SIGTRAP ... */
-static _Atomic int poll_signal; /* ... or else as this; 0: there is none */
-/* Those of events that are no clock: another one, since two that wait for a thread become one; 0: no event was armed yet. */
+/* The kernel can send a perf event's tick as SIGTRAP when the thread returns to user mode (perf_event_attr.sigtrap;
+ * perf_pending_task in kernel/events/core.c). That never interrupts a system call, while SIGURG interrupts one that is about to
+ * sleep. It also costs 13 us less here than the older way, by which a processor sends itself an interrupt. */
+static bool traps;              /* ticks of the clock perf-trap come as SIGTRAP */
+static _Atomic int poll_signal; /* the signal of other ticks; 0: none */
+/* The signal of events that are no clock: another one, since two pending signals of one number become one; 0: no event was armed. */
 static _Atomic int event_signal;
-static _Atomic bool moving; /* triggers are being armed again, since the last call of spp_linux_tick_signals_taken */
-static bool reserved;       /* ticks of timers come by the C library's own signal; or else by poll_signal */
+static _Atomic bool moving;     /* the last spp_linux_tick_signals_taken() changed a signal, so triggers are being armed again */
+static bool reserved;           /* ticks of timers come by the C library's own signal; else by poll_signal */
 
 bool spp_linux_traps(void) { return traps; }
 int spp_linux_poll_signal(void) { return poll_signal; }
 int spp_linux_timer_signal(void) { return reserved ? SPP_LINUX_RESERVED : poll_signal; }
 bool spp_linux_tick_signals_move(void) { return moving; }
 
-/* Whether this kernel sends SIGTRAP at the return to the program, and no debugger waits for one. 6.11 to 6.15 do so too, but
- * closing an event whose tick is on its way to a thread that sleeps waits there until that thread wakes (mended by "perf: Fix
- * hang while freeing sigtrap event"). */
+/* Whether this kernel sends SIGTRAP at the return to user mode, and no debugger uses SIGTRAP. Linux 6.11 to 6.15 do so too, but
+ * closing an event whose tick is pending for a sleeping thread blocks until that thread wakes (fixed by "perf: Fix hang while
+ * freeing sigtrap event"). */
 static bool can_trap(void) {
     struct utsname name;
     int major = 0, minor = 0;
@@ -33,17 +33,17 @@ static bool can_trap(void) {
     return (major > 6 || (major == 6 && minor >= 16)) && !spp_linux_traced();
 }
 
-/* A thread that sleeps in a call gets its tick when it wakes, maybe long after the run: so the handler stays for good, and what
- * comes then finds no run, or one of another number. */
+/* A thread that sleeps in a call gets its tick when it wakes, maybe long after the run. So the handler stays installed; a late
+ * tick finds no run, or a run with another number. */
 static bool take_trap(void) {
     if (spp_linux_signal_installed(SIGTRAP)) return true;
     return spp_linux_signal_free(SIGTRAP) && spp_linux_signal_take(SIGTRAP, on_trap);
 }
 
-/* One that is ignored where nobody handles it: whatever becomes of our handler, by exec or by who resets all signals, a tick on
- * its way does nothing. And one that the program has no handler for: two signals with a number below 32 that wait for one thread
- * become one, so the program's might be taken for a tick. (SIGCHLD and SIGCONT are ignored too, but mean something to who waits
- * for a child, or is stopped.) */
+/* Chooses a signal that is ignored by default, so that a tick does nothing if our handler is lost, by exec or in a program that
+ * resets all signals. The program must have no handler for it: of two pending signals with one number below 32 a thread gets only
+ * one, so the program's might be lost to a tick. (SIGCHLD and SIGCONT are ignored too, but have a meaning for a process that
+ * waits for a child, or is stopped.) */
 static int choose_signal(int but) {
     static const int candidates[] = {SIGURG, SIGWINCH};
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
@@ -81,7 +81,7 @@ int spp_linux_event_signal_needed(void) {
 int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap, bool wants_trap, bool may_trap) {
     on_tick = tick;
     on_trap = trap;
-    /* Its default ends a program that does not expect it, as a trap does. */
+    /* Its default action ends the program, as SIGTRAP's does. */
     reserved = may_trap && SIGRTMIN > SPP_LINUX_RESERVED && spp_linux_signal_take(SPP_LINUX_RESERVED, on_tick);
     traps = wants_trap && may_trap && can_trap() && take_trap();
     poll_signal = event_signal = 0;
@@ -97,7 +97,7 @@ bool spp_linux_tick_signals_taken(void) {
     reserved = reserved && spp_linux_signal_installed(SPP_LINUX_RESERVED);
     bool needs = !traps || !reserved || polled != 0;
     bool lost = polled != 0 && !(spp_linux_signal_installed(polled) && spp_linux_signal_free(polled));
-    /* If there is none, timers serve, provided they have a signal of their own. */
+    /* If none is free, timers are used, provided they have a signal of their own. */
     if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
     bool event_lost = event_signal != 0 && !(spp_linux_signal_installed(event_signal) && spp_linux_signal_free(event_signal));
     if (event_lost) event_signal = choose_other(poll_signal);

@@ -1,4 +1,4 @@
-/* What os/posix/workers.c leaves to Linux, and bells. */
+/* Linux's part of os/posix/workers.c, and bells. */
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -17,8 +17,8 @@
 
 int32_t spp_os_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
-/* A short slice gives a waking thread an early deadline (EEVDF, Linux 6.12+; no right needed). Else a tick waits until who
- * runs on that processor sleeps, and lands on the sleep. */
+/* A short slice gives a waking thread an early deadline (EEVDF, Linux 6.12+; needs no right). Otherwise a tick waits until the
+ * thread on that processor sleeps, and samples the sleep. */
 static void ask_for_short_slice(void) {
     struct {
         uint32_t size, policy;
@@ -38,11 +38,11 @@ void spp_posix_worker_begins(const char *name, bool prompt) {
     if (prompt) ask_for_short_slice();
 }
 
-/* Every libc keeps the tid in its thread descriptor, to which pthread_t points; where, is learned from two threads: the first
- * process of a container is number 1, as many a word is. */
+/* Every C library keeps the tid in the thread descriptor, to which pthread_t points. The offset is found by comparing two
+ * threads. One is not enough: the first process of a container has tid 1, and many words are 1. */
 _Atomic long spp_linux_place_of_tid = -1;
 
-static void learn(uintptr_t other, int32_t tid) {
+static void find_place_of_tid(uintptr_t other, int32_t tid) {
     int32_t own = spp_os_tid(), here, there;
     const char *self = (const char *)(uintptr_t)pthread_self();
     if (atomic_load(&spp_linux_place_of_tid) >= 0 || tid == own) return;
@@ -60,12 +60,12 @@ int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
     return place >= 0 && spp_os_read(&tid, pthread + (uintptr_t)place, sizeof tid) == 0 ? tid : -1;
 }
 
-/* A thread's clock has its number, as the kernel has it (spp_linux_thread_clock). */
+/* A thread's clock id contains the tid (spp_linux_thread_clock()). */
 int32_t spp_posix_worker_tid(pthread_t thread) {
     clockid_t clock;
     if (pthread_getcpuclockid(thread, &clock) != 0) return -1;
     int32_t tid = (int32_t) ~(clock >> 3);
-    learn((uintptr_t)thread, tid);
+    find_place_of_tid((uintptr_t)thread, tid);
     return tid;
 }
 

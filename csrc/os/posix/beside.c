@@ -15,27 +15,27 @@
 #include <sys/syscall.h>
 #endif
 
-/* Of the process. Written by the main thread before the program's first line, and by whoever ends it. */
+/* Of the process. Written by the main thread before the program's first line, and by the thread that ends the process. */
 static struct {
     int fd; /* -1: none */
     pid_t owner;
-    struct stat is; /* a program may close all that it finds, and get the number for another */
+    struct stat is; /* to notice that the program closed it and reused the number */
     bool failed;    /* an exception ends the program */
     int verdict;    /* the exit code if the program's own is 0 */
 } beside = {.fd = -1};
 
-static bool is_ours(void) {
+static bool is_our_socket(void) {
     struct stat now;
     return beside.fd >= 0 && beside.owner == getpid() && fstat(beside.fd, &now) == 0 && now.st_dev == beside.is.st_dev &&
            now.st_ino == beside.is.st_ino;
 }
 
-/* Signals that end a program, from people who want that; and what is not to be ignored. */
+/* Signals by which users end a program; and signals that are not ignored at its end. */
 static const int asked[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 static const int kept[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
                            SIGABRT, SIGTRAP, SIGSYS,  SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGCONT};
 
-/* The program has ended: neither its timers nor whoever has not heard of that can end it by a signal. */
+/* The program has ended: its timers and other processes must not end the rest by a signal. */
 static void ignore_others(void) {
     for (int signum = 1; signum < NSIG; signum++) {
         struct sigaction action;
@@ -45,7 +45,7 @@ static void ignore_others(void) {
     }
 }
 
-/* It waits: whoever asks for its end gets it. */
+/* While it waits for the supervisor, users can end it. */
 static void heed_asked(void) {
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         struct sigaction action;
@@ -55,7 +55,7 @@ static void heed_asked(void) {
 
 void spp_os_beside_end(void) {
     char said = beside.failed ? 'f' : 'e';
-    if (spp_os_barred() || !is_ours()) return;
+    if (spp_os_barred() || !is_our_socket()) return;
     int fd = beside.fd;
     beside.fd = -1;
     ignore_others(); /* SIGPIPE too */
@@ -66,7 +66,7 @@ void spp_os_beside_end(void) {
             n = read(fd, &said, 1);
         } while (n < 0 && errno == EINTR);
     }
-    if (n == 1) beside.verdict = (unsigned char)said; /* else it is gone */
+    if (n == 1) beside.verdict = (unsigned char)said; /* else the supervisor is gone */
 }
 
 void spp_os_beside_failed(void) { beside.failed = true; }
@@ -78,9 +78,9 @@ int spp_os_beside_wait(int status) {
     return status == 0 && beside.owner == getpid() ? beside.verdict : status;
 }
 
-/* Nothing of Python's is left, or exit() of C was called. */
+/* At exit(), after Python is finalized. */
 #ifdef __GLIBC__
-static void exits(int status, void *unused) {
+static void finish_at_exit(int status, void *unused) {
     (void)unused;
     int end = spp_os_beside_wait(status);
     if (end == status) return;
@@ -88,7 +88,7 @@ static void exits(int status, void *unused) {
     _exit(end);
 }
 #else
-static void exits(void) { spp_os_beside_end(); } /* nobody tells with what */
+static void finish_at_exit(void) { spp_os_beside_end(); } /* the exit status is unknown here */
 #endif
 
 bool spp_os_beside_take(int fd) {
@@ -100,29 +100,29 @@ bool spp_os_beside_take(int fd) {
     }
     spp_os_beside_keep();
 #ifdef __GLIBC__
-    (void)on_exit(exits, NULL);
+    (void)on_exit(finish_at_exit, NULL);
 #else
-    (void)atexit(exits);
+    (void)atexit(finish_at_exit);
 #endif
     return true;
 }
 
-int spp_os_beside_hand_on(void) { return is_ours() && fcntl(beside.fd, F_SETFD, 0) == 0 ? beside.fd : -1; }
+int spp_os_beside_hand_on(void) { return is_our_socket() && fcntl(beside.fd, F_SETFD, 0) == 0 ? beside.fd : -1; }
 
 void spp_os_beside_keep(void) {
-    if (is_ours()) fcntl(beside.fd, F_SETFD, FD_CLOEXEC);
+    if (is_our_socket()) fcntl(beside.fd, F_SETFD, FD_CLOEXEC);
 }
 
 void spp_os_beside_forget(void) {
     beside.owner = getpid();
-    if (is_ours()) close(beside.fd);
+    if (is_our_socket()) close(beside.fd);
     beside.fd = -1;
     beside.verdict = 0;
 }
 
 #ifdef __linux__
-/* The kernel gives an orphan to its nearest reaper; as one, this process would see its own in wait(). A child without a signal
- * for its end is seen by none that does not ask for such (__WALL). */
+/* The kernel gives an orphan to the nearest reaper. If that is this process, the program's wait() would return ours. A child that
+ * sends no signal at its end is only returned to callers that ask for such children (__WALL). */
 bool spp_os_reaps(void) {
     int reaps = 0;
     return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &reaps) == 0 && reaps);

@@ -1,4 +1,4 @@
-/* What JIT compilers write of their code, in files; and the reading of parts of files. */
+/* Reads the files in which JIT compilers describe their code, and parts of other files. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -15,20 +15,20 @@
 #define LOADER_MOST_NS 100000000u
 #define LOADER_STEP_NS 200000u
 
-/* A mutex goes to who is there first, and that is mostly the one that gave it back. A thread of ours that does much in small
- * pieces would keep it from one of the program's, which waits with the GIL. So who had it last lets those go first that wait. */
+/* A mutex usually goes to the thread that has just released it. A thread of ours that works in small pieces would keep it from a
+ * thread of the program's that waits with the GIL. So the thread that held it last lets waiting threads go first. */
 typedef struct {
     pthread_mutex_t mutex;
     _Atomic uint32_t waiting;
-    _Atomic uintptr_t last; /* who had it */
+    _Atomic uintptr_t last; /* the thread that held it last */
 } fair;
 #define FAIR \
     { .mutex = PTHREAD_MUTEX_INITIALIZER }
 static fair lock = FAIR, work = FAIR;
 static pthread_mutex_t loader = PTHREAD_MUTEX_INITIALIZER;
-static bool loader_taken; /* by the fork that goes on */
+static bool loader_taken; /* by the fork under way */
 static void (*in_child)(void);
-static uint32_t *mark; /* 1; the kernel gives a child that gets a copy of the memory 0, however it was made. NULL: it cannot */
+static uint32_t *mark; /* 1. The kernel zeroes it in every child that gets a copy of the memory. NULL: not supported */
 
 static void after_fork_child(void) {
     pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -44,13 +44,13 @@ static void after_fork_child(void) {
 bool spp_os_forked_unseen(void) { return mark != NULL && *mark == 0; }
 void spp_os_fork_seen(void) { after_fork_child(); }
 
-/* A lock that is taken in such a child may be that of a thread which is not there. */
-static void see_fork(void) {
+/* In a child of a fork that we did not notice, a lock may be held by a thread that does not exist. */
+static void notice_fork(void) {
     if (spp_rare(spp_os_forked_unseen())) spp_os_fork_seen();
 }
 
-static void take(fair *f) {
-    see_fork();
+static void lock_fair(fair *f) {
+    notice_fork();
     uintptr_t me = (uintptr_t)pthread_self();
     while (atomic_load(&f->last) == me && atomic_load(&f->waiting) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);
     atomic_fetch_add(&f->waiting, 1);
@@ -59,12 +59,12 @@ static void take(fair *f) {
     atomic_store(&f->last, me);
 }
 
-void spp_os_lock(void) { take(&lock); }
+void spp_os_lock(void) { lock_fair(&lock); }
 void spp_os_unlock(void) { pthread_mutex_unlock(&lock.mutex); }
-void spp_os_work_begin(void) { take(&work); }
+void spp_os_work_begin(void) { lock_fair(&work); }
 void spp_os_work_end(void) { pthread_mutex_unlock(&work.mutex); }
 void spp_os_loader_begin(void) {
-    see_fork();
+    notice_fork();
     pthread_mutex_lock(&loader);
 }
 

@@ -1,10 +1,10 @@
-/* Which threads are ours, told by the stack that one is on, without a call. */
+/* Recognizes our threads by their stacks, without a system call. */
 #include <stdatomic.h>
 #include <stddef.h>
 
 #include "os/posix/posix.h"
 
-/* Where the stacks of ours begin; 0: none. Of more than these nobody knows that they are ours. */
+/* Upper ends of our threads' stacks; 0: unused. More threads than these are not recognized. */
 #define KNOWN 16
 static _Atomic uintptr_t stacks[KNOWN];
 
@@ -12,7 +12,7 @@ bool spp_posix_on_worker(void) {
     uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
     for (int i = 0; i < KNOWN; i++) {
         uintptr_t top = atomic_load_explicit(&stacks[i], memory_order_relaxed);
-        if (sp < top && top - sp < SPP_POSIX_STACK_BYTES / 2) return true; /* further down another's stack may begin */
+        if (sp < top && top - sp < SPP_POSIX_STACK_BYTES / 2) return true; /* further down another stack may begin */
     }
     return false;
 }

@@ -1,4 +1,4 @@
-/* What the files of os/posix need of each system, and share with its files. */
+/* What the files of os/posix need from each system, and share with its files. */
 #ifndef SPPROF_OS_POSIX_POSIX_H
 #define SPPROF_OS_POSIX_POSIX_H
 
@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Takes a lock; false if another thread still has it at `until_ns` (monotonic: the time of day may be set meanwhile). */
+/* Locks a mutex; false if another thread still holds it at `until_ns` (monotonic, since the time of day may be set). */
 bool spp_posix_lock_until(pthread_mutex_t *lock, uint64_t until_ns);
 
-/* Each system has its own. On a background thread of ours, before its body: names it, and if `prompt` asks the system to run it
- * as soon as it wakes. */
+/* Each system has its own. Called on a worker before its body: names the thread, and if `prompt` asks the system to run it as
+ * soon as it wakes. */
 void spp_posix_worker_begins(const char *name, bool prompt);
 
-/* Stacks of workers: the default is 8 MiB, which counts under `ulimit -v`; no worker needs a tenth of this. */
+/* Stack size of workers. The default is 8 MiB, which counts under `ulimit -v`; no worker needs a tenth of this. */
 #define SPP_POSIX_STACK_BYTES ((size_t)1 << 20)
 /* The tid of a thread that was just started, if it is known before the thread runs; else -1. */
 int32_t spp_posix_worker_tid(pthread_t thread);
@@ -34,7 +34,7 @@ void *spp_posix_file_text(const char *path, size_t most, size_t *n);
 /* Handler. Whether this is the handler set by spp_os_term_catch. */
 bool spp_posix_term_is(uintptr_t handler);
 
-/* In a forked child: forgets the locks on files that the parent has. */
+/* In a forked child: closes the descriptors by which it would keep the parent's file locks. */
 void spp_posix_files_child(void);
 
 #endif

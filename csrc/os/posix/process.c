@@ -1,4 +1,4 @@
-/* What POSIX systems have in common of a process and its machine. */
+/* The environment and the machine, for all POSIX systems. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>

@@ -1,12 +1,12 @@
-/* Reads through a pipe: the kernel copies what is there, and fails where a plain read would fault. */
+/* Reads memory through a pipe: write() fails where a plain read would fault. */
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "os/memory.h"
 
-/* Ends that children do not inherit, and on which nobody waits. */
+/* Opens a pipe that children do not inherit and that never blocks. */
 static int open_pipe(int ends[2]) {
-#ifdef __APPLE__ /* no pipe2: a program that forks at this very moment keeps the pipe */
+#ifdef __APPLE__ /* no pipe2: a child forked at this moment keeps the pipe */
     if (pipe(ends) != 0) return -1;
     for (int i = 0; i < 2; i++) {
         fcntl(ends[i], F_SETFD, FD_CLOEXEC);

@@ -6,7 +6,7 @@
 #include "os/slots.h"
 
 #ifndef PTHREAD_KEYS_MAX
-#define PTHREAD_KEYS_MAX 512 /* what POSIX systems that do not say have at most */
+#define PTHREAD_KEYS_MAX 512 /* if a system does not define it */
 #endif
 
 uint32_t spp_os_slots(void) { return PTHREAD_KEYS_MAX; }

@@ -1,4 +1,4 @@
-/* SIGTERM, while nobody handles it: the file is finished before the process ends. */
+/* SIGTERM, if the program does not handle it: finishes the file before the process ends. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,8 +14,9 @@ static _Atomic int *term_asked;
 static _Atomic int term_caught;
 static pid_t term_owner;
 
-/* A child is between its fork and the restoring of its handler, or shares our memory until it calls exec: it is to end, and the
- * run is not its own. (A pool that ended its workers as soon as they were made waited for one for ever.) */
+/* A child gets here between its fork and the restoring of the default action, or if it shares our memory until it calls exec. It
+ * must end, without touching the parent's run. (Otherwise a pool that ends its workers as soon as they are created waits
+ * forever.) */
 static void on_term(int signum) {
     int saved = errno;
     if (getpid() != term_owner) {
@@ -30,14 +31,14 @@ static void on_term(int signum) {
 
 void spp_os_term_catch(spp_os_bell *bell, _Atomic int *asked) {
     struct sigaction old, action;
-    if (getpid() == 1) return; /* the first process of a container: the kernel keeps SIGTERM from it unless it has a handler */
+    if (getpid() == 1) return; /* the first process of a container gets no SIGTERM unless it has a handler */
     if (sigaction(SIGTERM, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) return;
     term_bell = bell;
     term_asked = asked;
     term_owner = getpid();
     memset(&action, 0, sizeof action);
     action.sa_handler = on_term;
-    action.sa_flags = SA_RESTART | SA_ONSTACK; /* a thread of Go's may take it */
+    action.sa_flags = SA_RESTART | SA_ONSTACK; /* it may be delivered on one of Go's threads */
     if (sigaction(SIGTERM, &action, NULL) == 0) term_caught = 1;
 }
 

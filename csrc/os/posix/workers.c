@@ -17,7 +17,7 @@ struct spp_os_worker {
     _Atomic int32_t tid;
 };
 
-static void *worker_main(void *arg) {
+static void *run_worker(void *arg) {
     spp_os_worker *worker = arg;
     int place = spp_posix_worker_enters((uintptr_t)__builtin_frame_address(0));
     spp_posix_worker_begins(worker->name, worker->prompt);
@@ -27,15 +27,15 @@ static void *worker_main(void *arg) {
     return NULL;
 }
 
-/* Not 0 if it cannot be started. */
+/* Not 0 on failure. */
 static int make_thread(spp_os_worker *worker) {
     pthread_attr_t attr;
     if (pthread_attr_init(&attr) != 0) return -1;
     int failed = pthread_attr_setstacksize(&attr, SPP_POSIX_STACK_BYTES);
-    if (!failed) failed = pthread_create(&worker->thread, &attr, worker_main, worker);
+    if (!failed) failed = pthread_create(&worker->thread, &attr, run_worker, worker);
     pthread_attr_destroy(&attr);
-    /* Thread-local variables of the program's libraries lie in it too, and may be larger. */
-    return failed ? pthread_create(&worker->thread, NULL, worker_main, worker) : 0;
+    /* Thread-local variables of the program's libraries are on the stack too, and may be larger: then the default size. */
+    return failed ? pthread_create(&worker->thread, NULL, run_worker, worker) : 0;
 }
 
 spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(void *), void *arg) {
@@ -54,7 +54,7 @@ spp_os_worker *spp_os_worker_start(const char *name, bool prompt, void (*body)(v
         spp_free(worker);
         return NULL;
     }
-    /* Known before it runs, as the C library keeps it: a thread's first turn may be a millisecond away. */
+    /* From the C library, before the thread runs, which may take a millisecond. */
     int32_t tid = spp_posix_worker_tid(worker->thread), none = 0;
     if (tid > 0) atomic_compare_exchange_strong(&worker->tid, &none, tid);
     while (worker->tid == 0) sched_yield();
@@ -68,5 +68,5 @@ void spp_os_worker_join(spp_os_worker *worker) {
     spp_free(worker);
 }
 
-/* Its few bytes stay: it may not have read them yet. */
+/* Does not free the worker, since the thread may not have read it yet. */
 void spp_os_worker_leave(spp_os_worker *worker) { pthread_detach(worker->thread); }
