@@ -39,7 +39,7 @@ static bool registers_show;   /* registers alone show an interrupted call */
 static volatile int *tripped; /* see spp_os_signals_wait_at */
 
 void spp_linux_calls_init(void) {
-    registers_show = machine_registers_tell();
+    registers_show = machine_registers_show();
     spp_linux_libraries_find();
 }
 
@@ -199,11 +199,11 @@ static bool has_handler(int signum, spp_linux_kernel_action *action) {
 /* Python's note of a signal is 1, and becomes 0 when its main thread sees it. Until then C code may make many calls, each of
  * which would be ended. So when one has ended, the note becomes 2, which is the same to Python. A new signal sets it to 1 again.
  */
-static bool is_noted(void) { return tripped != NULL && *tripped == 1; }
+static bool has_note(void) { return tripped != NULL && *tripped == 1; }
 
 static bool use_note(void) {
     int noted = 1;
-    return is_noted() && __atomic_compare_exchange_n(tripped, &noted, 2, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return has_note() && __atomic_compare_exchange_n(tripped, &noted, 2, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* Whether another thread has handled a signal that should end this call. While our handler blocks a signal of the process, the
@@ -226,7 +226,7 @@ static bool noted_elsewhere(bool trapped) {
 void spp_os_signals_care(void) {
     static bool before;
     uintptr_t pc, sp;
-    bool waits = is_noted();
+    bool waits = has_note();
     if (waits && before && spp_os_thread_where(getpid(), &pc, &sp) == 0) {
         spp_linux_nudge(getpid());
     }

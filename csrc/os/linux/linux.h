@@ -80,7 +80,7 @@ clockid_t spp_linux_thread_clock(int32_t tid);
  * (spp_linux_apart), the second opens it on the calling thread. */
 ssize_t spp_linux_task_read(int32_t tid, const char *name, char *to, size_t size);
 ssize_t spp_linux_task_read_here(int32_t tid, const char *name, char *to, size_t size);
-/* The signals a thread blocks. False: the thread is gone. */
+/* The signals a thread blocks. False: the thread has ended. */
 bool spp_linux_task_blocked(int32_t tid, uint64_t *mask);
 /* Whether a debugger is attached to this process. */
 bool spp_linux_traced(void);
@@ -134,8 +134,8 @@ typedef struct {
 /* Sets the function that takes the sample of a thread that has just left a call, on that thread, with all signals blocked. Call
  * before a thread is armed. */
 void spp_linux_sender_samples_with(void (*to)(uintptr_t cookie, const spp_linux_instant *of));
-/* Arms a thread; its ticks come by signal `by`. NULL with errno: it is gone, or a limit is reached. Call these functions one at a
- * time. */
+/* Arms a thread; its ticks come by signal `by`. NULL with errno: it has ended, or a limit is reached. Call these functions one at
+ * a time. */
 void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie);
 void spp_linux_sender_disarm(void *of);
 /* Whether the thread is sent no more signals because it makes calls that no wrapper sees. */
@@ -144,7 +144,7 @@ bool spp_linux_sender_unseen(const void *of);
 void spp_linux_sender_period(void *of, uint64_t period_ns);
 /* Handler. Whether a signal belongs to this clock, in this run or an earlier one. */
 bool spp_linux_is_sent(const siginfo_t *info);
-/* Handler, for such a signal. The cookie whose tick is due now; 0: none. The caller zeroes *of. */
+/* Handler, for such a signal. Returns the cookie if a tick is due now; 0: none. The caller zeroes *of. */
 uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, spp_linux_instant *of);
 bool spp_linux_sender_sends(int signum); /* by this one, to any thread now */
 void spp_linux_sender_child(void);       /* in a forked child, which has no samplers */
@@ -180,7 +180,7 @@ void spp_linux_imports_make(const spp_linux_import *list, size_t n);
 const spp_linux_import *spp_linux_import_of(const char *name);
 /* At the start of a run. */
 void spp_linux_libraries_find(void);
-/* Handler. Whether code belongs to the C library, or to another object whose system calls are seen as well. */
+/* Handler. Whether code belongs to the C library, or to another object whose system calls do not count as made without it. */
 bool spp_linux_in_c_library(uintptr_t pc);
 /* Makes every object loaded so far, except ours, call `own` for `real`. Any thread, not in a handler; may wait for the loader. */
 void spp_linux_imports_replace(void);

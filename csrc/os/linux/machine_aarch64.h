@@ -9,7 +9,7 @@
 
 #include "os/context.h"
 
-/* Handler. A system call with four arguments; -errno if it fails, and errno stays. */
+/* Handler. Makes a system call with four arguments. Returns -errno on failure; keeps errno. */
 static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     register long nr __asm__("x8") = number, x0 __asm__("x0") = a, x2 __asm__("x2") = c, x3 __asm__("x3") = d;
     register uintptr_t x1 __asm__("x1") = b;
@@ -17,9 +17,9 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     return x0;
 }
 
-/* A function called `name` that goes on to `own` if its first argument is below `n` and `table` has a byte for it that is not 0,
- * else to what the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack
- * of its own. All are hidden symbols. */
+/* Defines the function `name`. It jumps to `own` if its first argument is below `n` and its byte in `table` is not 0, else to the
+ * function that `real` points to. It uses no stack, since a child made by such a call may return on another one. All are hidden
+ * symbols. */
 #define BY_NUMBER_TEXT(name, table, n, own, real)                                                                      \
     __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", %function\n.balign 4\n" #name   \
             ":\n.cfi_startproc\nhint #34\ncmp x0, #" #n "\nb.hs 1f\nadrp x16, " #table "\nadd x16, x16, :lo12:" #table \
@@ -27,7 +27,7 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
             "]\nbr x16\n.cfi_endproc\n.size " #name ", . - " #name "\n.popsection")
 #define BY_NUMBER(name, table, n, own, real) BY_NUMBER_TEXT(name, table, n, own, real)
 
-/* Handler, or no handler: what a walk needs of the caller's registers, as a signal would have found them here. */
+/* Stores the registers that a walk needs, as if a signal had interrupted the caller here. Also in a handler. */
 static inline __attribute__((always_inline)) void own_registers(ucontext_t *uc) {
     __asm__ volatile("stp x19, x20, [%0, 152]\nstp x21, x22, [%0, 168]\nstp x23, x24, [%0, 184]\nstp x25, x26, [%0, 200]\n"
                      "stp x27, x28, [%0, 216]\nstp x29, x30, [%0, 232]\nmov x9, sp\nadr x10, .\nstr x9, [%1]\nstr x10, [%2]"
@@ -41,14 +41,14 @@ static inline bool is_call(const uint8_t *code) { /* svc 0 */
     return code[0] == 0x01 && code[1] == 0 && code[2] == 0 && code[3] == 0xd4;
 }
 
-static inline bool machine_registers_tell(void) { return false; }
+static inline bool machine_registers_show(void) { return false; }
 
 static inline uintptr_t program_counter(const ucontext_t *uc) { return (uintptr_t)uc->uc_mcontext.pc; }
 
-static inline bool is_behind_call(const ucontext_t *uc) { return uc == NULL; } /* not told */
-static inline bool is_on_call(const ucontext_t *uc) { return uc == NULL; }     /* not told */
+static inline bool is_behind_call(const ucontext_t *uc) { return uc == NULL; } /* unknown */
+static inline bool is_on_call(const ucontext_t *uc) { return uc == NULL; }     /* unknown */
 
-/* In code that calls no kernel x8 is seldom so small: it tells where a structure is to be returned. */
+/* x8 is seldom so small except for system calls: elsewhere it is the address for a structure to return. */
 static inline long call_number(const ucontext_t *uc) { return (long)uc->uc_mcontext.regs[8]; }
 static inline bool has_call_number(const ucontext_t *uc) { return uc->uc_mcontext.regs[8] < 1024; }
 

@@ -10,7 +10,7 @@
 
 #include "os/context.h"
 
-/* Handler. A system call with four arguments; -errno if it fails, and errno stays. */
+/* Handler. Makes a system call with four arguments. Returns -errno on failure; keeps errno. */
 static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     long result;
     register long fourth __asm__("r10") = d;
@@ -18,9 +18,9 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
     return result;
 }
 
-/* A function called `name` that goes on to `own` if its first argument is below `n` and `table` has a byte for it that is not 0,
- * else to what the pointer `real` points to, as if the caller had called that: a child that such a call makes returns on a stack
- * of its own. All are hidden symbols. */
+/* Defines the function `name`. It jumps to `own` if its first argument is below `n` and its byte in `table` is not 0, else to the
+ * function that `real` points to. It uses no stack, since a child made by such a call may return on another one. All are hidden
+ * symbols. */
 #define BY_NUMBER_TEXT(name, table, n, own, real)                                                                    \
     __asm__(".pushsection .text\n.hidden " #name "\n.globl " #name "\n.type " #name ", @function\n" #name            \
             ":\n.cfi_startproc\nendbr64\ncmp $" #n ", %rdi\njae 1f\nlea " #table                                     \
@@ -28,7 +28,7 @@ static inline long raw_call(long number, long a, uintptr_t b, long c, long d) {
             ", . - " #name "\n.popsection")
 #define BY_NUMBER(name, table, n, own, real) BY_NUMBER_TEXT(name, table, n, own, real)
 
-/* Handler, or no handler: what a walk needs of the caller's registers, as a signal would have found them here. */
+/* Stores the registers that a walk needs, as if a signal had interrupted the caller here. Also in a handler. */
 static inline __attribute__((always_inline)) void own_registers(ucontext_t *uc) {
     greg_t *to = uc->uc_mcontext.gregs;
     __asm__ volatile("lea 0(%%rip), %%rax\nmov %%rax, %[pc]\nmov %%rsp, %[sp]\nmov %%rbp, %[bp]\nmov %%rbx, %[bx]\n"
@@ -42,8 +42,8 @@ static inline __attribute__((always_inline)) void own_registers(ucontext_t *uc) 
 #define CALL_BYTES 2
 static inline bool is_call(const uint8_t *code) { return code[0] == 0x0f && code[1] == 0x05; }
 
-/* Whether `syscall` leaves the address behind it in rcx. It does, but where the kernel runs with FRED. */
-static inline bool machine_registers_tell(void) {
+/* Whether `syscall` leaves its return address in rcx. It does, unless the kernel uses FRED. */
+static inline bool machine_registers_show(void) {
     long number = SYS_getpid;
     uintptr_t left = 0;
     __asm__ volatile("syscall" : "+a"(number), "+c"(left) : : "r11", "memory");
@@ -52,8 +52,8 @@ static inline bool machine_registers_tell(void) {
 
 static inline uintptr_t program_counter(const ucontext_t *uc) { return (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]; }
 
-/* Where registers tell: whether a call has just ended; whether pc is on one that has begun. Or on the same one again, in a loop.
- */
+/* If machine_registers_show(): whether a call has just ended; whether pc is on a call that has begun, or in a loop on the same
+ * call again. */
 static inline bool is_behind_call(const ucontext_t *uc) {
     return uc->uc_mcontext.gregs[REG_RCX] == uc->uc_mcontext.gregs[REG_RIP];
 }

@@ -44,7 +44,7 @@ static bool may_move(int place) {
     return spp_linux_action_signals[place] == SIGURG || spp_linux_action_signals[place] == SIGWINCH;
 }
 
-/* Waits until ticks have moved away. False: another call had requested it before. */
+/* Waits until ticks have moved away. False: another call requested it before. */
 static bool move_ticks_from(int place) {
     uint64_t until = spp_os_now_ns() + GIVEN_MOST_NS;
     bool first = !(atomic_fetch_or(&spp_linux_actions_given, 1u << place) >> place & 1u);

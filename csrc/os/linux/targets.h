@@ -44,7 +44,7 @@ typedef struct spp_linux_target {
     struct spp_linux_target *next, **link; /* the pointer to this one; NULL: not in the list */
     uint64_t looked_ns, look_cpu, moved_ns, sent_cpu;
     uint64_t slept_ns; /* when it was looked at, if it was asleep; else 0 */
-    uint32_t asleep;   /* the share of looks that found it asleep though it had run since the look before */
+    uint32_t asleep;   /* the share of looks that found it asleep after it ran since the previous look */
     int64_t owed_ns;   /* CPU time for which no signal was sent yet; negative: ahead */
     uint32_t declined_seen;
     spp_linux_files files[SPP_LINUX_SAMPLERS]; /* open in each sampler's own descriptor table */
