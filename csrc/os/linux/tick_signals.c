@@ -13,10 +13,11 @@ static spp_linux_handler on_tick, on_trap; /* constant since the first run of th
  * sleep. It also costs 13 us less here than the older way, by which a processor sends itself an interrupt. */
 static bool traps;              /* ticks of the clock perf-trap come as SIGTRAP */
 static _Atomic int poll_signal; /* the signal of other ticks; 0: none */
-/* The signal of events that are no clock: another one, since two pending signals of one number become one; 0: no event was armed. */
+/* The signal of events that are no clock: another one, since two pending signals of one number become one; 0: no event was armed.
+ */
 static _Atomic int event_signal;
-static _Atomic bool moving;     /* the last spp_linux_tick_signals_taken() changed a signal, so triggers are being armed again */
-static bool reserved;           /* ticks of timers come by the C library's own signal; else by poll_signal */
+static _Atomic bool moving; /* the last spp_linux_tick_signals_taken() changed a signal, so triggers are being armed again */
+static bool reserved;       /* ticks of timers come by the C library's own signal; else by poll_signal */
 
 bool spp_linux_traps(void) { return traps; }
 int spp_linux_poll_signal(void) { return poll_signal; }
