@@ -25,6 +25,7 @@ from . import (
     calls,
     convert,
     cost,
+    counts,
     crowds,
     handler,
     handover,
@@ -67,6 +68,7 @@ SUBJECTS: Dict[str, Subject] = {
     "slowdown": slowdown.slowdown,
     "handover": handover.handover,
     "calls": calls.calls,
+    "counts": counts.counts,
     "impossible": impossible.impossible,
     "memory": memory.growth,
 }

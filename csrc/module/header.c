@@ -11,6 +11,7 @@
 #include "core/capture/capture.h"
 #include "core/run/events.h"
 #include "core/run/tick_stats.h"
+#include "module/calls.h"
 #include "module/compat.h"
 #include "module/held.h"
 #include "os/process.h"
@@ -55,11 +56,13 @@ int spp_events_choose(const char *events, spp_source_set *sources) {
     return -1;
 }
 
-int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events) {
+int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events,
+                         const char *calls) {
     bool off = *native == 0, leaf = strcmp(native, "leaf") == 0, full = strcmp(native, "full") == 0;
     options->wall = strcmp(mode, "wall") == 0;
     options->native = off ? SPP_NATIVE_OFF : leaf ? SPP_NATIVE_LEAF : SPP_NATIVE_ALL;
     options->native_full = full;
+    options->calls = *calls == 0 ? SPP_CALLS_NO : strcmp(calls, "c") == 0 ? SPP_CALLS_OF_ALL : SPP_CALLS_OF_PYTHON;
     if ((!options->wall && strcmp(mode, "cpu") != 0) || !(off || leaf || full || strcmp(native, "yes") == 0)) {
         PyErr_Format(PyExc_ValueError, "no mode '%s', or no native frames '%s'", mode, native);
         return -1;
@@ -175,6 +178,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     word(to, "spprof", SPP_VERSION);
     word(to, "begun", begun);
     put_events(to, o);
+    if (o->calls != SPP_CALLS_NO) word(to, "calls", o->calls == SPP_CALLS_OF_ALL ? "c" : "python");
     if (run != NULL) word(to, "run", run);
     spp_json_raw(to, "}");
     Py_XDECREF(name);

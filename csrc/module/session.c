@@ -10,6 +10,7 @@
 #include "core/resolve/resolve.h"
 #include "core/run/run.h"
 #include "core/run/tick_stats.h"
+#include "module/calls.h"
 #include "module/compat.h"
 #include "module/functions.h"
 #include "module/header.h"
@@ -165,6 +166,7 @@ static PyObject *detach(void) {
     if (session != NULL) (void)PyDict_DelItemString(room(), SESSION);
     PyErr_Clear();
     leave_gc();
+    spp_calling_leave();
     return session;
 }
 
@@ -312,7 +314,8 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     int turned = turn(SPP_RUN_NONE, SPP_RUN_STARTING);
     if (turned <= 0) return turned;
     calls_now = calls;
-    if (hook_end() != 0 || attach(module, session) != 0 || start(module, options, output) != 0) {
+    if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
+        start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         let_go();
@@ -326,15 +329,16 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
 }
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
-    const char *clock, *mode, *native, *events;
+    const char *clock, *mode, *native, *events, *calls;
     unsigned long long interval_ns;
     unsigned int max_depth;
     PyObject *session, *output;
     spp_bytes header = {0};
-    if (!PyArg_ParseTuple(args, "OOssKIss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events))
+    if (!PyArg_ParseTuple(args, "OOssKIsss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
+                          &calls))
         return NULL;
     spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth};
-    if (spp_options_of_words(&options, clock, mode, native, events) != 0) return NULL;
+    if (spp_options_of_words(&options, clock, mode, native, events, calls) != 0) return NULL;
     if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;
     options.header_n = header.n;

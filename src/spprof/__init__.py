@@ -31,6 +31,9 @@ _HOMES = {
     "Sample": "model.records",
     "Frame": "model.records",
     "Thread": "model.records",
+    "Call": "model.calls",
+    "Calls": "model.calls",
+    "Function": "model.calls",
     "FunctionRow": "model.records",
     "NativeCall": "model.records",
     "Marker": "model.records",
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
     from .files.profile import Profile
+    from .model.calls import Call, Calls, Function
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .recording.labels import current_labels, label
@@ -59,8 +63,11 @@ __all__ = [
     "AlreadyActive",
     "BadFile",
     "BadOption",
+    "Call",
+    "Calls",
     "CannotWrite",
     "Frame",
+    "Function",
     "FunctionRow",
     "Marker",
     "NativeCall",

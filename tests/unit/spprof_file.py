@@ -139,6 +139,19 @@ class Writer:
         """Each of them: thread + 1, beginning ns, duration ns, generation, collected, uncollectable."""
         self.data += block(b"G", b"".join(map(column, zip(*runs))))
 
+    def calls(self, *rows, uncounted=0, taken=0):
+        """Block C. Each row: function, caller (or None), line, calls, resumes; a function: (name, qualname, file, line, kind)."""
+        strings, functions = {}, {}
+
+        def named(of):
+            texts = (strings.setdefault(text, len(strings)) for text in of[:3])
+            return functions.setdefault((*texts, *of[3:]), len(functions))
+
+        edges = [(named(of), named(caller) + 1 if caller else 0, *rest) for of, caller, *rest in rows]
+        raw = [text.encode() for text in strings]
+        columns = [[len(text) for text in raw], b"".join(raw), *zip(*functions), *zip(*edges), [uncounted, taken]]
+        self.block(b"C", b"".join(map(column, columns)))
+
     def json(self, kind, value):
         self.block(kind, json.dumps(value).encode())
 

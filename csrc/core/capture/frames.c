@@ -455,3 +455,27 @@ static enum spp_loss walk_other(spp_walk *walk, bool anchored) {
 enum spp_loss spp_frames_other(spp_walk *walk) { return walk_other(walk, false); }
 
 enum spp_loss spp_frames_other_anchored(spp_walk *walk) { return walk_other(walk, true); }
+
+/* Frames of the interpreter's own, where C code calls Python (3.12+) and before an `__init__`, are passed over. */
+INLINE uintptr_t python_frame(uintptr_t frame, uintptr_t *code) {
+    uintptr_t hidden = atomic_load_explicit(&spp_py.init_cleanup, memory_order_relaxed);
+    for (; frame != 0; frame = word(NULL, frame + SPP_L_FRAME_PREVIOUS)) {
+        *code = word(NULL, frame + SPP_L_FRAME_CODE) & (uintptr_t)SPP_L_FRAME_CODE_MASK;
+#if SPP_L_CHAIN != 1
+        uint8_t owner = byte(NULL, frame + (uintptr_t)SPP_L_FRAME_OWNER);
+        if (owner >= SPP_L_OWNER_ENTRY_MIN && owner <= SPP_L_OWNER_ENTRY_MAX) continue;
+#endif
+        if (spp_usual(*code != hidden)) break;
+    }
+    return frame;
+}
+
+bool spp_frames_here(uintptr_t tstate, bool caller, uintptr_t *code, uint32_t *offset) {
+    uintptr_t frame = word(NULL, tstate + SPP_L_TS_FRAME);
+    if (SPP_L_CHAIN == 2) frame = word(NULL, frame + (uintptr_t)SPP_L_CFRAME_CURRENT);
+    frame = python_frame(frame, code);
+    if (caller && frame != 0) frame = python_frame(word(NULL, frame + SPP_L_FRAME_PREVIOUS), code);
+    if (frame == 0) return false;
+    *offset = instruction_offset(NULL, frame, *code);
+    return true;
+}

@@ -6,6 +6,7 @@
 #ifndef SPPROF_CORE_CAPTURE_FRAMES_H
 #define SPPROF_CORE_CAPTURE_FRAMES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@
 /* Addresses of CPython's that the checks compare with; constant once set by the module. */
 typedef struct {
     uintptr_t code_type, frame_type, gen_type, coro_type, async_gen_type, none;
+    /* CPython's code object of the frames between a caller and the `__init__` of a class (3.13+), which spp_frames_here passes
+     * over; 0: not seen yet. It is not exported everywhere. */
+    _Atomic uintptr_t init_cleanup;
     bool has_cached_chunk; /* tstate->datastack_cached_chunk exists: it came with patch releases of 3.13 and 3.14 */
 } spp_python;
 extern spp_python spp_py;
@@ -58,5 +62,10 @@ enum spp_loss spp_frames_other(spp_walk *walk);
 /* The same, and fills anchors[0 .. anchors_n). None before 3.11. */
 enum spp_loss spp_frames_own_anchored(spp_walk *walk);
 enum spp_loss spp_frames_other_anchored(spp_walk *walk);
+
+/* Attached to the interpreter (GIL held); not a handler. The innermost Python frame of the calling thread, or its caller: the
+ * code object, and the byte offset of its instruction or SPP_OFFSET_NONE. False: there is none. Nothing is distrusted here: the
+ * thread itself asks, between two instructions. */
+bool spp_frames_here(uintptr_t tstate, bool caller, uintptr_t *code, uint32_t *offset);
 
 #endif

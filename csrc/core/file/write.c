@@ -146,6 +146,15 @@ void spp_write_values(const spp_columns *c) {
     spp_write_block('V', payload.at, payload.n);
 }
 
+void spp_write_calls(const spp_calls_columns *c) {
+    payload.n = 0;
+    for (int k = 0; k < SPP_CALLS_COLUMNS; k++) {
+        put_column(&c->of[k]);
+        if (k == SPP_CALLS_STRING_LEN) put_text(&c->text);
+    }
+    spp_write_block('C', payload.at, payload.n);
+}
+
 void spp_write_collections(const spp_resolved *d) {
     spp_vec64 column = {0};
     payload.n = 0;

@@ -11,6 +11,7 @@
 #include "core/native/native.h"
 #include "core/resolve/resolve.h"
 #include "core/resolve/store.h"
+#include "core/run/calls.h"
 #include "core/run/pause.h"
 #include "core/run/state.h"
 #include "core/run/tick_stats.h"
@@ -136,6 +137,7 @@ static void finish(const char *reason) {
     spp_os_unlock();
     if (names.n > 0) spp_write_block('N', names.at, names.n);
     spp_bytes_free(&names);
+    spp_calls_write(true);
     spp_writer_made();
     write_end(reason);
 }
@@ -234,6 +236,7 @@ static turns_end drain_turns(void) {
             spp_run_state.stats_ns = now;
         }
         if (flush) {
+            spp_calls_write(false);
             flushing.waits = true;
             flushing.asked = asked;
             flushing.until_ns = spp_os_now_ns() + SPP_WRITER_STUCK_NS;

@@ -14,6 +14,7 @@
 #include "core/resolve/resolve.h"
 #include "core/resolve/store.h"
 #include "core/run/alone.h"
+#include "core/run/calls.h"
 #include "core/run/drain.h"
 #include "core/run/pause.h"
 #include "core/run/state.h"
@@ -45,6 +46,7 @@ static void in_child(void) {
     if (atomic_exchange(&spp_run_state.phase, SPP_RUN_NONE) == SPP_RUN_NONE) return; /* or another thread starts or stops */
     atomic_store(&spp_run_state.active, false);
     spp_threads_child();
+    spp_calls_child();
     spp_watch_abandon();
     spp_resolve_abandon();
     spp_write_abandon();
@@ -214,6 +216,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     if (o->resume_at_ns != 0) spp_run_state.pause_ns = spp_run_state.start_ns; /* with no CPU time so far */
     atomic_store(&spp_run_state.pause_wanted, o->resume_at_ns != 0);
     atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
+    spp_calls_follow(o->resume_at_ns != 0);
     atomic_store(&spp_run_state.begun, 1);
     spp_watch_births(true);
     spp_os_bell_ring(&spp_cap.bell);

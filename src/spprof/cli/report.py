@@ -9,7 +9,7 @@ from typing import Sequence
 from ..errors import BadOption
 from ..files.profile import Profile
 from ..model.data import ProfileData
-from ..report.summary import summary
+from ..report.summary import called, summary
 from ..report.tables import BY, table
 from ..report.text import put, readable, width_of_table
 from . import _part
@@ -29,6 +29,7 @@ examples:
   spprof report p.spprof --label 'route=/cart*' --from 10 --to 20
   spprof report p.spprof --by route        the time of each value of a label; --by label: of each set of labels
   spprof report p.spprof --native-calls    native time by the Python line that called it
+  spprof report p.spprof --sort calls      exact numbers of calls, of `spprof run --calls`; --calls: by calling line
   spprof report p.spprof --imports         which modules took how long to import (run with --rate 10000)
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -48,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-share", type=percentage, default=1.0, metavar="PERCENT",
                         help="calls or imports of less of all time are left out of the tree (default 1)")  # fmt: skip
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
-    parser.add_argument("--sort", choices=("self", "total"), default="self", help="order of the rows (default self)")
+    parser.add_argument("--sort", choices=("self", "total", "calls"), default="self",
+                        help="order of the rows (default self); calls: their exact number, of a run with --calls")  # fmt: skip
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--python-only", dest="shown", action="store_const", const="python",
                        help="without native functions: their time counts for the Python functions that called them")  # fmt: skip
@@ -57,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="a tree of the modules that were imported, with the time of each")  # fmt: skip
     shown.add_argument("--native-calls", dest="shown", action="store_const", const="calls",
                        help="native time by the Python line that called it")  # fmt: skip
+    shown.add_argument("--calls", dest="shown", action="store_const", const="counts",
+                       help="how often each line called what, of a run with --calls")  # fmt: skip
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
     _part.add_arguments(parser)
@@ -74,6 +78,12 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
     limit = 15 if options.limit is None else options.limit
     if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
         raise BadOption("--native-calls is a table of its own: use it without --format and --by")
+    if options.shown == "counts":
+        if options.format != "flat" or options.by != "function" or options.thread is not None:
+            raise BadOption("--calls is a table of its own, of all threads: use it without --format, --by and --thread")
+        return called(profiles, limit, width_of_table(sys.stdout))
+    if options.sort == "calls" and options.format == "tree":
+        raise BadOption("a tree is of time: use --sort calls without --format tree")
     if options.shown == "imports":
         if options.format not in ("flat", "tree") or options.by != "function":
             raise BadOption("--imports is a tree of its own: use it without --format and --by")

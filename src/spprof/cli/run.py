@@ -28,6 +28,7 @@ examples:
   spprof run --rate 10000 script.py        10,000 samples a second
   spprof run --native script.py            C, C++ and Rust functions too
   spprof run --event page-faults script.py      who touches new memory? With `--event time` too: both in one file
+  spprof run --calls script.py             how often is each function called? Exact numbers beside the time
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds
   spprof run --delay 10 --duration 30 server.py      not the first 10 seconds, but the next 30
@@ -59,6 +60,10 @@ def add_arguments(parser: Any) -> None:
     )
     parser.add_argument("--event", metavar="NAME", action="append", default=[], dest="events",
                         help="what is sampled: time (default), page-faults, page-faults=N (each N); again: both")  # fmt: skip
+    parser.add_argument(
+        "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
+    )
+    parser.add_argument("--calls=c", dest="calls", action="store_const", const="c", help="functions in C that Python calls, too")
     parser.add_argument("--delay", type=positive, metavar="S", help="take no samples in the first S seconds")
     parser.add_argument("--duration", type=positive, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
@@ -103,6 +108,7 @@ def main(options: argparse.Namespace) -> int:
         max_depth=options.max_depth,
         native=options.native,
         events=options.events or ("time",),
+        calls=options.calls,
     )
     from ..launching import program
     from ..launching.run import Run, say

@@ -6,6 +6,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional, Protocol, Union
 
 from ..errors import BadFile
+from ..model.calls import Calls
 from ..model.data import ProfileData
 from ..model.records import Marker
 from ..readers.loading import load
@@ -104,6 +105,11 @@ class Profile(ProfileData):
             for thread, time_ns, duration_ns, *counts in collections(self.raw())
         ]
         return sorted(found, key=lambda marker: marker.time_ns)
+
+    def _counted_calls(self) -> Optional[Calls]:
+        from ..readers.spprof import calls
+
+        return calls(self.raw()) if self.header.get("calls") else None
 
     def _columns(self) -> Dict[str, Any]:
         if self._loaded is None:

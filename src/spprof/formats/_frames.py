@@ -59,7 +59,7 @@ class Frames:
         self.looks: List[Look] = []
         self._profile, self._lines, self._addresses = profile, lines, addresses
         self._ids: Dict[Look, int] = {}
-        self.numbers = Once(lambda id: self._intern(self._look(id)))  # of frames of the profile: indices into `looks`
+        self.numbers = Once(lambda id: self.intern(self._look(id)))  # of frames of the profile: indices into `looks`
 
     def stack(self, key: int) -> List[int]:
         """The numbers of a stack's frames from root to leaf."""
@@ -74,7 +74,8 @@ class Frames:
         line, column = (frame.line, frame.col + 1) if self._lines else (0, 0)
         return Look(frame.qualname, frame.name, frame.file, line, column, self._profile.first_line(id), False, "", 0)
 
-    def _intern(self, look: Look) -> int:
+    def intern(self, look: Look) -> int:
+        """The number of a look."""
         number = self._ids.setdefault(look, len(self.looks))
         if number == len(self.looks):
             self.looks.append(look)

@@ -4,6 +4,9 @@ Costs are nanoseconds and samples: of each line its own, and of each line that c
 the sum of the calls to a function for its inclusive cost. So a stack adds to one call of each function, to the outermost one; a
 call back into a function that is already running adds nothing. Then inclusive costs are right under recursion too. The
 outermost functions are called by their thread, which is a function here, `[thread NAME]`.
+
+The number of calls is that of samples; where calls were counted (`spprof run --calls`) it is exact, with resumes of generators,
+and calls without a sample are there too.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from ._samples import distinct_names, groups
 from ._tree import Part
 
 if TYPE_CHECKING:
+    from ..model import calls as counts
     from ..model.data import ProfileData
     from .options import Options
 
@@ -60,7 +64,10 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
             lines += [name("cob", "ob", called[0])] if called[0] != function[0] else []
             lines += [name("cfi", "fl", called[1])] if called[1] != function[1] else []
             lines += [name("cfn", "fn", called[2])]
-            lines += [f"calls={cost[1]} {costs.first_lines[callee]}", f"{line} {numbers(cost)}"]
+            lines += [
+                f"calls={costs.numbers[id].get((line, callee), cost[1])} {costs.first_lines[callee]}",
+                f"{line} {numbers(cost)}",
+            ]
         out.write("\n".join(lines).encode() + b"\n")
         lines = []
     out.write("\n".join(lines).encode())
@@ -88,6 +95,7 @@ class _Costs:
         self.first_lines: List[int] = []
         self.own: List[Dict[int, Cost]] = []
         self.calls: List[Dict[Tuple[int, int], Cost]] = []
+        self.numbers: List[Dict[Tuple[int, int], int]] = []  # of calls, by the same; empty where they were not counted
         self.whole = [0, 0]
         parts = groups(profile, options)
         names = distinct_names(profile)
@@ -121,6 +129,29 @@ class _Costs:
                 self.whole[0] += weight
                 self.whole[1] += count
 
+        if profile.calls is not None and options.thread is None:
+            self._count(profile.calls, options.lines)
+
+    def _count(self, calls: counts.Calls, lines: bool) -> None:
+        """Exact numbers of calls. A sampled call of which none was counted had begun before: it has 0."""
+        for call in calls.rows:
+            callee = self._counted_function(call.function)
+            if call.caller is None:
+                continue
+            caller = self._counted_function(call.caller)
+            place = (call.line if lines and call.line else call.caller.line), callee
+            self.numbers[caller][place] = self.numbers[caller].get(place, 0) + call.calls + call.resumes
+            self.calls[caller].setdefault(place, [0, 0])
+        python = {id for (library, _, _), id in self.functions.items() if library == "python"}
+        for id in python:
+            for place in self.calls[id]:
+                if place[1] in python:
+                    self.numbers[id].setdefault(place, 0)
+
+    def _counted_function(self, function: counts.Function) -> int:
+        library = "python" if function.file else _UNKNOWN
+        return self._add_function((library, _line(function.file or _UNKNOWN), _line(function.qualname)), function.line)
+
     def _function(self, look: Look) -> int:
         library = look.library if look.native else "python" if look.file else ""
         return self._add_function((_line(library or _UNKNOWN), _line(look.file or _UNKNOWN), _line(look.name)), look.first_line)
@@ -132,6 +163,7 @@ class _Costs:
             self.first_lines.append(first_line)
             self.own.append({})
             self.calls.append({})
+            self.numbers.append({})
         return id
 
 

@@ -14,6 +14,7 @@ from ._protobuf import data, number, packed, text, varint
 from ._samples import Group, groups, told_tids
 
 if TYPE_CHECKING:
+    from ..model.calls import Call
     from ..model.data import ProfileData
     from .options import Options
 
@@ -45,13 +46,16 @@ class _File:
     def write(self, out: Any) -> None:
         parts = self.profile.each_type()
         named = [(self.string(_name_of(part)), self.string(part.unit)) for part in parts]
+        calls = self.profile.calls if self.options.thread is None else None
+        if calls is not None:
+            named.append((self.string("calls"), self.string("count")))
         time, ns = named[0]
         samples = self.string("samples")
         out.write(data(1, number(1, samples) + number(2, self.string("count"))))  # sample_type
         out.writelines(data(1, number(1, name) + number(2, unit)) for name, unit in named)
         locations: Dict[int, bytes] = {}  # stack key -> location_id
         for place, part in enumerate(parts):
-            before, after = varint(0) * place, varint(0) * (len(parts) - 1 - place)
+            before, after = varint(0) * place, varint(0) * (len(named) - 1 - place)
             for group in groups(part, self.options):
                 labels = self._labels(group)
                 counts, weights = group.sums
@@ -61,6 +65,9 @@ class _File:
                         stack = locations[key] = packed(1, [number + 1 for number in reversed(self.frames.stack(key))])
                     values = varint(0 if place else count) + before + varint(weights[key]) + after
                     out.write(data(2, stack + data(2, values) + labels))
+        for call in calls.rows if calls is not None else ():
+            stack = packed(1, [number + 1 for number in self._call(call)])
+            out.write(data(2, stack + data(2, varint(0) * len(named) + varint(call.calls + call.resumes))))
         self._mapping(self.program())  # the first is the program itself
         out.writelines(data(4, self._location(id, look)) for id, look in enumerate(self.frames.looks, 1))
         out.writelines(self._mappings())
@@ -76,6 +83,16 @@ class _File:
         out.write(packed(13, map(self.string, self._comments())))
         out.write(number(14, samples if self.options.weight == "samples" else time))  # default_sample_type
         out.writelines(text(6, string) for string in self.strings)  # the last: all are known now
+
+    def _call(self, call: Call) -> List[int]:
+        """A counted call as a stack of two: who was called, and the line that calls."""
+        places = [(call.function, call.function.line)] + ([(call.caller, call.line)] if call.caller else [])
+        return [
+            self.frames.intern(
+                Look(of.qualname, of.name, of.file, line if self.options.lines else 0, 0, of.line, of.native, "", 0)
+            )
+            for of, line in places
+        ]
 
     def program(self) -> str:
         """What pprof calls the main binary."""

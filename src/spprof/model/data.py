@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from ..errors import BadOption
 from . import aggregation, intervals, sums, types
+from .calls import Calls
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
 from .tree import Tree
@@ -143,6 +144,23 @@ class ProfileData:
             columns["markers"] = self._collections()
         markers: List[Marker] = columns["markers"]
         return markers
+
+    @property
+    def calls(self) -> Optional[Calls]:
+        """How often each function was called, by the line that called it, exactly (`spprof.start(calls=True)`); None if that was
+        not counted, or the program died before it was written. A part of a profile has none: a count has no time and no thread.
+
+            for call in profile.calls.rows:
+                print(call.function.qualname, call.line, call.calls, call.resumes)"""
+        columns = self._columns()
+        if "calls" not in columns:
+            columns["calls"] = self._counted_calls()
+        calls: Optional[Calls] = columns["calls"]
+        return calls if not self.header.get("part") else None
+
+    def _counted_calls(self) -> Optional[Calls]:
+        """The exact counts of calls, where the columns do not have them."""
+        return None
 
     @property
     def label_sets(self) -> List[Dict[str, str]]:

@@ -12,6 +12,7 @@ import zlib
 from array import array
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from ..model.calls import Call, Calls, Function
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 
 MAGIC = b"\x89SPPROF\n"
@@ -373,6 +374,41 @@ def hashes(data: bytes) -> Dict[str, str]:
         digits, _, path = payload.partition(b" ")
         found.setdefault(text_of(path), digits.decode("ascii", "replace"))
     return found
+
+
+_CALLS = 13  # columns of block C
+
+
+def calls(data: bytes) -> Optional[Calls]:
+    """The exact counts of calls; None if none were taken, or the file ends before them."""
+    result = None
+    for _, payload in blocks(data, b"C"):
+        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
+        try:
+            result = _calls([cursor.column() for _ in range(_CALLS)])
+        except _Damage:
+            return result
+    return result
+
+
+def _calls(columns: List[array[int]]) -> Calls:
+    strings = _Tables._strings(*columns[:2])
+    functions_in, edges, about = columns[2:7], columns[7:12], columns[12]
+    _same_length(*functions_in)
+    _same_length(*edges)
+    for column in functions_in[:3]:
+        _check_below(column, len(strings), "string")
+    functions = [
+        Function(strings[name], strings[qualname], strings[file], line, bool(kind))
+        for name, qualname, file, line, kind in zip(*functions_in)
+    ]
+    _check_below(edges[0], len(functions), "function")
+    _check_below(edges[1], len(functions) + 1, "function")
+    if len(about) != 2:
+        raise _Damage("there are not two numbers about the calls")
+    callers = [None, *functions]
+    rows = [Call(functions[callee], callers[caller], *rest) for callee, caller, *rest in zip(*edges)]
+    return Calls(rows, *about)
 
 
 def build_ids(data: bytes) -> Dict[str, Set[str]]:

@@ -29,6 +29,7 @@ def start(
     max_depth: int = 512,
     native: Union[bool, str] = False,
     events: Sequence[str] = ("time",),
+    calls: Union[bool, str] = False,
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -44,13 +45,18 @@ def start(
         shows those too, 'leaf' only what lies below the last Python frame.
     events: what is sampled: 'time', 'page-faults' (Linux), or both; 'page-faults=100' takes a sample for each 100 of a thread
         instead of 31. Each is a type of samples of its own: see `Profile.sample_types` and `Profile.of`.
+    calls: True counts each call of a Python function exactly, by the line that calls; 'c' also functions in C that Python code
+        calls. See `Profile.calls`; every call takes some 50 ns longer then.
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
     file is still there. An exception from a signal handler, such as Ctrl-C's, may arrive after the profile has begun:
     `is_active` says whether it has."""
     _require_idle()
-    begin(Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native, events=events), output_path)
+    begin(
+        Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls),
+        output_path,
+    )
 
 
 def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
@@ -65,7 +71,15 @@ def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] 
     try:
         # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
         begun = _core.start(
-            taken, output, clock, options.mode, options.interval_ns, options.max_depth, native_mode, ",".join(options.events)
+            taken,
+            output,
+            clock,
+            options.mode,
+            options.interval_ns,
+            options.max_depth,
+            native_mode,
+            ",".join(options.events),
+            options.calls,
         )
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")

@@ -20,7 +20,8 @@ class Options:
     The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
     system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
 
-    __slots__ = ("clock", "events", "interval_ns", "max_depth", "mode", "native")
+    __slots__ = ("calls", "clock", "events", "interval_ns", "max_depth", "mode", "native")
+    calls: str
     clock: str
     events: Tuple[str, ...]
     interval_ns: int
@@ -38,6 +39,7 @@ class Options:
         max_depth: int = 512,
         native: Union[bool, str] = False,
         events: Sequence[str] = ("time",),
+        calls: Union[bool, str] = False,
     ) -> None:
         if mode not in MODES:
             raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
@@ -47,7 +49,10 @@ class Options:
         if native not in (False, True, "full", "leaf"):
             raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
         chosen = _events(events, mode)
+        if calls not in ("", False, True, "python", "c"):
+            raise BadOption(f"calls={calls!r}: give False, True, or 'c' to count functions in C, too")
         values = {
+            "calls": "python" if calls is True else calls or "",
             "clock": clock,
             "interval_ns": interval_ns,
             "max_depth": max_depth,
@@ -67,15 +72,31 @@ class Options:
     def to_text(self) -> str:
         """The record as a line of text, for the environment of a child process."""
         return ":".join(
-            [str(self.interval_ns), self.mode, self.clock, str(self.max_depth), str(self.native), ",".join(self.events)]
+            [
+                str(self.interval_ns),
+                self.mode,
+                self.clock,
+                str(self.max_depth),
+                str(self.native),
+                ",".join(self.events),
+                self.calls,
+            ]
         )
 
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native, events = text.split(":")
+        interval_ns, mode, clock, max_depth, native, events, calls = text.split(":")
         kind = {"True": True, "False": False}.get(native, native)
-        return cls(int(interval_ns) / 1e6, mode, clock=clock, max_depth=int(max_depth), native=kind, events=events.split(","))
+        return cls(
+            int(interval_ns) / 1e6,
+            mode,
+            clock=clock,
+            max_depth=int(max_depth),
+            native=kind,
+            events=events.split(","),
+            calls=calls,
+        )
 
 
 def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:

@@ -36,9 +36,10 @@ class Profiler:
         max_depth: int = 512,
         native: Union[bool, str] = False,
         events: Sequence[str] = ("time",),
+        calls: Union[bool, str] = False,
     ) -> None:
         self._options: dict[str, Any] = {"interval_ms": interval_ms, "mode": mode, "output_path": output_path}
-        self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events)
+        self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
         max_depth: int = ...,
         native: Union[bool, str] = ...,
         events: Sequence[str] = ...,
+        calls: Union[bool, str] = ...,
     ) -> Callable[[Function], Function]: ...
 
 

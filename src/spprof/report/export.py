@@ -10,8 +10,8 @@ from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
 from ..model.unicode import cleaned
 from .comparison import Change, Comparison, Runs
-from .tables import Table
-from .text import amount, share_of
+from .tables import Row, Table
+from .text import amount, calls_of, per_call, share_of
 from .tick_stats import tick_stats, warnings
 
 _MEANS = re.compile(r"([\\`*_\[\]<>|~&$])")  # something in GitHub's Markdown, within a table
@@ -40,12 +40,22 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
                 **row.what,
                 "self": _figure(shown.whole, row.self_samples, row.self_weight_ns, row.self_squares),
                 "total": _figure(shown.whole, row.total_samples, row.total_weight_ns, row.total_squares),
+                **_counts(shown, row),
             }
             for row in shown.rows[:limit]
         ],
         "processes": [_process(profile, profile.whole(shown.thread)) for profile in shown.profiles],
     }
     return json.dumps(cleaned(document), indent=1) + "\n"
+
+
+def _counts(shown: Table, row: Row) -> Dict[str, Any]:
+    """Exact calls of a row, where they were counted."""
+    if row.calls is None:
+        return {}
+    time = shown.per_call(row)
+    counts: Dict[str, Any] = {"calls": row.calls, "resumes": row.resumes}
+    return counts if time is None else {**counts, "per_call": _estimate(time, "weight_ns")}
 
 
 def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
@@ -91,10 +101,13 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     yield escape(shown.heading())
     yield ""
     alone = shown.alone
-    yield f"| time | share | {shown.by} |" if alone else f"| self | share | total | share | {shown.by} |"
-    yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|:--|"
+    counts = shown.counted is not None
+    more = f" calls | {'total' if shown.sort == 'total' else 'self'} a call |" if counts else ""
+    yield f"| time | share | {shown.by} |" if alone else f"| self | share | total | share |{more} {shown.by} |"
+    yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|" + ("--:|--:|" if counts else "") + ":--|"
     for row in shown.rows[:limit]:
         cells = [cell for one in row.times(alone) for cell in (amount(one[0], shown.unit), share_of(shown.whole, *one).strip())]
+        cells += [calls_of(row).strip(), per_call(shown.per_call(row)).strip()] if counts else []
         yield f"| {' | '.join(cells)} | {escape(row.text + row.few)} |"
     if len(shown.rows) > limit:
         yield f"\n{len(shown.rows) - limit} more (`--limit`)"

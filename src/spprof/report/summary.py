@@ -8,7 +8,7 @@ from ..model import intervals
 from ..model.data import ProfileData
 from ..model.records import native_name
 from .tables import Table, check, heading, table
-from .text import amount, fit, place, readable, share_of
+from .text import amount, calls_of, fit, per_call, place, readable, share_of
 from .tick_stats import tick_stats, warnings
 
 
@@ -50,12 +50,42 @@ def _flat(shown: Table, limit: int, width: int) -> Iterator[str]:
     yield shown.heading()
     yield ""
     alone = shown.alone
-    yield f"      time               {shown.by}" if alone else f"      self                   total               {shown.by}"
+    which = "total" if shown.sort == "total" else " self"
+    counts = "" if shown.counted is None else f"     calls {which} a call     "
+    yield (
+        f"      time               {shown.by}"
+        if alone
+        else f"      self                   total               {counts}{shown.by}"
+    )
     for row in shown.rows[:limit]:
         told = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
+        if shown.counted is not None:
+            told += f" {calls_of(row)} {per_call(shown.per_call(row))}"
         yield _named(told, row.text, width - len(row.few)) + row.few
     if len(shown.rows) > limit:
-        yield f"{'':{25 if alone else 49}}... {len(shown.rows) - limit} more (--limit)"
+        yield f"{'':{25 if alone else 49 + (len(counts) if counts else 0)}}... {len(shown.rows) - limit} more (--limit)"
+    if shown.counted is not None and shown.counted.missing:
+        yield f"Not counted: {shown.counted.missing}."
+
+
+def called(profiles: Sequence[ProfileData], limit: int = 15, width: int = 160) -> str:
+    """The text of `spprof report --calls`: each line that calls and what it calls, by the number of calls."""
+    profiles = list(map(readable, profiles))
+    calls = table(profiles, sort="calls").counted
+    assert calls is not None  # or the table was refused
+    lines = [f"{sum(call.calls for call in calls.rows):,} calls were counted. By calling line:", ""]
+    lines.append("        calls      resumes  line that calls > function")
+    order = sorted(calls.rows, key=lambda call: (-call.calls - call.resumes, call.function, call.line))
+    for call in order[:limit]:
+        where = "[no Python code]" if call.caller is None else place(call.caller.qualname, call.caller.file, call.line)
+        name = native_name(call.function.qualname, "") if call.function.native else place(*call.function[1:4])
+        resumes = f"{call.resumes:,}" if call.resumes else ""
+        lines.append(_named(f"{call.calls:>13,} {resumes:>12}", f"{where} > {name}", width))
+    if len(order) > limit:
+        lines.append(f"{'':28}... {len(order) - limit} more (--limit)")
+    if calls.missing:
+        lines.append(f"Not counted: {calls.missing}.")
+    return "\n".join(lines) + "\n"
 
 
 def _calls(profiles: Sequence[ProfileData], limit: int, thread: Optional[str], width: int) -> List[str]:

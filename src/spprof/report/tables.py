@@ -7,8 +7,9 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 from ..errors import BadOption
 from ..model import intervals
+from ..model.calls import Calls, summed, together
 from ..model.data import ProfileData
-from ..model.intervals import Whole
+from ..model.intervals import Estimate, Whole
 from .paths import short
 from .text import amount, place, shown, time_kind
 
@@ -30,6 +31,8 @@ class Row(NamedTuple):
     total_weight_ns: int
     self_squares: float = 0.0  # see `Whole.samples_of`; 0 where no sample is big
     total_squares: float = 0.0
+    calls: Optional[int] = None  # exact counts, where calls were counted; None: not of this function
+    resumes: int = 0
 
     def times(self, alone: bool) -> List[Tuple[int, float]]:
         """Its times with their squares: its own and that with what it calls; `alone`: that only."""
@@ -44,8 +47,8 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows in order, and all that shares are shares of. `by`: what a row is; `sort`: 'self' or 'total'; `only`: see
-    `Profile.functions`."""
+    """Rows in order, and all that shares are shares of. `by`: what a row is; `sort`: 'self', 'total' or 'calls'; `only`: see
+    `Profile.functions`. `counted`: what was counted of calls, if rows have that."""
 
     profiles: Sequence[ProfileData]
     thread: Optional[str]
@@ -54,6 +57,15 @@ class Table(NamedTuple):
     only: Optional[str]
     whole: Whole
     rows: List[Row]
+    counted: Optional[Calls] = None
+
+    def per_call(self, row: Row) -> Optional[Estimate]:
+        """The sampled time of one call in ns, its own or (sorted by total time) that with what it calls; resumes are part of
+        their call. None: it was not called, or nobody knows how often."""
+        if not row.calls:
+            return None
+        time = row.times(False)[1 if self.sort == "total" else 0]
+        return self.whole.share(time[0], squares=time[1]).times(self.whole.weight_ns / row.calls)
 
     @property
     def alone(self) -> bool:
@@ -69,7 +81,8 @@ class Table(NamedTuple):
         """`8.31 s of CPU time, 8,310 samples. By self time:`"""
         native = sum(row.self_weight_ns for row in self.rows) if self.only == "native" else None
         kind = "time" if self.unit == "nanoseconds" else self.unit
-        what = self.by if self.alone else f"{self.sort} {kind}" + (f" of each {self.by}" if self.by != "function" else "")
+        sort = "calls" if self.sort == "calls" else f"{self.sort} {kind}"
+        what = self.by if self.alone else sort + (f" of each {self.by}" if self.by != "function" else "")
         return f"{heading(self.profiles, self.thread, self.whole, native)} By {what}:"
 
 
@@ -81,7 +94,8 @@ def table(
     only: Optional[str] = None,
 ) -> Table:
     """Adds up the profiles. `by`: one of `BY`, or the key of a label: its values then. Raises BadOption if there is no such
-    label, if no thread matches the pattern, or if native functions are asked for and the profiles have none."""
+    label, if no thread matches the pattern, if native functions are asked for and the profiles have none, or if rows are to be
+    sorted by calls and have none."""
     check(profiles, thread, only == "native")
     if by not in BY:
         _check_label(profiles, by)
@@ -95,9 +109,40 @@ def table(
             known = sums.setdefault(key, [0, 0, 0, 0, 0.0, 0.0])
             known[:] = map(add, known, (*figures, *squares.get(key, (0.0, 0.0))))
     foreign = "source" in profiles[0].header
-    ordered = sorted(sums.items(), key=lambda item: _order(sort, item))
+    calls = counted(profiles) if by == "function" and thread is None and only != "native" else None
+    if sort == "calls" and calls is None:
+        raise BadOption(f"nothing to sort by: {_no_calls(profiles)}")
+    counts = summed(calls.rows, lambda call: call.function[:4]) if calls is not None else {}
+    for key in counts if sort == "calls" else ():
+        sums.setdefault(key, [0, 0, 0, 0, 0.0, 0.0])
     whole = intervals.together(profile.whole(thread) for profile in profiles)
-    return Table(profiles, thread, by, sort, only, whole, [Row(*_named(by, key, foreign), *figures) for key, figures in ordered])
+    ordered = sorted(sums.items(), key=lambda item: _order(sort, item))
+    if sort == "calls":
+        ordered.sort(key=lambda item: -sum(counts.get(item[0], ())))
+    rows = [Row(*_named(by, key, foreign), *figures)._replace(**_calls_of(key, calls, counts)) for key, figures in ordered]
+    return Table(profiles, thread, by, sort, only, whole, rows, calls)
+
+
+def counted(profiles: Sequence[ProfileData]) -> Optional[Calls]:
+    """The exact counts of calls of all profiles together, if each has them."""
+    each = [profile.calls for profile in profiles]
+    return together([calls for calls in each if calls is not None]) if None not in each else None
+
+
+def _no_calls(profiles: Sequence[ProfileData]) -> str:
+    if any(profile.header.get("part") for profile in profiles):
+        return "a count of calls has no time and no labels, so a part of a profile has none"
+    asked = any(profile.header.get("calls") for profile in profiles)
+    return (
+        "the counts of calls are not in the file" if asked else "calls were not counted; take a profile with `spprof run --calls`"
+    )
+
+
+def _calls_of(key: Tuple[Any, ...], calls: Optional[Calls], counts: Dict[Any, Tuple[int, int]]) -> Dict[str, Any]:
+    """Calls and resumes of a row. A Python function that was never seen to begin has 0; of others nobody knows."""
+    if calls is None:
+        return {}
+    return dict(zip(("calls", "resumes"), counts.get(key, (0 if key[3] else None, 0))))
 
 
 def _order(sort: str, item: Tuple[Tuple[Any, ...], List[Any]]) -> Tuple[Any, ...]:

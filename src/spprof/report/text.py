@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any, Sequence, TextIO
+from typing import Any, Optional, Sequence, TextIO
 
 from ..model.data import ProfileData
 from ..model.intervals import Estimate, Whole
@@ -39,6 +39,30 @@ def percent(share: Estimate, known: bool = True) -> str:
 def share_of(whole: Whole, ns: float, squares: float = 0.0) -> str:
     """The same of a part of all; `squares` as for `Whole.share`."""
     return percent(whole.share(ns, squares=squares), whole.is_known)
+
+
+def calls_of(row: Any) -> str:
+    """The exact number of calls of a row, 11 wide."""
+    if row.calls is None:
+        return f"{'':>11}"
+    return f"{row.calls:>11,}"
+
+
+def per_call(time: Optional[Estimate]) -> str:
+    """The time of one call with its error bar, 17 wide: `  1.23 us ±0.05 `."""
+    if time is None:
+        return f"{'':>17}"
+    reach = max(time.high - time.value, time.value - time.low)
+    unit, scale = next((each for each in _UNITS if max(time.value, reach) >= each[1]), _UNITS[-1])
+    return f"{_three(time.value / scale):>6} {unit:<2} ±{_three(reach / scale):<6}"
+
+
+def _three(value: float) -> str:
+    """A number below 1000 (or of seconds) in three digits."""
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
 def place(qualname: str, file: str, line: int) -> str:

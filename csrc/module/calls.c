@@ -1,0 +1,433 @@
+/* CPython 3.12+: events of sys.monitoring, whose callbacks are functions in C. Before: a profile function of each thread, which a
+ * thread has only one of. Who sets one of its own has it: then calls of that thread are not counted any more, and that is said.
+ */
+#include "module/calls.h"
+
+#include <stdbool.h>
+
+#include "base/hints.h"
+#include "base/sample.h"
+#include "core/capture/frames.h"
+#include "core/run/calls.h"
+#include "module/compat.h"
+#include "module/held.h"
+#include "py/layout.h"
+
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
+#include <opcode.h>
+#endif
+
+#define MONITORS (PY_VERSION_HEX >= 0x030C0000)
+
+static struct {
+    spp_calls_which which; /* NO: nothing is armed */
+    uint64_t number;       /* of this run */
+} heard;
+
+static inline bool counts(void) { return atomic_load_explicit(&spp_calls_on, memory_order_relaxed); }
+
+/* ---- tables: one of all threads where they take turns, else one each */
+
+#ifdef Py_GIL_DISABLED
+
+/* A thread's table goes to another one when it has ended. */
+typedef struct spare {
+    struct spare *next;
+    spp_calls *table;
+} spare;
+
+static _Thread_local struct {
+    spp_calls *table;
+    uint64_t number;
+} own;
+
+static PyMutex spares_lock;
+static spare *spares;
+static uint64_t spares_number; /* of their run */
+
+/* Under the lock. */
+static void forget_spares(void) {
+    while (spares != NULL) {
+        spare *gone = spares;
+        spares = gone->next;
+        PyMem_RawFree(gone);
+    }
+}
+
+#define OWNED "spprof.calls"
+
+/* With the thread's dict, at its end. */
+static void thread_ends(PyObject *capsule) {
+    spare *made = PyMem_RawMalloc(sizeof *made);
+    uint64_t number = (uint64_t)(uintptr_t)PyCapsule_GetContext(capsule);
+    PyMutex_Lock(&spares_lock);
+    if (made != NULL && number == spares_number && heard.which != SPP_CALLS_NO) {
+        *made = (spare){spares, PyCapsule_GetPointer(capsule, OWNED)};
+        spares = made;
+        made = NULL;
+    }
+    PyMutex_Unlock(&spares_lock);
+    PyMem_RawFree(made);
+    if (own.number == number) own.number = 0;
+}
+
+static SPP_COLD spp_calls *claim(void) {
+    PyMutex_Lock(&spares_lock);
+    if (spares_number != heard.number) forget_spares();
+    spares_number = heard.number;
+    spare *found = spares;
+    if (found != NULL) spares = found->next;
+    PyMutex_Unlock(&spares_lock);
+    spp_calls *table = found != NULL ? found->table : spp_calls_table();
+    PyMem_RawFree(found);
+    own.table = table;
+    own.number = heard.number;
+    PyObject *dict = table != NULL ? PyThreadState_GetDict() : NULL; /* borrowed */
+    PyObject *capsule = dict != NULL ? PyCapsule_New(table, OWNED, thread_ends) : NULL;
+    if (capsule != NULL) {
+        (void)PyCapsule_SetContext(capsule, (void *)(uintptr_t)heard.number);
+        if (PyDict_SetItemString(dict, OWNED, capsule) != 0) PyErr_Clear();
+    }
+    Py_XDECREF(capsule);
+    PyErr_Clear();
+    return counts() ? table : NULL; /* the run may have ended while this thread waited: its tables are gone */
+}
+
+static inline spp_calls *table_now(void) { return spp_usual(own.number == heard.number) ? own.table : claim(); }
+
+static int make_tables(void) { return 0; }
+
+static void forget_tables(void) {
+    PyMutex_Lock(&spares_lock);
+    heard.number++;
+    forget_spares();
+    PyMutex_Unlock(&spares_lock);
+}
+
+#else
+
+static spp_calls *own;
+static inline spp_calls *table_now(void) { return own; }
+
+static int make_tables(void) {
+    own = spp_calls_table();
+    if (own == NULL) PyErr_NoMemory();
+    return own != NULL ? 0 : -1;
+}
+
+static void forget_tables(void) { own = NULL; }
+
+#endif
+
+/* ---- counting */
+
+static SPP_COLD void count_first(spp_calls *t, uintptr_t callee, uintptr_t caller, uint32_t at, spp_call_kind kind,
+                                 const char *name) {
+    if (!spp_calls_add(t, callee, caller, at, kind, name)) return;
+    if (kind != SPP_CALL_C) Py_INCREF((PyObject *)callee);
+    if (caller != 0) Py_INCREF((PyObject *)caller);
+}
+
+static void release(uintptr_t code) { Py_DECREF((PyObject *)code); }
+
+/* CPython's _Py_InitCleanup (core/capture/frames.h): no code of a program is named and filed like it. */
+static bool is_init_cleanup(const PyCodeObject *code) {
+    return PyUnicode_CompareWithASCIIString(code->co_filename, "__init__") == 0 &&
+           PyUnicode_CompareWithASCIIString(code->co_name, "__init__") == 0;
+}
+
+/* The running frame's, which began, or goes on. */
+static inline void count_python(uintptr_t callee, spp_call_kind kind) {
+    uintptr_t caller, state = (uintptr_t)PyThreadState_Get();
+    uint32_t at;
+    spp_calls *t = table_now();
+    if (spp_rare(t == NULL)) return;
+    for (;;) {
+        if (spp_rare(!spp_frames_here(state, true, &caller, &at))) caller = 0, at = SPP_OFFSET_NONE;
+        if (spp_usual(spp_calls_count(t, callee, caller, at, kind))) return;
+        if (caller == 0 || !is_init_cleanup((PyCodeObject *)caller)) break;
+        atomic_store(&spp_py.init_cleanup, caller);
+    }
+    count_first(t, callee, caller, at, kind, NULL);
+}
+
+#define NAME_MOST 512
+
+/* MODULE-OR-TYPE and NAME of a function in C, without running anything of the program's. */
+static void name_of(char *to, const PyMethodDef *def, PyObject *self, PyObject *module) {
+    const char *home = "";
+    if (self != NULL && PyModule_Check(self))
+        home = PyModule_GetName(self);
+    else if (self != NULL)
+        home = (PyType_Check(self) ? (PyTypeObject *)self : Py_TYPE(self))->tp_name;
+    else if (module != NULL && PyUnicode_Check(module))
+        home = PyUnicode_AsUTF8(module);
+    if (home == NULL) PyErr_Clear();
+    int n = PyOS_snprintf(to, NAME_MOST / 2, "%s", home != NULL ? home : "");
+    if (n >= NAME_MOST / 2) n = NAME_MOST / 2 - 1;
+    PyOS_snprintf(to + n + 1, NAME_MOST / 2, "%s", def->ml_name != NULL ? def->ml_name : "");
+}
+
+static SPP_COLD void count_first_c(spp_calls *t, const PyMethodDef *def, uintptr_t caller, uint32_t at, PyObject *self,
+                                   PyObject *module) {
+    char name[NAME_MOST + 2];
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    name_of(name, def, self, module);
+    PyErr_Restore(kind, value, traceback);
+    if (counts()) count_first(t, (uintptr_t)def, caller, at, SPP_CALL_C, name);
+}
+
+/* By its definition, which all bound methods share. */
+static inline void count_c(const PyMethodDef *def, uintptr_t caller, uint32_t at, PyObject *self, PyObject *module) {
+    spp_calls *t = table_now();
+    if (spp_rare(t == NULL || def == NULL)) return;
+    if (spp_rare(!spp_calls_count(t, (uintptr_t)def, caller, at, SPP_CALL_C))) count_first_c(t, def, caller, at, self, module);
+}
+
+#if MONITORS /* ---- 3.12+ */
+
+/* Callbacks: code object, offset, and what the event has more. They raise nothing. CPython calls none for what runs within one.
+ */
+static PyObject *begins(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    (void)self, (void)n;
+    if (spp_usual(counts())) count_python((uintptr_t)args[0], SPP_CALL_PYTHON);
+    Py_RETURN_NONE;
+}
+
+static PyObject *goes_on(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    (void)self, (void)n;
+    if (spp_usual(counts())) count_python((uintptr_t)args[0], SPP_CALL_RESUME);
+    Py_RETURN_NONE;
+}
+
+static PyObject *missing; /* sys.monitoring.MISSING, which lives as long as its interpreter */
+
+static PyObject *calls(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    (void)self;
+    if (spp_rare(!counts() || n < 4)) Py_RETURN_NONE;
+    PyObject *called = args[2];
+    uintptr_t caller = (uintptr_t)args[0];
+    if (PyCFunction_Check(called)) {
+        const PyCFunctionObject *function = (PyCFunctionObject *)called;
+        uint32_t at = (uint32_t)PyLong_AsLong(args[1]);
+        count_c(function->m_ml, caller, at, PyCFunction_GET_SELF(called), function->m_module);
+    } else if (Py_IS_TYPE(called, &PyMethodDescr_Type) && args[3] != missing) {
+        uint32_t at = (uint32_t)PyLong_AsLong(args[1]);
+        count_c(((PyMethodDescrObject *)called)->d_method, caller, at, (PyObject *)PyDescr_TYPE(called), NULL);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef callbacks[] = {
+    {"PY_START", (PyCFunction)(void (*)(void))begins, METH_FASTCALL, "spprof counts a call."},
+    {"PY_RESUME", (PyCFunction)(void (*)(void))goes_on, METH_FASTCALL, "spprof counts a resume."},
+    {"PY_THROW", (PyCFunction)(void (*)(void))goes_on, METH_FASTCALL, "spprof counts a resume."},
+    {"CALL", (PyCFunction)(void (*)(void))calls, METH_FASTCALL, "spprof counts a call of a function in C."},
+};
+#define EVENTS (sizeof callbacks / sizeof *callbacks)
+
+/* Ours is one that has no name and that nothing of CPython's takes; cProfile takes PROFILER_ID, which comes last. */
+static const int ids[] = {4, 3, 2};
+static int tool = -1;
+
+static PyObject *monitoring(void) { return spp_held_by_module("sys", "monitoring"); }
+
+/* The number of an event; -1 with an exception. */
+static long event_of(PyObject *names, const char *name) {
+    PyObject *number = PyObject_GetAttrString(names, name);
+    long event = number != NULL ? PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    return event;
+}
+
+static int done(PyObject *result) {
+    Py_XDECREF(result);
+    return result != NULL ? 0 : -1;
+}
+
+static int take_id(PyObject *monitor) {
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        if (done(PyObject_CallMethod(monitor, "use_tool_id", "is", ids[i], "spprof")) == 0) {
+            tool = ids[i];
+            return 0;
+        }
+        if (!PyErr_ExceptionMatches(PyExc_ValueError)) return -1;
+        PyErr_Clear();
+    }
+    PyErr_SetString(PyExc_RuntimeError, "calls cannot be counted: other tools have taken the ids 2, 3 and 4 of sys.monitoring");
+    return -1;
+}
+
+/* Registers our callbacks, or takes them away; and arms all events, or none. */
+static int set_events(PyObject *monitor, bool ours) {
+    PyObject *names = PyObject_GetAttrString(monitor, "events");
+    size_t n = heard.which == SPP_CALLS_OF_ALL ? EVENTS : EVENTS - 1;
+    long all = 0;
+    int failed = names == NULL;
+    if (!ours) failed |= done(PyObject_CallMethod(monitor, "set_events", "ii", tool, 0));
+    for (size_t i = 0; i < n && names != NULL; i++) {
+        long event = event_of(names, callbacks[i].ml_name);
+        PyObject *callback = ours ? PyCFunction_New(&callbacks[i], NULL) : Py_NewRef(Py_None);
+        failed |= event < 0 || callback == NULL ||
+                  done(PyObject_CallMethod(monitor, "register_callback", "ilO", tool, event, callback)) != 0;
+        Py_XDECREF(callback);
+        all |= event;
+    }
+    if (ours && !failed) failed = done(PyObject_CallMethod(monitor, "set_events", "il", tool, all));
+    Py_XDECREF(names);
+    return failed ? -1 : 0;
+}
+
+static void disarm(void) {
+    PyObject *monitor = monitoring();
+    if (monitor != NULL && tool >= 0) {
+        (void)set_events(monitor, false);
+        PyErr_Clear();
+        (void)done(PyObject_CallMethod(monitor, "free_tool_id", "i", tool));
+    }
+    PyErr_Clear();
+    tool = -1;
+    Py_XDECREF(monitor);
+}
+
+static int arm(void) {
+    PyObject *monitor = monitoring();
+    if (monitor == NULL) return PyErr_SetString(PyExc_RuntimeError, "calls cannot be counted: there is no sys.monitoring"), -1;
+    PyObject *none = PyObject_GetAttrString(monitor, "MISSING");
+    missing = none;
+    Py_XDECREF(none);
+    int failed = none == NULL || take_id(monitor) != 0 || set_events(monitor, true) != 0;
+    Py_DECREF(monitor);
+    return failed ? -1 : 0;
+}
+
+#else /* ---- 3.9 to 3.11 */
+
+#define THREAD "spprof.calls"
+
+static uint64_t births; /* as many thread states were made when all had our function */
+static bool disarming;
+
+static uint64_t births_now(void) {
+    return *(const volatile uint64_t *)((uintptr_t)PyThreadState_GET()->interp + SPP_L_INTERP_NEXT_UNIQUE_ID);
+}
+
+static int hear(PyObject *object, PyFrameObject *frame, int what, PyObject *arg);
+static PyObject *hear_again(PyObject *self, PyObject *args);
+static PyMethodDef again = {"spprof_calls", hear_again, METH_VARARGS, "spprof counts calls."};
+
+/* With the function that a thread has of us: at its end, at ours, or when the program has set another one. */
+static void thread_gone(PyObject *capsule) {
+    (void)capsule;
+    if (!disarming && PyThreadState_GET() != NULL && PyEval_GetFrame() != NULL) spp_calls_taken();
+}
+
+/* The object beside our function is what sys.getprofile() gives. As a profile function in Python it puts ours back, so a program
+ * may set it again. */
+static int hear_thread(PyThreadState *state) {
+    PyObject *capsule = PyCapsule_New(&births, THREAD, thread_gone);
+    PyObject *object = capsule != NULL ? PyCFunction_New(&again, capsule) : NULL;
+    Py_XDECREF(capsule);
+    int failed = object == NULL || _PyEval_SetProfile(state, hear, object) != 0;
+    Py_XDECREF(object);
+    return failed ? -1 : 0;
+}
+
+static int hear_all(void) {
+    uint64_t now = births_now();
+    for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GET()->interp); t != NULL; t = PyThreadState_Next(t)) {
+        if (t->c_profilefunc == NULL && hear_thread(t) != 0) return -1;
+    }
+    births = now;
+    return 0;
+}
+
+static SPP_COLD void hear_new(void) {
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    (void)hear_all();
+    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
+}
+
+/* Whether the frame, whose instruction is at this offset, goes on. */
+static inline bool resumes(const PyCodeObject *code, uint32_t at) {
+    if ((code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) == 0) return false;
+#if SPP_L_CODE_CODEOBJ >= 0
+    (void)code;
+    return at != SPP_OFFSET_NONE;
+#else
+    const uint8_t *instruction = (const uint8_t *)code + SPP_L_CODE_BYTECODE + at;
+    return at == SPP_OFFSET_NONE || (instruction[0] != RESUME && instruction[0] != RESUME_QUICK) || instruction[1] != 0;
+#endif
+}
+
+static int hear(PyObject *object, PyFrameObject *frame, int what, PyObject *arg) {
+    (void)object, (void)frame;
+    if (spp_rare(births_now() != births)) hear_new();
+    bool in_c = what == PyTrace_C_CALL && heard.which == SPP_CALLS_OF_ALL;
+    if ((what != PyTrace_CALL && !in_c) || !counts()) return 0;
+    uintptr_t code = 0;
+    uint32_t at = SPP_OFFSET_NONE;
+    if (!spp_frames_here((uintptr_t)PyThreadState_GET(), false, &code, &at)) return 0;
+    if (!in_c) {
+        count_python(code, resumes((PyCodeObject *)code, at) ? SPP_CALL_RESUME : SPP_CALL_PYTHON);
+    } else if (PyCFunction_Check(arg)) {
+        const PyCFunctionObject *function = (PyCFunctionObject *)arg;
+        count_c(function->m_ml, code, at, PyCFunction_GET_SELF(arg), function->m_module);
+    }
+    return 0;
+}
+
+static PyObject *hear_again(PyObject *self, PyObject *args) {
+    (void)self, (void)args;
+    PyThreadState *state = PyThreadState_GET();
+    if (heard.which == SPP_CALLS_NO)
+        PyEval_SetProfile(NULL, NULL);
+    else if (hear_thread(state) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static void disarm(void) {
+    disarming = true;
+    for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GET()->interp); t != NULL; t = PyThreadState_Next(t)) {
+        if (t->c_profilefunc == hear && _PyEval_SetProfile(t, NULL, NULL) != 0) PyErr_Clear();
+    }
+    disarming = false;
+}
+
+static int arm(void) {
+    for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GET()->interp); t != NULL; t = PyThreadState_Next(t)) {
+        if (t->c_profilefunc != NULL) spp_calls_taken();
+    }
+    return hear_all();
+}
+
+#endif
+
+/* ---- a run */
+
+int spp_calling_enter(spp_calls_which which) {
+    if (which == SPP_CALLS_NO) return 0;
+    heard.which = which;
+    heard.number++;
+    spp_calls_start();
+    if (make_tables() == 0 && arm() == 0) return 0;
+    spp_calling_leave();
+    return -1;
+}
+
+void spp_calling_leave(void) {
+    if (heard.which == SPP_CALLS_NO) return;
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    atomic_store(&spp_calls_on, false);
+    disarm(); /* without the GIL this stops all threads: none is in a callback any more */
+    heard.which = SPP_CALLS_NO;
+    forget_tables();
+    spp_calls_stop(release);
+    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
+}

@@ -1,0 +1,433 @@
+"""Exact counts of calls, against cProfile's and against a twin in Python."""
+
+from __future__ import annotations
+
+import cProfile
+import gc
+import importlib.util
+import os
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import spprof
+
+MONITORS = sys.version_info >= (3, 12)
+TESTS = Path(__file__).resolve().parent.parent
+TARGET = TESTS / "targets" / "counted.py"
+
+
+def module_at(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+counted = module_at(TARGET)
+OURS = os.path.dirname(spprof.__file__)
+
+
+@pytest.fixture(autouse=True)
+def no_garbage():
+    """Finalizers run where a collection happens to be due."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+    assert not spprof.is_active()
+    nothing_is_armed()
+
+
+def nothing_is_armed():
+    assert sys.getprofile() is None
+    if MONITORS:
+        for tool in (2, 3, 4):
+            assert sys.monitoring.get_tool(tool) != "spprof"
+        assert all(sys.monitoring.get_events(tool) == 0 for tool in (3, 4) if sys.monitoring.get_tool(tool))
+
+
+def counts_of(work, calls=True):
+    """What spprof counts while `work` runs."""
+    spprof.start(calls=calls)
+    try:
+        work()
+    finally:
+        profile = spprof.stop()
+    assert profile.calls is not None and not profile.calls.missing
+    return profile.calls
+
+
+def is_foreign(file):
+    """Of neither counter; and not what runs when the last reference goes, which a counter may have."""
+    own = ("cProfile.py", "_weakrefset.py", "weakref.py")
+    return not file.startswith(OURS) and file not in (__file__, "~") and os.path.basename(file) not in own
+
+
+def by_function(calls):
+    """Whatever begins or goes on: cProfile does not tell the two apart."""
+    found = Counter()
+    for call in calls.rows:
+        if not call.function.native and is_foreign(call.function.file):
+            found[call.function.file, call.function.line, call.function.name] += call.calls + call.resumes
+    return found
+
+
+def by_place(calls):
+    found = Counter()
+    for call in calls.rows:
+        caller = call.caller
+        if is_foreign(call.function.file) and not call.function.native:
+            where = (caller.file, caller.name, call.line) if caller and is_foreign(caller.file) else None
+            found[call.function.file, call.function.name, call.function.line, where] += call.calls + call.resumes
+    return found
+
+
+def of_cprofile(work):
+    profile = cProfile.Profile(builtins=False)
+    profile.enable()
+    try:
+        work()
+    finally:
+        profile.disable()
+    found = Counter()
+    for entry in profile.getstats():  # pstats would keep one of several code objects of the same name and line
+        if not isinstance(entry.code, str) and is_foreign(entry.code.co_filename):
+            found[entry.code.co_filename, entry.code.co_firstlineno, entry.code.co_name] += entry.callcount
+    return found
+
+
+def closed_because_watched(case):
+    """From 3.13 on the close of a generator that is at a plain yield runs nothing of it, unless somebody listens for its end, as
+    cProfile and sys.setprofile do: what of each function only they see, told by callbacks in Python."""
+    if sys.version_info < (3, 13):
+        return Counter()
+    found = [Counter(), Counter()]
+    monitoring, events = sys.monitoring, sys.monitoring.events
+    for number, more in enumerate((events.PY_UNWIND, 0)):
+
+        def thrown(code, *others, into=found[number]):
+            into[code.co_filename, code.co_firstlineno, code.co_name] += 1
+
+        monitoring.use_tool_id(5, "closed_because_watched")
+        monitoring.register_callback(5, events.PY_THROW, thrown)
+        monitoring.register_callback(5, events.PY_UNWIND, lambda *others: None)
+        monitoring.set_events(5, events.PY_THROW | more)
+        try:
+            case()
+        finally:
+            monitoring.set_events(5, 0)
+            monitoring.free_tool_id(5)
+    return found[0] - found[1]
+
+
+def flat(places):
+    """The same by function as cProfile names it."""
+    found = Counter()
+    for (file, name, line, _), count in places.items():
+        found[file, line, name] += count
+    return found
+
+
+class Twin:
+    """A profile function in Python."""
+
+    def __init__(self):
+        self.found = Counter()
+
+    def __call__(self, frame, event, argument):
+        if event == "call" and is_foreign(frame.f_code.co_filename):
+            code, back = frame.f_code, frame.f_back
+            where = None
+            if back is not None and is_foreign(back.f_code.co_filename):
+                where = (back.f_code.co_filename, back.f_code.co_name, back.f_lineno or 0)
+            self.found[code.co_filename, code.co_name, code.co_firstlineno, where] += 1
+
+    def run(self, work):
+        threading.setprofile(self)
+        sys.setprofile(self)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+        return self.found
+
+
+@pytest.mark.parametrize("case", counted.CASES, ids=lambda case: case.__name__)
+def test_counts_are_cprofiles(case):
+    case()  # what is imported and cached at the first time
+    expected = of_cprofile(case)
+    assert by_function(counts_of(case)) == expected - closed_because_watched(case)
+    assert expected
+
+
+def test_counts_of_jumps_are_cprofiles():
+    """Out of deep recursion, of generators, of handlers, of loops without an end."""
+    jumps = module_at(TESTS / "torture" / "cases" / "jumps.py")
+
+    def work():
+        jumps.main(1)
+
+    work()
+    assert by_function(counts_of(work)) == of_cprofile(work) - closed_because_watched(work)
+
+
+@pytest.mark.parametrize("case", counted.CASES, ids=lambda case: case.__name__)
+def test_places_are_those_of_a_twin(case):
+    case()
+    expected, found = Twin().run(case), by_place(counts_of(case))
+    watched = closed_because_watched(case)
+    assert flat(found) == flat(expected) - watched
+    assert not found - expected  # no place is another one
+    if not watched:
+        assert found == expected
+
+
+def of(calls, name):
+    """Calls and resumes of a function of the target."""
+    return {function.name: both for function, both in calls.functions().items() if function.file == str(TARGET)}[name]
+
+
+def test_resumes_are_no_calls():
+    def work():
+        list(counted.counting(7))
+        for _ in counted.counting(3):
+            pass
+        one = counted.counting(2)
+        next(one)
+        with pytest.raises(KeyError):
+            one.throw(KeyError)
+
+    calls = counts_of(work)
+    assert of(calls, "counting") == (3, 7 + 3 + 1)
+    assert of(calls, "leaf") == (11, 0)
+
+
+def test_every_thread_is_counted():
+    n = 8
+    calls = counts_of(lambda: counted.threads(n))
+    assert of(calls, "work_in_thread") == (2 * n, 0)
+    assert of(calls, "leaf") == (sum(range(n)) + 100 * n, 0)
+    assert of(calls, "fibonacci") == (2 * n * 15, 0)
+
+
+def test_threads_that_run_at_the_start_are_counted():
+    go, done = threading.Event(), threading.Event()
+
+    def wait():
+        ready.set()
+        go.wait()
+        for i in range(1000):
+            counted.leaf(i)
+        done.set()
+
+    ready = threading.Event()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    ready.wait()
+
+    def work():
+        go.set()
+        done.wait()
+
+    calls = counts_of(work)
+    thread.join()
+    assert of(calls, "leaf") == (1000, 0)
+    nothing_is_armed()
+
+
+def test_raw_threads_are_counted():
+    import _thread
+
+    def work():
+        for _ in range(20):
+            lock = _thread.allocate_lock()
+            lock.acquire()
+            _thread.start_new_thread(lambda lock=lock: (counted.leaf(), lock.release()), ())
+            lock.acquire()
+
+    assert of(counts_of(work), "leaf") == (20, 0)
+
+
+def test_functions_in_c():
+    def work():
+        some = []
+        for i in range(9):
+            some.append(i)
+        len(some), len("a")
+        str.upper("a"), "b".upper()
+
+    calls = counts_of(work, "c")
+    mine = {
+        call.function.qualname: call.calls
+        for call in calls.rows
+        if call.function.native and call.caller and call.caller.file == __file__
+    }
+    assert (mine["list.append"], mine["builtins.len"], mine["str.upper"]) == (9, 2, 2)
+    assert not any(call.function.native for call in counts_of(work).rows)
+
+
+def test_a_pause_is_not_counted():
+    spprof.start(calls=True)
+    counted.leaf()
+    spprof.pause()
+    counted.leaf()
+    spprof.resume()
+    counted.leaf()
+    profile = spprof.stop()
+    assert of(profile.calls, "leaf") == (2, 0)
+
+
+def test_after_the_stop_nothing_is_armed():
+    for calls in (True, "c"):
+        counts_of(counted.plain, calls)
+        nothing_is_armed()
+    spprof.start()
+    assert sys.getprofile() is None
+    assert spprof.stop().calls is None
+
+
+def test_two_runs_share_nothing():
+    """Nor do threads that outlive one."""
+    go, done = threading.Semaphore(0), threading.Semaphore(0)
+
+    def serve():
+        for _ in range(3):
+            go.acquire()
+            counted.plain()
+            done.release()
+
+    def work():
+        counted.leaf()
+        go.release()
+        done.acquire()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    found = [of(counts_of(work), "leaf") for _ in range(3)]
+    thread.join()
+    assert found == [(13, 0)] * 3
+
+
+def test_code_objects_that_died_are_not_taken_for_others():
+    def work():
+        for i in range(2000):
+            names = {}
+            exec(f"def made_{i}(): pass\nmade_{i}()", names)
+
+    calls = counts_of(work)
+    made = {f.name: n for f, n in calls.functions().items() if f.name.startswith("made_")}
+    assert len(made) == 2000 and set(made.values()) == {(1, 0)}
+
+
+@pytest.mark.skipif(not MONITORS, reason="before 3.12 a thread has one profile function")
+def test_cprofile_and_we_at_once():
+    both = []
+    calls = counts_of(lambda: both.append(of_cprofile(counted.generators)))
+    counting = str(TARGET), counted.counting.__code__.co_firstlineno, "counting"
+    assert by_function(calls)[counting] == both[0][counting] > 0
+
+
+@pytest.mark.skipif(MONITORS, reason="from 3.12 on both count")
+def test_a_profile_function_of_the_programs_wins_and_that_is_said():
+    twin = Twin()
+    spprof.start(calls=True)
+    counted.leaf()
+    twin.run(counted.leaf)
+    calls = spprof.stop().calls
+    assert of(calls, "leaf") == (1, 0) and sum(twin.found.values()) == 1
+    assert calls.threads_taken == 1 and "profile function of its own" in calls.missing
+
+
+@pytest.mark.skipif(MONITORS, reason="from 3.12 on both count")
+def test_a_profile_function_that_was_there_first_stays():
+    twin = Twin()
+    sys.setprofile(twin)
+    try:
+        spprof.start(calls=True)
+        counted.leaf()
+        assert sys.getprofile() is twin
+        calls = spprof.stop().calls
+    finally:
+        sys.setprofile(None)
+    assert calls.threads_taken == 1 and twin.found
+
+
+@pytest.mark.skipif(MONITORS, reason="from 3.12 on the two do not meet")
+def test_a_program_may_put_our_profile_function_back():
+    spprof.start(calls=True)
+    ours = sys.getprofile()
+    sys.setprofile(None)
+    counted.leaf()
+    sys.setprofile(ours)
+    counted.plain()
+    counted.leaf()
+    del ours
+    calls = spprof.stop().calls
+    assert of(calls, "leaf")[0] >= 12
+    assert sys.getprofile() is None
+
+
+@pytest.mark.skipif(not MONITORS, reason="sys.monitoring is of 3.12")
+def test_other_tools_keep_their_ids():
+    taken = [tool for tool in (2, 3, 4) if sys.monitoring.get_tool(tool) is None]
+    for tool in taken[:-1]:
+        sys.monitoring.use_tool_id(tool, "other")
+    try:
+        assert of(counts_of(counted.leaf), "leaf") == (1, 0)
+        sys.monitoring.use_tool_id(taken[-1], "other")
+        with pytest.raises(spprof.Unsupported, match="other tools have taken the ids 2, 3 and 4"):
+            spprof.start(calls=True)
+        assert not spprof.is_active()
+    finally:
+        for tool in taken:
+            if sys.monitoring.get_tool(tool):
+                sys.monitoring.free_tool_id(tool)
+
+
+@pytest.mark.skipif(not MONITORS, reason="sys.monitoring is of 3.12")
+def test_coverage_and_we_at_once():
+    """A tool that hears of each place once, as coverage does."""
+    monitoring, events, started = sys.monitoring, sys.monitoring.events, Counter()
+
+    def hear(code, *others):
+        started[code.co_name] += 1
+        return monitoring.DISABLE
+
+    if monitoring.get_tool(monitoring.COVERAGE_ID) is not None:
+        pytest.skip("coverage is measuring these tests")
+    monitoring.use_tool_id(monitoring.COVERAGE_ID, "other")
+    try:
+        for event in (events.PY_START, events.LINE):
+            monitoring.register_callback(monitoring.COVERAGE_ID, event, hear)
+        monitoring.set_events(monitoring.COVERAGE_ID, events.PY_START | events.LINE)
+        monitoring.restart_events()
+        calls = counts_of(counted.plain)
+    finally:
+        monitoring.set_events(monitoring.COVERAGE_ID, 0)
+        monitoring.free_tool_id(monitoring.COVERAGE_ID)
+    assert of(calls, "leaf") == (12, 0)
+    assert started["leaf"] == 2  # its beginning and its line
+
+
+def test_a_trace_function_is_left_alone():
+    lines = []
+
+    def trace(frame, event, argument):
+        if frame.f_code is counted.plain.__code__ and event == "line":
+            lines.append(frame.f_lineno)
+        return trace
+
+    def work():
+        sys.settrace(trace)
+        counted.plain()
+        sys.settrace(None)
+
+    work()
+    alone, lines[:] = len(lines), []
+    assert of(counts_of(work), "leaf") == (12, 0)
+    assert len(lines) == alone > 0
