@@ -270,9 +270,6 @@ print(len(places))
                     met.add(frame.name)
 
 
-@pytest.mark.skipif(
-    WINDOWS, reason="there 131 functions of OpenSSL's, sha256's too, have handlers in place of unwind codes: no frames above"
-)
 def has_symbols(name):
     """Whether the interpreter's file names a function that it does not export: nm(1) tells; without it, we expect so."""
     shared = sysconfig.get_config_var("LDLIBRARY") if sysconfig.get_config_var("Py_ENABLE_SHARED") else None
@@ -282,6 +279,9 @@ def has_symbols(name):
     return name in subprocess.run(["nm", file], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
+@pytest.mark.skipif(
+    WINDOWS, reason="there 131 functions of OpenSSL's, sha256's too, have handlers in place of unwind codes: no frames above"
+)
 def test_c_functions_have_the_names_that_python_knows_them_by(run_python, tmp_path):
     text = """
 import hashlib, sys, time, spprof
