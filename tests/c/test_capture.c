@@ -3,6 +3,7 @@
  * expected. */
 #include "check.h"
 #include "core/capture/capture.h"
+#include "core/capture/weigh.h"
 #include "os/clock.h"
 #include "os/context.h"
 #include "os/memory.h"
