@@ -48,8 +48,8 @@ def brief_threads(options: Options) -> List[Row]:
                 file = str(folder / "p.spprof")
                 runs.append(child.run([options.python.path, BRIEF, str(threads), "2", str(at_once), file]).says)
             options.note(f"{at_once} at once: {runs[-1]}")
-        share = figures.median([run["weight_ns"] / run["own_ns"] for run in runs])
-        told = figures.median([(run["weight_ns"] + run["lost_ns"]) / run["own_ns"] for run in runs])
+        share = figures.median([run["weight"] / run["own_ns"] for run in runs])
+        told = figures.median([(run["weight"] + run["lost_ns"]) / run["own_ns"] for run in runs])
         wrong = sum(run["wrong"] for run in runs)
         rows += [
             Row(

@@ -42,14 +42,14 @@ for sample in profile.samples():
     kinds = [frame.name[len("work_") :] for frame in sample.frames if frame.name.startswith("work_")]
     name = called[sample.thread]
     if name.startswith("brief-"):
-        weight += sample.weight_ns
+        weight += sample.weight
         samples += 1
     if kinds and not (name.startswith("brief-") and name.endswith(kinds[-1])):
         wrong += 1
 names = [thread.name for thread in profile.threads if thread.name.startswith("brief-")]
 says.write(
     own_ns=sum(used),
-    weight_ns=weight,
+    weight=weight,
     samples=samples,
     wrong=wrong,
     found=len(names),

@@ -69,8 +69,8 @@ def measured(profile, names):
     weights, ticks, sums = [], [], dict.fromkeys(names, 0)
     for sample in profile:
         for name in {frame.name for frame in sample.frames} & set(names):
-            sums[name] += sample.weight_ns
-            weights.append(sample.weight_ns)
+            sums[name] += sample.weight
+            weights.append(sample.weight)
             ticks.append(sample.count)
     return sums, intervals.whole(weights, ticks)
 

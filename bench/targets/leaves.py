@@ -16,7 +16,7 @@ def share(part, *others):
     whole = intervals.Whole(weight, samples, squares, unknown)
     seen, low, high = whole.share(part[1])
     told = {"seen": seen, "samples": samples, "effective": whole.samples, "interval": [low, high]}
-    return {**told, "unknown": whole.unknown}
+    return {**told, "unknown": whole.unknown_share}
 
 
 def main(path, threads):
@@ -29,7 +29,7 @@ def main(path, threads):
     spans = {one["tid"]: (one["began_ns"], one["ended_ns"]) for one in threads}
     tids = {thread.id: thread.tid for thread in profile.threads}
     sums = {tid: {name: [0, 0, 0.0, 0] for name in ("a", "b", "rest")} for tid in spans}
-    columns = ("thread", "time_ns", "weight_ns", "count", "flags")
+    columns = ("thread", "time_ns", "weight", "count", "flags")
     for key, thread, time, weight, count, flags in zip(profile.stack_keys(), *map(profile.column, columns)):
         began, ended = spans.get(tids[thread], (0, 0))
         if began <= time <= ended:

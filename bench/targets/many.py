@@ -56,7 +56,7 @@ def wall(seconds):
         "woken": sum(b != a for b, a in zip(before, after)),
         "wakings": sum(a[0] - b[0] for b, a in zip(before, after)),
         "sampler_share": (later[1] - clock[1]) / 1e9 / lasted if clock and later else None,
-        "least_wall_s": min(samples[tid].weight_ns for tid in tids if tid in samples) / 1e9,
+        "least_wall_s": min(samples[tid].weight for tid in tids if tid in samples) / 1e9,
         "silent": sum(tid not in samples or samples[tid].samples == 0 for tid in tids),
         "seconds": seconds,
         "tick_stats": profile.stats,
@@ -85,7 +85,7 @@ def cpu(seconds):
     for worker in workers:
         worker.join()
     profile = spprof.stop()
-    weights = {thread.tid: thread.weight_ns for thread in profile.threads}
+    weights = {thread.tid: thread.weight for thread in profile.threads}
     return {
         "silent": sum(weights.get(tid, 0) == 0 for tid in own),
         "least_cpu_ms": min(own.values()) / 1e6,

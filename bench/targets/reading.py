@@ -29,7 +29,7 @@ def main(path, span):
             for i, (time, thread) in enumerate(zip(array("q", data["time_ns"]), array("I", data["thread"])))
             if began <= time <= ended and thread in wanted
         ]
-        weight = array("q", data["weight_ns"])
+        weight = array("q", data["weight"])
         facts["in_span"] = sum(count[i] for i in inside)
         facts["weight_in_span_ns"] = sum(weight[i] for i in inside)
     print(json.dumps(facts))

@@ -17,7 +17,7 @@ def main(path, began, ended, tid, names):
         labels[node] = name if name in names else labels[parents[node]]
     wanted = {thread.id for thread in profile.threads if thread.tid == tid}
     sums = {name: [0, 0, 0.0] for name in ("", *names)}
-    columns = map(profile.column, ("thread", "time_ns", "weight_ns", "count"))
+    columns = map(profile.column, ("thread", "time_ns", "weight", "count"))
     for key, thread, at, weight, count in zip(profile.stack_keys(), *columns):
         if thread in wanted and began <= at <= ended:
             one = sums[labels[key]]

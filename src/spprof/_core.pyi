@@ -126,7 +126,7 @@ def read(data: Any) -> Dict[str, Any]:
     header, tick_stats, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why reading ended early;
     strings: list of str; and each column of COLUMNS that has a name: bytes of its type, native byte order. What values mean is in
     docs/file-format.md, but lines of frames are lines (0 none), columns are columns (-1 none), node_parent and node_frame are ids (entry 0 is the
-    root: 0, 0), time_ns and weight_ns are nanoseconds, and count is ticks (>= 1)."""
+    root: 0, 0), time_ns and weight are nanoseconds, and count is ticks (>= 1)."""
 
 def native_functions() -> Dict[int, int]:
     """Native functions sampled so far: address in memory at which each begins -> its code id in the file. {} without native frames."""

@@ -119,7 +119,7 @@ print(json.dumps([spent, spprof.stats()]))
     sums = {}
     for frames, figures in ran.profile.aggregate().items():
         name = "after" if "after" in [frame.name for frame in frames] else frames[-1].name
-        sums[name] = sums.get(name, 0) + figures.weight_ns / 1e9
+        sums[name] = sums.get(name, 0) + figures.weight / 1e9
     assert stats["losses"]["no_stack"] > 7
     assert sums["[unknown stack]"] == pytest.approx(lost, rel=0.1, abs=0.025)
     assert sums["after"] == pytest.approx(after, rel=0.1, abs=0.025)

@@ -87,7 +87,7 @@ class Run:
             if one and one["began"] <= sample.timestamp_ns <= one["ended"]:
                 names = {frame.name for frame in sample.frames} & {"a", "b"}
                 assert len(names) <= 1, f"impossible: {sample}"
-                one["rows"][names.pop() if names else "rest"].append((sample.weight_ns, sample.count))
+                one["rows"][names.pop() if names else "rest"].append((sample.weight, sample.count))
 
     def rows(self, *names):
         return [row for one in self.threads for name in names for row in one["rows"][name]]

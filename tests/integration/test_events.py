@@ -64,14 +64,14 @@ def run(tmp_path, *options):
 def check(faults, counted):
     """Of the second thread all is counted too, but where it was before it was found is not known."""
     assert faults.unit == "faults"
-    of_function = {row.qualname: row.total_weight_ns for row in faults.functions(thread="MainThread")}
+    of_function = {row.qualname: row.total_weight for row in faults.functions(thread="MainThread")}
     assert of_function["work"] == pytest.approx(counted["first"], rel=0.01)
     assert of_function["few"] == pytest.approx(4000, rel=0.03)
     assert of_function["many"] == pytest.approx(16000, rel=0.01)
-    by_thread = {thread.name: thread.weight_ns for thread in faults.threads}
+    by_thread = {thread.name: thread.weight for thread in faults.threads}
     assert by_thread["second"] == pytest.approx(counted["second"], rel=0.01)
     stats = faults.stats
-    assert stats["units"] == sum(faults.column("weight_ns")) and stats["taken"] == sum(faults.column("count"))
+    assert stats["units"] == sum(faults.column("weight")) and stats["taken"] == sum(faults.column("count"))
     assert stats["expected"] == stats["taken"] + sum(stats["losses"].values())
 
 
@@ -93,7 +93,7 @@ def test_page_faults_beside_time(tmp_path):
         ("page-faults", "faults", 100),
     ]
     assert profile.unit == "nanoseconds" and profile.of("time").unit == "nanoseconds"
-    assert sum(profile.of("time").column("weight_ns")) == sum(profile.column("weight_ns"))
+    assert sum(profile.of("time").column("weight")) == sum(profile.column("weight"))
     faults = profile.of("page-faults")
     check(faults, counted)
     assert len(faults) == pytest.approx(sum(counted.values()) / 100, rel=0.1)
@@ -118,7 +118,7 @@ def test_pauses_are_counted_by_nobody(tmp_path):
     spprof.resume()
     touch()
     faults = spprof.stop()
-    assert sum(faults.column("weight_ns")) == pytest.approx(6000, rel=0.1)
+    assert sum(faults.column("weight")) == pytest.approx(6000, rel=0.1)
 
 
 @counts
@@ -142,7 +142,7 @@ def test_threads_are_counted_from_their_birth():
         _thread.start_new_thread(touch, (done,))
         done.acquire()
     faults = spprof.stop()
-    assert {row.qualname.rpartition(".")[2]: row.total_weight_ns for row in faults.functions()}["touch"] > 20 * 800
+    assert {row.qualname.rpartition(".")[2]: row.total_weight for row in faults.functions()}["touch"] > 20 * 800
 
 
 @pytest.mark.parametrize("events, why", [

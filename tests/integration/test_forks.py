@@ -215,7 +215,7 @@ def off_by(folder, profiles, rate):
         on_cpu = {}
         for sample in profile:
             if not sample.flags & 4:
-                on_cpu[sample.thread] = on_cpu.get(sample.thread, 0) + sample.weight_ns
+                on_cpu[sample.thread] = on_cpu.get(sample.thread, 0) + sample.weight
         tids = {thread.tid: thread.id for thread in profile.threads}
         others = {thread.tid for thread in profile.threads if thread.samples} - {told["pid"], *map(int, told["counted"])}
         assert not others, f"{file.stem} has samples of threads that it never had"

@@ -51,7 +51,7 @@ def runs(case, request, tmp_path_factory):
 
 def shares(profile, truth):
     """Of each function its true share, what is shown for it, and what would be if samples at the tick were as good as others."""
-    own = {row.name: row.self_weight_ns for row in profile.functions()}
+    own = {row.name: row.self_weight for row in profile.functions()}
     whole = profile.whole()
     for name, took in zip("ab", truth[1:]):
         yield name, took / truth[0], whole.share(own.get(name, 0), LEVEL), whole.sampled(own.get(name, 0), LEVEL)
@@ -72,7 +72,7 @@ def test_the_interval_holds_the_truth(runs):
 
 
 def test_time_at_the_tick_is_unknown_and_no_other(case, runs):
-    unknown = [profile.whole().unknown for profile, _ in runs]
+    unknown = [profile.whole().unknown_share for profile, _ in runs]
     if case[0] == "timer":  # which may meet no instant of a program that naps at each tick
         assert {one for one, (profile, _) in zip(unknown, runs) if len(profile)} == {1.0}
         assert all(profile.confidence_interval(0) == (0.0, 1.0) for profile, _ in runs)

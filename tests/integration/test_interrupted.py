@@ -263,7 +263,7 @@ thread.start()
 thread.join()
 profile = spprof.stop()
 late = [t for t in profile.threads if t.name == "late"]
-print(late[0].weight_ns > 0, flush=True)
+print(late[0].weight > 0, flush=True)
 del profile
 print(len(os.listdir("/dev/fd")) - before)
 """, timeout=120)  # fmt: skip

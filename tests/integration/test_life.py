@@ -542,7 +542,7 @@ def weights_of(ran):
     for sample in ran.profile.samples():
         assert not p < sample.timestamp_ns < q, "a sample in the pause"
         for name in {f.name for f in sample.frames} & set(weights):
-            weights[name] += sample.weight_ns
+            weights[name] += sample.weight
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     return weights
 
@@ -1013,7 +1013,7 @@ def test_a_program_that_takes_the_trap_has_it_and_is_still_sampled(run_python, t
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_program_that_takes_the_trap_is_sampled_all_the_time(run_python, tmp_path, mode):
     ran = run_python("-c", BURN + TRAP, tmp_path / "out.spprof", mode, 0.5)
-    later = sum(s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
+    later = sum(s.weight for s in ran.profile.samples() if any(f.name == "later" for f in s.frames))
     assert later == pytest.approx(ran.json[2], rel=0.1)
 
 
@@ -1140,7 +1140,7 @@ def test_after_an_exec_that_fails_a_thread_is_sampled_again(run_python, tmp_path
 @pytest.mark.statistical("none by chance; a full machine may lose ticks")
 def test_an_exec_that_fails_costs_no_time(run_python, tmp_path):
     ran = run_python("-c", BURN + FAILED_EXEC.replace("    until_sampled()\n", ""), tmp_path / "out.spprof", 1.6)
-    later = [s.weight_ns for s in ran.profile.samples() if any(f.name == "later" for f in s.frames)]
+    later = [s.weight for s in ran.profile.samples() if any(f.name == "later" for f in s.frames)]
     assert sum(later) == pytest.approx(1.6e9, rel=0.02) and len(later) > (100 if ran.profile.clock != "timer" else 20)
 
 

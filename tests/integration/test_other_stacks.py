@@ -68,7 +68,7 @@ def weights_of(run_python, tmp_path, library, seconds, place, native, mode, cloc
         assert len(of) == 1 and names[0] == "<module>", f"impossible: {names}"
         if of == ["inside"]:
             assert names[:6] == ["<module>", "inside", "<lambda>", "inner", "spend", "burn"], f"impossible: {names}"
-        weights[of[0]] += sample.weight_ns
+        weights[of[0]] += sample.weight
     return ran, weights
 
 

@@ -112,7 +112,7 @@ def served(profile, others):
     for frames, sums in profile.aggregate().items():
         names = [f.name for f in frames if os.path.basename(f.file) == "application.py" and f.name != "first"]
         assert names == STACK[: len(names)] or names in others, f"impossible: {names}"
-        total += sums.weight_ns if "serve_page" in names else 0
+        total += sums.weight if "serve_page" in names else 0
     return total
 
 

@@ -128,9 +128,9 @@ def waits_in_subinterpreters(ran):
         assert not inside or tids[sample.thread] != ran.json["main"], f"impossible: {sample}"
         for kind in weights:
             if kind in inside:
-                weights[kind] += sample.weight_ns
+                weights[kind] += sample.weight
             elif f"run_{kind}" in names and sample.flags & OFF_CPU and kind != "thread":
-                callers[kind] += sample.weight_ns
+                callers[kind] += sample.weight
     return weights, callers
 
 

@@ -35,7 +35,7 @@ def test_functions_on_both_sides_have_what_they_ran(mode, clock, way, run_python
     for sample in ran.profile.samples():
         for name in {frame.name for frame in sample.frames} & {*truth, "between"}:
             if not sample.flags & OFF_CPU:
-                weights[name] = weights.get(name, 0) + sample.weight_ns
+                weights[name] = weights.get(name, 0) + sample.weight
     step = 10_000_000 if clock == "timer" else 0  # the kernel's tick
     off = {name: (weights.get(name, 0) - ns) / 1e6 for name, ns in truth.items()}
     assert {name: ms for name, ms in off.items() if abs(ms) * 1e6 > max(truth[name] / 100, 5_000_000) + step} == {}

@@ -127,7 +127,7 @@ def names(path):
 
 
 def weight(path, name):
-    return sum(row.total_weight_ns for row in Profile.load(path).functions() if row.name == name)
+    return sum(row.total_weight for row in Profile.load(path).functions() if row.name == name)
 
 
 @pytest.mark.parametrize("text", [FORKS, EXECS], ids=["fork", "subprocess"])

@@ -31,7 +31,7 @@ def own_weights(ran):
         assert len(own) <= 1, "impossible: no function of one thread was called by another's"
         if own:
             assert tids[sample.thread] == said["tids"][own[0]], f"impossible: {sample}"
-            weights[own[0]] += sample.weight_ns
+            weights[own[0]] += sample.weight
     return weights
 
 
@@ -77,7 +77,7 @@ def stranger(ran):
 def test_a_thread_without_python_is_seen_in_wall_mode(run_once):
     ran = run_once("many_threads", "wall", 0)
     found = stranger(ran)
-    assert 0 < found.weight_ns <= ran.json["slept"] + STEP_NS
+    assert 0 < found.weight <= ran.json["slept"] + STEP_NS
     frames = {s.frames[-1].name for s in ran.profile.samples() if s.thread == found.id}
     # `[unknown stack]`: where the sampler found no processor for long.
     assert "[no Python frames]" in frames and frames <= {"[no Python frames]", "[unknown stack]"}
@@ -86,7 +86,7 @@ def test_a_thread_without_python_is_seen_in_wall_mode(run_once):
 @pytest.mark.statistical("not by chance: it is found within 85 ms of its 500, and fails if a full machine takes 400 for it")
 def test_a_thread_without_python_has_its_wall_time(run_once):
     ran = run_once("many_threads", "wall", 0.5)
-    assert stranger(ran).weight_ns >= ran.json["slept"] - 0.4e9
+    assert stranger(ran).weight >= ran.json["slept"] - 0.4e9
 
 
 def test_the_tick_stats_of_short_threads_add_up(run_python, tmp_path):
@@ -101,7 +101,7 @@ def test_the_tick_stats_of_short_threads_add_up(run_python, tmp_path):
 def test_short_threads_are_sampled_or_counted(run_python, tmp_path, units, n):
     ran = run_python(TARGETS / "short_threads.py", tmp_path / "out.spprof", n, units)
     stats = closes(ran)
-    weight = sum(ran.profile.column("weight_ns"))
+    weight = sum(ran.profile.column("weight"))
     counted = stats["losses"]["before_found"] * stats["interval_ns"]
     # What must not happen is that time of short threads is missing, or is there twice. The process's clock holds also what each
     # thread's end costs in the kernel, up to 0.3 ms on 3.13t, and the profiler's own thread.
@@ -303,8 +303,8 @@ def test_a_thread_that_blocks_every_signal_is_sampled(run_once):
     found = {(sample.thread_name, frame.name) for sample in ran.profile.samples() for frame in sample.frames}
     assert {("deaf", "deaf"), ("normal", "normal")} <= found
     if platform.system() == "Linux":  # its timer fires at the kernel's tick, and nobody knows whether it is in step with that
-        assert ran.profile.whole("deaf").unknown > 0
-        assert ran.profile.whole("normal").unknown == 0 or ran.profile.clock in ("perf-user", "timer")
+        assert ran.profile.whole("deaf").unknown_weight > 0
+        assert ran.profile.whole("normal").unknown_weight == 0 or ran.profile.clock in ("perf-user", "timer")
 
 
 @pytest.mark.statistical("with `signal` six deviations of 1,000 instants, not by chance with others; fails if found after 300 ms")
@@ -314,16 +314,16 @@ def test_a_thread_that_blocks_every_signal_has_its_weight(run_once):
     stats, took = closes(ran), ran.json["took"]
     by_name = {thread.name: thread for thread in ran.profile.threads}
     near = {"timer": 0.1, "signal": 0.2}.get(ran.profile.clock, 0.05)  # `signal` counts instants at random
-    assert by_name["normal"].weight_ns == pytest.approx(took["normal"], rel=near)
+    assert by_name["normal"].weight == pytest.approx(took["normal"], rel=near)
     if ran.profile.clock == "timer":
-        assert by_name["deaf"].weight_ns == pytest.approx(took["deaf"], rel=near)
+        assert by_name["deaf"].weight == pytest.approx(took["deaf"], rel=near)
         return
     lost = (stats["losses"]["signals_blocked"] + stats["losses"]["before_found"]) * stats["interval_ns"]
     assert 0 < lost < 0.5 * took["deaf"]
-    assert lost + by_name["deaf"].weight_ns == pytest.approx(took["deaf"], rel=near)
+    assert lost + by_name["deaf"].weight == pytest.approx(took["deaf"], rel=near)
     if platform.system() == "Linux":
-        assert ran.profile.whole("deaf").unknown > 0.9
-        assert ran.profile.whole("normal").unknown < (0.5 if ran.profile.clock == "perf-user" else 1e-9)
+        assert ran.profile.whole("deaf").unknown_share > 0.9
+        assert ran.profile.whole("normal").unknown_share < (0.5 if ran.profile.clock == "perf-user" else 1e-9)
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="other systems' ticks are no signals to threads")
@@ -434,7 +434,7 @@ def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
         burnt = dict.fromkeys(took, 0)
         for sample in ran.profile.samples():
             if any(frame.name == "burn" for frame in sample.frames):
-                burnt[sample.thread_name] += sample.weight_ns
+                burnt[sample.thread_name] += sample.weight
         for name, ns in took.items():
             tick = 2_000_000 if ran.profile.clock != "timer" else 10_000_000  # of which a part was before `burn`
             # Instants at random: five standard deviations of a number of them that only chance makes (Poisson), which it is not.
@@ -462,7 +462,7 @@ def test_sleepers_are_not_woken(run_python, tmp_path, clock):
     sleepers = [thread for thread in ran.profile.threads if thread.name.startswith("sleeper-")]
     assert len(sleepers) == 100
     for thread in sleepers:
-        assert said["wall"] <= thread.weight_ns <= said["stats"]["wall_ns"] * 1.001
+        assert said["wall"] <= thread.weight <= said["stats"]["wall_ns"] * 1.001
 
 
 LAST_ID = Path("/proc/sys/kernel/ns_last_pid")

@@ -109,9 +109,9 @@ class Run:
             names = {f.name for f in sample.frames}
             names |= {names_of_line[f.line] for f in sample.frames if f.name == "lines" and f.line in names_of_line}
             for name in names:
-                self.rows.setdefault(name, []).append((sample.weight_ns, sample.count))
+                self.rows.setdefault(name, []).append((sample.weight, sample.count))
                 kind = self.off_cpu if sample.flags & OFF_CPU else self.unknown if sample.flags & (COARSE | KERNEL) else {}
-                kind[name] = kind.get(name, 0) + sample.weight_ns
+                kind[name] = kind.get(name, 0) + sample.weight
 
     def weight(self, name):
         return sum(weight for weight, _ in self.rows.get(name, ()))
@@ -144,10 +144,10 @@ def check_interval(run, group):
     whole = run.whole(GROUPS[group])
     truth_all = sum(run.took[name] for name in GROUPS[group])
     if run.clock == "timer":  # all but what it stood, for want of a processor too
-        assert whole.unknown_ns + sum(run.off_cpu.get(name, 0) for name in GROUPS[group]) == whole.weight_ns
-        assert whole.unknown > 0.99 or run.mode == "wall"
+        assert whole.unknown_weight + sum(run.off_cpu.get(name, 0) for name in GROUPS[group]) == whole.weight
+        assert whole.unknown_share > 0.99 or run.mode == "wall"
     if run.clock == "perf-user":
-        assert 0 < whole.unknown < 0.5, "it is the kernel's time alone"
+        assert 0 < whole.unknown_share < 0.5, "it is the kernel's time alone"
     for name in GROUPS[group]:
         shown = whole.share(run.weight(name), 1 - 1e-5 / COMPARISONS)
         assert shown.low <= run.took[name] / truth_all <= shown.high, f"{name}: {shown}, truth {run.took[name] / truth_all:.4f}"
@@ -196,7 +196,7 @@ def test_total_weight_of_each_thread(run, thread):
     by_thread = [t for t in run.profile.threads if t.name == thread]
     assert len(by_thread) == 1
     # Nothing of it was given to another thread.
-    assert by_thread[0].weight_ns >= run.weight(thread)
+    assert by_thread[0].weight >= run.weight(thread)
 
 
 @shares
@@ -229,7 +229,7 @@ def test_naps_get_their_wall_time(run):
 def test_the_weight_of_a_run_is_the_programs_cpu_time(run):
     """In CPU mode also what the kernel counted for the process, of which the profiler's own thread is a part."""
     if run.mode == "cpu":
-        assert sum(run.profile.column("weight_ns")) <= run.said["stats"]["cpu_ns"] * 1.001
+        assert sum(run.profile.column("weight")) <= run.said["stats"]["cpu_ns"] * 1.001
 
 
 class Exact:
@@ -244,7 +244,7 @@ class Exact:
         self.mode, self.clock, self.said, self.stats, self.profile = mode, clock, ran.json, ran.json["stats"], ran.profile
         assert self.profile.clock == clock and self.profile.warning is None
         # A thread that was never met may not be in the file.
-        weights = {thread.tid: thread.weight_ns for thread in self.profile.threads}
+        weights = {thread.tid: thread.weight for thread in self.profile.threads}
         self.main, self.sleeper = weights[self.said["main"]], weights.get(self.said["sleeper"], 0)
 
 
@@ -306,7 +306,7 @@ def test_a_sleeper_gets_its_wall_time_and_no_cpu_time(exact):
 
 
 def test_time_at_the_kernels_tick_is_unknown_and_no_other(exact):
-    unknown = exact.profile.whole("MainThread").unknown
+    unknown = exact.profile.whole("MainThread").unknown_share
     if exact.clock == "timer":  # what it stood is known, in wall mode
         assert unknown == 1.0 or exact.mode == "wall"
     elif exact.clock != "perf-user":

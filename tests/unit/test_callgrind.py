@@ -82,7 +82,7 @@ def test_it_agrees_with_the_report(annotate):
     profile = Profile(writer.data)
     rows, _ = annotate(profile, "--inclusive=yes")
     totals = {row[1].split(":")[1]: row[3:] for row in rows if "/r.py" in row[1]}
-    assert totals == {row.qualname: (row.total_weight_ns, row.total_samples) for row in profile.functions()}
+    assert totals == {row.qualname: (row.total_weight, row.total_samples) for row in profile.functions()}
 
 
 def test_options(annotate, data):

@@ -121,7 +121,7 @@ def test_time_a_call_with_its_interval(profile):
     assert (f.calls, f.resumes, g.calls, g.resumes) == (1507, 0, 1500, 3000)
     time = shown.per_call(g)
     assert time.value == pytest.approx(50e6 / 1500)
-    low, high = profile.confidence_interval(g.self_weight_ns)
+    low, high = profile.confidence_interval(g.self_weight)
     assert (time.low, time.high) == pytest.approx((low * 100e6 / 1500, high * 100e6 / 1500))
     assert table([profile], sort="total").per_call(f).value == pytest.approx(100e6 / 1507)
     text = summary([profile])
@@ -153,7 +153,7 @@ def test_report_as_json_and_markdown(profile, tmp_path, capsys):
     path.write_bytes(written())
     assert main(["report", str(path), "-f", "json"]) == 0
     row = json.loads(capsys.readouterr().out)["rows"][0]
-    assert row["calls"] in (1507, 1500) and row["per_call"]["low"] < row["per_call"]["weight_ns"] < row["per_call"]["high"]
+    assert row["calls"] in (1507, 1500) and row["per_call"]["low"] < row["per_call"]["weight"] < row["per_call"]["high"]
     assert main(["report", str(path), "-f", "markdown", "--sort", "total"]) == 0
     assert "| calls | total a call | function |" in capsys.readouterr().out
     assert main(["report", str(path), "--calls"]) == 0

@@ -256,7 +256,7 @@ def test_no_interval_is_shown_where_most_is_unknown(tmp_path, capsys):
     document = json.loads(capsys.readouterr().out)
     parse = next(row for row in document["rows"] if row["qualname"] == "parse")["self"]["share"]
     assert (parse["a"]["low"], parse["a"]["high"]) == (0, 1) and parse["significant"] is False
-    assert document["a"][0]["unknown_ns"] == document["a"][0]["weight_ns"] == 1_000_000_000
+    assert document["a"][0]["unknown_weight"] == document["a"][0]["weight"] == 1_000_000_000
 
 
 @pytest.fixture
@@ -309,11 +309,11 @@ def test_json_is_as_described(files, capsys):
     assert [row["qualname"] for row in told["rows"]] == [clean(row.function.qualname) for row, _ in found]
     for row, (_, change) in zip(told["rows"], found):
         assert row["total"]["share"]["difference"] == dict(zip(("share", "low", "high"), change.difference))
-        assert row["total"]["share"]["significant"] == change.significant and row["total"]["weight_ns"]["significant"] is None
+        assert row["total"]["share"]["significant"] == change.significant and row["total"]["weight"]["significant"] is None
     (main_row,) = [row for row in told["rows"] if row["qualname"] == "main"]
     assert main_row["self"]["share"]["significant"] is None  # it has none, so it was not compared
     assert len(told["failed"]) == 1
-    assert told["weight_ns"]["a"]["weight_ns"] == told["a"][0]["weight_ns"] == 2_100_000_000
+    assert told["weight"]["a"]["weight"] == told["a"][0]["weight"] == 2_100_000_000
 
 
 def test_json_of_report_and_diff_agree(files, capsys):
@@ -327,7 +327,7 @@ def test_json_of_report_and_diff_agree(files, capsys):
     (change,) = [row for row in diff["rows"] if row["qualname"] == "parse"]
     for kind in ("self", "total"):
         assert change[kind]["share"]["a"] == {key: before[kind][key] for key in ("share", "low", "high")}
-        assert round(change[kind]["weight_ns"]["a"]["weight_ns"]) == before[kind]["weight_ns"]
+        assert round(change[kind]["weight"]["a"]["weight"]) == before[kind]["weight"]
 
 
 @pytest.mark.parametrize(

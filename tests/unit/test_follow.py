@@ -15,7 +15,7 @@ from spprof.live.follow import Follower
 
 
 def figures(profile):
-    threads = [(each.id, each.name, each.samples, each.weight_ns) for each in profile.threads]
+    threads = [(each.id, each.name, each.samples, each.weight) for each in profile.threads]
     return threads, profile.functions(), profile.functions(by="line", thread="Main"), profile.aggregate(), profile.end
 
 
@@ -83,7 +83,7 @@ def test_forget_counts_from_now_on(tmp_path):
         writer.flush()
         file.write_bytes(writer.data)
         follower.read()
-    assert [row.self_weight_ns for row in follower.profile().functions()] == [7000]
+    assert [row.self_weight for row in follower.profile().functions()] == [7000]
 
 
 def test_labels_choose_samples_of_the_whole_file(tmp_path):
@@ -106,7 +106,7 @@ def test_labels_choose_samples_of_the_whole_file(tmp_path):
             return all(labels_of.get(key, "").startswith(value.rstrip("*")) for key, value in labels.items())
 
         truth = [i for i in range(30) if carries(sets[i % 3])]
-        assert sum(each.weight_ns for each in follower.profile().threads) == 1000 * sum(2**i for i in truth)
+        assert sum(each.weight for each in follower.profile().threads) == 1000 * sum(2**i for i in truth)
         return len(truth)
 
     choices = ({}, {"route": "/a"}, {"route": "/*"}, {"user": "x y", "route": "/b"}, {"no": "x"})
@@ -137,7 +137,7 @@ def test_a_file_written_anew_is_read_anew(tmp_path, data):
     short.flush()
     file.write_bytes(short.data)  # the same file, emptied
     follower.read()
-    assert [row.self_weight_ns for row in follower.profile().functions()] == [4000]
+    assert [row.self_weight for row in follower.profile().functions()] == [4000]
     other = tmp_path / "other"
     other.write_bytes(data)
     other.replace(file)  # another file of that name

@@ -46,7 +46,7 @@ def test_every_sample_has_its_stack_time_and_weight(data):
     start = profile.header["start_ns"]
     truth = {
         thread.name: [
-            ([(f.qualname, f.line) for f in s.frames], (s.timestamp_ns - start) / 1e6, s.weight_ns / 1e6)
+            ([(f.qualname, f.line) for f in s.frames], (s.timestamp_ns - start) / 1e6, s.weight / 1e6)
             for s in profile.samples()
             if s.thread == thread.id
         ]

@@ -82,7 +82,7 @@ def expected(profile, thread=None):
     """The same samples as the model has them, thread by thread."""
     labels, ids = profile.column("label"), set(profile.match_threads(thread))
     samples = [
-        (s.thread, s.timestamp_ns, s.weight_ns, tuple(map(tuple, s.frames)), s.count, s.flags, labels[i])
+        (s.thread, s.timestamp_ns, s.weight, tuple(map(tuple, s.frames)), s.count, s.flags, labels[i])
         for i, s in enumerate(profile.samples())
         if s.thread in ids
     ]

@@ -96,7 +96,7 @@ def test_interval_of_a_profile(data):
 
     # 1000 us are the kernel's, met by its tick: all of them are this function's, or none.
     assert profile.confidence_interval(3_500_000) == pytest.approx((end(2500, -1), end(4500, 1)), abs=1e-6)
-    assert profile.whole().unknown_ns == 1_000_000
+    assert profile.whole().unknown_weight == 1_000_000
     assert profile.whole(thread="71").samples == pytest.approx(501**2 / (1 + 500**2 / 7))
     assert profile.confidence_interval(501_000, thread="71")[1] == 1.0
 
@@ -123,9 +123,9 @@ def of_flags(flags, **header):
 def test_what_is_unknown(flags, clock, unknown):
     """Kernel time and coarse samples, but what a waiting thread waited."""
     profile = of_flags(flags, clock=clock)
-    assert profile.whole().unknown_ns == unknown * 1_000_000
-    assert profile.whole("Thread*").unknown_ns == unknown * 1_000_000
-    assert intervals.together([profile.whole()] * 2).unknown == unknown / 100
+    assert profile.whole().unknown_weight == unknown * 1_000_000
+    assert profile.whole("Thread*").unknown_weight == unknown * 1_000_000
+    assert intervals.together([profile.whole()] * 2).unknown_share == unknown / 100
 
 
 def test_the_worst_case():

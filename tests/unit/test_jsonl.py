@@ -37,7 +37,7 @@ def aggregate(profile, **options):
         elif line["type"] == "sample":
             stack = stacks[line["stack"]]
             samples, weight = totals.get(stack, (0, 0))
-            totals[stack] = Total(samples + line["count"], weight + line["weight_ns"])
+            totals[stack] = Total(samples + line["count"], weight + line["weight"])
     return totals
 
 
@@ -50,7 +50,7 @@ def test_a_reader_gets_the_whole_profile(data, native):
 
 def test_samples_have_all_that_was_recorded(marked):
     found = lines(marked)
-    keys = ("thread", "time_ns", "weight_ns", "count", "flags", "labels")
+    keys = ("thread", "time_ns", "weight", "count", "flags", "labels")
     a, b = {"request": "/a"}, {"request": "/b", "user": "\u00e9"}
     assert [tuple(line.get(key) for key in keys) for line in found if line["type"] == "sample"] == [
         (0, 100_000, 100_000, 1, None, None),
@@ -98,7 +98,7 @@ def test_any_name(name):
 QUERY = """
 WITH profile AS (FROM read_json('{path}', format='newline_delimited', sample_size=-1)),
      leaf AS (SELECT stack, frames[-1] AS frame FROM profile WHERE type = 'stack')
-SELECT f.name, sum(s.count)::BIGINT, sum(s.weight_ns)::BIGINT
+SELECT f.name, sum(s.count)::BIGINT, sum(s.weight)::BIGINT
 FROM profile s JOIN leaf USING (stack) JOIN profile f ON f.type = 'frame' AND f.frame = leaf.frame
 WHERE s.type = 'sample' GROUP BY f.name ORDER BY 3 DESC
 """
@@ -112,7 +112,7 @@ def test_duckdb_reads_it(marked, tmp_path):
         ("b", 8, 3_500_000), ("A.a", 3, 1_210_000), ("<module>", 1, 100_000), ("[no Python frames]", 1, 1_000),
     ]  # fmt: skip
     table = f"FROM read_json('{path}', format='newline_delimited')"
-    found = duckdb.sql(f"SELECT labels.request, sum(weight_ns)::BIGINT {table} GROUP BY 1 ORDER BY 2").fetchall()
+    found = duckdb.sql(f"SELECT labels.request, sum(weight)::BIGINT {table} GROUP BY 1 ORDER BY 2").fetchall()
     assert found == [(None, 101_000), ("/b", 510_000), ("/a", 4_200_000)]
 
 
@@ -130,6 +130,6 @@ def test_duckdb_takes_any_name(tmp_path):
 
 def test_jq_reads_it(data):
     jq = shutil.which("jq") or pytest.skip("jq is needed")
-    program = 'select(.type == "sample" and (.flags // [] | index("off_cpu"))) | [.count, .weight_ns]'
+    program = 'select(.type == "sample" and (.flags // [] | index("off_cpu"))) | [.count, .weight]'
     done = subprocess.run([jq, "-c", program], input=render(Profile(data), "jsonl"), capture_output=True, timeout=60, check=True)
     assert done.stdout == b"[7,500000]\n"

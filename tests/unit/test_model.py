@@ -181,10 +181,10 @@ def test_totals_against_a_slow_count():
         for name in set(names):
             row = expected.setdefault(name, [0, 0, 0, 0])
             row[2] += sample.count
-            row[3] += sample.weight_ns
+            row[3] += sample.weight
         leaf = expected[names[-1]]
         leaf[0] += sample.count
-        leaf[1] += sample.weight_ns
+        leaf[1] += sample.weight
     rows = {row.qualname: list(row[4:]) for row in profile.functions()}
     rows["[truncated]"][:2] = expected["[truncated]"][:2]  # [truncated] [no Python frames]: self belongs to the leaf
     assert rows == expected
@@ -220,20 +220,20 @@ def test_native_functions_against_a_slow_count():
             for name in set(names):
                 row = expected.setdefault(name, [0, 0, 0, 0])
                 row[2] += sample.count
-                row[3] += sample.weight_ns
+                row[3] += sample.weight
             expected[names[-1]][0] += sample.count
-            expected[names[-1]][1] += sample.weight_ns
+            expected[names[-1]][1] += sample.weight
             if sample.frames[-1].native:
                 caller = (left[-1].qualname, "m.py", left[-1].line) if left else ("[no Python frames]", "", 0)
                 call = calls.setdefault((*caller, sample.frames[-1].qualname, "/lib/libx.so"), [0, 0])
                 call[0] += sample.count
-                call[1] += sample.weight_ns
+                call[1] += sample.weight
         assert native == {"c", "a::b()", "d"} and len(calls) == 15
         assert {row.qualname: list(row[4:]) for row in profile.functions(thread=thread, only="python")} == expected
         rows = [row for row in profile.functions(thread=thread) if row.file == "/lib/libx.so"]
         assert profile.functions(thread=thread, only="native") == rows and {row.qualname for row in rows} == native
         assert {call[:5]: list(call[5:]) for call in profile.native_calls(thread)} == calls
-        weights = [call.weight_ns for call in profile.native_calls(thread)]
+        weights = [call.weight for call in profile.native_calls(thread)]
         assert weights == sorted(weights, reverse=True)
     with pytest.raises(spprof.BadOption, match="only="):
         profile.functions(only="c")
@@ -354,7 +354,7 @@ def test_frames_of_the_launcher_are_hidden():
     writer.flush()
     profile = Profile(writer.data)
     assert [text(sample.frames) for sample in profile] == ["<module>:1 f:3", "<module>:1", "[no Python frames]:0"]
-    rows = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    rows = {row.qualname: (row.self_weight, row.total_weight) for row in profile.functions()}
     assert rows == {"f": (10_000, 10_000), "<module>": (20_000, 30_000), "[no Python frames]": (40_000, 40_000)}
     mark = ("[native unpaired]", "[native unpaired]", "", 0, 0)
     writer.sample([mark, *ours, *program], 6003, 80)  # the mark stays
@@ -365,7 +365,7 @@ def test_frames_of_the_launcher_are_hidden():
         "[native unpaired]:0 <module>:1 f:3",
         "[native unpaired]:0 <module>:1",
     ]
-    rows = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    rows = {row.qualname: (row.self_weight, row.total_weight) for row in profile.functions()}
     assert rows["[native unpaired]"] == (0, 240_000) and rows["<module>"] == (180_000, 270_000)
 
 

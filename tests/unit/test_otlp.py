@@ -80,7 +80,7 @@ def test_samples_with_one_identity_are_one_with_all_their_values_and_times(profi
         assert attributes == {"thread.name": {70: "Main", 71: "#wor;ker"}[tid]}
         told += [(tid, time - START + 5_000_000, value, [frame[0] for frame in frames]) for time, value in zip(times, values)]
     expected = [
-        (70 + sample.thread, sample.timestamp_ns, sample.weight_ns, [frame.qualname for frame in sample.frames])
+        (70 + sample.thread, sample.timestamp_ns, sample.weight, [frame.qualname for frame in sample.frames])
         for sample in profile
     ]
     assert sorted(told) == sorted(expected)

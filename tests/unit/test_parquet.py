@@ -16,12 +16,12 @@ from spprof import BadOption, Profile, formats
 duckdb = needed("duckdb")
 needed("pyarrow")
 
-SELF = "SELECT function, file, first_line, sum(count), sum(weight_ns) FROM profile GROUP BY ALL"
+SELF = "SELECT function, file, first_line, sum(count), sum(weight) FROM profile GROUP BY ALL"
 # A function that is in a stack several times (recursion) gets the sample's weight once.
 TOTAL = """
-    SELECT frame.function, frame.file, frame.line, sum(count), sum(weight_ns)
+    SELECT frame.function, frame.file, frame.line, sum(count), sum(weight)
     FROM (
-        SELECT count, weight_ns,
+        SELECT count, weight,
                unnest(list_distinct([{'function': f.function, 'file': f.file, 'line': f.first_line} FOR f IN stack])) AS frame
         FROM profile
     ) GROUP BY ALL"""
@@ -60,19 +60,19 @@ def test_duckdb_gives_the_functions_of_the_profile(which, data, tmp_path):
     asked = table(profile, tmp_path / "p.parquet")
     assert set(asked.execute(SELF).fetchall()) == figures(profile.functions(), self=True)
     assert set(asked.execute(TOTAL).fetchall()) == figures(profile.functions(), self=False)
-    threads = asked.execute("SELECT tid, thread, sum(count), sum(weight_ns) FROM profile GROUP BY ALL ORDER BY tid").fetchall()
-    assert threads == [(thread.tid, thread.name, thread.samples, thread.weight_ns) for thread in profile.threads]
+    threads = asked.execute("SELECT tid, thread, sum(count), sum(weight) FROM profile GROUP BY ALL ORDER BY tid").fetchall()
+    assert threads == [(thread.tid, thread.name, thread.samples, thread.weight) for thread in profile.threads]
 
 
 def test_rows_are_samples(tmp_path):
     profile = many_stacks()
     asked = table(profile, tmp_path / "p.parquet")
     rows = asked.execute(
-        "SELECT tid - 70, time_ns, weight_ns, count, flags, [f.function FOR f IN stack], [f.line FOR f IN stack], line, native "
+        "SELECT tid - 70, time_ns, weight, count, flags, [f.function FOR f IN stack], [f.line FOR f IN stack], line, native "
         "FROM profile"
     ).fetchall()
     expected = [
-        (s.thread, s.timestamp_ns, s.weight_ns, s.count, s.flags, [f.qualname for f in s.frames],
+        (s.thread, s.timestamp_ns, s.weight, s.count, s.flags, [f.qualname for f in s.frames],
          [0 if f.native else f.line for f in s.frames], 0 if s.frames[-1].native else s.frames[-1].line, s.frames[-1].native)
         for s in profile
     ]  # fmt: skip
@@ -98,8 +98,8 @@ def test_the_file_describes_itself(tmp_path):
 def test_files_of_many_processes_are_one_table(data, tmp_path):
     table(Profile(data), tmp_path / "a.parquet")
     table(many_stacks(), tmp_path / "b.parquet")
-    asked = duckdb.sql(f"SELECT pid, sum(weight_ns) FROM '{tmp_path}/*.parquet' GROUP BY pid ORDER BY pid NULLS FIRST")
-    assert asked.fetchall() == [(None, 4_811_000), (4711, sum(many_stacks().column("weight_ns")))]
+    asked = duckdb.sql(f"SELECT pid, sum(weight) FROM '{tmp_path}/*.parquet' GROUP BY pid ORDER BY pid NULLS FIRST")
+    assert asked.fetchall() == [(None, 4_811_000), (4711, sum(many_stacks().column("weight")))]
 
 
 def test_labels(data, tmp_path):
@@ -107,7 +107,7 @@ def test_labels(data, tmp_path):
     profile.label_sets.append({"route": "/a", "user": "ä"})
     profile._columns()["label"] = [0, 1, 1, 0, 0, 0, 0]
     asked = table(profile, tmp_path / "p.parquet")
-    assert asked.execute("SELECT sum(weight_ns) FROM profile WHERE labels['route'] = '/a'").fetchone() == (1_200_000,)
+    assert asked.execute("SELECT sum(weight) FROM profile WHERE labels['route'] = '/a'").fetchone() == (1_200_000,)
 
 
 def test_hard_names(tmp_path):

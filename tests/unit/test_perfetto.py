@@ -70,7 +70,7 @@ def test_every_sample_has_its_time_weight_thread_and_stack(data):
         for time, sample, stack in trace.samples
     ]
     expected = [
-        (70 + sample.thread, sample.timestamp_ns, sample.weight_ns, [frame.qualname for frame in sample.frames])
+        (70 + sample.thread, sample.timestamp_ns, sample.weight, [frame.qualname for frame in sample.frames])
         for sample in profile
     ]
     assert sorted(told) == sorted(expected)

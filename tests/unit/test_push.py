@@ -159,7 +159,7 @@ def told_by(path):
     for sample in profile.samples():
         names = tuple(frame.qualname for frame in sample.frames)
         labels = tuple(sorted(sample.labels.items()))
-        yield names, profile.thread_tid(sample.thread), labels, sample.weight_ns, sample.timestamp_ns + since
+        yield names, profile.thread_tid(sample.thread), labels, sample.weight, sample.timestamp_ns + since
 
 
 def writer_of(path, **more):

@@ -15,10 +15,10 @@ from spprof.model import layout
 from spprof.readers import spprof as _reader
 
 READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core", "twin"])
-TYPES = {"time_ns": "q", "weight_ns": "q", "flags": "B", "code_kind": "B"}
+TYPES = {"time_ns": "q", "weight": "q", "flags": "B", "code_kind": "B"}
 TYPES.update({"value_time_ns": "q", "value_weight": "q", "value_flags": "B", "value_type": "B"})
 TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
-SAMPLES = ("thread", "time_ns", "weight_ns", "stack", "count", "flags", "label")
+SAMPLES = ("thread", "time_ns", "weight", "stack", "count", "flags", "label")
 
 
 def test_both_have_the_same_table_of_columns():
@@ -35,7 +35,7 @@ def test_columns(read, data):
     assert result["warning"] is None
     assert column(result, "thread") == [0, 0, 0, 1, 1, 0, 0]
     assert column(result, "time_ns") == [1000 * us for us in (5100, 5300, 6300, 9000, 9001, 9300, 9301)]
-    assert column(result, "weight_ns") == [1000 * us for us in (100, 200, 1000, 500, 1, 3000, 10)]
+    assert column(result, "weight") == [1000 * us for us in (100, 200, 1000, 500, 1, 3000, 10)]
     assert column(result, "count") == [1, 1, 1, 7, 1, 1, 1]
     assert column(result, "flags") == [0, 0, 2, 4, 0, 1, 0]
     assert column(result, "code_line") == [1, 10, 20]
@@ -62,7 +62,7 @@ def test_negative_line_steps_surrogates_and_wide_values(read):
     assert result["warning"] is None
     assert column(result, "frame_line") == [7, 0]
     assert result["strings"] == ["f", "f\udc80", "/\udcff\U0001f600"]
-    assert column(result, "weight_ns") == [(1 << 40) * 1000, 0]
+    assert column(result, "weight") == [(1 << 40) * 1000, 0]
     assert column(result, "thread") == [0, 9]
     assert column(result, "count") == [1, 1 << 20]
 
@@ -97,7 +97,7 @@ def test_values(read):
     writer.flush()
     result = read(writer.data)
     assert result["warning"] is None
-    assert column(result, "weight_ns") == [500_000]
+    assert column(result, "weight") == [500_000]
     assert column(result, "value_type") == [1, 255, 1]
     assert column(result, "value_thread") == [0, 3, 3]
     assert column(result, "value_time_ns") == [7_000_000, 8_000_000, 9_000_000]

@@ -91,7 +91,7 @@ def test_our_gecko_files_read_back_are_the_same_but_for_ticks(data):
     cols = {frame.col for sample in again for frame in sample.frames if frame.qualname == "A.a" and frame.line == 11}
     assert cols == {4}
     ticks = Profile(converted(data, "gecko", weight="samples"))
-    assert ticks.unit == "samples" and sum(ticks.column("weight_ns")) == sum(Profile(data).column("count"))
+    assert ticks.unit == "samples" and sum(ticks.column("weight")) == sum(Profile(data).column("count"))
 
 
 def test_our_chrome_files_read_back_have_the_same_time(data):
@@ -114,7 +114,7 @@ def test_our_chrome_files_read_back_have_the_same_time(data):
 def test_our_pstats_files_read_back_have_the_same_own_time(data):
     own = {}
     for row in Profile(data).functions():
-        own[row.qualname] = own.get(row.qualname, 0) + row.self_weight_ns
+        own[row.qualname] = own.get(row.qualname, 0) + row.self_weight
     again = Profile(converted(data, "pstats"))
     assert self_figures_of(again) == {name: ns for name, ns in own.items() if ns}
     assert "no stacks" in again.warning
@@ -125,7 +125,7 @@ def weights_of(profile):
 
 
 def self_figures_of(profile):
-    return {row.qualname: row.self_weight_ns for row in profile.functions() if row.self_weight_ns}
+    return {row.qualname: row.self_weight for row in profile.functions() if row.self_weight}
 
 
 @pytest.mark.parametrize("format", ["pprof", "speedscope", "collapsed", "gecko", "chrome"])
@@ -213,12 +213,12 @@ def sampled(unit="seconds", weights=(0.1, 0.2), samples=((0,), (0, 1)), **more):
 )
 def test_speedscope_units(unit, ours, factor):
     profile = Profile(speedscope(sampled(unit, (3, 5))))
-    assert (profile.unit, list(profile.column("weight_ns"))) == (ours, [3 * factor, 5 * factor])
+    assert (profile.unit, list(profile.column("weight"))) == (ours, [3 * factor, 5 * factor])
 
 
 def test_speedscope_fractions_add_up():
     profile = Profile(speedscope(sampled("nanoseconds", [0.4] * 10, [[0]] * 10)))
-    assert sum(profile.column("weight_ns")) == 4
+    assert sum(profile.column("weight")) == 4
 
 
 def test_speedscope_events_become_stretches():
@@ -227,7 +227,7 @@ def test_speedscope_events_become_stretches():
     profile = Profile(
         speedscope({"type": "evented", "name": "t", "unit": "nanoseconds", "startValue": 10, "endValue": 21, "events": events})
     )
-    told = [([frame.name for frame in sample.frames], sample.timestamp_ns, sample.weight_ns) for sample in profile]
+    told = [([frame.name for frame in sample.frames], sample.timestamp_ns, sample.weight) for sample in profile]
     assert told == [(["main"], 2, 2), (["main", "foo"], 5, 3), (["main"], 6, 1), (["foo"], 11, 1)]
 
 
@@ -288,9 +288,9 @@ def self_figures(content):
     profile = Profile(content if isinstance(content, bytes) else content.encode())
     figures = {}
     for row in profile.functions():
-        if row.self_weight_ns:
-            figures[row.qualname] = figures.get(row.qualname, 0) + row.self_weight_ns
-    assert sum(figures.values()) == sum(profile.column("weight_ns")) == sum(thread.weight_ns for thread in profile.threads)
+        if row.self_weight:
+            figures[row.qualname] = figures.get(row.qualname, 0) + row.self_weight
+    assert sum(figures.values()) == sum(profile.column("weight")) == sum(thread.weight for thread in profile.threads)
     return figures
 
 
@@ -368,11 +368,11 @@ process 4711:"python3 app.py";process 4712:"python3 -c import time; work(2); "a"
 def test_py_spys_processes_and_threads():
     """py-spy 0.4.3's form, with `;` and quotes in a command line, and `;` in a thread's name."""
     profile = Profile(PY_SPY.encode())
-    assert [(thread.name, thread.tid, thread.weight_ns) for thread in profile.threads] == [
+    assert [(thread.name, thread.tid, thread.weight) for thread in profile.threads] == [
         ("MainThread", 0x7F01, 60),
         ("wor;ker", 4712, 40),
     ]
-    totals = {row.qualname: (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    totals = {row.qualname: (row.self_weight, row.total_weight) for row in profile.functions()}
     assert totals == {
         "work": (100, 100),
         "<module>": (0, 60),
@@ -380,9 +380,9 @@ def test_py_spys_processes_and_threads():
         'process 4712:"python3 -c import time; work(2); "a";done()"': (0, 40),
     }
     no_threads = Profile(PY_SPY.replace("thread (0x7F01): MainThread;", "").replace("thread (4712): wor;ker;", "").encode())
-    assert {row.qualname: row.total_weight_ns for row in no_threads.functions()} == {key: t for key, (_, t) in totals.items()}
+    assert {row.qualname: row.total_weight for row in no_threads.functions()} == {key: t for key, (_, t) in totals.items()}
     same = 'process 1:"a";thread (7): T;f (x.py:1) 1\nprocess 2:"a";thread (7): T;f (x.py:1) 2\n'
-    assert [(thread.name, thread.tid, thread.weight_ns) for thread in Profile(same.encode()).threads] == [
+    assert [(thread.name, thread.tid, thread.weight) for thread in Profile(same.encode()).threads] == [
         ("T", 7, 1),
         ("T", 7, 2),
     ]
@@ -404,19 +404,19 @@ P4711;T0:4712 0
 def test_austins_text():
     profile = Profile(AUSTIN.format(mode="wall").encode())
     assert (profile.unit, profile.mode, profile.interval_ns, len(profile)) == ("nanoseconds", "wall", 100_000, 3)
-    assert [(thread.tid, thread.weight_ns) for thread in profile.threads] == [(4711, 60_000_000), (4712, 40_000_000)]
-    assert {row.qualname: row.self_weight_ns for row in profile.functions()} == {
+    assert [(thread.tid, thread.weight) for thread in profile.threads] == [(4711, 60_000_000), (4712, 40_000_000)]
+    assert {row.qualname: row.self_weight for row in profile.functions()} == {
         "work": 80_000_000,
         "wait": 20_000_000,
         "<module>": 0,
     }
-    lines = {(row.qualname, row.file, row.line): row.self_weight_ns for row in profile.functions(by="line")}
+    lines = {(row.qualname, row.file, row.line): row.self_weight for row in profile.functions(by="line")}
     assert lines["work", "C:\\app\\main.py", 4] == 20_000_000
     assert Profile(AUSTIN.format(mode="memory").encode()).unit == "bytes"
     headless = Profile(AUSTIN[AUSTIN.index("P4711") :].encode())
     assert headless.unit == "nanoseconds" and "what its numbers count" in headless.warning
     two = Profile(AUSTIN.format(mode="cpu").replace("P4711;T0:4712", "P9;T0:4711").encode())
-    assert [thread.weight_ns for thread in two.threads] == [60_000_000, 20_000_000, 20_000_000]
+    assert [thread.weight for thread in two.threads] == [60_000_000, 20_000_000, 20_000_000]
     assert {"process 4711", "process 9"} <= {row.qualname for row in two.functions()}
 
 
@@ -453,11 +453,11 @@ def test_profiles_of_one_name_stay_two_in_every_reader_and_format(tmp_path):
         twice = Profile(
             speedscope(*({**sampled("milliseconds", (ms,), ((0,),)), "name": name} for ms in (30, 10)), exporter="by hand")
         )
-        assert [thread.weight_ns for thread in twice.threads] == [30_000_000, 10_000_000]
+        assert [thread.weight for thread in twice.threads] == [30_000_000, 10_000_000]
         for format in ("speedscope", "pprof"):
             out = io.BytesIO()
             formats.write(twice, out, format, formats.Options())
-            told = {(thread.name, thread.weight_ns) for thread in Profile(out.getvalue()).threads}
+            told = {(thread.name, thread.weight) for thread in Profile(out.getvalue()).threads}
             assert told == {("w", 30_000_000), ("w", 10_000_000)}
         out = io.BytesIO()
         formats.write(twice, out, "callgrind", formats.Options())
@@ -465,7 +465,7 @@ def test_profiles_of_one_name_stay_two_in_every_reader_and_format(tmp_path):
     (tmp_path / "a").write_bytes(speedscope({**sampled(), "name": "w"}))
     (tmp_path / "b").write_bytes(speedscope({**sampled(), "name": "w"}))
     rows = table([Profile.load(tmp_path / name) for name in "ab"], by="thread").rows
-    assert [(row.what["thread"], row.total_weight_ns) for row in rows] == [("w", 300_000_000)] * 2
+    assert [(row.what["thread"], row.total_weight) for row in rows] == [("w", 300_000_000)] * 2
 
 
 def pprof_of(*samples, types=(("samples", "count"), ("cpu", "nanoseconds")), functions=((1, "f", ""),), default="", wanted=1):
@@ -512,9 +512,9 @@ def test_which_of_several_values_is_said(tmp_path, capsys):
     types = [("wall-samples", "count"), ("wall-time", "us"), ("cpu-samples", "count"), ("cpu-time", "ns"), ("heap", "bytes")]
     content = pprof_of(([1, 20, 3, 40, 50], []), types=types, default="cpu-time")
     profile = Profile(content)
-    assert (profile.unit, list(profile.column("weight_ns")), list(profile.column("count"))) == ("nanoseconds", [40], [3])
+    assert (profile.unit, list(profile.column("weight")), list(profile.column("count"))) == ("nanoseconds", [40], [3])
     without = Profile(pprof_of(([1, 20, 3, 40, 50], []), types=types))
-    assert (list(without.column("weight_ns")), list(without.column("count")), without.mode) == ([20_000], [1], "wall")
+    assert (list(without.column("weight")), list(without.column("count")), without.mode) == ([20_000], [1], "wall")
     (tmp_path / "p").write_bytes(content)
     assert main(["report", str(tmp_path / "p")]) == 0
     said = "Of its values (wall-samples, wall-time, cpu-samples, cpu-time, heap) this is cpu-time."
@@ -556,9 +556,9 @@ def test_chromes_trace_events(content):
     profile = Profile(content.encode())
     assert self_figures(content) == CHROME_FIGURES
     assert (profile.unit, profile.warning) == ("nanoseconds", None)
-    threads = {(thread.name, thread.tid, thread.weight_ns) for thread in profile.threads}
+    threads = {(thread.name, thread.tid, thread.weight) for thread in profile.threads}
     assert threads == {("Main", 1, 10_000), ("Thread 2", 2, 4000)}
-    assert {(row.qualname, row.file): row.total_weight_ns for row in profile.functions()} == {
+    assert {(row.qualname, row.file): row.total_weight for row in profile.functions()} == {
         ("f", ""): 10_000,
         ("g", "x.py"): 3250,
         ("h", "/y.py"): 2000,
@@ -622,8 +622,8 @@ def test_ends_in_another_order_are_refused_in_no_quadratic_time():
 def test_cpythons_own_collapsed_stacks():
     text = "tid:7;/app/x y.py:<module>:30;/app/x y.py:work:{} 3\n"
     profile = Profile((text.format(14) + text.format(15) + "tid:8;<frozen runpy>:_run:1 4\n").encode())
-    assert [(thread.tid, thread.weight_ns) for thread in profile.threads] == [(7, 6), (8, 4)]
-    rows = {(row.qualname, row.file): (row.self_weight_ns, row.total_weight_ns) for row in profile.functions()}
+    assert [(thread.tid, thread.weight) for thread in profile.threads] == [(7, 6), (8, 4)]
+    rows = {(row.qualname, row.file): (row.self_weight, row.total_weight) for row in profile.functions()}
     assert rows == {("work", "/app/x y.py"): (6, 6), ("<module>", "/app/x y.py"): (0, 6), ("_run", "<frozen runpy>"): (4, 4)}
 
 
@@ -739,7 +739,7 @@ def test_perfs_text():
 
 def test_events_of_perf():
     cycles = PERF.replace("cpu-clock:ppp", "cycles:u").replace("cpu-clock", "cycles")
-    assert (Profile(cycles.encode()).unit, sum(Profile(cycles.encode()).column("weight_ns"))) == ("cycles", 1_250_000)
+    assert (Profile(cycles.encode()).unit, sum(Profile(cycles.encode()).column("weight"))) == ("cycles", 1_250_000)
     plain = "a  7 1.5: sched:sched_switch: prev_comm=a prev_pid=7\n\t 55 f+0x1 (/x)\n\n"
     plain += "a  7 1.6: sched:sched_switch: x\n\t 56 g (/x)\n"
     assert (self_figures(plain), Profile(plain.encode()).unit) == ({"f": 1, "g": 1}, "samples")
@@ -781,7 +781,7 @@ def test_firefoxs_own_profile_counts_samples():
     }
     assert (profile.unit, [thread.tid for thread in profile.threads]) == ("samples", [77])
     two = {**RAW_GECKO, "processes": [json.loads(json.dumps(RAW_GECKO).replace('"pid": 7', '"pid": 8'))]}
-    assert {row.qualname: row.total_weight_ns for row in Profile(json.dumps(two).encode()).functions()} == {
+    assert {row.qualname: row.total_weight for row in Profile(json.dumps(two).encode()).functions()} == {
         "main": 6,
         "work (x.js:3)": 4,
         "process 7": 4,
@@ -857,7 +857,7 @@ def test_counts_stay_counts(format):
     out = io.BytesIO()
     formats.write(counted, out, format, formats.Options())
     again = Profile(out.getvalue())
-    assert (again.unit, sum(again.column("weight_ns"))) == ("samples", 25)
+    assert (again.unit, sum(again.column("weight"))) == ("samples", 25)
 
 
 def test_diff_of_counts(tmp_path, capsys):
@@ -877,11 +877,11 @@ def test_diff_of_counts(tmp_path, capsys):
     assert main(["diff", a, b, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     validate("diff", document)
-    assert (document["unit"], document["weight_ns"]["a"]["weight_ns"]) == ("samples", 1000)
+    assert (document["unit"], document["weight"]["a"]["weight"]) == ("samples", 1000)
     assert main(["report", a, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     validate("report", document)
-    assert (document["unit"], document["weight_ns"]) == ("samples", 1000)
+    assert (document["unit"], document["weight"]) == ("samples", 1000)
     assert main(["diff", a, str(tmp_path / "c.json")]) == 2
     assert "count nanoseconds and samples, which cannot be compared" in capsys.readouterr().err
     assert main(["diff", a, b, "-o", str(tmp_path / "d.html")]) == 0

@@ -237,11 +237,11 @@ def test_why_intervals_are_wider(report, tmp_path, flags, clock, told):
 
 def test_json_of_unknown_time(report, tmp_path):
     document = json.loads(report("--format", "json", file=ticks(tmp_path, [0] * 900 + [2] * 100, "perf-user")))
-    assert document["unknown_ns"] == 100_000_000
+    assert document["unknown_weight"] == 100_000_000
     low, high = intervals.share(400, 1000, 1000)[0], intervals.share(600, 1000, 1000)[1]
     assert (document["rows"][0]["self"]["low"], document["rows"][0]["self"]["high"]) == (low, high)
     document = json.loads(report("--format", "json", file=ticks(tmp_path, [0] * 100, "timer")))
-    assert document["unknown_ns"] == document["weight_ns"] == 100_000_000
+    assert document["unknown_weight"] == document["weight"] == 100_000_000
     assert {(row["self"]["low"], row["self"]["high"]) for row in document["rows"]} == {(0, 1)}
     assert "±?" in report("--format", "markdown", file=tmp_path / "ticks.spprof")
     assert "±?" in report("--format", "tree", file=tmp_path / "ticks.spprof")
@@ -272,8 +272,8 @@ def test_tree_against_functions():
         if call.name not in path:
             totals[call.name] = totals.get(call.name, 0) + call.weights[0]
         path.append(call.name)
-    assert totals == {row.qualname: row.total_weight_ns for row in profile.functions(only="python")}
-    assert calls.root.weights == [sum(profile.column("weight_ns"))]
+    assert totals == {row.qualname: row.total_weight for row in profile.functions(only="python")}
+    assert calls.root.weights == [sum(profile.column("weight"))]
 
 
 def test_tree_fits_a_terminal(tmp_path):
@@ -314,13 +314,13 @@ def test_json_is_as_described(report, path):
     check = fastjsonschema.compile(json.loads((DOCS / "report.schema.json").read_text()))
     for by in ("function", "line", "file", "thread"):
         document = check(json.loads(report("--format", "json", "--by", by)))
-        assert document["weight_ns"] == 4_811_000 and document["samples"] == 13
+        assert document["weight"] == 4_811_000 and document["samples"] == 13
     document = json.loads(report("--format", "json"))
     profile = Profile(path)
     for row, told in zip(profile.functions(), document["rows"]):
         assert (told["name"], told["qualname"], told["file"], told["line"]) == row[:4]
         for kind, figures in (("self", row[4:6]), ("total", row[6:8])):
-            assert (told[kind]["samples"], told[kind]["weight_ns"]) == figures
+            assert (told[kind]["samples"], told[kind]["weight"]) == figures
             assert (told[kind]["low"], told[kind]["high"]) == profile.confidence_interval(figures[1])
             assert told[kind]["share"] == figures[1] / 4_811_000
     assert len(document["rows"]) == 5 and document["processes"][0]["tick_stats"]["losses"] == {"x": 4}
@@ -339,9 +339,9 @@ def test_markdown(report):
 def test_several_files_add_up(path, report, capsys):
     assert main(["report", str(path), str(path), "--format", "json"]) == 0
     twice, once = json.loads(capsys.readouterr().out), json.loads(report("--format", "json"))
-    assert (twice["weight_ns"], twice["samples"], len(twice["processes"])) == (2 * 4_811_000, 26, 2)
+    assert (twice["weight"], twice["samples"], len(twice["processes"])) == (2 * 4_811_000, 26, 2)
     assert twice["effective_samples"] == pytest.approx(2 * once["effective_samples"])
-    assert [row["total"]["weight_ns"] for row in twice["rows"]] == [2 * row["total"]["weight_ns"] for row in once["rows"]]
+    assert [row["total"]["weight"] for row in twice["rows"]] == [2 * row["total"]["weight"] for row in once["rows"]]
     assert main(["report", str(path), str(path), "--format", "tree", "--min-share", "0"]) == 0
     assert [row[0] for row in rows_of(capsys.readouterr().out)][:4] == ["6.00 ms", "6.00 ms", "6.00 ms", "2.62 ms"]
 
@@ -387,8 +387,8 @@ def test_figures_of_files_against_a_slow_count():
         files = {frame.file for frame in sample.frames if frame.file} or {None}
         for file in files:
             row = expected.setdefault(file, [0, 0, 0, 0])
-            row[2:] = row[2] + sample.count, row[3] + sample.weight_ns
+            row[2:] = row[2] + sample.count, row[3] + sample.weight
         own = expected[sample.frames[-1].file or None]
-        own[:2] = own[0] + sample.count, own[1] + sample.weight_ns
+        own[:2] = own[0] + sample.count, own[1] + sample.weight
     found = profile.figures(lambda id: profile.frame(id).file)
     assert {None if isinstance(key, tuple) else key: list(figures) for key, figures in found.items()} == expected

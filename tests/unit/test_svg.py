@@ -57,7 +57,7 @@ def totals(profile, measure):
 def test_boxes_are_calls(request, name, weight):
     profile = request.getfixturevalue(name)
     profile = profile if isinstance(profile, Profile) else Profile(profile)
-    sums = totals(profile, (lambda sample: sample.weight_ns) if weight == "ns" else (lambda sample: sample.count))
+    sums = totals(profile, (lambda sample: sample.weight) if weight == "ns" else (lambda sample: sample.count))
     whole = sum(value for path, value in sums.items() if len(path) == 1)
     shown = {path: value for path, value in sums.items() if value * WIDTH / whole >= NARROWEST}
     found = boxes(render(profile, "svg", weight=weight))

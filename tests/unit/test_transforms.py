@@ -37,7 +37,7 @@ def profile(data):
 
 
 def rows(profile):
-    columns = ("thread", "time_ns", "weight_ns", "count", "flags", "label")
+    columns = ("thread", "time_ns", "weight", "count", "flags", "label")
     return [(a, b // US, c // US, d, e, f) for a, b, c, d, e, f in zip(*map(profile.column, columns))]
 
 
@@ -50,7 +50,7 @@ def test_nothing_asked_for_is_everything(profile):
 def test_by_thread(profile):
     part = filtered(profile, thread="#wor*")
     assert rows(part) == [(1, 9000, 500, 7, 4, 3), (1, 9001, 1, 1, 0, 0)]
-    assert [(each.name, each.samples, each.weight_ns) for each in part.threads] == [("#wor;ker", 8, 501 * US)]
+    assert [(each.name, each.samples, each.weight) for each in part.threads] == [("#wor;ker", 8, 501 * US)]
     assert [marker.thread for marker in part.markers] == [1]
 
 
@@ -59,7 +59,7 @@ def test_by_label_all_that_are_given(profile):
     part = filtered(profile, labels={"route": "/a", "user": "1"})
     assert [row[1:3] for row in rows(part)] == [(5300, 200), (9300, 3000), (9301, 10)]
     # The truncated stack, marked by its key, is still that: [truncated], a, b.
-    assert {tuple(frame.name for frame in stack): total.weight_ns // US for stack, total in part.aggregate().items()} == {
+    assert {tuple(frame.name for frame in stack): total.weight // US for stack, total in part.aggregate().items()} == {
         ("<module>", "a"): 200, ("[truncated]", "a", "b"): 3000, ("<module>", "a", "b", "a"): 10,
     }  # fmt: skip
     assert part.markers == []  # they carry no labels
@@ -88,7 +88,7 @@ def test_by_time_samples_are_cut_at_the_ends(profile, first, last, expected):
 def test_times_that_adjoin_add_up(profile):
     edges = [0, 5001, 5250, 5300, 8700, 9000, 9295, 20_000]
     parts = [filtered(profile, start_ns=a * US, stop_ns=b * US) for a, b in zip(edges, edges[1:])]
-    assert sum(sum(part.column("weight_ns")) for part in parts) == sum(profile.column("weight_ns")) == 4811 * US
+    assert sum(sum(part.column("weight")) for part in parts) == sum(profile.column("weight")) == 4811 * US
     assert [len(part.markers) for part in parts] == [0, 1, 0, 0, 0, 1, 0]
 
 
@@ -143,7 +143,7 @@ def rich_writer():
 
 def everything(profile):
     """All that a profile says, but how it numbers stacks and labels."""
-    columns = ("thread", "time_ns", "weight_ns", "count", "flags")
+    columns = ("thread", "time_ns", "weight", "count", "flags")
     return {
         "samples": list(profile),
         "columns": [list(profile.column(name)) for name in columns],

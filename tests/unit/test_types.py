@@ -59,7 +59,7 @@ def rows_of(profile, type):
     scale = 1 if type else 1000
     return [
         (
-            type, each.thread, each.timestamp_ns // 1000, each.weight_ns // scale,
+            type, each.thread, each.timestamp_ns // 1000, each.weight // scale,
             [frame.qualname for frame in each.frames if frame.file == "x.py"], each.count, each.flags,
             json.dumps(each.labels) if each.labels else None,
         )
@@ -121,10 +121,10 @@ def test_pprof_has_a_value_for_each_type(both):
     for word in (b"samples", b"cpu", b"nanoseconds", b"page-faults", b"faults"):
         assert word in raw
     again = spprof.Profile(out.getvalue())
-    assert sum(again.column("weight_ns")) == sum(row[3] for row in told if row[0] == 0) * 1000
+    assert sum(again.column("weight")) == sum(row[3] for row in told if row[0] == 0) * 1000
     alone = io.BytesIO()
     formats.write(profile.of("page-faults"), alone, "pprof", formats.Options())
-    assert sum(spprof.Profile(alone.getvalue()).column("weight_ns")) == sum(row[3] for row in told if row[0] == 1)
+    assert sum(spprof.Profile(alone.getvalue()).column("weight")) == sum(row[3] for row in told if row[0] == 1)
 
 
 def test_speedscope_has_a_profile_for_each_thread_and_type(both):
@@ -187,7 +187,7 @@ def test_what_follows_a_file_shows_time_and_keeps_no_others(tmp_path):
         pass
     profile = follower.profile()
     assert profile is not None
-    assert sum(thread.weight_ns for thread in profile.threads) == 1000 * sum(row[3] for row in told if row[0] == 0)
+    assert sum(thread.weight for thread in profile.threads) == 1000 * sum(row[3] for row in told if row[0] == 0)
     assert not follower._reading.tables.columns["value_type"]
 
 
@@ -202,7 +202,7 @@ def test_a_file_of_a_part_has_time_alone(tmp_path, both):
         read = spprof.Profile.load(path)
         assert [told.name for told in read.sample_types] == ["time"]
         assert read.column("time_ns").tolist() == each.column("time_ns").tolist()
-        assert read.column("weight_ns").tolist() == [weight // 1000 * 1000 for weight in each.column("weight_ns")]
+        assert read.column("weight").tolist() == [weight // 1000 * 1000 for weight in each.column("weight")]
 
 
 def test_live_without_time_is_refused(capsys):

@@ -96,8 +96,8 @@ def known_rows(rows):
         (
             row.qualname,
             os.path.basename(row.file) + (f":{row.line}" if row.line else ""),
-            time_text(row.self_weight_ns),
-            time_text(row.total_weight_ns),
+            time_text(row.self_weight),
+            time_text(row.total_weight),
             f"{row.self_samples:,}",
         )
         for row in rows
@@ -177,10 +177,10 @@ def test_the_table_is_the_models(opened, known, by):
     # Any column, both ways.
     rows = known[0].functions(by=by)
     columns = {
-        "Total": (3, lambda r: r.total_weight_ns),
+        "Total": (3, lambda r: r.total_weight),
         "Samples": (4, lambda r: r.self_samples),
         "Function": (0, lambda r: r.qualname),
-        "Self": (2, lambda r: r.self_weight_ns),
+        "Self": (2, lambda r: r.self_weight),
     }
     for title, (shown, key) in columns.items():
         texts = known_rows(sorted(rows, key=key))
@@ -197,9 +197,9 @@ def test_the_table_is_the_models(opened, known, by):
 def test_intervals_of_the_table(opened, known):
     """Wilson's: at its ends the share is 1.959964 standard errors away."""
     opened.press(key="2")
-    whole, samples = sum(known[0].column("weight_ns")), known[0].whole().samples  # the effective number, as in `report`
+    whole, samples = sum(known[0].column("weight")), known[0].whole().samples  # the effective number, as in `report`
     row = next(row for row in known[0].functions() if row.qualname == "slow")
-    share = row.self_weight_ns / whole
+    share = row.self_weight / whole
     shown = next(cells for cells in opened.rows(selector="table.figures") if cells[7] == "slow")
     low, high = (float(text) / 100 for text in shown[2].replace(" %", "").split("\u2013"))
     for end in (low, high):
@@ -239,7 +239,7 @@ def test_a_thread_alone(opened, known):
 def self_times(samples):
     times = defaultdict(int)
     for sample in samples:
-        times[sample.frames[-1].qualname] += sample.weight_ns
+        times[sample.frames[-1].qualname] += sample.weight
     return {name: time_text(ns) for name, ns in times.items()}
 
 
@@ -286,8 +286,8 @@ def test_search_tells_the_share_of_stacks_and_fades_the_rest(opened, known):
     opened.press(key="/")
     for key in "slow":
         opened.press(key=key)
-    whole = sum(s.weight_ns for s in known[0].samples())
-    part = sum(s.weight_ns for s in known[0].samples() if any(f.qualname == "slow" for f in s.frames))
+    whole = sum(s.weight for s in known[0].samples())
+    part = sum(s.weight for s in known[0].samples() if any(f.qualname == "slow" for f in s.frames))
     assert opened.said("found") == f"{100 * part / whole:.1f} % in 1 function"
     faded = opened.pixel(5, 2)
     assert min(faded) > min(before)  # nearer to white
@@ -301,7 +301,7 @@ def test_search_tells_the_share_of_stacks_and_fades_the_rest(opened, known):
 def test_boxes_by_mouse(opened, known):
     """main is the widest root; a click zooms to a box, a click beside all shows the whole again."""
     frames = [s.frames for s in known[0].samples()]
-    weights = [s.weight_ns for s in known[0].samples()]
+    weights = [s.weight for s in known[0].samples()]
     whole = sum(weights)
     main = sum(w for f, w in zip(frames, weights) if f[0].qualname == "main")
     width = opened.evaluate(script="document.getElementById('flame').clientWidth")
@@ -423,7 +423,7 @@ def test_callers_and_callees(opened):
 def test_source_lines_and_spans(opened, known):
     profile, _, file = known
     opened.press(key="4")
-    expected = {row.line: (time_text(row.self_weight_ns) if row.self_weight_ns else "", time_text(row.total_weight_ns))
+    expected = {row.line: (time_text(row.self_weight) if row.self_weight else "", time_text(row.total_weight))
                 for row in profile.functions(by="line") if row.file == file}  # fmt: skip
     rows = opened.rows(selector="table.code")
     assert {int(row[2]): (row[0], row[1]) for row in rows if row[1]} == expected

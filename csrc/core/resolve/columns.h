@@ -15,36 +15,36 @@
  * table: what has one value each. A table's columns are equally long
  * key, type: in the dictionary of _core.read, and as in Python's array. "": it has none
  * of, more: a value is below the length of the table `of`, plus `more`; NUMBER: below `more`, and 0 is no limit here */
-#define SPP_COLUMN_ROWS(X)                                                                                                   \
-    X(STRING_LEN, STRING, "", 'I', NUMBER, 0)                                                                                \
-    X(STRING_BYTES, BYTE, "", 'B', NUMBER, 256) /* kept apart: the text of all */                                            \
-    X(CODE_NAME, CODE, "code_name", 'I', STRING, 0)                                                                          \
-    X(CODE_QUALNAME, CODE, "code_qualname", 'I', STRING, 0)                                                                  \
-    X(CODE_FILE, CODE, "code_file", 'I', STRING, 0)                                                                          \
-    X(CODE_LINE, CODE, "code_line", 'I', NUMBER, INT32_MAX)                                                                  \
-    X(FRAME_CODE, FRAME, "frame_code", 'I', CODE, 0)                                                                         \
-    X(FRAME_LINE, FRAME, "frame_line", 'i', NUMBER, 1ull << 32)                                                              \
-    X(FRAME_END_LINE, FRAME, "frame_end_line", 'i', NUMBER, 1ull << 31)                                                      \
-    X(FRAME_COL, FRAME, "frame_col", 'i', NUMBER, 1ull << 31)                                                                \
-    X(FRAME_END_COL, FRAME, "frame_end_col", 'i', NUMBER, 1ull << 31)                                                        \
-    X(NODE_PARENT, NODE, "node_parent", 'I', NUMBER, 0)                                                                      \
-    X(NODE_FRAME, NODE, "node_frame", 'I', NUMBER, 0)                                                                        \
-    X(THREAD, SAMPLE, "thread", 'I', NUMBER, 1u << 24)                                                                       \
-    X(TIME, SAMPLE, "time_ns", 'q', NUMBER, 0)     /* once read: ns since the start of the run, of which the header tells */ \
-    X(WEIGHT, SAMPLE, "weight_ns", 'q', NUMBER, 0) /* once read: ns */                                                       \
-    X(STACK, SAMPLE, "stack", 'I', NODE, 0)                                                                                  \
-    X(COUNT, SAMPLE, "count", 'I', NUMBER, UINT32_MAX) /* once read: ticks, at least 1 */                                    \
-    X(FLAGS, SAMPLE, "flags", 'B', NUMBER, 256)                                                                              \
-    X(CODE_KIND, CODE, "code_kind", 'B', NUMBER, 2) /* from here on: missing, with all that follow, where all would be 0 */  \
-    X(LABEL, SAMPLE, "label", 'I', STRING, 1)                                                                                \
-    /* Block V */                                                                                                            \
-    X(VALUE_TYPE, VALUE, "value_type", 'B', NUMBER, 256)                                                                     \
-    X(VALUE_THREAD, VALUE, "value_thread", 'I', NUMBER, 1u << 24)                                                            \
-    X(VALUE_TIME, VALUE, "value_time_ns", 'q', NUMBER, 0) /* as TIME */                                                      \
-    X(VALUE_WEIGHT, VALUE, "value_weight", 'q', NUMBER, 1ull << 62)                                                          \
-    X(VALUE_STACK, VALUE, "value_stack", 'I', NODE, 0)                                                                       \
-    X(VALUE_COUNT, VALUE, "value_count", 'I', NUMBER, UINT32_MAX) /* as COUNT */                                             \
-    X(VALUE_FLAGS, VALUE, "value_flags", 'B', NUMBER, 256)                                                                   \
+#define SPP_COLUMN_ROWS(X)                                                                                                  \
+    X(STRING_LEN, STRING, "", 'I', NUMBER, 0)                                                                               \
+    X(STRING_BYTES, BYTE, "", 'B', NUMBER, 256) /* kept apart: the text of all */                                           \
+    X(CODE_NAME, CODE, "code_name", 'I', STRING, 0)                                                                         \
+    X(CODE_QUALNAME, CODE, "code_qualname", 'I', STRING, 0)                                                                 \
+    X(CODE_FILE, CODE, "code_file", 'I', STRING, 0)                                                                         \
+    X(CODE_LINE, CODE, "code_line", 'I', NUMBER, INT32_MAX)                                                                 \
+    X(FRAME_CODE, FRAME, "frame_code", 'I', CODE, 0)                                                                        \
+    X(FRAME_LINE, FRAME, "frame_line", 'i', NUMBER, 1ull << 32)                                                             \
+    X(FRAME_END_LINE, FRAME, "frame_end_line", 'i', NUMBER, 1ull << 31)                                                     \
+    X(FRAME_COL, FRAME, "frame_col", 'i', NUMBER, 1ull << 31)                                                               \
+    X(FRAME_END_COL, FRAME, "frame_end_col", 'i', NUMBER, 1ull << 31)                                                       \
+    X(NODE_PARENT, NODE, "node_parent", 'I', NUMBER, 0)                                                                     \
+    X(NODE_FRAME, NODE, "node_frame", 'I', NUMBER, 0)                                                                       \
+    X(THREAD, SAMPLE, "thread", 'I', NUMBER, 1u << 24)                                                                      \
+    X(TIME, SAMPLE, "time_ns", 'q', NUMBER, 0)  /* once read: ns since the start of the run, of which the header tells */   \
+    X(WEIGHT, SAMPLE, "weight", 'q', NUMBER, 0) /* once read: ns */                                                         \
+    X(STACK, SAMPLE, "stack", 'I', NODE, 0)                                                                                 \
+    X(COUNT, SAMPLE, "count", 'I', NUMBER, UINT32_MAX) /* once read: ticks, at least 1 */                                   \
+    X(FLAGS, SAMPLE, "flags", 'B', NUMBER, 256)                                                                             \
+    X(CODE_KIND, CODE, "code_kind", 'B', NUMBER, 2) /* from here on: missing, with all that follow, where all would be 0 */ \
+    X(LABEL, SAMPLE, "label", 'I', STRING, 1)                                                                               \
+    /* Block V */                                                                                                           \
+    X(VALUE_TYPE, VALUE, "value_type", 'B', NUMBER, 256)                                                                    \
+    X(VALUE_THREAD, VALUE, "value_thread", 'I', NUMBER, 1u << 24)                                                           \
+    X(VALUE_TIME, VALUE, "value_time_ns", 'q', NUMBER, 0) /* as TIME */                                                     \
+    X(VALUE_WEIGHT, VALUE, "value_weight", 'q', NUMBER, 1ull << 62)                                                         \
+    X(VALUE_STACK, VALUE, "value_stack", 'I', NODE, 0)                                                                      \
+    X(VALUE_COUNT, VALUE, "value_count", 'I', NUMBER, UINT32_MAX) /* as COUNT */                                            \
+    X(VALUE_FLAGS, VALUE, "value_flags", 'B', NUMBER, 256)                                                                  \
     X(VALUE_LABEL, VALUE, "value_label", 'I', STRING, 1)
 
 enum {

@@ -328,7 +328,7 @@ static uint32_t label_of(uint64_t number) {
     return number != 0 && text.at != NULL ? string_id(&text) + 1 : 0;
 }
 
-static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight_ns, uint32_t flags,
+static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight, uint32_t flags,
                 uint32_t count, uint32_t label) {
     if (spp_vec64_room(&out.samples, depth + 4) != 0) return -1;
     if (thread->queued.round != rounds) {
@@ -338,7 +338,7 @@ static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_
     uint64_t *to = out.samples.at + out.samples.n;
     to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)flags << 16 | (uint64_t)count << 32;
     to[1] = time_ns;
-    to[2] = weight_ns;
+    to[2] = weight;
     uint32_t n = 0;
     for (uint32_t i = 0; i < depth; i++) {
         if (ids[i] != HIDDEN) to[4 + n++] = ids[i];

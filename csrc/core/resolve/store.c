@@ -96,7 +96,7 @@ static uint32_t intern(spp_thread *t, const uint64_t *frames, uint32_t depth, sp
 }
 
 /* Time and weight: docs/file-format.md tells the rules. */
-static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_columns *columns) {
+static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight, spp_columns *columns) {
     if (t->file.us == 0) t->file.us = start_us;
     uint64_t us = time_ns / 1000;
     if (us < t->file.us) us = t->file.us;
@@ -106,7 +106,7 @@ static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight_ns, spp_co
     t->file.us = us;
     t->file.pace += (uint64_t)unforeseen;
     /* What the reader's weights lack so far, this sample's prediction taken off. */
-    t->file.carry_ns += (int64_t)weight_ns - (int64_t)step * 1000;
+    t->file.carry_ns += (int64_t)weight - (int64_t)step * 1000;
     int64_t correction = 0;
     if (t->file.carry_ns >= 2000 || t->file.carry_ns <= -2000) {
         correction = t->file.carry_ns / 1000;

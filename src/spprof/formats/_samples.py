@@ -47,7 +47,7 @@ def groups(profile: ProfileData, options: Options) -> List[Group]:
         each = {(thread, 0): profile.sums_of(thread) for thread in matching}
     else:
         told = [thread * sets + label for thread, label in zip(profile.column("thread"), profile.column("label"))]
-        columns = (profile.stack_keys(), profile.column("count"), profile.column("weight_ns"))
+        columns = (profile.stack_keys(), profile.column("count"), profile.column("weight"))
         wanted = set(matching)
         parts = sums_by_thread(told, *columns)
         each = {divmod(id, sets): parts[id] for id in sorted(parts) if id // sets in wanted}

@@ -67,9 +67,7 @@ def _title(look: Look) -> str:
 
 def _calls(profile: ProfileData, track: Track, part: Part, tails: List[bytes], where: bytes, out: BinaryIO) -> None:
     start_us, tolerance = int(profile.header.get("start_ns") or 0) // 1000, max(1, profile.interval_ns // 1000)
-    keys, times, weights = (
-        track.pick(column) for column in (profile.stack_keys(), *map(profile.column, ("time_ns", "weight_ns")))
-    )
+    keys, times, weights = (track.pick(column) for column in (profile.stack_keys(), *map(profile.column, ("time_ns", "weight"))))
     parents, frames, nodes = part.tree.parents, part.looks, part.nodes
     began = array("q", bytes(8 * len(parents)))  # of each node that is open
     event = b'{"ph":"X",' + where + b',"ts":%d,"dur":%d%b'

@@ -71,7 +71,7 @@ def _samples(profile: ProfileData, track: Track, keys: Dict[int, bytes], options
     """Columns of the thread's samples; times as differences, which are short and come again."""
     stacks, times = track.pick(profile.stack_keys()), track.pick(profile.column("time_ns"))
     ticks = options.weight == "samples"
-    weights = track.pick(profile.column("count" if ticks else "weight_ns"))
+    weights = track.pick(profile.column("count" if ticks else "weight"))
     start = int(profile.header.get("start_ns") or 0)
     milliseconds = Once(_milliseconds)
     first = [times[0] - start] if len(times) else []
@@ -84,7 +84,7 @@ def _samples(profile: ProfileData, track: Track, keys: Dict[int, bytes], options
     _join(steps, milliseconds.__getitem__, out)
     if profile.mode == "cpu":  # what Firefox draws as the thread's use of the processor
         out.write(b'],"threadCPUDelta":[')
-        _join(track.pick(profile.column("weight_ns")), Once(lambda ns: b"%d" % (ns // 1000)).__getitem__, out)
+        _join(track.pick(profile.column("weight")), Once(lambda ns: b"%d" % (ns // 1000)).__getitem__, out)
     out.write(b'],"weight":[')
     _join(weights, (Once(b"%d".__mod__) if ticks else milliseconds).__getitem__, out)
     about = {"weightType": "samples" if ticks else "tracing-ms", "length": len(times)}

@@ -143,7 +143,7 @@ def _take(column: Sequence[int], samples: Samples) -> Sequence[int]:
 
 
 def _columns(profile: ProfileData, samples: Samples, ids: Dict[int, int], start: int, unit: int) -> Iterable[array[int]]:
-    times, weights = _take(profile.column("time_ns"), samples), _take(profile.column("weight_ns"), samples)
+    times, weights = _take(profile.column("time_ns"), samples), _take(profile.column("weight"), samples)
     yield from _steps(times, weights, start, unit)
     del times, weights
     keys = profile.stack_keys()
@@ -257,5 +257,5 @@ def _by_heat(profile: ProfileData, tables: _Tables, options: Options) -> List[Tu
     heat: Dict[str, int] = dict.fromkeys(tables.files, 0)
     for row in profile.functions(thread=options.thread):
         if row.file in heat:
-            heat[row.file] += row.self_weight_ns
+            heat[row.file] += row.self_weight
     return sorted(tables.files.items(), key=lambda item: (-heat[item[0]], item[0]))

@@ -94,11 +94,11 @@ def _about(frame: Frame, first_line: int, lines: bool) -> Dict[str, Any]:
 
 
 def _samples(profile: ProfileData, track: Track, ids: Dict[int, int], start: int, out: BinaryIO) -> None:
-    names = ("time_ns", "weight_ns", "count", "flags", "label")
+    names = ("time_ns", "weight", "count", "flags", "label")
     times, weights, counts, flags, labels = (track.pick(profile.column(name)) for name in names)
     stacks = map(ids.__getitem__, track.pick(profile.stack_keys()))
     thread = b"" if track.thread is None else b'"thread":%d,' % track.thread
-    line = b'{"type":"sample",' + thread + b'"time_ns":%d,"weight_ns":%d,"count":%d,"stack":%d%b}\n'
+    line = b'{"type":"sample",' + thread + b'"time_ns":%d,"weight":%d,"count":%d,"stack":%d%b}\n'
     rests: Dict[Tuple[int, int], bytes] = {}
     for mark in {*zip(flags, labels)}:
         rests[mark] = _rest(mark[0], profile.label_sets[mark[1]])

@@ -117,7 +117,7 @@ class _Request:
         counted = self.options.weight == "samples"
         message.sample_type.type_strindex = self.string("samples" if counted else kind)
         message.sample_type.unit_strindex = self.string("count" if counted else self.profile.unit)
-        self._samples(message.samples, self.profile.column("count" if counted else "weight_ns"))
+        self._samples(message.samples, self.profile.column("count" if counted else "weight"))
 
     def _samples(self, samples: Any, values: Sequence[int]) -> None:
         profile, header = self.profile, self.profile.header

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ROWS = CHUNK >> 1  # of a group: each has its stacks in full
 # Columns by whose smallest and largest value an engine passes over whole row groups. For stacks these cost a third of the time.
-_SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight_ns")
+_SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight")
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
@@ -43,7 +43,7 @@ def _write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     with parquet.ParquetWriter(out, table.schema, **settings) as writer:
         for part in tracks(profile, options):
             assert part.thread is not None  # threads are never merged here
-            columns = {name: part.pick(profile.column(name)) for name in ("time_ns", "weight_ns", "count", "flags", "label")}
+            columns = {name: part.pick(profile.column(name)) for name in ("time_ns", "weight", "count", "flags", "label")}
             columns["key"] = part.pick(profile.stack_keys())
             for start in range(0, len(columns["key"]), _ROWS):
                 chunk = {name: column[start : start + _ROWS] for name, column in columns.items()}
@@ -67,7 +67,7 @@ class _Table:
             ("thread", text),
             ("time", pa.timestamp("ns", tz="UTC")),
             ("time_ns", pa.int64()),
-            ("weight_ns", pa.int64()),
+            ("weight", pa.int64()),
             ("count", pa.int64()),
             ("flags", pa.uint8()),
             ("labels", pa.map_(pa.string(), pa.string())),
@@ -130,7 +130,7 @@ class _Table:
         values = {name: self._repeated(name, value, rows) for name, value in same.items()}
         values["time"] = compute.add(time_ns, pa.scalar(since, pa.int64())).cast(self.schema.field("time").type)
         values["time_ns"] = time_ns
-        for name in ("weight_ns", "count", "flags"):
+        for name in ("weight", "count", "flags"):
             values[name] = self._numbers(columns[name]).cast(self.schema.field(name).type)
         values["labels"] = self.labels.take(self._numbers(columns["label"]))
         values.update(zip(("function", "file", "first_line", "line"), self.leaves.take(ids).flatten()))

@@ -143,7 +143,7 @@ def _samples(profile: ProfileData, part: Track, task: bytes, callstacks: Dict[in
     """The samples of a track. Two samples of one stack differ in time and weight alone: these are written with as many bytes as
     the largest of the track needs, so that all else of the packet, with its lengths, is made once for each stack."""
     keys, flags = part.pick(profile.stack_keys()), part.pick(profile.column("flags"))
-    times, weights = part.pick(profile.column("time_ns")), part.pick(profile.column("weight_ns"))
+    times, weights = part.pick(profile.column("time_ns")), part.pick(profile.column("weight"))
     sets = profile.label_sets
     labels = part.pick(profile.column("label")) if len(sets) > 1 else b""
     time_high, weight_high = (_Padded(max(column, default=0) >> 28) for column in (times, weights))

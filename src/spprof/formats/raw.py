@@ -103,19 +103,19 @@ class _Samples:
         """The columns of samples as the file has them."""
         part, whole, numbers = self.part, self.whole, self.numbers[first:last]
         times, weights = [], []
-        for thread, time_ns, weight_ns in zip(*(part[name][first:last] for name in ("thread", "time_ns", "weight_ns"))):
+        for thread, time_ns, weight in zip(*(part[name][first:last] for name in ("thread", "time_ns", "weight"))):
             last_us, pace = self.clocks.get(thread, (0, 0))
             now = (time_ns - self.start_ns) // 1000
             step = now - last_us
             unforeseen = step - (pace >> 2)
             times.append(_zigzag(unforeseen))
-            weights.append(_zigzag(weight_ns // 1000 - step))
+            weights.append(_zigzag(weight // 1000 - step))
             self.clocks[thread] = now, pace + unforeseen
         return {
             **{name: [whole[name][number] for number in numbers] for name in ("thread", "stack", "flags", "label")},
             "count": [count - 1 for count in part["count"][first:last]],
             "time_ns": times,
-            "weight_ns": weights,
+            "weight": weights,
         }
 
 

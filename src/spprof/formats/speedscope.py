@@ -35,7 +35,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     frames = Frames(profile, options.lines)
     keys_of_all = sorted({key for part in parts for key in distinct_keys(part, [track for of, track in chosen if of is part])})
     stacks = {key: b"[%b]" % b",".join(map(b"%d".__mod__, frames.stack(key))) for key in keys_of_all}
-    weights = [track.pick(part.column("count" if ticks else "weight_ns")) for part, track in chosen]
+    weights = [track.pick(part.column("count" if ticks else "weight")) for part, track in chosen]
     argv = profile.header.get("argv") or ["spprof"]
     head: Dict[str, Any] = {"$schema": _SCHEMA, "exporter": f"spprof {__version__}", "name": " ".join(map(str, argv))}
     of_the_first = [i for i, (part, _) in enumerate(chosen) if part is parts[0]]  # sums of other units do not compare

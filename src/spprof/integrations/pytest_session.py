@@ -126,11 +126,11 @@ class Profiling:
         if profile is not None:
             part = filtered(profile, thread=self.thread, start_ns=slow.start_ns, stop_ns=slow.stop_ns)
             rows = part.functions(by="line")
-            ns = sum(row.self_weight_ns for row in rows) or 1
+            ns = sum(row.self_weight for row in rows) or 1
             for row in rows[:LINES]:
-                if row.self_weight_ns >= 0.01 * ns:
+                if row.self_weight >= 0.01 * ns:
                     place = f" ({short(row.file)}:{row.line})" if row.line else ""
-                    lines.append(f"{row.self_weight_ns / 1e9:9.3f} s {row.self_weight_ns / ns:6.1%}  {row.qualname}{place}")
+                    lines.append(f"{row.self_weight / 1e9:9.3f} s {row.self_weight / ns:6.1%}  {row.qualname}{place}")
         return {"seconds": slow.seconds, "test": slow.test, "lines": lines}
 
 

@@ -115,7 +115,7 @@ class Follower:
         """Moves the new samples into the sums."""
         columns = reading.tables.columns
         cut = [flags & TRUNCATED for flags in columns["flags"]]
-        told: Sequence[Sequence[int]] = (columns["thread"], columns["stack"], columns["count"], columns["weight_ns"], cut)
+        told: Sequence[Sequence[int]] = (columns["thread"], columns["stack"], columns["count"], columns["weight"], cut)
         if self.labels or self._left_out:
             chosen = [self._counts(*each, reading) for each in zip(columns["thread"], columns["label"])]
             told = [list(compress(column, chosen)) for column in told]

@@ -26,12 +26,12 @@ def picture(
     which the profile's samples carry; for the title."""
     rows = profile.functions(by=by, thread=thread)
     if sort == "total":
-        rows.sort(key=lambda row: (-row.total_weight_ns, -row.self_weight_ns, row.file, row.line, row.qualname))
-    threads = sorted(profile.threads, key=lambda each: (-each.weight_ns, each.id))
-    all_ns = sum(each.weight_ns for each in threads)
+        rows.sort(key=lambda row: (-row.total_weight, -row.self_weight, row.file, row.line, row.qualname))
+    threads = sorted(profile.threads, key=lambda each: (-each.weight, each.id))
+    whole = sum(each.weight for each in threads)
     matching = set(profile.match_threads(thread))
     samples = sum(each.samples for each in threads if each.id in matching)
-    ns = sum(each.weight_ns for each in threads if each.id in matching)
+    ns = sum(each.weight for each in threads if each.id in matching)
     argv = " ".join(map(str, profile.header.get("argv") or [f"process {profile.header.get('pid')}"]))
     kind = "CPU time" if profile.mode == "cpu" else "wall time"
     where = f" in threads like {thread!r}" if thread else ""
@@ -39,13 +39,13 @@ def picture(
 
     def function(row: FunctionRow) -> Tuple[str, ...]:
         name = f"{row.qualname} ({short(row.file)}:{row.line})" if row.line else native_name(row.qualname, row.file)
-        own, total = row.self_weight_ns, row.total_weight_ns
+        own, total = row.self_weight, row.total_weight
         return seconds(own), share(own, ns), seconds(total), share(total, ns), text(name)
 
     return Picture(
         text(f"{argv}: {seconds(ns)} of {kind}{where}, {samples:,} samples, by {sort} time"),
         [function(row) for row in rows[:LIMIT]],
-        [(text(each.name), seconds(each.weight_ns), share(each.weight_ns, all_ns), f"{each.samples:,}") for each in threads],
+        [(text(each.name), seconds(each.weight), share(each.weight, whole), f"{each.samples:,}") for each in threads],
     )
 
 

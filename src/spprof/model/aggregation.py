@@ -45,7 +45,7 @@ def functions(columns: Columns, sums: Sums, by: str, only: Optional[str]) -> Lis
         return key
 
     rows = [FunctionRow._make((*key, *each)) for key, each in figures(columns, sums, key_of, only).items()]
-    return sorted(rows, key=lambda row: (-row.self_weight_ns, -row.total_weight_ns, row.file, row.line, row.qualname))
+    return sorted(rows, key=lambda row: (-row.self_weight, -row.total_weight, row.file, row.line, row.qualname))
 
 
 def figures(
@@ -83,7 +83,7 @@ def native_calls(columns: Columns, sums: Sums) -> List[NativeCall]:
         figure[0] += samples[node]
         figure[1] += weights[node]
     calls = [NativeCall(*key, *figure) for key, figure in result.items()]
-    return sorted(calls, key=lambda call: (-call.weight_ns, call[:5]))
+    return sorted(calls, key=lambda call: (-call.weight, call[:5]))
 
 
 def callers(columns: Columns) -> List[int]:

@@ -68,7 +68,7 @@ class ProfileData:
         if self._loaded is None:
             return f"<{name}, not read yet>"
         whole = self.whole()
-        amount = f"{whole.weight_ns / 1e9:.2f} s" if self.unit == "nanoseconds" else f"{whole.weight_ns:,} {self.unit}"
+        amount = f"{whole.weight / 1e9:.2f} s" if self.unit == "nanoseconds" else f"{whole.weight:,} {self.unit}"
         kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(self.mode, "")
         return f"<{name}: {amount}{kind}, {whole.ticks:,} samples, {len(self.threads)} threads>"
 
@@ -192,7 +192,7 @@ class ProfileData:
 
     def of(self: Data, name: str) -> Data:
         """The profile of one of its `sample_types`, by name: of its samples alone, which every report and format takes. `unit` is
-        what its weights count then, so `weight_ns` and the like are of that unit. Raises BadOption if it has no samples of that.
+        what its weights count then, so `weight` and the like are of that unit. Raises BadOption if it has no samples of that.
 
             spprof.start(events=["time", "page-faults"])
             ...
@@ -266,7 +266,7 @@ class ProfileData:
         columns = self._columns()
         names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
         sets = self.label_sets
-        order = ("thread", "time_ns", "weight_ns", "count", "flags", "label")
+        order = ("thread", "time_ns", "weight", "count", "flags", "label")
         for key, thread, time, weight, count, flags, label in zip(self.stack_keys(), *(columns[name] for name in order)):
             yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, sets[label])
 
@@ -302,8 +302,8 @@ class ProfileData:
     def has_big_samples(self, thread: Optional[str] = None) -> bool:
         """Whether a sample stands for so much more time than others that shares are as sure as their own samples are few."""
         whole, counts = self.whole(thread), self.column("count")
-        most = intervals.BIG * whole.weight_ns / (whole.ticks or 1)
-        return any(weight > most * (count or 1) for weight, count in zip(self.column("weight_ns"), counts))
+        most = intervals.BIG * whole.weight / (whole.ticks or 1)
+        return any(weight > most * (count or 1) for weight, count in zip(self.column("weight"), counts))
 
     def function_squares(
         self, by: str = "function", thread: Optional[str] = None, only: Optional[str] = None
@@ -325,7 +325,7 @@ class ProfileData:
 
     def _squares_of_threads(self) -> Dict[int, Dict[int, float]]:
         if self._stack_squares is None:
-            names = ("count", "weight_ns")
+            names = ("count", "weight")
             columns = (self.column("thread"), self.stack_keys(), *map(self.column, names))
             self._stack_squares = sums.squares_by_thread(*columns)
         return self._stack_squares
@@ -339,32 +339,32 @@ class ProfileData:
         """All samples, or those of the threads that match a pattern. Shares and their intervals refer to it."""
         known = self._wholes.get(thread)
         if known is None:
-            weights, counts, flags = self.column("weight_ns"), self.column("count"), self.column("flags")
+            weights, counts, flags = self.column("weight"), self.column("count"), self.column("flags")
             if thread is not None:
                 matching = set(self.match_threads(thread))
                 chosen = [i for i, id in enumerate(self.column("thread")) if id in matching]
                 weights, counts, flags = ([column[i] for i in chosen] for column in (weights, counts, flags))
             # The kernel's tick took these, or the GIL's handing over, and the program may be in step with that.
             unknown = bytes(flags).translate(_UNKNOWN)
-            unknown_ns = sum(compress(weights, unknown)) if 1 in unknown else 0
-            known = self._wholes[thread] = intervals.whole(weights, counts, unknown_ns)
+            unknown_weight = sum(compress(weights, unknown)) if 1 in unknown else 0
+            known = self._wholes[thread] = intervals.whole(weights, counts, unknown_weight)
         return known
 
-    def confidence_interval(self, part_ns: int, thread: Optional[str] = None) -> Tuple[float, float]:
-        """The 95 % interval (low, high), between 0 and 1, of the share that `part_ns` is of the profile's weight, or of the
+    def confidence_interval(self, part: int, thread: Optional[str] = None) -> Tuple[float, float]:
+        """The 95 % interval (low, high), between 0 and 1, of the share that `part` is of the profile's weight, or of the
         weight of the threads that match a pattern (docs/intervals.md). (0, 1) for a profile without samples. It is as much
         wider as there is time whose samples were taken at no random instant: all of it with the clock `timer`.
 
             row = profile.functions()[0]
-            low, high = profile.confidence_interval(row.self_weight_ns)"""
-        return self.whole(thread).share(part_ns)[1:]
+            low, high = profile.confidence_interval(row.self_weight)"""
+        return self.whole(thread).share(part)[1:]
 
-    def interval(self, part_ns: int, thread: Optional[str] = None) -> Tuple[float, float]:
+    def interval(self, part: int, thread: Optional[str] = None) -> Tuple[float, float]:
         """The old name of `confidence_interval`. Deprecated."""
         import warnings
 
         warnings.warn("Profile.interval() is now called confidence_interval()", DeprecationWarning, stacklevel=2)
-        return self.confidence_interval(part_ns, thread)
+        return self.confidence_interval(part, thread)
 
     def native_calls(self, thread: Optional[str] = None) -> List[NativeCall]:
         """Where Python code spends time in native code: for each Python line the native functions that ran below it (the
@@ -372,7 +372,7 @@ class ProfileData:
         return aggregation.native_calls(self._columns(), self.stack_sums(thread))
 
     def column(self, name: str) -> Sequence[int]:
-        """One column of samples: thread, time_ns, weight_ns, count, flags or label (see `label_sets`)."""
+        """One column of samples: thread, time_ns, weight, count, flags or label (see `label_sets`)."""
         column: Sequence[int] = self._columns()[name]
         return column
 
@@ -445,5 +445,5 @@ class ProfileData:
     def _thread_sums(self) -> Dict[int, Sums]:
         if self._sums is None:
             columns = self._columns()
-            self._sums = sums.sums_by_thread(columns["thread"], self.stack_keys(), columns["count"], columns["weight_ns"])
+            self._sums = sums.sums_by_thread(columns["thread"], self.stack_keys(), columns["count"], columns["weight"])
         return self._sums

@@ -57,7 +57,7 @@ def filtered(
         first = -(1 << 62) if start_ns is None else start_ns // unit * unit
         end = 1 << 62 if stop_ns is None else stop_ns // unit * unit
         if profile.unit == "nanoseconds":
-            inside, part["weight_ns"], part["count"] = _cut(columns, first, end)
+            inside, part["weight"], part["count"] = _cut(columns, first, end)
         else:  # what has happened at an instant
             inside = [first <= time < end for time in columns["time_ns"]]
         selectors.append(inside)
@@ -94,7 +94,7 @@ def _header(
 def _cut(columns: Mapping[str, Sequence[int]], first: int, end: int) -> Tuple[List[bool], List[int], List[int]]:
     """Which samples lie in a range at least partly, and the weights and counts of their parts."""
     inside, weights, counts = [], [], []
-    for time, weight, count in zip(columns["time_ns"], columns["weight_ns"], columns["count"]):
+    for time, weight, count in zip(columns["time_ns"], columns["weight"], columns["count"]):
         left = min(time, end) - max(time - weight, first)
         inside.append(left > 0 if weight else first <= time < end)
         weights.append(left)

@@ -7,7 +7,7 @@ every call and return) in 95 % of runs. docs/intervals.md says what was measured
   and 1 too. Samples have weights, so their number is the effective one, (sum w)^2 / (sum w^2) (Kish 1965, Survey Sampling).
 - The difference of two runs: from the two intervals (Newcombe 1998, Statistics in Medicine 17, 873-890, method 10).
 - Several runs a side: from the variation between runs alone, which holds more than sampling (Welch 1947, Biometrika 34, 28-35).
-- Samples that were taken at no random instant (`Whole.unknown_ns`): the program may be in step with what took them, so nobody
+- Samples that were taken at no random instant (`Whole.unknown_weight`): the program may be in step with what took them, so nobody
   knows whose time they are. Both ends of an interval are those of the worst case: all of it, or none, is the part's.
 - Many functions at once: `level` is to be `at_once(0.95, number)` (Bonferroni), so that in 95 of 100 comparisons of equal
   programs not one of all of them is told to differ.
@@ -46,57 +46,57 @@ class Whole(NamedTuple):
     A sample of an off-CPU thread (wall mode) is for many ticks, and counts as many samples of even weight: it says of all
     that time, not of one instant, that the thread stood there, so this is on the safe side."""
 
-    weight_ns: int
+    weight: int
     ticks: int
     squares: float
-    unknown_ns: int = 0
+    unknown_weight: int = 0
 
     @property
     def samples(self) -> float:
         """The effective number of samples: how many of one weight would say as much. Never more than `ticks`."""
-        return self.weight_ns**2 / self.squares if self.squares else 0.0
+        return self.weight**2 / self.squares if self.squares else 0.0
 
     @property
-    def unknown(self) -> float:
+    def unknown_share(self) -> float:
         """The share of its time that was sampled at no random instant."""
-        return self.unknown_ns / self.weight_ns if self.weight_ns else 0.0
+        return self.unknown_weight / self.weight if self.weight else 0.0
 
     @property
     def is_known(self) -> bool:
         """Whether intervals say something. Where most of the time is unknown, so is each share."""
-        return self.unknown <= MOST_UNKNOWN
+        return self.unknown_share <= MOST_UNKNOWN
 
-    def share(self, part_ns: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
-        """The share of `part_ns`, and its interval, that holds whatever the unknown time was. `squares`: see `samples_of`."""
-        seen = self.sampled(part_ns, level, squares)
-        if not self.unknown_ns:
+    def share(self, part: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
+        """The share of `part`, and its interval, that holds whatever the unknown time was. `squares`: see `samples_of`."""
+        seen = self.sampled(part, level, squares)
+        if not self.unknown_weight:
             return seen
-        samples = self.samples_of(part_ns, squares)
-        least, most = (self.of_samples(part_ns + sign * self.unknown_ns, samples, level) for sign in (-1, 1))
+        samples = self.samples_of(part, squares)
+        least, most = (self.of_samples(part + sign * self.unknown_weight, samples, level) for sign in (-1, 1))
         return Estimate(seen.value, least.low, most.high)
 
-    def sampled(self, part_ns: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
+    def sampled(self, part: float, level: float = LEVEL, squares: float = 0.0) -> Estimate:
         """The same, if all samples had been taken at random instants."""
-        return self.of_samples(part_ns, self.samples_of(part_ns, squares), level)
+        return self.of_samples(part, self.samples_of(part, squares), level)
 
-    def of_samples(self, part_ns: float, samples: float, level: float = LEVEL) -> Estimate:
+    def of_samples(self, part: float, samples: float, level: float = LEVEL) -> Estimate:
         """The same, where it rests on so many samples."""
-        part_ns = min(max(part_ns, 0.0), self.weight_ns)
-        value = part_ns / self.weight_ns if self.weight_ns else 0.0
-        return Estimate(value, *share(part_ns, self.weight_ns, samples, level))
+        part = min(max(part, 0.0), self.weight)
+        value = part / self.weight if self.weight else 0.0
+        return Estimate(value, *share(part, self.weight, samples, level))
 
-    def samples_of(self, part_ns: float, squares: float = 0.0) -> float:
+    def samples_of(self, part: float, squares: float = 0.0) -> float:
         """The effective number of samples that the share of a part rests on. `squares`: the sum of weight^2 / ticks of its own
         samples; 0: they weigh what all do.
 
-        The variance of a share p is the sum of (weight / ticks)^2 (x - p)^2 / weight_ns^2 over all ticks, with x = 1 for those of
+        The variance of a share p is the sum of (weight / ticks)^2 (x - p)^2 / weight^2 over all ticks, with x = 1 for those of
         the part (a ratio's, Cochran 1977, Sampling Techniques, 2.11); of so many samples of one weight it is p (1 - p) / number.
         Never more than Kish's: that few big samples missed the part says nothing for it."""
-        p = part_ns / self.weight_ns if self.weight_ns else 0.0
+        p = part / self.weight if self.weight else 0.0
         if squares <= 0 or not 0 < p < 1:
             return self.samples
         spread = (1 - p) ** 2 * squares + p**2 * max(self.squares - squares, 0.0)
-        return min(self.samples, p * (1 - p) * self.weight_ns**2 / spread)
+        return min(self.samples, p * (1 - p) * self.weight**2 / spread)
 
 
 def together(wholes: Iterable[Whole]) -> Whole:
@@ -105,20 +105,20 @@ def together(wholes: Iterable[Whole]) -> Whole:
     return Whole(*(sum(one[field] for one in figures) for field in range(4)))  # type: ignore[arg-type]
 
 
-def whole(weights: Sequence[int], ticks: Sequence[int], unknown_ns: int = 0) -> Whole:
+def whole(weights: Sequence[int], ticks: Sequence[int], unknown_weight: int = 0) -> Whole:
     """The whole of samples with these weights in ns, each of so many ticks."""
     counts: Iterable[int] = ticks if 0 not in ticks else (each or 1 for each in ticks)  # other profilers' files may say 0
     squares = sum(map(truediv, map(mul, weights, weights), counts))
-    return Whole(sum(weights), sum(ticks), squares, unknown_ns)
+    return Whole(sum(weights), sum(ticks), squares, unknown_weight)
 
 
-def share(part_ns: float, whole_ns: float, samples: float, level: float = LEVEL) -> Tuple[float, float]:
-    """The interval (low, high) of the share part_ns / whole_ns, where the whole has so many (effective) samples.
+def share(part: float, whole: float, samples: float, level: float = LEVEL) -> Tuple[float, float]:
+    """The interval (low, high) of the share part / whole, where the whole has so many (effective) samples.
 
     Without samples nothing is known: (0, 1)."""
-    if samples <= 0 or whole_ns <= 0:
+    if samples <= 0 or whole <= 0:
         return 0.0, 1.0
-    p, z2 = min(max(part_ns / whole_ns, 0.0), 1.0), z_of(level) ** 2
+    p, z2 = min(max(part / whole, 0.0), 1.0), z_of(level) ** 2
     middle = p + z2 / (2 * samples)
     reach = sqrt(z2 * (p * (1 - p) + z2 / (4 * samples)) / samples)
     scale = 1 + z2 / samples

@@ -22,7 +22,7 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("node_frame", "node", "I"),
     ("thread", "sample", "I"),
     ("time_ns", "sample", "q"),
-    ("weight_ns", "sample", "q"),
+    ("weight", "sample", "q"),
     ("stack", "sample", "I"),
     ("count", "sample", "I"),
     ("flags", "sample", "B"),

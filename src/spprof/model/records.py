@@ -53,7 +53,7 @@ def loss_title(reason: str) -> str:
 class Sample(NamedTuple):
     """One sample. `frames` goes from the root (the outermost caller) to the leaf: `frames[-1]` is what was running.
 
-    `timestamp_ns` is on the clock of `time.monotonic_ns()`. `weight_ns` is the measured time that the sample represents.
+    `timestamp_ns` is on the clock of `time.monotonic_ns()`. `weight` is the measured time that the sample represents.
     `count` is its number of ticks (more than 1 for a thread that was off the CPU in wall mode). `flags` is a sum of: 1
     truncated, 2 kernel time, 4 off-CPU, 8 native frames missing, 16 native frames left out, 32 taken at no random instant.
     `labels` are those of `spprof.label`."""
@@ -61,7 +61,7 @@ class Sample(NamedTuple):
     thread: int
     thread_name: str
     timestamp_ns: int
-    weight_ns: int
+    weight: int
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     frames: Tuple[Frame, ...]
     flags: int
@@ -86,7 +86,7 @@ class Thread(NamedTuple):
     tid: int
     name: str
     samples: int
-    weight_ns: int
+    weight: int
 
 
 class FunctionRow(NamedTuple):
@@ -98,16 +98,16 @@ class FunctionRow(NamedTuple):
     file: str
     line: int
     self_samples: int
-    self_weight_ns: int
+    self_weight: int
     total_samples: int
-    total_weight_ns: int
+    total_weight: int
 
 
 class Total(NamedTuple):
     """The sums of the samples of one stack."""
 
     samples: int
-    weight_ns: int
+    weight: int
 
 
 NO_FRAMES = Frame("[no Python frames]", "[no Python frames]", "", 0, 0, -1, -1)
@@ -124,4 +124,4 @@ class NativeCall(NamedTuple):
     native: str
     library: str
     samples: int
-    weight_ns: int
+    weight: int

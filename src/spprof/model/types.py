@@ -11,7 +11,7 @@ from .layout import columns_of
 TIME = 0  # its type, whose rows are in blocks S; those of all others are in blocks V
 # Column of a sample -> that of a row of another type than time.
 _COLUMNS = {name: "value_" + name for name in columns_of("sample")}
-_COLUMNS["weight_ns"] = "value_weight"
+_COLUMNS["weight"] = "value_weight"
 
 
 class SampleType(NamedTuple):

@@ -248,11 +248,11 @@ class _Tables:
         fresh["node_frame"] = frames
 
     def _samples(self, fresh: Dict[str, Any]) -> Dict[int, Tuple[int, int]]:
-        threads, times, weights = fresh["thread"], fresh["time_ns"], fresh["weight_ns"]
+        threads, times, weights = fresh["thread"], fresh["time_ns"], fresh["weight"]
         _check_below(threads, min(_MAX_THREADS, self.granted), "thread")
         _check_below(fresh["stack"], len(self.columns["node_parent"]) + len(fresh["node_parent"]), "node")
         clocks: Dict[int, Tuple[int, int]] = {}
-        time_ns, weight_ns = [], []
+        time_ns, in_ns = [], []
         for thread, time, weight in zip(threads, times, weights):
             now, pace = clocks.get(thread) or self.clocks.get(thread) or (0, 0)
             unforeseen = _unzigzag(time)
@@ -263,8 +263,8 @@ class _Tables:
                 raise _Damage("a time goes back, or a weight or time is impossible")
             clocks[thread] = (now, pace + unforeseen)
             time_ns.append(now * 1000)
-            weight_ns.append(weight_us * 1000)
-        fresh.update(time_ns=time_ns, weight_ns=weight_ns, count=[count + 1 for count in fresh["count"]])
+            in_ns.append(weight_us * 1000)
+        fresh.update(time_ns=time_ns, weight=in_ns, count=[count + 1 for count in fresh["count"]])
         return clocks
 
 

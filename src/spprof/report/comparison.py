@@ -80,7 +80,7 @@ class Comparison:
         self.wholes: Tuple[List[Whole], List[Whole]] = tuple([one.whole(thread) for one in side] for side in self.sides)  # type: ignore[assignment]
         for side, wholes in zip(self.sides, self.wholes):
             for profile, whole in zip(side, wholes):
-                if not whole.weight_ns:
+                if not whole.weight:
                     raise BadOption(f"{profile.path or 'a profile'}: no samples were taken, so there is nothing to compare")
         self.notes += _unknown(self.wholes)
         self.aligner = Aligner([*b, *a], by)
@@ -143,7 +143,7 @@ class Comparison:
 
     def total(self, factor: float = 1.0) -> Change:
         """Seconds (or counts) of a run; of B less `factor` times A. One run's clock has no error."""
-        a, b = ([more * one.weight_ns / self.scale for one in side] for more, side in zip((factor, 1.0), self.wholes))
+        a, b = ([more * one.weight / self.scale for one in side] for more, side in zip((factor, 1.0), self.wholes))
         if not self.repeated:
             before, after, between = (Estimate(value, value, value) for value in (a[0], b[0], b[0] - a[0]))
             return Change(before, after, between, None)
@@ -158,7 +158,7 @@ class Comparison:
 
     def compared(self, runs: Runs) -> bool:
         """Whether the share is at least `min_share`, on average of A and B (which tells nothing of their difference)."""
-        shares = [[part / whole.weight_ns for part, whole in zip(*side)] for side in zip(runs, self.wholes)]
+        shares = [[part / whole.weight for part, whole in zip(*side)] for side in zip(runs, self.wholes)]
         share = sum(sum(side) / len(side) for side in shares) / 2
         return share > 0 and share >= self.min_share
 
@@ -178,11 +178,11 @@ class Comparison:
             for side, each in enumerate(zip(runs, self.wholes))
         )
         seen = self._sampled(runs, samples, measure, factor, level)
-        if not any(whole.unknown_ns for side in self.wholes for whole in side):
+        if not any(whole.unknown_weight for side in self.wholes for whole in side):
             return seen
         # What was sampled at no random instant may be all of it or none, in A and in B: two worst cases.
-        less: Runs = tuple([part - one.unknown_ns for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
-        more: Runs = tuple([part + one.unknown_ns for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
+        less: Runs = tuple([part - one.unknown_weight for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
+        more: Runs = tuple([part + one.unknown_weight for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
         fell = self._sampled((more[0], less[1]), samples, measure, factor, level)
         rose = self._sampled((less[0], more[1]), samples, measure, factor, level)
         return (
@@ -197,7 +197,7 @@ class Comparison:
         """As if all samples had been taken at random instants."""
         factors, sampled = (factor, 1.0), []  # of each side the runs as sampling alone knows them
         for parts, numbers, wholes, more in zip(runs, samples, self.wholes, factors):
-            unit = [more * (whole.weight_ns / self.scale if measure == "time" else 1.0) for whole in wholes]
+            unit = [more * (whole.weight / self.scale if measure == "time" else 1.0) for whole in wholes]
             at = LEVEL if self.repeated else level
             each = zip(parts, numbers, wholes, unit)
             sampled.append([whole.of_samples(part, number, at).times(one) for part, number, whole, one in each])
@@ -257,7 +257,7 @@ def _notes(sides: Sequence[Sequence[ProfileData]]) -> List[str]:
 
 
 def _unknown(sides: Sequence[Sequence[Whole]]) -> List[str]:
-    told = [intervals.together(side).unknown for side in sides]
+    told = [intervals.together(side).unknown_share for side in sides]
     if not any(told):
         return []
     return [

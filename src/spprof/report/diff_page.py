@@ -31,7 +31,7 @@ def html(comparison: Comparison) -> str:
         "wall": comparison.sides[0][0].mode == "wall",
         "repeated": comparison.repeated,
         "notes": comparison.notes,
-        "runs": [[whole.weight_ns / comparison.scale for whole in wholes] for wholes in comparison.wholes],
+        "runs": [[whole.weight / comparison.scale for whole in wholes] for wholes in comparison.wholes],
         "samples": [sum(whole.ticks for whole in wholes) for wholes in comparison.wholes],
         "time": _change(comparison.total()),
         "rows": _rows(comparison),
@@ -72,7 +72,7 @@ def _calls(comparison: Comparison) -> List[List[Any]]:
     wholes = [*comparison.wholes[0], *comparison.wholes[1]]
 
     def wide(node: Call) -> bool:
-        shares = [weight / whole.weight_ns for weight, whole in zip(node.weights, wholes)]
+        shares = [weight / whole.weight for weight, whole in zip(node.weights, wholes)]
         return max(sum(shares[:first]) / first, sum(shares[first:]) / (len(shares) - first)) >= _LEAST
 
     calls = [

@@ -35,7 +35,7 @@ def _of(number: int) -> str:
 
 def _head(comparison: Comparison) -> Iterator[str]:
     for name, side, wholes in zip("AB", comparison.sides, comparison.wholes):
-        weights = "; ".join(amount(whole.weight_ns, comparison.unit) for whole in wholes)
+        weights = "; ".join(amount(whole.weight, comparison.unit) for whole in wholes)
         kind = f" of {time_kind(side)}" if comparison.scale > 1 else f" {comparison.unit}"
         ticks = f", {sum(whole.ticks for whole in wholes):,} samples" if comparison.unit != "samples" else ""
         yield f"{name}: {files_of(side)} ({_of(len(side))}, {weights}{kind}{ticks})"

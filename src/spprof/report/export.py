@@ -31,15 +31,15 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
         "only": shown.only,
         "level": LEVEL,
         "unit": shown.unit,
-        "weight_ns": shown.whole.weight_ns,
+        "weight": shown.whole.weight,
         "samples": shown.whole.ticks,
         "effective_samples": shown.whole.samples,
-        "unknown_ns": shown.whole.unknown_ns,
+        "unknown_weight": shown.whole.unknown_weight,
         "rows": [
             {
                 **row.what,
-                "self": _figure(shown.whole, row.self_samples, row.self_weight_ns, row.self_squares),
-                "total": _figure(shown.whole, row.total_samples, row.total_weight_ns, row.total_squares),
+                "self": _figure(shown.whole, row.self_samples, row.self_weight, row.self_squares),
+                "total": _figure(shown.whole, row.total_samples, row.total_weight, row.total_squares),
                 **_counts(shown, row),
             }
             for row in shown.rows[:limit]
@@ -55,7 +55,7 @@ def _counts(shown: Table, row: Row) -> Dict[str, Any]:
         return {}
     time = shown.per_call(row)
     counts: Dict[str, Any] = {"calls": row.calls, "resumes": row.resumes}
-    return counts if time is None else {**counts, "per_call": _estimate(time, "weight_ns")}
+    return counts if time is None else {**counts, "per_call": _estimate(time, "weight")}
 
 
 def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
@@ -68,16 +68,16 @@ def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
         "complete": profile.end is not None,
         "warning": profile.warning,
         "tick_stats": profile.stats,
-        "weight_ns": whole.weight_ns,
+        "weight": whole.weight,
         "samples": whole.ticks,
         "effective_samples": whole.samples,
-        "unknown_ns": whole.unknown_ns,
+        "unknown_weight": whole.unknown_weight,
     }
 
 
-def _figure(whole: Whole, samples: int, weight_ns: int, squares: float) -> Dict[str, Any]:
-    figure = {"samples": samples, "weight_ns": weight_ns, "effective_samples": whole.samples_of(weight_ns, squares)}
-    return {**figure, **_estimate(whole.share(weight_ns, squares=squares), "share")}
+def _figure(whole: Whole, samples: int, weight: int, squares: float) -> Dict[str, Any]:
+    figure = {"samples": samples, "weight": weight, "effective_samples": whole.samples_of(weight, squares)}
+    return {**figure, **_estimate(whole.share(weight, squares=squares), "share")}
 
 
 def _estimate(value: Estimate, name: str) -> Dict[str, float]:
@@ -141,7 +141,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
             name: [_process(profile, whole) for profile, whole in zip(side, wholes)]
             for name, side, wholes in zip("ab", comparison.sides, comparison.wholes)
         },
-        "weight_ns": _change(comparison.total(), "weight_ns", comparison.scale),
+        "weight": _change(comparison.total(), "weight", comparison.scale),
         "rows": [
             {
                 "qualname": row.function.qualname,
@@ -151,7 +151,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
                 **{
                     name: {
                         field: _change(_judged(comparison, row.figures(kind), measure, compared[kind]), field, scale)
-                        for measure, field, scale in (("share", "share", 1.0), ("time", "weight_ns", comparison.scale))
+                        for measure, field, scale in (("share", "share", 1.0), ("time", "weight", comparison.scale))
                     }
                     for name, kind in (("self", "own"), ("total", "total"))
                 },

@@ -111,5 +111,5 @@ def _lines(
             told = f"{amount(totals[node], unit):>10} {percent(share, whole.is_known)} {amount(own[node], unit):>10}  "
             name = "  " * depth + shown(names[tree.frames[node]])
             yield paint(told, heat(share.value)) + fit(name, max(24, width - _FIGURES))
-        seen = [each for each in below.get(node, ()) if totals[each] >= min_share / 100 * whole.weight_ns]
+        seen = [each for each in below.get(node, ()) if totals[each] >= min_share / 100 * whole.weight]
         waiting += [(each, depth + 1) for each in sorted(seen, key=lambda each: (totals[each], names[tree.frames[each]]))]

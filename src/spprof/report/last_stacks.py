@@ -25,7 +25,7 @@ class _Last(NamedTuple):
 def _lasts(profile: ProfileData) -> List[_Last]:
     """Of each thread that has samples."""
     threads, keys = profile.column("thread"), profile.stack_keys()
-    times, weights, flags = (profile.column(name) for name in ("time_ns", "weight_ns", "flags"))
+    times, weights, flags = (profile.column(name) for name in ("time_ns", "weight", "flags"))
     found: Dict[int, _Last] = {}
     looked_for = set(threads)
     for i in range(len(threads) - 1, -1, -1):  # samples of a thread stand in order of time

@@ -93,7 +93,7 @@ def _calls(profiles: Sequence[ProfileData], limit: int, thread: Optional[str], w
     sums: Dict[Tuple[Any, ...], int] = {}
     for profile in profiles:
         for call in profile.native_calls(thread):
-            sums[call[:5]] = sums.get(call[:5], 0) + call.weight_ns
+            sums[call[:5]] = sums.get(call[:5], 0) + call.weight
     whole = intervals.together(profile.whole(thread) for profile in profiles)
     lines = [f"{heading(profiles, thread, whole, sum(sums.values()))} By calling Python line:", ""]
     lines.append("    native               Python line > native function")

@@ -26,9 +26,9 @@ class Row(NamedTuple):
     what: Dict[str, Any]
     text: str
     self_samples: int
-    self_weight_ns: int
+    self_weight: int
     total_samples: int
-    total_weight_ns: int
+    total_weight: int
     self_squares: float = 0.0  # see `Whole.samples_of`; 0 where no sample is big
     total_squares: float = 0.0
     calls: Optional[int] = None  # exact counts, where calls were counted; None: not of this function
@@ -36,13 +36,13 @@ class Row(NamedTuple):
 
     def times(self, alone: bool) -> List[Tuple[int, float]]:
         """Its times with their squares: its own and that with what it calls; `alone`: that only."""
-        total = (self.total_weight_ns, self.total_squares)
-        return [total] if alone else [(self.self_weight_ns, self.self_squares), total]
+        total = (self.total_weight, self.total_squares)
+        return [total] if alone else [(self.self_weight, self.self_squares), total]
 
     @property
     def few(self) -> str:
         """` [3 samples]` of a row that rests on few big ones; else nothing."""
-        number = round(self.total_weight_ns**2 / self.total_squares) if self.total_squares else _FEW
+        number = round(self.total_weight**2 / self.total_squares) if self.total_squares else _FEW
         return f" [{number} sample{'s' if number != 1 else ''}]" if number < _FEW else ""
 
 
@@ -65,7 +65,7 @@ class Table(NamedTuple):
         if not row.calls:
             return None
         time = row.times(False)[1 if self.sort == "total" else 0]
-        return self.whole.share(time[0], squares=time[1]).times(self.whole.weight_ns / row.calls)
+        return self.whole.share(time[0], squares=time[1]).times(self.whole.weight / row.calls)
 
     @property
     def alone(self) -> bool:
@@ -79,7 +79,7 @@ class Table(NamedTuple):
 
     def heading(self) -> str:
         """`8.31 s of CPU time, 8,310 samples. By self time:`"""
-        native = sum(row.self_weight_ns for row in self.rows) if self.only == "native" else None
+        native = sum(row.self_weight for row in self.rows) if self.only == "native" else None
         kind = "time" if self.unit == "nanoseconds" else self.unit
         sort = "calls" if self.sort == "calls" else f"{self.sort} {kind}"
         what = self.by if self.alone else sort + (f" of each {self.by}" if self.by != "function" else "")
@@ -164,7 +164,7 @@ def _figures(
     pid = profile.header.get("pid")
     threads = [each for each in profile.threads if each.id in matching]
     # Two threads of one name and id stay two: of two profiles, or of one where an id came again.
-    return [((each.name, each.tid, number, each.id, pid), (each.samples, each.weight_ns) * 2) for each in threads]
+    return [((each.name, each.tid, number, each.id, pid), (each.samples, each.weight) * 2) for each in threads]
 
 
 def _squares(
@@ -205,7 +205,7 @@ def _sums_of_labels(profile: ProfileData, key: Optional[str], threads: Set[int])
         for each in profile.label_sets
     ]
     figures: Dict[Tuple[Any, ...], List[Any]] = {}
-    for one, label, count, weight in zip(*map(profile.column, ("thread", "label", "count", "weight_ns"))):
+    for one, label, count, weight in zip(*map(profile.column, ("thread", "label", "count", "weight"))):
         if one in threads:
             known = figures.setdefault((sets[label],), [0, 0, 0.0])
             known[0] += count
@@ -264,9 +264,7 @@ def heading(profiles: Sequence[ProfileData], thread: Optional[str], whole: Whole
     where = f" in threads like {thread!r}" if thread else ""
     where += f" of {len(profiles)} processes" if len(profiles) > 1 else ""
     unit = profiles[0].unit
-    part = (
-        "" if native_ns is None else f" {amount(native_ns, unit)} ({native_ns / (whole.weight_ns or 1):.1%}) in native functions."
-    )
+    part = "" if native_ns is None else f" {amount(native_ns, unit)} ({native_ns / (whole.weight or 1):.1%}) in native functions."
     if unit != "nanoseconds":
-        return f"{whole.weight_ns:,} {unit}{where}.{part}"
-    return f"{amount(whole.weight_ns, unit)} of {time_kind(profiles)}{where}, {whole.ticks:,} samples.{part}"
+        return f"{whole.weight:,} {unit}{where}.{part}"
+    return f"{amount(whole.weight, unit)} of {time_kind(profiles)}{where}, {whole.ticks:,} samples.{part}"

@@ -83,7 +83,7 @@ def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
 
 def _pace(profiles: Sequence[ProfileData]) -> str:
     """What makes ticks, and how many."""
-    weight = sum(sum(profile.column("weight_ns")) for profile in profiles)
+    weight = sum(sum(profile.column("weight")) for profile in profiles)
     ticks = sum(sum(profile.column("count")) for profile in profiles)
     if "event" in profiles[0].header:
         event = profiles[0].sample_types[0]
@@ -106,13 +106,13 @@ def _others(profiles: Sequence[ProfileData]) -> Iterator[str]:
 def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
     """Why intervals are wider, or none are shown, and what to do."""
     whole = intervals.together(profile.whole() for profile in profiles)
-    clocks = {profile.clock for profile in profiles if profile.whole().unknown_ns}
-    if whole.unknown < (LITTLE_UNKNOWN if clocks <= {"signal"} else 1e-9):
+    clocks = {profile.clock for profile in profiles if profile.whole().unknown_weight}
+    if whole.unknown_share < (LITTLE_UNKNOWN if clocks <= {"signal"} else 1e-9):
         return
     took = "hand-overs of the GIL" if clocks == {"gil"} else "the kernel's own tick"
     if "signal" in clocks:
         took = "instants that the scheduler chose, or its own tick"
-    effect = "intervals are that much wider" if whole.unknown <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
+    effect = "intervals are that much wider" if whole.unknown_share <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
     if clocks == {"signal"}:
         advice = "The machine is busy, or the rate is high for it; or these threads block signals"
     elif clocks <= {"perf", "perf-trap", "signal"}:
@@ -122,7 +122,7 @@ def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
     else:
         advice = "Use `--clock signal`"
     yield (
-        f"In step? {whole.unknown:.1%} of the time was sampled at {took}, which the program may be in step with: {effect}. "
+        f"In step? {whole.unknown_share:.1%} of the time was sampled at {took}, which the program may be in step with: {effect}. "
         f"{advice} (docs/intervals.md)."
     )
 

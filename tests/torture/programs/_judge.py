@@ -71,7 +71,7 @@ def look(path, profile, oracle, given, got):
         cut += bool(sample.flags & TRUNCATED)
         frames = tuple(frame for frame in sample.frames if not frame.native)
         for name in {frame.name for frame in sample.frames if not frame.native or frame.name == UNKNOWN}:
-            got[name] += sample.weight_ns
+            got[name] += sample.weight
         if frames and frames[0].name != NO_PYTHON and not sample.flags & (TRUNCATED | UNPAIRED) and frames not in seen:
             seen[frames] = wrong = oracle.wrong(frames, sample.thread_name == "MainThread")
             if wrong:
