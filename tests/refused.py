@@ -20,6 +20,7 @@ CALLS = {
         "timer_create": 222,
         "openat": 257,
         "timer_settime": 223,
+        "ioctl": 16,
     },
     "aarch64": {
         "perf_event_open": 241,
@@ -28,6 +29,7 @@ CALLS = {
         "timer_create": 107,
         "openat": 56,
         "timer_settime": 110,
+        "ioctl": 29,
     },
 }.get(platform.machine() if sys.platform == "linux" else "", {})  # where none are known, none can be refused
 

@@ -1070,6 +1070,35 @@ print(json.dumps([code, again, went_on]))
 
 
 @not_sanitized
+@pytest.mark.parametrize("clock", ["perf", "signal"])
+def test_a_filter_of_what_one_clock_alone_needs(clock, run_python):
+    """The handler of perf events changes their period by an ioctl, for which the filter ends the program."""
+    ran = run_python("-c", REFUSE + WORK + f"""
+import json, threading, spprof
+try: spprof.start(1, output_path="out.spprof", clock={clock!r})
+except spprof.SpprofError as error: print(json.dumps(None)); sys.exit()
+def confined():
+    until(20)
+    refuse(["ioctl"], kill=True)
+    before = spprof.stats()["taken"]
+    if {clock == "signal"}: until(20)
+    else: work(0.05)
+    went_on.append(spprof.stats()["taken"] > before)
+went_on = []
+thread = threading.Thread(target=confined)
+thread.start()
+thread.join()
+spprof.stop()
+print(json.dumps(went_on[0]))
+""", ok=False)  # fmt: skip
+    assert ran.code == 0, ran.err[-2000:]
+    if ran.json is None:
+        pytest.skip("this clock does not work here")
+    assert ran.profile.end["reason"] == ("seccomp" if clock == "perf" else "stop")
+    assert ran.json is (clock == "signal")
+
+
+@not_sanitized
 @pytest.mark.parametrize("way", ["fork", "exec"])
 def test_children_of_a_confined_thread_are_not_profiled_and_live(way, tmp_path):
     """The filter is theirs too, and ours would be ended by it: in the parent after a fork, in the child, in what it executes."""

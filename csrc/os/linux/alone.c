@@ -71,6 +71,7 @@ static void own_exit(int status) {
 /* As in csrc/README.md. Calls of handlers, and of the program's threads when they free code or a queue is full. */
 static const uint16_t of_handlers[] = {SYS_rt_sigreturn, SYS_gettid,          SYS_getpid, SYS_clock_gettime, SYS_rt_sigprocmask,
                                        SYS_futex,        SYS_clock_nanosleep, SYS_mmap,   SYS_munmap};
+static const uint16_t of_perf_handlers[] = {SYS_ioctl}; /* each group of ticks has a period of its own */
 static const uint16_t of_looks[] = {SYS_fcntl, SYS_ppoll, SYS_newfstatat};
 /* Calls of our threads, and of the C library for a thread's life. */
 static const uint16_t of_threads[] = {SYS_clock_gettime,
@@ -136,8 +137,9 @@ static void confine_by_filter(const struct sock_fprog *filter, bool all) {
     if (!ALLOWS(filter, of_looks, false)) atomic_store(&spp_linux_blinded, true);
     bool threads = ALLOWS(filter, of_threads, false) && ALLOWS(filter, of_threads_may_fail, true);
     if (!threads) atomic_store(&spp_linux_barred, true);
+    bool handlers = ALLOWS(filter, of_handlers, false) && (!spp_linux_perf_used() || ALLOWS(filter, of_perf_handlers, false));
     int saved = errno;
-    if (((all && !threads) || !ALLOWS(filter, of_handlers, false)) && finish != NULL) finish();
+    if (((all && !threads) || !handlers) && finish != NULL) finish();
     errno = saved;
 }
 

@@ -122,6 +122,8 @@ bool spp_linux_perf_is(int fd, uint64_t event);
 /* Closes the descriptor if it still belongs to the event. Between the check and the close (0.2 us) the program may close it and
  * reuse its number. That cannot be prevented: an event must be in the program's table, where the handler changes its period. */
 void spp_linux_perf_close(int fd, uint64_t event);
+/* Whether any event is open. Any thread. */
+bool spp_linux_perf_used(void);
 
 /* ---- sender.c: the clock `signal` */
 

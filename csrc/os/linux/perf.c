@@ -102,3 +102,5 @@ void spp_linux_perf_close(int fd, uint64_t event) {
     if (spp_linux_perf_is(fd, event)) close(fd);
     atomic_fetch_sub(&events, 1);
 }
+
+bool spp_linux_perf_used(void) { return atomic_load(&events) > 0; }
