@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -50,6 +51,18 @@ def here(tmp_path, data, monkeypatch):
     for name in ("in.spprof", "other.spprof"):
         (tmp_path / name).write_bytes(data)
     return tmp_path
+
+
+@pytest.fixture
+def for_all(data, monkeypatch):
+    """The same in a folder that other users may read. (pytest's own folder is shut again by each other run of pytest.)"""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        monkeypatch.chdir(folder)
+        for name in ("in.spprof", "other.spprof"):
+            Path(folder, name).write_bytes(data)
+        yield Path(folder)
+        monkeypatch.undo()  # before it goes
 
 
 def written(verb, path, *more):
@@ -209,13 +222,10 @@ def test_a_fifo_and_a_device_are_written_to(here, verb):
 @posix
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users")
-def test_folders_and_files_of_another_user(here, verb):
+def test_folders_and_files_of_another_user(for_all, verb):
     """As somebody who may not write there, or only into the folder."""
-    place = here / "place"
+    here, place = for_all, for_all / "place"
     place.mkdir()
-    for parent in [here, *here.parents]:
-        if parent.stat().st_uid == 0 and not parent.stat().st_mode & stat.S_IXOTH:
-            parent.chmod(parent.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
     path = place / f"out.{format_of(verb)}"
 
     def as_nobody():
