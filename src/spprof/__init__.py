@@ -23,6 +23,7 @@ _HOMES = {
     "is_active": "recording.api",
     "native_unwinding_available": "recording.api",
     "stats": "recording.api",
+    "listen": "recording.listening",
     "label": "recording.labels",
     "current_labels": "recording.labels",
     "Profiler": "recording.profiler",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .recording.labels import current_labels, label
+    from .recording.listening import listen
     from .recording.profiler import Profiler, profile
 
 __all__ = [
@@ -84,6 +86,7 @@ __all__ = [
     "flush",
     "is_active",
     "label",
+    "listen",
     "native_unwinding_available",
     "pause",
     "profile",

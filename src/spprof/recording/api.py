@@ -12,9 +12,11 @@ from .options import Options
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional, Sequence, Tuple, Union
+    from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
     from ..files.profile import Profile
+
+    Taken = Tuple[_core.Output, Optional[str]]  # a profile that is being taken: its file and the path of that
 
 _hooked = False  # atexit and fork handlers are registered, once a process
 
@@ -61,12 +63,21 @@ def start(
 
 def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
     """`start` with options that were checked already."""
+    path = None if output_path is None else os.path.abspath(os.fspath(output_path))
+    _begin(options, lambda: _open_output(path), path)
+
+
+def begin_into(options: Options, descriptor: int) -> Taken:
+    """The same, into an open file. What it returns is for `end`."""
+    return _begin(options, lambda: _core.copy_output(descriptor), None)
+
+
+def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[str]) -> Taken:
     _require_idle()
     native_mode, clock = require_supported(options)
-    path = None if output_path is None else os.path.abspath(os.fspath(output_path))
     _hook_once()
     _forget()  # if this process was forked by C code, unseen by Python
-    output = _open_output(path)
+    output = opened()
     taken = output, path
     try:
         # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
@@ -93,6 +104,21 @@ def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] 
             raise Unsupported(str(error)) from error
         raise
     output.keep()
+    return taken
+
+
+def end(taken: Taken) -> None:
+    """Stops a profile of `begin_into`. Raises NotActive if it has ended, CannotWrite."""
+    try:
+        _core.name_all()
+    finally:  # whatever the program's types may raise
+        stopped = _core.stop(taken)
+    if not stopped:
+        raise NotActive("the profile has ended")
+    if stopped[0]:
+        taken[0].leave()
+        raise CannotWrite("the output takes nothing")
+    taken[0].close()
 
 
 def stop() -> Profile:

@@ -1,0 +1,74 @@
+"""How a profile is recorded, and what becomes of it: options that `run` and `attach` share."""
+
+from __future__ import annotations
+
+from .. import formats
+from ..recording.options import DEEPEST, FASTEST_HZ, FASTEST_MS, MODES, SLOWEST_HZ, SLOWEST_MS, Options
+from ._arguments import Mistake, count, number
+
+TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program starts, or not at all
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+
+def _rate(text: str) -> float:
+    return number(text, f"{SLOWEST_HZ} to {FASTEST_HZ:,} samples a second", SLOWEST_HZ, FASTEST_HZ)
+
+
+def _interval(text: str) -> float:
+    return number(text, f"{FASTEST_MS:g} to {SLOWEST_MS:,g} milliseconds", FASTEST_MS, SLOWEST_MS)
+
+
+def _depth(text: str) -> int:
+    return int(number(text, f"1 to {DEEPEST:,} frames", 1, DEEPEST))
+
+
+def add_recording(parser: Any) -> None:
+    """Options of a recording, of `run` and `attach`."""
+    parser.add_argument("--mode", choices=MODES, default="cpu", help="time on the processor (default) or all time")
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument("--rate", type=_rate, default=1000, metavar="HZ", help="samples a second of a thread (default 1000)")
+    pace.add_argument("--interval", type=_interval, metavar="MS", help="the same, as milliseconds between two samples")
+    parser.add_argument(
+        "--clock", default="auto", metavar="NAME", help="signal, perf, perf-user, perf-trap or timer (default: the best)"
+    )
+    parser.add_argument("--event", metavar="NAME", action="append", default=[], dest="events",
+                        help="what is sampled: time (default), page-faults, page-faults=N (each N); again: both")  # fmt: skip
+    parser.add_argument(
+        "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
+    )
+    parser.add_argument("--calls=c", dest="calls", action="store_const", const="c", help="functions in C that Python calls, too")
+    parser.add_argument("--max-depth", type=_depth, default=512, metavar="N", help="frames kept of a stack (default 512)")
+    parser.add_argument("--native", action="store_true", help="native frames too, between and below the Python frames")
+    for kind, text in (("leaf", "only those below the last Python frame"), ("full", "CPython's own functions too")):
+        parser.add_argument(f"--native={kind}", dest="native", action="store_const", const=kind, help=text)
+
+
+def add_results(parser: Any) -> None:
+    """What becomes of it, likewise."""
+    parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
+    parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")
+    parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default NAME.PID.spprof)")
+    parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help="default: what FILE ends with, else spprof")
+    parser.add_argument("--force", action="store_true", help="replace FILE even if it is no profile")
+    parser.add_argument("--limit", type=count, default=15, metavar="N", help="functions in the summary (default 15)")
+    said = parser.add_mutually_exclusive_group()
+    said.add_argument("-q", "--quiet", action="store_true", help="print no summary")
+    said.add_argument("-v", "--verbose", action="store_true", help="say what became of each tick, even if none was lost")
+
+
+def recording_of(options: argparse.Namespace) -> Options:
+    """What `add_recording` gave. Raises BadOption, Mistake."""
+    if options.live and options.events and "time" not in options.events:
+        raise Mistake("--live shows time alone: give --event time, too")
+    return Options(
+        options.interval,
+        options.mode,
+        rate=options.rate if options.interval is None else None,
+        clock=options.clock,
+        max_depth=options.max_depth,
+        native=options.native,
+        events=options.events or ("time",),
+        calls=options.calls,
+    )

@@ -1,0 +1,57 @@
+"""`spprof attach`: profiles a process that runs already."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..errors import Unsupported
+from ._arguments import positive
+from ._recording import add_recording, add_results, recording_of
+
+HELP = "profile a process that runs already"
+EXAMPLES = """\
+Samples the process until Ctrl-C, prints the summary that `run` prints, and leaves the process as it was. It works
+  - with CPython 3.14 and later, if this spprof is installed for the same version, by the right to trace the process (the same
+    user and kernel.yama.ptrace_scope 0, or root). The main thread must come to a line of Python;
+  - with every version, without any right, if the program called spprof.listen().
+
+examples:
+  spprof attach 4711
+  spprof attach 4711 --duration 30 --rate 100 -o slow.html
+  spprof attach 4711 --mode wall --native
+"""
+
+
+def _process(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no process id: `ps aux` and `pgrep -f NAME` list them")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `attach`."""
+    parser.add_argument("pid", metavar="PID", type=_process, help="the process")
+    add_recording(parser)
+    parser.add_argument("--duration", type=positive, metavar="S", help="end after S seconds")
+    parser.add_argument("--live", action="store_true", help="show the profile until `q` (pip install 'spprof[tui]')")
+    add_results(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Profiles the process."""
+    if sys.platform != "linux":
+        raise Unsupported("spprof attaches to processes on Linux alone; `spprof run` profiles a program from its start")
+    from ..launching.attach import Attach
+
+    return Attach(options.pid, recording_of(options), options, _show if options.live else None).run()
+
+
+def _show(path: str) -> None:
+    """The profile, until `q`."""
+    from ..live import view_class
+    from ..live.follow import Follower
+
+    follower = Follower(path)
+    follower.read()
+    view_class()(follower).run()

@@ -1,0 +1,333 @@
+"""`spprof attach`: a profile of a process that runs already, until Ctrl-C. The process takes it (recording/listening.py) and
+writes it to a file that is opened here. It is asked over its own socket if it listens; else Python's own way into another process
+of the same version is used (PEP 768: `sys.remote_exec`, 3.14)."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import re
+import select
+import signal
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from .. import __version__, formats
+from ..errors import SpprofError, Unsupported
+from ..files.writing import finish, is_being_written
+from ..recording.listening import address
+from . import outputs, program
+from .run import Run, say
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ..recording.options import Options
+
+_PATIENCE_S = 2.0  # until a word is said about what is waited for
+_ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
+
+_DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
+
+# What the process runs. It is given a package that it may not have on its path, and a socket.
+_SCRIPT = """\
+def attach(socket, script, package):
+    import os, sys
+    try:
+        os.unlink(script)
+    except OSError:
+        return
+    try:
+        if "spprof" not in sys.modules:
+            from importlib.util import module_from_spec, spec_from_file_location
+            found = spec_from_file_location("spprof", package + "/__init__.py", submodule_search_locations=[package])
+            sys.modules["spprof"] = module_from_spec(found)
+            found.loader.exec_module(sys.modules["spprof"])
+        from spprof.recording.listening import answer
+        answer(socket)
+    except Exception as error:
+        import _socket, json
+        try:
+            way = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            way.connect(socket)
+            way.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\\n")
+        except OSError:
+            pass
+attach(*%r)
+"""
+
+
+class Attach(Run):
+    """A profile of process `pid`; `recording`: how; `options`: those of `spprof attach`; `show`: shows the file that is being
+    written, until its user has seen enough. Raises SpprofError."""
+
+    def __init__(
+        self, pid: int, recording: Options, options: argparse.Namespace, show: Optional[Callable[[str], object]] = None
+    ) -> None:
+        self.show = show
+        options.delay = None  # of `run`
+        self.pid, self.recording, self.options = pid, recording, options
+        self.lost = False
+        self.uid = _uid(pid)
+        self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
+        self.outputs = outputs.Outputs(options.output, options.format, _name(pid), False, options.force)
+        if self.outputs.format != "spprof":
+            formats.check(self.outputs.format, self.conversion)
+        self.outputs.started(pid)
+
+    def run(self) -> int:
+        """Until Ctrl-C, --duration, or the end of the process."""
+        self._interrupted, writing = os.pipe()
+        os.set_blocking(writing, False)
+        before = signal.signal(signal.SIGINT, lambda *_: os.write(writing, b"!"))
+        try:
+            return self._record()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _record(self) -> int:
+        connection = self._connect()
+        if connection is None:
+            say("spprof: nothing was recorded\n")
+            return 130
+        with connection:
+            path = self.outputs.stream
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = os.open(path, flags, 0o600)
+            try:
+                self._ask(connection, file)
+            except BaseException:
+                os.unlink(path)
+                raise
+            finally:
+                os.close(file)
+            gone = self._wait(connection)
+        if gone and not is_being_written(path):
+            finish(path, "killed")
+        self._finish("exit" if gone else None, False)
+        return 4 if self.lost else 0
+
+    def _ask(self, connection: socket.socket, file: int) -> None:
+        request = json.dumps({"version": __version__, "options": self.recording.to_text()}).encode() + b"\n"
+        connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+        connection.settimeout(_ANSWER_S)
+        told = _answer(connection)
+        if told is None:
+            raise SpprofError(f"process {self.pid} did not answer: it has ended, or is stopped")
+        if "error" in told:
+            raise SpprofError(f"process {self.pid}: {told['error']}")
+
+    def _wait(self, connection: socket.socket) -> bool:
+        """Until the profile is complete, or nobody writes it any more. Whether the process has gone."""
+        until = "" if self.options.duration else "; Ctrl-C ends it"
+        if not self.options.quiet:
+            say(f"spprof: process {self.pid} is being profiled{until}\n")
+        if self.show is not None:
+            self.show(self.outputs.stream)
+        else:
+            select.select([connection.fileno(), self._interrupted], [], [], self.options.duration)  # it says nothing before it ends
+        try:
+            connection.settimeout(_ANSWER_S)
+            connection.sendall(b"\n")
+            told = _answer(connection)
+        except OSError:
+            told = None
+        if told is not None and "error" in told:
+            say(f"spprof: process {self.pid}: {told['error']}\n")
+        return told is None
+
+    def _connect(self) -> Optional[socket.socket]:
+        own = _number_within(self.pid)
+        path = f"/proc/{self.pid}/root{address(own, self.uid)}"
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+            return connection
+        except OSError:
+            connection.close()
+        return self._enter()
+
+    def _enter(self) -> Optional[socket.socket]:
+        """Has the process connect to us. None: Ctrl-C."""
+        import shutil
+        import tempfile
+
+        _check_ways(self.pid, self.uid)
+        folder = tempfile.mkdtemp(prefix="spprof-", dir="/tmp")
+        try:
+            path, script = os.path.join(folder, "socket"), os.path.join(folder, "script.py")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+                listener.bind(path)
+                listener.listen(1)
+                package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+                with open(script, "w") as file:
+                    file.write(_SCRIPT % ((path, script, package),))
+                if os.geteuid() != self.uid:
+                    for one in (path, script, folder):
+                        os.chown(one, self.uid, -1)
+                self._execute(script)
+                return self._accept(listener)
+        finally:
+            # A script that has not run yet must be found, or the process prints that it is not; and it does nothing then.
+            if os.path.exists(os.path.join(folder, "script.py")):
+                with open(os.path.join(folder, "script.py"), "w") as file:
+                    file.write("")
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _execute(self, script: str) -> None:
+        try:
+            sys.remote_exec(self.pid, script)  # type: ignore[attr-defined,unused-ignore]
+        except ProcessLookupError:
+            raise SpprofError(f"there is no process {self.pid}") from None
+        except (RuntimeError, OSError) as error:
+            raise Unsupported(f"process {self.pid} cannot be entered: {error}") from error
+
+    def _accept(self, listener: socket.socket) -> Optional[socket.socket]:
+        """The process's connection, when its main thread has come to it. None: Ctrl-C."""
+        said, began = False, time.monotonic()
+        while True:
+            ready = select.select([listener.fileno(), self._interrupted], [], [], 0.1)[0]
+            if ready:
+                return listener.accept()[0] if listener.fileno() in ready else None
+            state = _state(self.pid)
+            if not state:
+                raise SpprofError(f"process {self.pid} has ended")
+            if not said and time.monotonic() - began > _PATIENCE_S:
+                said = True
+                does = _DOES.get(state, "is in native code")
+                say(f"spprof: the main thread of process {self.pid} {does}: waiting until it runs Python code; Ctrl-C gives up\n")
+
+    def _children(self, own: List[str]) -> str:
+        return ""
+
+    def _unseen(self) -> str:
+        return ""
+
+    def _say_what_goes_on(self) -> None:
+        pass
+
+    def _put(self, ended: bool) -> None:
+        path = self.outputs.stream
+        text = ""
+        profiles = []
+        if not self.options.quiet:
+            from ..files.profile import Profile
+
+            profiles = [Profile.load(path)]
+            text = self._summary(profiles)
+        places = [self.outputs.place(1, path, self.conversion)]
+        if profiles:
+            say(text + self._places(places, profiles))
+
+
+def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
+    """A line of the process's; None: it is gone, or silent."""
+    line = b""
+    try:
+        while not line.endswith(b"\n"):
+            data = connection.recv(4096)
+            if not data:
+                return None
+            line += data
+        told = json.loads(line)
+    except (OSError, ValueError):
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _status(pid: int) -> Dict[str, str]:
+    """What /proc/PID/status says. Raises SpprofError."""
+    try:
+        with open(f"/proc/{pid}/status", errors="replace") as file:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    except (FileNotFoundError, ProcessLookupError):
+        raise SpprofError(f"there is no process {pid}") from None
+
+
+def _uid(pid: int) -> int:
+    return int(_status(pid)["Uid"].split()[1])
+
+
+def _number_within(pid: int) -> int:
+    """Its number in its own container."""
+    return int(_status(pid).get("NSpid", str(pid)).split()[-1])
+
+
+def _state(pid: int) -> str:
+    """One letter, as in proc(5); '' if it has ended."""
+    try:
+        state = _status(pid)["State"][0]
+    except SpprofError:
+        return ""
+    return "" if state in "ZX" else state
+
+
+def _name(pid: int) -> str:
+    """What the program is called, for its files."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    except OSError:
+        words = []
+    rest = words[1:]
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "-m", "-c"):
+        rest = rest[2:] if rest[0] in ("-X", "-W") else rest[1:]
+    if rest[:1] == ["-m"] and rest[1:]:
+        return program.name("module", rest[1:])
+    if rest[:1] == ["-c"]:
+        return program.name("code", rest[1:])
+    return program.name("script", rest or words[:1] or [str(pid)])
+
+
+def python_of(pid: int) -> str:
+    """The version of Python that a process runs, such as '3.14' or '3.13t', by the names of its files; '' if it runs none. Raises
+    PermissionError if this user may not know."""
+    with open(f"/proc/{pid}/maps", errors="replace") as file:
+        paths = {line.split(None, 5)[5].rstrip("\n") for line in file if "/" in line}
+    names = sorted(os.path.basename(path) for path in paths)
+    for pattern in (r"libpython(3\.\d+t?)", r"python(3\.\d+t?)(d|$)", r"\.cpython-(3)(\d+t?)d?-"):
+        for name in names:
+            found = re.match(pattern, name) if not pattern.startswith(r"\.") else re.search(pattern, name)
+            if found:
+                return ".".join(found.groups()) if pattern.startswith(r"\.") else found.group(1)
+    return ""
+
+
+def _check_ways(pid: int, uid: int) -> None:
+    """Whether it can be entered. Raises Unsupported with what to do."""
+    listening = "; a program that calls spprof.listen() can be attached to on every version"
+    own = "{}.{}{}".format(*sys.version_info[:2], "t" if "t" in getattr(sys, "abiflags", "") else "")
+    try:
+        version = python_of(pid)
+        elsewhere = not os.path.samestat(os.stat(f"/proc/{pid}/root/"), os.stat("/"))
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        raise SpprofError(f"there is no process {pid}") from None
+    except PermissionError:
+        raise Unsupported(f"this user may not enter process {pid}: {_missing(uid)}{listening}") from None
+    if not version:
+        raise Unsupported(f"process {pid} runs no Python")
+    if version != own:
+        raise Unsupported(f"process {pid} runs Python {version}, and this spprof is of {own}: use one of {version}{listening}")
+    if not hasattr(sys, "remote_exec"):
+        raise Unsupported(f"process {pid} does not listen, and Python {own} lets nobody in (3.14 does){listening}")
+    if elsewhere:
+        raise Unsupported(f"process {pid} is in another container: run spprof in that one{listening}")
+
+
+def _missing(uid: int) -> str:
+    """Which right is missing, and what gives it."""
+    if os.geteuid() not in (0, uid):
+        return "it is another user's: run spprof as that user, or as root"
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            scope = int(file.read())
+    except (OSError, ValueError):
+        scope = 0
+    if scope and os.geteuid() != 0:
+        return f"kernel.yama.ptrace_scope is {scope}: run spprof as root, or set it to 0"
+    return "the capability SYS_PTRACE is missing (Docker: --cap-add SYS_PTRACE; Kubernetes: securityContext.capabilities.add)"

@@ -1,0 +1,241 @@
+"""`spprof attach`: a process that runs already, by its own socket or by Python's way into others, and what is left in it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from spprof import Profile
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
+enters = pytest.mark.skipif(not hasattr(sys, "remote_exec"), reason="before 3.14 Python lets nobody in")
+
+ATTACH = [sys.executable, "-m", "spprof", "attach"]
+COMPUTES = """
+import os, sys, time
+def hot(n): return sum([i * i for i in range(n)])
+def ready():
+    print(os.getpid(), flush=True)
+"""
+FOREVER = COMPUTES + "ready()\nwhile True: hot(500)\n"
+LISTENS = "import spprof\nspprof.listen()\n"
+
+
+class Program:
+    """A program that runs until it is killed, or ends."""
+
+    def __init__(self, text, folder, environment=None):
+        self.folder = folder
+        (folder / "program.py").write_text(text)
+        command = [sys.executable, "program.py"]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        self.pid = int(self.process.stdout.readline())
+
+    def state(self):
+        """What an attachment may not change: descriptors, threads, masks and actions of signals."""
+        files = {fd: os.readlink(f"/proc/{self.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{self.pid}/fd")}
+        with open(f"/proc/{self.pid}/status") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return files, {name: lines[name] for name in ("Threads", "SigBlk", "SigIgn", "TracerPid")}
+
+    def attach(self, *options):
+        return subprocess.run(
+            [*ATTACH, str(self.pid), *options], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
+        )
+
+
+@pytest.fixture
+def program(tmp_path):
+    made = []
+
+    def make(text, **how):
+        made.append(Program(text, tmp_path, **how))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.process.kill()
+        one.process.communicate()
+
+
+def names(path):
+    return {frame.name for sample in Profile.load(path).samples() for frame in sample.frames}
+
+
+WAYS = [pytest.param(LISTENS + FOREVER, id="listens"), pytest.param(FOREVER, id="enters", marks=enters)]
+
+
+@pytest.mark.parametrize("text", WAYS)
+def test_it_is_profiled_and_left_as_it_was(text, program, tmp_path):
+    ran = program(text)
+    ran.attach("--duration", "0.2", "-q", "-o", "first.spprof")  # what stays for good is there then: its modules
+    before = ran.state()
+    done = ran.attach("--duration", "0.5", "-o", "second.spprof")
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    assert (
+        f"process {ran.pid} is being profiled" in done.stderr and "hot" in done.stderr and "Written: second.spprof" in done.stderr
+    )
+    profile = Profile.load(tmp_path / "second.spprof")
+    assert profile.header["pid"] == ran.pid and profile.end["reason"] == "stop" and not profile.warning
+    assert {"hot", "<module>"} <= names(tmp_path / "second.spprof")
+    assert ran.state() == before and ran.process.poll() is None
+    assert sorted(os.listdir(tmp_path)) == ["first.spprof", "program.py", "second.spprof"]
+
+
+@pytest.mark.parametrize("text", WAYS)
+def test_ctrl_c_ends_it_and_the_program_goes_on(text, program, tmp_path):
+    ran = program(text)
+    with subprocess.Popen([*ATTACH, str(ran.pid), "-o", "p.html"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as attached:
+        assert "Ctrl-C ends it" in attached.stderr.readline()
+        attached.send_signal(signal.SIGINT)
+        said = attached.stderr.read()
+        assert attached.wait(60) == 0, said
+    assert (tmp_path / "p.html").read_text().startswith("<!doctype html>") and ran.process.poll() is None
+    assert sorted(os.listdir(tmp_path)) == ["p.html", "program.py"]
+
+
+@pytest.mark.parametrize("text", WAYS)
+def test_the_program_ends_meanwhile(text, program, tmp_path):
+    ran = program(text)
+    with subprocess.Popen([*ATTACH, str(ran.pid), "-o", "p.spprof"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as attached:
+        assert "is being profiled" in attached.stderr.readline()
+        ran.process.kill()
+        said = attached.stderr.read()
+        assert attached.wait(60) == 0, said
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "killed"
+
+
+SAYS = COMPUTES + """
+import threading
+def say():
+    import spprof
+    for line in sys.stdin: print(spprof.is_active(), flush=True)
+threading.Thread(target=say, daemon=True).start()
+ready()
+while True: hot(500)
+"""  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [pytest.param(LISTENS + SAYS, id="listens"), pytest.param(SAYS, id="enters", marks=enters)])
+def test_an_attachment_that_is_killed_ends(text, program, tmp_path):
+    ran = program(text)
+
+    def is_active():
+        ran.process.stdin.write("?\n")
+        ran.process.stdin.flush()
+        return ran.process.stdout.readline() == "True\n"
+
+    with subprocess.Popen([*ATTACH, str(ran.pid), "-o", "p.spprof"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as attached:
+        assert "is being profiled" in attached.stderr.readline()
+        assert is_active()
+        second = ran.attach("-o", "q.spprof", "--duration", "1")
+        assert second.returncode == 2 and not (tmp_path / "q.spprof").exists()
+        assert "already being taken" in second.stderr, second.stderr
+        attached.kill()
+        attached.wait(60)
+    late = time.monotonic() + 60  # a limit that only a hang reaches
+    while is_active():
+        assert time.monotonic() < late
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+
+
+def test_a_program_that_listens_is_attached_to_while_its_main_thread_waits(program, tmp_path):
+    ran = program(LISTENS + COMPUTES + """
+import threading
+def back():
+    while True: hot(500)
+threading.Thread(target=back, daemon=True).start()
+ready()
+lock = threading.Lock()
+lock.acquire()
+def stands(): lock.acquire()
+stands()
+""")  # fmt: skip
+    done = ran.attach("--duration", "0.5", "--mode", "wall", "-o", "p.spprof", "-q")
+    assert done.returncode == 0, done.stderr
+    assert {"hot", "back", "stands"} <= names(tmp_path / "p.spprof")
+
+
+def test_a_forked_child_listens_for_itself(program, tmp_path):
+    ran = program(LISTENS + COMPUTES + """
+def child():
+    while True: hot(500)
+pid = os.fork()
+if pid == 0:
+    ready()
+    child()
+os.waitpid(pid, 0)
+print("over", flush=True)
+time.sleep(100)
+""")  # fmt: skip
+    try:
+        done = ran.attach("--duration", "0.3", "-o", "p.spprof")
+        assert done.returncode == 0, done.stderr
+        assert {"hot", "child"} <= names(tmp_path / "p.spprof") and Profile.load(tmp_path / "p.spprof").header["pid"] == ran.pid
+    finally:
+        os.kill(ran.pid, signal.SIGKILL)
+    assert ran.process.stdout.readline() == "over\n"
+
+
+def test_a_socket_is_its_users_alone_and_goes_with_the_process(program):
+    ran = program("import spprof, os\nprint(os.getpid(), flush=True)\nprint(spprof.listen(), flush=True)\n"
+                  "assert spprof.listen() == spprof.listen()\ninput()\n")  # fmt: skip
+    path = ran.process.stdout.readline().strip()
+    assert os.stat(path).st_mode & 0o777 == 0o600 and os.stat(os.path.dirname(path)).st_mode & 0o777 == 0o700
+    ran.process.communicate("\n")
+    assert ran.process.returncode == 0 and not os.path.exists(path)
+
+
+def test_greenlets_for_threads_do_not_stop_the_program(program, tmp_path):
+    """gevent and eventlet put functions of their own in the place of those that start threads."""
+    ran = program("import _thread\n_thread.start_new_thread = lambda *a, **k: a[0](*a[1])\n" + LISTENS + FOREVER)
+    done = ran.attach("--duration", "0.3", "-o", "p.spprof", "-q")
+    assert done.returncode == 0 and "hot" in names(tmp_path / "p.spprof"), done.stderr
+
+
+def test_what_cannot_be_attached_to_is_said(program, tmp_path):
+    ran = program(FOREVER)
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
+    other = subprocess.Popen(["sleep", "100"])
+    try:
+        said = {}
+        for what, pid in (("gone", gone.stdout.strip()), ("no Python", str(other.pid)), ("word", "gunicorn")):
+            done = subprocess.run([*ATTACH, pid], cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.returncode == 2 and "Traceback" not in done.stderr
+            said[what] = done.stderr
+    finally:
+        other.kill()
+        other.wait()
+    assert "there is no process" in said["gone"] and "runs no Python" in said["no Python"] and "pgrep" in said["word"]
+    if not hasattr(sys, "remote_exec"):
+        done = ran.attach("--duration", "1")
+        assert done.returncode == 2 and "spprof.listen()" in done.stderr and "3.14" in done.stderr, done.stderr
+    assert os.listdir(tmp_path) == ["program.py"]
+
+
+@enters
+def test_a_main_thread_that_waits_is_said_and_let_alone(program, tmp_path):
+    """Given up, it does nothing when it runs again, and prints nothing."""
+    ran = program(
+        "import sys, os\nprint(os.getpid(), flush=True)\nsys.stdin.readline()\nfor i in range(10**6): pass\nprint('end')\n"
+    )
+    with subprocess.Popen([*ATTACH, str(ran.pid)], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as attached:
+        assert "waits in a call" in attached.stderr.readline()
+        attached.send_signal(signal.SIGINT)
+        assert "nothing was recorded" in attached.stderr.read()
+    assert attached.returncode == 130
+    said = ran.process.communicate("\n", timeout=60)
+    assert said == ("end\n", "") and ran.process.returncode == 0
+    assert os.listdir(tmp_path) == ["program.py"]
+
+
+@enters
+def test_a_process_that_lets_nobody_in(program, tmp_path):
+    ran = program(FOREVER, environment={**os.environ, "PYTHON_DISABLE_REMOTE_DEBUG": "1"})
+    done = ran.attach("--duration", "1")
+    assert done.returncode == 2 and "cannot be entered" in done.stderr and os.listdir(tmp_path) == ["program.py"], done.stderr
