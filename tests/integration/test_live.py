@@ -373,7 +373,7 @@ def test_stacks_of_a_program_that_runs_are_what_cpython_says(tmp_path):
             truth = json.loads(program.stdout.readline())
             done = dump(tmp_path / "p.spprof")
             seen = stacks(done.stdout)
-            stands = re.search(r"^lock \(\d+\): stands here for ", done.stdout, re.M)
+            stands = re.search(r"^lock \(\d+\): here for ", done.stdout, re.M)
             if stands and all(seen.get(name) == frames for name, frames in truth.items()):
                 break
             assert time.monotonic() < end, f"{truth}\nbut:\n{done.stdout}{done.stderr}"

@@ -21,7 +21,7 @@ def test_what_stood_what_ran_and_what_is_gone(tmp_path, capsys):
     assert main(["dump", str(tmp_path / "p.spprof")]) == 0
     assert capsys.readouterr().out == (
         "app.py x: process 17, wall mode, not ended; the last sample was taken at 2.50 s\n"
-        "\nstands (71): stands here for 1.10 s\n    mod.g (/app/f.py:21)\n    f (/app/f.py:7)\n"
+        "\nstands (71): here for 1.10 s\n    mod.g (/app/f.py:21)\n    f (/app/f.py:7)\n"
         "\nruns (72): was running\n    f (/app/f.py:7)\n"
         "\n1 thread more, not seen for the last second: ended, or waiting out of sight.\n"
     )

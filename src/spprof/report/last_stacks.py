@@ -14,12 +14,12 @@ _BEHIND_NS = 200_000_000  # less is how far threads lie apart in the file
 
 
 class _Last(NamedTuple):
-    """The last samples of a thread that have one stack: its key, when the last was taken, how long the thread stood there."""
+    """The last samples of a thread that have one stack: its key, when the last was taken, how long the thread was off-CPU there."""
 
     thread: int
     key: int
     time_ns: int
-    stood_ns: int
+    still_ns: int
 
 
 def _lasts(profile: ProfileData) -> List[_Last]:
@@ -29,15 +29,15 @@ def _lasts(profile: ProfileData) -> List[_Last]:
     found: Dict[int, _Last] = {}
     looked_for = set(threads)
     for i in range(len(threads) - 1, -1, -1):  # samples of a thread stand in order of time
-        thread, stands = threads[i], flags[i] & OFF_CPU
+        thread, off_cpu = threads[i], flags[i] & OFF_CPU
         if thread not in looked_for:
             continue
         last = found.get(thread)
         if last is None:
-            found[thread] = _Last(thread, keys[i], times[i], weights[i] if stands else 0)
-        elif stands and keys[i] == last.key:
-            found[thread] = last._replace(stood_ns=last.stood_ns + weights[i])
-        if found[thread] is last or not stands:
+            found[thread] = _Last(thread, keys[i], times[i], weights[i] if off_cpu else 0)
+        elif off_cpu and keys[i] == last.key:
+            found[thread] = last._replace(still_ns=last.still_ns + weights[i])
+        if found[thread] is last or not off_cpu:
             looked_for.discard(thread)
             if not looked_for:
                 break
@@ -62,9 +62,9 @@ def last_stacks(profile: ProfileData, pattern: Optional[str]) -> Iterator[str]:
         if profile.mode == "wall" and before > _GONE_NS:
             gone += 1
             continue
-        stood = f"stands here for {duration(last.stood_ns)}" if last.stood_ns else "was running"
+        where = f"here for {duration(last.still_ns)}" if last.still_ns else "was running"
         ago = f", {duration(before)} before" if before >= _BEHIND_NS else ""
-        yield f"\n{shown(profile.thread_name(last.thread))} ({profile.thread_tid(last.thread) or '?'}): {stood}{ago}"
+        yield f"\n{shown(profile.thread_name(last.thread))} ({profile.thread_tid(last.thread) or '?'}): {where}{ago}"
         for frame in reversed(profile.stack(last.key)):
             yield f"    {place(frame.qualname, frame.file, 0 if frame.native else frame.line)}"
     if gone:
