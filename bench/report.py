@@ -28,7 +28,7 @@ def _table(title: str, result: Dict[str, Any]) -> List[str]:
         f"Python {result['python']}, commit {result['spprof']}; "
         f"{machine['processor']}, {machine['processors']} processors, Linux {machine['kernel']}, as {right}, "
         f"perf_event_paranoid {machine['perf_event_paranoid']}, load before {machine['load_before']}."
-        + (" **A quick run: it tells that the bench works, not how good the figures are.**" if result["quick"] else ""),
+        + (" **A quick run: it shows that the bench works, not how good the figures are.**" if result["quick"] else ""),
         "",
         "| goal | measured (median, 95 % interval) | |",
         "|---|---|---|",
