@@ -59,7 +59,7 @@ class SpprofMagics(Magics):
         --rate=HZ             samples a second of a thread, 1 to 20000 (default 1000)
         --native              native frames too
         --limit=N             functions in the text (default 15)
-        -t, --text            only the text: the flame graph's page stays in the notebook, 1 MB and more
+        -t, --text            only the text: the page of the flame graph takes 0.1 MB of the notebook and up to 3 bytes a sample
         -r                    give the profile, not the value of the last expression
 
         The profile is the variable `_spprof`. All threads of the kernel are sampled while the statement runs; the stacks begin

@@ -17,7 +17,7 @@ from ._columns import MAX_NUMBER, Columns
 
 _DEEPEST = 8
 _WARNING = (
-    "cProfile's files have no stacks: each function stands alone, with its own time, and its total is that; "
+    "cProfile's files have no stacks: each function appears alone, with its own time, and its total is that; "
     "`python -m pstats FILE` shows the time with what it called"
 )
 _NULL = object()
