@@ -101,6 +101,29 @@ def test_words_are_plain(page):
     assert re.findall(r"\b(?:tells?|told|stood|meets?|met|anew|dear)\b", text, re.I) == []
 
 
+def test_no_two_pages_say_the_same():
+    """Sentences are compared, without the addresses of links: what two pages need is on one, and the other has a link."""
+    said = {}
+    for page in PAGES:
+        text = re.sub(r"^(\||#).*$", "", re.sub(r"\]\([^)]*\)", "]", prose(page.read_text(encoding="utf-8"))), flags=re.M)
+        for sentence in set(re.split(r"[.:;]\s", " ".join(text.split()))):
+            if len(sentence.split()) >= 10:
+                assert said.setdefault(sentence, page) == page, f"{page.name} and {said[sentence].name}: {sentence}"
+
+
+def test_figures_that_are_cited_are_those_of_the_results():
+    """`82 of 91` and the like, in paragraphs that link to rows of results.md."""
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    cited = 0
+    for page in PAGES:
+        for paragraph in re.split(r"\n\s*\n", prose(page.read_text(encoding="utf-8"))):
+            if "](results.md#" in paragraph:
+                for figure in re.findall(r"\b\d+\s+of\s+\d+\b", paragraph):
+                    assert f"({' '.join(figure.split())})" in results, f"{page.name}: {figure}"
+                    cited += 1
+    assert cited
+
+
 def test_the_source_map_names_each_file():
     rows = "".join(re.findall(r"^\| (`.*?) \|", (ROOT / "csrc" / "README.md").read_text(encoding="utf-8"), re.M))
     named = re.findall(r"`([\w/]+)`", rows)
