@@ -369,7 +369,7 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["x.py"], 2, "spprof run x.py"),
         (["reprot"], 2, "did you mean `spprof report`?"),
         (["p.spprof"], 2, "spprof report p.spprof"),
-        (["frobnicate"], 2, "the verbs are run, live"),
+        (["frobnicate"], 2, "the verbs are run, attach, live"),
     ],
 )
 def test_usage_errors(tmp_path, command, code, words):

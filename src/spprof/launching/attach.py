@@ -128,7 +128,8 @@ class Attach(Run):
         if self.show is not None:
             self.show(self.outputs.stream)
         else:
-            select.select([connection.fileno(), self._interrupted], [], [], self.options.duration)  # it says nothing before it ends
+            # The process says nothing before it ends.
+            select.select([connection.fileno(), self._interrupted], [], [], self.options.duration)
         try:
             connection.settimeout(_ANSWER_S)
             connection.sendall(b"\n")

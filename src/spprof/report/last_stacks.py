@@ -14,7 +14,7 @@ _BEHIND_NS = 200_000_000  # less is how far threads lie apart in the file
 
 
 class _Last(NamedTuple):
-    """The last samples of a thread that have one stack: its key, when the last was taken, how long the thread was off-CPU there."""
+    """The last samples of a thread that have one stack: its key, when the last was taken, the time off-CPU there."""
 
     thread: int
     key: int
