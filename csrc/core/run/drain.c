@@ -13,6 +13,7 @@
 #include "core/resolve/store.h"
 #include "core/run/calls.h"
 #include "core/run/pause.h"
+#include "core/run/silent.h"
 #include "core/run/state.h"
 #include "core/run/tick_stats.h"
 #include "core/run/wall.h"
@@ -123,7 +124,7 @@ static void tell_cpu(void) {
 
 /* Disarms everything and finishes the file. By the drain thread, so that nothing else touches the store. */
 static void finish(const char *reason) {
-    spp_watch_last();
+    spp_silent_last();
     atomic_store(&spp_cap.active, 0);
     spp_watch_disarm_all();
     tell_cpu();

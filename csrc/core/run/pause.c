@@ -4,10 +4,10 @@
 
 #include "core/capture/capture.h"
 #include "core/resolve/resolve.h"
+#include "core/run/arm.h"
 #include "core/run/calls.h"
 #include "core/run/state.h"
 #include "core/run/tick_stats.h"
-#include "core/run/watch.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "os/threads.h"
@@ -26,11 +26,11 @@ static void turn(bool pause) {
         if (t->state != SPP_THREAD_ARMED) continue;
         spp_os_lock();
         if (pause) {
-            spp_watch_disarm(t);
+            spp_arm_disarm(t);
             spp_resolve_flush(t);
-            spp_watch_settle(t, false);
+            spp_arm_settle(t, false);
         } else {
-            (void)spp_watch_begin(t);
+            (void)spp_arm_begin(t);
         }
         spp_os_unlock();
     }

@@ -17,7 +17,9 @@
 #include "core/run/calls.h"
 #include "core/run/drain.h"
 #include "core/run/pause.h"
+#include "core/run/roster.h"
 #include "core/run/state.h"
+#include "core/run/thread_names.h"
 #include "core/run/tick_stats.h"
 #include "core/run/wall.h"
 #include "core/run/watch.h"
@@ -325,7 +327,7 @@ void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
     uint64_t took = spp_os_now_ns() - began_ns;
     spp_os_lock();
     if (atomic_load(&spp_cap.active) == 1) {
-        uint32_t slot = spp_watch_slot(spp_os_tid());
+        uint32_t slot = spp_roster_slot(spp_os_tid());
         spp_resolve_collection(slot != SPP_MAP_NONE ? &spp_threads[slot] : NULL, began_ns, took, counts);
     }
     spp_os_unlock();
@@ -361,7 +363,7 @@ bool spp_run_paused(void) { return atomic_load(&spp_run_state.active) && atomic_
 void spp_run_tick_stats(spp_bytes *to) { spp_tick_stats_text(to); }
 void spp_run_name(int32_t tid, const char *name) { spp_run_names(&tid, &name, 1); }
 void spp_run_names(const int32_t *tids, const char *const *names, uint32_t n) {
-    if (n > 0 && spp_run_active()) spp_watch_names(tids, names, n);
+    if (n > 0 && spp_run_active()) spp_thread_names_give(tids, names, n);
 }
-void spp_run_ends(int32_t tid) { spp_watch_ends(tid); }
-void spp_run_born(int32_t tid) { spp_watch_born(tid); }
+void spp_run_ends(int32_t tid) { spp_roster_ends(tid); }
+void spp_run_born(int32_t tid) { spp_roster_born(tid); }
