@@ -25,6 +25,8 @@ static void counted_unlock(void) {
 #define spp_os_unlock counted_unlock
 #define spp_code_read fake_read
 int fake_read(uintptr_t address, spp_code *code);
+#include "../../csrc/core/resolve/intern.c"
+#include "../../csrc/core/resolve/live.c"
 #include "../../csrc/core/resolve/resolve.c"
 
 #define CODES 4
@@ -81,7 +83,7 @@ static void test_a_death_looks_at_queues_that_hold_something(void) {
         looked = 0;
         die(1);
         CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
-        CHECK_EQUAL(out.sample_count, 1);
+        CHECK_EQUAL(spp_resolved_now.sample_count, 1);
         CHECK(looked < 10);
         looked = 0;
         die(1);
@@ -97,26 +99,26 @@ static void test_a_death_does_not_wait_for_a_long_table_of_others(void) {
     sampled(t, 1, first, 2);
     sampled(t, 2, second, 2);
     die(0);
-    CHECK_EQUAL(out.sample_count, 0);
+    CHECK_EQUAL(spp_resolved_now.sample_count, 0);
     names[0] = NULL; /* its memory is another's */
     for (int i = 0; i < 3; i++) die(2);
-    CHECK_EQUAL(out.sample_count, 0);
+    CHECK_EQUAL(spp_resolved_now.sample_count, 0);
     spp_os_lock();
     spp_resolve_sure(); /* whoever has the time */
     spp_os_unlock();
-    CHECK_EQUAL(out.sample_count, 2);
+    CHECK_EQUAL(spp_resolved_now.sample_count, 2);
     CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
-    const uint64_t *at = out.samples.at;
+    const uint64_t *at = spp_resolved_now.samples.at;
     CHECK_EQUAL(at[3], 2);
     CHECK_EQUAL(at[6 + 3], 2);
     CHECK_EQUAL(at[5], at[6 + 5]); /* the long one's */
     CHECK(at[4] != at[6 + 4]);
-    const uint64_t code = out.columns.of[SPP_COL_FRAME_CODE].at[at[6 + 4]];
-    const uint64_t before = out.columns.of[SPP_COL_CODE_NAME].at[code]; /* "a" was the first string of all */
-    CHECK_EQUAL(out.columns.of[SPP_COL_STRING_LEN].at[before], 1);
+    const uint64_t code = spp_resolved_now.columns.of[SPP_COL_FRAME_CODE].at[at[6 + 4]];
+    const uint64_t before = spp_resolved_now.columns.of[SPP_COL_CODE_NAME].at[code]; /* "a" was the first string of all */
+    CHECK_EQUAL(spp_resolved_now.columns.of[SPP_COL_STRING_LEN].at[before], 1);
     size_t from = 0;
-    for (uint64_t i = 0; i < before; i++) from += out.columns.of[SPP_COL_STRING_LEN].at[i];
-    CHECK_EQUAL(out.string_bytes.at[from], 'a');
+    for (uint64_t i = 0; i < before; i++) from += spp_resolved_now.columns.of[SPP_COL_STRING_LEN].at[i];
+    CHECK_EQUAL(spp_resolved_now.string_bytes.at[from], 'a');
 }
 
 static void fill_table(void) {
@@ -127,7 +129,7 @@ static void fill_table(void) {
     }
 }
 
-static uint64_t line_of(const uint64_t *sample) { return out.columns.of[SPP_COL_FRAME_LINE].at[sample[4]]; }
+static uint64_t line_of(const uint64_t *sample) { return spp_resolved_now.columns.of[SPP_COL_FRAME_LINE].at[sample[4]]; }
 
 /* The long one's own death has its places; but its table is only copied then, the lock is given back between, and its memory may
  * be another's before the copy is read. */
@@ -144,7 +146,7 @@ static void test_a_long_function_dies_with_its_places(void) {
             given_back = 0;
             die(LONG);
             CHECK(given_back >= TABLE / 65536); /* the last time by this test */
-            CHECK_EQUAL(out.sample_count, 0);
+            CHECK_EQUAL(spp_resolved_now.sample_count, 0);
             CHECK_EQUAL(orphans_n, 1);
             if (orphans_n == 0) return;
             const spp_table *copied = &live[orphans[0].index].lines;
@@ -158,8 +160,8 @@ static void test_a_long_function_dies_with_its_places(void) {
         spp_resolve_sure();
         spp_os_unlock();
         CHECK_EQUAL(orphans_n, 0);
-        CHECK_EQUAL(out.sample_count, 3);
-        for (int i = 0; i < 3; i++) lines[dies][i] = line_of(out.samples.at + 5 * i);
+        CHECK_EQUAL(spp_resolved_now.sample_count, 3);
+        for (int i = 0; i < 3; i++) lines[dies][i] = line_of(spp_resolved_now.samples.at + 5 * i);
         CHECK(spp_map_get(&live_of_address, ADDRESS(LONG), 0) == (dies ? SPP_MAP_NONE : 0));
         names[LONG] = "long";
         fill_table();
@@ -179,13 +181,13 @@ static void test_a_copy_is_kept_while_a_queue_names_it(void) {
     sampled(t, 1, &far, 1);
     die(LONG);
     CHECK_EQUAL(orphans_n, 1);
-    frames.n += KNOWN_MAX + 1; /* as if so many were known */
+    frames.n += SPP_INTERN_MOST + 1; /* as if so many were known */
     spp_os_lock();
     spp_resolve_swap(&other);
     CHECK_EQUAL(orphans_n, 1);
     spp_resolve_sure();
-    CHECK_EQUAL(out.sample_count, 1);
-    CHECK(line_of(out.samples.at) > 0);
+    CHECK_EQUAL(spp_resolved_now.sample_count, 1);
+    CHECK(line_of(spp_resolved_now.samples.at) > 0);
     spp_resolve_swap(&other);
     CHECK_EQUAL(live_n, 0);
     spp_os_unlock();
@@ -209,13 +211,15 @@ static void settled(int64_t open, int64_t *took, uint64_t weights[], uint32_t n)
         spp_os_unlock();
         sampled(t, 2 * i + 2, a, 1 + i % 2);
     }
-    for (const uint64_t *at = out.samples.at; at < out.samples.at + out.samples.n; at += 4 + at[3])
+    for (const uint64_t *at = spp_resolved_now.samples.at; at < spp_resolved_now.samples.at + spp_resolved_now.samples.n;
+         at += 4 + at[3])
         others += (at[0] & 0xFFFFFFFF) != 6 ? at[2] : 0;
     spp_os_lock();
     *took = spp_resolve_settle(t, open);
     spp_os_unlock();
     CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
-    for (const uint64_t *at = out.samples.at; at < out.samples.at + out.samples.n; at += 4 + at[3]) {
+    for (const uint64_t *at = spp_resolved_now.samples.at; at < spp_resolved_now.samples.at + spp_resolved_now.samples.n;
+         at += 4 + at[3]) {
         if ((at[0] & 0xFFFFFFFF) != 6)
             others -= at[2];
         else if (seen < n)
@@ -255,8 +259,8 @@ static void test_what_is_open_crosses_no_gap(void) {
     sampled(t, 2, &a, 1);
     spp_os_lock();
     CHECK_EQUAL(spp_resolve_settle(t, 500), 500);
-    CHECK_EQUAL(out.samples.at[2], 1000);
-    CHECK_EQUAL(out.samples.at[5 + 2], 1500);
+    CHECK_EQUAL(spp_resolved_now.samples.at[2], 1000);
+    CHECK_EQUAL(spp_resolved_now.samples.at[5 + 2], 1500);
     spp_resolve_swap(&other);
     CHECK_EQUAL(spp_resolve_settle(t, 500), 0);
     spp_os_unlock();

@@ -12,6 +12,8 @@ const int spp_column_first[SPP_TABLES] = {
     [SPP_TABLE_VALUE] = SPP_COL_VALUE_TYPE,
 };
 
+uint64_t spp_zigzag(int64_t x) { return ((uint64_t)x << 1) ^ (uint64_t)(x >> 63); }
+
 void spp_columns_clear(spp_columns *columns) {
     for (int k = 0; k < SPP_COLS; k++) columns->of[k].n = 0;
 }

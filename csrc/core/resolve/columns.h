@@ -2,7 +2,7 @@
  * writes and reads them is made from these rows, and so is what the module gives to Python; src/spprof/model/layout.py is the
  * same table for Python alone, and a test compares the two.
  *
- * A new column is a row at the end of its block's, a row there, and a push where its values arise (resolve.c, store.c). Files
+ * A new column is a row at the end of its block's, a row there, and a push where its values arise (intern.c, store.c). Files
  * without it read as zeros. */
 #ifndef SPPROF_CORE_RESOLVE_COLUMNS_H
 #define SPPROF_CORE_RESOLVE_COLUMNS_H
@@ -81,6 +81,9 @@ extern const int spp_column_first[SPP_TABLES];
 typedef struct {
     spp_vec64 of[SPP_COLS];
 } spp_columns;
+
+/* Signed numbers as the file keeps them: docs/file-format.md. Pure. */
+uint64_t spp_zigzag(int64_t x);
 
 void spp_columns_clear(spp_columns *columns);
 void spp_columns_free(spp_columns *columns);

@@ -2,7 +2,7 @@
  *
  * All calls hold the drain lock (spp_os_lock). A code object's death takes the lock, drains every queue, and forgets the
  * address; so an address in a queue always names the code object that was sampled. What comes out collects in
- * `spp_resolved`, which the drain thread swaps for an empty one and stores without the lock. */
+ * `spp_resolved_now`, which the drain thread swaps for an empty one and stores without the lock. */
 #ifndef SPPROF_CORE_RESOLVE_RESOLVE_H
 #define SPPROF_CORE_RESOLVE_RESOLVE_H
 
@@ -10,9 +10,6 @@
 
 #include "core/capture/capture.h"
 #include "core/resolve/resolved.h"
-
-/* Signed numbers as the file keeps them: docs/file-format.md. Pure. */
-uint64_t spp_zigzag(int64_t x);
 
 int spp_resolve_start(void);
 void spp_resolve_stop(void);
@@ -35,8 +32,6 @@ int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns);
 /* A sample of a source other than time, now, that stands for `amount`, in a stack that nobody knows. No handler of the thread's
  * runs. */
 void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount);
-/* The native functions that have been named and whose objects are still there: where each begins, and its code id. */
-void spp_resolve_native_codes(spp_vec64 *to);
 /* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all).
  * Stacks that stand are walked anew. */
 void spp_resolve_forget_native(bool (*stays)(uintptr_t address));

@@ -1,5 +1,7 @@
 #include "core/resolve/resolved.h"
 
+spp_resolved spp_resolved_now;
+
 void spp_resolved_clear(spp_resolved *r) {
     spp_columns_clear(&r->columns);
     r->string_bytes.n = r->samples.n = r->collections.n = 0;

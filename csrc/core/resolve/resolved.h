@@ -19,6 +19,9 @@ typedef struct {
 /* thread id + 1 (0: unknown), beginning ns, duration ns, generation, objects collected and uncollectable */
 #define SPP_COLLECTION_WORDS 6u
 
+/* What is being collected, under the drain lock. */
+extern spp_resolved spp_resolved_now;
+
 void spp_resolved_clear(spp_resolved *resolved);
 void spp_resolved_free(spp_resolved *resolved);
 

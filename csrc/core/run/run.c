@@ -12,6 +12,7 @@
 #include "core/file/writer.h"
 #include "core/native/native.h"
 #include "core/resolve/resolve.h"
+#include "core/resolve/resolve_native.h"
 #include "core/resolve/store.h"
 #include "core/run/alone.h"
 #include "core/run/calls.h"
