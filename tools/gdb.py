@@ -9,7 +9,7 @@ Reads memory and calls nothing in the program, so it works on a core dump and wh
 
 import gdb
 
-RECORD_WORDS = 3  # SPP_RECORD_WORDS: time, weight, and depth | flags << 16 | new frames << 32 | label's words << 48
+RECORD_WORDS = 3  # SPP_RECORD_HEAD: time, weight, and depth | flags << 16 | new frames << 32 | label's words << 48
 OFFSET_BITS = 20  # SPP_OFFSET_BITS of base/sample.h, on x86_64
 NO_OFFSET = (1 << OFFSET_BITS) - 1
 NATIVE_BITS = NO_OFFSET & ~31

@@ -3,6 +3,7 @@
  * expected. */
 #include "check.h"
 #include "core/capture/capture.h"
+#include "core/capture/record.h"
 #include "core/capture/weigh.h"
 #include "os/clock.h"
 #include "os/context.h"
@@ -230,8 +231,8 @@ static uintptr_t ticks_in_walk(const spp_os_subject *subject) {
 }
 
 static uint64_t words_of(uint64_t at) {
-    uint64_t word = spp_queue_peek(&thread->tick.queue, at + 2);
-    return SPP_RECORD_WORDS + (word >> 48) + (word >> 32 & 0xFFFF);
+    const spp_record record = spp_record_read(&thread->tick.queue, at);
+    return spp_record_words(&record);
 }
 
 /* One producer: a queue has the record of the outer one, whole, and what came within is counted with its reason. */
@@ -250,8 +251,8 @@ static void nested(void) {
     CHECK_EQUAL(thread->tick.taken, 0);
     CHECK_EQUAL(thread->tick.losses[SPP_LOSS_in_hook], 1);
     CHECK_EQUAL(thread->tick.ticks, 1);
-    CHECK_EQUAL(spp_queue_peek(&thread->tick.queue, 1), 5);
-    CHECK_EQUAL(spp_source_of_flags((uint32_t)(spp_queue_peek(&thread->tick.queue, 2) >> 16 & 0xFFFF)), SPP_SOURCE_PAGE_FAULTS);
+    CHECK_EQUAL(spp_record_read(&thread->tick.queue, 0).weight, 5);
+    CHECK_EQUAL(spp_source_of_flags(spp_record_read(&thread->tick.queue, 0).flags), SPP_SOURCE_PAGE_FAULTS);
     CHECK_EQUAL(spp_queue_ready(&thread->tick.queue), words_of(0));
     /* And where a tick is in the midst of its own sample. */
     begin(&timer);
@@ -260,7 +261,7 @@ static void nested(void) {
     spp_capture_tick(thread, SPP_TICK_CPU, &context);
     CHECK_EQUAL(thread->tick.taken, 1);
     CHECK_EQUAL(thread->tick.busy, 0);
-    CHECK_EQUAL(spp_source_of_flags((uint32_t)(spp_queue_peek(&thread->tick.queue, 2) >> 16 & 0xFFFF)), SPP_SOURCE_TIME);
+    CHECK_EQUAL(spp_source_of_flags(spp_record_read(&thread->tick.queue, 0).flags), SPP_SOURCE_TIME);
     CHECK_EQUAL(spp_queue_ready(&thread->tick.queue), words_of(0));
 }
 

@@ -100,15 +100,16 @@ static void write_file(void) {
             truth[n].depth = (uint32_t)check_random(&random) % 8;
             truth[n].count = i % 7 ? 1 : 70000;
             truth[n].flags = i % 8;
-            spp_vec64_push(&resolved.samples, slot | (uint64_t)truth[n].flags << 16 | (uint64_t)truth[n].count << 32);
-            spp_vec64_push(&resolved.samples, truth[n].time);
-            spp_vec64_push(&resolved.samples, truth[n].weight);
-            spp_vec64_push(&resolved.samples, truth[n].depth);
-            for (uint32_t k = 0; k < truth[n].depth; k++) {
-                truth[n].frames[k] = (uint32_t)check_random(&random) % (6 * (block + 1));
-                spp_vec64_push(&resolved.samples, truth[n].frames[k]);
-            }
-            resolved.sample_count++;
+            spp_resolved_sample *s = spp_resolved_room(&resolved, truth[n].depth);
+            *s = (spp_resolved_sample){.slot = (uint16_t)slot,
+                                       .flags = (uint16_t)truth[n].flags,
+                                       .count = truth[n].count,
+                                       .time_ns = truth[n].time,
+                                       .weight = truth[n].weight,
+                                       .depth = truth[n].depth};
+            for (uint32_t k = 0; k < truth[n].depth; k++)
+                s->frames[k] = truth[n].frames[k] = (uint32_t)check_random(&random) % (6 * (block + 1));
+            spp_resolved_keep(&resolved, s);
         }
         for (uint32_t i = 0; i < VALUES; i++) {
             uint32_t slot = (uint32_t)check_random(&random) % 3, n = block * VALUES + i;
@@ -119,14 +120,16 @@ static void write_file(void) {
             values[n].flags = i % 2;
             values[n].label = i % 4;
             values[n].frame = (uint32_t)check_random(&random) % (6 * (block + 1));
-            spp_vec64_push(&resolved.samples, slot |
-                                                  (uint64_t)(values[n].flags | SPP_SOURCE_PAGE_FAULTS << SPP_SOURCE_SHIFT) << 16 |
-                                                  (uint64_t)values[n].count << 32);
-            spp_vec64_push(&resolved.samples, values[n].time);
-            spp_vec64_push(&resolved.samples, values[n].weight);
-            spp_vec64_push(&resolved.samples, 1 | values[n].label << 32);
-            spp_vec64_push(&resolved.samples, values[n].frame);
-            resolved.sample_count++;
+            spp_resolved_sample *s = spp_resolved_room(&resolved, 1);
+            *s = (spp_resolved_sample){.slot = (uint16_t)slot,
+                                       .flags = (uint16_t)(values[n].flags | SPP_SOURCE_PAGE_FAULTS << SPP_SOURCE_SHIFT),
+                                       .count = (uint32_t)values[n].count,
+                                       .time_ns = values[n].time,
+                                       .weight = values[n].weight,
+                                       .depth = 1,
+                                       .label = (uint32_t)values[n].label};
+            s->frames[0] = values[n].frame;
+            spp_resolved_keep(&resolved, s);
         }
         spp_store_add(&resolved, &columns);
         spp_write_samples(&resolved, &columns);

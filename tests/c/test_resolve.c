@@ -52,11 +52,12 @@ int fake_read(uintptr_t address, spp_code *code) {
 }
 
 static void sampled(spp_thread *t, uint64_t now, const spp_frame *stack, uint32_t depth) {
-    spp_queue_put(&t->tick.queue, 0, now);
-    spp_queue_put(&t->tick.queue, 1, 1000);
-    spp_queue_put(&t->tick.queue, 2, depth | (uint64_t)depth << 32);
-    for (uint32_t i = 0; i < depth; i++) spp_queue_put(&t->tick.queue, SPP_RECORD_WORDS + i, stack[i]);
-    spp_queue_publish(&t->tick.queue, SPP_RECORD_WORDS + depth);
+    const spp_record record = {.time_ns = now, .weight = 1000, .depth = (uint16_t)depth, .fresh = (uint16_t)depth};
+    spp_frame leaf_first[4];
+    CHECK(depth <= 4);
+    for (uint32_t i = 0; i < depth; i++) leaf_first[i] = stack[depth - 1 - i];
+    spp_record_put(&t->tick.queue, &record, 0, leaf_first);
+    spp_queue_publish(&t->tick.queue, spp_record_words(&record));
     spp_threads_mark(t);
 }
 
@@ -67,6 +68,13 @@ static spp_thread *begin(uint32_t slots, uint32_t slot) {
     CHECK(spp_resolve_start() == 0);
     CHECK(spp_threads_prepare(&spp_threads[slot], 0, 0, spp_os_clock_last) == 0);
     return &spp_threads[slot];
+}
+
+/* The n-th that was resolved. */
+static const spp_resolved_sample *sample(unsigned n) {
+    const spp_resolved_sample *at = spp_resolved_at(&spp_resolved_now, 0);
+    for (; n > 0; n--) at = spp_resolved_next(at);
+    return at;
 }
 
 static void die(int code) {
@@ -108,12 +116,12 @@ static void test_a_death_does_not_wait_for_a_long_table_of_others(void) {
     spp_os_unlock();
     CHECK_EQUAL(spp_resolved_now.sample_count, 2);
     CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
-    const uint64_t *at = spp_resolved_now.samples.at;
-    CHECK_EQUAL(at[3], 2);
-    CHECK_EQUAL(at[6 + 3], 2);
-    CHECK_EQUAL(at[5], at[6 + 5]); /* the long one's */
-    CHECK(at[4] != at[6 + 4]);
-    const uint64_t code = spp_resolved_now.columns.of[SPP_COL_FRAME_CODE].at[at[6 + 4]];
+    const spp_resolved_sample *one = sample(0), *other = sample(1);
+    CHECK_EQUAL(one->depth, 2);
+    CHECK_EQUAL(other->depth, 2);
+    CHECK_EQUAL(one->frames[1], other->frames[1]); /* the long one's */
+    CHECK(one->frames[0] != other->frames[0]);
+    const uint64_t code = spp_resolved_now.columns.of[SPP_COL_FRAME_CODE].at[other->frames[0]];
     const uint64_t before = spp_resolved_now.columns.of[SPP_COL_CODE_NAME].at[code]; /* "a" was the first string of all */
     CHECK_EQUAL(spp_resolved_now.columns.of[SPP_COL_STRING_LEN].at[before], 1);
     size_t from = 0;
@@ -129,7 +137,7 @@ static void fill_table(void) {
     }
 }
 
-static uint64_t line_of(const uint64_t *sample) { return spp_resolved_now.columns.of[SPP_COL_FRAME_LINE].at[sample[4]]; }
+static uint64_t line_of(const spp_resolved_sample *s) { return spp_resolved_now.columns.of[SPP_COL_FRAME_LINE].at[s->frames[0]]; }
 
 /* The long one's own death has its places; but its table is only copied then, the lock is given back between, and its memory may
  * be another's before the copy is read. */
@@ -161,7 +169,7 @@ static void test_a_long_function_dies_with_its_places(void) {
         spp_os_unlock();
         CHECK_EQUAL(orphans_n, 0);
         CHECK_EQUAL(spp_resolved_now.sample_count, 3);
-        for (int i = 0; i < 3; i++) lines[dies][i] = line_of(spp_resolved_now.samples.at + 5 * i);
+        for (int i = 0; i < 3; i++) lines[dies][i] = line_of(sample((unsigned)i));
         CHECK(spp_map_get(&live_of_address, ADDRESS(LONG), 0) == (dies ? SPP_MAP_NONE : 0));
         names[LONG] = "long";
         fill_table();
@@ -187,7 +195,7 @@ static void test_a_copy_is_kept_while_a_queue_names_it(void) {
     CHECK_EQUAL(orphans_n, 1);
     spp_resolve_sure();
     CHECK_EQUAL(spp_resolved_now.sample_count, 1);
-    CHECK(line_of(spp_resolved_now.samples.at) > 0);
+    CHECK(line_of(sample(0)) > 0);
     spp_resolve_swap(&other);
     CHECK_EQUAL(live_n, 0);
     spp_os_unlock();
@@ -211,19 +219,17 @@ static void settled(int64_t open, int64_t *took, uint64_t weights[], uint32_t n)
         spp_os_unlock();
         sampled(t, 2 * i + 2, a, 1 + i % 2);
     }
-    for (const uint64_t *at = spp_resolved_now.samples.at; at < spp_resolved_now.samples.at + spp_resolved_now.samples.n;
-         at += 4 + at[3])
-        others += (at[0] & 0xFFFFFFFF) != 6 ? at[2] : 0;
+    for (const spp_resolved_sample *s = sample(0); s < spp_resolved_end(&spp_resolved_now); s = spp_resolved_next(s))
+        others += s->slot != 6 || s->flags != 0 ? s->weight : 0;
     spp_os_lock();
     *took = spp_resolve_settle(t, open);
     spp_os_unlock();
     CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);
-    for (const uint64_t *at = spp_resolved_now.samples.at; at < spp_resolved_now.samples.at + spp_resolved_now.samples.n;
-         at += 4 + at[3]) {
-        if ((at[0] & 0xFFFFFFFF) != 6)
-            others -= at[2];
+    for (const spp_resolved_sample *s = sample(0); s < spp_resolved_end(&spp_resolved_now); s = spp_resolved_next(s)) {
+        if (s->slot != 6 || s->flags != 0)
+            others -= s->weight;
         else if (seen < n)
-            weights[seen++] = at[2];
+            weights[seen++] = s->weight;
     }
     CHECK_EQUAL(seen, n);
     CHECK_EQUAL(others, 0);
@@ -259,8 +265,8 @@ static void test_what_is_open_crosses_no_gap(void) {
     sampled(t, 2, &a, 1);
     spp_os_lock();
     CHECK_EQUAL(spp_resolve_settle(t, 500), 500);
-    CHECK_EQUAL(spp_resolved_now.samples.at[2], 1000);
-    CHECK_EQUAL(spp_resolved_now.samples.at[5 + 2], 1500);
+    CHECK_EQUAL(sample(0)->weight, 1000);
+    CHECK_EQUAL(sample(1)->weight, 1500);
     spp_resolve_swap(&other);
     CHECK_EQUAL(spp_resolve_settle(t, 500), 0);
     spp_os_unlock();

@@ -51,6 +51,7 @@
 #undef spp_os_sleep_until
 
 #include "core/capture/capture.h"
+#include "core/capture/record.h"
 #include "os/clock.h"
 #include "os/context.h"
 #include "os/process.h"
@@ -386,8 +387,10 @@ static void test_weights_are_the_cpu_clock(void) {
         body(NULL);
         fake_trigger_disarm(&triggers[0]);
         uint64_t weight = 0, samples = 0;
-        for (; spp_queue_ready(&t->tick.queue) > 0; spp_queue_take(&t->tick.queue, SPP_RECORD_WORDS), samples++) {
-            weight += spp_queue_peek(&t->tick.queue, 1);
+        for (; spp_queue_ready(&t->tick.queue) > 0; samples++) {
+            const spp_record record = spp_record_read(&t->tick.queue, 0);
+            weight += record.weight;
+            spp_queue_take(&t->tick.queue, spp_record_words(&record));
         }
         CHECK_EQUAL(samples, t->tick.taken);
         CHECK_EQUAL(weight, t->tick.given_ns);

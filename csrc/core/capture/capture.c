@@ -6,6 +6,7 @@
 
 #include "base/hints.h"
 #include "core/capture/labels.h"
+#include "core/capture/record.h"
 #include "core/capture/weigh.h"
 #include "os/clock.h"
 #include "os/memory.h"
@@ -34,19 +35,17 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
 
 /* Handler. Writes the record; false if the queue is full. */
 static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t flags) {
-    uint32_t depth = w->depth, fresh = depth - common_root(t, depth), head = SPP_RECORD_WORDS;
+    uint32_t depth = w->depth;
     uint64_t label = spp_rare(atomic_load_explicit(&spp_labels.used, memory_order_relaxed)) ? spp_label_own(w->tstate) : 0;
-    if (spp_rare(label != 0)) head++;
-    uint32_t words = head + fresh;
+    const spp_record record = {.time_ns = now,
+                               .weight = weight,
+                               .depth = (uint16_t)depth,
+                               .flags = (uint16_t)(flags | w->flags),
+                               .fresh = (uint16_t)(depth - common_root(t, depth)),
+                               .labelled = label != 0};
+    uint32_t words = spp_record_words(&record);
     if (!spp_queue_room(&t->tick.queue, words)) return false;
-    spp_queue_put(&t->tick.queue, 0, now);
-    spp_queue_put(&t->tick.queue, 1, weight);
-    spp_queue_put(&t->tick.queue, 2,
-                  depth | (uint64_t)(flags | w->flags) << 16 | (uint64_t)fresh << 32 | (uint64_t)(head - SPP_RECORD_WORDS) << 48);
-    if (spp_rare(label != 0)) spp_queue_put(&t->tick.queue, SPP_RECORD_WORDS, label);
-    for (uint32_t i = 0; i < fresh; i++) {
-        spp_queue_put(&t->tick.queue, head + i, t->tick.now[fresh - 1 - i]);
-    }
+    spp_record_put(&t->tick.queue, &record, label, t->tick.now);
     spp_queue_publish(&t->tick.queue, words);
     spp_threads_mark(t);
     spp_frame *swap = t->tick.now;

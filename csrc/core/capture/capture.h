@@ -19,11 +19,6 @@ bool spp_capture_take(spp_thread *thread, spp_source_id source, uint64_t amount,
 /* Handler: spp_os_tick_fn. */
 void spp_capture_tick(void *cookie, spp_tick kind, const spp_os_context *context);
 
-/* A queue record: word 0 monotonic ns; word 1 weight; word 2 depth | flags << 16 | fresh << 32 | labelled << 48; if labelled
- * is 1, the number of its labels (labels.h); then one word for each of the `fresh` leaf-most frames, root-most of them first; the
- * other depth - fresh frames, at the root, are those of the previous record. */
-#define SPP_RECORD_WORDS 3u
-
 /* TSC cycles of recent handler runs, for bench/. */
 #define SPP_CYCLES_KEPT 65536u
 extern uint32_t *spp_cycles;

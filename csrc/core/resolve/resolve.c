@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/capture/labels.h"
+#include "core/capture/record.h"
 #include "core/native/native.h"
 #include "core/resolve/intern.h"
 #include "core/resolve/live.h"
@@ -44,29 +45,30 @@ void spp_resolve_forget_native(bool (*stays)(uintptr_t address)) {
 
 /* The label of a sample, of the number that it was taken with. */
 static uint32_t label_of(uint64_t number) {
+    if (number == 0) return 0;
     spp_bytes text = {0};
     text.at = (uint8_t *)(uintptr_t)spp_label_text(number, &text.n);
-    return number != 0 && text.at != NULL ? spp_intern_string(&text) + 1 : 0;
+    return text.at != NULL ? spp_intern_string(&text) + 1 : 0;
 }
 
 static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight, uint32_t flags,
                 uint32_t count, uint32_t label) {
-    if (spp_vec64_room(&spp_resolved_now.samples, depth + 4) != 0) return -1;
+    spp_resolved_sample *to = spp_resolved_room(&spp_resolved_now, depth);
+    if (to == NULL) return -1;
     if (thread->queued.round != rounds) {
         thread->queued.round = rounds;
         thread->queued.first = spp_resolved_now.samples.n;
     }
-    uint64_t *to = spp_resolved_now.samples.at + spp_resolved_now.samples.n;
-    to[0] = (uint64_t)(thread - spp_threads) | (uint64_t)flags << 16 | (uint64_t)count << 32;
-    to[1] = time_ns;
-    to[2] = weight;
-    uint32_t n = 0;
+    *to = (spp_resolved_sample){.slot = (uint16_t)(thread - spp_threads),
+                                .flags = (uint16_t)flags,
+                                .count = count,
+                                .time_ns = time_ns,
+                                .weight = weight,
+                                .label = label};
     for (uint32_t i = 0; i < depth; i++) {
-        if (ids[i] != SPP_INTERN_HIDDEN) to[4 + n++] = ids[i];
+        if (ids[i] != SPP_INTERN_HIDDEN) to->frames[to->depth++] = ids[i];
     }
-    to[3] = n | (uint64_t)label << 32;
-    spp_resolved_now.samples.n += n + 4;
-    spp_resolved_now.sample_count++;
+    spp_resolved_keep(&spp_resolved_now, to);
     return 0;
 }
 
@@ -108,28 +110,25 @@ void spp_resolve_flush(spp_thread *t) {
 /* The record at a queue's head. False: a frame was SPP_INTERN_BUSY, and it is still there. */
 static bool resolve_record(spp_thread *thread) {
     spp_queue *queue = &thread->tick.queue;
-    uint64_t word = spp_queue_peek(queue, 2);
-    uint32_t depth = (uint32_t)(word & 0xFFFF), flags = (uint32_t)(word >> 16 & 0xFFFF);
-    uint32_t fresh = (uint32_t)(word >> 32 & 0xFFFF), labelled = (uint32_t)(word >> 48);
-    uint32_t head = SPP_RECORD_WORDS + labelled;
+    const spp_record record = spp_record_read(queue, 0);
+    uint32_t head = spp_record_frames_at(&record), words = spp_record_words(&record);
     /* Without those frames that it has in common with one that was not kept, a sample says nothing. */
-    if (hold || (thread->queued.cut && fresh < depth)) {
+    if (hold || (thread->queued.cut && record.fresh < record.depth)) {
         thread->queued.cut = true;
-        lose(thread, flags, SPP_LOSS_writer_behind, 1);
-        spp_queue_take(queue, head + fresh);
+        lose(thread, record.flags, SPP_LOSS_writer_behind, 1);
+        spp_queue_take(queue, words);
         return true;
     }
-    uint64_t sampled_ns = spp_queue_peek(queue, 0);
-    for (uint32_t i = 0; i < fresh; i++) {
-        uint32_t id = frame_of(spp_queue_peek(queue, head + i), sampled_ns);
+    for (uint32_t i = 0; i < record.fresh; i++) {
+        uint32_t id = frame_of(spp_queue_peek(queue, head + i), record.time_ns);
         if (id == SPP_INTERN_BUSY) return false;
-        thread->queued.path[depth - fresh + i] = id;
+        thread->queued.path[record.depth - record.fresh + i] = id;
     }
-    uint32_t label = labelled ? label_of(spp_queue_peek(queue, SPP_RECORD_WORDS)) : 0;
-    if (emit(thread, thread->queued.path, depth, spp_queue_peek(queue, 0), spp_queue_peek(queue, 1), flags, 1, label) != 0) {
-        lose(thread, flags, SPP_LOSS_store_full, 1);
+    uint32_t label = label_of(spp_record_label(queue, 0, &record));
+    if (emit(thread, thread->queued.path, record.depth, record.time_ns, record.weight, record.flags, 1, label) != 0) {
+        lose(thread, record.flags, SPP_LOSS_store_full, 1);
     }
-    spp_queue_take(queue, head + fresh);
+    spp_queue_take(queue, words);
     thread->queued.cut = false;
     return true;
 }
@@ -139,9 +138,9 @@ static bool resolve_some(spp_thread *thread, uint64_t end_ns, uint32_t most) {
     spp_queue *queue = &thread->tick.queue;
     if (queue->words == NULL) return true;
     bool all = false;
-    if (spp_queue_ready(queue) >= SPP_RECORD_WORDS) spp_resolve_flush(thread); /* it stood before it ran again and took these */
+    if (spp_record_ready(queue)) spp_resolve_flush(thread); /* it stood before it ran again and took these */
     for (; !all; most--) {
-        all = spp_queue_ready(queue) < SPP_RECORD_WORDS || spp_queue_peek(queue, 0) >= end_ns;
+        all = !spp_record_ready(queue) || spp_record_time(queue) >= end_ns;
         if (all || most == 0 || !resolve_record(thread)) break;
     }
     if (spp_queue_ready(queue) > 0) spp_threads_mark(thread);
@@ -196,19 +195,19 @@ int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns) {
     const uint64_t slot = (uint64_t)(thread - spp_threads);
     resolve_now(thread, UINT64_MAX);
     if (thread->queued.round != rounds) return 0;
-    uint64_t *const first = spp_resolved_now.samples.at + thread->queued.first, *const end = spp_resolved_now.samples.at +
-                                                                                             spp_resolved_now.samples.n;
+    spp_resolved_sample *const first = spp_resolved_at(&spp_resolved_now, thread->queued.first);
+    const spp_resolved_sample *const end = spp_resolved_end(&spp_resolved_now);
     int64_t sum = 0, most, before = 0, given = 0;
-    for (uint64_t *at = first; at < end; at += 4 + (uint32_t)at[3]) {
-        if ((at[0] & 0xFFFF) == slot && !(at[0] >> 16 & NOT_CPU_TIME)) sum += (int64_t)at[2];
+    for (const spp_resolved_sample *s = first; s < end; s = spp_resolved_next(s)) {
+        if (s->slot == slot && !(s->flags & NOT_CPU_TIME)) sum += (int64_t)s->weight;
     }
     most = sum - sum / 8;
     open_ns = open_ns > most ? most : open_ns < -most ? -most : open_ns;
-    for (uint64_t *at = first; at < end; at += 4 + (uint32_t)at[3]) {
-        if ((at[0] & 0xFFFF) != slot || at[0] >> 16 & NOT_CPU_TIME) continue;
-        before += (int64_t)at[2];
+    for (spp_resolved_sample *s = first; s < end; s = spp_resolved_next(s)) {
+        if (s->slot != slot || s->flags & NOT_CPU_TIME) continue;
+        before += (int64_t)s->weight;
         int64_t until = before == sum ? open_ns : (int64_t)((double)open_ns * (double)before / (double)sum);
-        at[2] = (uint64_t)((int64_t)at[2] + until - given);
+        s->weight = (uint64_t)((int64_t)s->weight + until - given);
         given = until;
     }
     return given;
@@ -237,9 +236,10 @@ void spp_resolve_sure(void) {
 /* Has the frames of a code object outlive it where they are, in all that a queue holds. */
 static void resolve_in_place(spp_queue *queue, uintptr_t code) {
     uint64_t ready = spp_queue_ready(queue);
-    for (uint64_t at = 0; at + SPP_RECORD_WORDS <= ready;) {
-        uint64_t word = spp_queue_peek(queue, at + 2), head = SPP_RECORD_WORDS + (word >> 48), fresh = word >> 32 & 0xFFFF;
-        for (uint64_t i = at + head; i < at + head + fresh; i++) {
+    for (uint64_t at = 0; at < ready;) {
+        const spp_record record = spp_record_read(queue, at);
+        uint64_t end = at + spp_record_words(&record);
+        for (uint64_t i = at + spp_record_frames_at(&record); i < end; i++) {
             spp_frame frame = spp_queue_peek(queue, i);
             if (spp_frame_is_native(frame) || spp_frame_is_known(frame) || spp_frame_code(frame) != code) continue;
             spp_frame stays = spp_live_outlive(frame);
@@ -249,7 +249,7 @@ static void resolve_in_place(spp_queue *queue, uintptr_t code) {
             }
             spp_queue_poke(queue, i, stays);
         }
-        at += head + fresh;
+        at = end;
     }
 }
 

@@ -117,42 +117,40 @@ static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight, spp_colum
 }
 
 /* A row of block V. */
-static void add_value(spp_thread *t, const uint64_t *at, uint32_t node_id, spp_columns *columns) {
+static void add_value(spp_thread *t, const spp_resolved_sample *s, uint32_t node_id, spp_columns *columns) {
     if (t->file.value_us == 0) t->file.value_us = start_us;
-    uint64_t us = at[1] / 1000;
+    uint64_t us = s->time_ns / 1000;
     if (us < t->file.value_us) us = t->file.value_us;
-    put(columns, SPP_COL_VALUE_TYPE, spp_source_of_flags(at[0] >> 16 & 0xFFFF));
+    put(columns, SPP_COL_VALUE_TYPE, spp_source_of_flags(s->flags));
     put(columns, SPP_COL_VALUE_THREAD, t->id);
     put(columns, SPP_COL_VALUE_TIME, us - t->file.value_us);
-    put(columns, SPP_COL_VALUE_WEIGHT, at[2]);
+    put(columns, SPP_COL_VALUE_WEIGHT, s->weight);
     put(columns, SPP_COL_VALUE_STACK, node_id);
-    put(columns, SPP_COL_VALUE_COUNT, (at[0] >> 32) - 1);
-    put(columns, SPP_COL_VALUE_FLAGS, at[0] >> 16 & 0xFF);
-    put(columns, SPP_COL_VALUE_LABEL, at[3] >> 32);
+    put(columns, SPP_COL_VALUE_COUNT, s->count - 1u);
+    put(columns, SPP_COL_VALUE_FLAGS, s->flags & 0xFFu);
+    put(columns, SPP_COL_VALUE_LABEL, s->label);
     t->file.value_us = us;
 }
 
-static void add_sample(spp_thread *t, const uint64_t *at, uint32_t node_id, spp_columns *columns) {
+static void add_sample(spp_thread *t, const spp_resolved_sample *s, uint32_t node_id, spp_columns *columns) {
     put(columns, SPP_COL_THREAD, t->id);
-    add_time(t, at[1], at[2], columns);
+    add_time(t, s->time_ns, s->weight, columns);
     put(columns, SPP_COL_STACK, node_id);
-    put(columns, SPP_COL_COUNT, (at[0] >> 32) - 1);
-    put(columns, SPP_COL_FLAGS, at[0] >> 16 & 0xFF);
-    put(columns, SPP_COL_LABEL, at[3] >> 32);
+    put(columns, SPP_COL_COUNT, s->count - 1u);
+    put(columns, SPP_COL_FLAGS, s->flags & 0xFFu);
+    put(columns, SPP_COL_LABEL, s->label);
 }
 
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {
-    const uint64_t *at = resolved->samples.at;
-    for (uint64_t n = 0; n < resolved->sample_count; n++) {
-        spp_thread *t = &spp_threads[at[0] & 0xFFFF];
-        uint32_t depth = (uint32_t)at[3];
+    const spp_resolved_sample *const end = spp_resolved_end(resolved);
+    for (const spp_resolved_sample *s = spp_resolved_at(resolved, 0); s < end; s = spp_resolved_next(s)) {
+        spp_thread *t = &spp_threads[s->slot];
         if (known >= NODES_MAX) forget_nodes();
-        uint32_t node_id = intern(t, at + 4, depth, columns);
-        if (spp_source_of_flags(at[0] >> 16 & 0xFFFF) == SPP_SOURCE_TIME)
-            add_sample(t, at, node_id, columns);
+        uint32_t node_id = intern(t, s->frames, s->depth, columns);
+        if (spp_source_of_flags(s->flags) == SPP_SOURCE_TIME)
+            add_sample(t, s, node_id, columns);
         else
-            add_value(t, at, node_id, columns);
-        at += depth + 4;
+            add_value(t, s, node_id, columns);
     }
 }
 

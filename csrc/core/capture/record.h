@@ -1,0 +1,56 @@
+/* A record in a thread's queue: a sample as the handler leaves it for who resolves. The queue wraps at any word, so a record is
+ * put and read word by word, here alone: its head, the number of its labels if it has any, and its frames. */
+#ifndef SPPROF_CORE_CAPTURE_RECORD_H
+#define SPPROF_CORE_CAPTURE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hints.h"
+#include "base/sample.h"
+#include "core/capture/queue.h"
+
+/* Of the `depth` frames only the `fresh` leaf-most ones are in the record; the others, at the root, are those of the previous
+ * one. */
+typedef struct {
+    uint64_t time_ns; /* monotonic */
+    uint64_t weight;
+    uint16_t depth, flags, fresh, labelled; /* labelled: 0 or 1 */
+} spp_record;
+
+/* Words of the head: time; weight; depth | flags << 16 | fresh << 32 | labelled << 48. */
+#define SPP_RECORD_HEAD 3u
+
+static inline uint32_t spp_record_frames_at(const spp_record *r) { return SPP_RECORD_HEAD + r->labelled; }
+/* Words of the whole. */
+static inline uint32_t spp_record_words(const spp_record *r) { return spp_record_frames_at(r) + r->fresh; }
+
+/* Producer, inline for the handler. Puts a whole record, without publishing it; there is room for its words. `fresh`: those
+ * frames, leaf first, as a walk has them; in the queue the root-most one is first. `label`: its number, if it is labelled. */
+static inline void spp_record_put(spp_queue *queue, const spp_record *r, uint64_t label, const spp_frame *fresh) {
+    spp_queue_put(queue, 0, r->time_ns);
+    spp_queue_put(queue, 1, r->weight);
+    spp_queue_put(queue, 2, r->depth | (uint64_t)r->flags << 16 | (uint64_t)r->fresh << 32 | (uint64_t)r->labelled << 48);
+    if (spp_rare(r->labelled)) spp_queue_put(queue, SPP_RECORD_HEAD, label);
+    uint32_t at = spp_record_frames_at(r);
+    for (uint32_t i = 0; i < r->fresh; i++) spp_queue_put(queue, at + i, fresh[r->fresh - 1u - i]);
+}
+
+/* Consumer. `at`: how many words before the record can be read; the first one is at 0. */
+static inline bool spp_record_ready(const spp_queue *queue) { return spp_queue_ready(queue) >= SPP_RECORD_HEAD; }
+static inline uint64_t spp_record_time(const spp_queue *queue) { return spp_queue_peek(queue, 0); }
+static inline spp_record spp_record_read(const spp_queue *queue, uint64_t at) {
+    uint64_t word = spp_queue_peek(queue, at + 2);
+    return (spp_record){.time_ns = spp_queue_peek(queue, at),
+                        .weight = spp_queue_peek(queue, at + 1),
+                        .depth = (uint16_t)word,
+                        .flags = (uint16_t)(word >> 16),
+                        .fresh = (uint16_t)(word >> 32),
+                        .labelled = (uint16_t)(word >> 48)};
+}
+/* The number of its labels; 0: none. */
+static inline uint64_t spp_record_label(const spp_queue *queue, uint64_t at, const spp_record *r) {
+    return r->labelled ? spp_queue_peek(queue, at + SPP_RECORD_HEAD) : 0;
+}
+
+#endif
