@@ -1,10 +1,34 @@
-/* Every tick ends in exactly one of these counters. The list is the only place that names them. */
+/* What the tick stats count of samples, and of ticks that gave none. Each counter is one row: all that keeps, sums and writes it
+ * is made from the row. */
 #ifndef SPPROF_BASE_COUNTERS_H
 #define SPPROF_BASE_COUNTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* X(name, title): reasons for which a tick gives no sample. The first group are validation drops: the frame chain was
+/* X(name, key, native): what samples lacked, of a thread; its key in the tick stats; whether only native frames may lack it, so
+ * that without them it is left out. */
+#define SPP_COUNTERS(X)                                                                         \
+    X(truncated, "truncated", false)     /* deeper than the configured depth */                 \
+    X(unpaired, "native_unpaired", true) /* native frames that did not fit the Python frames */ \
+    X(gaps, "native_gaps", true)         /* native frames are missing */
+
+enum spp_counter {
+#define X(name, key, native) SPP_COUNTER_##name,
+    SPP_COUNTERS(X)
+#undef X
+        SPP_COUNTERS_N,
+};
+
+typedef struct {
+    const char *key;
+    bool native;
+} spp_counter_row;
+extern const spp_counter_row spp_counter_rows[SPP_COUNTERS_N];
+
+/* Every tick that gives no sample ends in exactly one of these.
+ *
+ * X(name, title): reasons for which a tick gives no sample. The first group are validation drops: the frame chain was
  * caught in the middle of a change and failed a check of frames.c. */
 #define SPP_LOSSES(X)                                                                                  \
     X(bad_cframe, "thread's frame anchor was not on its stack")                                        \

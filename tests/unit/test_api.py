@@ -15,6 +15,8 @@ from work import burn
 
 import spprof
 from spprof import _core
+from spprof.model.counters import COUNTERS
+from spprof.readers import about
 from spprof.recording.options import Options
 from spprof.report.summary import summary
 from spprof.report.text import duration
@@ -157,6 +159,14 @@ def test_pause_and_resume():
     spprof.resume()
     burn(0.2, samples=1)
     assert "pause_me" not in names_of(profile := spprof.stop()) and "burn" in names_of(profile)
+
+
+def test_python_knows_each_counter_of_the_core():
+    """`base/counters.h` and `model/counters.py` are the same list, and what a file may say is checked where it is read."""
+    spprof.start(native=_core.NATIVE)
+    stats = spprof.stop().stats
+    assert stats.keys() <= about._STATS.keys()
+    assert COUNTERS.keys() <= stats.keys()
 
 
 def test_stats_say_what_time_was_paused():

@@ -103,9 +103,9 @@ static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t,
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
     if (!push(t, &walk, now, weight, flags)) return SPP_LOSS_queue_full;
     if (spp_rare(walk.flags != 0)) {
-        if (walk.flags & SPP_SAMPLE_TRUNCATED) SPP_BUMP(t->tick.truncated, 1);
-        if (walk.flags & SPP_SAMPLE_UNPAIRED) SPP_BUMP(t->tick.unpaired, 1);
-        if (walk.flags & SPP_SAMPLE_GAP) SPP_BUMP(t->tick.gaps, 1);
+        if (walk.flags & SPP_SAMPLE_TRUNCATED) SPP_BUMP(t->tick.counters[SPP_COUNTER_truncated], 1);
+        if (walk.flags & SPP_SAMPLE_UNPAIRED) SPP_BUMP(t->tick.counters[SPP_COUNTER_unpaired], 1);
+        if (walk.flags & SPP_SAMPLE_GAP) SPP_BUMP(t->tick.counters[SPP_COUNTER_gaps], 1);
     }
     return SPP_LOSS_NONE;
 }

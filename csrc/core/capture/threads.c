@@ -65,7 +65,8 @@ static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t 
     t->prev_depth = 0;
     t->random = (now ^ seed << 32) * 0x9E3779B97F4A7C15u | 1u;
     memset(t->known, 0, sizeof t->known);
-    t->ticks = t->taken = t->truncated = t->unpaired = t->gaps = 0;
+    t->ticks = t->taken = 0;
+    for (int i = 0; i < SPP_COUNTERS_N; i++) t->counters[i] = 0;
     for (int i = 0; i < SPP_LOSS_COUNT; i++) t->losses[i] = 0;
     t->tstate = t->stack_end = 0;
     t->stack = (spp_os_stack){0, 0};

@@ -54,7 +54,7 @@ typedef struct {
     uint64_t group_cpu;             /* perf: the CPU clock when this tick began a group; 0: it did not */
     uint64_t tick_ns, last_tick_ns; /* CPU time that a tick takes: the less of two that began groups, and the later one */
     uint64_t random;
-    _Atomic uint64_t truncated, unpaired, gaps;
+    _Atomic uint64_t counters[SPP_COUNTERS_N];
     _Atomic uint64_t losses[SPP_LOSS_COUNT]; /* by anyone: read-modify-write */
     spp_native_room *native;                 /* NULL: no native frames */
 

@@ -46,7 +46,7 @@ typedef struct {
     spp_bytes names;       /* block N, given before the stop */
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
-    uint64_t ended_taken, ended_repeated, ended_truncated, ended_unpaired, ended_gaps, ended_losses[SPP_LOSS_COUNT], ended_cpu;
+    uint64_t ended_taken, ended_repeated, ended_counters[SPP_COUNTERS_N], ended_losses[SPP_LOSS_COUNT], ended_cpu;
     struct {
         uint64_t taken, units, losses[SPP_LOSS_COUNT];
     } ended_sources[SPP_SOURCE_COUNT];

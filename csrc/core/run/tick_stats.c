@@ -12,7 +12,7 @@
 #include "os/ticks.h"
 
 typedef struct {
-    uint64_t taken, repeated, truncated, unpaired, gaps, losses[SPP_LOSS_COUNT];
+    uint64_t taken, repeated, counters[SPP_COUNTERS_N], losses[SPP_LOSS_COUNT];
     uint64_t wall_ns, cpu_ns, paused_ns, paused_cpu;
     uint32_t threads;
 } sums;
@@ -25,9 +25,7 @@ static void add_thread(const spp_thread *t, sums *s) {
     uint64_t more = unstored > taken ? unstored - taken : 0; /* of those that were repeated */
     s->taken += taken > unstored ? taken - unstored : 0;
     s->repeated += repeated > more ? repeated - more : 0;
-    s->truncated += t->tick.truncated;
-    s->unpaired += t->tick.unpaired;
-    s->gaps += t->tick.gaps;
+    for (int i = 0; i < SPP_COUNTERS_N; i++) s->counters[i] += t->tick.counters[i];
     for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] += t->tick.losses[i];
 }
 
@@ -63,9 +61,7 @@ void spp_tick_stats_end(spp_thread *t) {
     }
     spp_run_state.ended_taken += s.taken;
     spp_run_state.ended_repeated += s.repeated;
-    spp_run_state.ended_truncated += s.truncated;
-    spp_run_state.ended_unpaired += s.unpaired;
-    spp_run_state.ended_gaps += s.gaps;
+    for (int i = 0; i < SPP_COUNTERS_N; i++) spp_run_state.ended_counters[i] += s.counters[i];
     for (int i = 0; i < SPP_LOSS_COUNT; i++) spp_run_state.ended_losses[i] += s.losses[i];
     /* What it ran before it was found is in the tick stats as whole ticks; the rest of it is nobody's yet. */
     spp_run_state.ended_cpu += cpu - t->watch.cpu_start + t->tick.losses[SPP_LOSS_before_found] * spp_run_state.interval_ns;
@@ -94,9 +90,7 @@ static void sum_up(sums *s) {
     spp_os_lock(); /* a thread that ends goes from one sum to the other at once */
     s->taken = spp_run_state.ended_taken;
     s->repeated = spp_run_state.ended_repeated;
-    s->truncated = spp_run_state.ended_truncated;
-    s->unpaired = spp_run_state.ended_unpaired;
-    s->gaps = spp_run_state.ended_gaps;
+    for (int i = 0; i < SPP_COUNTERS_N; i++) s->counters[i] = spp_run_state.ended_counters[i];
     for (int i = 0; i < SPP_LOSS_COUNT; i++) s->losses[i] = spp_run_state.ended_losses[i];
     uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
     for (uint32_t i = 0; i < used; i++) {
@@ -184,10 +178,8 @@ void spp_tick_stats_text(spp_bytes *to) {
     say(to, "dropped", lost);
     say(to, "validation_drops", invalid);
     say(to, "overruns", s.losses[SPP_LOSS_overrun]);
-    say(to, "truncated", s.truncated);
-    if (spp_cap.native != SPP_NATIVE_OFF) {
-        say(to, "native_unpaired", s.unpaired);
-        say(to, "native_gaps", s.gaps);
+    for (int i = 0; i < SPP_COUNTERS_N; i++) {
+        if (!spp_counter_rows[i].native || spp_cap.native != SPP_NATIVE_OFF) say(to, spp_counter_rows[i].key, s.counters[i]);
     }
     say(to, "calls_met", spp_os_calls_met());
     say(to, "threads", s.threads);

@@ -138,9 +138,11 @@ static void walk_off_cpu(spp_thread *t) {
     }
     if (!spp_resolve_stood(t, &walk, label)) return; /* a later look finds it done */
     atomic_fetch_add_explicit(&t->wall.stood, 1, memory_order_relaxed);
-    if (walk.flags & SPP_SAMPLE_TRUNCATED) atomic_fetch_add_explicit(&t->tick.truncated, 1, memory_order_relaxed);
-    if (walk.flags & SPP_SAMPLE_UNPAIRED) atomic_fetch_add_explicit(&t->tick.unpaired, 1, memory_order_relaxed);
-    if (walk.flags & SPP_SAMPLE_GAP) atomic_fetch_add_explicit(&t->tick.gaps, 1, memory_order_relaxed);
+    if (walk.flags & SPP_SAMPLE_TRUNCATED)
+        atomic_fetch_add_explicit(&t->tick.counters[SPP_COUNTER_truncated], 1, memory_order_relaxed);
+    if (walk.flags & SPP_SAMPLE_UNPAIRED)
+        atomic_fetch_add_explicit(&t->tick.counters[SPP_COUNTER_unpaired], 1, memory_order_relaxed);
+    if (walk.flags & SPP_SAMPLE_GAP) atomic_fetch_add_explicit(&t->tick.counters[SPP_COUNTER_gaps], 1, memory_order_relaxed);
     t->wall.due_ns -= (int64_t)spp_run_state.interval_ns;
     t->wall.repeats = 1; /* written when it has moved, or after a while */
     t->wall.written_ns = t->wall.look_ns;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..model.counters import COUNTERS
 from ._fields import checked
 
 _TIME = (1 << 62) - 1  # nanoseconds: their sums fit 64 bits
@@ -25,7 +26,7 @@ _HEADER: Dict[str, Any] = {
 _STATS: Dict[str, Any] = {
     **dict.fromkeys(("interval_ns", "wall_ns", "cpu_ns", "paused_ns", "paused_cpu_ns"), _TIME),
     **dict.fromkeys(("expected", "taken", "captured", "repeated", "dropped", "validation_drops", "overruns"), _TIME),
-    **dict.fromkeys(("truncated", "native_unpaired", "native_gaps", "calls_met", "threads", "units"), _TIME),
+    **dict.fromkeys((*COUNTERS, "threads", "units"), _TIME),
     "write_error": _ERRNO,
     "clock": str,
     **dict.fromkeys(("losses", "events"), dict),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Sequence
+from typing import Iterator, Sequence
 
 from ..model import intervals
+from ..model.counters import COUNTERS
 from ..model.data import ProfileData
 from ..model.records import loss_title
 from .text import duration
@@ -72,13 +73,10 @@ def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
     if verbose or missing or lost > LITTLE_LOST * expected:
         shown = " + ".join(f"{number:,} {title}" for number, title in parts if number or title == "taken")
         yield f"Ticks: {expected:,} expected = {shown}."
-    truncated = sum(stats.get("truncated", 0) for stats in stats_of_all)
-    if truncated:
-        yield f"Truncated: {truncated:,} stacks deeper than {profiles[0].header.get('max_depth')} (--max-depth)."
-    unpaired = sum(stats.get("native_unpaired", 0) for stats in stats_of_all)
-    if unpaired:
-        yield f"Native: {unpaired:,} stacks without native frames, which did not fit the Python frames."
-    yield from _calls(stats_of_all)
+    for key, line in COUNTERS.items():
+        number = sum(stats.get(key, 0) for stats in stats_of_all)
+        if number and line:
+            yield line.format(number=number, max_depth=profiles[0].header.get("max_depth"))
 
 
 def _pace(profiles: Sequence[ProfileData]) -> str:
@@ -125,10 +123,3 @@ def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
         f"In step? {whole.unknown_share:.1%} of the time was sampled at {took}, which the program may be in step with: {effect}. "
         f"{advice} (docs/intervals.md)."
     )
-
-
-def _calls(stats_of_all: Sequence[Dict[str, Any]]) -> Iterator[str]:
-    """System calls that the profiler may have changed."""
-    met = sum(stats.get("calls_met", 0) for stats in stats_of_all)
-    if met:
-        yield f"System calls without the C library that a tick may have ended: {met:,}."
