@@ -24,6 +24,12 @@ from spprof.model import NO_FRAMES, TRUNCATION, Marker
 from spprof.model.filtering import filtered
 
 
+EVENTS = [
+    {"type": 0, "name": "time", "unit": "nanoseconds", "period": 1_000_000},
+    {"type": 1, "name": "page-faults", "unit": "faults", "period": 31},
+]
+
+
 def page(profile, **options):
     out = io.BytesIO()
     formats.write(profile, out, "html", formats.Options(**options))
@@ -31,7 +37,8 @@ def page(profile, **options):
 
 
 class Page:
-    """A page read back: `about` is its JSON; samples are (thread id, time ns, weight ns, stack, count, flags, label)."""
+    """A page read back: `about` is its JSON; samples are (thread id, time ns, weight, stack, count, flags, label). `others`: those
+    of each other type."""
 
     def __init__(self, data):
         with open(html.PAGE, "rb") as file:
@@ -56,17 +63,23 @@ class Page:
             assert delta > 0
             stacks.append((*stacks[node - delta], self.frames[frame]))
         self.stacks = [stacks[node] for node in self.column()]
-        self.samples = []
-        unit = self.about["unit_ns"]
+        self.samples, *self.others = (self.samples_of(each) for each in [self.about, *self.about.get("others", [])])
+        assert self.at == len(self.data)
+
+    def samples_of(self, about):
+        samples, unit = [], self.about["unit_ns"]
         for thread, _, _ in self.about["threads"]:
             now = 0
-            for step, zigzag, stack, more, flags, label in zip(*(self.column() for _ in range(6))):
+            for step, told, stack, more, flags, label in zip(*(self.column() for _ in range(6))):
                 now += step
-                weight = step + (zigzag >> 1 ^ -(zigzag & 1))
+                if about["unit"] == "nanoseconds":
+                    weight = (step + (told >> 1 ^ -(told & 1))) * unit
+                else:
+                    weight = told * about["weight_unit"]
                 assert weight >= 0
                 time = self.about["start_ns"] + now * unit
-                self.samples.append((thread, time, weight * unit, self.stacks[stack], more + 1, flags, label))
-        assert self.at == len(self.data)
+                samples.append((thread, time, weight, self.stacks[stack], more + 1, flags, label))
+        return samples
 
     def column(self):
         n, width = struct.unpack_from("<IB", self.data, self.at)
@@ -100,6 +113,42 @@ def test_every_sample_is_in_the_page(data):
     assert {frame[1] for frame in read.frames} >= {NO_FRAMES.qualname, TRUNCATION.qualname}
     lines = {(row.qualname, row.line) for row in profile.functions() if row.line}
     assert {(frame[1], line) for frame, line in read.first_lines.items() if line} == lines
+
+
+@pytest.mark.parametrize("thread", [None, "Main"])
+def test_every_sample_of_every_type_is_in_the_page(thread):
+    writer = Writer(events=EVENTS)
+    for i in range(300):
+        stack = [("main", "main", "/m.py", 1, 2), [("f", "f", "/x.py", 10, 11), ("g", "g", "/x.py", 20, 21)][i % 2]]
+        if i % 3:
+            writer.sample(stack, 6000 + 1000 * i, 1000, i % 2)
+        else:
+            writer.value([*stack, ("h", "h", "/h.py", 5, i)], 6000 + 1000 * i, 17 * i, i % 2, 2, 0, None, 1)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 1, "name": "Main"}, {"id": 1, "tid": 2, "name": "other"}])
+    writer.json(b"A", {"taken": 4, "losses": {}, "events": {"page-faults": {"taken": 6, "losses": {"queue_full": 2}}}})
+    profile = Profile(writer.data)
+    faults = profile.of("page-faults")
+    read = Page(page(profile, thread=thread))
+    assert read.samples == expected(profile, thread) and read.others == [expected(faults, thread)]
+    [other] = read.about["others"]
+    assert (other["unit"], other["weight_unit"], other["header"]["event"]) == ("faults", 1, "page-faults")
+    assert read.about["stats"]["taken"] == 4 and other["stats"]["taken"] == 6
+    assert [(key, ticks) for key, _, ticks in other["losses"]] == [("queue_full", 2)]
+    alone = Page(page(faults, thread=thread))
+    assert alone.samples == expected(faults, thread) and "others" not in alone.about
+    time = Page(page(profile.of("time"), thread=thread))
+    assert time.samples == expected(profile, thread) and "others" not in time.about
+
+
+def test_numbers_beyond_32_bits_keep_their_sums():
+    rng = random.Random(1)
+    weights = [rng.randrange(1 << 40) for _ in range(1000)]
+    profile = Profile("".join(f"a;b{i % 7} {weight}\n" for i, weight in enumerate(weights)).encode())
+    read = Page(page(profile))
+    unit = read.about["weight_unit"]
+    assert unit == 1000
+    assert sum(sample[2] for sample in read.samples) == pytest.approx(sum(profile.column("weight")), abs=unit)
 
 
 def test_one_thread_alone(data):

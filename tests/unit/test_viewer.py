@@ -137,7 +137,7 @@ def known(tmp_path_factory):
     columns["label"] = [i % 3 if i < 60 else 0 for i in range(len(profile))]
     columns["markers"] = [Marker("gc", 0, 25_000_000, 3_000_000, {"generation": 2, "collected": 12, "uncollectable": 0})]
     path = directory / "known.html"
-    profile.save(path, format="html")
+    profile.save(path, format="html", sources=True)
     return profile, str(path), file
 
 
@@ -472,7 +472,7 @@ def test_names_from_hell_do_no_harm(browser, tmp_path):
     profile = Profile(hostile())
     columns = profile._columns()
     columns["label_sets"] = [{}, {NAMES[1]: NAMES[0], "x": NAMES[5]}]
-    profile.save(path, format="html")
+    profile.save(path, format="html", sources=True)
     browser.open(path=str(path))
     for key in "1234":
         browser.press(key=key)
@@ -534,9 +534,82 @@ def test_files_that_count_something_else_than_time(browser, tmp_path):
     browser.press(key="1")
     assert browser.evaluate(script="[...document.querySelectorAll('.flame-view select')].length") == 3  # no order of time
     browser.click(selector="#flame", at={"x": 20, "y": 50})
-    assert browser.said("flame-about").startswith("foo") and "2,000, 80.0 %" in browser.said("flame-about")
+    assert browser.said("flame-about").startswith("foo") and "2,000 samples, 80.0 %" in browser.said("flame-about")
     browser.press(key="c")
-    assert "2,000 in all, 80.0 %" in browser.said("butterfly-about")
+    assert "2,000 samples in all, 80.0 %" in browser.said("butterfly-about")
+    assert browser.troubles() == []
+
+
+def test_types_of_samples_share_a_page(browser, tmp_path):
+    """All views follow the switch, and each has figures in its type's unit; filters stay."""
+    events = [
+        {"type": 0, "name": "time", "unit": "nanoseconds", "period": 1_000_000},
+        {"type": 1, "name": "page-faults", "unit": "faults", "period": 31},
+    ]
+    writer = Writer(events=events, argv=["x.py"], interval_ns=1_000_000)
+    main = ("main", "main", "/x.py", 1, 2)
+    f, g = ("f", "f", "/x.py", 10, 11), ("g", "g", "/x.py", 20, 21)
+    writer.value([main, f], 30_000, 450, type=1)
+    for i in range(50):
+        writer.sample([main, f], 5_000 + 1000 * (i + 1), 1000)
+        writer.sample([main, f], 5_000 + 1000 * (i + 1), 1000, thread=1)
+    for i in range(50):
+        writer.sample([main, g], 55_000 + 1000 * (i + 1), 1000)
+        writer.value([main, g], 55_000 + 1000 * (i + 1), 31, type=1)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": 70, "name": "MainThread"}, {"id": 1, "tid": 71, "name": "worker"}])
+    about = {"expected": 55, "taken": 51, "dropped": 4, "losses": {"queue_full": 4}}
+    writer.json(b"A", {"clock": "perf", "expected": 150, "taken": 150, "losses": {}, "events": {"page-faults": about}})
+    writer.json(b"E", {"stop_ns": 105_000_000, "reason": "stop"})
+    Profile(writer.data).save(tmp_path / "types.html", format="html")
+    browser.open(path=str(tmp_path / "types.html"))
+
+    def lanes():
+        script = "[...document.querySelectorAll('.lanes li')].map((li) => [li.innerText, li.firstChild.getAttribute('aria-pressed')])"
+        return [tuple(lane) for lane in browser.evaluate(script=script)]
+
+    def chips():
+        return " ".join(browser.text(selector=".chips").split())
+
+    def tick_stats():
+        return [row[:2] for row in browser.rows(selector=".tick-stats table:first-child")]
+
+    assert "CPU time 150.00 ms" in chips() and "1,000 Hz" in chips() and "lost 0.0 %" in chips()
+    assert lanes() == [("MainThread", "false"), ("page-faults", "false"), ("worker", "false")]
+    browser.press(key="2")
+    assert [row[0] for row in browser.table()] == ["f", "g", "main"] and browser.table()[0][2:4] == ("100.00 ms", "100.00 ms")
+    browser.select(selector="header select", value="1")
+    assert "faults 2,000 samples 51" in chips() and "a sample for 31 faults" in chips() and "Hz" not in chips()
+    assert "lost 7.27 %" in chips() and "lasted 100.00 ms" in chips()
+    browser.click(selector=".tick-stats summary")
+    assert tick_stats()[0] == ["55", "ticks expected"] and tick_stats()[-1][0] == "4"
+    browser.click(selector=".tick-stats summary")
+    assert lanes()[1] == ("page-faults", "true")
+    assert [(row[0], *row[2:4]) for row in browser.table()] == [("g", "1,550", "1,550"), ("f", "450", "450"), ("main", "0", "2,000")]
+    heads = browser.evaluate(script="[...document.querySelectorAll('.figures th')].map((head) => head.innerText.trim())")
+    assert heads[0].startswith("Self faults") and heads[3] == "Total faults"
+    browser.press(key="1")
+    browser.evaluate(script="document.getElementById('flame').focus()")
+    browser.press(key="ArrowDown")
+    browser.press(key="ArrowDown")
+    assert browser.selected().startswith("g (x.py:20): 1,550 faults, 77.5 %")
+    assert browser.evaluate(script="[...document.querySelectorAll('.flame-view select')].length") == 3  # no order of time
+    browser.press(key="3")
+    browser.press(key="1")
+    box = browser.evaluate(script="(({ width, height }) => [width, height])(document.querySelector('.lane-box').getBoundingClientRect())")
+    said = []
+    for near in range(-4, 5):  # quarters of a pixel: one is of its bin
+        browser.hover(selector=".lane-box canvas", at={"x": box[0] * 25 / 100 + near / 4, "y": 18 + 22 + 11})
+        said.append(browser.text(selector=".said").rpartition(": ")[2])
+    assert set(said) == {"MainThread, 0 faults", "MainThread, 450 faults"}
+    browser.drag(selector=".lane-box canvas", **{"from": [box[0] / 2 + 1, 30], "to": [box[0] + 5, 30]})
+    assert "looking at 1,550 of 2,000 faults, 50 samples" in browser.said("looking")
+    browser.click(selector=".lanes li:first-child button")  # this thread alone
+    browser.select(selector="header select", value="0")
+    assert "looking at 50.00 ms of 150.00 ms" in browser.said("looking")
+    assert browser.evaluate(script="[...document.querySelectorAll('.flame-view select')].length") == 4
+    browser.click(selector=".lanes li:nth-child(2) button")
+    assert "looking at 1,550 of 2,000 faults" in browser.said("looking")
     assert browser.troubles() == []
 
 
@@ -545,7 +618,7 @@ def test_threads_of_a_file_without_times(browser, tmp_path):
     browser.open(path=str(tmp_path / "threads.html"))
     assert browser.text(selector=".threads").split() == ["Main", "30,", "75.0", "%", "worker", "10,", "25.0", "%"]
     browser.click(selector='.threads button:has-text("worker")')
-    assert browser.said("looking") == "looking at 10 of 40, 10 samples"
+    assert browser.said("looking") == "looking at 10 of 40 samples, 10 samples"
     assert browser.troubles() == []
 
 
@@ -553,7 +626,7 @@ def test_small_profile_and_its_marks(browser, tmp_path, data):
     """Recursion, truncation, no Python frames; a profile whose end is missing."""
     path = tmp_path / "small.html"
     profile = Profile(data[: data.rindex(b'{"stop_ns"') - 9])
-    profile.save(path, format="html")
+    profile.save(path, format="html", sources=True)
     browser.open(path=str(path))
     assert "The program did not finish the profile" in browser.text(selector="header")
     browser.press(key="2")

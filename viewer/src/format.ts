@@ -9,12 +9,8 @@ export function time(ns: number): string {
   return `${(ns / 1e3).toFixed(ns && ns < 1e5 ? 1 : 0)} µs`
 }
 
-// What weights are numbers of; '' if they are nanoseconds. Set once, before anything is shown.
-let counted = ''
-export const setCounted = (what: string): void => void (counted = what)
-
-// A weight: time, or how many of what the file counts.
-export const amount = (weight: number): string => (counted ? count(Math.round(weight)) : time(weight))
+// A weight: time, or how many of what `counts` says.
+export const amountOf = (weight: number, counts: string): string => (counts ? count(Math.round(weight)) : time(weight))
 
 export function percent(share: number): string {
   return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 2 : 1)} %`
@@ -23,6 +19,8 @@ export function percent(share: number): string {
 export const count = (n: number): string => n.toLocaleString('en-US')
 
 export const plural = (n: number, word: string): string => `${count(n)} ${word}${n === 1 ? '' : 's'}`
+
+export const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1)
 
 export const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0)
 

@@ -1,7 +1,6 @@
 import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { decode, unpack } from './data/decode'
-import { setCounted } from './format'
 import * as state from './state'
 import { App } from './ui/App'
 import './style.css'
@@ -10,8 +9,7 @@ async function main(): Promise<void> {
   const root = document.getElementById('app')!
   const element = document.getElementById('profile')!
   try {
-    state.profile.value = decode(await unpack(element.textContent ?? ''))
-    setCounted(state.profile.value.counts)
+    state.types.value = decode(await unpack(element.textContent ?? ''))
   } catch (error) {
     root.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`
     root.className = 'broken'

@@ -7,11 +7,13 @@ import { labels, nodeLabels, shown, type Grain } from './data/labels'
 import type { Profile } from './data/profile'
 import { sourceLines } from './data/source'
 import { treeOf, weighted } from './data/tree'
+import { amountOf } from './format'
 import { byFunction, byThread, theme, type Colours, type Scheme } from './draw/colour'
 
 export type Tab = 'flame' | 'table' | 'butterfly' | 'source'
 
-export const profile = signal<Profile>(null as unknown as Profile) // set before the first view exists
+export const types = signal<Profile[]>([]) // of each type of samples; set before the first view exists
+export const type = signal(0) // which of them is looked at
 export const tab = signal<Tab>('flame')
 export const filter = signal<Filter>(EVERYTHING)
 export const search = signal('')
@@ -26,12 +28,14 @@ export const place = signal<{ file: string; line: number } | null>(null) // in t
 export const helping = signal(false)
 
 export const dark = computed(() => (themeChoice.value === 'auto' ? systemDark.value : themeChoice.value === 'dark'))
+export const profile = computed(() => types.value[type.value]!)
+const first = computed(() => types.value[0]!) // whose stacks are those of all types
 export const sums = computed(() => aggregate(profile.value, filter.value))
 
 function grained(grain: Grain) {
-  const list = labels(profile.value, grain)
-  const nodes = nodeLabels(profile.value, list)
-  return { labels: list, nodes, outer: outermost(profile.value.parent, nodes, list.list.length), names: list.list.map(shown) }
+  const list = labels(first.value, grain)
+  const nodes = nodeLabels(first.value, list)
+  return { labels: list, nodes, outer: outermost(first.value.parent, nodes, list.list.length), names: list.list.map(shown) }
 }
 
 // Functions, or their lines.
@@ -41,7 +45,7 @@ const spans = computed(() => grained('span'))
 const figuresOf = ({ labels, nodes, outer }: ReturnType<typeof grained>) => figures(profile.value, nodes, outer, labels.list.length, sums.value)
 export const rows = computed(() => figuresOf(grains.value))
 export const lines = computed(() => sourceLines(places.value.labels.list, figuresOf(places.value), spans.value.labels.list, figuresOf(spans.value)))
-export const tree = computed(() => treeOf(profile.value, grains.value.nodes))
+export const tree = computed(() => treeOf(first.value, grains.value.nodes))
 export const flame = computed(() => weighted(profile.value, tree.value, sums.value))
 
 // Of each label, whether the search finds it.
@@ -52,7 +56,7 @@ export const found = computed(() => {
   return Uint8Array.from(labels.list, (label, i) => Number(names[i]!.toLowerCase().includes(wanted) || label.file.toLowerCase().includes(wanted)))
 })
 
-// The share of what the search finds: the time of stacks with a match in them.
+// The share of what the search finds: the weight of stacks with a match in them.
 export const foundNs = computed(() => {
   const hits = found.value
   if (!hits) return 0
@@ -68,6 +72,11 @@ export const foundNs = computed(() => {
   }
   return result
 })
+
+// A weight of the type that is looked at: in a table, whose heads have its unit, and in a sentence.
+export const figure = (weight: number): string => amountOf(weight, profile.value.counts)
+export const amount = (weight: number): string => `${figure(weight)} ${profile.value.counts}`.trimEnd()
+export const kind = computed(() => profile.value.counts || 'time') // what a total is of
 
 export const palette = computed(() => theme(dark.value))
 

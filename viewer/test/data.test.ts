@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { activity, after, aggregate, EVERYTHING, labelValues } from '../src/data/aggregate'
+import { activity, after, aggregate, EVERYTHING, labelValues, lanesOf } from '../src/data/aggregate'
 import { decode, unpack } from '../src/data/decode'
 import { figures, outermost, samplesOf, wilson } from '../src/data/figures'
 import { labels, nodeLabels } from '../src/data/labels'
@@ -172,6 +172,16 @@ describe('source', () => {
   })
 })
 
+test('lanes: of each thread the first type, and what it has of others; what is counted is in scale with its type', () => {
+  const time = made([{ stack: 'a', time: 50, weight: 50 }, { stack: 'a', time: 100, weight: 50, thread: 1 }])
+  const some = made([{ stack: 'a', time: 30, weight: 31, thread: 0 }, { stack: 'a', time: 35, weight: 9, thread: 0 }, { stack: 'a', time: 99, weight: 7, thread: 0 }])
+  const faults: Profile = { ...some, type: 'page-faults', counts: 'faults', weightUnit: 1, duration: 100, threads: [some.threads[0]!, { ...some.threads[0]!, length: 0 }] }
+  const lanes = lanesOf([{ ...time, duration: 100 }, faults], 10)
+  expect(lanes.map(({ place, type, first, most }) => [place, type, first, most])).toEqual([[0, 0, true, 1], [0, 1, false, 40], [1, 0, true, 1]])
+  expect([...lanes[0]!.busy]).toEqual([1, 1, 1, 1, 1, 0, 0, 0, 0, 0])
+  expect([...lanes[1]!.busy]).toEqual([0, 0, 0, 40, 0, 0, 0, 0, 0, 7])
+})
+
 describe('a page', () => {
   const u32 = (value: number) => [value & 255, (value >>> 8) & 255, (value >>> 16) & 255, value >>> 24]
   const column = (values: number[], width: number) => [
@@ -181,22 +191,48 @@ describe('a page', () => {
     format: 1, header: {}, unit: 'nanoseconds', unit_ns: 10_000, start_ns: 1_000_000_000, end: { stop_ns: 1_700_049_000 }, threads: [[4, 77, 'T']], markers: [['gc', 4, 70000, 3, {}]], label_sets: [{}], sources: {}, changed: [], without: {},
     strings: ['f', '/f.py', '\ud800'], functions: [[0, 2, 1, 9, 0]],
   }
-  const text = [...new TextEncoder().encode(JSON.stringify(json))]
-  const bytes = Uint8Array.from([
-    ...u32(text.length), ...text,
-    ...column([0], 0), ...column([300], 2), ...column([0], 0), ...column([5], 1), ...column([7], 1), ...column([0], 0), ...column([0], 0),
-    ...column([1], 1), ...column([0], 0), // nodes
-    ...column([1], 1), // stacks
+  const page = (about: object, ...more: number[]) => {
+    const text = [...new TextEncoder().encode(JSON.stringify(about))]
+    return Uint8Array.from([
+      ...u32(text.length), ...text,
+      ...column([0], 0), ...column([300], 2), ...column([0], 0), ...column([5], 1), ...column([7], 1), ...column([0], 0), ...column([0], 0),
+      ...column([1], 1), ...column([0], 0), // nodes
+      ...column([1], 1), // stacks
+      ...more,
+    ])
+  }
+  const samples = [
     ...column([5, 66000], 3), ...column([0, 131999], 3), ...column([0, 0], 0), ...column([0, 2], 1), ...column([0, 0], 0), ...column([0, 0], 0),
-  ])
+  ]
+  const bytes = page(json, ...samples)
   test('is read back', async () => {
     const packed = await new Response(new Blob([bytes]).stream().pipeThrough(new CompressionStream('deflate'))).arrayBuffer()
-    const profile = decode(await unpack(btoa(String.fromCharCode(...new Uint8Array(packed)))))
-    expect(profile).toMatchObject({ unit: 10_000, counts: '', timed: true, duration: 70005, fns: [{ name: 'f', qualname: '\ud800', file: '/f.py', line: 9 }] })
+    const types = decode(await unpack(btoa(String.fromCharCode(...new Uint8Array(packed)))))
+    expect(types).toHaveLength(1)
+    const profile = types[0]!
+    expect(profile).toMatchObject({ unit: 10_000, weightUnit: 10_000, type: 'time', counts: '', timed: true, duration: 70005, fns: [{ name: 'f', qualname: '\ud800', file: '/f.py', line: 9 }] })
     expect([...profile.frames.line, ...profile.frames.col, ...profile.frames.endCol]).toEqual([300, 5, 7])
     expect([[...profile.parent], [...profile.frame], [...profile.stacks]]).toEqual([[0, 0], [0, 0], [1]])
     const [thread] = profile.threads
     expect([[...thread!.time], [...thread!.weight], [...thread!.extraTicks!], thread!.flags]).toEqual([[5, 66005], [5, 0], [0, 2], null])
+  })
+  test('has each type of samples on the same stacks; weights that are no time are as they are', () => {
+    const other = { header: { event: 'page-faults' }, stats: { taken: 3 }, losses: [], unit: 'faults', weight_unit: 10 }
+    const counted = [...column([100, 80000], 3), ...column([31, 5], 1), ...column([0, 0], 0), ...column([0, 0], 0), ...column([0, 0], 0), ...column([0, 0], 0)]
+    const [time, faults, ...rest] = decode(page({ ...json, stats: { taken: 2 }, others: [other] }, ...samples, ...counted))
+    expect(rest).toEqual([])
+    expect(time).toMatchObject({ type: 'time', counts: '', duration: 80100, about: { stats: { taken: 2 } } })
+    expect(faults).toMatchObject({ type: 'page-faults', counts: 'faults', timed: true, unit: 10_000, weightUnit: 10, duration: 80100, about: { stats: { taken: 3 }, start_ns: 1_000_000_000 } })
+    expect(faults!.parent).toBe(time!.parent)
+    const [thread] = faults!.threads
+    expect([[...thread!.time], [...thread!.weight], thread!.name]).toEqual([[100, 80100], [31, 5], 'T'])
+    expect(aggregate(faults!)).toMatchObject({ totalNs: 360, totalSamples: 2 })
+    expect(aggregate(faults!, { ...EVERYTHING, range: [0, 101] }).totalNs).toBe(310)
+  })
+  test('another profiler\'s numbers have no times, its times have', () => {
+    const timed = (about: object) => decode(page({ ...json, ...about }, ...samples))[0]!.timed
+    const counted = { unit: 'samples', weight_unit: 1 }
+    expect([timed({ header: { source: 'gecko' } }), timed({ header: { source: 'pprof' } }), timed({ header: { source: 'gecko' }, ...counted }), timed(counted)]).toEqual([true, false, false, true])
   })
   test('that was cut short says so', () => {
     for (const length of [2, 40, bytes.length - 1]) expect(() => decode(bytes.subarray(0, length))).toThrow(/cut short/)

@@ -63,9 +63,11 @@ export function made(samples: Sample[], labelSets: Record<string, string>[] = [{
   const frames = Object.fromEntries(Object.entries(columns).map(([key, values]) => [key, Uint32Array.from(values)]))
   return {
     about: { unit: 'nanoseconds', unit_ns: 1000, sources: {}, changed: [], without: {} } as never,
+    type: 'time',
     counts: '',
     timed: true,
     unit: 1000,
+    weightUnit: 1000,
     duration: Math.max(1, ...samples.map((sample) => sample.time)),
     fns: [...fnIds.keys()].map((name) => ({ name, qualname: name, file: `/app/${name}.py`, line: 1, kind: Kind.Python })),
     strings: [],

@@ -12,13 +12,14 @@ Columns, in this order; ids count from 0:
   of each frame       function id; line; end line; column + 1; end column + 1; string id + 1 of its source; line of its source
   of each node        its id - its parent's id; frame id. Node 0 is the root: it has neither, and both columns begin with node 1
   of each stack       node id of the leaf. The commonest stacks come first
-  of each thread of the JSON, of each sample in order of time
+  of each type of samples, of each thread of the JSON, of each sample in order of time
                       step: units since the thread's sample before (the first: since `start_ns`)
-                      zigzag(weight - step), in units
+                      of time: zigzag(weight - step), in units; of another type: the weight, in `weight_unit`
                       stack id; ticks - 1; flags; label set id
 
-A unit is `unit_ns`: 1 us for short profiles, else 10 us or more; 1 or more where the profile counts something else than time
-(`unit` of the JSON). Rounding does not add up: the sums of steps and of weights are right to two units at each sample.
+A unit is `unit_ns`: 1 us for short profiles, else 10 us or more. Rounding does not add up: the sums of steps and of weights are
+right to two units at each sample. `unit` of the JSON is what weights count; `weight_unit` is 1 unless they exceed 32 bits. Both,
+`header`, `stats` and `losses` are those of the first type. `others` has the same of each other type, if there are any.
 `[truncated]` and `[no Python frames]` are ordinary frames here.
 """
 
@@ -30,8 +31,10 @@ import os
 import sys
 import zlib
 from array import array
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
 
+from ..model.sums import merged
 from ..model.tree import Tree
 from ._sources import Texts
 
@@ -55,21 +58,28 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
         head, _, tail = file.read().partition(PLACEHOLDER)
     out.write(head)
     stream = _Stream(out)
-    threads = dict(_samples_by_thread(profile, options))
-    start = min([int(profile.header.get("start_ns", 0)), *(_first(profile, samples) for samples in threads.values())])
-    unit = _unit(profile, threads.values(), start)
-    tables = _Tables(profile, profile.stack_sums(options.thread)[0])
-    about = _about(profile, list(threads), start, unit)
+    types = profile.each_type()
+    ids = sorted({thread for each in types for thread in each.match_threads(options.thread)})
+    threads = [_samples_by_thread(each, ids) for each in types]
+    pairs = [(each, samples) for each, some in zip(types, threads) for samples in some if samples]
+    start = min([int(profile.header.get("start_ns", 0)), *(each.column("time_ns")[samples[0]] for each, samples in pairs)])
+    last = max((each.column("time_ns")[samples[-1]] for each, samples in pairs), default=start)
+    unit = _unit(sum(len(samples) for _, samples in pairs), last - start)
+    tables = _Tables(profile, merged(each.stack_sums(options.thread) for each in types)[0])
+    about = _about(profile, ids, start, unit)
+    if len(types) > 1:
+        about["others"] = [_of_type(each) for each in types[1:]]
     about.update(strings=list(tables.strings), functions=tables.functions)
-    found = Texts(profile, _by_heat(profile, tables, options), options.sources)
+    found = Texts(profile, _by_heat(types, tables, options), options.sources)
     about.update(sources=found.texts, changed=list(found.changed), without=found.without)
     text = json.dumps(about, separators=(",", ":")).encode("ascii")
     stream.write(len(text).to_bytes(4, "little") + text)
     for column in (*tables.frames, tables.parents, tables.nodes, tables.stacks):
         stream.column(column)
-    for samples in threads.values():
-        for column in _columns(profile, samples, tables.ids, start, unit):
-            stream.column(column)
+    for each, some in zip(types, threads):
+        for samples in some:
+            for column in _columns(each, samples, tables.ids, start, unit):
+                stream.column(column)
     stream.close()
     out.write(tail)
 
@@ -108,30 +118,31 @@ class _Stream:
 Samples = Sequence[int]  # their numbers in the profile, in order of time
 
 
-def _samples_by_thread(profile: ProfileData, options: Options) -> Iterable[Tuple[int, Samples]]:
+def _samples_by_thread(profile: ProfileData, threads: Sequence[int]) -> List[Samples]:
     """Threads without samples are there too: they lived, and did nothing."""
     column = profile.column("thread")
-    matching = profile.match_threads(options.thread)
     present = set(column)
     if len(present) == 1:
-        return [(thread, range(len(column)) if thread in present else array("I")) for thread in matching]
-    parts: Dict[int, array[int]] = {thread: array("I") for thread in {*matching, *present}}
+        return [range(len(column)) if thread in present else array("I") for thread in threads]
+    parts: Dict[int, array[int]] = {thread: array("I") for thread in {*threads, *present}}
     appends = {thread: part.append for thread, part in parts.items()}
     for number, thread in enumerate(column):
         appends[thread](number)
-    return [(thread, parts[thread]) for thread in matching]
+    return [parts[thread] for thread in threads]
 
 
-def _first(profile: ProfileData, samples: Samples) -> int:
-    return profile.column("time_ns")[samples[0]] if samples else 1 << 62
-
-
-def _unit(profile: ProfileData, threads: Iterable[Samples], start: int) -> int:
+def _unit(samples: int, lasted: int) -> int:
     """The finest unit that is fine enough, and in which all times fit 32 bits."""
-    chosen = list(threads)
-    last = max((profile.column("time_ns")[samples[-1]] for samples in chosen if samples), default=start)
-    unit = 1 if profile.unit != "nanoseconds" else 1_000 if sum(map(len, chosen)) < _FINE_SAMPLES else 10_000
-    while (last - start) // unit >= 1 << 31:
+    unit = 1_000 if samples < _FINE_SAMPLES else 10_000
+    while lasted // unit >= 1 << 31:
+        unit *= 10
+    return unit
+
+
+def _weight_unit(profile: ProfileData) -> int:
+    """Of a type that is no time: the finest in which all weights fit 32 bits."""
+    most, unit = max(profile.column("weight"), default=0), 1
+    while most // unit >= 1 << 31:
         unit *= 10
     return unit
 
@@ -144,7 +155,11 @@ def _take(column: Sequence[int], samples: Samples) -> Sequence[int]:
 
 def _columns(profile: ProfileData, samples: Samples, ids: Dict[int, int], start: int, unit: int) -> Iterable[array[int]]:
     times, weights = _take(profile.column("time_ns"), samples), _take(profile.column("weight"), samples)
-    yield from _steps(times, weights, start, unit)
+    if profile.unit == "nanoseconds":
+        yield from _steps(times, weights, start, unit)
+    else:
+        yield _steps(times, weights, start, unit)[0]
+        yield _rounded(weights, _weight_unit(profile))
     del times, weights
     keys = profile.stack_keys()
     yield array("I", map(ids.__getitem__, keys if isinstance(samples, range) else map(keys.__getitem__, samples)))
@@ -173,6 +188,14 @@ def _steps(times: Sequence[int], weights: Sequence[int], start: int, unit: int) 
         steps.append(step)
         corrections.append(2 * correction if correction >= 0 else -2 * correction - 1)
     return steps, corrections
+
+
+def _rounded(weights: Sequence[int], unit: int) -> array[int]:
+    """Weights in units. What rounding leaves out is in the next one's."""
+    if unit == 1:
+        return array("I", weights)
+    whole = [0, *(weight // unit for weight in accumulate(weights))]
+    return array("I", (now - before for before, now in zip(whole, whole[1:])))
 
 
 class _Tables:
@@ -222,18 +245,14 @@ class _Tables:
 def _about(profile: ProfileData, threads: List[int], start: int, unit: int) -> Dict[str, Any]:
     from .. import __version__
 
-    stats = dict(profile.stats)
     return {
         "format": 1,
         "spprof": __version__,
-        "header": profile.header,
         "end": profile.end,
         "warning": profile.unfinished and f"{profile.unfinished[:1].upper()}{profile.unfinished[1:]}.",
-        "stats": stats,
         "clock": profile.clock,
-        "losses": _titles(stats.get("losses", {})),
+        **_of_type(profile),
         "start_ns": start,
-        "unit": profile.unit,
         "unit_ns": unit,
         "threads": [[thread, profile.thread_tid(thread), profile.thread_name(thread)] for thread in threads],
         "label_sets": profile.label_sets,
@@ -245,6 +264,13 @@ def _about(profile: ProfileData, threads: List[int], start: int, unit: int) -> D
     }
 
 
+def _of_type(profile: ProfileData) -> Dict[str, Any]:
+    """What the JSON says of the type of a profile's samples."""
+    scale = {} if profile.unit == "nanoseconds" else {"weight_unit": _weight_unit(profile)}
+    stats = dict(profile.stats)
+    return {"header": profile.header, "stats": stats, "losses": _titles(stats.get("losses", {})), "unit": profile.unit, **scale}
+
+
 def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
     """Key, title and ticks of each reason of loss that occurred."""
     from ..model.records import loss_title
@@ -252,10 +278,12 @@ def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
     return [(key, loss_title(key), ticks) for key, ticks in losses.items() if ticks]
 
 
-def _by_heat(profile: ProfileData, tables: _Tables, options: Options) -> List[Tuple[str, bool]]:
-    """The source files of these frames, and whether they are of native code; the hottest first."""
-    heat: Dict[str, int] = dict.fromkeys(tables.files, 0)
-    for row in profile.functions(thread=options.thread):
-        if row.file in heat:
-            heat[row.file] += row.self_weight
+def _by_heat(types: Sequence[ProfileData], tables: _Tables, options: Options) -> List[Tuple[str, bool]]:
+    """The source files of these frames, and whether they are of native code; the hottest, of shares in each type, first."""
+    heat: Dict[str, float] = dict.fromkeys(tables.files, 0)
+    for each in types:
+        whole = each.whole(options.thread).weight or 1
+        for row in each.functions(thread=options.thread):
+            if row.file in heat:
+                heat[row.file] += row.self_weight / whole
     return sorted(tables.files.items(), key=lambda item: (-heat[item[0]], item[0]))

@@ -9,7 +9,7 @@ export interface Filter {
 
 export const EVERYTHING: Filter = { threads: null, range: null, labels: {} }
 
-// Of each stack, and of all: nanoseconds, and ticks.
+// Of each stack, and of all: nanoseconds (or what the profile counts), and ticks.
 export interface Sums {
   ns: Float64Array
   samples: Float64Array
@@ -40,12 +40,12 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   let totalSamples = 0
   let all = 0
   for (let i = 0; i < n; i++) {
-    totalNs += ns[i]! *= profile.unit
+    totalNs += ns[i]! *= profile.weightUnit
     totalSamples += samples[i]!
-    all += squares[i]! *= profile.unit ** 2
+    all += squares[i]! *= profile.weightUnit ** 2
   }
-  const big = most * profile.unit * totalSamples > BIG * totalNs
-  return { ns, samples, squares: big ? squares : null, totalNs, totalSamples, effective: all ? totalNs ** 2 / all : 0, unknownNs: unknown * profile.unit }
+  const big = most * profile.weightUnit * totalSamples > BIG * totalNs
+  return { ns, samples, squares: big ? squares : null, totalNs, totalSamples, effective: all ? totalNs ** 2 / all : 0, unknownNs: unknown * profile.weightUnit }
 }
 
 const BIG = 2
@@ -115,7 +115,7 @@ export function labelValues(profile: Profile): Map<string, string[]> {
 }
 
 export interface Activity {
-  busy: Float32Array // of each bin: the share of its time that samples stand for
+  busy: Float32Array // of each bin: the share of its time that samples stand for, or what was counted in it
   offCpu: Float32Array // the same, where the thread was off the CPU
 }
 
@@ -127,9 +127,13 @@ export function activity(profile: Profile, thread: Thread, bins: number): Activi
   for (let i = 0; i < thread.length; i++) {
     const lane = flags && flags[i]! & OFF_CPU ? offCpu : busy
     const end = time[i]! * scale
+    const last = Math.min(bins - 1, end | 0)
+    if (profile.counts) {
+      lane[last]! += weight[i]! * profile.weightUnit
+      continue
+    }
     const begin = Math.max(0, (time[i]! - weight[i]!) * scale)
     const first = begin | 0
-    const last = Math.min(bins - 1, end | 0)
     if (first >= last) lane[last]! += end - begin
     else {
       lane[first]! += first + 1 - begin
@@ -138,4 +142,29 @@ export function activity(profile: Profile, thread: Thread, bins: number): Activi
     }
   }
   return { busy, offCpu }
+}
+
+// A row of the timeline: a thread's samples of one type.
+export interface Lane extends Activity {
+  place: number // of the thread
+  type: number
+  first: boolean // of the thread's lanes
+  most: number // what a full bin holds
+}
+
+// Of each thread a lane of the first type, and of those others that it has samples of. Lanes of a type have one scale.
+export function lanesOf(types: Profile[], bins: number): Lane[] {
+  const lanes = types[0]!.threads.flatMap((_, place) =>
+    types.map((profile, type): Lane | null =>
+      type === 0 || profile.threads[place]!.length
+        ? { ...activity(profile, profile.threads[place]!, bins), place, type, first: type === 0, most: 1 }
+        : null,
+    ),
+  ).filter((lane) => lane !== null)
+  types.forEach(({ counts }, type) => {
+    const those = counts ? lanes.filter((lane) => lane.type === type) : []
+    const most = those.reduce((most, { busy }) => busy.reduce((a, b) => Math.max(a, b), most), 0)
+    for (const lane of those) lane.most = most || 1
+  })
+  return lanes
 }

@@ -60,7 +60,8 @@ class Reader {
   }
 }
 
-export function decode(bytes: Uint8Array): Profile {
+// A profile of each type of samples.
+export function decode(bytes: Uint8Array): Profile[] {
   const reader = new Reader(bytes)
   const about = reader.json()
   if (about.format !== 1) throw new Error(`this page cannot read format ${about.format}`)
@@ -76,26 +77,36 @@ export function decode(bytes: Uint8Array): Profile {
   for (let node = 1; node < parent.length; node++) parent[node] = node - parent[node]!
   const frame = reader.full(1)
   const stacks = reader.full()
-  const threads = about.threads.map(([id, tid, name]) => thread(reader, id, tid, name))
+  const types = [about, ...(about.others ?? []).map((other): About => ({ ...about, ...other }))].map((about) => {
+    const counts = about.unit === 'nanoseconds' ? '' : about.unit
+    const threads = about.threads.map(([id, tid, name]) => thread(reader, id, tid, name, counts !== ''))
+    return { about, counts, threads }
+  })
   const markers = about.markers.map(([name, thread, time, duration, data]) => ({ name, thread, time, duration, data }))
-  const ends = [...threads.map((t) => t.time[t.length - 1] ?? 0), ...markers.map((m) => m.time + m.duration)]
+  const ends = [...types.flatMap(({ threads }) => threads.map((t) => t.time[t.length - 1] ?? 0)), ...markers.map((m) => m.time + m.duration)]
   const stop = ((about.end?.stop_ns ?? 0) - about.start_ns) / about.unit_ns
   const duration = Math.ceil(Math.max(1, stop, ends.reduce((a, b) => Math.max(a, b), 0)))
-  const counts = about.unit === 'nanoseconds' ? '' : about.unit
-  return {
-    about, counts, timed: !counts && !['collapsed', 'pprof'].includes(String(about.header.source)), unit: about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, threads, markers, labelSets: about.label_sets,
-  }
+  return types.map((type) => ({
+    ...type, type: String(type.about.header.event ?? 'time'), timed: hasTimes(type), unit: about.unit_ns,
+    weightUnit: type.counts ? type.about.weight_unit ?? 1 : about.unit_ns, duration, fns, strings, frames, parent, frame, stacks, markers, labelSets: about.label_sets,
+  }))
 }
 
-function thread(reader: Reader, id: number, tid: number, name: string): Thread {
+function hasTimes({ about, counts }: Pick<Profile, 'about' | 'counts'>): boolean {
+  const { source } = about.header // another profiler
+  return !source || (!counts && !['collapsed', 'pprof'].includes(String(source)))
+}
+
+function thread(reader: Reader, id: number, tid: number, name: string, counted: boolean): Thread {
   const time = reader.full() // steps, until they are summed
-  const weight = reader.full() // corrections, until the steps are added
+  const weight = reader.full() // of time: corrections, until the steps are added
   let at = 0
   for (let i = 0; i < time.length; i++) {
     const step = time[i]!
-    const zigzag = weight[i]!
     at += step
     time[i] = at
+    if (counted) continue
+    const zigzag = weight[i]!
     weight[i] = step + ((zigzag >>> 1) ^ -(zigzag & 1))
   }
   const stack = reader.full()

@@ -24,7 +24,7 @@ export interface Frames {
   sourceLine: Uint32Array
 }
 
-// Samples of a thread in order of time; `null` columns are all 0. Times and weights are in units.
+// Samples of a thread in order of time; `null` columns are all 0. Times are in units, weights in those of weight.
 export interface Thread {
   id: number
   tid: number
@@ -63,8 +63,10 @@ export interface About {
   clock: string
   losses: [string, string, number][]
   start_ns: number
-  unit: string // what weights count: nanoseconds, or what another profiler's file counts
+  unit: string // what weights count: nanoseconds, faults, or what another profiler's file counts
   unit_ns: number
+  weight_unit?: number // where weights are no time
+  others?: Partial<About>[] // what differs, of each type of samples but the first
   threads: [number, number, string][]
   label_sets: Record<string, string>[]
   markers: [string, number, number, number, Record<string, unknown>][]
@@ -75,11 +77,14 @@ export interface About {
   without: Record<string, string> // file -> why its text is not here
 }
 
+// The samples of one type. Profiles of several types in one page share all but the samples.
 export interface Profile {
   about: About
-  counts: string // what weights are numbers of ('samples', 'bytes'); '' if they are nanoseconds
+  type: string // its name: 'time', 'page-faults'
+  counts: string // what weights are numbers of ('samples', 'faults'); '' if they are nanoseconds
   timed: boolean // whether samples have times, which not all files of other profilers tell
-  unit: number // nanoseconds, or of what is counted
+  unit: number // of times, in nanoseconds
+  weightUnit: number // of weights, in nanoseconds or what is counted
   duration: number // units, from the start to the end, or to the last sample
   fns: Fn[]
   strings: string[]

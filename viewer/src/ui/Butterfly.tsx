@@ -4,7 +4,7 @@ import { callees, callers, layout, topLevel, type Weighted } from '../data/tree'
 import { byFunction } from '../draw/colour'
 import { heavyRows } from '../draw/rows'
 import type { Whole } from '../data/aggregate'
-import { interval, percent, plural, share, amount } from '../format'
+import { interval, percent, plural, share } from '../format'
 import * as state from '../state'
 import { clip, FlameGraph } from './FlameGraph'
 import { LabelActions } from './FlameTab'
@@ -27,8 +27,8 @@ export function Butterfly() {
     <div class="scroll butterfly">
       <div class="bar"><Picker label={label} /></div>
       <p class="lead" data-testid="butterfly-about">
-        <strong>{clip(names[label]!)}</strong> {amount(total)} in all, {percent(share(total, sums.totalNs))} (95 %: {interval(total, sums, figure.totalSquares?.[label])});{' '}
-        {amount(self)} itself, {percent(share(self, sums.totalNs))}. {plural(figure.totalSamples[label]!, 'sample')}.
+        <strong>{clip(names[label]!)}</strong> {state.amount(total)} in all, {percent(share(total, sums.totalNs))} (95 %: {interval(total, sums, figure.totalSquares?.[label])});{' '}
+        {state.amount(self)} itself, {percent(share(self, sums.totalNs))}. {plural(figure.totalSamples[label]!, 'sample')}.
       </p>
       <div class="columns">
         <List title="Callers" weighted={up} total={total} rest="called by nobody (root)" />
@@ -72,7 +72,7 @@ function List({ title, weighted, total, rest }: { title: string; weighted: Weigh
   const own = total - top.reduce((sum, node) => sum + weighted.ns[node]!, 0)
   const row = (key: string, ns: number, what: preact.ComponentChildren) => (
     <tr key={key}>
-      <td class="number">{amount(ns)}</td>
+      <td class="number">{state.figure(ns)}</td>
       <td class="number share" style={{ '--share': share(ns, total) }}>{percent(share(ns, total))}</td>
       <td class="wide">{what}</td>
     </tr>

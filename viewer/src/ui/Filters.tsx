@@ -1,6 +1,6 @@
 // The search, and what is looked at: range of time, threads, labels. Each says what it leaves.
 import { labelValues } from '../data/aggregate'
-import { percent, plural, share, amount } from '../format'
+import { percent, plural, share } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
 
@@ -52,7 +52,7 @@ export function Filters() {
       {filtered && (
         <>
           <output data-testid="looking">
-            looking at {amount(sums.value.totalNs)} of {amount(everything.value.totalNs)}, {plural(sums.value.totalSamples, 'sample')}
+            looking at {state.figure(sums.value.totalNs)} of {state.amount(everything.value.totalNs)}, {plural(sums.value.totalSamples, 'sample')}
           </output>
           <button type="button" onClick={state.clearFilters}>Show all</button>
         </>

@@ -7,8 +7,8 @@ import type { Rows } from '../draw/rows'
 import type { Weighted } from '../data/tree'
 import type { Label } from '../data/labels'
 import type { Whole } from '../data/aggregate'
-import { interval, percent, plural, share, amount } from '../format'
-import { palette } from '../state'
+import { interval, percent, plural, share } from '../format'
+import { amount, palette } from '../state'
 
 interface Props {
   id: string

@@ -13,7 +13,8 @@ export function FlameTab() {
   const { labels, names } = state.grains.value
   const { filter, inTime, flip, scheme, byLine, found, palette } = state
   const weighted = state.flame.value
-  const inOrder = inTime.value && profile.timed
+  const ordered = profile.timed && !profile.counts // weights are times
+  const inOrder = inTime.value && ordered
   const lanes = profile.threads.filter((thread, place) => thread.length && (!filter.value.threads || filter.value.threads.has(place)))
   const rows = useMemo(
     () =>
@@ -46,7 +47,7 @@ export function FlameTab() {
         <div class="bar">
           <Choice label="Roots" value={flip.value ? 'flame' : 'icicle'} onChange={(value) => (flip.value = value === 'flame')}
             options={[['icicle', 'at the top (icicle)'], ['flame', 'at the bottom (flame)']]} />
-          {profile.timed && (
+          {ordered && (
             <Choice label="Order" value={inTime.value ? 'time' : 'heavy'} onChange={(value) => (inTime.value = value === 'time')}
               options={[['heavy', 'left-heavy'], ['time', 'by time']]} />
           )}

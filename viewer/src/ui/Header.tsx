@@ -1,7 +1,8 @@
 // What was profiled, how, and what was lost.
 import { baseName } from '../data/labels'
-import { amount, count, MOST_UNKNOWN, percent, plural, share, time } from '../format'
+import { count, MOST_UNKNOWN, percent, plural, share, time } from '../format'
 import * as state from '../state'
+import { Choice } from './Choice'
 import { clip } from './FlameGraph'
 
 // What took samples at no random instant, by clock (src/spprof/report/tick_stats.py).
@@ -11,27 +12,35 @@ const LITTLE_UNKNOWN = 0.01 // less than chance alone has shares be off
 const text = (value: unknown): string => (value === undefined || value === null ? '' : String(value))
 
 export function Header() {
+  const { types } = state
   const { about, threads, duration, unit, counts, timed } = state.profile.value
   const { header, stats, losses } = about
   const all = state.everything.value
   const words = Array.isArray(header.argv) ? header.argv.map(text) : [text(header.argv)]
   const argv = words.join(' ')
   const title = [baseName(words[0] ?? ''), ...words.slice(1)].join(' ') // the folder is in the tip
-  const interval = Number(header.interval_ns) || 0
+  const interval = counts ? 0 : Number(header.interval_ns) || 0
+  const events = Array.isArray(header.events) ? (header.events as Record<string, unknown>[]) : []
+  const period = events.find((event) => event?.name === header.event)?.period
   const expected = Number(stats.expected) || 0
   const lost = Number(stats.dropped) || 0
   const chips: [string, string][] = [
-    [counts || (header.mode === 'wall' ? 'wall time' : header.mode === 'cpu' ? 'CPU time' : 'time'), amount(all.totalNs)],
+    [counts || (header.mode === 'wall' ? 'wall time' : header.mode === 'cpu' ? 'CPU time' : 'time'), state.figure(all.totalNs)],
     ['samples', counts === 'samples' ? '' : count(all.totalSamples)],
     ['lasted', timed ? time(duration * unit) : ''],
     ['threads', count(threads.length)],
-    ['rate', interval ? `${count(Math.round(1e9 / interval))} Hz${about.clock ? `, ${about.clock}` : ''}` : text(about.clock)],
+    ['a sample for', counts && period ? `${count(Number(period))} ${counts}` : ''],
+    ['rate', counts ? '' : interval ? `${count(Math.round(1e9 / interval))} Hz${about.clock ? `, ${about.clock}` : ''}` : text(about.clock)],
     ['Python', text(header.python).split(' ')[0] ?? ''],
   ]
   return (
     <header>
       <div class="title">
         <h1 title={clip(argv)}>{clip(title) || 'spprof'}</h1>
+        {types.value.length > 1 && (
+          <Choice label="Samples of" value={String(state.type.value)} onChange={(value) => (state.type.value = Number(value))}
+            options={types.value.map(({ type }, i) => [String(i), type] as const)} />
+        )}
         <dl class="chips">
           {chips.filter(([, value]) => value).map(([key, value]) => (
             <div key={key}><dt>{key}</dt><dd>{value}</dd></div>
@@ -75,7 +84,7 @@ export function Header() {
       {about.warning && <p class="warning" role="alert">{about.warning}</p>}
       {share(all.unknownNs, all.totalNs) > (about.clock === 'signal' ? LITTLE_UNKNOWN : 0) && (
         <p class="warning" role="note">
-          {percent(share(all.unknownNs, all.totalNs))} of the time was sampled at {TOOK[about.clock] ?? "the kernel's own tick"}, which the
+          {percent(share(all.unknownNs, all.totalNs))} of the {state.kind.value} was sampled at {TOOK[about.clock] ?? "the kernel's own tick"}, which the
           program may be in step with: {share(all.unknownNs, all.totalNs) > MOST_UNKNOWN ? 'ranges are not known (?)' : 'ranges are that much wider'}. docs/intervals.md
           says what to do.
         </p>

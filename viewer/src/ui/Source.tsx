@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { baseName } from '../data/labels'
 import { pieces, type Line } from '../data/source'
-import { interval, percent, share, amount } from '../format'
+import { capital, interval, percent, share } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
@@ -50,7 +50,7 @@ export function Source() {
       </div>
       <div class="scroll" ref={list}>
       {changed.includes(name) && <p class="warning" role="alert">This file was changed after the profile was begun: lines may not fit.</p>}
-      <table class="code" aria-label={`Time of each line of ${baseName(name)}`}>
+      <table class="code" aria-label={`${capital(state.kind.value)} of each line of ${baseName(name)}`}>
         <thead>
           <tr><th scope="col">Self</th><th scope="col">Total</th><th scope="col">Line</th><th scope="col" class="wide">{clip(name, true)}</th></tr>
         </thead>
@@ -93,7 +93,7 @@ function CodeLine({ number, text, line, target, peak, open, toggle }: CodeProps)
   const cell = (ns: number, kind: string) => (
     <td class="number share" style={{ '--share': share(ns, peak) }}
       title={ns ? `${kind} ${percent(share(ns, sums.totalNs))} (95 %: ${interval(ns, sums)})` : undefined}>
-      {ns ? amount(ns) : ''}
+      {ns ? state.figure(ns) : ''}
     </td>
   )
   const shown = line?.spans.filter((span) => span.totalNs > 0) ?? []
@@ -114,7 +114,7 @@ function CodeLine({ number, text, line, target, peak, open, toggle }: CodeProps)
             {parts.map(({ text, span }, i) =>
               span && span.totalNs > 0 ? (
                 <mark key={i} style={{ '--heat': 0.12 + 0.5 * share(span.totalNs, most) * Math.min(1, 0.25 + share(span.totalNs, sums.totalNs)) }}
-                  title={`${amount(span.totalNs)} in all, ${amount(span.selfNs)} itself`}>
+                  title={`${state.amount(span.totalNs)} in all, ${state.amount(span.selfNs)} itself`}>
                   {text}
                 </mark>
               ) : text,

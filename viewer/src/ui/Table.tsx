@@ -1,7 +1,7 @@
 // Functions or lines with self and total time, sorted by any column.
 import { useState } from 'preact/hooks'
 import { baseName } from '../data/labels'
-import { count, interval, percent, share, amount } from '../format'
+import { count, interval, percent, share } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
 import { clip } from './FlameGraph'
@@ -14,6 +14,7 @@ export function Table() {
   const [limit, setLimit] = useState(PAGE)
   const { labels, names } = state.grains.value
   const figure = state.rows.value
+  const unit = state.profile.value.counts
   const sums = state.sums.value
   const hits = state.found.value
   const chosen = labels.list.map((_, i) => i).filter((i) => figure.totalNs[i]! + figure.totalSamples[i]! > 0 && (!hits || hits[i]))
@@ -33,7 +34,7 @@ export function Table() {
   )
   const cells = (ns: number, squares = 0) => (
     <>
-      <td class="number">{amount(ns)}</td>
+      <td class="number">{state.figure(ns)}</td>
       <td class="number share" style={{ '--share': share(ns, sums.totalNs) }}>{percent(share(ns, sums.totalNs))}</td>
       <td class="number dim">{interval(ns, sums, squares)}</td>
     </>
@@ -46,13 +47,13 @@ export function Table() {
         <span class="dim">{count(chosen.length)} rows. The ranges hold the true share in 95 of 100 runs, as far as sampling decides it.</span>
       </div>
       <div class="scroll">
-      <table class="figures" aria-label="Self and total time" aria-rowcount={chosen.length + 1}>
+      <table class="figures" aria-label={`Self and total ${state.kind.value}`} aria-rowcount={chosen.length + 1}>
         <thead>
           <tr>
-            {head('self', 'Self')}
+            {head('self', `Self ${unit}`.trimEnd())}
             <th scope="col" class="number">Share</th>
             <th scope="col" class="number">95 % range</th>
-            {head('total', 'Total')}
+            {head('total', `Total ${unit}`.trimEnd())}
             <th scope="col" class="number">Share</th>
             <th scope="col" class="number">95 % range</th>
             {head('samples', 'Samples', '', 'Samples in the function itself')}

@@ -1,8 +1,9 @@
-// Each thread's activity over time. Drag over it to look at a part of it only; a thread's name to look at that thread only.
+// Each thread's activity over time, a lane for each type of samples. Drag over it to look at a part of it only; a thread's name to look
+// at that thread only; a type's name to look at samples of that type.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { activity, aggregate, EVERYTHING, type Activity } from '../data/aggregate'
+import { aggregate, EVERYTHING, lanesOf, type Lane } from '../data/aggregate'
 import type { Marker, Profile } from '../data/profile'
-import { amount, percent, share, time } from '../format'
+import { count, percent, share, time } from '../format'
 import * as state from '../state'
 import { clip } from './FlameGraph'
 
@@ -34,6 +35,15 @@ function ThreadName({ place }: { place: number }) {
   )
 }
 
+function TypeName({ type }: { type: number }) {
+  const { type: name } = state.types.value[type]!
+  return (
+    <button type="button" class="link type" aria-pressed={state.type.value === type} title={`Look at samples of ${name}`} onClick={() => (state.type.value = type)}>
+      {name}
+    </button>
+  )
+}
+
 // Of a file that does not tell when its samples were taken: the threads with their shares.
 function Threads() {
   const profile = state.profile.value
@@ -43,7 +53,7 @@ function Threads() {
     <section class="timeline" aria-label="Threads">
       <ul class="threads">
         {profile.threads.map((_, place) => (
-          <li key={place}><ThreadName place={place} /> <span class="dim">{amount(weights[place]!)}, {percent(share(weights[place]!, whole))}</span></li>
+          <li key={place}><ThreadName place={place} /> <span class="dim">{state.figure(weights[place]!)}, {percent(share(weights[place]!, whole))}</span></li>
         ))}
       </ul>
     </section>
@@ -57,8 +67,8 @@ function Lanes() {
   const [said, setSaid] = useState('')
   const drag = useRef<{ x: number; moved: boolean } | null>(null)
   const pending = useRef(0)
-  const lanes = useMemo(() => profile.threads.map((thread) => activity(profile, thread, BINS)), [profile])
-  const height = AXIS + LANE * profile.threads.length
+  const lanes = useMemo(() => lanesOf(state.types.value, BINS), [state.types.value])
+  const height = AXIS + LANE * lanes.length
   const { filter, dark } = state
   const { range, threads } = filter.value
 
@@ -91,8 +101,8 @@ function Lanes() {
     <section class="timeline" aria-label="Threads over time">
       <div class="lanes">
         <ul style={{ paddingTop: `${AXIS}px` }}>
-          {profile.threads.map((_, place) => (
-            <li key={place} style={{ height: `${LANE}px` }}><ThreadName place={place} /></li>
+          {lanes.map(({ place, type, first }) => (
+            <li key={`${place} ${type}`} style={{ height: `${LANE}px` }}>{first ? <ThreadName place={place} /> : <TypeName type={type} />}</li>
           ))}
         </ul>
         <div class="lane-box">
@@ -104,7 +114,7 @@ function Lanes() {
               drag.current = { x: unitsAt(event), moved: false }
             }}
             onPointerMove={(event) => {
-              setSaid(tell(profile, lanes, unitsAt(event), event.offsetY, width))
+              setSaid(tell(state.types.value, lanes, unitsAt(event), event.offsetY, width))
               const began = drag.current
               if (!began || (!began.moved && Math.abs(unitsAt(event) - began.x) * width < 3 * profile.duration)) return
               began.moved = true
@@ -130,7 +140,7 @@ function step(span: number, room: number): number {
 
 interface Look {
   profile: Profile
-  lanes: Activity[]
+  lanes: Lane[]
   width: number // CSS pixels
   height: number
   threads: ReadonlySet<number> | null
@@ -172,14 +182,14 @@ function paintLanes(style: CSSStyleDeclaration, { profile, lanes, width, height,
     for (let bin = from; bin < to && bin < BINS; bin++) sum += bins[bin]!
     return sum / (to - from)
   }
-  lanes.forEach(({ busy, offCpu }, place) => {
-    const base = AXIS + (place + 1) * LANE - 3
+  lanes.forEach(({ busy, offCpu, place, type, most }, row) => {
+    const base = AXIS + (row + 1) * LANE - 3
     ctx.globalAlpha = threads && !threads.has(place) ? 0.25 : 1
-    for (const [both, name] of [[true, '--off-cpu'], [false, '--busy']] as const) {
+    for (const [both, name] of [[true, '--off-cpu'], [false, state.types.value[type]!.counts ? '--counted' : '--busy']] as const) {
       ctx.fillStyle = colour(name)
       for (let x = 0; x < width; x++) {
         const waits = both ? mean(offCpu, x) : 0
-        const top = both && waits === 0 ? 0 : tall(mean(busy, x) + waits)
+        const top = both && waits === 0 ? 0 : tall((mean(busy, x) + waits) / most)
         if (top) ctx.fillRect(x, base - top, 1, top)
       }
     }
@@ -187,9 +197,9 @@ function paintLanes(style: CSSStyleDeclaration, { profile, lanes, width, height,
   ctx.globalAlpha = 1
   ctx.fillStyle = colour('--gc')
   for (const { thread, time: at, duration } of profile.markers) {
-    const place = profile.threads.findIndex((one) => one.id === thread)
+    const row = lanes.findIndex(({ place }) => profile.threads[place]!.id === thread)
     const x = (at / profile.duration) * width
-    if (place >= 0) ctx.fillRect(x, AXIS + place * LANE + 1, Math.max(2, (duration / profile.duration) * width), 4)
+    if (row >= 0) ctx.fillRect(x, AXIS + row * LANE + 1, Math.max(2, (duration / profile.duration) * width), 4)
   }
   return canvas
 }
@@ -208,15 +218,20 @@ function paintRange(canvas: HTMLCanvasElement, lanes: HTMLCanvasElement, { profi
 }
 
 // What is under the pointer, in words.
-function tell(profile: Profile, lanes: Activity[], at: number, y: number, width: number): string {
-  const when = time(at * profile.unit)
-  const place = Math.floor((y - AXIS) / LANE)
-  const thread = profile.threads[place]
-  if (!thread) return when
+function tell(types: Profile[], lanes: Lane[], at: number, y: number, width: number): string {
+  const when = time(at * types[0]!.unit)
+  const lane = lanes[Math.floor((y - AXIS) / LANE)]
+  if (!lane) return when
+  const profile = types[lane.type]!
+  const thread = profile.threads[lane.place]!
   const bin = Math.min(BINS - 1, Math.floor((at / profile.duration) * BINS))
   const near = (3 * profile.duration) / width
   const marker = profile.markers.find((one) => one.thread === thread.id && at >= one.time - near && at <= one.time + one.duration + near)
-  const { busy, offCpu } = lanes[place]!
+  const { busy, offCpu } = lane
+  if (profile.counts) {
+    const [from, to] = [bin, bin + 1].map((edge) => time((edge * profile.duration * profile.unit) / BINS))
+    return `${from} to ${to}: ${thread.name}, ${count(Math.round(busy[bin]!))} ${profile.counts}`
+  }
   const waits = offCpu[bin]! > 0 ? `, ${percent(Math.min(1, offCpu[bin]!))} off the CPU` : ''
   return `${when}: ${thread.name}, ${percent(Math.min(1, busy[bin]!))} active${waits}${marker ? `; ${markerText(marker, profile.unit)}` : ''}`
 }
