@@ -74,7 +74,8 @@ def test_options(data):
     assert {name for name, _, _ in calls(Profile(data), lines=False)[70]} == {
         "<module> (x;y.py:1)", "A.a (x;y.py:10)", "b (%\n.py:20)", "[truncated]",
     }  # fmt: skip
-    for options, why in (({"weight": "ns"}, "a timeline shows time"), ({"merge_threads": True}, "threads run at the same time")):
+    merged = {"merge_threads": True}
+    for options, why in (({"weight": "value"}, "a timeline shows time"), (merged, "threads run at the same time")):
         with pytest.raises(errors.BadOption, match=why):
             render(Profile(data), "chrome", **options)
 

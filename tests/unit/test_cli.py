@@ -232,7 +232,7 @@ def test_formats_and_conversion(tmp_path):
     run(["-m", "spprof", "run", "-q", "-o", "p.spprof", "-c", MET], tmp_path)
     done = run(["-m", "spprof", "convert", "p.spprof", "-f", "collapsed", "-o", "-", "--merge-threads"], tmp_path)
     assert re.search(r"^<module> \(<string>:3\) \d+$", done.stdout, re.M)
-    assert run(["-m", "spprof", "convert", "p.spprof", "-o", "x.collapsed", "--weight", "ns"], tmp_path).returncode == 0
+    assert run(["-m", "spprof", "convert", "p.spprof", "-o", "x.collapsed", "--weight", "value"], tmp_path).returncode == 0
     assert (tmp_path / "x.collapsed").read_text().startswith("MainThread;")
 
 

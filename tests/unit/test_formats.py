@@ -76,7 +76,7 @@ def test_native_frames_are_told_apart():
 
 
 def test_collapsed_options(data):
-    weights = collapsed(data, weight="ns", merge_threads=True, lines=False)
+    weights = collapsed(data, weight="value", merge_threads=True, lines=False)
     root, a, b = "<module> (/app/x;y.py)", "A.a (/app/x;y.py)", "b (/app/%\n.py)"
     assert weights == {
         (root,): 100_000,
@@ -188,7 +188,7 @@ def test_each_option_means_something_or_is_refused(format, tmp_path):
     writer.json(b"T", [{"id": id, "tid": 5 + id, "name": f"t{id}"} for id in range(2)])
     plain = render(writer.data, format)
     cases = {"weight": "samples", "lines": False, "merge_threads": True, "thread": "t0"}
-    cases["weight"] = "ns" if format == "collapsed" else "samples"
+    cases["weight"] = "value" if format == "collapsed" else "samples"
     unknown = {"pstats": {"lines", "merge_threads"}}.get(format, set())
     for option, value in cases.items():
         refused = formats.FORMATS[format].refuses

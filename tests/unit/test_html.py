@@ -23,7 +23,6 @@ from spprof.formats import _sources, html
 from spprof.model import NO_FRAMES, TRUNCATION, Marker
 from spprof.model.filtering import filtered
 
-
 EVENTS = [
     {"type": 0, "name": "time", "unit": "nanoseconds", "period": 1_000_000},
     {"type": 1, "name": "page-faults", "unit": "faults", "period": 31},
@@ -37,8 +36,8 @@ def page(profile, **options):
 
 
 class Page:
-    """A page read back: `about` is its JSON; samples are (thread id, time ns, weight, stack, count, flags, label). `others`: those
-    of each other type."""
+    """A page read back: `about` is its JSON; samples are (thread id, time ns, weight, stack, count, flags, label). `others`:
+    those of each other type."""
 
     def __init__(self, data):
         with open(html.PAGE, "rb") as file:

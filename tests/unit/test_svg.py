@@ -52,19 +52,19 @@ def totals(profile, measure):
     return sums
 
 
-@pytest.mark.parametrize("weight", ["ns", "samples"])
+@pytest.mark.parametrize("weight", ["value", "samples"])
 @pytest.mark.parametrize("name", ["path", "native"])
 def test_boxes_are_calls(request, name, weight):
     profile = request.getfixturevalue(name)
     profile = profile if isinstance(profile, Profile) else Profile(profile)
-    sums = totals(profile, (lambda sample: sample.weight) if weight == "ns" else (lambda sample: sample.count))
+    sums = totals(profile, (lambda sample: sample.weight) if weight == "value" else (lambda sample: sample.count))
     whole = sum(value for path, value in sums.items() if len(path) == 1)
     shown = {path: value for path, value in sums.items() if value * WIDTH / whole >= NARROWEST}
     found = boxes(render(profile, "svg", weight=weight))
     assert found.keys() == shown.keys() and len(found) >= 4
     for path, (_, width, figures) in found.items():
         assert width == pytest.approx(max(shown[path] * WIDTH / whole - 0.3, 0.3), abs=0.011)
-        amount = f"{shown[path] / 1e9:.3f} s" if weight == "ns" else f"{shown[path]:,} samples"
+        amount = f"{shown[path] / 1e9:.3f} s" if weight == "value" else f"{shown[path]:,} samples"
         assert figures == f"{amount}, {shown[path] / whole:.2%}"
 
 

@@ -111,7 +111,7 @@ def test_a_part_of_a_part(profile):
 def test_other_formats_take_it(profile):
     part = filtered(profile, labels={"route": "/a"}, stop_ns=6300 * US)
     out = io.BytesIO()
-    formats.write(part, out, "collapsed", formats.Options(weight="ns", lines=False, merge_threads=True))
+    formats.write(part, out, "collapsed", formats.Options(weight="value", lines=False, merge_threads=True))
     assert out.getvalue() == b"<module> (/app/x%3By.py);A.a (/app/x%3By.py) 200000\n" + (
         b"<module> (/app/x%3By.py);A.a (/app/x%3By.py);b (/app/%25%0A.py);A.a (/app/x%3By.py) 1000000\n"
     )

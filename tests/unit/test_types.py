@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import random
+import re
+from xml.etree import ElementTree
 
 import pytest
 from spprof_file import Writer
@@ -23,6 +25,9 @@ EVENTS = [
     {"type": 1, "name": "page-faults", "unit": "faults", "period": 31},
 ]
 MAIN, F, G = (("<module>", "<module>", "x.py", 1, 1), ("f", "f", "x.py", 10, 11), ("g", "g", "x.py", 20, 21))
+
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def written(events=EVENTS, seed=3, rows=300, stats=True):
@@ -124,6 +129,7 @@ def test_pprof_has_a_value_for_each_type(both):
     assert sum(again.column("weight")) == sum(row[3] for row in told if row[0] == 0) * 1000
     alone = io.BytesIO()
     formats.write(profile.of("page-faults"), alone, "pprof", formats.Options())
+    assert b"\x60\x1f" in gzip.decompress(alone.getvalue())  # field 12, period: 31
     assert sum(spprof.Profile(alone.getvalue()).column("weight")) == sum(row[3] for row in told if row[0] == 1)
 
 
@@ -141,11 +147,131 @@ def test_speedscope_has_a_profile_for_each_thread_and_type(both):
     assert made["profiles"][made["activeProfileIndex"]]["unit"] == "nanoseconds"
 
 
-@pytest.mark.parametrize("format", ["collapsed", "html", "svg", "jsonl"])
-def test_formats_take_a_view(both, format):
+def written_as(profile, format, **options):
     out = io.BytesIO()
-    formats.write(both[0].of("page-faults"), out, format, formats.Options())
-    assert out.getvalue()
+    formats.write(profile, out, format, formats.Options(**options))
+    return out.getvalue()
+
+
+@pytest.fixture(params=["time", "page-faults"])
+def one(request, both):
+    """A view, the number of its type, and the sums of its weights, in what the view counts, and of its ticks."""
+    profile, told = both
+    type = request.param == "page-faults"
+    weight = sum(row[3] for row in told if row[0] == type) * (1 if type else 1000)
+    return profile.of(request.param), type, weight, sum(row[5] for row in told if row[0] == type)
+
+
+def test_collapsed_counts_samples_of_time_and_values_of_others(one):
+    view, type, weight, ticks = one
+
+    def total(**options):
+        return sum(int(line.rpartition(b" ")[2]) for line in written_as(view, "collapsed", **options).splitlines())
+
+    assert total(weight="samples") == ticks and total(weight="value") == weight
+    assert total() == (weight if type else ticks)
+
+
+def test_svg(one):
+    view, type, weight, ticks = one
+    [title, *_] = (each.text for each in ElementTree.fromstring(written_as(view, "svg")).iter(SVG + "text"))
+    amount = f"{weight:,} faults" if type else f"{weight / 1e9:.3f} s of CPU time"
+    assert title.endswith(f": {amount}, {ticks:,} samples")
+    boxes = [each.text.splitlines()[1] for each in ElementTree.fromstring(written_as(view, "svg")).iter(SVG + "title")]
+    assert boxes and all(re.fullmatch(r"[\d,]+ faults, [\d.]+%" if type else r"[\d.]+ s, [\d.]+%", box) for box in boxes)
+
+
+def test_callgrind(one):
+    view, type, weight, ticks = one
+    for options, order in (({}, 1), ({"weight": "samples"}, -1)):
+        fields = dict(line.partition(": ")[::2] for line in written_as(view, "callgrind", **options).decode().splitlines())
+        assert fields["events"].split()[::order] == ["faults" if type else "ns", "samples"]
+        assert list(map(int, fields["summary"].split()))[::order] == [weight, ticks]
+        text = written_as(view, "callgrind", **options).decode()
+        assert ("event: faults : faults\n" in text and "nanoseconds" not in text) if type else "CPU time in nanoseconds" in text
+
+
+def test_callgrind_of_samples_alone_has_them_once():
+    text = written_as(spprof.Profile(b"a;b 3\na 4\n"), "callgrind").decode()
+    assert "events: samples\n" in text and "summary: 7\n" in text
+
+
+def test_gecko(one):
+    view, type, weight, ticks = one
+    if type:
+        with pytest.raises(spprof.BadOption, match="counts faults, and the format gecko can only show time"):
+            written_as(view, "gecko")
+    else:
+        threads = [each["samples"] for each in json.loads(written_as(view, "gecko"))["threads"]]
+        assert sum(sum(each["weight"]) for each in threads) == pytest.approx(weight / 1e6)
+        assert {each["weightType"] for each in threads} == {"tracing-ms"} and "threadCPUDelta" in threads[0]
+    threads = [each["samples"] for each in json.loads(written_as(view, "gecko", weight="samples"))["threads"]]
+    assert sum(sum(each["weight"]) for each in threads) == ticks and {each["weightType"] for each in threads} == {"samples"}
+    assert ("threadCPUDelta" in threads[0]) is not type
+
+
+def test_gecko_of_bytes():
+    """A type that nothing takes yet, and the viewer has a word for."""
+    events = [EVENTS[0], {"type": 1, "name": "alloc", "unit": "bytes", "period": 524_309}]
+    data, told = written(events)
+    threads = [each["samples"] for each in json.loads(written_as(spprof.Profile(data).of("alloc"), "gecko"))["threads"]]
+    assert sum(sum(each["weight"]) for each in threads) == sum(row[3] for row in told if row[0])
+    assert {each["weightType"] for each in threads} == {"bytes"} and "threadCPUDelta" not in threads[0]
+
+
+@pytest.mark.parametrize("format", ["pstats", "chrome"])
+def test_formats_that_have_time_alone_refuse_others(both, format):
+    assert written_as(both[0], format)
+    with pytest.raises(spprof.BadOption, match=f"counts faults, and the format {format} can only show time"):
+        written_as(both[0].of("page-faults"), format)
+
+
+def test_jsonl(one):
+    view, type, weight, _ = one
+    lines = [json.loads(line) for line in written_as(view, "jsonl").splitlines()]
+    assert lines[0].get("unit", "nanoseconds") == view.unit and lines[0].get("event") == ("page-faults" if type else None)
+    assert sum(line["weight"] for line in lines if line["type"] == "sample") == weight
+
+
+def test_parquet(one):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    view, _, weight, ticks = one
+    table = parquet.read_table(io.BytesIO(written_as(view, "parquet")))
+    assert json.loads(table.schema.metadata[b"spprof"])["unit"] == view.unit
+    assert (sum(table["weight"].to_pylist()), sum(table["count"].to_pylist())) == (weight, ticks)
+
+
+def test_perfetto(one):
+    view, type, _, _ = one
+    made = written_as(view, "perfetto")
+    assert (b"page-faults" in made and b"faults" in made and b"cpu-time" not in made) if type else b"cpu-time" in made
+
+
+@pytest.mark.parametrize("weight", [None, "samples"])
+def test_otlp_has_a_profile_of_each_type(both, weight):
+    service = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    profile, told = both
+    request = service.ExportProfilesServiceRequest.FromString(written_as(profile, "otlp", weight=weight))
+    strings = request.dictionary.string_table
+    seen = []
+    for each in request.resource_profiles[0].scope_profiles[0].profiles:
+        names = each.sample_type, each.period_type
+        seen.append((*((strings[name.type_strindex], strings[name.unit_strindex]) for name in names), each.period))
+        type = len(seen) - 1
+        scale = 1 if type or weight else 1000
+        wanted = sum(row[5 if weight else 3] for row in told if row[0] == type) * scale
+        assert sum(sum(sample.values) for sample in each.samples) == wanted
+        stacks = request.dictionary.stack_table
+        functions = {
+            strings[request.dictionary.function_table[request.dictionary.location_table[place].lines[0].function_index].name_strindex]
+            for sample in each.samples for place in stacks[sample.stack_index].location_indices
+        }  # fmt: skip
+        assert functions >= {"<module>", "f", "g", "[no Python frames]"}
+    counted = ("samples", "count")
+    assert seen == [
+        (counted if weight else ("cpu", "nanoseconds"), ("cpu", "nanoseconds"), 1_000_000),
+        (counted if weight else ("page-faults", "faults"), ("page-faults", "faults"), 31),
+    ]
 
 
 def test_the_summary_says_what_it_is_of(both):

@@ -565,8 +565,8 @@ def test_types_of_samples_share_a_page(browser, tmp_path):
     browser.open(path=str(tmp_path / "types.html"))
 
     def lanes():
-        script = "[...document.querySelectorAll('.lanes li')].map((li) => [li.innerText, li.firstChild.getAttribute('aria-pressed')])"
-        return [tuple(lane) for lane in browser.evaluate(script=script)]
+        pressed = "(li) => [li.innerText, li.firstChild.getAttribute('aria-pressed')]"
+        return [tuple(lane) for lane in browser.evaluate(script=f"[...document.querySelectorAll('.lanes li')].map({pressed})")]
 
     def chips():
         return " ".join(browser.text(selector=".chips").split())
@@ -585,7 +585,8 @@ def test_types_of_samples_share_a_page(browser, tmp_path):
     assert tick_stats()[0] == ["55", "ticks expected"] and tick_stats()[-1][0] == "4"
     browser.click(selector=".tick-stats summary")
     assert lanes()[1] == ("page-faults", "true")
-    assert [(row[0], *row[2:4]) for row in browser.table()] == [("g", "1,550", "1,550"), ("f", "450", "450"), ("main", "0", "2,000")]
+    rows = [("g", "1,550", "1,550"), ("f", "450", "450"), ("main", "0", "2,000")]
+    assert [(row[0], *row[2:4]) for row in browser.table()] == rows
     heads = browser.evaluate(script="[...document.querySelectorAll('.figures th')].map((head) => head.innerText.trim())")
     assert heads[0].startswith("Self faults") and heads[3] == "Total faults"
     browser.press(key="1")
@@ -596,13 +597,13 @@ def test_types_of_samples_share_a_page(browser, tmp_path):
     assert browser.evaluate(script="[...document.querySelectorAll('.flame-view select')].length") == 3  # no order of time
     browser.press(key="3")
     browser.press(key="1")
-    box = browser.evaluate(script="(({ width, height }) => [width, height])(document.querySelector('.lane-box').getBoundingClientRect())")
+    wide = browser.evaluate(script="document.querySelector('.lane-box').getBoundingClientRect().width")
     said = []
     for near in range(-4, 5):  # quarters of a pixel: one is of its bin
-        browser.hover(selector=".lane-box canvas", at={"x": box[0] * 25 / 100 + near / 4, "y": 18 + 22 + 11})
+        browser.hover(selector=".lane-box canvas", at={"x": wide * 25 / 100 + near / 4, "y": 18 + 22 + 11})
         said.append(browser.text(selector=".said").rpartition(": ")[2])
     assert set(said) == {"MainThread, 0 faults", "MainThread, 450 faults"}
-    browser.drag(selector=".lane-box canvas", **{"from": [box[0] / 2 + 1, 30], "to": [box[0] + 5, 30]})
+    browser.drag(selector=".lane-box canvas", **{"from": [wide / 2 + 1, 30], "to": [wide + 5, 30]})
     assert "looking at 1,550 of 2,000 faults, 50 samples" in browser.said("looking")
     browser.click(selector=".lanes li:first-child button")  # this thread alone
     browser.select(selector="header select", value="0")

@@ -17,7 +17,7 @@ examples:
   spprof convert p.spprof -o p.speedscope.json
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
   spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: pprof, perf script, ...
-  spprof convert p.spprof -f collapsed --weight ns --merge-threads -o p.collapsed
+  spprof convert p.spprof -f collapsed --weight value --merge-threads -o p.collapsed
   spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
 
@@ -31,9 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
     told = "one of those below (default: what OUT ends with)"
     parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=told)
-    parser.add_argument(
-        "--weight", choices=("samples", "ns"), help="what the numbers count (default: what is usual for the format)"
-    )
+    parser.add_argument("--weight", choices=("samples", "value"), help="what the numbers count (value: time, or the type's unit)")
     parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     add_sources(parser)

@@ -74,8 +74,8 @@ class Profile(ProfileData):
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, force: bool = False, **options: Any) -> None:
         """Writes the profile to `path` as `format` ('html', 'speedscope', ...: docs/formats.md; by default told from the name).
 
-        `options`: weight ('samples' or 'ns'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources (bool,
-        for html: the text of source files too). What is no profile of this format is replaced only with `force`.
+        `options`: weight ('samples' or 'value'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources
+        (bool, for html: the text of source files too). What is no profile of this format is replaced only with `force`.
         Raises BadOption for a format that does not exist, an option that it cannot follow or a file that is not to be replaced,
         OSError if the file cannot be written."""
         from .. import formats

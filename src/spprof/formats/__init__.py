@@ -34,10 +34,10 @@ class Format:
 
 
 _COPY = dict.fromkeys(("weight", "lines", "merge_threads", "sources"), "it is a copy of the file; choose another format")
-_BOTH = "it holds both samples and time"
+_BOTH = "it holds both samples and what they count"
 _PAGE = dict.fromkeys(("weight", "lines", "merge_threads"), "the page has all of it; choose there")
 _TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
-_TIME_ONLY = ("gecko", "pstats", "chrome", "callgrind")
+_TIME_ONLY = ("gecko", "pstats", "chrome")
 _NOT_EMPTY = {"gecko": "Firefox's profiler", "pstats": "pstats"}  # what opens no file without samples
 _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
@@ -87,8 +87,8 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
     """Raises BadOption if there is no such format, or if it cannot do what is asked of it (with this profile)."""
     if format not in FORMATS:
         raise BadOption(f"format {format!r} does not exist: choose one of {', '.join(FORMATS)}")
-    if options.weight not in (None, "samples", "ns"):
-        raise BadOption(f"weight {options.weight!r} does not exist: choose 'samples' or 'ns'")
+    if options.weight not in (None, "samples", "value"):
+        raise BadOption(f"weight {options.weight!r} does not exist: choose 'samples' or 'value'")
     for name, reason in FORMATS[format].refuses.items():
         if getattr(options, name) != getattr(Options(), name):
             flag = "no-lines" if name == "lines" else name.replace("_", "-")
@@ -103,7 +103,7 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
     if profile is not None and options.thread is not None and not profile.match_threads(options.thread):
         names = ", ".join(sorted({each.name for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {options.thread!r}; the profile has: {names}")
-    if format in _TIME_ONLY and profile is not None and profile.unit != "nanoseconds":
+    if profile is not None and not _can_show(format, profile, options):
         raise BadOption(f"the profile counts {profile.unit}, and the format {format} can only show time: choose another")
     if format in _NOT_EMPTY and profile is not None and not profile.stack_sums(options.thread)[0]:
         raise BadOption(
@@ -119,6 +119,14 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
             missing = True
         if missing:
             raise BadOption(f"the format {format} needs {needed.split('.')[0]}: pip install 'spprof[{format}]'")
+
+
+def _can_show(format: str, profile: ProfileData, options: Options) -> bool:
+    """Whether the format has a word for what is counted. Firefox's profiler knows bytes, too, and samples of whatever type; it
+    shows nothing without times, which other profilers' counts lack."""
+    if format not in _TIME_ONLY or profile.unit == "nanoseconds":
+        return True
+    return format == "gecko" and "event" in profile.header and (options.weight == "samples" or profile.unit == "bytes")
 
 
 def write(profile: ProfileData, out: BinaryIO, format: str, options: Options) -> None:

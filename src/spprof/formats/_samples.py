@@ -74,6 +74,11 @@ def tracks(profile: ProfileData, options: Options) -> List[Track]:
     return [Track(id, profile.thread_name(id), None if present == {id} else orders[id]) for id in matching if id in orders]
 
 
+def period_of(profile: ProfileData) -> int:
+    """How many units were to lie between two samples; 0: unknown."""
+    return profile.interval_ns if "source" in profile.header else profile.sample_types[0].period
+
+
 def distinct_keys(profile: ProfileData, chosen: Sequence[Track]) -> List[int]:
     """The keys of the tracks' stacks, each once."""
     return sorted(set().union(*(track.pick(profile.stack_keys()) for track in chosen)))

@@ -1,9 +1,9 @@
 """Callgrind's file (https://valgrind.org/docs/manual/cl-format.html), for KCachegrind, QCachegrind and callgrind_annotate.
 
-Costs are nanoseconds and samples: of each line its own, and of each line that calls a function those of the call. Readers take
-the sum of the calls to a function for its inclusive cost. So a stack adds to one call of each function, to the outermost one; a
-call back into a function that is already running adds nothing. Then inclusive costs are right under recursion too. The
-outermost functions are called by their thread, which is a function here, `[thread NAME]`.
+Costs are what the samples count (nanoseconds, faults) and samples: of each line its own, and of each line that calls a function
+those of the call. Readers take the sum of the calls to a function for its inclusive cost. So a stack adds to one call of each
+function, to the outermost one; a call back into a function that is already running adds nothing. Then inclusive costs are right
+under recursion too. The outermost functions are called by their thread, which is a function here, `[thread NAME]`.
 
 The number of calls is that of samples; where calls were counted (`spprof run --calls`) it is exact, with resumes of generators,
 and calls without a sample are there too.
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     from .options import Options
 
 Function = Tuple[str, str, str]  # object, file, name: so readers tell functions apart
-Cost = List[int]  # nanoseconds, samples
+Cost = List[int]  # what the profile counts, samples
 _UNKNOWN = "???"  # as Callgrind writes it
+_NO_WORD = re.compile("[^A-Za-z0-9]+")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes each function with its lines and its calls. Readers sort by the first event: nanoseconds, or samples if `weight`
-    says so."""
+    """Writes each function with its lines and its calls. Readers sort by the first event: what samples count, or their number if
+    `weight` says so."""
     costs = _Costs(profile, options)
-    order = slice(None, None, -1 if options.weight == "samples" else 1)
+    events = _events(profile)
+    order = [place for place in ((1, 0) if options.weight == "samples" else (0, 1)) if place < len(events)]
     names: Dict[Tuple[str, str], int] = {}
 
     def name(position: str, kind: str, text: str) -> str:
@@ -48,12 +50,11 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
         return f"{position}=({id})"
 
     def numbers(cost: Cost) -> str:
-        return " ".join(map(str, cost[order]))
+        return " ".join(str(cost[place]) for place in order)
 
-    clock = "CPU" if profile.mode == "cpu" else "wall"
     lines = ["# callgrind format", "version: 1", *_about(profile), "positions: line"]
-    lines += [f"event: ns : {clock} time in nanoseconds", "event: samples : samples"]
-    lines += ["events: " + " ".join(["ns", "samples"][order]), "summary: " + numbers(costs.whole)]
+    lines += [f"event: {event} : {title}" for event, title in events]
+    lines += ["events: " + " ".join(events[place][0] for place in order), "summary: " + numbers(costs.whole)]
     for function, id in costs.functions.items():
         library, file, title = function
         lines += ["", name("ob", "ob", library), name("fl", "fl", file), name("fn", "fn", title)]
@@ -79,6 +80,15 @@ def _about(profile: ProfileData) -> Iterator[str]:
     yield f"creator: spprof {__version__}"
     yield f"pid: {profile.header.get('pid') or 0}"
     yield "cmd: " + _line(" ".join(map(str, profile.header.get("argv") or [])))
+
+
+def _events(profile: ProfileData) -> List[Tuple[str, str]]:
+    """Names and titles of the costs. What is counted may be samples itself."""
+    if profile.unit == "nanoseconds":
+        counted = "ns", f"{'CPU' if profile.mode == 'cpu' else 'wall'} time in nanoseconds"
+    else:
+        counted = _NO_WORD.sub("_", profile.unit) or "value", _line(profile.unit)
+    return [counted] if counted[0] == "samples" else [counted, ("samples", "samples")]
 
 
 def _line(text: str) -> str:

@@ -1,7 +1,7 @@
 """Collapsed stacks: `thread;root (file:line);...;leaf (file:line) NUMBER`, one line a stack.
 
-The number counts samples, or nanoseconds with weight='ns'. A native frame is
-`function [library]`, or `function (source:line) [library]` where that is known.
+The number counts samples or, with weight='value' and of a profile that counts no time, what they count, such as nanoseconds or
+faults. A native frame is `function [library]`, or `function (source:line) [library]` where that is known.
 `;`, `%` and whatever ends a line are written as in URLs (`%3B`),
 and so is a `#` that would make a line a comment, so every line is data and nothing in a name can break a consumer.
 """
@@ -37,6 +37,7 @@ def _frame_text(frame: Frame, lines: bool) -> str:
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes one line a distinct stack, sorted by frames. Threads come first in each stack by name, unless they are merged."""
     chosen = profile.match_threads(options.thread)
+    weighted = options.weight == "value" or (options.weight is None and profile.unit != "nanoseconds")
     keys = {key for thread in chosen for key in profile.sums_of(thread)[0]}
     ids = sorted({id for key in keys for id in profile.stack_frames(key)})
     texts = [_frame_text(frame, options.lines) for frame in map(profile.frame, ids)]
@@ -49,7 +50,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     totals: Dict[bytes, int] = {}
     for thread in chosen:
         first = b"" if options.merge_threads else ranks[escape(profile.thread_name(thread))]
-        for key, value in profile.sums_of(thread)[options.weight == "ns"].items():
+        for key, value in profile.sums_of(thread)[weighted].items():
             stack = first + stacks[key]
             totals[stack] = totals.get(stack, 0) + value
     words = [text.encode("utf-8", "backslashreplace") for text in shown]

@@ -34,7 +34,7 @@ _GC_SCHEMA = {
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes the tables, then the threads; weights are milliseconds, or ticks with `weight='samples'`."""
+    """Writes the tables, then the threads; weights are milliseconds or bytes, or ticks with `weight='samples'`."""
     chosen = tracks(profile, options)
     frames = Frames(profile, options.lines)
     part = Part(profile, frames, distinct_keys(profile, chosen))
@@ -82,12 +82,13 @@ def _samples(profile: ProfileData, track: Track, keys: Dict[int, bytes], options
     _join(first, milliseconds.__getitem__, out)
     out.write(b"," if len(times) > 1 else b"")
     _join(steps, milliseconds.__getitem__, out)
-    if profile.mode == "cpu":  # what Firefox draws as the thread's use of the processor
+    timed = profile.unit == "nanoseconds"
+    if timed and profile.mode == "cpu":  # what Firefox draws as the thread's use of the processor
         out.write(b'],"threadCPUDelta":[')
         _join(track.pick(profile.column("weight")), Once(lambda ns: b"%d" % (ns // 1000)).__getitem__, out)
     out.write(b'],"weight":[')
-    _join(weights, (Once(b"%d".__mod__) if ticks else milliseconds).__getitem__, out)
-    about = {"weightType": "samples" if ticks else "tracing-ms", "length": len(times)}
+    _join(weights, (milliseconds if timed and not ticks else Once(b"%d".__mod__)).__getitem__, out)
+    about = {"weightType": "samples" if ticks else "tracing-ms" if timed else profile.unit, "length": len(times)}
     out.write(b"]," + json.dumps(about)[1:-1].encode())
 
 
@@ -101,7 +102,8 @@ def _meta(profile: ProfileData) -> Dict[str, Any]:
 
     header = profile.header
     argv = [clean(str(each)) for each in header.get("argv") or ["python"]]
-    about = [("Mode", profile.mode), ("Clock", profile.clock), ("Python", header.get("python")), ("Command", " ".join(argv))]
+    about = [("Samples of", header.get("event")), ("Mode", profile.mode), ("Clock", profile.clock)]
+    about += [("Python", header.get("python")), ("Command", " ".join(argv))]
     entries = [{"label": label, "format": "string", "value": str(value)} for label, value in about if value]
     return {
         "version": 31,

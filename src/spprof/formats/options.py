@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 class Options:
     """What can be asked of a format (docs/formats.md tells what it means for each).
 
-    weight: 'samples' or 'ns', what the numbers count (None: what is usual for the format); lines: tell the lines of a function
-    apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the text of source files
-    too, for html (None: only of those that are as they were, see formats/_sources.py)."""
+    weight: 'samples', or 'value' for what the samples count: time, faults (None: what is usual for the format); lines: tell the
+    lines of a function apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the
+    text of source files too, for html (None: only of those that are as they were, see formats/_sources.py)."""
 
     __slots__ = ("lines", "merge_threads", "sources", "thread", "weight")
 

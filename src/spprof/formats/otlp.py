@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from array import array
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Hashable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Hashable, List, Optional, Tuple
 
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
 from opentelemetry.proto.profiles.v1development import profiles_pb2
@@ -19,7 +19,7 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 from ..errors import BadOption
 from ..model.unicode import clean
 from ._frames import Frames, Look
-from ._samples import told_tids, tracks
+from ._samples import period_of, told_tids, tracks
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -32,8 +32,8 @@ _SAMPLE = {"stack_index": 1, "attribute_indices": 2, "link_index": 3, "values": 
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes the request, with weights (nanoseconds), or ticks if `weight='samples'`. Raises BadOption if the extra is of
-    another draft."""
+    """Writes the request, a profile of it for each type of samples, with weights, or ticks if `weight='samples'`.
+    Raises BadOption if the extra is of another draft."""
     out.write(_Request(profile, options).message.SerializeToString())
 
 
@@ -104,25 +104,31 @@ class _Request:
     def _scope(self, scope: Any) -> None:
         from .. import __version__
 
-        header, end = self.profile.header, self.profile.end or {}
         scope.scope.name, scope.scope.version = "spprof", __version__
+        stacks = self._stacks()
+        first, *others = self.profile.each_type()
+        for profile in (first, *filter(len, others)):
+            self._profile(scope.profiles, profile, stacks)
+
+    def _profile(self, profiles: Any, profile: ProfileData, stacks: Callable[[int], int]) -> None:
+        """The samples of one type."""
+        header, end = profile.header, profile.end or {}
         start = int(header.get("start_unix_ns") or 0)
-        period = self.profile.sample_types[0].period if "event" in header else self.profile.interval_ns
-        message = scope.profiles.add(time_unix_nano=start, period=period)
+        message = profiles.add(time_unix_nano=start, period=period_of(profile))
         message.profile_id = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).digest()
         message.duration_nano = max(0, int(end.get("stop_ns") or 0) - int(header.get("start_ns") or 0))
-        kind = header.get("event") or self.profile.mode or self.profile.unit
+        kind = header.get("event") or profile.mode or profile.unit
         message.period_type.type_strindex = self.string(kind)
-        message.period_type.unit_strindex = self.string(self.profile.unit)
+        message.period_type.unit_strindex = self.string(profile.unit)
         counted = self.options.weight == "samples"
         message.sample_type.type_strindex = self.string("samples" if counted else kind)
-        message.sample_type.unit_strindex = self.string("count" if counted else self.profile.unit)
-        self._samples(message.samples, self.profile.column("count" if counted else "weight"))
+        message.sample_type.unit_strindex = self.string("count" if counted else profile.unit)
+        self._samples(message.samples, profile, stacks)
 
-    def _samples(self, samples: Any, values: Sequence[int]) -> None:
-        profile, header = self.profile, self.profile.header
+    def _samples(self, samples: Any, profile: ProfileData, stacks: Callable[[int], int]) -> None:
+        header = profile.header
         start = header.get("start_unix_ns")
-        stacks = self._stacks()
+        values = profile.column("count" if self.options.weight == "samples" else "weight")
         for part in tracks(profile, self.options):
             columns = (profile.stack_keys(), profile.column("label"), profile.column("time_ns"), values)
             observed: Dict[Tuple[int, int], Tuple[array[int], array[int]]] = {}

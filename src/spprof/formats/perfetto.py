@@ -85,7 +85,8 @@ def _packets(profile: ProfileData, options: Options) -> Iterator[bytes]:
 def _defaults(profile: ProfileData) -> bytes:
     """TracePacketDefaults: all times are of the monotonic clock; what the weights are."""
     unit = number(3, _NANOSECONDS) if profile.unit == "nanoseconds" else text(4, profile.unit)
-    counter = text(2, f"{profile.mode}-time" if profile.mode else profile.unit) + unit
+    timed = profile.mode and profile.unit == "nanoseconds"
+    counter = text(2, f"{profile.mode}-time" if timed else profile.sample_types[0].name) + unit
     return number(58, _MONOTONIC) + data(100, text(1, "python.spprof") + data(2, counter))
 
 

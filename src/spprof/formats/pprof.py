@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Optional
 
 from ._frames import Frames, Look
 from ._protobuf import data, number, packed, text, varint
-from ._samples import Group, groups, told_tids
+from ._samples import Group, groups, period_of, told_tids
 
 if TYPE_CHECKING:
     from ..model.calls import Call
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes the file. With `weight='samples'` the tools show ticks first, else time."""
+    """Writes the file. With `weight='samples'` the tools show ticks first, else what the first type counts."""
     with gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=6, mtime=0) as packed_out:
         _File(profile, options).write(packed_out)
 
@@ -79,7 +79,7 @@ class _File:
         out.write(number(9, int(header.get("start_unix_ns") or 0)))  # time_nanos
         if end and isinstance(end.get("stop_ns"), int):
             out.write(number(10, max(0, end["stop_ns"] - int(header.get("start_ns") or 0))))  # duration_nanos
-        out.write(data(11, number(1, time) + number(2, ns)) + number(12, self.profile.interval_ns))  # period_type, period
+        out.write(data(11, number(1, time) + number(2, ns)) + number(12, period_of(self.profile)))  # period_type, period
         out.write(packed(13, map(self.string, self._comments())))
         out.write(number(14, samples if self.options.weight == "samples" else time))  # default_sample_type
         out.writelines(text(6, string) for string in self.strings)  # the last: all are known now

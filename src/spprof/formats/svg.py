@@ -28,7 +28,7 @@ _LETTER = 6.7  # width of one, in the monospaced font of 11
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes the picture of all threads that match, as one. Weights are nanoseconds, or ticks with weight='samples'."""
+    """Writes the picture of all threads that match, as one. Weights are the profile's, or ticks with weight='samples'."""
     frames = Frames(profile, lines=False)
     sums = profile.stack_sums(options.thread)
     tree = Tree()
@@ -74,11 +74,10 @@ def _number(weight: int, unit: str) -> str:
 
 
 def _head(profile: ProfileData, rows: int, weight: int, samples: int, counted: Optional[str]) -> str:
-    kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(profile.mode, "") if counted != "samples" else ""
+    unit = _amount(profile, counted)
+    kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(profile.mode, "") if unit == "s" else ""
     what = " ".join(map(str, profile.header.get("argv") or ["spprof"]))
-    title = f"{what}: {_number(weight, _amount(profile, counted))}{kind}" + (
-        "" if counted == "samples" else f", {samples:,} samples"
-    )
+    title = f"{what}: {_number(weight, unit)}{kind}" + ("" if unit == "samples" else f", {samples:,} samples")
     height = HEAD + ROW * rows + 4
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height}" width="{WIDTH:.0f}" height="{height}" '
