@@ -317,33 +317,68 @@ def test_what_follows_a_file_shows_time_and_keeps_no_others(tmp_path):
     assert not follower._reading.tables.columns["value_type"]
 
 
-def test_a_file_of_a_part_has_time_alone(tmp_path, both):
-    """Blocks V of the whole are in none: what the part left out would be in them."""
-    profile, _ = both
-    middle = sorted(profile.column("time_ns"))[len(profile) // 2]
-    part = filtered(profile, start_ns=middle)
-    for number, each in enumerate([part, profile.of("time")]):
-        path = str(tmp_path / f"{number}.spprof")
-        each.save(path)
+CUTS = {
+    "thread": {"thread": "Thread #0"},
+    "labels": {"labels": {"k": "v"}},
+    "range": {"start_ns": 60_000_000, "stop_ns": 150_000_000},
+    "all of them": {"thread": "Thread #1", "labels": {"k": "v"}, "start_ns": 60_000_000},
+    "nothing": {"stop_ns": 1},
+}
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+def test_a_part_has_all_types(tmp_path, both, cut):
+    """Each as the same part of a view of it has it, and so a file of the part: alone, and of a type."""
+    profile, told = both
+    part = filtered(profile, **cut)
+    assert part.sample_types == profile.sample_types
+    of_one = {type: filtered(profile.of(name), **cut) for type, name in enumerate(("time", "page-faults"))}
+    faults = rows_of(of_one[1], 1)
+    assert faults == [
+        row for row in told
+        if row[0] == 1 and ("thread" not in cut or row[1] == int(cut["thread"][-1])) and ("labels" not in cut or row[7])
+        and cut.get("start_ns", 0) <= row[2] * 1000 < cut.get("stop_ns", 1 << 62)
+    ]  # fmt: skip
+    path = str(tmp_path / "part.spprof")
+    part.save(path)
+    for each in (part, spprof.Profile.load(path)):
+        assert [rows_of(view, type) for type, view in enumerate(each.each_type())] == [rows_of(of_one[0], 0), faults]
+        assert [view.unit for view in each.each_type()] == ["nanoseconds", "faults"]
+        assert each.header["part"] == part.header["part"]
+    again = filtered(filtered(part, labels={"k": "v"}), start_ns=70_000_000)
+    again.save(path, force=True)
+    assert rows_of(spprof.Profile.load(path).of("page-faults"), 1) == rows_of(again.of("page-faults"), 1)
+    for type, of_type in of_one.items():
+        of_type.save(path, force=True)
         read = spprof.Profile.load(path)
-        assert [told.name for told in read.sample_types] == ["time"]
-        assert read.column("time_ns").tolist() == each.column("time_ns").tolist()
-        assert read.column("weight").tolist() == [weight // 1000 * 1000 for weight in each.column("weight")]
+        assert read.sample_types == of_type.sample_types and read.unit == of_type.unit
+        assert rows_of(read, type) == rows_of(of_type, type)
+
+
+@pytest.mark.parametrize("name", ["time", "page-faults"])
+def test_a_file_of_a_type(tmp_path, both, name):
+    view = both[0].of(name)
+    for number, options in enumerate([{}, {"thread": "*"}]):
+        path = str(tmp_path / f"{number}.spprof")
+        view.save(path, **options)
+        read = spprof.Profile.load(path)
+        assert read.sample_types == view.sample_types
+        assert list(read.samples()) == list(view.samples())
+
+
+def test_a_part_of_a_file_that_was_replaced(tmp_path):
+    path = tmp_path / "p.spprof"
+    path.write_bytes(written()[0])
+    faults = spprof.Profile.load(path).of("page-faults")
+    path.write_bytes(written(seed=4)[0])
+    with pytest.raises(spprof.BadFile, match="was replaced"):
+        faults.save(tmp_path / "part.spprof")
 
 
 def test_live_without_time_is_refused(capsys):
     """Its picture would be empty."""
     assert main(["run", "--live", "--event", "page-faults", "x.py"]) == 2
     assert "--live shows time alone" in capsys.readouterr().err
-
-
-def test_a_file_of_a_part_of_another_type_is_refused(tmp_path, both):
-    profile, _ = both
-    faults = profile.of("page-faults")
-    for part, options in ((faults, {}), (filtered(faults, start_ns=0), {}), (faults, {"thread": "*"})):
-        with pytest.raises(spprof.BadOption, match="can only hold time, not faults"):
-            part.save(str(tmp_path / "part.spprof"), **options)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_profile_without_time_is_not_followed(tmp_path):

@@ -35,19 +35,23 @@ def of_all(profiles: Sequence[Profile], options: argparse.Namespace) -> List[Pro
     if options.type is not None:
         profiles = [profile.of(options.type) for profile in profiles]
     parts = [of(profile, options) for profile in profiles]
-    if any(map(len, profiles)) and not any(map(len, parts)):
+    if any(map(_samples, profiles)) and not any(map(_samples, parts)):
         times = [
             (time - int(profile.header["start_ns"])) / 1e9
             for profile in profiles
-            for column in [profile.column("time_ns")]
-            if column
-            for time in (min(column), max(column))
+            for each in profile.each_type()
+            if len(each)
+            for time in (min(each.column("time_ns")), max(each.column("time_ns")))
         ]
         raise BadOption(
             f"no sample is {parts[0].header['part']}: those of the profile were taken "
             f"{min(times):.3g} to {max(times):.3g} s after its start"
         )
     return parts
+
+
+def _samples(profile: Profile) -> int:
+    return sum(map(len, profile.each_type()))
 
 
 def of(profile: Profile, options: argparse.Namespace) -> Profile:

@@ -1,8 +1,8 @@
 """spprof's own format: a copy of the file, with everything in it; of a part, the same blocks with the part's samples.
 
-A part's file has the strings, frames and stacks of the whole, byte for byte: no id changes, and blocks that name one are copied.
-It has samples of time alone; parts of other types are refused, and counts of calls are left out. Only the columns of samples
-are packed here (docs/file-format.md). The core packs while it records, and only what it records.
+A part's file has the strings, frames and stacks of the whole, byte for byte: no id changes, and blocks that name one are
+copied. Counts of calls, of which nobody knows when they were made, are left out. Only the columns of samples are packed here
+(docs/file-format.md). The core packs while it records, and only what it records.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from zlib import DEFLATED, compressobj
 from ..errors import BadFile
 from ..model.filtering import filtered
 from ..model.layout import COLUMNS, FIRST, VALUES
+from ..model.types import TIME, header_of_file
 from ..readers.loading import read_columns
-from ..readers.spprof import MAGIC, blocks, columns_in, framed
+from ..readers.spprof import MAGIC, blocks, columns_in, framed, size_of_column
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -37,18 +38,18 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
 def _blocks(part: ProfileData) -> Iterator[bytes]:
     data, columns = part.raw(), part._columns()
     whole = read_columns(data)
-    samples = _Samples(columns, whole)
+    samples, values = _Samples(part, whole), _Values(part, whole)
     # What the whole lacks, the reader saw from where it ended; the part has an end, or none, of its own.
     lacks = {"warning": part.warning or part.unfinished} if part.warning or part.end is None else {}
     yield MAGIC
-    yield _json(b"H", {**{name: value for name, value in part.header.items() if name != "events"}, **lacks})
+    yield _json(b"H", {**header_of_file(part.header, part._told_types()), **lacks})
     for at, payload in blocks(data):
         kind = data[at + 8 : at + 9]
-        if kind == b"S":
-            made = samples.of_block(payload)
+        if kind in b"SV":
+            made = samples.of_block(payload) if kind == b"S" else values.of_block(payload)
             if made:
                 yield framed(kind, made)
-        elif kind not in b"HVTGCAE":
+        elif kind not in b"HTGCAE":
             yield framed(kind, payload)
     yield _json(b"T", list(columns["threads"].values()))
     if part.markers:
@@ -65,15 +66,13 @@ def _json(kind: bytes, value: Any) -> bytes:
 
 
 class _Samples:
-    """The part's samples, block by block of the whole file."""
+    """The part's samples of time, block by block of the whole file."""
 
-    def __init__(self, part: Dict[str, Any], whole: Dict[str, Any]) -> None:
-        """`part`: the profile's columns; `whole`: those of the file now. Raises BadFile if that has become another."""
-        self.part, self.whole, self.numbers = part, whole, part.get("numbers", range(len(part["time_ns"])))
-        times = whole["time_ns"]
-        if any(number >= len(times) or times[number] != time for number, time in zip(self.numbers, part["time_ns"])):
-            raise BadFile("the file that this is a part of was replaced after it had been read")
-        self.start_ns = int(part["header"]["start_ns"]) // 1000 * 1000
+    def __init__(self, part: ProfileData, whole: Dict[str, Any]) -> None:
+        """`whole`: the columns of the file now. Raises BadFile if that has become another."""
+        self.part, self.whole, self.numbers = _rows(part, TIME), whole, _numbers(part, TIME)
+        _check_same(whole["time_ns"], self.numbers, self.part["time_ns"])
+        self.start_ns = int(part.header["start_ns"]) // 1000 * 1000
         self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
         self.passed = self.used = 0  # samples of the whole and of the part
         # What the reader has taken, and is still to come here.
@@ -117,6 +116,63 @@ class _Samples:
             "time_ns": times,
             "weight": weights,
         }
+
+
+class _Values:
+    """The part's samples of other types, block by block of the whole file."""
+
+    def __init__(self, part: ProfileData, whole: Dict[str, Any]) -> None:
+        """Raises BadFile if the file has become another."""
+        self.whole = whole
+        self.numbers: List[int] = []  # of the part's samples in all blocks V
+        for type in {about["type"] for about in part._told_types()} - {TIME}:
+            places = [place for place, each in enumerate(whole["value_type"]) if each == type]
+            numbers, times = _numbers(part, type), _rows(part, type)["time_ns"]
+            _check_same([whole["value_time_ns"][place] for place in places], numbers, times)
+            self.numbers += [places[number] for number in numbers]
+        self.numbers.sort()
+        self.start_ns = int(part.header["start_ns"]) // 1000 * 1000
+        self.clocks: Dict[int, int] = {}  # thread -> its last time
+        self.passed = self.used = 0  # samples of the whole and of the part
+
+    def of_block(self, payload: bytes) -> bytes:
+        """The block with the part's samples. b"" if it has none; or if the reader did not take the block."""
+        self.passed += size_of_column(payload)
+        first = self.used
+        while self.used < len(self.numbers) and self.numbers[self.used] < self.passed:
+            self.used += 1
+        if self.used == first:
+            return b""
+        numbers = self.numbers[first : self.used]
+        made = {name: [self.whole[name][number] for number in numbers] for name, _, _ in COLUMNS[VALUES:]}
+        made["value_count"] = [count - 1 for count in made["value_count"]]
+        for at, (thread, time_ns) in enumerate(zip(made["value_thread"], made["value_time_ns"])):
+            made["value_time_ns"][at] = (time_ns - self.clocks.get(thread, self.start_ns)) // 1000
+            self.clocks[thread] = time_ns
+        return b"".join(_packed(made[name]) for name, _, _ in COLUMNS[VALUES:])
+
+
+def _rows(part: ProfileData, type: int) -> Dict[str, Any]:
+    """The columns of the part's samples of a type, empty if it is of others."""
+    told = [about["type"] for about in part._told_types()]
+    columns = part._columns()
+    if type not in told:
+        return dict.fromkeys(columns, ())
+    rows: Dict[str, Any] = columns if type == told[0] else columns["by_type"][type]
+    return rows
+
+
+def _numbers(part: ProfileData, type: int) -> Sequence[int]:
+    """Of each of these samples its place among those of the whole."""
+    rows = _rows(part, type)
+    numbers: Sequence[int] = rows["numbers"] if "numbers" in rows else range(len(rows["time_ns"]))
+    return numbers
+
+
+def _check_same(times: Sequence[int], numbers: Sequence[int], known: Sequence[int]) -> None:
+    """Raises BadFile if the samples of these numbers have other times in the file than were read."""
+    if any(number >= len(times) or times[number] != time for number, time in zip(numbers, known)):
+        raise BadFile("the file that this is a part of was replaced after it had been read")
 
 
 def _zigzag(value: int) -> int:

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import BadOption
-from .data import Data
+from .data import Data, ProfileData
 from .layout import columns_of
 
 _SAMPLE_COLUMNS = columns_of("sample")
@@ -36,46 +36,60 @@ def filtered(
 
     A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
     the weight that lies there, and as much of its ticks (at least one). The range is in whole microseconds, as all times of a
-    .spprof file. Markers carry no labels: with `labels` there are none. Threads without samples are left out. The tick stats
-    stay those of the whole profile, and so does the header, whose `part` says what was asked for. Raises BadOption for a range
-    that ends before it begins."""
+    .spprof file. Samples of another type than time are in the range or not: what they count happened when they were taken.
+    Markers carry no labels: with `labels` there are none. Threads without samples are left out. The tick stats stay those of
+    the whole profile, and so does the header, whose `part` says what was asked for. Raises BadOption for a range that ends
+    before it begins."""
     if start_ns is not None and stop_ns is not None and stop_ns < start_ns:
         raise BadOption("the range ends before it begins")
     columns = profile._columns()
     chosen = set(profile.match_threads(thread))
-    sets = [has_labels(each, labels or {}) for each in profile.label_sets]
+    parts = [_samples(each, thread, labels or {}, start_ns, stop_ns) for each in profile.each_type()]
+    part: Dict[str, Any] = {**parts[0]}
+    if len(parts) > 1:
+        part["by_type"] = {about["type"]: samples for about, samples in zip(profile._told_types(), parts)}
+    first, end = _range(profile, start_ns, stop_ns)
+    markers = [] if labels else [each for each in profile.markers if each.thread in chosen and first <= each.time_ns < end]
+    present = {*(marker.thread for marker in markers)}.union(*(samples["thread"] for samples in parts))
+    part["markers"] = markers
+    part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
+    part["header"] = _header(profile, thread, labels or {}, start_ns, stop_ns)
+    return profile.of_columns({**columns, **part}, profile)
+
+
+def _range(profile: ProfileData, start_ns: Optional[int], stop_ns: Optional[int]) -> Tuple[int, int]:
+    unit = 1 if "source" in profile.header else 1000
+    return -(1 << 62) if start_ns is None else start_ns // unit * unit, 1 << 62 if stop_ns is None else stop_ns // unit * unit
+
+
+def _samples(
+    profile: ProfileData, thread: Optional[str], labels: Mapping[str, str], start_ns: Optional[int], stop_ns: Optional[int]
+) -> Dict[str, Any]:
+    """The columns of those samples of one type; `numbers`: their places in the columns of the whole."""
+    columns = profile._columns()
     selectors = []
     if thread is not None:
-        selectors.append(list(map(chosen.__contains__, columns["thread"])))
+        selectors.append(list(map(set(profile.match_threads(thread)).__contains__, columns["thread"])))
     if labels:
+        sets = [has_labels(each, labels) for each in profile.label_sets]
         selectors.append(list(map(sets.__getitem__, columns["label"])))
     part: Dict[str, Any] = {name: columns[name] for name in _SAMPLE_COLUMNS}
     part["keys"] = profile.stack_keys()
-    part["numbers"] = columns.get("numbers") or range(len(profile))  # in the whole
+    part["numbers"] = columns.get("numbers") or range(len(profile))
     if start_ns is not None or stop_ns is not None:
-        unit = 1 if "source" in profile.header else 1000
-        first = -(1 << 62) if start_ns is None else start_ns // unit * unit
-        end = 1 << 62 if stop_ns is None else stop_ns // unit * unit
+        first, end = _range(profile, start_ns, stop_ns)
         if profile.unit == "nanoseconds":
             inside, part["weight"], part["count"] = _cut(columns, first, end)
         else:  # what has happened at an instant
             inside = [first <= time < end for time in columns["time_ns"]]
         selectors.append(inside)
-        markers = [marker for marker in profile.markers if first <= marker.time_ns < end]
-    else:
-        markers = list(profile.markers)
     for selector in selectors[1:]:
         selectors[0] = [one and other for one, other in zip(selectors[0], selector)]
     if selectors:
         part = {name: list(compress(column, selectors[0])) for name, column in part.items()}
         for name, typecode in _SAMPLE_COLUMNS.items():
             part[name] = memoryview(array(typecode, part[name]))
-    part["shown"] = profile.sample_types[0].name  # of this one it is a part
-    part["markers"] = [] if labels else [marker for marker in markers if marker.thread in chosen]
-    present = {*part["thread"], *(marker.thread for marker in part["markers"])}
-    part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
-    part["header"] = _header(profile, thread, labels or {}, start_ns, stop_ns)
-    return profile.of_columns({**columns, **part}, profile)
+    return part
 
 
 def _header(

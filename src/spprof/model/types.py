@@ -65,6 +65,12 @@ def split(result: Dict[str, Any], types: Optional[bytes]) -> None:
     result.update(of(result, told[0]))
 
 
+def header_of_file(header: Dict[str, Any], told: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """The header for a file with samples of these types alone: the reverse of what `of` adds."""
+    kept = {name: value for name, value in header.items() if name not in ("unit", "event", "user", "events")}
+    return kept if [about["type"] for about in told] == [TIME] else {**kept, "events": told}
+
+
 def of(columns: Dict[str, Any], about: Dict[str, Any]) -> Dict[str, Any]:
     """What a profile of this type alone has other than one of all. `about`: an entry of `told_types`."""
     changed: Dict[str, Any] = dict(columns["by_type"][about["type"]])

@@ -354,6 +354,14 @@ def columns_in(payload: bytes) -> List[Tuple[int, bytes]]:
     return columns if len(columns) >= OPTIONAL else []
 
 
+def size_of_column(payload: bytes) -> int:
+    """How many values the first column of a block has; 0: the block makes no sense."""
+    try:
+        return _Cursor(payload, 0).varint()
+    except _Damage:
+        return 0
+
+
 def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
     """Garbage collections: thread id (-1: unknown), beginning (ns), duration (ns), generation, collected, uncollectable."""
     for _, payload in blocks(data, b"G"):
