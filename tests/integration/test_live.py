@@ -22,6 +22,8 @@ import pytest
 from hosts import host
 from switches import switch
 
+from spprof import _core
+
 PROGRAM = """
 import os, sys, threading
 def inner():
@@ -256,6 +258,27 @@ def test_from_another_terminal(terminal, tmp_path):
     terminal.until(r"code=0$")
     terminal.spprof("live", "prog.py")
     terminal.until("spprof: .*prog.py: not a .spprof file", r"code=2$")
+
+
+def test_another_type_than_time(terminal, tmp_path):
+    try:
+        _core.choose_events("page-faults")
+    except OSError as error:
+        pytest.skip(f"the system counts no page faults: {error}")
+    command = [sys.executable, "-m", "spprof", "run", "-q", "--event", "time", "--event", "page-faults", "-o", "p.spprof"]
+    subprocess.run([*command, "-c", "bytearray(1 << 26)"], cwd=tmp_path, check=True)
+    terminal.spprof("live", "p.spprof", "--type", "page-faults")
+    terminal.until("^-c: [0-9,]+ faults, [0-9,]+ samples, by self faults", "the profile has ended")
+    terminal.type("q")
+    terminal.until(r"code=0$")
+    terminal.spprof("live", "p.spprof", "--type", "faults")
+    terminal.until("has no samples of 'faults', but of time, page-faults", r"code=2$")
+    terminal.type("-l", "clear")
+    terminal.type("Enter")
+    terminal.spprof("run", "-q", "--live", "--event", "page-faults", "-c", "bytearray(1 << 26)")
+    terminal.until("^-c: [0-9,]+ faults, [0-9,]+ samples, by self faults", "the program has ended")
+    terminal.type("q")
+    terminal.until(r"code=0$")
 
 
 def test_pictures_leave_three_quarters_of_the_time_and_are_of_what_is_new(monkeypatch):

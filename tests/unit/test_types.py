@@ -15,7 +15,8 @@ from spprof_file import Writer
 import spprof
 from spprof import formats
 from spprof.cli import main
-from spprof.live.follow import Follower
+from spprof.live.follow import Follower, Windows
+from spprof.live.picture import picture
 from spprof.model.filtering import filtered
 from spprof.report.comparison import Comparison
 from spprof.report.summary import summary
@@ -304,17 +305,57 @@ def test_files_that_show_different_types_are_refused_and_what_they_have_in_commo
     assert main([command, *paths, "--type", "page-faults"]) == 0
 
 
-def test_what_follows_a_file_shows_time_and_keeps_no_others(tmp_path):
-    data, told = written()
+@pytest.mark.parametrize("type, number", [(None, 0), ("time", 0), ("page-faults", 1)])
+def test_what_follows_a_file_adds_up_one_type(tmp_path, type, number):
+    """At every length as the whole does, and without keeping samples."""
+    data, _ = written()
     path = tmp_path / "p.spprof"
-    path.write_bytes(data)
-    follower = Follower(path)
-    while follower.read():
-        pass
-    profile = follower.profile()
-    assert profile is not None
-    assert sum(thread.weight for thread in profile.threads) == 1000 * sum(row[3] for row in told if row[0] == 0)
-    assert not follower._reading.tables.columns["value_type"]
+    follower = Follower(path, type)
+    for end in range(0, len(data) + 500, 500):
+        path.write_bytes(data[:end])
+        follower.read()
+        shown = follower.profile()
+        assert (shown is None) is (end < 500)
+        if shown is not None:
+            wanted = spprof.Profile(data[:end]).each_type()[number]
+            assert shown.unit == wanted.unit and shown.aggregate() == wanted.aggregate()
+            assert [(each.id, each.samples, each.weight) for each in shown.threads if each.samples] == [
+                (each.id, each.samples, each.weight) for each in wanted.threads if each.samples
+            ]
+    columns = follower._reading.tables.columns
+    assert shown.stats == wanted.stats and not columns["value_type"] and not columns["stack"]
+
+
+def test_what_follows_a_file_without_time_shows_the_first_type(tmp_path):
+    (tmp_path / "p.spprof").write_bytes(written(EVENTS[1:])[0])
+    follower = Follower(tmp_path / "p.spprof")
+    follower.read()
+    shown = picture(follower.profile(), labels={"a": "b"})
+    whole = spprof.Profile.load(tmp_path / "p.spprof").whole()
+    assert shown.title == f"x.py: {whole.weight:,} faults with a=b, {whole.ticks:,} samples, by self faults"
+    assert re.fullmatch(r"[\d,]+", shown.functions[0][0]) and re.fullmatch(r"[\d,]+", shown.threads[0][1])
+
+
+def test_a_type_that_a_growing_file_has_not(tmp_path):
+    (tmp_path / "p.spprof").write_bytes(written()[0])
+    with pytest.raises(spprof.BadFile, match="has no samples of 'faults', but of time, page-faults"):
+        Follower(tmp_path / "p.spprof", "faults").read()
+
+
+@pytest.mark.parametrize("events", [EVENTS, EVENTS[1:]])
+def test_parts_of_a_growing_file_have_all_types(tmp_path, events):
+    """What `spprof push` sends."""
+    data, told = written(events)
+    path = tmp_path / "p.spprof"
+    windows, seen = Windows(path), []
+    for end in range(0, len(data) + 5000, 5000):
+        path.write_bytes(data[:end])
+        windows.read_on()
+        for part in windows.take():
+            assert [each.name for each in part.sample_types] == [event["name"] for event in events]
+            for event, view in zip(events, part.each_type()):
+                seen += rows_of(view, event["type"])
+    assert sorted(seen, key=repr) == sorted(told, key=repr)
 
 
 CUTS = {
@@ -373,15 +414,3 @@ def test_a_part_of_a_file_that_was_replaced(tmp_path):
     path.write_bytes(written(seed=4)[0])
     with pytest.raises(spprof.BadFile, match="was replaced"):
         faults.save(tmp_path / "part.spprof")
-
-
-def test_live_without_time_is_refused(capsys):
-    """Its picture would be empty."""
-    assert main(["run", "--live", "--event", "page-faults", "x.py"]) == 2
-    assert "--live shows time alone" in capsys.readouterr().err
-
-
-def test_a_profile_without_time_is_not_followed(tmp_path):
-    (tmp_path / "p.spprof").write_bytes(written(EVENTS[1:])[0])
-    with pytest.raises(spprof.BadFile, match="no samples of time"):
-        Follower(tmp_path / "p.spprof").read()

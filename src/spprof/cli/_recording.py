@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import formats
 from ..recording.options import DEEPEST, FASTEST_HZ, FASTEST_MS, MODES, SLOWEST_HZ, SLOWEST_MS, Options
-from ._arguments import Mistake, count, number
+from ._arguments import count, number
 
 TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program starts, or not at all
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def add_results(parser: Any) -> None:
 
 
 def recording_of(options: argparse.Namespace) -> Options:
-    """What `add_recording` gave. Raises BadOption, Mistake."""
-    if options.live and options.events and "time" not in options.events:
-        raise Mistake("--live shows time alone: give --event time, too")
+    """What `add_recording` gave. Raises BadOption."""
     return Options(
         options.interval,
         options.mode,

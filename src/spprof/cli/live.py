@@ -22,6 +22,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `live`."""
     parser.add_argument("file", metavar="FILE", help="a .spprof file that is being written")
+    parser.add_argument("--type", metavar="NAME", help="samples of this type, such as page-faults (default: the first)")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -32,7 +33,7 @@ def main(options: argparse.Namespace) -> int:
     view = view_class()
     if not (os.isatty(0) and os.isatty(2)):
         raise BadOption("the live view needs a terminal; `spprof report` prints the profile so far")
-    follower = Follower(options.file)
+    follower = Follower(options.file, options.type)
     os.stat(options.file)  # nobody is about to write it
     follower.read()
     view(follower).run()

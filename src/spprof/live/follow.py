@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
+from array import array
 from collections import Counter
 from itertools import compress
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..errors import BadFile
 from ..files.profile import Profile
 from ..model.filtering import has_labels
+from ..model.layout import columns_of
 from ..model.records import TRUNCATED
 from ..model.sums import Sums, merged, moved, sums_by_thread
-from ..model.types import TIME
+from ..model.types import TIME, told_types
+from ..readers.about import header_of
 from ..readers.loading import prepared, typed
 from ..readers.spprof import _BLOCK, MAGIC, Reading, _block
 
@@ -22,14 +25,15 @@ _CHUNK = 1 << 22
 
 
 class Follower:
-    """Reads a .spprof file as it grows. Of its samples only the sums are kept, so memory grows with distinct stacks alone; for
-    another choice of labels the file is read from the start.
+    """Reads a .spprof file as it grows. Of its samples of one type (None: of the first that the file has) only the sums are kept,
+    so memory grows with distinct stacks alone; for another choice of labels the file is read from the start.
 
     A file that is not there yet is waited for; one that was replaced or emptied is read anew.
     `warning` says why reading ended early, if it did."""
 
-    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+    def __init__(self, path: Union[str, os.PathLike[str]], type: Optional[str] = None) -> None:
         self.path = os.path.abspath(os.fspath(path))
+        self.type = type
         self._fd = -1
         self.labels: Dict[str, str] = {}
         self._left_out: Counter[int] = Counter()
@@ -50,6 +54,7 @@ class Follower:
         self._reading: Optional[Reading] = None
         self._sums: Tuple[Dict[int, Sums], Dict[int, Sums]] = ({}, {})  # by thread, of whole and of truncated stacks
         self._seen: Counter[int] = Counter()  # samples of each thread
+        self._number = TIME  # of the type, in the file
         self._matches: Dict[int, bool] = {}  # text of a set of labels -> whether it is one of those that count
         self.warning: Optional[str] = None
 
@@ -102,18 +107,16 @@ class Follower:
             kind, payload, self.warning = _block(data, at)
             self.warning = self.warning or self._reading.add(kind, payload)
             at, wanted = at + wanted, _BLOCK.size
-            if kind == ord("S"):
+            if kind == ord("H"):
+                self._number = self._number_of_type(payload)
+            elif kind in b"SV":
                 self._add_up(self._reading)
-            elif kind == ord("H"):
-                _has_time(payload, self.path)
-            elif kind == ord("V"):
-                _clear(self._reading, lambda name: name.startswith("value_"))  # time alone is shown
         self._rest = [data[at:]]
         self._missing = max(1, wanted - len(self._rest[0])) if self._reading else 1  # what is no profile is said at once
 
     def _add_up(self, reading: Reading) -> None:
         """Moves the new samples into the sums."""
-        columns = reading.tables.columns
+        columns = self._fresh(reading)
         cut = [flags & TRUNCATED for flags in columns["flags"]]
         told: Sequence[Sequence[int]] = (columns["thread"], columns["stack"], columns["count"], columns["weight"], cut)
         if self.labels or self._left_out:
@@ -130,6 +133,25 @@ class Follower:
                     for stack, value in part.items():
                         total[stack] = total.get(stack, 0) + value
         _clear_samples(reading)
+
+    def _number_of_type(self, header: bytes) -> int:
+        """Raises BadFile if the file has no samples of the type."""
+        try:
+            told = told_types(header_of(header))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return TIME  # _profile() says what is wrong
+        found = {about["name"]: int(about["type"]) for about in reversed(told)}
+        if self.type is not None and self.type not in found:
+            raise BadFile(f"{self.path}: has no samples of {self.type!r}, but of {', '.join(reversed(found))}")
+        return found[self.type or told[0]["name"]]
+
+    def _fresh(self, reading: Reading) -> Dict[str, Sequence[int]]:
+        """The new samples of the type."""
+        columns = reading.tables.columns
+        if self._number == TIME:
+            return {name: columns[name] for name in columns_of("sample")}
+        chosen = [each == self._number for each in columns["value_type"]]
+        return {name: array(code, compress(columns["value_" + name], chosen)) for name, code in columns_of("sample").items()}
 
     def _counts(self, thread: int, label: int, reading: Reading) -> bool:
         """Whether the next sample of a thread is to be added up."""
@@ -164,6 +186,8 @@ class Follower:
         profile = self._profile(*stacks)
         if profile is None:
             return None
+        if self.type is not None:
+            profile = profile.of(self.type)
         parts = list(zip(self._sums, profile._columns()["moved"]))
         threads = {thread for part in self._sums for thread in part}
         profile._sums = {each: merged(moved(part[each], to) for part, to in parts if each in part) for each in sorted(threads)}
@@ -171,32 +195,17 @@ class Follower:
         return profile
 
 
-def _has_time(header: bytes, path: object) -> None:
-    """Raises BadFile for the header of a profile without samples of time: a profile that grows is shown by these alone."""
-    try:
-        events = json.loads(header).get("events") or [{"type": TIME}]
-        types = [event.get("type") for event in events]
-    except (ValueError, AttributeError, TypeError):
-        return  # _profile() says what is wrong
-    if TIME not in types:
-        raise BadFile(f"{path}: has no samples of time, by which alone a profile is shown while it grows; use spprof report")
-
-
 def _clear_samples(reading: Reading) -> None:
     """Forgets the samples, and keeps what they are told by."""
-    _clear(reading, lambda name: not name.startswith(("code_", "frame_", "node_")))
-
-
-def _clear(reading: Reading, chosen: Callable[[str], bool]) -> None:
     columns = reading.tables.columns
     for name in columns:
-        if chosen(name):
+        if not name.startswith(("code_", "frame_", "node_")):
             del columns[name][:]
 
 
 class Windows(Follower):
-    """Reads a .spprof file as it grows, and gives its samples part by part: each once, as a profile of the time in which they
-    were read. `grew_at` is when something new came last (`time.monotonic()`)."""
+    """Reads a .spprof file as it grows, and gives its samples, of all types, part by part: each once, as a profile of the
+    time in which they were read. `grew_at` is when something new came last (`time.monotonic()`)."""
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
         self._done: List[Profile] = []  # of files that were replaced
@@ -242,12 +251,12 @@ class Windows(Follower):
 
     def _finish_part(self) -> None:
         reading = self._reading
-        if reading is None or not reading.tables.columns["stack"]:
+        if reading is None or not (reading.tables.columns["stack"] or reading.tables.columns["value_stack"]):
             return
         profile = self._profile()
         assert profile is not None  # the header comes first: without it there are no samples
         _clear_samples(reading)
-        header, end = profile.header, max(profile.column("time_ns"))
+        header, end = profile.header, max(max(each.column("time_ns")) for each in profile.each_type() if len(each))
         start = self._since_ns or int(header["start_ns"])
         if header.get("start_unix_ns"):
             header["start_unix_ns"] += start - int(header["start_ns"])

@@ -7,6 +7,7 @@ from typing import List, Mapping, NamedTuple, Optional, Tuple
 from ..files.profile import Profile
 from ..model.records import FunctionRow, native_name
 from ..report.paths import short
+from ..report.text import amount
 
 LIMIT = 100  # rows of functions
 
@@ -22,8 +23,8 @@ class Picture(NamedTuple):
 def picture(
     profile: Profile, thread: Optional[str] = None, sort: str = "self", by: str = "function", labels: Mapping[str, str] = {}
 ) -> Picture:
-    """A profile's functions (or lines) in the threads that match a pattern, by `self` or `total` time, and all threads. `labels`:
-    which the profile's samples carry; for the title."""
+    """A profile's functions (or lines) in the threads that match a pattern, by `self` or `total` weight, and all threads.
+    `labels`: which the profile's samples carry; for the title."""
     rows = profile.functions(by=by, thread=thread)
     if sort == "total":
         rows.sort(key=lambda row: (-row.total_weight, -row.self_weight, row.file, row.line, row.qualname))
@@ -33,19 +34,24 @@ def picture(
     samples = sum(each.samples for each in threads if each.id in matching)
     ns = sum(each.weight for each in threads if each.id in matching)
     argv = " ".join(map(str, profile.header.get("argv") or [f"process {profile.header.get('pid')}"]))
-    kind = "CPU time" if profile.mode == "cpu" else "wall time"
+    unit = profile.unit
+    timed = unit == "nanoseconds"
+    kind = f" of {'CPU' if profile.mode == 'cpu' else 'wall'} time" if timed else f" {unit}"
     where = f" in threads like {thread!r}" if thread else ""
     where += "".join(f" with {key}={value}" for key, value in labels.items())
+
+    def figure(weight: int) -> str:
+        return seconds(weight) if timed else amount(weight, unit)
 
     def function(row: FunctionRow) -> Tuple[str, ...]:
         name = f"{row.qualname} ({short(row.file)}:{row.line})" if row.line else native_name(row.qualname, row.file)
         own, total = row.self_weight, row.total_weight
-        return seconds(own), share(own, ns), seconds(total), share(total, ns), text(name)
+        return figure(own), share(own, ns), figure(total), share(total, ns), text(name)
 
     return Picture(
-        text(f"{argv}: {seconds(ns)} of {kind}{where}, {samples:,} samples, by {sort} time"),
+        text(f"{argv}: {figure(ns)}{kind}{where}, {samples:,} samples, by {sort} {'time' if timed else unit}"),
         [function(row) for row in rows[:LIMIT]],
-        [(text(each.name), seconds(each.weight), share(each.weight, whole), f"{each.samples:,}") for each in threads],
+        [(text(each.name), figure(each.weight), share(each.weight, whole), f"{each.samples:,}") for each in threads],
     )
 
 

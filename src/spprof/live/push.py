@@ -213,7 +213,7 @@ class Pusher:
         for profile in self.follower.take():
             made = io.BytesIO()
             formats.write(profile, made, "otlp", formats.Options())
-            self.waiting.append((gzip.compress(made.getvalue(), 5), len(profile)))
+            self.waiting.append((gzip.compress(made.getvalue(), 5), sum(map(len, profile.each_type()))))
         while sum(len(body) for body, _ in self.waiting) > self.keep_bytes:
             self._count("left out", self.waiting.popleft()[1])
 
