@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
+import zlib
 
 import pytest
+from hosts import host
 
 import spprof
 from spprof import _core
@@ -170,3 +174,98 @@ def test_what_the_system_refuses_is_said_before_the_program_runs(tmp_path):
     assert done.returncode == other.returncode != 0
     assert "refuses to count page-faults (perf_event_open: Operation not permitted)" in done.stderr
     assert done.stdout == "" and not list(tmp_path.iterdir())
+
+
+TOUCH = """
+import mmap
+def touch(pages):
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        if hasattr(memory, "madvise"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for at in range(0, len(memory), mmap.PAGESIZE):
+            memory[at] = 1
+"""
+
+
+def weight_of(faults, function="touch"):
+    return {row.qualname: row.self_weight for row in faults.functions()}[function]
+
+
+@counts
+@pytest.mark.parametrize("both", [False, True])
+def test_of_tests(tmp_path, both):
+    """`pytest --spprof-event`: the lines of the summary are of time, if that is sampled, else of faults."""
+    (tmp_path / "test_it.py").write_text(TOUCH + "def test_it():\n    touch(8000)\n")
+    options = ["--spprof-event=time"] if both else []
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--spprof=test", "--spprof-event=page-faults", *options]
+    done = subprocess.run([*command, "test_it.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    [file] = (tmp_path / "spprof-profiles").iterdir()
+    profile = spprof.Profile.load(file)
+    assert profile.mode == ("wall" if both else "cpu")
+    assert weight_of(profile.of("page-faults")) == pytest.approx(8000, rel=0.05)
+    [line] = re.findall(r"^  (.*)  touch \(test_it.py:8\)$", done.stdout, re.M)
+    if both:
+        assert re.fullmatch(r" *\d+\.\d{3} s +\d+\.\d%", line) and "Lines: wall time of the thread" in done.stdout
+    else:
+        amount, share = line.split()
+        assert int(amount.replace(",", "")) == pytest.approx(8000, rel=0.05) and share.endswith("%")
+        assert "Lines: page-faults of the thread" in done.stdout
+
+
+@counts
+@pytest.mark.parametrize("events", [["page-faults"], ["time", "page-faults"]])
+def test_of_requests(tmp_path, events):
+    """Each request's own, in a page with all types, and in a format that has the first."""
+    from spprof.integrations.wsgi import SpprofMiddleware
+
+    names = {}
+    exec(TOUCH, names)
+
+    def app(environ, start_response):
+        names["touch"](4000 if environ["PATH_INFO"] == "/few" else 8000)
+        start_response("200 OK", [])
+        return [b""]
+
+    for format in ("html", "speedscope"):
+        folder = tmp_path / format
+        middleware = SpprofMiddleware(app, slower_than=0.0, rate=1000, folder=folder, format=format, events=events)
+        for path in ("/few", "/many"):
+            middleware({"REQUEST_METHOD": "GET", "PATH_INFO": path}, lambda status, headers: None)
+        middleware.recorder.finish()
+        files = sorted(folder.iterdir(), key=lambda file: "-many-" in file.name)
+        for file, pages in zip(files, (4000, 8000)):
+            if format == "html":
+                [packed] = re.findall(r'id="profile"[^>]*>([A-Za-z0-9+/=]+)<', file.read_text(encoding="utf-8"))
+                data = zlib.decompress(base64.b64decode(packed))
+                about = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+                units = [each["unit"] for each in (about, *about.get("others", ()))]
+                assert units == (["nanoseconds", "faults"] if "time" in events else ["faults"])
+            else:
+                made = json.loads(file.read_text(encoding="utf-8"))["profiles"]
+                assert sum(sum(each["weights"]) for each in made if each["unit"] == "none") == pytest.approx(pages, rel=0.05)
+                assert any(each["unit"] == "nanoseconds" for each in made) == ("time" in events)
+        assert len(files) == 2
+
+
+@counts
+def test_of_a_statement():
+    """`%spprof --event`: the text has each type in its unit."""
+    host("IPython")
+    from IPython.testing.globalipapp import start_ipython
+    from IPython.utils.capture import capture_output
+
+    shell = start_ipython() or sys.modules["IPython"].get_ipython()
+    shell.reset()
+    shell.extension_manager.load_extension("spprof")
+    shell.run_cell(TOUCH)
+    with capture_output() as shown:
+        result = shell.run_cell("%spprof -t --event=time --event page-faults=50 touch(8000)")
+    assert result.success
+    profile = shell.user_ns["_spprof"]
+    assert [(each.name, each.period) for each in profile.sample_types] == [("time", 1_000_000), ("page-faults", 50)]
+    [plain] = (output.data["text/plain"] for output in shown.outputs)
+    time, faults = plain.split("By self ")[1:]
+    assert time.startswith("time:") and faults.startswith("faults:")
+    [amount] = re.findall(r"^ +([\d,]+) .* touch \(", faults, re.M)
+    assert int(amount.replace(",", "")) == weight_of(profile.of("page-faults")) == pytest.approx(8000, rel=0.05)

@@ -114,6 +114,7 @@ def test_what_it_raises_is_raised_after_the_profile_was_shown(shell):
         ("%spprof --mode=walk 1", "mode 'walk' does not exist"),
         ("%spprof --walk 1", "--walk is no option"),
         ("%spprof --limit=many 1", "invalid literal"),
+        ("%spprof --event=faults 1", "no such event"),
     ],
 )
 def test_errors_say_what_to_do(shell, cell, words):

@@ -211,6 +211,7 @@ def test_unasked_it_does_nothing(run, pytester):
         ("--spprof-rate=0", "rate=0.0 is out of range: 1 to 20000"),
         ("--spprof-format=png", "'png' does not exist: choose one of spprof"),
         ("--spprof-dir=test_suite.py", "File exists"),
+        ("--spprof-event=faults", "no such event"),
     ],
 )
 def test_bad_options_end_the_run_at_once(run_here, option, words):

@@ -22,7 +22,7 @@ HEIGHT = 560  # pixels of the frame that shows a flame graph
 
 
 # IPython's own reading of options loses white space in strings of the statement, or the statement after `--option=value`.
-_OPTION = re.compile(r"\s*(?:(-r|-t|--text|--native)|(-m|--mode|--rate|--limit)[=\s]\s*(\S+))(?!\S)")
+_OPTION = re.compile(r"\s*(?:(-r|-t|--text|--native)|(-m|--mode|--rate|--limit|--event)[=\s]\s*(\S+))(?!\S)")
 _SHORT = {"t": "text", "m": "mode"}
 
 
@@ -36,7 +36,8 @@ def _parsed(line: str) -> Tuple[Dict[str, str], str]:
             break
         flag, name, value = found.groups()
         name = (flag or name).lstrip("-")
-        options[_SHORT.get(name, name)] = value or ""
+        name = _SHORT.get(name, name)
+        options[name] = f"{options[name]},{value}" if name == "event" and name in options else value or ""
         at = found.end()
     rest = line[at:].strip()
     if rest.startswith("--"):
@@ -57,6 +58,7 @@ class SpprofMagics(Magics):
 
         -m, --mode=cpu|wall   time on the processor (default), or all time
         --rate=HZ             samples a second of a thread, 1 to 20000 (default 1000)
+        --event=NAME          what is sampled: time (default), page-faults, page-faults=N (each N); again: both
         --native              native frames too
         --limit=N             functions in the text (default 15)
         -t, --text            only the text: the page of the flame graph takes 0.1 MB of the notebook and up to 3 bytes a sample
@@ -75,7 +77,8 @@ class SpprofMagics(Magics):
         names = self.shell.user_ns  # a function of IPython's, which is not to be in the profile
         try:
             rate, limit = float(options.get("rate", 1000)), int(options.get("limit", 15))
-            api.start(rate=rate, mode=options.get("mode", "cpu"), native="native" in options)
+            events = options.get("event", "time").split(",")
+            api.start(rate=rate, mode=options.get("mode", "cpu"), native="native" in options, events=events)
         except (SpprofError, ValueError) as error:
             raise UsageError(f"%spprof: {error}") from None
         try:
@@ -99,8 +102,8 @@ class SpprofMagics(Magics):
 
 
 def show(profile: Profile, limit: int = 15, text_only: bool = False) -> None:
-    """Displays the flame graph, and the summary where no page can be shown."""
-    shown = {"text/plain": summary([profile], limit)}
+    """Displays the flame graph, and where no page can be shown the summary of each type of samples."""
+    shown = {"text/plain": "\n".join(summary([each], limit) for each in profile.each_type())}
     if "html" in formats.FORMATS and not text_only:
         page = io.BytesIO()
         formats.write(profile, page, "html", formats.Options(sources=True))

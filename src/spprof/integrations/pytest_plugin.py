@@ -18,7 +18,8 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--spprof=session", dest="spprof", action="store_const", const="session", help="the same")
     group.addoption("--spprof=test", dest="spprof", action="store_const", const="test", help="profile each test for itself")
     group.addoption("--spprof-dir", default="spprof-profiles", metavar="DIR", help="where profiles go (default spprof-profiles)")
-    group.addoption("--spprof-mode", default="wall", choices=("wall", "cpu"), help="all time (default) or time on the processor")
+    group.addoption("--spprof-mode", choices=("wall", "cpu"), help="all time (default) or time on the processor")
+    group.addoption("--spprof-event", action="append", metavar="NAME", help="as `spprof run --event` (default time); again: both")
     group.addoption("--spprof-rate", default=1000.0, type=float, metavar="HZ", help="samples a second (default 1000)")
     group.addoption("--spprof-format", default="spprof", metavar="FORMAT", help="as `spprof convert -f` (default spprof)")
 

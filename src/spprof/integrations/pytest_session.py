@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import zlib
-from typing import Any, Dict, Generator, List, NamedTuple, Optional
+from typing import Any, Dict, Generator, List, NamedTuple, Optional, Tuple
 
 import pytest
 
@@ -17,7 +17,7 @@ from ..files.output import Output
 from ..files.profile import Profile
 from ..model.filtering import filtered
 from ..recording import api
-from ..recording.options import Options
+from ..recording.options import Options, usual_mode
 from ..report.paths import short
 
 LONGEST = 140  # bytes of a file's name: eCryptfs takes 143
@@ -47,6 +47,12 @@ def begin(config: Any) -> None:
     config.pluginmanager.register(Profiling(config, worker["workerid"] if worker else ""), "spprof-session")
 
 
+def _chosen(config: Any) -> Tuple[List[str], str]:
+    """Events and mode."""
+    events: List[str] = config.getoption("spprof_event") or ["time"]
+    return events, config.getoption("spprof_mode") or usual_mode(events)
+
+
 class Profiling:
     """In the process that runs tests."""
 
@@ -61,7 +67,8 @@ class Profiling:
         self.files = 0
         self.problems: List[str] = []
         try:
-            self.options = Options(rate=config.getoption("spprof_rate"), mode=config.getoption("spprof_mode"))
+            events, mode = _chosen(config)
+            self.options = Options(rate=config.getoption("spprof_rate"), mode=mode, events=events)
             os.makedirs(self.folder, exist_ok=True)
             self._start("session")  # from here on, to profile what pytest imports
             if self.each:
@@ -126,12 +133,16 @@ class Profiling:
         if profile is not None:
             part = filtered(profile, thread=self.thread, start_ns=slow.start_ns, stop_ns=slow.stop_ns)
             rows = part.functions(by="line")
-            ns = sum(row.self_weight for row in rows) or 1
+            weight = sum(row.self_weight for row in rows) or 1
             for row in rows[:LINES]:
-                if row.self_weight >= 0.01 * ns:
+                if row.self_weight >= 0.01 * weight:
                     place = f" ({short(row.file)}:{row.line})" if row.line else ""
-                    lines.append(f"{row.self_weight / 1e9:9.3f} s {row.self_weight / ns:6.1%}  {row.qualname}{place}")
+                    lines.append(f"{_amount(row.self_weight, part.unit)} {row.self_weight / weight:6.1%}  {row.qualname}{place}")
         return {"seconds": slow.seconds, "test": slow.test, "lines": lines}
+
+
+def _amount(weight: int, unit: str) -> str:
+    return f"{weight / 1e9:9.3f} s" if unit == "nanoseconds" else f"{weight:11,}"
 
 
 class Summary:
@@ -157,6 +168,7 @@ class Summary:
                 write("  " + line)
         for problem in (problem for report in self.reports for problem in report["problems"]):
             write(f"spprof: {problem}", yellow=True)
-        kind = "wall time" if self.config.getoption("spprof_mode") == "wall" else "CPU time"
+        events, mode = _chosen(self.config)
+        kind = {"wall": "wall time", "cpu": "CPU time"}[mode] if "time" in events else events[0].partition("=")[0]
         write(f"Lines: {kind} of the thread that runs the tests. Profiles in {self.config.getoption('spprof_dir')}: "
               f"{sum(report['files'] for report in self.reports)} files.")  # fmt: skip

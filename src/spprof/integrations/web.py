@@ -14,16 +14,16 @@ import queue
 import re
 import tempfile
 import threading
-from typing import Deque, Dict, NamedTuple, Optional, Union
+from typing import Deque, Dict, NamedTuple, Optional, Sequence, Union
 from urllib.parse import parse_qsl
 
 from .. import _core, formats
-from ..errors import BadOption, NotActive, SpprofError
+from ..errors import BadOption, NotActive, SpprofError, Unsupported
 from ..files.profile import Profile
 from ..model.filtering import filtered
 from ..recording import api, forks
 from ..recording.labels import label
-from ..recording.options import Options
+from ..recording.options import Options, usual_mode
 
 HEADER = "X-Spprof-Token"  # of the request that asks
 ANSWER = "X-Spprof-Request"  # of its response: the id that its file's name ends with
@@ -53,11 +53,12 @@ class Settings(NamedTuple):
     token: Optional[str] = None
     slower_than: Optional[float] = None
     folder: Union[str, os.PathLike[str]] = "spprof-requests"
-    mode: str = "wall"
+    mode: Optional[str] = None
     rate: Optional[float] = None
     format: Optional[str] = None
     keep: int = 100
     query: Optional[str] = None
+    events: Sequence[str] = ("time",)
 
 
 class _Take:
@@ -112,7 +113,12 @@ class Recorder:
         if settings.query is not None and settings.token is None:
             raise BadOption("query= names the parameter that carries the token: give a token too")
         rate = settings.rate or (1000.0 if settings.slower_than is None else 100.0)
-        self.recording = Options(rate=rate, mode=settings.mode)
+        mode = settings.mode or usual_mode(settings.events)
+        self.recording = Options(rate=rate, mode=mode, events=settings.events)
+        try:
+            api.require_events(self.recording.events)
+        except Unsupported:  # logged when a request is to be profiled, as all that the system refuses
+            pass
         if settings.keep < 1:
             raise BadOption(f"keep={settings.keep!r}: at least one file")
         self.format = settings.format or ("html" if "html" in formats.FORMATS else "speedscope")

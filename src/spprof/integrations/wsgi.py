@@ -21,7 +21,8 @@ class SpprofMiddleware:
         header X-Spprof-Request with the id that ends the name of the file.
     slower_than: seconds. All requests are profiled, and the profiles of those that took longer are kept.
     folder: where they are written, after the response (default `spprof-requests`; made for its owner alone).
-    mode: 'wall' (default) or 'cpu'; rate: samples a second of a thread (default: 100 with slower_than, else 1000).
+    events: what is sampled, as of `spprof.start` (default: time); a page has all, other formats what they can hold.
+    mode: 'wall' (default with time) or 'cpu'; rate: samples a second of a thread (default: 100 with slower_than, else 1000).
     format: any but 'spprof' (default: 'html', or 'speedscope' where there is none).
     keep: files of a process; older ones are deleted (default 100).
     query: the name of a parameter of the query that may carry the token too. Off by default: queries end up in logs.

@@ -203,7 +203,7 @@ def require_supported(options: Options) -> Tuple[str, str]:
     if _core.layout_error:
         raise Unsupported(_core.layout_error)
     native, clock = _native(options.native), _clock(options.clock)
-    _events(options.events)
+    require_events(options.events)
     if clock == "gil" and (options.mode != "cpu" or native):
         raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
     return native, clock
@@ -244,8 +244,8 @@ def _clock(clock: str) -> str:
         raise Unsupported(f"the system refuses {what} ({error.filename}: {error.strerror}); {hint}") from error
 
 
-def _events(events: Tuple[str, ...]) -> None:
-    """Whether they can be sampled."""
+def require_events(events: Tuple[str, ...]) -> None:
+    """Raises BadOption for events that do not exist, Unsupported if the system does not count them for us."""
     try:
         _core.choose_events(",".join(events))
     except ValueError as error:

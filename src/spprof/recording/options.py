@@ -14,6 +14,11 @@ DEEPEST = 4096  # SPP_DEPTH_MAX of the core
 MODES = ("cpu", "wall")
 
 
+def usual_mode(events: Sequence[str]) -> str:
+    """Where waiting matters, as in tests and requests: all time, unless time is not sampled at all."""
+    return "wall" if "time" in events else "cpu"
+
+
 class Options:
     """A checked, immutable record. Raises BadOption for what does not exist or is out of range.
 
