@@ -16,6 +16,7 @@ from hosts import host
 
 import spprof
 from spprof import _core
+from spprof.cli import main
 
 REFUSER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "refused.py")
 
@@ -269,3 +270,32 @@ def test_of_a_statement():
     assert time.startswith("time:") and faults.startswith("faults:")
     [amount] = re.findall(r"^ +([\d,]+) .* touch \(", faults, re.M)
     assert int(amount.replace(",", "")) == weight_of(profile.of("page-faults")) == pytest.approx(8000, rel=0.05)
+
+
+@counts
+def test_parts_and_formats_of_a_real_profile(tmp_path):
+    """A thread's part as a file, its page, and what other programs are given, all with the same sums."""
+    profile, counted = run(tmp_path, "--event", "time", "--event", "page-faults")
+    whole = {thread.name: thread.weight for thread in profile.of("page-faults").threads}
+    assert whole["second"] == pytest.approx(counted["second"], rel=0.01)
+    path = str(tmp_path / "part.spprof")
+    assert main(["convert", str(tmp_path / "p.spprof"), "--thread", "second", "-o", path]) == 0
+    part = spprof.Profile.load(path)
+    assert [each.unit for each in part.each_type()] == ["nanoseconds", "faults"]
+    for view, of_whole in zip(part.each_type(), profile.each_type()):
+        wanted = of_whole.functions(thread="second")
+        assert view.functions() == wanted and {thread.name for thread in view.threads} == {"second"}
+    for options in (
+        ["--type", "page-faults", "--thread", "second"],
+        ["--type", "page-faults", "--thread", "second", "--weight", "value"],
+    ):
+        collapsed = tmp_path / "p.collapsed"
+        assert main(["convert", str(tmp_path / "p.spprof"), "-o", str(collapsed), *options]) == 0
+        assert sum(int(line.rpartition(" ")[2]) for line in collapsed.read_text().splitlines()) == whole["second"]
+    page = tmp_path / "p.html"
+    assert main(["convert", path, "-o", str(page)]) == 0
+    [packed] = re.findall(r'id="profile"[^>]*>([A-Za-z0-9+/=]+)<', page.read_text(encoding="utf-8"))
+    data = zlib.decompress(base64.b64decode(packed))
+    about = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+    assert [each["unit"] for each in about["others"]] == ["faults"]
+    assert main(["report", path, "--type", "page-faults"]) == 0
