@@ -6,6 +6,7 @@ every call and return) in 95 % of runs. docs/intervals.md says what was measured
 - One run: the score interval (Wilson 1927, J. Am. Stat. Assoc. 22, 209-212), which holds for few samples and for shares near 0
   and 1 too. Samples have weights, so their number is the effective one, (sum w)^2 / (sum w^2) (Kish 1965, Survey Sampling).
 - The difference of two runs: from the two intervals (Newcombe 1998, Statistics in Medicine 17, 873-890, method 10).
+- The ratio of two figures: all factors such that B less so many times A may be 0 (Fieller 1954, J. R. Stat. Soc. B 16, 175-185).
 - Several runs a side: from the variation between runs alone, which holds more than sampling (Welch 1947, Biometrika 34, 28-35).
 - Samples that were taken at no random instant (`Whole.unknown_weight`): the program may be in step with what took them, so nobody
   knows whose time they are. Both ends of an interval are those of the worst case: all of it, or none, is the part's.
@@ -16,9 +17,9 @@ every call and return) in 95 % of runs. docs/intervals.md says what was measured
 from __future__ import annotations
 
 from functools import lru_cache
-from math import exp, hypot, lgamma, pi, sin, sqrt, tan
+from math import exp, hypot, inf, lgamma, pi, sin, sqrt, tan
 from operator import mul, truediv
-from typing import Iterable, NamedTuple, Sequence, Tuple
+from typing import Callable, Iterable, NamedTuple, Sequence, Tuple
 
 LEVEL = 0.95
 _Z = 1.959963984540054  # of LEVEL, spelled out so that a summary imports no `statistics`
@@ -153,6 +154,32 @@ def welch(
     freedom = (of_a + of_b) ** 2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
     reach = t_of(level, freedom) * sqrt(of_a + of_b)
     return Estimate(value, value - reach, value + reach)
+
+
+def ratio_of(a: float, b: float, difference_at: Callable[[float], Estimate]) -> Estimate:
+    """b / a (both > 0, or b 0) and its interval. `difference_at(factor)`: b - factor * a. `high` may be infinite: a may be 0."""
+    value = b / a
+
+    def end(side: int) -> float:
+        """Where the interval's lower (1) or upper (2) end is 0: it falls as the factor grows."""
+        inside, outside = value, value
+        for _ in range(40):
+            outside = outside / 2 if side == 1 else outside * 2 + 1e-9
+            if (difference_at(outside)[side] > 0) == (side == 1):
+                break
+            inside = outside
+        else:
+            return 0.0 if side == 1 else inf
+        for _ in range(30):
+            middle = (inside + outside) / 2
+            if (difference_at(middle)[side] > 0) == (side == 1):
+                outside = middle
+            else:
+                inside = middle
+        return outside
+
+    at = difference_at(value)
+    return Estimate(value, value, value) if at.low == at.high else Estimate(value, end(1) if value else 0.0, end(2))
 
 
 def at_once(level: float, number: int) -> float:

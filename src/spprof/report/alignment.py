@@ -59,6 +59,16 @@ class Aligner:
         """`Profile.squares` by common names; none where no sample is big."""
         return profile.squares(self.namer(profile), thread, only) if profile.has_big_samples(thread) else {}
 
+    def calls(self, profile: ProfileData) -> Dict[Function, int]:
+        """The exact number of calls of each function by common names, where they were counted. Functions in C are no native
+        frames: they have none."""
+        namer = self.namer(profile)
+        result: Dict[Function, int] = Counter()
+        for function, (calls, _) in profile.calls.functions().items() if profile.calls is not None else ():
+            if not function.native:
+                result[namer.named(function.name, function.qualname, function.file)] += calls
+        return result
+
     def namer(self, profile: ProfileData) -> _Namer:
         """Frame id -> its function."""
         move = _moved(self._own, _programs(profile))
@@ -76,17 +86,13 @@ class _Namer:
 
     def __call__(self, id: int) -> Function:
         frame, first = self.profile.frame(id), self.profile.first_line(id)
-        file, line = frame.file.replace("\\", "/"), 0
+        line = 0
         if self.aligner.by == "line":
             line = frame.source_line if frame.native else frame.line
-        if not frame.native:
-            if self.move and file.startswith(self.move[0] + "/"):
-                file = self.move[1] + file[len(self.move[0]) :]
-            file = _LIBRARY.sub("python3/", _PACKAGES.sub("packages/", file))
+        if frame.native:  # of the same library, which another machine has elsewhere
+            function = Function(frame.qualname, os.path.basename(frame.file.replace("\\", "/")), line, True)
         else:
-            file = os.path.basename(file)  # of the same library, which another machine has elsewhere
-        name = frame.qualname if self.aligner._qualified or frame.native else frame.name
-        function = Function(name, file, line, frame.native)
+            function = self.named(frame.name, frame.qualname, frame.file)._replace(line=line)
         place = (frame.source, line) if frame.native and line else (frame.file, line or (0 if frame.native else first))
         # Of the first profile that has it; there the first, for several functions may have one name.
         known = self.own.get(function)
@@ -95,6 +101,14 @@ class _Namer:
         if known is None or place < known:
             self.own[function] = self.aligner.shown[function] = place
         return function
+
+    def named(self, name: str, qualname: str, file: str) -> Function:
+        """A Python function."""
+        file = file.replace("\\", "/")
+        if self.move and file.startswith(self.move[0] + "/"):
+            file = self.move[1] + file[len(self.move[0]) :]
+        file = _LIBRARY.sub("python3/", _PACKAGES.sub("packages/", file))
+        return Function(qualname if self.aligner._qualified else name, file, 0, False)
 
 
 def _version(profile: ProfileData) -> Tuple[int, ...]:

@@ -86,6 +86,7 @@ class Comparison:
         self.aligner = Aligner([*b, *a], by)
         self.rows = self._align()
         self.notes += self.aligner.notes
+        self.calls = self._count_calls()
 
     @property
     def repeated(self) -> bool:
@@ -141,6 +142,24 @@ class Comparison:
         shown = self.aligner.shown
         return [Row(function, *shown.get(function, ("", 0)), *kinds) for function, kinds in sums.items()]
 
+    def _count_calls(self) -> Optional[Dict[Function, Runs]]:
+        """How often each run called each function; None: not all of them know."""
+        counted = [[profile.calls for profile in side] for side in self.sides]
+        told = [next((calls.missing for calls in side if calls is not None and calls.missing), None) for side in counted]
+        self.notes += [f"not all calls of {name} were counted: {missing}" for name, missing in zip("AB", told) if missing]
+        known = [None not in side for side in counted]
+        if known[0] != known[1]:
+            self.notes.append(f"only {'A' if known[0] else 'B'} counted its calls, which takes time, too")
+        if not all(known) or self.thread is not None or self.by != "function":
+            return None
+        result: Dict[Function, Runs] = {}
+        for which, side in enumerate(self.sides):
+            for run, profile in enumerate(side):
+                for function, calls in self.aligner.calls(profile).items():
+                    runs = result.setdefault(function, ([0.0] * len(self.sides[0]), [0.0] * len(self.sides[1])))
+                    runs[which][run] = calls
+        return result
+
     def total(self, factor: float = 1.0) -> Change:
         """Seconds (or counts) of a run; of B less `factor` times A. One run's clock has no error."""
         a, b = ([more * one.weight / self.scale for one in side] for more, side in zip((factor, 1.0), self.wholes))
@@ -164,27 +183,33 @@ class Comparison:
 
     def change(self, figures: Tuple[Runs, Optional[Runs]], measure: str = "share", compared: int = 1) -> Change:
         """The change of nanoseconds with their squares, if these are known, one of `compared` that are looked at together."""
-        a, b, difference = self._estimates(figures, measure, 1.0, LEVEL)
-        sure = self._estimates(figures, measure, 1.0, intervals.at_once(LEVEL, compared))[2]
+        a, b, difference = self.estimates(figures, measure, 1.0, LEVEL)
+        sure = self.estimates(figures, measure, 1.0, intervals.at_once(LEVEL, compared))[2]
         known = self.repeated or measure == "share"
         return Change(a, b, difference, not sure.low <= 0 <= sure.high if known else None)
 
-    def _estimates(
-        self, figures: Tuple[Runs, Optional[Runs]], measure: str, factor: float, level: float
+    def estimates(
+        self, figures: Tuple[Runs, Optional[Runs]], measure: str, factor: float, level: float, calls: Optional[Runs] = None
     ) -> Tuple[Estimate, Estimate, Estimate]:
+        """`factor` times A, B, and B less that. `calls`: each run's figure is divided by its number there."""
         runs, squares = figures
         samples: Runs = tuple(  # type: ignore[assignment]
             [whole.samples_of(part, squares[side][run] if squares else 0.0) for run, (part, whole) in enumerate(zip(*each))]
             for side, each in enumerate(zip(runs, self.wholes))
         )
-        seen = self._sampled(runs, samples, measure, factor, level)
+        divided = calls or tuple([1.0] * len(side) for side in runs)
+
+        def sampled(runs: Runs) -> Tuple[Estimate, Estimate, Estimate]:
+            return self._sampled(runs, samples, divided, measure, factor, level)  # type: ignore[arg-type]
+
+        seen = sampled(runs)
         if not any(whole.unknown_weight for side in self.wholes for whole in side):
             return seen
         # What was sampled at no random instant may be all of it or none, in A and in B: two worst cases.
         less: Runs = tuple([part - one.unknown_weight for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
         more: Runs = tuple([part + one.unknown_weight for part, one in zip(*side)] for side in zip(runs, self.wholes))  # type: ignore[assignment]
-        fell = self._sampled((more[0], less[1]), samples, measure, factor, level)
-        rose = self._sampled((less[0], more[1]), samples, measure, factor, level)
+        fell = sampled((more[0], less[1]))
+        rose = sampled((less[0], more[1]))
         return (
             Estimate(seen[0].value, rose[0].low, fell[0].high),
             Estimate(seen[1].value, fell[1].low, rose[1].high),
@@ -192,12 +217,12 @@ class Comparison:
         )
 
     def _sampled(
-        self, runs: Runs, samples: Runs, measure: str, factor: float, level: float
+        self, runs: Runs, samples: Runs, divided: Runs, measure: str, factor: float, level: float
     ) -> Tuple[Estimate, Estimate, Estimate]:
         """As if all samples had been taken at random instants."""
         factors, sampled = (factor, 1.0), []  # of each side the runs as sampling alone knows them
-        for parts, numbers, wholes, more in zip(runs, samples, self.wholes, factors):
-            unit = [more * (whole.weight / self.scale if measure == "time" else 1.0) for whole in wholes]
+        for parts, numbers, by, wholes, more in zip(runs, samples, divided, self.wholes, factors):
+            unit = [more * (whole.weight / self.scale if measure == "time" else 1.0) / n for whole, n in zip(wholes, by)]
             at = LEVEL if self.repeated else level
             each = zip(parts, numbers, wholes, unit)
             sampled.append([whole.of_samples(part, number, at).times(one) for part, number, whole, one in each])
@@ -231,7 +256,7 @@ class Comparison:
         found = []
         for row in rows:
             level = intervals.at_once(LEVEL, len(rows))
-            before, after, difference = self._estimates(row.figures("total"), "time", factor, level)
+            before, after, difference = self.estimates(row.figures("total"), "time", factor, level)
             if difference.low > 0:
                 found.append(f"{row.function.qualname} grew by {_growth(before, after, factor)}, more than {percent:g} %")
         return found

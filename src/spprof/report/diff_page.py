@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from ..model.unicode import markup
 from .calltree import Call, CallTree
 from .comparison import Change, Comparison
+from .splitting import Factor, split
 from .text import files_of, place
 
 _LEAST = 0.001  # share of A and of B below which a call is too narrow to be drawn
@@ -30,6 +31,7 @@ def html(comparison: Comparison) -> str:
         "unit": comparison.unit,
         "wall": comparison.sides[0][0].mode == "wall",
         "repeated": comparison.repeated,
+        "counted": comparison.calls is not None,
         "notes": comparison.notes,
         "runs": [[whole.weight / comparison.scale for whole in wholes] for wholes in comparison.wholes],
         "samples": [sum(whole.ticks for whole in wholes) for wholes in comparison.wholes],
@@ -51,15 +53,26 @@ def _change(change: Change) -> List[Any]:
     return [*([round(number, 6) for number in estimate] for estimate in change[:3]), change.significant]
 
 
+def _factor(factor: Optional[Factor]) -> Optional[List[Any]]:
+    """Before, after, and the ratio with its ends (None: it has no bound)."""
+    if factor is None:
+        return None
+    ratio = factor.ratio and [round(number, 6) if number != float("inf") else None for number in factor.ratio]
+    return [factor.a.value, factor.b.value, ratio, factor.significant]
+
+
 def _rows(comparison: Comparison) -> List[Dict[str, Any]]:
     rows: Dict[int, Dict[str, Any]] = {}
     for kind in ("own", "total"):
-        for row, change in comparison.changes(kind):
+        changes = comparison.changes(kind)
+        for row, change in changes:
             function = row.function
             line = 0 if function.native and not function.line else row.line
             found = rows.setdefault(id(row), {"name": place(function.qualname, row.file, line)})
             time = comparison.change(row.figures(kind), "time")
-            found[kind] = [*_change(change), time.a.value, time.b.value]
+            of = split(comparison, row, kind, len(changes))
+            factors = [] if of is None else [_factor(of.calls), _factor(of.per_call)]
+            found[kind] = [*_change(change), time.a.value, time.b.value, *factors]
     return list(rows.values())
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..model.intervals import Estimate
 from .comparison import MEASURES, Change, Comparison, Row
 from .export import escape
-from .text import Paint, amount, files_of, percent, place, time_kind
+from .splitting import Factor, Split, split
+from .text import Paint, amount, each_takes, files_of, percent, place, time_kind, times
 
 
 class Shown(NamedTuple):
@@ -87,6 +88,26 @@ def _difference(comparison: Comparison, change: Change, measure: str) -> str:
     return _spread(comparison, value, reach, "+")
 
 
+def _factors(comparison: Comparison, of: Optional[Split]) -> Tuple[str, str]:
+    """`3.10 x * (100,000 -> 310,000)`: of the number of calls, and of the time of a call; '' if it is not known."""
+    if of is None:
+        return "", ""
+    ends = [f"{round(value.value):,}" for value in of.calls[:2]]
+    of_calls = _factor(of.calls, " -> ".join(ends), True)
+    if of.per_call is None:
+        return of_calls, ""
+    ends = [each_takes(value.value * comparison.scale, comparison.unit) for value in of.per_call[:2]]
+    return of_calls, _factor(of.per_call, " -> ".join(ends), all(comparison.known))
+
+
+def _factor(factor: Factor, ends: str, known: bool) -> str:
+    if factor.ratio is None:
+        return ends + (" *" if factor.significant else "")
+    value, low, high = factor.ratio
+    spread = f" ({times(low)} .. {times(high)})" if low != high else ""
+    return f"{times(value)} x{spread if known else ' (?)'}{' *' if factor.significant else ''}, {ends}"
+
+
 def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Change]], rows: int) -> Iterator[str]:
     hidden = sum(change.significant is True for _, change in found[rows:])
     if len(found) > rows:
@@ -104,6 +125,12 @@ def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Chang
         yield f"No change of {word} is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
     else:
         yield f"* more than chance, all {len(found)} compared counted (Bonferroni, 95 %). ± is each one's 95 % interval, {how}."
+    if comparison.calls is not None:
+        yield "Calls are exact. " + (
+            "Calls and the time of a call are counted apart: all of both (Bonferroni, 95 %)."
+            if comparison.repeated
+            else "The time of a call has no mark: one run each does not tell how much runs vary."
+        )
 
 
 def text(comparison: Comparison, shown: Shown) -> Iterator[str]:
@@ -116,11 +143,14 @@ def text(comparison: Comparison, shown: Shown) -> Iterator[str]:
     yield f"{shares_of} {changed:>18}   {word + ' of A':>10} {'of B':>10}  {shown.by}"
     for row, change in found[: shown.limit]:
         shares = change if shown.compare == "share" else comparison.change(row.figures(_kind(shown)))
-        times = change if shown.compare == "time" else comparison.change(row.figures(_kind(shown)), "time")
+        seconds = change if shown.compare == "time" else comparison.change(row.figures(_kind(shown)), "time")
         mark = "*" if change.significant else " "
         line = f"{' '.join(_shares(comparison, shares))} {_difference(comparison, change, shown.compare):>18} {mark} "
-        line += f"{_alone(comparison, times.a):>10} {_alone(comparison, times.b):>10}  {_place(row)}"
+        line += f"{_alone(comparison, seconds.a):>10} {_alone(comparison, seconds.b):>10}  {_place(row)}"
         yield paint(line, ("hot" if change.difference.value > 0 else "good") if change.significant else "")
+        of_calls, of_a_call = _factors(comparison, split(comparison, row, _kind(shown), len(found)))
+        if of_calls:
+            yield "      " + f"calls: {of_calls}" + (f"; a call: {of_a_call}" if of_a_call else "")
     yield ""
     yield from _foot(comparison, shown, found, shown.limit)
 
@@ -134,12 +164,17 @@ def markdown(comparison: Comparison, shown: Shown) -> Iterator[str]:
         yield escape(line) + "  "
     found = comparison.changes(_kind(shown), shown.compare)
     changed, word = f"change of {_measure(comparison, shown)}", comparison.weight_word
-    yield f"\n| {shown.sort} A | B | {changed} | {word} A | B | {shown.by} |\n|--:|--:|--:|--:|--:|:--|"
+    more, lines = ("", "") if comparison.calls is None else (" calls | a call |", "--:|--:|")
+    yield f"\n| {shown.sort} A | B | {changed} | {word} A | B |{more} {shown.by} |\n|--:|--:|--:|--:|--:|{lines}:--|"
     for row, change in found[: shown.limit]:
-        shares, times = (comparison.change(row.figures(_kind(shown)), measure) for measure in MEASURES)
+        shares, seconds = (comparison.change(row.figures(_kind(shown)), measure) for measure in MEASURES)
         cells = [*map(str.strip, (*_shares(comparison, shares), _difference(comparison, change, shown.compare)))]
         cells[2] = f"**{cells[2]}** \\*" if change.significant else cells[2]
-        cells += [_alone(comparison, times.a), _alone(comparison, times.b), escape(_place(row))]
+        cells += [_alone(comparison, seconds.a), _alone(comparison, seconds.b)]
+        if comparison.calls is not None:
+            factors = _factors(comparison, split(comparison, row, _kind(shown), len(found)))
+            cells += [each.replace("*", "\\*") for each in factors]
+        cells.append(escape(_place(row)))
         yield f"| {' | '.join(cells)} |"
     yield ""
     for line in _foot(comparison, shown, found, shown.limit):

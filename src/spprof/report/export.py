@@ -10,6 +10,7 @@ from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
 from ..model.unicode import cleaned
 from .comparison import Change, Comparison, Runs
+from .splitting import Factor, Split, split
 from .tables import Row, Table
 from .text import amount, calls_of, per_call, share_of
 from .tick_stats import tick_stats, warnings
@@ -122,6 +123,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
 
     found = comparison.changes("own" if sort == "self" else "total", compare)
     compared = {kind: sum(comparison.compared(getattr(row, kind)) for row in comparison.rows) for kind in ("own", "total")}
+    splits = {id(row): {kind: split(comparison, row, kind, len(found)) for kind in compared} for row, _ in found[:limit]}
     document: Dict[str, Any] = {
         "spprof": __version__,
         "kind": "diff",
@@ -148,10 +150,14 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
                 "file": row.file,
                 "line": row.line,
                 "native": row.function.native,
+                **_split_calls(splits[id(row)]["own"]),
                 **{
                     name: {
-                        field: _change(_judged(comparison, row.figures(kind), measure, compared[kind]), field, scale)
-                        for measure, field, scale in (("share", "share", 1.0), ("time", "weight", comparison.scale))
+                        **{
+                            field: _change(_judged(comparison, row.figures(kind), measure, compared[kind]), field, scale)
+                            for measure, field, scale in (("share", "share", 1.0), ("time", "weight", comparison.scale))
+                        },
+                        **_split_time(splits[id(row)][kind], comparison.scale),
                     }
                     for name, kind in (("self", "own"), ("total", "total"))
                 },
@@ -165,6 +171,25 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
 def _judged(comparison: Comparison, figures: Tuple[Runs, Runs], measure: str, compared: int) -> Change:
     change = comparison.change(figures, measure, compared)
     return change if comparison.compared(figures[0]) else change._replace(significant=None)
+
+
+def _split_calls(of: Optional[Split]) -> Dict[str, Any]:
+    return {} if of is None else {"calls": _factor(of.calls, "calls", 1.0)}
+
+
+def _split_time(of: Optional[Split], scale: float) -> Dict[str, Any]:
+    return {} if of is None or of.per_call is None else {"per_call": _factor(of.per_call, "weight", scale)}
+
+
+def _factor(factor: Factor, field: str, scale: float) -> Dict[str, Any]:
+    ratio: Optional[Dict[str, Any]] = factor.ratio and _estimate(factor.ratio, "ratio")
+    if ratio is not None and ratio["high"] == float("inf"):
+        ratio["high"] = None
+    return {
+        **{name: _estimate(value.times(scale), field) for name, value in zip("ab", factor[:2])},
+        "ratio": ratio,
+        "significant": factor.significant,
+    }
 
 
 def _change(change: Change, field: str, scale: float) -> Dict[str, Any]:

@@ -57,6 +57,19 @@ def per_call(time: Optional[Estimate]) -> str:
     return f"{_three(time.value / scale):>6} {unit:<2} ±{_three(reach / scale):<6}"
 
 
+def each_takes(weight: float, unit: str) -> str:
+    """What one call takes: `1.23 us`; or of what is counted, if that is not time."""
+    if unit != "nanoseconds":
+        return _three(weight)
+    name, scale = next((each for each in _UNITS if weight >= each[1]), _UNITS[-1])
+    return f"{_three(weight / scale)} {name}"
+
+
+def times(ratio: float) -> str:
+    """How many times as much: `1.40`, `1,234`."""
+    return "any" if ratio == float("inf") else _three(ratio) if ratio < 1000 else f"{ratio:,.0f}"
+
+
 def _three(value: float) -> str:
     """A number below 1000 (or of seconds) in three digits."""
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
