@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from conftest import render
+from others import needed
 from spprof_file import Writer
+from test_html import Page
 
 import spprof
 from spprof import formats
@@ -188,6 +190,43 @@ def test_pprof_has_a_sample_type_of_calls(profile):
     assert list(map(sum, zip(*values))) == [100, 100_000_000, sum(row[3] + row[4] for row in ROWS)]
 
 
+def test_the_page_has_calls_of_each_function(profile):
+    about = Page(render(profile, "html")).about
+    strings = about["strings"]
+    counts = {strings[function[1]]: calls for function, calls in zip(about["functions"], about["calls"])}
+    assert counts == {"<module>": [1, 0], "A.f": [1507, 0], "g": [1500, 3000]} and about["calls_missing"] == ""
+    assert "calls" not in Page(render(profile, "html", thread="*")).about
+    assert "calls" not in Page(render(spprof.Profile(written(rows=None, header=None)), "html")).about
+
+
+def test_jsonl_has_the_rows(profile):
+    lines = [json.loads(line) for line in render(profile, "jsonl").splitlines()]
+    calls = [line for line in lines if line["type"] == "calls"]
+    module = {"name": "<module>", "file": "/app/x.py", "first_line": 1}
+    f = {"type": "calls", "name": "A.f", "short_name": "f", "file": "/app/x.py", "first_line": 10}
+    first = {"type": "calls", **module, "caller": None, "line": 0, "calls": 1, "resumes": 0}
+    assert len(calls) == len(ROWS) and calls[0] == first
+    assert calls[1] == {**f, "caller": module, "line": 3, "calls": 1000, "resumes": 0}
+    assert (calls[-1]["name"], calls[-1]["short_name"], calls[-1]["native"]) == ("builtins.len", "len", True)
+    assert [line["type"] for line in lines if "calls" in line["type"] or line["type"] == "tick_stats"][-1] == "tick_stats"
+    some = [json.loads(line) for line in render(spprof.Profile(written(uncounted=5)), "jsonl").splitlines()]
+    assert [line["what"][:7] for line in some if line["type"] == "calls_missing"] == ["5 calls"]
+    assert not any(b'"type":"calls' in line for line in render(profile, "jsonl", thread="*").splitlines())
+
+
+def test_parquet_has_calls_of_the_leaf_and_all_rows(profile, tmp_path):
+    duckdb = needed("duckdb")
+    needed("pyarrow")
+    path = tmp_path / "p.parquet"
+    path.write_bytes(render(profile, "parquet"))
+    told = duckdb.sql(f"SELECT function, any_value(calls), sum(weight) / any_value(calls) FROM '{path}' GROUP BY ALL ORDER BY 1")
+    assert told.fetchall() == [("A.f", 1507, 50e6 / 1507), ("g", 1500, 50e6 / 1500)]
+    ((about,),) = duckdb.sql(f"SELECT value FROM parquet_kv_metadata('{path}') WHERE key = 'spprof'").fetchall()
+    assert [row["calls"] for row in json.loads(about)["calls"]] == [row[3] for row in ROWS]
+    path.write_bytes(render(profile, "parquet", thread="*"))
+    assert duckdb.sql(f"SELECT DISTINCT calls FROM '{path}'").fetchall() == [(None,)]
+
+
 def test_other_formats_do_not_mind(profile):
-    for format in ("speedscope", "collapsed", "html", "gecko"):
+    for format in ("speedscope", "collapsed", "gecko"):
         assert render(profile, format)

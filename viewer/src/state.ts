@@ -1,7 +1,7 @@
 // What the page shows: the profile, what was chosen, and all that follows from both. Data flows one way: the views read these
 // signals and set only those of the first half.
 import { computed, signal } from '@preact/signals'
-import { aggregate, EVERYTHING, type Filter } from './data/aggregate'
+import { aggregate, EVERYTHING, isEverything, type Filter } from './data/aggregate'
 import { figures, outermost } from './data/figures'
 import { labels, nodeLabels, shown, type Grain } from './data/labels'
 import type { Profile } from './data/profile'
@@ -77,6 +77,9 @@ export const foundNs = computed(() => {
 export const figure = (weight: number): string => amountOf(weight, profile.value.counts)
 export const amount = (weight: number): string => `${figure(weight)} ${profile.value.counts}`.trimEnd()
 export const kind = computed(() => profile.value.counts || 'time') // what a total is of
+
+// Exact calls of each function, where they were counted; they have no threads, times or labels, and no lines.
+export const calls = computed(() => (isEverything(filter.value) && !byLine.value ? profile.value.about.calls : undefined))
 
 export const palette = computed(() => theme(dark.value))
 

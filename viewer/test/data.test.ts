@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { activity, after, aggregate, EVERYTHING, labelValues, lanesOf } from '../src/data/aggregate'
+import { activity, after, aggregate, EVERYTHING, isEverything, labelValues, lanesOf } from '../src/data/aggregate'
 import { decode, unpack } from '../src/data/decode'
 import { figures, outermost, samplesOf, wilson } from '../src/data/figures'
 import { labels, nodeLabels } from '../src/data/labels'
-import { interval } from '../src/format'
+import { interval, perCall, perCallInterval } from '../src/format'
 import { indexOfByte, pieces, sourceLines } from '../src/data/source'
 import { callees, callers, layout, topLevel, treeOf, weighted } from '../src/data/tree'
 import type { Profile } from '../src/data/profile'
@@ -53,6 +53,17 @@ describe('sums', () => {
   })
   test('labels that occur', () => {
     expect([...labelValues(KNOWN)]).toEqual([['request', ['1', '2']], ['user', ['x']]])
+  })
+  test('the time of a call has the interval of its share', () => {
+    const whole = { totalNs: 1e9, effective: 1000, unknownNs: 0 }
+    const [low, high] = wilson(0.5, 1000)
+    expect(perCallInterval(0.5e9, whole, 1_000_000)).toBe(`${(1000 * low).toFixed(0)} ns–${(1000 * high).toFixed(0)} ns`)
+    expect(perCallInterval(0.5e9, { ...whole, unknownNs: 0.6e9 }, 7)).toBe('?')
+    expect([7.123, 74.51, 144.4, 1440, 2.5e6].map((one) => perCall(one))).toEqual(['7.12 ns', '74.5 ns', '144 ns', '1.4 µs', '2.50 ms'])
+  })
+  test('counts are of all threads, times and labels only', () => {
+    expect(isEverything(EVERYTHING)).toBe(true)
+    expect([{ threads: new Set([0]) }, { range: [0, 1] as const }, { labels: { a: 'b' } }].map((part) => isEverything({ ...EVERYTHING, ...part }))).toEqual([false, false, false])
   })
   test('after finds the first that is not below', () => {
     expect([0, 1, 2, 4, 5].map((value) => after(Uint32Array.of(1, 3, 3, 4), value))).toEqual([0, 0, 1, 3, 4])

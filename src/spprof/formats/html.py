@@ -32,13 +32,15 @@ import sys
 import zlib
 from array import array
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Optional, Sequence, Tuple
 
+from ..model.calls import Function
 from ..model.sums import merged
 from ..model.tree import Tree
 from ._sources import Texts
 
 if TYPE_CHECKING:
+    from ..model.calls import Calls
     from ..model.data import ProfileData
     from ..model.records import Frame
     from .options import Options
@@ -70,6 +72,8 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     if len(types) > 1:
         about["others"] = [_of_type(each) for each in types[1:]]
     about.update(strings=list(tables.strings), functions=tables.functions)
+    if profile.calls is not None and options.thread is None:
+        about.update(calls=tables.calls(profile.calls), calls_missing=profile.calls.missing)
     found = Texts(profile, _by_heat(types, tables, options), options.sources)
     about.update(sources=found.texts, changed=list(found.changed), without=found.without)
     text = json.dumps(about, separators=(",", ":")).encode("ascii")
@@ -217,6 +221,12 @@ class _Tables:
         for key in sorted(samples, key=lambda key: (-samples[key], nodes[key])):
             self.ids[key] = len(self.stacks)
             self.stacks.append(nodes[key])
+
+    def calls(self, counted: Calls) -> List[Optional[Tuple[int, int]]]:
+        """Exact calls and resumes of each function. One in Python that was never seen to begin has 0, of others nobody knows."""
+        of, texts = counted.functions(), list(self.strings)
+        keys = [Function(texts[name], texts[qualname], texts[file], line) for name, qualname, file, line, _ in self.functions]
+        return [of.get(key, (0, 0)) if function[4] == 0 else None for key, function in zip(keys, self.functions)]
 
     def _string(self, text: str) -> int:
         return self.strings.setdefault(text, len(self.strings))

@@ -23,7 +23,7 @@ _FLAGS = ((1, "truncated"), (2, "kernel"), (4, "off_cpu"), (8, "native_missing")
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
-    """Writes header, threads, frames, stacks, samples (thread after thread, each in order of time), markers, tick_stats."""
+    """Writes header, threads, frames, stacks, samples (thread by thread, each in order of time), markers, calls, tick_stats."""
     chosen = tracks(profile, options)
     start = int(profile.header.get("start_ns") or 0)
     out.write(_line("header", {"format": 1, **profile.header}))
@@ -40,6 +40,11 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
             about = {} if None in shown else {"thread": mark.thread}
             about.update(time_ns=mark.time_ns - start, duration_ns=mark.duration_ns)
             out.write(_line("marker", {"name": mark.name, **about, "data": mark.data}))
+    if profile.calls is not None and options.thread is None:
+        for row in profile.calls.as_json():
+            out.write(_line("calls", row))
+        if profile.calls.missing:
+            out.write(_line("calls_missing", {"what": profile.calls.missing}))
     out.write(_line("tick_stats", {**profile.stats, "end": profile.end, "warning": profile.warning}))
 
 

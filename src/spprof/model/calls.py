@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar
 
 Key = TypeVar("Key")
 
@@ -41,6 +41,19 @@ class Calls(NamedTuple):
         """Calls and resumes of each function."""
         return summed(self.rows, lambda call: call.function)
 
+    def as_json(self) -> List[Dict[str, Any]]:
+        """A row each, with what is known of its functions: of formats that have fields of their own."""
+        return [
+            {
+                **_about(call.function),
+                "caller": _about(call.caller) if call.caller is not None else None,
+                "line": call.line,
+                "calls": call.calls,
+                "resumes": call.resumes,
+            }
+            for call in self.rows
+        ]
+
     @property
     def missing(self) -> str:
         """What was not counted, in words; '' if all was."""
@@ -49,6 +62,13 @@ class Calls(NamedTuple):
             times = "once" if self.threads_taken == 1 else f"{self.threads_taken} times"
             words.append(f"calls of a thread after the program had set a profile function of its own ({times})")
         return "; ".join(words)
+
+
+def _about(function: Function) -> Dict[str, Any]:
+    about: Dict[str, Any] = {"name": function.qualname}
+    if function.name != function.qualname:
+        about["short_name"] = function.name
+    return {**about, "native": True} if function.native else {**about, "file": function.file, "first_line": function.line}
 
 
 def summed(rows: Iterable[Call], key_of: Callable[[Call], Key]) -> Dict[Key, Tuple[int, int]]:

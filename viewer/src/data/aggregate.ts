@@ -9,6 +9,8 @@ export interface Filter {
 
 export const EVERYTHING: Filter = { threads: null, range: null, labels: {} }
 
+export const isEverything = ({ threads, range, labels }: Filter): boolean => threads === null && range === null && Object.keys(labels).length === 0
+
 // Of each stack, and of all: nanoseconds (or what the profile counts), and ticks.
 export interface Sums {
   ns: Float64Array

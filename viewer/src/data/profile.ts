@@ -72,6 +72,8 @@ export interface About {
   markers: [string, number, number, number, Record<string, unknown>][]
   strings: string[]
   functions: [number, number, number, number, number][]
+  calls?: ([number, number] | null)[] // exact calls and resumes of each function, where they were counted
+  calls_missing?: string // what was not, in words
   sources: Record<string, string>
   changed: string[]
   without: Record<string, string> // file -> why its text is not here

@@ -1,12 +1,12 @@
 // Functions or lines with self and total time, sorted by any column.
 import { useState } from 'preact/hooks'
 import { baseName } from '../data/labels'
-import { count, interval, percent, share } from '../format'
+import { count, interval, percent, perCall, perCallInterval, share } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
 import { clip } from './FlameGraph'
 
-type Column = 'self' | 'total' | 'samples' | 'name' | 'file'
+type Column = 'self' | 'total' | 'samples' | 'calls' | 'each' | 'name' | 'file'
 const PAGE = 200
 
 export function Table() {
@@ -18,10 +18,14 @@ export function Table() {
   const sums = state.sums.value
   const hits = state.found.value
   const chosen = labels.list.map((_, i) => i).filter((i) => figure.totalNs[i]! + figure.totalSamples[i]! > 0 && (!hits || hits[i]))
-  const number = { self: figure.selfNs, total: figure.totalNs, samples: figure.selfSamples }
+  const counted = state.calls.value
+  const callsOf = (i: number) => counted?.[labels.list[i]!.fnId]?.[0]
+  const each = (i: number) => (callsOf(i) ? figure.selfNs[i]! / callsOf(i)! : undefined)
+  const value = (by: Exclude<Column, 'name' | 'file'>, i: number) =>
+    ({ self: () => figure.selfNs[i]!, total: () => figure.totalNs[i]!, samples: () => figure.selfSamples[i]!, calls: () => callsOf(i) ?? -1, each: () => each(i) ?? -1 })[by]()
   const text = (i: number) => (sort.by === 'name' ? names[i]! : labels.list[i]!.file)
   chosen.sort((a, b) => {
-    const order = sort.by === 'name' || sort.by === 'file' ? (text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0) : number[sort.by][a]! - number[sort.by][b]!
+    const order = sort.by === 'name' || sort.by === 'file' ? (text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0) : value(sort.by, a) - value(sort.by, b)
     return (sort.down ? -order : order) || figure.totalNs[b]! - figure.totalNs[a]! || a - b
   })
   const head = (by: Column, title: string, cls = '', hint?: string) => (
@@ -32,6 +36,16 @@ export function Table() {
       </button>
     </th>
   )
+  const callCells = (i: number) => {
+    const [calls, one] = [callsOf(i), each(i)]
+    return (
+      <>
+        <td class="number">{calls === undefined ? '' : count(calls)}</td>
+        <td class="number">{one === undefined ? '' : perCall(one, state.profile.value.counts)}</td>
+        <td class="number dim">{calls && one !== undefined ? perCallInterval(figure.selfNs[i]!, sums, calls, figure.selfSquares?.[i], state.profile.value.counts) : ''}</td>
+      </>
+    )
+  }
   const cells = (ns: number, squares = 0) => (
     <>
       <td class="number">{state.figure(ns)}</td>
@@ -45,6 +59,7 @@ export function Table() {
         <Choice label="Rows" value={state.byLine.value ? 'line' : 'function'} onChange={(value) => state.setByLine(value === 'line')}
           options={[['function', 'functions'], ['line', 'lines']]} />
         <span class="dim">{count(chosen.length)} rows. The ranges hold the true share in 95 of 100 runs, as far as sampling decides it.</span>
+        {counted && state.profile.value.about.calls_missing && <span class="dim">Not counted: {state.profile.value.about.calls_missing}.</span>}
       </div>
       <div class="scroll">
       <table class="figures" aria-label={`Self and total ${state.kind.value}`} aria-rowcount={chosen.length + 1}>
@@ -57,6 +72,9 @@ export function Table() {
             <th scope="col" class="number">Share</th>
             <th scope="col" class="number">95 % range</th>
             {head('samples', 'Samples', '', 'Samples in the function itself')}
+            {counted && head('calls', 'Calls', '', 'How often its body began: an exact count')}
+            {counted && head('each', 'Self a call', '', 'Sampled time in the function itself, divided by its calls')}
+            {counted && <th scope="col" class="number">95 % range</th>}
             {head('name', 'Function', 'wide')}
             {head('file', 'File', 'wide')}
           </tr>
@@ -69,6 +87,7 @@ export function Table() {
                 {cells(figure.selfNs[i]!, figure.selfSquares?.[i])}
                 {cells(figure.totalNs[i]!, figure.totalSquares?.[i])}
                 <td class="number">{count(figure.selfSamples[i]!)}</td>
+                {counted && callCells(i)}
                 <td class="wide">
                   <button type="button" class="link" onClick={() => state.showCallers(i)} title="Callers and callees">{clip(fn.qualname)}</button>
                 </td>
