@@ -1,5 +1,7 @@
-/* CPython 3.12+: events of sys.monitoring, whose callbacks are functions in C. Before: a profile function of each thread, which a
- * thread has only one of. Who sets one of its own has it: then calls of that thread are not counted any more, and that is said.
+/* CPython 3.12+: events of sys.monitoring, whose callbacks are functions in C. Before: an evaluator of frames (PEP 523), which is
+ * called where each function begins or goes on. A profile function would do, too, but while there is one each instruction is
+ * slower. Only functions in C have to be heard of by one, and a thread has only one: who sets one of its own has it. Then calls
+ * are not counted any more, and that is said.
  */
 #include "module/calls.h"
 
@@ -11,6 +13,7 @@
 #include "core/run/calls.h"
 #include "module/compat.h"
 #include "module/held.h"
+#include "os/context.h"
 #include "py/layout.h"
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
@@ -136,14 +139,14 @@ static bool is_init_cleanup(const PyCodeObject *code) {
            PyUnicode_CompareWithASCIIString(code->co_name, "__init__") == 0;
 }
 
-/* The running frame's, which began, or goes on. */
-static inline void count_python(uintptr_t callee, spp_call_kind kind) {
+/* One that began, or goes on. `runs`: its frame is the thread's innermost one, else its caller's is. */
+static inline void count_python(uintptr_t callee, spp_call_kind kind, bool runs) {
     uintptr_t caller, state = (uintptr_t)PyThreadState_Get();
     uint32_t at;
     spp_calls *t = table_now();
     if (spp_rare(t == NULL)) return;
     for (;;) {
-        if (spp_rare(!spp_frames_here(state, true, &caller, &at))) caller = 0, at = SPP_OFFSET_NONE;
+        if (spp_rare(!spp_frames_here(state, runs, &caller, &at))) caller = 0, at = SPP_OFFSET_NONE;
         if (spp_usual(spp_calls_count(t, callee, caller, at, kind))) return;
         if (caller == 0 || !is_init_cleanup((PyCodeObject *)caller)) break;
         atomic_store(&spp_py.init_cleanup, caller);
@@ -191,13 +194,13 @@ static inline void count_c(const PyMethodDef *def, uintptr_t caller, uint32_t at
  */
 static PyObject *begins(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     (void)self, (void)n;
-    if (spp_usual(counts())) count_python((uintptr_t)args[0], SPP_CALL_PYTHON);
+    if (spp_usual(counts())) count_python((uintptr_t)args[0], SPP_CALL_PYTHON, true);
     Py_RETURN_NONE;
 }
 
 static PyObject *goes_on(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     (void)self, (void)n;
-    if (spp_usual(counts())) count_python((uintptr_t)args[0], SPP_CALL_RESUME);
+    if (spp_usual(counts())) count_python((uintptr_t)args[0], SPP_CALL_RESUME, true);
     Py_RETURN_NONE;
 }
 
@@ -302,7 +305,128 @@ static int arm(void) {
     return failed ? -1 : 0;
 }
 
-#else /* ---- 3.9 to 3.11 */
+void spp_calling_ends(void) {}
+
+#else /* ---- 3.9 to 3.11: functions in Python */
+
+static _PyFrameEvalFunction evaluator; /* whose place ours has taken */
+
+static PyInterpreterState *interpreter(void) { return PyThreadState_GET()->interp; }
+
+#if PY_VERSION_HEX >= 0x030B0000
+
+typedef struct _PyInterpreterFrame any_frame;
+
+/* Whether the call that comes is refused (RecursionError), so that nothing of the function runs. */
+static inline bool is_too_deep(const PyThreadState *state) {
+    return spp_rare(state->recursion_remaining <= 0) && state->recursion_headroom == 0;
+}
+
+/* What the evaluator is called for. False: it only makes a generator. */
+static inline bool kind_of(const PyCodeObject *code, const any_frame *frame, bool throws, spp_call_kind *kind) {
+    *kind = SPP_CALL_PYTHON;
+    if (spp_usual((code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) == 0)) return true;
+    const uint8_t *before = *(const uint8_t *const *)((uintptr_t)frame + SPP_L_FRAME_INSTR);
+    if (before < (const uint8_t *)code + SPP_L_CODE_BYTECODE) return false;
+    if (throws || *before != RETURN_GENERATOR) *kind = SPP_CALL_RESUME;
+    return true;
+}
+
+static PyObject *evaluate(PyThreadState *state, any_frame *frame, int throws);
+
+/* CPython itself calls functions in Python without using the C stack, which may be too small for as many calls as a program may
+ * make. Near its end all calls are left to CPython until the frame returns, and are not counted. */
+static int flat;
+static _Thread_local uintptr_t stack_low, stack_spare; /* the last quarter; 0: not known yet */
+
+static SPP_COLD void find_stack(void) {
+    spp_os_stack stack = spp_os_stack_limits();
+    stack_low = stack.low;
+    stack_spare = stack.end > stack.low ? (stack.end - stack.low) / 4 : 1;
+}
+
+static void exchange(PyInterpreterState *of, _PyFrameEvalFunction from, _PyFrameEvalFunction to) {
+    if (_PyInterpreterState_GetEvalFrameFunc(of) == from) _PyInterpreterState_SetEvalFrameFunc(of, to);
+}
+
+static SPP_COLD PyObject *evaluate_flat(PyThreadState *state, any_frame *frame, int throws) {
+    if (flat++ == 0 && counts()) spp_calls_taken();
+    exchange(state->interp, evaluate, evaluator);
+    PyObject *result = evaluator(state, frame, throws);
+    if (--flat == 0 && heard.which != SPP_CALLS_NO) exchange(state->interp, evaluator, evaluate);
+    return result;
+}
+
+static inline bool is_nearly_full(void) {
+    if (spp_rare(stack_spare == 0)) find_stack();
+    return (uintptr_t)__builtin_frame_address(0) - stack_low < stack_spare; /* huge on another stack, such as a coroutine's */
+}
+
+#else
+
+typedef PyFrameObject any_frame;
+static const int flat;
+
+static inline bool is_too_deep(const PyThreadState *state) {
+    if (spp_usual(state->recursion_depth < Py_GetRecursionLimit())) return false;
+#if PY_VERSION_HEX >= 0x030A0000
+    return state->recursion_headroom == 0;
+#else
+    return !state->overflowed && !state->recursion_critical;
+#endif
+}
+
+static inline bool kind_of(const PyCodeObject *code, const any_frame *frame, bool throws, spp_call_kind *kind) {
+    (void)code, (void)throws;
+    *kind = *(const int *)((uintptr_t)frame + SPP_L_FRAME_INSTR) < 0 ? SPP_CALL_PYTHON : SPP_CALL_RESUME;
+    return true;
+}
+
+#endif
+
+/* For each frame that begins or goes on. Attached; an exception may be set, and stays. Its caller's frame is the innermost one.
+ * What a trace or profile function calls is not counted, as sys.monitoring calls nobody within a callback. */
+static PyObject *evaluate(PyThreadState *state, any_frame *frame, int throws) {
+    spp_call_kind kind;
+    const PyCodeObject *code = *(const PyCodeObject *const *)((uintptr_t)frame + SPP_L_FRAME_CODE);
+    if (spp_usual(counts()) && state->tracing == 0 && !is_too_deep(state) && kind_of(code, frame, throws != 0, &kind))
+        count_python((uintptr_t)code, kind, false);
+#if PY_VERSION_HEX >= 0x030B0000
+    if (spp_rare(is_nearly_full())) return evaluate_flat(state, frame, throws);
+#endif
+    return evaluator(state, frame, throws);
+}
+
+static bool is_replaced(void) { return flat == 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter()) != evaluate; }
+
+void spp_calling_ends(void) {
+    if (heard.which != SPP_CALLS_NO && is_replaced()) spp_calls_taken();
+}
+
+static bool buried; /* the one that took our place may call ours */
+
+static int take_place(void) {
+    _PyFrameEvalFunction now = _PyInterpreterState_GetEvalFrameFunc(interpreter());
+    if (buried && now != evaluate && now != _PyEval_EvalFrameDefault) {
+        PyErr_SetString(PyExc_RuntimeError, "calls cannot be counted: another evaluator of frames (PEP 523) has taken our place");
+        return -1;
+    }
+    buried = false;
+    if (now != evaluate) {
+        evaluator = now;
+        _PyInterpreterState_SetEvalFrameFunc(interpreter(), evaluate);
+    }
+    return 0;
+}
+
+static void give_place(void) {
+    if (_PyInterpreterState_GetEvalFrameFunc(interpreter()) == evaluate)
+        _PyInterpreterState_SetEvalFrameFunc(interpreter(), evaluator);
+    else if (evaluator != NULL && flat == 0)
+        buried = true;
+}
+
+/* ---- functions in C */
 
 #define THREAD "spprof.calls"
 
@@ -351,39 +475,22 @@ static SPP_COLD void hear_new(void) {
     PyErr_Restore(kind, value, traceback);
 }
 
-/* Whether the frame, whose instruction is at this offset, goes on. */
-static inline bool resumes(const PyCodeObject *code, uint32_t at) {
-    if ((code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) == 0) return false;
-#if SPP_L_CODE_CODEOBJ >= 0
-    (void)code;
-    return at != SPP_OFFSET_NONE;
-#else
-    const uint8_t *instruction = (const uint8_t *)code + SPP_L_CODE_BYTECODE + at;
-    return at == SPP_OFFSET_NONE || (instruction[0] != RESUME && instruction[0] != RESUME_QUICK) || instruction[1] != 0;
-#endif
-}
-
 static int hear(PyObject *object, PyFrameObject *frame, int what, PyObject *arg) {
     (void)object, (void)frame;
     if (spp_rare(births_now() != births)) hear_new();
-    bool in_c = what == PyTrace_C_CALL && heard.which == SPP_CALLS_OF_ALL;
-    if ((what != PyTrace_CALL && !in_c) || !counts()) return 0;
+    if (what != PyTrace_C_CALL || !counts() || !PyCFunction_Check(arg)) return 0;
     uintptr_t code = 0;
     uint32_t at = SPP_OFFSET_NONE;
     if (!spp_frames_here((uintptr_t)PyThreadState_GET(), false, &code, &at)) return 0;
-    if (!in_c) {
-        count_python(code, resumes((PyCodeObject *)code, at) ? SPP_CALL_RESUME : SPP_CALL_PYTHON);
-    } else if (PyCFunction_Check(arg)) {
-        const PyCFunctionObject *function = (PyCFunctionObject *)arg;
-        count_c(function->m_ml, code, at, PyCFunction_GET_SELF(arg), function->m_module);
-    }
+    const PyCFunctionObject *function = (PyCFunctionObject *)arg;
+    count_c(function->m_ml, code, at, PyCFunction_GET_SELF(arg), function->m_module);
     return 0;
 }
 
 static PyObject *hear_again(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     PyThreadState *state = PyThreadState_GET();
-    if (heard.which == SPP_CALLS_NO)
+    if (heard.which != SPP_CALLS_OF_ALL)
         PyEval_SetProfile(NULL, NULL);
     else if (hear_thread(state) != 0)
         return NULL;
@@ -391,6 +498,7 @@ static PyObject *hear_again(PyObject *self, PyObject *args) {
 }
 
 static void disarm(void) {
+    give_place();
     disarming = true;
     for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GET()->interp); t != NULL; t = PyThreadState_Next(t)) {
         if (t->c_profilefunc == hear && _PyEval_SetProfile(t, NULL, NULL) != 0) PyErr_Clear();
@@ -399,6 +507,8 @@ static void disarm(void) {
 }
 
 static int arm(void) {
+    if (take_place() != 0) return -1;
+    if (heard.which != SPP_CALLS_OF_ALL) return 0;
     for (PyThreadState *t = PyInterpreterState_ThreadHead(PyThreadState_GET()->interp); t != NULL; t = PyThreadState_Next(t)) {
         if (t->c_profilefunc != NULL) spp_calls_taken();
     }

@@ -349,6 +349,7 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
 
 /* The phase is STOPPING. `waits`: without the GIL meanwhile. */
 static void stop(bool waits) {
+    spp_calling_ends();
     if (waits) {
         Py_BEGIN_ALLOW_THREADS;
         spp_run_stop();

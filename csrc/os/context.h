@@ -41,5 +41,7 @@ typedef struct {
  * can be read in place while it stays there. Returns false on another stack (a coroutine's, an alternate one): probe each page.
  */
 bool spp_os_stack_known(const spp_os_context *context, spp_os_stack *stack);
+/* Of the calling thread: how far its own C stack may grow. {0, 0}: not known. Not a handler. */
+spp_os_stack spp_os_stack_limits(void);
 
 #endif

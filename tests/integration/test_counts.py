@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import ctypes
 import gc
 import importlib.util
 import os
@@ -324,7 +325,6 @@ def test_code_objects_that_died_are_not_taken_for_others():
     assert len(made) == 2000 and set(made.values()) == {(1, 0)}
 
 
-@pytest.mark.skipif(not MONITORS, reason="before 3.12 a thread has one profile function")
 def test_cprofile_and_we_at_once():
     both = []
     calls = counts_of(lambda: both.append(of_cprofile(counted.generators)))
@@ -332,15 +332,28 @@ def test_cprofile_and_we_at_once():
     assert by_function(calls)[counting] == both[0][counting] > 0
 
 
-@pytest.mark.skipif(MONITORS, reason="from 3.12 on both count")
-def test_a_profile_function_of_the_programs_wins_and_that_is_said():
+def test_a_profile_function_of_the_programs_and_we_at_once():
     twin = Twin()
-    spprof.start(calls=True)
-    counted.leaf()
-    twin.run(counted.leaf)
+    calls = counts_of(lambda: twin.run(counted.plain))
+    assert of(calls, "leaf") == (12, 0) and sum(twin.found.values()) == 13
+
+
+def calls_in_c(calls, name):
+    """Of a function in C by this file."""
+    found = [call.calls for call in calls.rows if call.function.qualname == name and call.caller and call.caller.file == __file__]
+    return sum(found)
+
+
+@pytest.mark.skipif(MONITORS, reason="from 3.12 on both count")
+def test_a_profile_function_of_the_programs_wins_functions_in_c_and_that_is_said():
+    spprof.start(calls="c")
+    hash("a")
+    sys.setprofile(lambda *event: None)
+    hash("b"), counted.leaf()
+    sys.setprofile(None)
     calls = spprof.stop().calls
-    assert of(calls, "leaf") == (1, 0) and sum(twin.found.values()) == 1
-    assert calls.threads_taken == 1 and "profile function of its own" in calls.missing
+    assert calls_in_c(calls, "builtins.hash") == 1 and of(calls, "leaf") == (1, 0)
+    assert calls.threads_taken == 1 and "profile function" in calls.missing
 
 
 @pytest.mark.skipif(MONITORS, reason="from 3.12 on both count")
@@ -348,28 +361,69 @@ def test_a_profile_function_that_was_there_first_stays():
     twin = Twin()
     sys.setprofile(twin)
     try:
-        spprof.start(calls=True)
+        spprof.start(calls="c")
         counted.leaf()
         assert sys.getprofile() is twin
         calls = spprof.stop().calls
     finally:
         sys.setprofile(None)
-    assert calls.threads_taken == 1 and twin.found
+    assert calls.threads_taken == 1 and twin.found and of(calls, "leaf") == (1, 0)
 
 
 @pytest.mark.skipif(MONITORS, reason="from 3.12 on the two do not meet")
 def test_a_program_may_put_our_profile_function_back():
-    spprof.start(calls=True)
+    spprof.start(calls="c")
     ours = sys.getprofile()
     sys.setprofile(None)
-    counted.leaf()
+    hash("a")
     sys.setprofile(ours)
-    counted.plain()
-    counted.leaf()
+    for _ in range(10):
+        hash("b")
     del ours
     calls = spprof.stop().calls
-    assert of(calls, "leaf")[0] >= 12
+    assert calls_in_c(calls, "builtins.hash") in (9, 10)  # it is put back at the first event
     assert sys.getprofile() is None
+
+
+@pytest.mark.skipif(MONITORS, reason="from 3.12 on nobody evaluates frames for us")
+def test_an_evaluator_of_frames_that_takes_our_place_is_said():
+    """As a debugger's does, and ends: what is called meanwhile is not counted."""
+    set_to = ctypes.pythonapi._PyInterpreterState_SetEvalFrameFunc
+    set_to.argtypes, set_to.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+    interpreter = ctypes.pythonapi.PyInterpreterState_Get
+    interpreter.restype = ctypes.c_void_p
+    spprof.start(calls=True)
+    counted.leaf()
+    set_to(interpreter(), ctypes.cast(ctypes.pythonapi._PyEval_EvalFrameDefault, ctypes.c_void_p))
+    counted.leaf()
+    calls = spprof.stop().calls
+    assert of(calls, "leaf") == (1, 0) and calls.threads_taken == 1 and "evaluator" in calls.missing
+    assert of(counts_of(counted.leaf), "leaf") == (1, 0)
+
+
+def test_calls_deeper_than_the_stack():
+    """From 3.11 on a program's calls may go deeper than the C stack: it is not counting that ends it."""
+    if sys.version_info < (3, 11):
+        pytest.skip("there the C stack is the limit")
+    depth, limit, size = 20_000, sys.getrecursionlimit(), threading.stack_size(1 << 20)
+    sys.setrecursionlimit(depth + 1000)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(counted.mutual_a(depth)))
+    spprof.start(calls=True)
+    try:
+        thread.start()
+        thread.join()
+        counted.leaf()
+    finally:
+        calls = spprof.stop().calls
+        sys.setrecursionlimit(limit)
+        threading.stack_size(size)
+    assert done == [0] and of(calls, "leaf") == (1, 0)
+    found = of(calls, "mutual_a")[0] + of(calls, "mutual_b")[0]
+    if MONITORS:
+        assert found == depth + 1 and not calls.missing
+    else:
+        assert 100 < found < depth and calls.threads_taken == 1 and "nearly full stack" in calls.missing
 
 
 @pytest.mark.skipif(not MONITORS, reason="sys.monitoring is of 3.12")

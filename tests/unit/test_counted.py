@@ -104,7 +104,8 @@ def test_a_block_that_makes_no_sense_is_not_read(payload):
 def test_what_was_not_counted_is_said():
     profile = spprof.Profile(written(uncounted=5, taken=2))
     text = called([profile]) + summary([profile])
-    assert text.count("Not counted: 5 calls of functions or lines for which there was no room; calls of a thread") == 2
+    words = "Not counted: 5 calls of functions or lines for which there was no room; calls where the program had a"
+    assert text.count(words) == 2
 
 
 def test_a_part_has_no_counts(profile):

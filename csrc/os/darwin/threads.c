@@ -3,6 +3,7 @@
  * bits. */
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/map.h"
 #include "base/utf8.h"
 #include "os/clock.h"
+#include "os/context.h"
 #include "os/darwin/darwin.h"
 #include "os/files.h"
 #include "os/memory.h"
@@ -304,4 +306,9 @@ void *spp_os_file_text(const char *path, size_t most, size_t *n) { return spp_po
 int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
     (void)tid, (void)pc, (void)sp;
     return -1;
+}
+
+spp_os_stack spp_os_stack_limits(void) {
+    uintptr_t end = (uintptr_t)pthread_get_stackaddr_np(pthread_self());
+    return (spp_os_stack){end - pthread_get_stacksize_np(pthread_self()), end};
 }

@@ -1,6 +1,9 @@
 /* Which C stack a thread is on, and how much of it can be read in place. */
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/hints.h"
 #include "os/context.h"
@@ -34,6 +37,23 @@ static SPP_COLD bool probe_stack(uintptr_t sp, spp_os_stack *stack) {
         stack->low = page;
     }
     return stack->low <= sp;
+}
+
+spp_os_stack spp_os_stack_limits(void) {
+    spp_os_stack stack = {0};
+    struct rlimit most;
+    pthread_attr_t attributes;
+    if (gettid() == getpid()) { /* musl says of it how far it has grown */
+        if (getrlimit(RLIMIT_STACK, &most) != 0) return stack;
+        stack.end = getauxval(AT_RANDOM);
+        stack.low = stack.end - (most.rlim_cur < MOST ? most.rlim_cur : MOST);
+    } else if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        void *low;
+        size_t n;
+        if (pthread_attr_getstack(&attributes, &low, &n) == 0) stack = (spp_os_stack){(uintptr_t)low, (uintptr_t)low + n};
+        pthread_attr_destroy(&attributes);
+    }
+    return stack;
 }
 
 bool spp_os_stack_known(const spp_os_context *context, spp_os_stack *stack) {

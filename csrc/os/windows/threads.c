@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tlhelp32.h>
 
+#include "os/context.h"
 #include "os/files.h"
 #include "os/suspend/suspend.h"
 #include "os/threads.h"
@@ -157,3 +158,9 @@ void spp_os_worker_join(spp_os_worker *worker) {
 
 /* Its few bytes stay: it may not have read them yet. */
 void spp_os_worker_leave(spp_os_worker *worker) { CloseHandle(worker->thread); }
+
+spp_os_stack spp_os_stack_limits(void) {
+    ULONG_PTR low, end;
+    GetCurrentThreadStackLimits(&low, &end);
+    return (spp_os_stack){low, end};
+}

@@ -30,8 +30,9 @@ class Call(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """All that was counted. `uncounted`: calls that did not fit into the table; `threads_taken`: how often a thread's calls were
-    not counted any more because the program set a profile function of its own (before Python 3.12)."""
+    """All that was counted. `uncounted`: calls that did not fit into the table; `threads_taken`: before Python 3.12, how often
+    calls were not counted because the program set a profile function (of functions in C) or an evaluator of frames of its own, or
+    because the stack was nearly full."""
 
     rows: List[Call]
     uncounted: int = 0
@@ -60,7 +61,9 @@ class Calls(NamedTuple):
         words = [f"{self.uncounted:,} calls of functions or lines for which there was no room"] if self.uncounted else []
         if self.threads_taken:
             times = "once" if self.threads_taken == 1 else f"{self.threads_taken} times"
-            words.append(f"calls of a thread after the program had set a profile function of its own ({times})")
+            words.append(
+                f"calls where the program had a profile function or evaluator of its own, or a nearly full stack ({times})"
+            )
         return "; ".join(words)
 
 
