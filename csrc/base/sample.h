@@ -13,7 +13,6 @@
 
 /* The deepest stack that can be configured; a walk never goes further, whatever it reads. */
 #define SPP_DEPTH_MAX 4096
-#define SPP_DEPTH_DEFAULT 512
 
 /* One frame as captured: raw and unresolved, in one word, because cache lines are what a handler pays for. The upper bits (44 on
  * x86_64, whose programs have addresses of 47 bits) are the address of the code object divided by 8; resolve.h says when it may

@@ -238,6 +238,12 @@ static void learn_types(void) {
     spp_py_bytes_type = (uintptr_t)&PyBytes_Type;
 }
 
+/* The least and the most of options that are numbers. */
+static PyObject *limits(void) {
+    return Py_BuildValue("{s(II)s(II)}", "interval_ns", SPP_INTERVAL_LEAST_NS, SPP_INTERVAL_MOST_NS, "max_depth", 1u,
+                         (unsigned)SPP_DEPTH_MAX);
+}
+
 /* The clocks of this system and a line about each. */
 static PyObject *clocks(void) {
     PyObject *dict = PyDict_New();
@@ -269,7 +275,7 @@ static int exec_module(PyObject *module) {
                    spp_put(dict, "WriteError", Py_XNewRef(state->write_error)) &&
                    spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) && spp_put(dict, "COLUMNS", spp_profile_columns()) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
-                   spp_put(dict, "CLOCKS", clocks())
+                   spp_put(dict, "LIMITS", limits()) && spp_put(dict, "CLOCKS", clocks())
                ? 0
                : -1;
 }

@@ -306,7 +306,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
         PyErr_Format(PyExc_ValueError, "the clock 'gil' shows Python's CPU time only: no wall mode, no native frames");
         return -1;
     }
-    if (options->interval_ns < 50000 || options->interval_ns > 1000000000 || options->max_depth < 1 ||
+    if (options->interval_ns < SPP_INTERVAL_LEAST_NS || options->interval_ns > SPP_INTERVAL_MOST_NS || options->max_depth < 1 ||
         options->max_depth > SPP_DEPTH_MAX || (options->native != SPP_NATIVE_OFF && !spp_os_native)) {
         PyErr_Format(PyExc_ValueError, "start: bad interval, depth or native mode");
         return -1;

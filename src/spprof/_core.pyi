@@ -10,6 +10,8 @@ NATIVE: bool
 """Whether native frames can be sampled here."""
 COLUMNS: Tuple[Tuple[str, str, str], ...]
 """The columns of a file's samples in its order: name ('': not in the result of `read`), table, type of a value as in `array`."""
+LIMITS: Dict[str, Tuple[int, int]]
+"""Options that are numbers -> the least and the most that `start` takes: interval_ns, max_depth."""
 CLOCKS: Dict[str, str]
 """Name of each clock -> one line about it: perf-trap, perf, perf-user, signal, timer."""
 

@@ -17,7 +17,7 @@ import spprof
 from spprof import _core
 from spprof.model.counters import COUNTERS
 from spprof.readers import about
-from spprof.recording.options import Options
+from spprof.recording.options import INTERVAL_MS, MAX_DEPTH, RATE_HZ, Options
 from spprof.report.summary import summary
 from spprof.report.text import duration
 
@@ -159,6 +159,18 @@ def test_pause_and_resume():
     spprof.resume()
     burn(0.2, samples=1)
     assert "pause_me" not in names_of(profile := spprof.stop()) and "burn" in names_of(profile)
+
+
+def test_options_are_those_of_the_core():
+    """One range for the API, the command line and the core; a rate is an interval."""
+    assert (INTERVAL_MS.least * 1e6, INTERVAL_MS.most * 1e6) == _core.LIMITS["interval_ns"]
+    assert (MAX_DEPTH.least, MAX_DEPTH.most) == _core.LIMITS["max_depth"]
+    for rate, interval in (
+        (RATE_HZ.default, INTERVAL_MS.default),
+        (RATE_HZ.most, INTERVAL_MS.least),
+        (RATE_HZ.least, INTERVAL_MS.most),
+    ):
+        assert rate * interval == 1000
 
 
 def test_python_knows_each_counter_of_the_core():

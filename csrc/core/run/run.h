@@ -11,6 +11,10 @@
 #include "os/files.h"
 #include "os/ticks.h"
 
+/* What a thread's ticks may be apart: 20 kHz to 1 Hz. */
+#define SPP_INTERVAL_LEAST_NS 50000u
+#define SPP_INTERVAL_MOST_NS 1000000000u
+
 typedef struct {
     spp_os_file file; /* owned by the run from here on */
     const spp_clock *clock;

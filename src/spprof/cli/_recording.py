@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import formats
-from ..recording.options import DEEPEST, FASTEST_HZ, FASTEST_MS, MODES, SLOWEST_HZ, SLOWEST_MS, Options
+from ..recording.options import INTERVAL_MS, MAX_DEPTH, MODES, RATE_HZ, Options
 from ._arguments import count, number
 
 TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program starts, or not at all
@@ -13,22 +13,24 @@ if TYPE_CHECKING:
 
 
 def _rate(text: str) -> float:
-    return number(text, f"{SLOWEST_HZ} to {FASTEST_HZ:,} samples a second", SLOWEST_HZ, FASTEST_HZ)
+    return number(text, f"{RATE_HZ.least} to {RATE_HZ.most:,} samples a second", RATE_HZ.least, RATE_HZ.most)
 
 
 def _interval(text: str) -> float:
-    return number(text, f"{FASTEST_MS:g} to {SLOWEST_MS:,g} milliseconds", FASTEST_MS, SLOWEST_MS)
+    return number(text, f"{INTERVAL_MS.least:g} to {INTERVAL_MS.most:,g} milliseconds", INTERVAL_MS.least, INTERVAL_MS.most)
 
 
 def _depth(text: str) -> int:
-    return int(number(text, f"1 to {DEEPEST:,} frames", 1, DEEPEST))
+    return int(number(text, f"{MAX_DEPTH.least} to {MAX_DEPTH.most:,} frames", MAX_DEPTH.least, MAX_DEPTH.most))
 
 
 def add_recording(parser: Any) -> None:
     """Options of a recording, of `run` and `attach`."""
     parser.add_argument("--mode", choices=MODES, default="cpu", help="time on the processor (default) or all time")
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--rate", type=_rate, default=1000, metavar="HZ", help="samples a second of a thread (default 1000)")
+    pace.add_argument(
+        "--rate", type=_rate, default=RATE_HZ.default, metavar="HZ", help="samples a second of a thread (default %(default)s)"
+    )
     pace.add_argument("--interval", type=_interval, metavar="MS", help="the same, as milliseconds between two samples")
     parser.add_argument(
         "--clock", default="auto", metavar="NAME", help="signal, perf, perf-user, perf-trap or timer (default: the best)"
@@ -39,7 +41,9 @@ def add_recording(parser: Any) -> None:
         "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
     )
     parser.add_argument("--calls=c", dest="calls", action="store_const", const="c", help="functions in C that Python calls, too")
-    parser.add_argument("--max-depth", type=_depth, default=512, metavar="N", help="frames kept of a stack (default 512)")
+    parser.add_argument(
+        "--max-depth", type=_depth, default=MAX_DEPTH.default, metavar="N", help="frames kept of a stack (default %(default)s)"
+    )
     parser.add_argument("--native", action="store_true", help="native frames too, between and below the Python frames")
     for kind, text in (("leaf", "only those below the last Python frame"), ("full", "CPython's own functions too")):
         parser.add_argument(f"--native={kind}", dest="native", action="store_const", const=kind, help=text)

@@ -8,7 +8,7 @@ import sys
 from .. import _core, _module
 from ..errors import AlreadyActive, BadOption, CannotWrite, NotActive, Unsupported
 from . import forks
-from .options import Options
+from .options import MAX_DEPTH, Options
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def start(
     *,
     rate: Optional[float] = None,
     clock: str = "auto",
-    max_depth: int = 512,
+    max_depth: int = MAX_DEPTH.default,
     native: Union[bool, str] = False,
     events: Sequence[str] = ("time",),
     calls: Union[bool, str] = False,

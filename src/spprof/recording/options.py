@@ -6,11 +6,25 @@ from ..errors import BadOption
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Optional, Sequence, Tuple, Union
+    from typing import Any, Optional, Sequence, Tuple, Union
 
-SLOWEST_HZ, FASTEST_HZ = 1, 20_000
-SLOWEST_MS, FASTEST_MS = 1000.0, 0.05  # the same
-DEEPEST = 4096  # SPP_DEPTH_MAX of the core
+
+class Number:
+    """An option that is a number: what it is by default, and its range. The API, the command line and the checks read it here; the
+    core has its own range (`_core.LIMITS`, and a test compares the two)."""
+
+    __slots__ = ("default", "least", "most")
+    default: Any
+    least: Any
+    most: Any
+
+    def __init__(self, default: float, least: float, most: float) -> None:
+        self.default, self.least, self.most = default, least, most
+
+
+RATE_HZ = Number(1000, 1, 20_000)
+INTERVAL_MS = Number(1.0, 0.05, 1000.0)  # the same
+MAX_DEPTH = Number(512, 1, 4096)
 MODES = ("cpu", "wall")
 
 
@@ -41,7 +55,7 @@ class Options:
         *,
         rate: Optional[float] = None,
         clock: str = "auto",
-        max_depth: int = 512,
+        max_depth: int = MAX_DEPTH.default,
         native: Union[bool, str] = False,
         events: Sequence[str] = ("time",),
         calls: Union[bool, str] = False,
@@ -49,8 +63,8 @@ class Options:
         if mode not in MODES:
             raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
         interval_ns = _interval_ns(interval_ms, rate)
-        if not (isinstance(max_depth, int) and 1 <= max_depth <= DEEPEST):
-            raise BadOption(f"max_depth={max_depth!r} is out of range: 1 to {DEEPEST}")
+        if not (isinstance(max_depth, int) and MAX_DEPTH.least <= max_depth <= MAX_DEPTH.most):
+            raise BadOption(f"max_depth={max_depth!r} is out of range: {MAX_DEPTH.least} to {MAX_DEPTH.most}")
         if native not in (False, True, "full", "leaf"):
             raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
         chosen = _events(events, mode)
@@ -116,12 +130,14 @@ def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
 
 def _interval_ns(interval_ms: Optional[float], rate: Optional[float]) -> int:
     if rate is None:
-        given = 1.0 if interval_ms is None else interval_ms
-        if not (isinstance(given, (int, float)) and FASTEST_MS <= given <= SLOWEST_MS):
-            raise BadOption(f"interval_ms={given!r} is out of range: {FASTEST_MS} (20 kHz) to {SLOWEST_MS:.0f} (1 Hz)")
+        given = INTERVAL_MS.default if interval_ms is None else interval_ms
+        if not (isinstance(given, (int, float)) and INTERVAL_MS.least <= given <= INTERVAL_MS.most):
+            raise BadOption(
+                f"interval_ms={given!r} is out of range: {INTERVAL_MS.least} (20 kHz) to {INTERVAL_MS.most:.0f} (1 Hz)"
+            )
         return round(given * 1e6)
     if interval_ms is not None:
         raise BadOption(f"both interval_ms={interval_ms!r} and rate={rate!r} are given: they say the same thing, so give one")
-    if not (isinstance(rate, (int, float)) and SLOWEST_HZ <= rate <= FASTEST_HZ):
-        raise BadOption(f"rate={rate!r} is out of range: {SLOWEST_HZ} to {FASTEST_HZ} samples a second")
+    if not (isinstance(rate, (int, float)) and RATE_HZ.least <= rate <= RATE_HZ.most):
+        raise BadOption(f"rate={rate!r} is out of range: {RATE_HZ.least} to {RATE_HZ.most} samples a second")
     return round(1e9 / rate)

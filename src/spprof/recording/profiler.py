@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import AlreadyActive, NotActive
 from . import api
+from .options import MAX_DEPTH
 
 TYPE_CHECKING = False  # see __init__; what only decorators need is imported by them, too
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Profiler:
         *,
         rate: Optional[float] = None,
         clock: str = "auto",
-        max_depth: int = 512,
+        max_depth: int = MAX_DEPTH.default,
         native: Union[bool, str] = False,
         events: Sequence[str] = ("time",),
         calls: Union[bool, str] = False,
