@@ -5,12 +5,26 @@
 #include <string.h>
 
 const spp_source spp_sources[SPP_SOURCE_COUNT] = {
-#define X(name, key, unit, period, least, from, weight) {key, unit, weight, period, least, from},
+#define X(name, key, unit, event, period, least, from, weight) \
+    {key, unit, weight, "an event's period is a number, " #least " to 1,000,000,000", SPP_EVENT_##event, period, least, from},
     SPP_SOURCES(X)
 #undef X
 };
 
 #define PERIOD_MOST 1000000000u
+
+/* The largest primes below powers of two. */
+static const uint32_t periods[] = {
+    1,       3,       7,       13,       31,       61,       127,       251,       509,       1021,
+    2039,    4093,    8191,    16381,    32749,    65521,    131071,    262139,    524287,    1048573,
+    2097143, 4194301, 8388593, 16777213, 33554393, 67108859, 134217689, 268435399, 536870909,
+};
+
+uint64_t spp_source_period(uint64_t least) {
+    size_t i = 0;
+    while (i + 1 < sizeof periods / sizeof *periods && periods[i] < least) i++;
+    return periods[i];
+}
 
 /* One of the list: n letters at `text`. */
 static bool parse_one(spp_source_set *set, const char *text, size_t n, const char **why) {
@@ -18,19 +32,21 @@ static bool parse_one(spp_source_set *set, const char *text, size_t n, const cha
     size_t key_n = equals != NULL ? (size_t)(equals - text) : n;
     int id = SPP_SOURCE_COUNT - 1;
     while (id >= 0 && (strlen(spp_sources[id].key) != key_n || memcmp(spp_sources[id].key, text, key_n) != 0)) id--;
-    *why = "no such event: time, page-faults";
+#define X(name, key, unit, event, period, least, from, weight) " " key
+    *why = "no such event; there are" SPP_SOURCES(X);
+#undef X
     if (id < 0) return false;
     uint64_t period = id == SPP_SOURCE_TIME ? 1 : spp_sources[id].period;
     if (equals != NULL) {
         char *end;
-        *why = id == SPP_SOURCE_TIME ? "the rate of the event time is --rate or --interval"
-                                     : "an event's period is a number, 4 to 1,000,000,000";
+        *why = id == SPP_SOURCE_TIME ? "the rate of the event time is --rate or --interval" : spp_sources[id].range;
         period = strtoull(equals + 1, &end, 10);
         if (id == SPP_SOURCE_TIME || equals[1] < '0' || equals[1] > '9' || end != text + n || period < spp_sources[id].least ||
             period > PERIOD_MOST)
             return false;
     }
     set->period[id] = period;
+    set->fixed[id] = equals != NULL;
     return true;
 }
 

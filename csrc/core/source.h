@@ -1,12 +1,14 @@
 /* The sources of samples: one row each. A source's rows in a file are samples of its own type: what a weight counts is its unit,
  * and weights of two sources are never added. The first row is the run's clock.
  *
- * A new source is a row here, and what arms it: for an event of the system a row of os/event.h. */
+ * A new source is a row here, and what arms it: for an event of the system a row of os/event.h, and of the system's file. */
 #ifndef SPPROF_CORE_SOURCE_H
 #define SPPROF_CORE_SOURCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "os/event.h"
 
 /* Where a sample's stack is walked. */
 typedef enum {
@@ -15,19 +17,32 @@ typedef enum {
     SPP_FROM_OUTSIDE, /* by a thread of ours */
 } spp_source_from;
 
-/* X(NAME, key, unit, period, least, from, weight)
+/* X(NAME, key, unit, event, period, least, from, weight)
  * key, unit: as the file and users have them
- * period: units from one sample to the next, if nobody asks for another; a prime, so that no loop of the program is in step with
- * it. TIME: the run's interval says it
+ * event: the system's, if it counts it
+ * period: units from one sample to the next at the least, if nobody asks for another: one of spp_source_period(). TIME: the run's
+ * interval says it
  * least: the shortest period that may be asked for. Of page faults not 1: a fault that is met by the signal of its own tick may
  * begin anew, which is a fault again, and so on for ever (Linux's fault_signal_pending)
  * weight: what a sample's weight means */
-#define SPP_SOURCES(X)                                                                                      \
-    X(TIME, "time", "nanoseconds", 0, 0, SPP_FROM_HANDLER, "time that passed on the thread up to the tick") \
-    X(PAGE_FAULTS, "page-faults", "faults", 31, 4, SPP_FROM_HANDLER, "page faults of the thread since its sample before")
+#define SPP_SOURCES(X)                                                                                                     \
+    X(TIME, "time", "nanoseconds", NONE, 0, 0, SPP_FROM_HANDLER, "time that passed on the thread up to the tick")          \
+    SPP_EVENT_SOURCE(X, PAGE_FAULTS, "page-faults", "faults", 31, 4, "first touches of a page of memory or of a file")     \
+    SPP_EVENT_SOURCE(X, MAJOR_FAULTS, "major-faults", "faults", 1, 1, "page faults that waited for a disk")                \
+    SPP_EVENT_SOURCE(X, CONTEXT_SWITCHES, "context-switches", "switches", 1, 1, "times that it left the processor")        \
+    SPP_EVENT_SOURCE(X, CPU_MIGRATIONS, "cpu-migrations", "migrations", 1, 1, "times that it came to another processor")   \
+    SPP_EVENT_SOURCE(X, ALIGNMENT_FAULTS, "alignment-faults", "faults", 1, 1, "misaligned accesses that the kernel mends") \
+    SPP_EVENT_SOURCE(X, INSTRUCTIONS, "instructions", "instructions", 1048573, 1000, "instructions that it has completed") \
+    SPP_EVENT_SOURCE(X, CYCLES, "cycles", "cycles", 1048573, 1000, "cycles of the processor")                              \
+    SPP_EVENT_SOURCE(X, CACHE_MISSES, "cache-misses", "misses", 1021, 100, "accesses that the last cache did not have")    \
+    SPP_EVENT_SOURCE(X, BRANCH_MISSES, "branch-misses", "misses", 1021, 100, "branches that were foretold wrongly")
+
+/* Of those that the system counts, a weight is what the thread's counter has more than at its sample before. */
+#define SPP_EVENT_SOURCE(X, name, key, unit, period, least, weight) \
+    X(name, key, unit, name, period, least, SPP_FROM_HANDLER, weight)
 
 typedef enum {
-#define X(name, key, unit, period, least, from, weight) SPP_SOURCE_##name,
+#define X(name, key, unit, event, period, least, from, weight) SPP_SOURCE_##name,
     SPP_SOURCES(X)
 #undef X
         SPP_SOURCE_COUNT,
@@ -40,10 +55,12 @@ static inline uint32_t spp_source_of_flags(uint32_t flags) { return flags >> SPP
 /* Which sources a run has, and their periods; 0: it does not have that one. Of TIME any other number. */
 typedef struct {
     uint64_t period[SPP_SOURCE_COUNT];
+    bool fixed[SPP_SOURCE_COUNT]; /* asked for: else a period grows with the rate of its event */
 } spp_source_set;
 
 typedef struct {
-    const char *key, *unit, *weight;
+    const char *key, *unit, *weight, *range;
+    spp_event_kind event;
     uint64_t period, least;
     spp_source_from from;
 } spp_source;
@@ -51,6 +68,10 @@ extern const spp_source spp_sources[SPP_SOURCE_COUNT];
 
 /* Whether there is any but time. */
 bool spp_source_others(const spp_source_set *set);
+
+/* The shortest period that is not less, of those that a source may have by itself: primes (and 1), each about twice the one
+ * before, so that no loop of the program is in step with one. Handler. */
+uint64_t spp_source_period(uint64_t least);
 
 /* Adds what `text` names: KEY or KEY=PERIOD, with commas between. False: *why says which is wrong, and how. Pure. */
 bool spp_source_parse(spp_source_set *set, const char *text, const char **why);

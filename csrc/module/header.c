@@ -123,6 +123,11 @@ static void word(spp_bytes *to, const char *key, const char *value) {
     spp_json_string(to, value);
 }
 
+static void truth(spp_bytes *to, const char *key) {
+    spp_json_key(to, key);
+    spp_json_raw(to, "true");
+}
+
 /* What is sampled; nothing is said where it is time alone. */
 static void put_events(spp_bytes *to, const spp_options *o) {
     if (!spp_source_others(&o->sources)) return;
@@ -136,9 +141,9 @@ static void put_events(spp_bytes *to, const spp_options *o) {
         word(to, "name", spp_sources[i].key);
         word(to, "unit", spp_sources[i].unit);
         number(to, "period", i == SPP_SOURCE_TIME ? o->interval_ns : o->sources.period[i]);
-        if (i != SPP_SOURCE_TIME && spp_os_event_in_user()) {
-            spp_json_key(to, "user");
-            spp_json_raw(to, "true");
+        if (spp_sources[i].event != SPP_EVENT_NONE) {
+            if (!o->sources.fixed[i]) truth(to, "grows");
+            if (spp_os_event_in_user(spp_sources[i].event)) truth(to, "user");
         }
         spp_json_raw(to, "}");
     }

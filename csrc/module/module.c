@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "core/resolve/resolve_code.h"
+#include "core/run/events.h"
 #include "core/run/run.h"
 #include "core/run/tick_stats.h"
 #include "module/beside.h"
@@ -29,9 +30,29 @@
 static PyObject *choose_events(PyObject *self, PyObject *args) {
     (void)self;
     const char *events;
-    spp_source_set sources = {{0}};
+    spp_source_set sources = {{0}, {false}};
     if (!PyArg_ParseTuple(args, "s", &events) || spp_events_choose(events, &sources) != 0) return NULL;
     Py_RETURN_NONE;
+}
+
+/* Each source: name, unit, shortest period by itself, what it counts, whether not within the kernel, errno and what was refused.
+ */
+static PyObject *list_events(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list != NULL && i < SPP_SOURCE_COUNT; i++) {
+        const spp_source *of = &spp_sources[i];
+        const char *why = "";
+        spp_source_set alone = {{0}, {false}};
+        alone.period[i] = 1;
+        int failed = spp_events_probe(&alone, &why) != 0 ? errno : 0;
+        PyObject *user = failed == 0 && of->event != SPP_EVENT_NONE && spp_os_event_in_user(of->event) ? Py_True : Py_False;
+        PyObject *row = Py_BuildValue("(ssKsOis)", of->key, of->unit, (unsigned long long)of->period, of->weight, user, failed,
+                                      failed != 0 ? why : "");
+        if (row == NULL || PyList_Append(list, row) != 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
 }
 
 static PyObject *choose_clock(PyObject *self, PyObject *args) {
@@ -201,6 +222,7 @@ static PyObject *handler_cycles(PyObject *self, PyObject *none) {
 
 static PyMethodDef methods[] = {
     {"choose_events", choose_events, METH_VARARGS, "Whether start() could sample these."},
+    {"list_events", list_events, METH_NOARGS, "Each event, and whether it can be sampled here."},
     {"choose_clock", choose_clock, METH_VARARGS, "The clock that start() would use."},
     {"pause", run_pause, METH_NOARGS, "Stops sampling for a while."},
     {"resume", run_resume, METH_NOARGS, "Goes on sampling."},

@@ -5,7 +5,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum { SPP_EVENT_NONE, SPP_EVENT_PAGE_FAULTS } spp_event_kind;
+typedef enum {
+    SPP_EVENT_NONE,
+    SPP_EVENT_PAGE_FAULTS,
+    SPP_EVENT_MAJOR_FAULTS,
+    SPP_EVENT_CONTEXT_SWITCHES,
+    SPP_EVENT_CPU_MIGRATIONS,
+    SPP_EVENT_ALIGNMENT_FAULTS,
+    SPP_EVENT_INSTRUCTIONS,
+    SPP_EVENT_CYCLES,
+    SPP_EVENT_CACHE_MISSES,
+    SPP_EVENT_BRANCH_MISSES,
+    SPP_EVENT_COUNT
+} spp_event_kind;
 
 /* A thread's counter, of which a tick comes each time that it has counted a period. fd -1: not armed. */
 typedef struct {
@@ -13,10 +25,10 @@ typedef struct {
     uint64_t id; /* the kernel's number of it */
 } spp_os_event;
 
-/* Whether a thread's own can be counted here; else *why names the call, too. */
+/* Whether a thread's own can be counted here; else *why names the call, or says what is missing. */
 int spp_os_event_probe(spp_event_kind kind, const char **why);
 /* Whether those that arise within the kernel are left out, as it demands of users; only after a probe. */
-bool spp_os_event_in_user(void);
+bool spp_os_event_in_user(spp_event_kind kind);
 /* Drain thread, after spp_os_signal_install. Ticks come as SPP_TICK_EVENT with `source` (1 to 31), from now on. One that was
  * stopped goes on counting. A cookie is aligned to 64 bytes. */
 int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source);
@@ -26,6 +38,8 @@ void spp_os_event_births(void (*born)(void));
 /* It counts no more, and no tick comes; what it has counted can still be read. */
 void spp_os_event_stop(const spp_os_event *event);
 void spp_os_event_close(spp_os_event *event);
+/* Handler, or drain thread. Ticks come by this period from now on; the next one may come at once. */
+void spp_os_event_period(const spp_os_event *event, uint64_t period);
 /* In a forked child: lets go of the parent's. */
 void spp_os_event_drop(spp_os_event *event);
 /* False: the program has closed it. */

@@ -22,6 +22,10 @@ def choose_events(events: str) -> None:
     """Whether start could sample these: NAME or NAME=PERIOD, with commas between. ValueError; OSError, its `filename` says what was
     refused."""
 
+def list_events() -> List[Tuple[str, str, int, str, bool, int, str]]:
+    """Each event: name, unit, shortest period by itself (0: the interval says it), what is counted, whether not what arises in the
+    kernel, and why it cannot be sampled here: errno (0: it can) and what was refused."""
+
 def choose_clock(clock: str) -> str:
     """The clock that `start` would use when asked for `clock` ('auto' or a name of CLOCKS).
 

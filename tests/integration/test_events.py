@@ -1,4 +1,4 @@
-"""Samples of other types than time: page faults, counted beside what the system counts."""
+"""Samples of other types than time: what the kernel and the processor count, beside what the system tells by other ways."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ from hosts import host
 import spprof
 from spprof import _core
 from spprof.cli import main
+from spprof.recording.events import reason
 
 REFUSER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "refused.py")
 
-try:
-    _core.choose_events("page-faults")
-    REFUSED = ""
-except OSError as error:
-    REFUSED = str(error)
-counts = pytest.mark.skipif(bool(REFUSED), reason=f"the system counts no page faults: {REFUSED}")
+REFUSED = {name: reason(number, refused) for name, _, _, _, _, number, refused in _core.list_events() if number}
+EVENTS = [name for name, *_ in _core.list_events() if name != "time"]
+
+
+def counted_here(*names):
+    """Skips with the system's own reason, if it counts one of these not."""
+    refused = {name: REFUSED[name] for name in names if name in REFUSED}
+    return pytest.mark.skipif(bool(refused), reason=f"the system does not count {refused}")
+
+
+counts = counted_here("page-faults")
 
 # Touches known pages in known functions, on two threads; says how many faults getrusage has for each thread.
 PROGRAM = """
@@ -58,9 +64,10 @@ PROGRAM = """
 """
 
 
-def run(tmp_path, *options):
+def run(tmp_path, *options, program=PROGRAM, words=()):
     path = tmp_path / "p.spprof"
-    command = [sys.executable, "-m", "spprof", "run", "-q", *options, "-o", str(path), "-c", textwrap.dedent(PROGRAM)]
+    code = ["-c", textwrap.dedent(program), *map(str, words)]
+    command = [sys.executable, "-m", "spprof", "run", "-q", *options, "-o", str(path), *code]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
     return spprof.Profile.load(path), json.loads(done.stdout.splitlines()[-1])
@@ -82,7 +89,7 @@ def check(faults, counted):
 
 @counts
 def test_page_faults_alone(tmp_path):
-    profile, counted = run(tmp_path, "--event", "page-faults")
+    profile, counted = run(tmp_path, "--event", "page-faults=31")
     assert [each.name for each in profile.sample_types] == ["page-faults"]
     assert profile.of("page-faults") is profile
     with pytest.raises(spprof.BadOption, match="no samples of 'time', but of page-faults"):
@@ -140,7 +147,7 @@ def test_threads_are_counted_from_their_birth():
                 memory[at] = 1
         done.release()
 
-    spprof.start(events=["page-faults"])
+    spprof.start(events=["page-faults=31"])
     for _ in range(20):
         done = _thread.allocate_lock()
         done.acquire()
@@ -150,9 +157,202 @@ def test_threads_are_counted_from_their_birth():
     assert {row.qualname.rpartition(".")[2]: row.total_weight for row in faults.functions()}["touch"] > 20 * 800
 
 
+@counts
+def test_a_frequent_event_has_longer_periods(tmp_path):
+    """1,000 samples a second at the most, after as many as it takes to learn how frequent the event is."""
+    program = PROGRAM.replace("import json", "import time; began = time.perf_counter(); import json")
+    program = program.replace("        many()", "        for _ in range(5): many()")
+    program += """
+    print(json.dumps({**counted, "seconds": time.perf_counter() - began}))
+    """
+    profile, counted = run(tmp_path, "--event", "page-faults", program=program)
+    steps = 8 * 29  # samples that are thought over at once, times how many periods there are
+    assert sum(profile.column("count")) <= 2 * (1000 * counted["seconds"] + steps)
+    assert sum(profile.column("weight")) == pytest.approx(counted["first"] + counted["second"], rel=0.1)
+
+
+# Does what is counted in functions of its own, and says how many of it the system tells of each.
+SWITCHES = """
+    import json, os, resource, sys, threading, time
+    def switches():
+        used = resource.getrusage(resource.RUSAGE_THREAD)
+        return used.ru_nvcsw + used.ru_nivcsw
+    def sleeps():
+        for _ in range(300):
+            time.sleep(0.0002)
+    def asks():
+        for _ in range(1000):
+            os.write(writing, b"x")
+            os.read(hearing, 1)
+    def answers():
+        before = switches()
+        for _ in range(1000):
+            os.read(reading, 1)
+            os.write(saying, b"x")
+        whole.append(switches())
+        counted["answers"] = whole[0] - before
+    (reading, writing), (hearing, saying) = os.pipe(), os.pipe()
+    counted, whole = {}, []
+    thread = threading.Thread(target=answers, name="second")
+    thread.start()
+    for function in (sleeps, asks):
+        before = switches()
+        function()
+        counted[function.__name__] = switches() - before
+    thread.join()
+    print(json.dumps([counted, whole[0]]))
+"""
+
+
+def of_functions(profile):
+    return {row.qualname.rpartition(".")[2]: row.total_weight for row in profile.functions()}
+
+
+@counted_here("context-switches")
+@pytest.mark.parametrize("others", [[], ["--event", "time", "--event", "cpu-migrations=1", "--event", "page-faults"]])
+def test_context_switches_are_those_of_getrusage(tmp_path, others):
+    """Each has the stack of the call in which the thread left the processor, on each thread from its birth."""
+    profile, (counted, whole) = run(tmp_path, *others, "--event", "context-switches=1", program=SWITCHES)
+    switches = profile.of("context-switches")
+    found = of_functions(switches)
+    for name, number in counted.items():
+        assert found[name] == pytest.approx(number, rel=0.01, abs=3)
+    of_second = {thread.name: thread.weight for thread in switches.threads}["second"]
+    assert of_second == pytest.approx(whole, rel=0.01, abs=5)
+
+
+@counted_here("context-switches")
+def test_no_call_ends_early_though_each_switch_is_sampled(tmp_path):
+    """A signal to a thread that is about to sleep would end its call, which is restarted or not, and begins anew at best."""
+    program = """
+        import ctypes, json, os, time
+        class timespec(ctypes.Structure):
+            _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+        libc = ctypes.CDLL(None, use_errno=True)
+        reading, writing = os.pipe()
+        ended = 0
+        for _ in range(300):
+            began = time.monotonic_ns()
+            failed = libc.nanosleep(ctypes.byref(timespec(0, 1_000_000)), None)
+            ended += failed != 0 or time.monotonic_ns() - began < 1_000_000
+            ended += libc.poll(None, 0, 1) != 0
+        print(json.dumps([ended]))
+    """
+    profile, (ended,) = run(tmp_path, "--event", "context-switches=1", program=program)
+    assert ended == 0
+    assert sum(profile.column("weight")) >= 600
+
+
+@counted_here("cpu-migrations")
+@pytest.mark.skipif(len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()) < 2, reason="one processor")
+def test_migrations_are_those_of_the_program(tmp_path):
+    program = """
+        import json, os
+        def moves():
+            for i in range(600):
+                os.sched_setaffinity(0, {places[i % 2]})
+        places = sorted(os.sched_getaffinity(0))[:2]
+        moves()
+        print(json.dumps(600))
+    """
+    profile, moved = run(tmp_path, "--event", "cpu-migrations=1", program=program)
+    assert profile.unit == "migrations"
+    assert of_functions(profile)["moves"] == pytest.approx(moved, abs=2)  # it may have been there already
+
+
+@counted_here("major-faults")
+def test_major_faults_are_those_of_getrusage(tmp_path):
+    """Of a file whose pages are dropped, so each touch reads it anew."""
+    (tmp_path / "data").write_bytes(os.urandom(1 << 20) * 4)
+    program = """
+        import json, mmap, os, resource, sys
+        def majors():
+            return resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
+        def few():
+            touch(range(200))
+        def many():
+            touch(range(200, 800))
+        def touch(pages):
+            with mmap.mmap(file, 0, prot=mmap.PROT_READ) as memory:
+                memory.madvise(mmap.MADV_RANDOM)
+                for page in pages:
+                    memory[page * mmap.PAGESIZE]
+        file = os.open(sys.argv[1], os.O_RDONLY)
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        counted = {}
+        for function in (few, many):
+            before = majors()
+            function()
+            counted[function.__name__] = majors() - before
+        print(json.dumps(counted))
+    """
+    profile, counted = run(tmp_path, "--event", "major-faults=1", program=program, words=[tmp_path / "data"])
+    if min(counted.values()) < 100:
+        pytest.skip(f"this file system drops no pages: {counted} of 200 and 600")
+    found = of_functions(profile)
+    assert {name: found[name] for name in counted} == {name: pytest.approx(n, abs=2) for name, n in counted.items()}
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=counted_here(name)) for name in ("instructions", "cycles", "cache-misses", "branch-misses")
+])  # fmt: skip
+def test_what_the_processor_counts_has_the_shares_of_the_work(tmp_path, name):
+    program = """
+        import json
+        def work(n):
+            table = {i: str(i) for i in range(100_000)}
+            for i in range(n):
+                table[i * 7919 % 100_000]
+        def few():
+            work(1_000_000)
+        def many():
+            work(5_000_000)
+        few()
+        many()
+        print(json.dumps([]))
+    """
+    profile, _ = run(tmp_path, "--event", name, program=program)
+    found = of_functions(profile)
+    assert found["many"] > 2 * found["few"] > 0
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED) or [pytest.param("", marks=pytest.mark.skip(reason="all is counted here"))])
+def test_what_is_not_counted_here_is_said_before_the_program_runs(tmp_path, name):
+    """And nothing takes its place."""
+    command = [sys.executable, "-m", "spprof", "run", "--event", "time", "--event", name, "-o", str(tmp_path / "p.spprof")]
+    done = subprocess.run([*command, "-c", "print('it ran')"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode != 0 and done.stdout == "" and not list(tmp_path.iterdir())
+    assert f"the system refuses to count {name} ({REFUSED[name]})" in done.stderr
+
+
+def listed(*before):
+    command = [*before, sys.executable, "-m", "spprof", "run", "--event", "list"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    return {line.split()[0]: (line.split()[1], more.strip()) for line, more in zip(lines, [*lines[1:], ""]) if line[0] != " "}
+
+
+def test_the_list_says_what_there_is_and_why_not():
+    found = listed()
+    assert list(found) == ["time", *EVENTS]
+    for name, (word, more) in found.items():
+        assert word == ("no" if name in REFUSED else "yes")
+        assert name not in REFUSED or more == REFUSED[name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the filter is of Linux")
+def test_the_list_says_what_a_filter_refuses():
+    found = listed(sys.executable, REFUSER, "perf_event_open")
+    assert found.pop("time")[0] == "yes"
+    assert {word for word, _ in found.values()} == {"no"}
+    assert all("a filter refuses the call" in more for _, more in found.values())
+
+
 @pytest.mark.parametrize("events, why", [
-    (["page-faults=3"], "4 to 1,000,000,000"), (["cycles"], "no such event"), ([], "a list of names"), (["time=5"], "--rate"),
-    (["time:page-faults"], "a list of names"),
+    (["page-faults=3"], "4 to 1,000,000,000"), (["sneezes"], "no such event; there are time page-"), ([], "a list of names"),
+    (["time=5"], "--rate"), (["time:page-faults"], "a list of names"),
 ])  # fmt: skip
 def test_events_that_cannot_be(events, why):
     with pytest.raises(spprof.BadOption, match=why):
@@ -173,7 +373,7 @@ def test_what_the_system_refuses_is_said_before_the_program_runs(tmp_path):
     clock = [*refused, "--clock", "perf", "-o", str(tmp_path / "p.spprof"), "-c", "print('it ran')"]
     other = subprocess.run(clock, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == other.returncode != 0
-    assert "refuses to count page-faults (perf_event_open: Operation not permitted)" in done.stderr
+    assert "refuses to count page-faults (perf_event_open: Operation not permitted: a filter refuses the call" in done.stderr
     assert done.stdout == "" and not list(tmp_path.iterdir())
 
 

@@ -219,14 +219,45 @@ bool spp_capture_take(spp_thread *t, spp_source_id source, uint64_t amount, cons
     return kept;
 }
 
-/* Handler. The counter says more exactly than ticks what a sample stands for: those of a system call come as one. */
-static SPP_COLD __attribute__((noinline)) void take_event(spp_thread *t, const spp_os_context *context) {
-    spp_thread_source *s = &t->sources[context->source];
-    if (!enter(t, (spp_source_id)context->source)) return;
+/* Samples of an event of a thread in a second, at the most, unless its period was asked for; thought over each so many. */
+#define EVENTS_A_SECOND 1000u
+#define THOUGHT_OVER 8u
+#define THOUGHT_OVER_NS (THOUGHT_OVER * (1000000000u / EVENTS_A_SECOND))
+
+/* Handler, entered. Doubles the period if the samples of late came too quickly, and halves it if the rate fell to a quarter. No
+ * more at once: so what a thread does after its last sample, in a stack that nobody knows, is an eighth of the whole at most. */
+static void think_over(spp_thread_source *s) {
+    uint32_t ticks = atomic_load_explicit(&s->ticks, memory_order_relaxed) + 1;
+    atomic_store_explicit(&s->ticks, ticks, memory_order_relaxed);
+    if (s->least == 0 || ticks % THOUGHT_OVER != 0) return;
+    uint64_t now = spp_os_now_ns(), passed = now - s->since_ns, period = atomic_load_explicit(&s->period, memory_order_relaxed);
+    s->since_ns = now;
+    uint64_t wanted = passed < THOUGHT_OVER_NS ? period + 1 : passed > 4 * (uint64_t)THOUGHT_OVER_NS ? period / 4 + 1 : period;
+    wanted = spp_source_period(wanted > s->least ? wanted : s->least);
+    if (wanted == period) return;
+    atomic_store_explicit(&s->period, wanted, memory_order_relaxed);
+    spp_os_event_period(&s->event, wanted);
+}
+
+/* Handler, entered. Takes a sample of an event that has counted `due` since its sample before, or more. The counter says more
+ * exactly than ticks what a sample stands for: those of a system call come as one. */
+static void take_due(spp_thread *t, spp_source_id source, uint64_t due, const spp_os_context *context) {
+    spp_thread_source *s = &t->sources[source];
     uint64_t count, given = atomic_load_explicit(&s->given, memory_order_relaxed);
-    if (spp_os_event_count(&s->event, &count) == 0 && count > given &&
-        take_amount(t, (spp_source_id)context->source, count - given, context))
-        atomic_store_explicit(&s->given, count, memory_order_relaxed);
+    if (spp_os_event_count(&s->event, &count) != 0 || count < given + due) return;
+    if (take_amount(t, source, count - given, context)) atomic_store_explicit(&s->given, count, memory_order_relaxed);
+    think_over(s);
+}
+
+/* Handler. Events often come together, a switch with a migration say, and of two pending signals of one number a thread gets only
+ * one: so each tick is one of all events that are due. */
+static SPP_COLD __attribute__((noinline)) void take_event(spp_thread *t, const spp_os_context *context) {
+    spp_source_id ticked = (spp_source_id)context->source;
+    if (!enter(t, ticked)) return;
+    for (spp_source_id id = SPP_SOURCE_TIME + 1; id < SPP_SOURCE_COUNT; id++) {
+        uint64_t period = atomic_load_explicit(&t->sources[id].period, memory_order_relaxed);
+        if (period != 0) take_due(t, id, id == ticked ? 1 : period, context);
+    }
     leave(t);
 }
 

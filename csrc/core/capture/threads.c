@@ -107,6 +107,8 @@ static void reset_sources(spp_thread *t) {
         spp_thread_source *s = &t->sources[i];
         s->event = (spp_os_event){-1, 0};
         s->before = s->given = s->taken = 0;
+        s->least = s->period = s->since_ns = 0;
+        s->ticks = s->ticks_seen = 0;
         for (int k = 0; k < SPP_LOSS_COUNT; k++) s->losses[k] = 0;
     }
 }

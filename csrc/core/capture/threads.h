@@ -116,9 +116,14 @@ typedef struct {
 
 /* Of a source other than time. The counters are written by the handler, or by who resolves, and read by anyone. */
 typedef struct {
-    spp_os_event event;     /* the watch's */
-    uint64_t before;        /* the watch's: units that events counted which are closed by now */
-    _Atomic uint64_t given; /* units of the event that is open, which samples so far stand for */
+    spp_os_event event;      /* the watch's */
+    uint64_t before;         /* the watch's: units that events counted which are closed by now */
+    _Atomic uint64_t given;  /* units of the event that is open, which samples so far stand for */
+    uint64_t least;          /* the watch's, when it opens one: the period grows from here; 0: it is fixed */
+    _Atomic uint64_t period; /* what the event is set to: by the handler, and by the watch */
+    _Atomic uint32_t ticks;  /* the handler's */
+    uint32_t ticks_seen;     /* the watch's */
+    uint64_t since_ns;       /* the handler's: when the period was last thought over */
     _Atomic uint64_t taken, losses[SPP_LOSS_COUNT];
 } spp_thread_source;
 

@@ -4,21 +4,23 @@
 #include "os/clock.h"
 #include "os/lock.h"
 
-/* Which event of the system a source is of. */
-static const spp_event_kind kinds[SPP_SOURCE_COUNT] = {[SPP_SOURCE_PAGE_FAULTS] = SPP_EVENT_PAGE_FAULTS};
-
 int spp_events_probe(const spp_source_set *set, const char **why) {
     for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
-        if (kinds[i] != SPP_EVENT_NONE && set->period[i] != 0 && spp_os_event_probe(kinds[i], why) != 0) return -1;
+        spp_event_kind kind = spp_sources[i].event;
+        if (kind != SPP_EVENT_NONE && set->period[i] != 0 && spp_os_event_probe(kind, why) != 0) return -1;
     }
     return 0;
 }
 
 void spp_events_arm(spp_thread *t, const spp_source_set *set) {
     for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
-        if (kinds[i] == SPP_EVENT_NONE || set->period[i] == 0) continue;
+        if (spp_sources[i].event == SPP_EVENT_NONE || set->period[i] == 0) continue;
         spp_thread_source *s = &t->sources[i];
-        if (spp_os_event_arm(&s->event, kinds[i], t->tid, set->period[i], t, i) != 0)
+        if (s->event.fd < 0) { /* one that was stopped keeps its period */
+            s->least = set->fixed[i] ? 0 : set->period[i];
+            atomic_store_explicit(&s->period, set->period[i], memory_order_relaxed);
+        }
+        if (spp_os_event_arm(&s->event, spp_sources[i].event, t->tid, set->period[i], t, i) != 0)
             atomic_fetch_add_explicit(&s->losses[SPP_LOSS_no_trigger], 1, memory_order_relaxed);
     }
 }
@@ -27,7 +29,7 @@ void spp_events_from_birth(spp_thread *t) {
     for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
         spp_thread_source *s = &t->sources[i];
         uint64_t total, since;
-        if (s->event.fd < 0 || spp_os_event_total(kinds[i], t->tid, &total) != 0) continue;
+        if (s->event.fd < 0 || spp_os_event_total(spp_sources[i].event, t->tid, &total) != 0) continue;
         if (spp_os_event_count(&s->event, &since) != 0 || total <= since) continue;
         spp_os_lock();
         spp_resolve_unknown(t, i, total - since);
@@ -54,7 +56,19 @@ void spp_events_settle(spp_thread *t) {
     }
 }
 
+/* An event that was frequent and is rare by now: its next sample is not to be one for all until then. */
+static void wait_less(spp_thread_source *s) {
+    uint32_t ticks = atomic_load_explicit(&s->ticks, memory_order_relaxed);
+    if (s->event.fd >= 0 && s->least != 0 && ticks == s->ticks_seen &&
+        atomic_load_explicit(&s->period, memory_order_relaxed) > s->least) {
+        atomic_store_explicit(&s->period, s->least, memory_order_relaxed);
+        spp_os_event_period(&s->event, s->least);
+    }
+    s->ticks_seen = ticks;
+}
+
 void spp_events_care(spp_thread *t, const spp_source_set *set) {
+    for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) wait_less(&t->sources[i]);
     for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
         if (spp_os_event_alive(&t->sources[i].event)) continue;
         spp_os_lock();

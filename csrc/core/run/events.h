@@ -18,7 +18,7 @@ void spp_events_from_birth(spp_thread *thread);
 void spp_events_stop(spp_thread *thread);
 /* After that, when no handler of its runs: what was counted since the last sample becomes one of a stack that nobody knows. */
 void spp_events_settle(spp_thread *thread);
-/* Arms those anew that the program has closed. Without the lock. */
+/* Arms those anew that the program has closed, and shortens the periods of those that became rare. Without the lock. */
 void spp_events_care(spp_thread *thread, const spp_source_set *set);
 /* In a forked child. */
 void spp_events_drop(spp_thread *thread);

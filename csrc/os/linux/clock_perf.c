@@ -34,10 +34,10 @@ static uint64_t receiver(int32_t tid, int signum) { return (uint64_t)signum << 3
 /* A thread that sleeps in a call gets its trap when it wakes, maybe in a later run, in which the cookie may be another thread's.
  * So a trap carries the number of its run in bits that addresses do not use. */
 #define RUN_SHIFT 48
-#define COOKIE_BITS (((uint64_t)1 << RUN_SHIFT) - 1)
+#define VALUE_BITS (((uint64_t)1 << RUN_SHIFT) - 1)
 static _Atomic uint64_t run_number; /* of the current run, or the last one */
 
-static uint64_t trap_data(const void *cookie) { return run_number << RUN_SHIFT | (uintptr_t)cookie; }
+uint64_t spp_linux_perf_trap_data(uintptr_t value) { return run_number << RUN_SHIFT | value; }
 
 void spp_linux_clock_perf_begin(void) {
     spp_linux_perf_begin();
@@ -66,11 +66,11 @@ bool spp_linux_perf_poll(const siginfo_t *info, uintptr_t *value) {
 #define TRAP_PERF_CODE 6
 #define PERF_DATA_AT 24
 
-bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due) {
+bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *value, bool *due) {
     uint64_t data;
     if (spp_rare(info->si_code != TRAP_PERF_CODE)) return false;
     memcpy(&data, (const char *)info + PERF_DATA_AT, sizeof data);
-    *cookie = (uintptr_t)(data & COOKIE_BITS);
+    *value = (uintptr_t)(data & VALUE_BITS);
     *due = data >> RUN_SHIFT == run_number;
     return true;
 }
@@ -98,7 +98,8 @@ static spp_linux_perf_event task_clock(uint64_t period_ns, bool kernel) {
 }
 
 static int arm_perf(spp_os_trigger *trigger, int32_t tid, uint64_t period_ns, bool trap, bool kernel, void *cookie) {
-    int fd = spp_linux_perf_open(tid, task_clock(period_ns, kernel), trap ? trap_data(cookie) : 0, &trigger->perf_id);
+    int fd = spp_linux_perf_open(tid, task_clock(period_ns, kernel), trap ? spp_linux_perf_trap_data((uintptr_t)cookie) : 0,
+                                 &trigger->perf_id);
     if (fd < 0) return -1;
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
     if (trap) (void)fcntl(fd, F_SETOWN_EX, &owner); /* for spp_os_trigger_orphan: it is sent nothing */

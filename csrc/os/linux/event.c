@@ -1,4 +1,4 @@
-/* What a thread does that the kernel counts: software events of perf. */
+/* What a thread does that the kernel and the processor count: events of perf. */
 #include "os/event.h"
 
 #include <errno.h>
@@ -10,36 +10,77 @@
 
 #include "os/linux/linux.h"
 
-static bool in_user; /* users may not count what the kernel does (perf_event_paranoid) */
+/* `in_kernel`: arises in the kernel alone, most often while the thread is about to sleep in a call. Then a signal would end the
+ * call, and have the thread leave the processor once more. So its ticks are traps, which come when the call is over and the
+ * thread runs again: on its own stack, which is still that of the call.
+ * `file`, `first`, `second`: where /proc says how many a thread has had, and by which words (their sum). Of `stat` see below. */
+typedef struct {
+    uint32_t type;
+    uint64_t config;
+    bool in_kernel;
+    const char *file, *first, *second;
+} event_row;
+
+static const event_row rows[SPP_EVENT_COUNT] = {
+    [SPP_EVENT_PAGE_FAULTS] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false, "stat", "minor", "major"},
+    [SPP_EVENT_MAJOR_FAULTS] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, false, "stat", "major", NULL},
+    [SPP_EVENT_CONTEXT_SWITCHES] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, true, "status",
+                                    "\nvoluntary_ctxt_switches", "\nnonvoluntary_ctxt_switches"},
+    [SPP_EVENT_CPU_MIGRATIONS] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, true, "sched", "\nse.nr_migrations", NULL},
+    [SPP_EVENT_ALIGNMENT_FAULTS] = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_ALIGNMENT_FAULTS},
+    [SPP_EVENT_INSTRUCTIONS] = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_INSTRUCTIONS},
+    [SPP_EVENT_CYCLES] = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_CPU_CYCLES},
+    [SPP_EVENT_CACHE_MISSES] = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_CACHE_MISSES},
+    [SPP_EVENT_BRANCH_MISSES] = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_BRANCH_MISSES},
+};
+
+static bool in_user[SPP_EVENT_COUNT]; /* users may not count what the kernel does (perf_event_paranoid) */
 
 static spp_linux_perf_event event_of(spp_event_kind kind, uint64_t period) {
-    (void)kind; /* the only one */
-    return (spp_linux_perf_event){PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, period, !in_user};
+    return (spp_linux_perf_event){rows[kind].type, rows[kind].config, period, !in_user[kind]};
 }
 
 int spp_os_event_probe(spp_event_kind kind, const char **why) {
     *why = "perf_event_open";
-    for (int left_out = 0; left_out < 2; left_out++) {
-        in_user = left_out != 0;
-        if (spp_linux_perf_probe(event_of(kind, 1000000)) == 0) return 0;
-        if (errno != EACCES && errno != EPERM) return -1;
+    in_user[kind] = false;
+    int result = spp_linux_perf_probe(event_of(kind, 1000000));
+    if (result != 0 && (errno == EACCES || errno == EPERM) && !rows[kind].in_kernel) {
+        in_user[kind] = true;
+        result = spp_linux_perf_probe(event_of(kind, 1000000));
     }
+    if (result != 0 || !rows[kind].in_kernel || spp_linux_may_trap()) return result;
+    *why = "ticks at the end of a call need Linux 6.16, no debugger, and no SIGTRAP handler of the program's";
+    errno = EOPNOTSUPP;
     return -1;
 }
 
-bool spp_os_event_in_user(void) { return in_user; }
+bool spp_os_event_in_user(spp_event_kind kind) { return in_user[kind]; }
+
+static int arm_signal(const spp_os_event *event, int32_t tid, uintptr_t value) {
+    return spp_linux_perf_polls(event->fd, spp_linux_event_signal_needed(), tid, value);
+}
 
 int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source) {
-    if (event->fd < 0) event->fd = spp_linux_perf_open(tid, event_of(kind, period), 0, &event->id);
+    uintptr_t value = (uintptr_t)cookie | source << SPP_LINUX_SOURCE_SHIFT;
+    bool traps = rows[kind].in_kernel;
+    if (traps && !spp_linux_traps_needed()) {
+        spp_os_event_close(event);
+        errno = EBUSY;
+        return -1;
+    }
+    uint64_t data = traps ? spp_linux_perf_trap_data(value) : 0;
+    if (event->fd < 0) event->fd = spp_linux_perf_open(tid, event_of(kind, period), data, &event->id);
     if (event->fd < 0) return -1;
-    if (spp_linux_perf_polls(event->fd, spp_linux_event_signal_needed(), tid,
-                             (uintptr_t)cookie | source << SPP_LINUX_SOURCE_SHIFT) == 0 &&
-        spp_linux_perf_call(event->fd, PERF_EVENT_IOC_ENABLE, NULL) == 0)
+    if ((traps || arm_signal(event, tid, value) == 0) && spp_linux_perf_call(event->fd, PERF_EVENT_IOC_ENABLE, NULL) == 0)
         return 0;
     int saved = errno;
     spp_os_event_close(event);
     errno = saved;
     return -1;
+}
+
+void spp_os_event_period(const spp_os_event *event, uint64_t period) {
+    if (event->fd >= 0) spp_linux_perf_call(event->fd, PERF_EVENT_IOC_PERIOD, &period);
 }
 
 void spp_os_event_births(void (*born)(void)) { spp_linux_births(born); }
@@ -73,13 +114,29 @@ int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
 }
 
 /* Fields 10 and 12 of proc_pid_stat(5), behind a name in parentheses that may hold anything. */
-int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count) {
-    char text[512];
+static int read_stat(const char *text, bool minors, uint64_t *count) {
     unsigned long minor, major;
-    (void)kind;
-    if (spp_linux_task_read(tid, "stat", text, sizeof text) < 0) return -1;
     const char *behind = strrchr(text, ')');
     if (behind == NULL || sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %*u %lu %*u %lu", &minor, &major) != 2) return -1;
-    *count = (uint64_t)minor + major;
+    *count = major + (minors ? minor : 0);
     return 0;
+}
+
+/* Adds the number of a line "WORD : NUMBER". */
+static int add_line(const char *text, const char *word, uint64_t *count) {
+    const char *at = strstr(text, word);
+    unsigned long more;
+    if (at == NULL || sscanf(at + strlen(word), " : %lu", &more) != 1) return -1;
+    *count += more;
+    return 0;
+}
+
+int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count) {
+    char text[4096];
+    const event_row *row = &rows[kind];
+    if (row->file == NULL || spp_linux_task_read(tid, row->file, text, sizeof text) < 0) return -1;
+    if (strcmp(row->file, "stat") == 0) return read_stat(text, row->second != NULL, count);
+    *count = 0;
+    if (add_line(text, row->first, count) != 0) return -1;
+    return row->second != NULL ? add_line(text, row->second, count) : 0;
 }

@@ -42,6 +42,10 @@ int spp_linux_poll_signal_needed(void);
  * one. */
 int spp_linux_event_signal(void);
 int spp_linux_event_signal_needed(void);
+/* Whether ticks of events that are no clock may come by SIGTRAP: before a run, by the kernel and the program; and in it, by the
+ * drain thread, which takes it if it is not taken. */
+bool spp_linux_may_trap(void);
+bool spp_linux_traps_needed(void);
 
 /* ---- clock_perf.c, clock_signal.c, clock_timer.c */
 
@@ -52,8 +56,8 @@ void spp_linux_clock_perf_begin(void);
 /* Handler. The value of a tick that came by a signal of a descriptor; 0: its event has been disarmed. False: it is no such tick.
  */
 bool spp_linux_perf_poll(const siginfo_t *info, uintptr_t *value);
-/* Handler. The cookie of a tick that came as SIGTRAP, and whether it is of the present run. False: it is no such tick. */
-bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due);
+/* Handler. The value of a tick that came as SIGTRAP, and whether it is of the present run. False: it is no such tick. */
+bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *value, bool *due);
 
 /* The low bits of a signal's value, since cookies are aligned: bit 0 in those of timers that give the kernel's remainder
  * (perf-user), bits 1 to 5 the source of an event that is no clock. */
@@ -62,6 +66,8 @@ bool spp_linux_perf_trap(const siginfo_t *info, uintptr_t *cookie, bool *due);
 #define SPP_LINUX_SOURCE_SHIFT 1
 /* Has the ticks of a thread's event come by a signal, with that value. Returns -1 and errno on failure. */
 int spp_linux_perf_polls(int fd, int signum, int32_t tid, uintptr_t value);
+/* With what data its ticks come, as SIGTRAP with that value. */
+uint64_t spp_linux_perf_trap_data(uintptr_t value);
 /* Ticks of that event that are on their way say nothing any more. They are still known for ticks. */
 void spp_linux_perf_quiet(int fd);
 int spp_linux_timer_probe(const char **why);

@@ -12,6 +12,8 @@ static spp_linux_handler on_tick, on_trap; /* constant since the first run of th
  * perf_pending_task in kernel/events/core.c). That never interrupts a system call, while SIGURG interrupts one that is about to
  * sleep. It also costs 13 us less here than the older way, by which a processor sends itself an interrupt. */
 static bool traps;              /* ticks of the clock perf-trap come as SIGTRAP */
+static bool traps_allowed;      /* the caller disarms a thread before it replaces the program */
+static bool event_traps;        /* ticks of events that are no clock do, if they arise in the kernel alone */
 static _Atomic int poll_signal; /* the signal of other ticks; 0: none */
 /* The signal of events that are no clock: another one, since two pending signals of one number become one; 0: no event was armed.
  */
@@ -79,12 +81,21 @@ int spp_linux_event_signal_needed(void) {
     return event_signal;
 }
 
+bool spp_linux_may_trap(void) { return can_trap() && (spp_linux_signal_installed(SIGTRAP) || spp_linux_signal_free(SIGTRAP)); }
+
+bool spp_linux_traps_needed(void) {
+    if (!event_traps) event_traps = traps_allowed && can_trap() && take_trap();
+    return event_traps;
+}
+
 int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap, bool wants_trap, bool may_trap) {
     on_tick = tick;
     on_trap = trap;
     /* Its default action ends the program, as SIGTRAP's does. */
     reserved = may_trap && SIGRTMIN > SPP_LINUX_RESERVED && spp_linux_signal_take(SPP_LINUX_RESERVED, on_tick);
     traps = wants_trap && may_trap && can_trap() && take_trap();
+    traps_allowed = may_trap;
+    event_traps = false;
     poll_signal = event_signal = 0;
     moving = false;
     bool polls = (traps && reserved) || choose_poll_signal();
@@ -102,7 +113,9 @@ bool spp_linux_tick_signals_taken(void) {
     if (needs && (polled == 0 || lost) && !choose_poll_signal() && reserved) poll_signal = 0;
     bool event_lost = event_signal != 0 && !(spp_linux_signal_installed(event_signal) && spp_linux_signal_free(event_signal));
     if (event_lost) event_signal = choose_other(poll_signal);
-    bool moves = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled) || event_lost;
+    bool trap_lost = event_traps && !spp_linux_signal_installed(SIGTRAP);
+    if (trap_lost) event_traps = false;
+    bool moves = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled) || event_lost || trap_lost;
     moving = moves;
     return moves;
 }
@@ -115,5 +128,5 @@ void spp_linux_tick_signals_end(void) {
 
 void spp_linux_tick_signals_child(void) {
     poll_signal = event_signal = 0;
-    traps = false;
+    traps = event_traps = false;
 }

@@ -100,14 +100,14 @@ static inline bool read_tick(const siginfo_t *info, uintptr_t *value) {
     return is_ours((void *)(*value & ~SPP_LINUX_TAG));
 }
 
-/* Handler. The same for a trap: its value is the cookie, the event's own data. */
+/* Handler. The same for a trap: its value is the event's own data. */
 static inline bool read_trap(const siginfo_t *info, uintptr_t *value) {
-    uintptr_t cookie;
+    uintptr_t carried;
     bool due;
     *value = 0;
-    if (spp_rare(!spp_linux_perf_trap(info, &cookie, &due))) return false;
-    if (due) *value = cookie;
-    return is_ours((void *)cookie);
+    if (spp_rare(!spp_linux_perf_trap(info, &carried, &due))) return false;
+    if (due) *value = carried;
+    return is_ours((void *)(carried & ~SPP_LINUX_TAG));
 }
 
 static bool is_tick(const siginfo_t *info) {

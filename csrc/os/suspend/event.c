@@ -10,7 +10,10 @@ int spp_os_event_probe(spp_event_kind kind, const char **why) {
     return -1;
 }
 
-bool spp_os_event_in_user(void) { return false; }
+bool spp_os_event_in_user(spp_event_kind kind) {
+    (void)kind;
+    return false;
+}
 
 int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source) {
     (void)event, (void)kind, (void)tid, (void)period, (void)cookie, (void)source;
@@ -21,6 +24,7 @@ int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint
 void spp_os_event_births(void (*born)(void)) { (void)born; }
 void spp_os_event_stop(const spp_os_event *event) { (void)event; }
 void spp_os_event_close(spp_os_event *event) { (void)event; }
+void spp_os_event_period(const spp_os_event *event, uint64_t period) { (void)event, (void)period; }
 void spp_os_event_drop(spp_os_event *event) { (void)event; }
 
 bool spp_os_event_alive(const spp_os_event *event) {

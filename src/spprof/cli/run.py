@@ -27,6 +27,7 @@ examples:
   spprof run --rate 10000 script.py        10,000 samples a second
   spprof run --native script.py            C, C++ and Rust functions too
   spprof run --event page-faults script.py      who touches new memory? With `--event time` too: both in one file
+  spprof run --event list                  context switches, migrations, cycles, ...: what there is here
   spprof run --calls script.py             how often is each function called? Exact numbers beside the time
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds
@@ -53,6 +54,11 @@ def add_arguments(parser: Any) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Runs the program, and ends as it does."""
+    if "list" in options.events:
+        from ..recording.events import listed
+
+        print(*listed(), sep="\n")
+        return 0
     kind, command = _given(options)
     if options.output == "-":
         raise Mistake("stdout belongs to the program: give a file, then `spprof convert FILE -o -`")

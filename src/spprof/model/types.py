@@ -76,6 +76,7 @@ def of(columns: Dict[str, Any], about: Dict[str, Any]) -> Dict[str, Any]:
     changed: Dict[str, Any] = dict(columns["by_type"][about["type"]])
     if about["type"] != TIME:
         header, stats = columns["header"], columns["tick_stats"]
-        changed["header"] = {**header, "unit": about["unit"], "event": about["name"], "user": about.get("user", False)}
+        marks = {mark: about.get(mark, False) for mark in ("user", "grows")}
+        changed["header"] = {**header, "unit": about["unit"], "event": about["name"], **marks}
         changed["tick_stats"] = {**stats, **stats.get("events", {}).get(about["name"], {}), "repeated": 0, "truncated": 0}
     return changed

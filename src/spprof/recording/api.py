@@ -246,14 +246,16 @@ def _clock(clock: str) -> str:
 
 def require_events(events: Tuple[str, ...]) -> None:
     """Raises BadOption for events that do not exist, Unsupported if the system does not count them for us."""
-    try:
-        _core.choose_events(",".join(events))
-    except ValueError as error:
-        raise BadOption(f"{error} (events={list(events)!r})") from None
-    except OSError as error:
-        raise Unsupported(
-            f"the system refuses to count {', '.join(events)} ({error.filename}: {error.strerror}); see docs/troubleshooting.md"
-        ) from error
+    for event in events:
+        try:
+            _core.choose_events(event)
+        except ValueError as error:
+            raise BadOption(f"{error} (events={list(events)!r})") from None
+        except OSError as error:
+            from .events import reason
+
+            why = reason(error.errno or 0, error.filename)
+            raise Unsupported(f"the system refuses to count {event.partition('=')[0]} ({why}); see docs/events.md") from error
 
 
 def _open_output(path: Optional[str]) -> _core.Output:

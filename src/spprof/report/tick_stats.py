@@ -87,7 +87,8 @@ def _pace(profiles: Sequence[ProfileData]) -> str:
         event = profiles[0].sample_types[0]
         real = f", {weight / ticks:,.0f} really" if ticks else ""
         user = " Those that arise in the kernel are not counted: a user may not." if profiles[0].header.get("user") else ""
-        return f"Event: {event.name}, a sample for {event.period:,} asked{real}.{user}"
+        more = " or more" if profiles[0].header.get("grows") else ""
+        return f"Event: {event.name}, a sample for {event.period:,}{more} asked{real}.{user}"
     interval = profiles[0].interval_ns
     asked = 1e9 / interval if interval else 0
     real = f", {ticks * 1e9 / weight:,.0f} Hz real" if weight else ""
