@@ -22,6 +22,7 @@ typedef enum {
 /* A thread's counter, of which a tick comes each time that it has counted a period. fd -1: not armed. */
 typedef struct {
     int fd;
+    bool traps;  /* how its ticks come: the system's own affair */
     uint64_t id; /* the kernel's number of it */
 } spp_os_event;
 

@@ -243,6 +243,25 @@ def test_no_call_ends_early_though_each_switch_is_sampled(tmp_path):
     assert sum(profile.column("weight")) >= 600
 
 
+@counted_here("page-faults", "context-switches")
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="of a user nothing is counted within calls")
+def test_no_read_is_cut_short_though_it_faults(tmp_path):
+    """Each read fills new memory, so some ticks arise within it."""
+    program = """
+        import json, mmap
+        short, size = 0, 256 * mmap.PAGESIZE
+        with open("/dev/zero", "rb", buffering=0) as zeros:
+            for _ in range(100):
+                with mmap.mmap(-1, size) as memory:
+                    memory.madvise(mmap.MADV_NOHUGEPAGE)
+                    short += zeros.readinto(memory) != size
+        print(json.dumps([short]))
+    """
+    profile, (short,) = run(tmp_path, "--event", "page-faults=31", program=program)
+    assert short == 0
+    assert sum(profile.column("weight")) >= 25600
+
+
 @counted_here("cpu-migrations")
 @pytest.mark.skipif(len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()) < 2, reason="one processor")
 def test_migrations_are_those_of_the_program(tmp_path):

@@ -1,5 +1,5 @@
-"""caller.py LIBRARY FOLDER THREADS TURNS SEED SECONDS [CLOCK RATE MODE]: runs calls.c, profiled if a clock is named, and prints
-what came of each kind of call as JSON. Who is not done after SECONDS hangs."""
+"""caller.py LIBRARY FOLDER THREADS TURNS SEED SECONDS [CLOCK RATE MODE [EVENTS]]: runs calls.c, profiled if a clock is named,
+and prints what came of each kind of call as JSON. Who is not done after SECONDS hangs. EVENTS have + between."""
 
 import ctypes
 import json
@@ -32,7 +32,7 @@ def add_up(library, counts):
     return kinds
 
 
-def main(path, folder, threads, turns, seed, seconds, clock=None, rate="1000", mode="cpu"):
+def main(path, folder, threads, turns, seed, seconds, clock=None, rate="1000", mode="cpu", events="time"):
     library = ctypes.CDLL(path)
     library.calls_at.restype = library.calls_name.restype = ctypes.c_char_p
     library.calls_make.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p]
@@ -44,7 +44,7 @@ def main(path, folder, threads, turns, seed, seconds, clock=None, rate="1000", m
     if clock is not None:
         import spprof
 
-        spprof.start(1000 / int(rate), mode, os.path.join(folder, "out.spprof"), clock=clock)
+        spprof.start(1000 / int(rate), mode, os.path.join(folder, "out.spprof"), clock=clock, events=events.split("+"))
     began, over = time.monotonic(), threading.Event()
     counts = [(Counts * library.calls_kinds())() for _ in range(int(threads))]
     callers = [

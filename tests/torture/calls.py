@@ -109,6 +109,7 @@ def main():
     parser.add_argument("--clocks", default="signal,timer,perf-trap", help="(default: all that interrupt no call)")
     parser.add_argument("--rates", default="1000,10000")
     parser.add_argument("--modes", default="cpu,wall")
+    parser.add_argument("--events", default="time", help="of each run, with + between: time+context-switches=1 (default: time)")
     parser.add_argument("--turns", type=int, default=2500, help="of each thread of a run; a turn is some two calls")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="(default: another each time)")
     parser.add_argument("--log", type=Path, default=LOG)
@@ -126,7 +127,7 @@ def main():
                 clocks.append(clock)
             else:
                 print(f"not run: {name} {clock}: {why}", flush=True)
-        for how in [(), *itertools.product(clocks, asked.rates.split(","), asked.modes.split(","))]:
+        for how in [(), *itertools.product(clocks, asked.rates.split(","), asked.modes.split(","), [asked.events])]:
             said = run(python, path, asked.turns, asked.seed, how)
             bad += show(name, how, said, alone)
             calls += total(said, "calls") if how else 0

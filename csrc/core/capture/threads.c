@@ -105,7 +105,7 @@ static void reset_file(spp_thread_file *f) {
 static void reset_sources(spp_thread *t) {
     for (int i = 0; i < SPP_SOURCE_COUNT; i++) {
         spp_thread_source *s = &t->sources[i];
-        s->event = (spp_os_event){-1, 0};
+        s->event = (spp_os_event){.fd = -1};
         s->before = s->given = s->taken = 0;
         s->least = s->period = s->since_ns = 0;
         s->ticks = s->ticks_seen = 0;

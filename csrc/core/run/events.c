@@ -17,6 +17,7 @@ void spp_events_arm(spp_thread *t, const spp_source_set *set) {
         if (spp_sources[i].event == SPP_EVENT_NONE || set->period[i] == 0) continue;
         spp_thread_source *s = &t->sources[i];
         if (s->event.fd < 0) { /* one that was stopped keeps its period */
+            s->before += atomic_exchange_explicit(&s->given, 0, memory_order_relaxed);
             s->least = set->fixed[i] ? 0 : set->period[i];
             atomic_store_explicit(&s->period, set->period[i], memory_order_relaxed);
         }

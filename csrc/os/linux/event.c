@@ -10,10 +10,11 @@
 
 #include "os/linux/linux.h"
 
-/* `in_kernel`: arises in the kernel alone, most often while the thread is about to sleep in a call. Then a signal would end the
- * call, and have the thread leave the processor once more. So its ticks are traps, which come when the call is over and the
- * thread runs again: on its own stack, which is still that of the call.
- * `file`, `first`, `second`: where /proc says how many a thread has had, and by which words (their sum). Of `stat` see below. */
+/* A tick that arises within a call, as a fault in a read() into new memory does, may come as a signal that cuts the call short.
+ * So ticks are traps, which come when the call is over, and on its stack still; where there are none, signals. `in_kernel`:
+ * arises in the kernel alone, most often while the thread is about to sleep in a call: a signal would end the call, and have the
+ * thread leave the processor once more. Without traps it is refused. `file`, `first`, `second`: where /proc says how many a
+ * thread has had, and by which words (their sum). Of `stat` see below. */
 typedef struct {
     uint32_t type;
     uint64_t config;
@@ -62,14 +63,15 @@ static int arm_signal(const spp_os_event *event, int32_t tid, uintptr_t value) {
 
 int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source) {
     uintptr_t value = (uintptr_t)cookie | source << SPP_LINUX_SOURCE_SHIFT;
-    bool traps = rows[kind].in_kernel;
-    if (traps && !spp_linux_traps_needed()) {
+    bool traps = spp_linux_traps_needed(), was_open = event->fd >= 0;
+    if ((!traps && rows[kind].in_kernel) || (was_open && event->traps != traps)) {
         spp_os_event_close(event);
         errno = EBUSY;
         return -1;
     }
-    uint64_t data = traps ? spp_linux_perf_trap_data(value) : 0;
-    if (event->fd < 0) event->fd = spp_linux_perf_open(tid, event_of(kind, period), data, &event->id);
+    event->traps = traps;
+    if (!was_open)
+        event->fd = spp_linux_perf_open(tid, event_of(kind, period), traps ? spp_linux_perf_trap_data(value) : 0, &event->id);
     if (event->fd < 0) return -1;
     if ((traps || arm_signal(event, tid, value) == 0) && spp_linux_perf_call(event->fd, PERF_EVENT_IOC_ENABLE, NULL) == 0)
         return 0;

@@ -38,7 +38,7 @@ int spp_linux_poll_signal(void);
 int spp_linux_timer_signal(void);
 /* Chooses one if there is none. */
 int spp_linux_poll_signal_needed(void);
-/* The same of events that are no clock: another signal if there are two, since two of one number that wait for a thread become
+/* The same of events that are no clock and cannot trap: another signal if there are two, since two of one number that wait for a thread become
  * one. */
 int spp_linux_event_signal(void);
 int spp_linux_event_signal_needed(void);

@@ -13,7 +13,7 @@ static spp_linux_handler on_tick, on_trap; /* constant since the first run of th
  * sleep. It also costs 13 us less here than the older way, by which a processor sends itself an interrupt. */
 static bool traps;              /* ticks of the clock perf-trap come as SIGTRAP */
 static bool traps_allowed;      /* the caller disarms a thread before it replaces the program */
-static bool event_traps;        /* ticks of events that are no clock do, if they arise in the kernel alone */
+static bool event_traps;        /* ticks of events that are no clock do */
 static _Atomic int poll_signal; /* the signal of other ticks; 0: none */
 /* The signal of events that are no clock: another one, since two pending signals of one number become one; 0: no event was armed.
  */
