@@ -17,7 +17,7 @@ from hosts import host
 import spprof
 from spprof import _core
 from spprof.cli import main
-from spprof.recording.events import reason
+from spprof.recording.events import PARANOID, reason
 
 REFUSER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "refused.py")
 
@@ -359,6 +359,49 @@ def test_the_list_says_what_there_is_and_why_not():
     for name, (word, more) in found.items():
         assert word == ("no" if name in REFUSED else "yes")
         assert name not in REFUSED or more == REFUSED[name]
+
+
+def paranoid():
+    try:
+        with open(PARANOID) as file:
+            return int(file.read())
+    except OSError:
+        return -2
+
+
+@counted_here("page-faults")
+@pytest.mark.skipif(paranoid() != 2 or os.geteuid() != 0, reason=f"perf_event_paranoid is {paranoid()}, or this is not root")
+def test_a_user_has_what_arises_in_the_programs_own_code():
+    """With perf_event_paranoid 2, the kernel's default. What arises in the kernel alone is refused, with what to set."""
+    program = """
+        import json, mmap, os, spprof
+        from spprof.recording import events
+        def touch():
+            memory = mmap.mmap(-1, 4000 * mmap.PAGESIZE)
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for at in range(0, len(memory), mmap.PAGESIZE):
+                memory[at] = 1
+        spprof.start(events=["page-faults=31"])
+        spprof.stop().functions() # all modules are loaded, whoever may read them later
+        os.setgroups([])
+        os.setresuid(65534, 65534, 65534)
+        spprof.start(events=["page-faults=31"])
+        touch()
+        faults = spprof.stop()
+        try:
+            spprof.start(events=["context-switches"])
+        except spprof.Unsupported as error:
+            said = str(error)
+        print(json.dumps([{row.qualname: row.total_weight for row in faults.functions()}["touch"], faults.header["user"], said,
+                          list(events.listed())]))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
+    touched, in_user, said, lines = json.loads(done.stdout)
+    needs = "needs root, CAP_PERFMON, or kernel.perf_event_paranoid at 1 or less (it is 2)"
+    assert touched == pytest.approx(4000, rel=0.03) and in_user
+    assert f"refuses to count context-switches (perf_event_open: Permission denied: {needs})" in said
+    assert f"of the program's own code alone: {needs}" in "\n".join(lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the filter is of Linux")

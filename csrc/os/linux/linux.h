@@ -38,8 +38,8 @@ int spp_linux_poll_signal(void);
 int spp_linux_timer_signal(void);
 /* Chooses one if there is none. */
 int spp_linux_poll_signal_needed(void);
-/* The same of events that are no clock and cannot trap: another signal if there are two, since two of one number that wait for a thread become
- * one. */
+/* The same of events that are no clock and cannot trap: another signal if there are two, since two of one number that wait for a
+ * thread become one. */
 int spp_linux_event_signal(void);
 int spp_linux_event_signal_needed(void);
 /* Whether ticks of events that are no clock may come by SIGTRAP: before a run, by the kernel and the program; and in it, by the

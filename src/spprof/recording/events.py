@@ -21,7 +21,7 @@ def listed() -> Iterator[str]:
         if number:
             yield f"{'':<23}{reason(number, refused)}"
         elif user:
-            yield f"{'':<23}of the program's own code alone: {_paranoid(1)}, to count within the kernel too"
+            yield f"{'':<23}of the program's own code alone: {_paranoid()}, to count within the kernel too"
 
 
 def reason(number: int, refused: str) -> str:
@@ -30,21 +30,21 @@ def reason(number: int, refused: str) -> str:
     if number in (errno.ENOENT, errno.ENODEV):
         return f"{told}: the kernel has no such counter of this machine; most virtual machines have none of the processor's"
     if number == errno.EACCES:
-        return f"{told}: {_paranoid(1)}"
+        return f"{told}: {_paranoid()}"
     if number == errno.EPERM:
         return f"{told}: a filter refuses the call, as containers have it, or the kernel demands CAP_PERFMON"
     return told
 
 
-def _paranoid(most: int) -> str:
+def _paranoid() -> str:
     level = _level()
-    known = f", which is {level}" if level is not None else ""
-    return f"needs root, CAP_PERFMON, or kernel.perf_event_paranoid{known}, at {most} or less"
+    known = f" (it is {level})" if level is not None else ""
+    return f"needs root, CAP_PERFMON, or kernel.perf_event_paranoid at 1 or less{known}"
 
 
 def _level() -> Optional[int]:
     try:
-        with open(PARANOID, encoding="ascii") as file:
+        with open(PARANOID, "rb") as file:
             return int(file.read())
     except (OSError, ValueError):
         return None
