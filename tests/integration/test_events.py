@@ -395,7 +395,9 @@ def test_a_user_has_what_arises_in_the_programs_own_code():
         print(json.dumps([{row.qualname: row.total_weight for row in faults.functions()}["touch"], faults.header["user"], said,
                           list(events.listed())]))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert done.returncode == 0, done.stderr
     touched, in_user, said, lines = json.loads(done.stdout)
     needs = "needs root, CAP_PERFMON, or kernel.perf_event_paranoid at 1 or less (it is 2)"

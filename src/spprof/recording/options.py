@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 class Number:
-    """An option that is a number: what it is by default, and its range. The API, the command line and the checks read it here; the
-    core has its own range (`_core.LIMITS`, and a test compares the two)."""
+    """An option that is a number: what it is by default, and its range. The API, the command line and the checks read it here;
+    the core has its own range (`_core.LIMITS`, and a test compares the two)."""
 
     __slots__ = ("default", "least", "most")
     default: Any
