@@ -414,3 +414,16 @@ def test_a_part_of_a_file_that_was_replaced(tmp_path):
     path.write_bytes(written(seed=4)[0])
     with pytest.raises(spprof.BadFile, match="was replaced"):
         faults.save(tmp_path / "part.spprof")
+
+
+@pytest.mark.parametrize("type, word", [("time", "time"), ("page-faults", "faults")])
+def test_reports_name_what_they_count(tmp_path, capsys, both, type, word):
+    path = str(tmp_path / "p.spprof")
+    with open(path, "wb") as file:
+        file.write(both[0].raw())
+    assert main(["report", path, "--type", type, "--by", "thread"]) == 0
+    assert f"\n      {word:19}thread\n" in capsys.readouterr().out
+    assert main(["report", path, "--type", type, "--by", "thread", "--format", "markdown"]) == 0
+    assert f"| {word} | share | thread |" in capsys.readouterr().out
+    assert main(["diff", path, path, "--type", type, "--min-share", "50"]) == 0
+    assert f"of less than 50 % of the {word} in A and B together" in capsys.readouterr().out

@@ -101,7 +101,8 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
         names = ", ".join(sorted({each.name for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {options.thread!r}; the profile has: {names}")
     if profile is not None and not _can_show(format, profile, options):
-        raise BadOption(f"the profile counts {profile.unit}, and the format {format} can only show time: choose another")
+        ticks = ", or --weight samples" if format == "gecko" and "event" in profile.header else ""
+        raise BadOption(f"the profile counts {profile.unit}, and the format {format} can only show time: choose another{ticks}")
     if format in _NOT_EMPTY and profile is not None and not profile.stack_sums(options.thread)[0]:
         raise BadOption(
             f"no samples were taken, and {_NOT_EMPTY[format]} opens no file without any: choose another format than {format}"

@@ -114,7 +114,8 @@ def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Chang
         yield f"... {len(found) - rows} more (--limit)" + (f", {hidden} of them marked" if hidden else "")
     left = sum(any(map(any, getattr(row, _kind(shown)))) for row in comparison.rows) - len(found)
     if left:
-        yield f"{left} of less than {100 * comparison.min_share:g} % of the time in A and B together are left out (--min-share)."
+        least = f"{100 * comparison.min_share:g} % of the {comparison.weight_word}"
+        yield f"{left} of less than {least} in A and B together are left out (--min-share)."
     how = (
         "from how much runs vary"
         if comparison.repeated

@@ -53,7 +53,7 @@ def _flat(shown: Table, limit: int, width: int) -> Iterator[str]:
     which = "total" if shown.sort == "total" else " self"
     counts = "" if shown.counted is None else f"     calls {which} a call     "
     yield (
-        f"      time               {shown.by}"
+        f"      {shown.weight_word:<19}{shown.by}"
         if alone
         else f"      self                   total               {counts}{shown.by}"
     )

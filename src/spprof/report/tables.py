@@ -77,11 +77,15 @@ class Table(NamedTuple):
         """What weights count: see `Profile.unit`."""
         return self.profiles[0].unit
 
+    @property
+    def weight_word(self) -> str:
+        """What a weight is of, in a word: 'time', or what the files count."""
+        return "time" if self.unit == "nanoseconds" else self.unit
+
     def heading(self) -> str:
         """`8.31 s of CPU time, 8,310 samples. By self time:`"""
         native = sum(row.self_weight for row in self.rows) if self.only == "native" else None
-        kind = "time" if self.unit == "nanoseconds" else self.unit
-        sort = "calls" if self.sort == "calls" else f"{self.sort} {kind}"
+        sort = "calls" if self.sort == "calls" else f"{self.sort} {self.weight_word}"
         what = self.by if self.alone else sort + (f" of each {self.by}" if self.by != "function" else "")
         return f"{heading(self.profiles, self.thread, self.whole, native)} By {what}:"
 
