@@ -68,9 +68,10 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     last = max((each.column("time_ns")[samples[-1]] for each, samples in pairs), default=start)
     unit = _unit(sum(len(samples) for _, samples in pairs), last - start)
     tables = _Tables(profile, merged(each.stack_sums(options.thread) for each in types)[0])
-    about = _about(profile, ids, start, unit)
-    if len(types) > 1:
-        about["others"] = [_of_type(each) for each in types[1:]]
+    first, *others = told = [_of_type(each) for each in types]
+    about = _about(profile, first, ids, start, unit)
+    if others:
+        about["others"] = others
     about.update(strings=list(tables.strings), functions=tables.functions)
     if profile.calls is not None and options.thread is None:
         about.update(calls=tables.calls(profile.calls), calls_missing=profile.calls.missing)
@@ -80,9 +81,9 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     stream.write(len(text).to_bytes(4, "little") + text)
     for column in (*tables.frames, tables.parents, tables.nodes, tables.stacks):
         stream.column(column)
-    for each, some in zip(types, threads):
+    for each, some, of_type in zip(types, threads, told):
         for samples in some:
-            for column in _columns(each, samples, tables.ids, start, unit):
+            for column in _columns(each, samples, tables.ids, start, unit, of_type.get("weight_unit", 0)):
                 stream.column(column)
     stream.close()
     out.write(tail)
@@ -157,13 +158,16 @@ def _take(column: Sequence[int], samples: Samples) -> Sequence[int]:
     return array("q", map(column.__getitem__, samples))
 
 
-def _columns(profile: ProfileData, samples: Samples, ids: Dict[int, int], start: int, unit: int) -> Iterable[array[int]]:
+def _columns(
+    profile: ProfileData, samples: Samples, ids: Dict[int, int], start: int, unit: int, weight_unit: int
+) -> Iterable[array[int]]:
+    """`weight_unit`: 0 of time."""
     times, weights = _take(profile.column("time_ns"), samples), _take(profile.column("weight"), samples)
-    if profile.unit == "nanoseconds":
-        yield from _steps(times, weights, start, unit)
-    else:
+    if weight_unit:
         yield _steps(times, weights, start, unit)[0]
-        yield _rounded(weights, _weight_unit(profile))
+        yield _rounded(weights, weight_unit)
+    else:
+        yield from _steps(times, weights, start, unit)
     del times, weights
     keys = profile.stack_keys()
     yield array("I", map(ids.__getitem__, keys if isinstance(samples, range) else map(keys.__getitem__, samples)))
@@ -252,7 +256,7 @@ class _Tables:
         return self._known[key]
 
 
-def _about(profile: ProfileData, threads: List[int], start: int, unit: int) -> Dict[str, Any]:
+def _about(profile: ProfileData, of_type: Dict[str, Any], threads: List[int], start: int, unit: int) -> Dict[str, Any]:
     from .. import __version__
 
     return {
@@ -261,7 +265,7 @@ def _about(profile: ProfileData, threads: List[int], start: int, unit: int) -> D
         "end": profile.end,
         "warning": profile.unfinished and f"{profile.unfinished[:1].upper()}{profile.unfinished[1:]}.",
         "clock": profile.clock,
-        **_of_type(profile),
+        **of_type,
         "start_ns": start,
         "unit_ns": unit,
         "threads": [[thread, profile.thread_tid(thread), profile.thread_name(thread)] for thread in threads],
@@ -292,8 +296,9 @@ def _by_heat(types: Sequence[ProfileData], tables: _Tables, options: Options) ->
     """The source files of these frames, and whether they are of native code; the hottest, of shares in each type, first."""
     heat: Dict[str, float] = dict.fromkeys(tables.files, 0)
     for each in types:
-        whole = each.whole(options.thread).weight or 1
-        for row in each.functions(thread=options.thread):
+        rows = each.functions(thread=options.thread)
+        whole = sum(row.self_weight for row in rows) or 1
+        for row in rows:
             if row.file in heat:
                 heat[row.file] += row.self_weight / whole
     return sorted(tables.files.items(), key=lambda item: (-heat[item[0]], item[0]))
