@@ -16,6 +16,7 @@ typedef struct {
 static inline void spp_spin_pause(void) { spp_os_sleep_until(spp_os_now_ns() + 20000); }
 
 static inline void spp_spin_lock(spp_spinlock *lock) {
+    if (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire) == 0) return;
     atomic_fetch_add(&lock->waiting, 1);
     while (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire) != 0) spp_spin_pause();
     atomic_fetch_sub(&lock->waiting, 1);

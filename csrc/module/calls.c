@@ -13,14 +13,13 @@
 #include "core/run/calls.h"
 #include "module/compat.h"
 #include "module/held.h"
+#include "module/monitor.h"
 #include "os/context.h"
 #include "py/layout.h"
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
 #include <opcode.h>
 #endif
-
-#define MONITORS (PY_VERSION_HEX >= 0x030C0000)
 
 static struct {
     spp_calls_which which; /* NO: nothing is armed */
@@ -133,12 +132,6 @@ static SPP_COLD void count_first(spp_calls *t, uintptr_t callee, uintptr_t calle
 
 static void release(uintptr_t code) { Py_DECREF((PyObject *)code); }
 
-/* CPython's _Py_InitCleanup (core/capture/frames.h): no code of a program is named and filed like it. */
-static bool is_init_cleanup(const PyCodeObject *code) {
-    return PyUnicode_CompareWithASCIIString(code->co_filename, "__init__") == 0 &&
-           PyUnicode_CompareWithASCIIString(code->co_name, "__init__") == 0;
-}
-
 /* One that began, or goes on. `runs`: its frame is the thread's innermost one, else its caller's is. */
 static inline void count_python(uintptr_t callee, spp_call_kind kind, bool runs) {
     uintptr_t caller, state = (uintptr_t)PyThreadState_Get();
@@ -148,8 +141,7 @@ static inline void count_python(uintptr_t callee, spp_call_kind kind, bool runs)
     for (;;) {
         if (spp_rare(!spp_frames_here(state, runs, &caller, &at))) caller = 0, at = SPP_OFFSET_NONE;
         if (spp_usual(spp_calls_count(t, callee, caller, at, kind))) return;
-        if (caller == 0 || !is_init_cleanup((PyCodeObject *)caller)) break;
-        atomic_store(&spp_py.init_cleanup, caller);
+        if (caller == 0 || !spp_monitor_is_init_cleanup((PyObject *)caller)) break;
     }
     count_first(t, callee, caller, at, kind, NULL);
 }
@@ -188,7 +180,7 @@ static inline void count_c(const PyMethodDef *def, uintptr_t caller, uint32_t at
     if (spp_rare(!spp_calls_count(t, (uintptr_t)def, caller, at, SPP_CALL_C))) count_first_c(t, def, caller, at, self, module);
 }
 
-#if MONITORS /* ---- 3.12+ */
+#if SPP_MONITORS /* ---- 3.12+ */
 
 /* Callbacks: code object, offset, and what the event has more. They raise nothing. CPython calls none for what runs within one.
  */
@@ -230,79 +222,19 @@ static PyMethodDef callbacks[] = {
 };
 #define EVENTS (sizeof callbacks / sizeof *callbacks)
 
-/* Ours is one that has no name and that nothing of CPython's takes; cProfile takes PROFILER_ID, which comes last. */
-static const int ids[] = {4, 3, 2};
-static int tool = -1;
+static spp_monitor monitor = SPP_MONITOR_NONE;
 
-static PyObject *monitoring(void) { return spp_held_by_module("sys", "monitoring"); }
-
-/* The number of an event; -1 with an exception. */
-static long event_of(PyObject *names, const char *name) {
-    PyObject *number = PyObject_GetAttrString(names, name);
-    long event = number != NULL ? PyLong_AsLong(number) : -1;
-    Py_XDECREF(number);
-    return event;
-}
-
-static int done(PyObject *result) {
-    Py_XDECREF(result);
-    return result != NULL ? 0 : -1;
-}
-
-static int take_id(PyObject *monitor) {
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-        if (done(PyObject_CallMethod(monitor, "use_tool_id", "is", ids[i], "spprof")) == 0) {
-            tool = ids[i];
-            return 0;
-        }
-        if (!PyErr_ExceptionMatches(PyExc_ValueError)) return -1;
-        PyErr_Clear();
-    }
-    PyErr_SetString(PyExc_RuntimeError, "calls cannot be counted: other tools have taken the ids 2, 3 and 4 of sys.monitoring");
-    return -1;
-}
-
-/* Registers our callbacks, or takes them away; and arms all events, or none. */
-static int set_events(PyObject *monitor, bool ours) {
-    PyObject *names = PyObject_GetAttrString(monitor, "events");
-    size_t n = heard.which == SPP_CALLS_OF_ALL ? EVENTS : EVENTS - 1;
-    long all = 0;
-    int failed = names == NULL;
-    if (!ours) failed |= done(PyObject_CallMethod(monitor, "set_events", "ii", tool, 0));
-    for (size_t i = 0; i < n && names != NULL; i++) {
-        long event = event_of(names, callbacks[i].ml_name);
-        PyObject *callback = ours ? PyCFunction_New(&callbacks[i], NULL) : Py_NewRef(Py_None);
-        failed |= event < 0 || callback == NULL ||
-                  done(PyObject_CallMethod(monitor, "register_callback", "ilO", tool, event, callback)) != 0;
-        Py_XDECREF(callback);
-        all |= event;
-    }
-    if (ours && !failed) failed = done(PyObject_CallMethod(monitor, "set_events", "il", tool, all));
-    Py_XDECREF(names);
-    return failed ? -1 : 0;
-}
-
-static void disarm(void) {
-    PyObject *monitor = monitoring();
-    if (monitor != NULL && tool >= 0) {
-        (void)set_events(monitor, false);
-        PyErr_Clear();
-        (void)done(PyObject_CallMethod(monitor, "free_tool_id", "i", tool));
-    }
-    PyErr_Clear();
-    tool = -1;
-    Py_XDECREF(monitor);
-}
+static void disarm(void) { spp_monitor_leave(&monitor); }
 
 static int arm(void) {
-    PyObject *monitor = monitoring();
-    if (monitor == NULL) return PyErr_SetString(PyExc_RuntimeError, "calls cannot be counted: there is no sys.monitoring"), -1;
-    PyObject *none = PyObject_GetAttrString(monitor, "MISSING");
+    PyObject *module = spp_held_by_module("sys", "monitoring"), *none = NULL;
+    if (module != NULL) none = PyObject_GetAttrString(module, "MISSING");
+    PyErr_Clear();
     missing = none;
+    Py_XDECREF(module);
     Py_XDECREF(none);
-    int failed = none == NULL || take_id(monitor) != 0 || set_events(monitor, true) != 0;
-    Py_DECREF(monitor);
-    return failed ? -1 : 0;
+    size_t n = heard.which == SPP_CALLS_OF_ALL ? EVENTS : EVENTS - 1;
+    return spp_monitor_enter(&monitor, callbacks, n, n, "calls cannot be counted");
 }
 
 void spp_calling_ends(void) {}

@@ -184,6 +184,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     word(to, "begun", begun);
     put_events(to, o);
     if (o->calls != SPP_CALLS_NO) word(to, "calls", o->calls == SPP_CALLS_OF_ALL ? "c" : "python");
+    if (*o->times != 0) word(to, "times", o->times);
     if (run != NULL) word(to, "run", run);
     spp_json_raw(to, "}");
     Py_XDECREF(name);

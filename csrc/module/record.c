@@ -27,11 +27,30 @@
 #define PID_PLACE '\x1e' /* in a path: the process id */
 #define ESCAPE '\x1d'    /* in a path: the next character stands for the one that is less by 64: one of these three */
 #define VARIABLE "SPPROF_RECORD"
-#define FIELDS 17
+#define FIELDS 18
 #define TEXT_MOST 16384
 
 /* src/spprof/launching/recorder.py writes the same. */
-enum { VERSION, OWNER, LINK, HOW, CLOCK, MODE, INTERVAL, DEPTH, NATIVE, EVENTS, CALLS, RESUME, END, MAIN, RUN, PATH, STEM };
+enum {
+    VERSION,
+    OWNER,
+    LINK,
+    HOW,
+    CLOCK,
+    MODE,
+    INTERVAL,
+    DEPTH,
+    NATIVE,
+    EVENTS,
+    CALLS,
+    TIMES,
+    RESUME,
+    END,
+    MAIN,
+    RUN,
+    PATH,
+    STEM
+};
 
 /* Of the process: there is one run. */
 static struct {
@@ -72,14 +91,14 @@ static uint64_t instant(const char *text, uint64_t from) {
 static int describe(char *to, size_t size, long owner, int link, const char *how, const char *path) {
     const char *const *f = record.field;
     char s[2] = {SEPARATOR, 0};
-    int n = snprintf(to, size,
-                     "%s%s%ld%s%d%s%s%s"
-                     "%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
-                     "%llu%s%llu%s%s%s%s%s%s%s",
-                     f[VERSION], s, owner, s, link, s, how, s,                                                      /* */
-                     f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, f[EVENTS], s, f[CALLS], s, /* */
-                     (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, f[RUN], s, path, s,
-                     f[STEM]);
+    int n = snprintf(
+        to, size,
+        "%s%s%ld%s%d%s%s%s"
+        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
+        "%llu%s%llu%s%s%s%s%s%s%s",
+        f[VERSION], s, owner, s, link, s, how, s,                                                                   /* */
+        f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, f[EVENTS], s, f[CALLS], s, f[TIMES], s, /* */
+        (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, f[RUN], s, path, s, f[STEM]);
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
 
@@ -208,8 +227,10 @@ static PyObject *path_of(const char *how) {
 static int begin(PyObject *module, const char *how) {
     const char *const *f = record.field;
     uint64_t now = spp_os_now_ns();
-    spp_options options = {
-        .interval_ns = strtoull(f[INTERVAL], NULL, 10), .max_depth = (uint32_t)strtoul(f[DEPTH], NULL, 10), .ended = ended};
+    spp_options options = {.interval_ns = strtoull(f[INTERVAL], NULL, 10),
+                           .max_depth = (uint32_t)strtoul(f[DEPTH], NULL, 10),
+                           .times = f[TIMES],
+                           .ended = ended};
     options.resume_at_ns = record.resume_at_ns = instant(f[RESUME], now);
     options.end_at_ns = record.end_at_ns = instant(f[END], record.resume_at_ns > now ? record.resume_at_ns : now);
     if (*f[RESUME] == '+' || *f[END] == '+') options.counted_ns = now;

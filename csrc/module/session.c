@@ -19,6 +19,7 @@
 #include "module/names.h"
 #include "module/note.h"
 #include "module/output.h"
+#include "module/times.h"
 #include "module/tstate.h"
 #include "os/beside.h"
 #include "os/clock.h"
@@ -167,6 +168,7 @@ static PyObject *detach(void) {
     PyErr_Clear();
     leave_gc();
     spp_calling_leave();
+    spp_timing_leave();
     return session;
 }
 
@@ -315,7 +317,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     if (turned <= 0) return turned;
     calls_now = calls;
     if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
-        start(module, options, output) != 0) {
+        spp_timing_enter(options->times) != 0 || start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         let_go();
@@ -329,15 +331,15 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
 }
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
-    const char *clock, *mode, *native, *events, *calls;
+    const char *clock, *mode, *native, *events, *calls, *times;
     unsigned long long interval_ns;
     unsigned int max_depth;
     PyObject *session, *output;
     spp_bytes header = {0};
-    if (!PyArg_ParseTuple(args, "OOssKIsss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
-                          &calls))
+    if (!PyArg_ParseTuple(args, "OOssKIssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
+                          &calls, &times))
         return NULL;
-    spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth};
+    spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth, .times = times};
     if (spp_options_of_words(&options, clock, mode, native, events, calls) != 0) return NULL;
     if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;

@@ -35,6 +35,10 @@ _HOMES = {
     "Call": "model.calls",
     "Calls": "model.calls",
     "Function": "model.calls",
+    "Histogram": "model.times",
+    "SlowCall": "model.times",
+    "TimedFunction": "model.times",
+    "Times": "model.times",
     "FunctionRow": "model.records",
     "NativeCall": "model.records",
     "Marker": "model.records",
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
     from .files.profile import Profile
     from .model.calls import Call, Calls, Function
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
+    from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .recording.labels import current_labels, label
     from .recording.listening import listen
@@ -71,14 +76,18 @@ __all__ = [
     "Frame",
     "Function",
     "FunctionRow",
+    "Histogram",
     "Marker",
     "NativeCall",
     "NotActive",
     "Profile",
     "Profiler",
     "Sample",
+    "SlowCall",
     "SpprofError",
     "Thread",
+    "TimedFunction",
+    "Times",
     "Total",
     "Unsupported",
     "__version__",

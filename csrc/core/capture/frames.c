@@ -470,12 +470,24 @@ INLINE uintptr_t python_frame(uintptr_t frame, uintptr_t *code) {
     return frame;
 }
 
-bool spp_frames_here(uintptr_t tstate, bool caller, uintptr_t *code, uint32_t *offset) {
+uintptr_t spp_frames_here(uintptr_t tstate, bool caller, uintptr_t *code, uint32_t *offset) {
     uintptr_t frame = word(NULL, tstate + SPP_L_TS_FRAME);
     if (SPP_L_CHAIN == 2) frame = word(NULL, frame + (uintptr_t)SPP_L_CFRAME_CURRENT);
     frame = python_frame(frame, code);
     if (caller && frame != 0) frame = python_frame(word(NULL, frame + SPP_L_FRAME_PREVIOUS), code);
-    if (frame == 0) return false;
-    *offset = instruction_offset(NULL, frame, *code);
-    return true;
+    if (frame != 0) *offset = instruction_offset(NULL, frame, *code);
+    return frame;
+}
+
+uint32_t spp_frames_all(uintptr_t tstate, spp_frame *out, uint32_t max, bool *more) {
+    uintptr_t code = 0;
+    uint32_t offset = SPP_OFFSET_NONE, n = 0;
+    uintptr_t frame = spp_frames_here(tstate, false, &code, &offset);
+    for (; frame != 0 && n < max; n++) {
+        out[n] = spp_frame_make(code, offset / 2 < SPP_NATIVE_BITS ? offset / 2 : SPP_NO_OFFSET);
+        frame = python_frame(word(NULL, frame + SPP_L_FRAME_PREVIOUS), &code);
+        if (frame != 0) offset = instruction_offset(NULL, frame, code);
+    }
+    *more = frame != 0;
+    return n;
 }

@@ -64,8 +64,10 @@ enum spp_loss spp_frames_own_anchored(spp_walk *walk);
 enum spp_loss spp_frames_other_anchored(spp_walk *walk);
 
 /* Attached to the interpreter (GIL held); not a handler. The innermost Python frame of the calling thread, or its caller: the
- * code object, and the byte offset of its instruction or SPP_OFFSET_NONE. False: there is none. Nothing is distrusted here: the
- * thread itself asks, between two instructions. */
-bool spp_frames_here(uintptr_t tstate, bool caller, uintptr_t *code, uint32_t *offset);
+ * code object, and the byte offset of its instruction or SPP_OFFSET_NONE; its address, or 0: there is none. Nothing is distrusted
+ * here: the thread itself asks, between two instructions. */
+uintptr_t spp_frames_here(uintptr_t tstate, bool caller, uintptr_t *code, uint32_t *offset);
+/* The same of all frames from the innermost, at most `max`: the number of them. *more: there are others. */
+uint32_t spp_frames_all(uintptr_t tstate, spp_frame *out, uint32_t max, bool *more);
 
 #endif

@@ -146,13 +146,13 @@ void spp_write_values(const spp_columns *c) {
     spp_write_block('V', payload.at, payload.n);
 }
 
-void spp_write_calls(const spp_calls_columns *c) {
+void spp_write_exact(char kind, const spp_bytes *text, const spp_vec64 *columns, size_t n) {
     payload.n = 0;
-    for (int k = 0; k < SPP_CALLS_COLUMNS; k++) {
-        put_column(&c->of[k]);
-        if (k == SPP_CALLS_STRING_LEN) put_text(&c->text);
+    for (size_t k = 0; k < n; k++) {
+        put_column(&columns[k]);
+        if (k == 0) put_text(text);
     }
-    spp_write_block('C', payload.at, payload.n);
+    spp_write_block(kind, payload.at, payload.n);
 }
 
 void spp_write_collections(const spp_resolved *d) {

@@ -24,23 +24,8 @@ uint8_t *spp_write_payload(spp_block *block); /* with a zero byte after it */
 void spp_write_seal(spp_block *block);
 void spp_write_samples(const spp_resolved *definitions, const spp_columns *columns);
 void spp_write_values(const spp_columns *columns); /* behind the samples' block, which has their stacks; nothing without any */
-/* Block C: a column each, and the text of all its strings. */
-enum {
-    SPP_CALLS_STRING_LEN, /* the text comes behind it */
-    SPP_CALLS_NAME, /* of a function: string, string of the qualified name, string of the file, first line, kind (1: in C) */
-    SPP_CALLS_FUNCTION_WORDS = 5,
-    SPP_CALLS_CALLEE = SPP_CALLS_NAME + SPP_CALLS_FUNCTION_WORDS, /* of a place: function, caller + 1, line, calls, resumes */
-    SPP_CALLS_CALLS = SPP_CALLS_CALLEE + 3,
-    SPP_CALLS_RESUMES,
-    SPP_CALLS_EDGE_WORDS = 5,
-    SPP_CALLS_ABOUT = SPP_CALLS_CALLEE + SPP_CALLS_EDGE_WORDS, /* calls not counted, threads that another profiler took */
-    SPP_CALLS_COLUMNS
-};
-typedef struct {
-    spp_bytes text;
-    spp_vec64 of[SPP_CALLS_COLUMNS];
-} spp_calls_columns;
-void spp_write_calls(const spp_calls_columns *columns);
+/* A block of exact numbers (C, K): its columns, and behind the first the text of all strings. */
+void spp_write_exact(char kind, const spp_bytes *text, const spp_vec64 *columns, size_t n);
 void spp_write_collections(const spp_resolved *definitions);
 int spp_write_error(void); /* 0 or the errno of the first failure */
 

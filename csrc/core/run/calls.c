@@ -7,8 +7,8 @@
 #include "base/map.h"
 #include "base/sample.h"
 #include "core/file/write.h"
-#include "core/resolve/resolve_code.h"
 #include "core/resolve/resolve_table.h"
+#include "core/run/named.h"
 #include "os/lock.h"
 
 #define SLOTS_FIRST 256u
@@ -179,15 +179,25 @@ void spp_calls_stop(void (*release)(uintptr_t code)) {
 
 /* ---- the file */
 
+/* Columns of block C. */
+enum {
+    CALLEE = SPP_NAMED_COLUMNS, /* of a place: function, caller + 1, line, calls, resumes */
+    CALLS = CALLEE + 3,
+    RESUMES,
+    EDGE_WORDS = 5,
+    ABOUT = CALLEE + EDGE_WORDS, /* calls not counted, threads that another profiler took */
+    COLUMNS
+};
+
 /* What is written: tables of strings, functions and places (docs/file-format.md, block C). */
 typedef struct {
     spp_call *calls; /* a copy of all */
     size_t n;
     spp_bytes text; /* of functions in C, as `state.text` */
     spp_map names;  /* as `state.names` */
-    spp_map strings, codes, functions, edges;
-    spp_vec64 of_call; /* function of each callee, then of each caller + 1 */
-    spp_calls_columns out;
+    spp_map edges;
+    spp_named named;
+    spp_vec64 of[COLUMNS];
 } writing;
 
 /* Under the drain lock: what others change meanwhile. */
@@ -211,30 +221,9 @@ static bool copy(writing *w) {
         const spp_map_slot *slot = &state.names.slots[i];
         if (slot->used && spp_map_add(&w->names, slot->a, slot->b, slot->value) != 0) return false;
     }
-    spp_vec64_push(&w->out.of[SPP_CALLS_ABOUT], uncounted);
-    spp_vec64_push(&w->out.of[SPP_CALLS_ABOUT], atomic_load(&state.taken));
+    spp_vec64_push(&w->of[ABOUT], uncounted);
+    spp_vec64_push(&w->of[ABOUT], atomic_load(&state.taken));
     return true;
-}
-
-static uint64_t string_id(writing *w, const void *at, size_t n) {
-    uint64_t a = spp_hash_bytes(at, n, 1), b = spp_hash_bytes(at, n, 2);
-    uint32_t id = spp_map_get(&w->strings, a, b);
-    if (id != SPP_MAP_NONE) return id;
-    id = (uint32_t)w->out.of[SPP_CALLS_STRING_LEN].n;
-    (void)spp_map_add(&w->strings, a, b, id);
-    spp_vec64_push(&w->out.of[SPP_CALLS_STRING_LEN], n);
-    spp_bytes_append(&w->out.text, at, n);
-    return id;
-}
-
-static uint32_t function_id(writing *w, const uint64_t row[SPP_CALLS_FUNCTION_WORDS]) {
-    uint64_t a = row[0] << 32 | row[1], b = row[2] << 33 | row[3] << 1 | row[4];
-    uint32_t id = spp_map_get(&w->functions, a, b);
-    if (id != SPP_MAP_NONE) return id;
-    id = (uint32_t)w->out.of[SPP_CALLS_NAME].n;
-    (void)spp_map_add(&w->functions, a, b, id);
-    for (int i = 0; i < SPP_CALLS_FUNCTION_WORDS; i++) spp_vec64_push(&w->out.of[SPP_CALLS_NAME + i], row[i]);
-    return id;
 }
 
 static uint32_t function_in_c(writing *w, uintptr_t address) {
@@ -244,39 +233,32 @@ static uint32_t function_in_c(writing *w, uintptr_t address) {
     if (*home != 0) spp_bytes_append(&full, home, strlen(home));
     if (*home != 0) spp_bytes_append(&full, ".", 1);
     spp_bytes_append(&full, name, strlen(name));
-    const uint64_t row[] = {string_id(w, name, strlen(name)), string_id(w, full.at, full.n), string_id(w, "", 0), 0, 1};
+    const uint64_t row[] = {spp_named_string(&w->named, name, strlen(name)), spp_named_string(&w->named, full.at, full.n),
+                            spp_named_string(&w->named, "", 0), 0, 1};
     spp_bytes_free(&full);
-    return function_id(w, row);
+    return spp_named_function(&w->named, row);
 }
 
-/* Its number; and, once a code object, what is known of it in *code. */
-static uint32_t function_of(writing *w, uintptr_t address, bool in_c, spp_code *code) {
-    uint32_t id = spp_map_get(&w->codes, address, 0);
+static uint32_t function_of(writing *w, uintptr_t address, bool in_c) {
+    if (!in_c) return spp_named_code(&w->named, address);
+    uint32_t id = spp_map_get(&w->named.codes, address, 0);
     if (id != SPP_MAP_NONE) return id;
-    if (in_c) {
-        id = function_in_c(w, address);
-    } else {
-        if (spp_code_read(address, code) != 0) code->name.n = code->qualname.n = code->file.n = 0, code->first_line = 0;
-        const uint64_t row[] = {string_id(w, code->name.at, code->name.n), string_id(w, code->qualname.at, code->qualname.n),
-                                string_id(w, code->file.at, code->file.n), code->first_line > 0 ? (uint32_t)code->first_line : 0,
-                                0};
-        id = function_id(w, row);
-    }
-    (void)spp_map_add(&w->codes, address, 0, id);
+    id = function_in_c(w, address);
+    (void)spp_map_add(&w->named.codes, address, 0, id);
     return id;
 }
 
-static void add_edge(writing *w, const spp_call *call, uint64_t caller, uint64_t line, spp_code *code) {
-    uint64_t callee = function_of(w, call->callee, call->kind == SPP_CALL_C, code), count = atomic_load(&call->count);
+static void add_edge(writing *w, const spp_call *call, uint64_t caller, uint64_t line) {
+    uint64_t callee = function_of(w, call->callee, call->kind == SPP_CALL_C), count = atomic_load(&call->count);
     uint32_t id = spp_map_get(&w->edges, callee << 32 | caller, line);
-    spp_vec64 *of = w->out.of;
+    spp_vec64 *of = w->of;
     if (id == SPP_MAP_NONE) {
-        id = (uint32_t)of[SPP_CALLS_CALLEE].n;
+        id = (uint32_t)of[CALLEE].n;
         (void)spp_map_add(&w->edges, callee << 32 | caller, line, id);
         const uint64_t row[] = {callee, caller, line, 0, 0};
-        for (int i = 0; i < SPP_CALLS_EDGE_WORDS; i++) spp_vec64_push(&of[SPP_CALLS_CALLEE + i], row[i]);
+        for (int i = 0; i < EDGE_WORDS; i++) spp_vec64_push(&of[CALLEE + i], row[i]);
     }
-    spp_vec64 *to = &of[call->kind == SPP_CALL_RESUME ? SPP_CALLS_RESUMES : SPP_CALLS_CALLS];
+    spp_vec64 *to = &of[call->kind == SPP_CALL_RESUME ? RESUMES : CALLS];
     if (id < to->n) to->at[id] += count;
 }
 
@@ -298,13 +280,13 @@ static void add_edges(writing *w) {
     for (size_t list = 0; list < firsts.n; list++) {
         uintptr_t address = w->calls[firsts.at[list] - 1].caller;
         spp_table lines = {0};
-        uint64_t caller = address != 0 ? function_of(w, address, false, &code) + 1u : 0;
+        uint64_t caller = address != 0 ? function_of(w, address, false) + 1u : 0;
         bool open = address != 0 && spp_code_read(address, &code) == 0 && code.lines_known &&
                     spp_table_open(&lines, code.lines, code.lines_n, code.first_line) == 0;
         for (size_t i = firsts.at[list]; i != 0; i = next.at[i - 1]) {
             const spp_call *call = &w->calls[i - 1];
             int32_t line = open && call->at != SPP_OFFSET_NONE ? spp_table_place(&lines, call->at).line : 0;
-            add_edge(w, call, caller, line > 0 ? (uint32_t)line : 0, &code);
+            add_edge(w, call, caller, line > 0 ? (uint32_t)line : 0);
         }
         if (open) spp_table_close(&lines);
     }
@@ -318,6 +300,7 @@ static void add_edges(writing *w) {
 
 void spp_calls_write(bool last) {
     writing w = {0};
+    w.named.of = w.of;
     spp_os_lock();
     bool counts = state.started && !state.closed;
     if (counts && last) {
@@ -328,12 +311,12 @@ void spp_calls_write(bool last) {
     spp_os_unlock();
     if (counts) {
         add_edges(&w);
-        spp_write_calls(&w.out);
+        spp_write_exact('C', &w.named.text, w.of, COLUMNS);
     }
     spp_free(w.calls);
     spp_bytes_free(&w.text);
-    spp_bytes_free(&w.out.text);
-    spp_map *const maps[] = {&w.names, &w.strings, &w.codes, &w.functions, &w.edges};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) spp_map_free(maps[i]);
-    for (int i = 0; i < SPP_CALLS_COLUMNS; i++) spp_vec64_free(&w.out.of[i]);
+    spp_map_free(&w.names);
+    spp_map_free(&w.edges);
+    spp_named_free(&w.named);
+    for (int i = 0; i < COLUMNS; i++) spp_vec64_free(&w.of[i]);
 }

@@ -16,6 +16,7 @@
 #include "core/run/silent.h"
 #include "core/run/state.h"
 #include "core/run/tick_stats.h"
+#include "core/run/times.h"
 #include "core/run/wall.h"
 #include "core/run/watch.h"
 #include "os/clock.h"
@@ -139,6 +140,7 @@ static void finish(const char *reason) {
     if (names.n > 0) spp_write_block('N', names.at, names.n);
     spp_bytes_free(&names);
     spp_calls_write(true);
+    spp_times_write(true);
     spp_writer_made();
     write_end(reason);
 }
@@ -238,6 +240,7 @@ static turns_end drain_turns(void) {
         }
         if (flush) {
             spp_calls_write(false);
+            spp_times_write(false);
             flushing.waits = true;
             flushing.asked = asked;
             flushing.until_ns = spp_os_now_ns() + SPP_WRITER_STUCK_NS;

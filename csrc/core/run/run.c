@@ -22,6 +22,7 @@
 #include "core/run/state.h"
 #include "core/run/thread_names.h"
 #include "core/run/tick_stats.h"
+#include "core/run/times.h"
 #include "core/run/wall.h"
 #include "core/run/watch.h"
 #include "os/clock.h"
@@ -50,6 +51,7 @@ static void in_child(void) {
     atomic_store(&spp_run_state.active, false);
     spp_threads_child();
     spp_calls_child();
+    spp_times_close();
     spp_watch_abandon();
     spp_resolve_abandon();
     spp_write_abandon();
@@ -220,6 +222,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     atomic_store(&spp_run_state.pause_wanted, o->resume_at_ns != 0);
     atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
     spp_calls_follow(o->resume_at_ns != 0);
+    spp_times_follow(o->resume_at_ns != 0);
     atomic_store(&spp_run_state.begun, 1);
     spp_watch_births(true);
     spp_os_bell_ring(&spp_cap.bell);

@@ -27,7 +27,8 @@ typedef struct {
     bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
     int native;    /* spp_native_mode */
     bool native_full;
-    int calls; /* which calls are counted, for who starts the run (module/calls.h) */
+    int calls;         /* which calls are counted, for who starts the run (module/calls.h) */
+    const char *times; /* which are timed, likewise (module/times.h) */
     uint64_t resume_at_ns,
         end_at_ns;       /* monotonic: no samples before the first, and the run ends itself at the second; 0: neither */
     uint64_t counted_ns; /* from when both were counted, which is to be the run's start: they move on to that. 0: they stay */

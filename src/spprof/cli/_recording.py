@@ -41,6 +41,9 @@ def add_recording(parser: Any) -> None:
         "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
     )
     parser.add_argument("--calls=c", dest="calls", action="store_const", const="c", help="functions in C that Python calls, too")
+    parser.add_argument("--time", metavar="PATTERN", action="append", default=[],
+                        help="time each call of these functions, exactly: MODULE:QUALNAME (* and ? allowed; 3.12+)")  # fmt: skip
+    parser.add_argument("--time-cpu", action="store_true", help="the CPU time of each of these calls, too")
     parser.add_argument(
         "--max-depth", type=_depth, default=MAX_DEPTH.default, metavar="N", help="frames kept of a stack (default %(default)s)"
     )
@@ -73,4 +76,6 @@ def recording_of(options: argparse.Namespace) -> Options:
         native=options.native,
         events=options.events or ("time",),
         calls=options.calls,
+        time=options.time,
+        time_cpu=options.time_cpu,
     )

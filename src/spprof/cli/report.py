@@ -12,6 +12,7 @@ from ..model.data import ProfileData
 from ..report.summary import called, summary
 from ..report.tables import BY, table
 from ..report.text import put, readable, width_of_table
+from ..report.timed import slowest
 from . import _part
 from ._arguments import OTHERS, add_full_paths, count, percentage, profile_path
 
@@ -30,6 +31,7 @@ examples:
   spprof report p.spprof --by route        the time of each value of a label; --by label: of each set of labels
   spprof report p.spprof --native-calls    native time by the Python line that called it
   spprof report p.spprof --sort calls      exact numbers of calls, of `spprof run --calls`; --calls: by calling line
+  spprof report p.spprof --slowest         the slowest calls of `spprof run --time`, with stacks and labels
   spprof report p.spprof --imports         which modules took how long to import (run with --rate 10000)
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -61,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="native time by the Python line that called it")  # fmt: skip
     shown.add_argument("--calls", dest="shown", action="store_const", const="counts",
                        help="how often each line called what, of a run with --calls")  # fmt: skip
+    shown.add_argument("--slowest", dest="shown", action="store_const", const="slowest",
+                       help="the slowest calls of each timed function with their stacks, of a run with --time")  # fmt: skip
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
     _part.add_arguments(parser)
@@ -82,6 +86,10 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format != "flat" or options.by != "function" or options.thread is not None:
             raise BadOption("--calls is a table of its own, of all threads: use it without --format, --by and --thread")
         return called(profiles, limit, width_of_table(sys.stdout))
+    if options.shown == "slowest":
+        if options.format != "flat" or options.by != "function" or options.thread is not None:
+            raise BadOption("--slowest is a list of its own, of all threads: use it without --format, --by and --thread")
+        return slowest(profiles, limit, width_of_table(sys.stdout))
     if options.sort == "calls" and options.format == "tree":
         raise BadOption("a tree is of time: use --sort calls without --format tree")
     if options.shown == "imports":

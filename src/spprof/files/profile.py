@@ -9,6 +9,7 @@ from ..errors import BadFile
 from ..model.calls import Calls
 from ..model.data import ProfileData
 from ..model.records import Marker
+from ..model.times import Times
 from ..readers.loading import load
 
 
@@ -110,6 +111,11 @@ class Profile(ProfileData):
         from ..readers.spprof import calls
 
         return calls(self.raw()) if self.header.get("calls") else None
+
+    def _timed_calls(self) -> Optional[Times]:
+        from ..readers.spprof import times
+
+        return times(self.raw()) if self.header.get("times") else None
 
     def _columns(self) -> Dict[str, Any]:
         if self._loaded is None:

@@ -1,7 +1,7 @@
 """spprof's own format: a copy of the file, with everything in it; of a part, the same blocks with the part's samples.
 
 A part's file has the strings, frames and stacks of the whole, byte for byte: no id changes, and blocks that name one are
-copied. Counts of calls, of which nobody knows when they were made, are left out. Only the columns of samples are packed here
+copied. Counts and times of calls, of which nobody knows when they were made, are left out. Only the columns of samples are packed here
 (docs/file-format.md). The core packs while it records, and only what it records.
 """
 
@@ -49,7 +49,7 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
             made = samples.of_block(payload) if kind == b"S" else values.of_block(payload)
             if made:
                 yield framed(kind, made)
-        elif kind not in b"HTGCAE":
+        elif kind not in b"HTGCMAE":
             yield framed(kind, payload)
     yield _json(b"T", list(columns["threads"].values()))
     if part.markers:

@@ -16,6 +16,7 @@ from . import aggregation, intervals, sums, types
 from .calls import Calls
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
+from .times import Times
 from .tree import Tree
 from .types import SampleType
 
@@ -160,6 +161,23 @@ class ProfileData:
 
     def _counted_calls(self) -> Optional[Calls]:
         """The exact counts of calls, where the columns do not have them."""
+        return None
+
+    @property
+    def times(self) -> Optional[Times]:
+        """How long each call of the chosen functions took, exactly (`spprof.start(time=...)`); None if none was timed, or the
+        program died before it was written. A part of a profile has none.
+
+            for timed in profile.times.functions:
+                print(timed.function.qualname, timed.calls, timed.wall.quantile(0.99), timed.wall.max_ns)"""
+        columns = self._columns()
+        if "times" not in columns:
+            columns["times"] = self._timed_calls()
+        times: Optional[Times] = columns["times"]
+        return times if not self.header.get("part") else None
+
+    def _timed_calls(self) -> Optional[Times]:
+        """The exact times of calls, where the columns do not have them."""
         return None
 
     @property

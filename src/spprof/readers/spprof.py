@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..model.calls import Call, Calls, Function
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
+from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
@@ -399,17 +400,23 @@ def calls(data: bytes) -> Optional[Calls]:
     return result
 
 
-def _calls(columns: List[array[int]]) -> Calls:
-    strings = _Tables._strings(*columns[:2])
-    functions_in, edges, about = columns[2:7], columns[7:12], columns[12]
+def _named(columns: List[array[int]]) -> Tuple[List[str], List[Function]]:
+    """The strings and functions with which blocks C and M begin."""
+    strings, functions_in = _Tables._strings(*columns[:2]), columns[2:7]
     _same_length(*functions_in)
-    _same_length(*edges)
     for column in functions_in[:3]:
         _check_below(column, len(strings), "string")
     functions = [
         Function(strings[name], strings[qualname], strings[file], line, bool(kind))
         for name, qualname, file, line, kind in zip(*functions_in)
     ]
+    return strings, functions
+
+
+def _calls(columns: List[array[int]]) -> Calls:
+    functions = _named(columns)[1]
+    edges, about = columns[7:12], columns[12]
+    _same_length(*edges)
     _check_below(edges[0], len(functions), "function")
     _check_below(edges[1], len(functions) + 1, "function")
     if len(about) != 2:
@@ -417,6 +424,90 @@ def _calls(columns: List[array[int]]) -> Calls:
     callers = [None, *functions]
     rows = [Call(functions[callee], callers[caller], *rest) for callee, caller, *rest in zip(*edges)]
     return Calls(rows, *about)
+
+
+_TIMES = 34  # columns of block M
+
+
+def times(data: bytes) -> Optional[Times]:
+    """The exact times of calls; None if none were taken, or the file ends before them."""
+    result = None
+    for _, payload in blocks(data, b"M"):
+        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
+        try:
+            result = _times([cursor.column() for _ in range(_TIMES)])
+        except (_Damage, ValueError):  # labels are JSON
+            return result
+    return result
+
+
+def _times(columns: List[array[int]]) -> Times:
+    strings, functions = _named(columns)
+    timed, buckets, slow, frames, about = columns[7:18], columns[18:22], columns[22:31], columns[31:33], columns[33]
+    for table in (timed, buckets, slow, frames):
+        _same_length(*table)
+    n = len(timed[0])
+    _check_below(timed[0], len(functions), "function")
+    _check_below(frames[0], len(functions), "function")
+    _check_below(buckets[0], n, "timed function")
+    _check_below(buckets[1], 3, "kind of time")
+    _check_below(slow[0], n, "timed function")
+    _check_below(slow[7], len(strings) + 1, "string")
+    if len(about) != 3:
+        raise _Damage("there are not three numbers about the times")
+    untimed, lost, cpu = about
+    found: List[Tuple[Dict[int, int], ...]] = [({}, {}, {}) for _ in range(n)]
+    for row, what, bucket, count in zip(*buckets):
+        found[row][what][bucket] = count
+    stacks = [(functions[function], line) for function, line in zip(*frames)]
+    slowest = _slowest(slow, stacks, strings, [bool(steps) for steps in timed[1]], bool(cpu))
+    rows = []
+    for i, (function, steps, calls, raised, unfinished, *figures) in enumerate(zip(*timed)):
+        wall, running, own = (Histogram(found[i][k], figures[k], figures[3 + k]) for k in range(3))
+        own_slowest = sorted(slowest[i], key=lambda call: -call.wall_ns)
+        rows.append(
+            TimedFunction(
+                functions[function],
+                calls,
+                raised,
+                unfinished,
+                wall,
+                running if steps else None,
+                own if cpu else None,
+                own_slowest,
+            )
+        )
+    return together([Times(rows, untimed, lost)])
+
+
+def _slowest(
+    slow: List[array[int]], frames: List[Tuple[Function, int]], strings: List[str], steps: List[bool], cpu: bool
+) -> List[List[SlowCall]]:
+    """The slow calls of each timed function."""
+    result: List[List[SlowCall]] = [[] for _ in steps]
+    at = 0
+    for row, began, wall, running, own, tid, flags, labels, depth in zip(*slow):
+        stack = frames[at : at + depth]
+        at += depth
+        if len(stack) != depth:
+            raise _Damage("a slow call has more frames than there are")
+        known = json.loads(strings[labels - 1]) if labels else {}
+        if not isinstance(known, dict):
+            raise _Damage("labels are no object")
+        result[row].append(
+            SlowCall(
+                wall,
+                running if steps[row] else None,
+                own if cpu else None,
+                began,
+                tid,
+                bool(flags & 1),
+                {str(key): str(value) for key, value in known.items()},
+                stack,
+                bool(flags & 2),
+            )
+        )
+    return result
 
 
 def build_ids(data: bytes) -> Dict[str, Set[str]]:

@@ -32,6 +32,8 @@ def start(
     native: Union[bool, str] = False,
     events: Sequence[str] = ("time",),
     calls: Union[bool, str] = False,
+    time: Union[str, Sequence[str]] = (),
+    time_cpu: bool = False,
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -49,16 +51,28 @@ def start(
         instead of 31. Each is a type of samples of its own: see `Profile.sample_types` and `Profile.of`.
     calls: True counts each call of a Python function exactly, by the line that calls; 'c' also functions in C that Python code
         calls. See `Profile.calls`; every call takes some 50 ns longer then.
+    time: functions whose calls are timed, each by itself: 'module:qualname', with * and ?, or a list of these (Python 3.12 and
+        later). See `Profile.times`.
+    time_cpu: the CPU time of each of these calls too, which takes two system calls.
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
     file is still there. An exception from a signal handler, such as Ctrl-C's, may arrive after the profile has begun:
     `is_active` says whether it has."""
     _require_idle()
-    begin(
-        Options(interval_ms, mode, rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls),
-        output_path,
+    chosen = Options(
+        interval_ms,
+        mode,
+        rate=rate,
+        clock=clock,
+        max_depth=max_depth,
+        native=native,
+        events=events,
+        calls=calls,
+        time=time,
+        time_cpu=time_cpu,
     )
+    begin(chosen, output_path)
 
 
 def begin(options: Options, output_path: Optional[Union[str, os.PathLike[str]]] = None) -> None:
@@ -91,6 +105,7 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
             native_mode,
             ",".join(options.events),
             options.calls,
+            options.times,
         )
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
@@ -204,6 +219,8 @@ def require_supported(options: Options) -> Tuple[str, str]:
         raise Unsupported(_core.layout_error)
     native, clock = _native(options.native), _clock(options.clock)
     require_events(options.events)
+    if options.times and sys.version_info < (3, 12):
+        raise Unsupported("calls of chosen functions can be timed from Python 3.12 on, which has sys.monitoring; run it there")
     if clock == "gil" and (options.mode != "cpu" or native):
         raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
     return native, clock

@@ -39,7 +39,7 @@ class Options:
     The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
     system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
 
-    __slots__ = ("calls", "clock", "events", "interval_ns", "max_depth", "mode", "native")
+    __slots__ = ("calls", "clock", "events", "interval_ns", "max_depth", "mode", "native", "times")
     calls: str
     clock: str
     events: Tuple[str, ...]
@@ -47,6 +47,7 @@ class Options:
     max_depth: int
     mode: str
     native: Union[bool, str]
+    times: str
 
     def __init__(
         self,
@@ -59,6 +60,8 @@ class Options:
         native: Union[bool, str] = False,
         events: Sequence[str] = ("time",),
         calls: Union[bool, str] = False,
+        time: Union[str, Sequence[str]] = (),
+        time_cpu: bool = False,
     ) -> None:
         if mode not in MODES:
             raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
@@ -78,6 +81,7 @@ class Options:
             "mode": mode,
             "native": native,
             "events": chosen,
+            "times": _times(time, time_cpu),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -99,13 +103,15 @@ class Options:
                 str(self.native),
                 ",".join(self.events),
                 self.calls,
+                self.times,
             ]
         )
 
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native, events, calls = text.split(":")
+        interval_ns, mode, clock, max_depth, native, events, calls, times = text.split(":", 7)
+        patterns = [each for each in times.split(",") if each not in ("", "cpu")]
         kind = {"True": True, "False": False}.get(native, native)
         return cls(
             int(interval_ns) / 1e6,
@@ -115,6 +121,8 @@ class Options:
             native=kind,
             events=events.split(","),
             calls=calls,
+            time=patterns,
+            time_cpu=times.startswith("cpu,"),
         )
 
 
@@ -126,6 +134,18 @@ def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
     if mode == "wall" and "time" not in chosen:
         raise BadOption("mode 'wall' is about time: give the event time, too")
     return chosen
+
+
+def _times(time: Union[str, Sequence[str]], cpu: bool) -> str:
+    """Which functions' calls are timed, as the core takes it."""
+    patterns = (time,) if isinstance(time, str) else tuple(time)
+    for pattern in patterns:
+        parts = pattern.split(":") if isinstance(pattern, str) else []
+        if len(parts) != 2 or not all(parts) or set(pattern) & set(", \t\n\0\x1d\x1e\x1f"):
+            raise BadOption(f"time={pattern!r}: give MODULE:QUALNAME, such as 'shop.price:*' or '__main__:main'")
+    if cpu and not patterns:
+        raise BadOption("time_cpu=True: of which functions? Give them as `time`")
+    return ",".join((*(["cpu"] if cpu else []), *patterns))
 
 
 def _interval_ns(interval_ms: Optional[float], rate: Optional[float]) -> int:

@@ -38,9 +38,12 @@ class Profiler:
         native: Union[bool, str] = False,
         events: Sequence[str] = ("time",),
         calls: Union[bool, str] = False,
+        time: Union[str, Sequence[str]] = (),
+        time_cpu: bool = False,
     ) -> None:
         self._options: dict[str, Any] = {"interval_ms": interval_ms, "mode": mode, "output_path": output_path}
         self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls)
+        self._options.update(time=time, time_cpu=time_cpu)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -104,6 +107,8 @@ if TYPE_CHECKING:
         native: Union[bool, str] = ...,
         events: Sequence[str] = ...,
         calls: Union[bool, str] = ...,
+        time: Union[str, Sequence[str]] = ...,
+        time_cpu: bool = ...,
     ) -> Callable[[Function], Function]: ...
 
 

@@ -14,6 +14,7 @@ from .splitting import Factor, Split, split
 from .tables import Row, Table
 from .text import amount, calls_of, per_call, share_of
 from .tick_stats import tick_stats, warnings
+from .timed import as_json as times
 
 _MEANS = re.compile(r"([\\`*_\[\]<>|~&$])")  # something in GitHub's Markdown, within a table
 
@@ -46,6 +47,7 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
             for row in shown.rows[:limit]
         ],
         "processes": [_process(profile, profile.whole(shown.thread)) for profile in shown.profiles],
+        **(times(shown.profiles) if shown.by == "function" and shown.thread is None else {}),
     }
     return json.dumps(cleaned(document), indent=1) + "\n"
 

@@ -10,6 +10,7 @@ from ..model.records import native_name
 from .tables import Table, check, heading, table
 from .text import amount, calls_of, fit, per_call, place, readable, share_of
 from .tick_stats import tick_stats, warnings
+from .timed import table_of_times
 
 
 def summary(
@@ -33,6 +34,8 @@ def summary(
         lines = _calls(profiles, limit, thread, width)
     else:
         lines = list(_flat(table(profiles, by, thread, sort, shown), limit, width))
+        if by == "function" and thread is None:
+            lines += table_of_times(profiles, limit, width)
     return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
 
 

@@ -70,6 +70,12 @@ def times(ratio: float) -> str:
     return "any" if ratio == float("inf") else _three(ratio) if ratio < 1000 else f"{ratio:,.0f}"
 
 
+def brief(ns: float) -> str:
+    """A time in three digits: `1.23 us`, `123 ns`."""
+    unit, scale = next((each for each in _UNITS if ns >= each[1]), _UNITS[-1])
+    return f"{round(ns)} ns" if unit == "ns" else f"{_three(ns / scale)} {unit}"
+
+
 def _three(value: float) -> str:
     """A number below 1000 (or of seconds) in three digits."""
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"

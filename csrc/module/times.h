@@ -1,0 +1,16 @@
+/* Hears of the calls of chosen functions while they are timed (core/run/times.h). */
+#ifndef SPPROF_MODULE_TIMES_H
+#define SPPROF_MODULE_TIMES_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* Attached (GIL held), all of it. Only the calling interpreter's calls are heard of. */
+/* Before the run begins: nothing is timed until the core says so. `what`: "" nothing; else patterns MODULE:QUALNAME with * and ?,
+ * separated by commas, and perhaps the word "cpu" before them. 0; or -1 with an exception, and nothing has changed. */
+int spp_timing_enter(const char *what);
+/* After the run's end, and in a forked child: no event is armed any more, no callback is left, and no table. Nothing, if nothing
+ * was timed. An exception that there is stays. */
+void spp_timing_leave(void);
+
+#endif
