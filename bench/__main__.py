@@ -39,6 +39,7 @@ from . import (
     startup,
     threads,
     ticks,
+    times,
     work,
 )
 from .goals import Options, Row, Subject
@@ -69,6 +70,7 @@ SUBJECTS: Dict[str, Subject] = {
     "handover": handover.handover,
     "calls": calls.calls,
     "counts": counts.counts,
+    "times": times.times,
     "impossible": impossible.impossible,
     "memory": memory.growth,
 }

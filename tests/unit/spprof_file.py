@@ -152,6 +152,36 @@ class Writer:
         columns = [[len(text) for text in raw], b"".join(raw), *zip(*functions), *zip(*edges), [uncounted, taken]]
         self.block(b"C", b"".join(map(column, columns)))
 
+    def times(self, *rows, untimed=0, lost=0, cpu=0):
+        """Block M. Each row: a dict of the function (as in `calls`), its histograms `wall`, `running` and `cpu` (bucket: count),
+        `steps`, `raised`, `open`, the `total` and `max` of the first, and dicts of the `slowest` (stacks: (function, line))."""
+        strings, functions = {}, {}
+
+        def string(text):
+            return strings.setdefault(text, len(strings))
+
+        def named(of):
+            return functions.setdefault((*map(string, of[:3]), *of[3:]), len(functions))
+
+        timed, buckets, slow, frames = [], [], [], []
+        for i, row in enumerate(rows):
+            times = [row.get(kind, {}) for kind in ("wall", "running", "cpu")]
+            calls = sum(times[0].values())
+            numbers = [row.get(key, 0) for key in ("steps", "raised", "open", "total", "max")]
+            timed.append((named(row["function"]), numbers[0], calls, *numbers[1:3], numbers[3], 0, 0, numbers[4], 0, 0))
+            buckets += [(i, k, bucket, count) for k, of in enumerate(times) for bucket, count in of.items()]
+            for call in row.get("slowest", ()):
+                label = string(json.dumps(call["labels"])) + 1 if call.get("labels") else 0
+                stack = call["stack"]
+                slow.append((i, call["began"], call["wall"], 0, 0, call["tid"], call.get("flags", 0), label, len(stack)))
+                frames += [(named(function), line) for function, line in stack]
+        raw = [text.encode() for text in strings]
+        tables = [(functions, 5), (timed, 11), (buckets, 4), (slow, 9), (frames, 2)]
+        columns = [[len(text) for text in raw], b"".join(raw)]
+        for table, n in tables:
+            columns += zip(*table) if table else [[]] * n
+        self.block(b"M", b"".join(map(column, [*columns, [untimed, lost, cpu]])))
+
     def json(self, kind, value):
         self.block(kind, json.dumps(value).encode())
 
