@@ -26,15 +26,37 @@ uint64_t spp_source_period(uint64_t least) {
     return periods[i];
 }
 
+const char *spp_source_key(const spp_source_set *set, uint32_t id) {
+    return spp_sources[id].event == SPP_EVENT_TRACEPOINT ? set->names[id - SPP_SOURCE_TRACEPOINT_1] : spp_sources[id].key;
+}
+
+/* The source of a tracepoint, which may be new; -1: it is none, or there is no room for it. */
+static int take_tracepoint(spp_source_set *set, const char *key, size_t n, const char **why) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    const char *group = key + sizeof SPP_TRACEPOINT - 1, *name = group + strspn(group, letters);
+    *why = "a tracepoint is given as tracepoint:GROUP:NAME, in 63 letters at the most";
+    if (name == group || *name++ != ':' || n >= sizeof set->names[0]) return -1;
+    if (name + strspn(name, letters) != key + n || name == key + n) return -1;
+    for (int i = 0; i < SPP_TRACEPOINTS; i++) {
+        char *own = set->names[i];
+        if (*own != 0 && (strncmp(own, key, n) != 0 || own[n] != 0)) continue;
+        memcpy(own, key, n);
+        own[n] = 0;
+        return SPP_SOURCE_TRACEPOINT_1 + i;
+    }
+    *why = "a run has 4 tracepoints at the most";
+    return -1;
+}
+
 /* One of the list: n letters at `text`. */
 static bool parse_one(spp_source_set *set, const char *text, size_t n, const char **why) {
     const char *equals = memchr(text, '=', n);
     size_t key_n = equals != NULL ? (size_t)(equals - text) : n;
-    int id = SPP_SOURCE_COUNT - 1;
-    while (id >= 0 && (strlen(spp_sources[id].key) != key_n || memcmp(spp_sources[id].key, text, key_n) != 0)) id--;
-#define X(name, key, unit, event, period, least, from, weight) " " key
-    *why = "no such event; there are" SPP_SOURCES(X);
-#undef X
+    bool traces = strncmp(text, SPP_TRACEPOINT, sizeof SPP_TRACEPOINT - 1) == 0;
+    int id = traces ? take_tracepoint(set, text, key_n, why) : SPP_SOURCE_TRACEPOINT_1 - 1;
+    if (traces && id < 0) return false;
+    while (!traces && id >= 0 && (strlen(spp_sources[id].key) != key_n || memcmp(spp_sources[id].key, text, key_n) != 0)) id--;
+    *why = "no such event: `spprof run --event list` names all";
     if (id < 0) return false;
     uint64_t period = id == SPP_SOURCE_TIME ? 1 : spp_sources[id].period;
     if (equals != NULL) {

@@ -35,11 +35,19 @@ typedef enum {
     SPP_EVENT_SOURCE(X, INSTRUCTIONS, "instructions", "instructions", 1048573, 1000, "instructions that it has completed") \
     SPP_EVENT_SOURCE(X, CYCLES, "cycles", "cycles", 1048573, 1000, "cycles of the processor")                              \
     SPP_EVENT_SOURCE(X, CACHE_MISSES, "cache-misses", "misses", 1021, 100, "accesses that the last cache did not have")    \
-    SPP_EVENT_SOURCE(X, BRANCH_MISSES, "branch-misses", "misses", 1021, 100, "branches that were foretold wrongly")
+    SPP_EVENT_SOURCE(X, BRANCH_MISSES, "branch-misses", "misses", 1021, 100, "branches that were foretold wrongly")        \
+    SPP_TRACEPOINT_SOURCE(X, 1) SPP_TRACEPOINT_SOURCE(X, 2) SPP_TRACEPOINT_SOURCE(X, 3) SPP_TRACEPOINT_SOURCE(X, 4)
 
 /* Of those that the system counts, a weight is what the thread's counter has more than at its sample before. */
 #define SPP_EVENT_SOURCE(X, name, key, unit, period, least, weight) \
     X(name, key, unit, name, period, least, SPP_FROM_HANDLER, weight)
+
+/* Of these a run has some, each for what its name says: `names` of the set. The handler itself may pass a
+ * tracepoint, a system call's say: with a period that is no longer than what it passes at a tick, ticks would have no end. */
+#define SPP_TRACEPOINT "tracepoint:"
+#define SPP_TRACEPOINTS 4
+#define SPP_TRACEPOINT_SOURCE(X, n) \
+    X(TRACEPOINT_##n, SPP_TRACEPOINT "GROUP:NAME", "events", TRACEPOINT, 61, 61, SPP_FROM_HANDLER, "times that it came by")
 
 typedef enum {
 #define X(name, key, unit, event, period, least, from, weight) SPP_SOURCE_##name,
@@ -55,7 +63,9 @@ static inline uint32_t spp_source_of_flags(uint32_t flags) { return flags >> SPP
 /* Which sources a run has, and their periods; 0: it does not have that one. Of TIME any other number. */
 typedef struct {
     uint64_t period[SPP_SOURCE_COUNT];
-    bool fixed[SPP_SOURCE_COUNT]; /* asked for: else a period grows with the rate of its event */
+    bool fixed[SPP_SOURCE_COUNT];      /* asked for: else a period grows with the rate of its event */
+    uint64_t detail[SPP_SOURCE_COUNT]; /* as os/event.h has it; known by spp_events_probe() */
+    char names[SPP_TRACEPOINTS][64];   /* "tracepoint:GROUP:NAME" */
 } spp_source_set;
 
 typedef struct {
@@ -72,6 +82,9 @@ bool spp_source_others(const spp_source_set *set);
 /* The shortest period that is not less, of those that a source may have by itself: primes (and 1), each about twice the one
  * before, so that no loop of the program is in step with one. Handler. */
 uint64_t spp_source_period(uint64_t least);
+
+/* What a run calls a source of its own. */
+const char *spp_source_key(const spp_source_set *set, uint32_t id);
 
 /* Adds what `text` names: KEY or KEY=PERIOD, with commas between. False: *why says which is wrong, and how. Pure. */
 bool spp_source_parse(spp_source_set *set, const char *text, const char **why);

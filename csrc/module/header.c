@@ -138,7 +138,7 @@ static void put_events(spp_bytes *to, const spp_options *o) {
         spp_json_next(to);
         spp_json_raw(to, "{");
         number(to, "type", (uint64_t)i);
-        word(to, "name", spp_sources[i].key);
+        word(to, "name", spp_source_key(&o->sources, (uint32_t)i));
         word(to, "unit", spp_sources[i].unit);
         number(to, "period", i == SPP_SOURCE_TIME ? o->interval_ns : o->sources.period[i]);
         if (spp_sources[i].event != SPP_EVENT_NONE) {

@@ -30,7 +30,8 @@
 static PyObject *choose_events(PyObject *self, PyObject *args) {
     (void)self;
     const char *events;
-    spp_source_set sources = {{0}, {false}};
+    spp_source_set sources;
+    memset(&sources, 0, sizeof sources);
     if (!PyArg_ParseTuple(args, "s", &events) || spp_events_choose(events, &sources) != 0) return NULL;
     Py_RETURN_NONE;
 }
@@ -39,12 +40,15 @@ static PyObject *choose_events(PyObject *self, PyObject *args) {
  */
 static PyObject *list_events(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
+    static const char example[] = SPP_TRACEPOINT "sched:sched_switch"; /* each kernel with tracepoints has it */
     PyObject *list = PyList_New(0);
-    for (int i = 0; list != NULL && i < SPP_SOURCE_COUNT; i++) {
+    for (int i = 0; list != NULL && i <= SPP_SOURCE_TRACEPOINT_1; i++) {
         const spp_source *of = &spp_sources[i];
         const char *why = "";
-        spp_source_set alone = {{0}, {false}};
+        spp_source_set alone;
+        memset(&alone, 0, sizeof alone);
         alone.period[i] = 1;
+        if (i == SPP_SOURCE_TRACEPOINT_1) memcpy(alone.names[0], example, sizeof example);
         int failed = spp_events_probe(&alone, &why) != 0 ? errno : 0;
         PyObject *user = failed == 0 && of->event != SPP_EVENT_NONE && spp_os_event_in_user(of->event) ? Py_True : Py_False;
         PyObject *row = Py_BuildValue("(ssKsOis)", of->key, of->unit, (unsigned long long)of->period, of->weight, user, failed,

@@ -16,6 +16,7 @@ typedef enum {
     SPP_EVENT_CYCLES,
     SPP_EVENT_CACHE_MISSES,
     SPP_EVENT_BRANCH_MISSES,
+    SPP_EVENT_TRACEPOINT, /* `detail`: its number; of others 0 */
     SPP_EVENT_COUNT
 } spp_event_kind;
 
@@ -27,12 +28,15 @@ typedef struct {
 } spp_os_event;
 
 /* Whether a thread's own can be counted here; else *why names the call, or says what is missing. */
-int spp_os_event_probe(spp_event_kind kind, const char **why);
+int spp_os_event_probe(spp_event_kind kind, uint64_t detail, const char **why);
+/* The number of the kernel's tracepoint GROUP:NAME. As above. */
+int spp_os_event_tracepoint(const char *name, uint64_t *detail, const char **why);
 /* Whether those that arise within the kernel are left out, as it demands of users; only after a probe. */
 bool spp_os_event_in_user(spp_event_kind kind);
 /* Drain thread, after spp_os_signal_install. Ticks come as SPP_TICK_EVENT with `source` (1 to 31), from now on. One that was
  * stopped goes on counting. A cookie is aligned to 64 bytes. */
-int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source);
+int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, uint64_t detail, int32_t tid, uint64_t period, void *cookie,
+                     uint32_t source);
 /* Each new thread calls this from now on before it does anything else, where the system lets us see its birth: so its events can
  * be opened first. NULL: no more. */
 void spp_os_event_births(void (*born)(void));

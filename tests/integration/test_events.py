@@ -313,6 +313,49 @@ def test_major_faults_are_those_of_getrusage(tmp_path):
     assert {name: found[name] for name in counted} == {name: pytest.approx(n, abs=2) for name, n in counted.items()}
 
 
+TRACED = """
+    import json, os, time
+    def opens():
+        for _ in range(1500):
+            os.close(os.open(os.devnull, os.O_RDONLY))
+    def sleeps():
+        for _ in range(1500):
+            time.sleep(0)
+            time.sleep(0.00001)
+    opens()
+    sleeps()
+    print(json.dumps([]))
+"""
+
+
+@counted_here("tracepoint:GROUP:NAME", "context-switches")
+def test_several_tracepoints_at_once(tmp_path):
+    names = ["tracepoint:syscalls:sys_enter_openat", "tracepoint:sched:sched_switch", "context-switches"]
+    events = [f"--event={name}=61" for name in names]
+    profile, _ = run(tmp_path, *events, program=TRACED)
+    assert sorted(each.name for each in profile.sample_types) == sorted(names)
+    opens, passes, switches = (profile.of(name) for name in names)
+    assert opens.unit == passes.unit == "events"
+    found = of_functions(opens)
+    assert found["opens"] == pytest.approx(1500, abs=70) and "sleeps" not in found
+    assert sum(passes.column("weight")) == pytest.approx(sum(switches.column("weight")), abs=3)
+    assert of_functions(passes)["sleeps"] >= 1400
+
+
+@counted_here("tracepoint:GROUP:NAME")
+@pytest.mark.parametrize("period", ["", "=61"])
+def test_a_tracepoint_that_the_handler_passes_has_an_end(tmp_path, period):
+    """Each tick makes system calls of its own: ticks of these must not be all that happens."""
+    profile, _ = run(tmp_path, f"--event=tracepoint:raw_syscalls:sys_enter{period}", "--event=page-faults", program=TRACED)
+    assert sum(profile.of("tracepoint:raw_syscalls:sys_enter").column("weight")) >= 6000
+
+
+@counted_here("tracepoint:GROUP:NAME")
+def test_a_tracepoint_that_is_none_is_refused():
+    with pytest.raises(spprof.Unsupported, match=r"refuses to count tracepoint:no:such .*events: No such file or directory"):
+        spprof.start(events=["tracepoint:no:such"])
+
+
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=counted_here(name)) for name in ("instructions", "cycles", "cache-misses", "branch-misses")
 ])  # fmt: skip
@@ -336,7 +379,10 @@ def test_what_the_processor_counts_has_the_shares_of_the_work(tmp_path, name):
     assert found["many"] > 2 * found["few"] > 0
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED) or [pytest.param("", marks=pytest.mark.skip(reason="all is counted here"))])
+REFUSED_NAMES = sorted(name for name in REFUSED if "GROUP" not in name)
+
+
+@pytest.mark.parametrize("name", REFUSED_NAMES or [pytest.param("", marks=pytest.mark.skip(reason="all is counted here"))])
 def test_what_is_not_counted_here_is_said_before_the_program_runs(tmp_path, name):
     """And nothing takes its place."""
     command = [sys.executable, "-m", "spprof", "run", "--event", "time", "--event", name, "-o", str(tmp_path / "p.spprof")]
@@ -395,9 +441,8 @@ def test_a_user_has_what_arises_in_the_programs_own_code():
         print(json.dumps([{row.qualname: row.total_weight for row in faults.functions()}["touch"], faults.header["user"], said,
                           list(events.listed())]))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
     touched, in_user, said, lines = json.loads(done.stdout)
     needs = "needs root, CAP_PERFMON, or kernel.perf_event_paranoid at 1 or less (it is 2)"
@@ -415,8 +460,10 @@ def test_the_list_says_what_a_filter_refuses():
 
 
 @pytest.mark.parametrize("events, why", [
-    (["page-faults=3"], "4 to 1,000,000,000"), (["sneezes"], "no such event; there are time page-"), ([], "a list of names"),
+    (["page-faults=3"], "4 to 1,000,000,000"), (["sneezes"], "no such event: `spprof run --event list`"), ([], "a list of names"),
     (["time=5"], "--rate"), (["time:page-faults"], "a list of names"),
+    (["tracepoint:one"], "tracepoint:GROUP:NAME"), (["tracepoint:a:../b"], "tracepoint:GROUP:NAME"),
+    (["tracepoint:a:b=60"], "61 to 1,000,000,000"), (["tracepoint:" + "a" * 60 + ":b"], "63 letters"),
 ])  # fmt: skip
 def test_events_that_cannot_be(events, why):
     with pytest.raises(spprof.BadOption, match=why):

@@ -1,13 +1,18 @@
 #include "core/run/events.h"
 
+#include <string.h>
+
 #include "core/resolve/resolve.h"
 #include "os/clock.h"
 #include "os/lock.h"
 
-int spp_events_probe(const spp_source_set *set, const char **why) {
+int spp_events_probe(spp_source_set *set, const char **why) {
     for (uint32_t i = 0; i < SPP_SOURCE_COUNT; i++) {
         spp_event_kind kind = spp_sources[i].event;
-        if (kind != SPP_EVENT_NONE && set->period[i] != 0 && spp_os_event_probe(kind, why) != 0) return -1;
+        if (kind == SPP_EVENT_NONE || set->period[i] == 0) continue;
+        const char *key = spp_source_key(set, i);
+        if (kind == SPP_EVENT_TRACEPOINT && spp_os_event_tracepoint(strchr(key, ':') + 1, &set->detail[i], why) != 0) return -1;
+        if (spp_os_event_probe(kind, set->detail[i], why) != 0) return -1;
     }
     return 0;
 }
@@ -21,7 +26,7 @@ void spp_events_arm(spp_thread *t, const spp_source_set *set) {
             s->least = set->fixed[i] ? 0 : set->period[i];
             atomic_store_explicit(&s->period, set->period[i], memory_order_relaxed);
         }
-        if (spp_os_event_arm(&s->event, spp_sources[i].event, t->tid, set->period[i], t, i) != 0)
+        if (spp_os_event_arm(&s->event, spp_sources[i].event, set->detail[i], t->tid, set->period[i], t, i) != 0)
             atomic_fetch_add_explicit(&s->losses[SPP_LOSS_no_trigger], 1, memory_order_relaxed);
     }
 }

@@ -7,7 +7,7 @@
 #include "core/source.h"
 
 /* Which of a run's sources are refused here: -1 with errno, and *why names the call. Any thread, before the run. */
-int spp_events_probe(const spp_source_set *set, const char **why);
+int spp_events_probe(spp_source_set *set, const char **why);
 
 /* Arms those of the run. One that cannot be armed is counted as lost (no_trigger), once for each try. */
 void spp_events_arm(spp_thread *thread, const spp_source_set *set);

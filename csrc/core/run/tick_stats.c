@@ -134,7 +134,7 @@ static void say_source(spp_bytes *to, int id) {
     uint64_t unstored = losses[SPP_LOSS_store_full] + losses[SPP_LOSS_writer_behind];
     taken -= unstored < taken ? unstored : taken;
     for (int k = 0; k < SPP_LOSS_COUNT; k++) lost += losses[k];
-    spp_json_key(to, spp_sources[id].key);
+    spp_json_key(to, spp_source_key(&spp_run_state.sources, (uint32_t)id));
     spp_json_raw(to, "{");
     say(to, "units", units);
     say(to, "expected", taken + lost);

@@ -33,25 +33,44 @@ static const event_row rows[SPP_EVENT_COUNT] = {
     [SPP_EVENT_CYCLES] = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_CPU_CYCLES},
     [SPP_EVENT_CACHE_MISSES] = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_CACHE_MISSES},
     [SPP_EVENT_BRANCH_MISSES] = {.type = PERF_TYPE_HARDWARE, .config = PERF_COUNT_HW_BRANCH_MISSES},
+    [SPP_EVENT_TRACEPOINT] = {.type = PERF_TYPE_TRACEPOINT, .in_kernel = true},
 };
 
 static bool in_user[SPP_EVENT_COUNT]; /* users may not count what the kernel does (perf_event_paranoid) */
 
-static spp_linux_perf_event event_of(spp_event_kind kind, uint64_t period) {
-    return (spp_linux_perf_event){rows[kind].type, rows[kind].config, period, !in_user[kind]};
+static spp_linux_perf_event event_of(spp_event_kind kind, uint64_t detail, uint64_t period) {
+    return (spp_linux_perf_event){rows[kind].type, rows[kind].config | detail, period, !in_user[kind]};
 }
 
-int spp_os_event_probe(spp_event_kind kind, const char **why) {
+int spp_os_event_probe(spp_event_kind kind, uint64_t detail, const char **why) {
     *why = "perf_event_open";
     in_user[kind] = false;
-    int result = spp_linux_perf_probe(event_of(kind, 1000000));
+    int result = spp_linux_perf_probe(event_of(kind, detail, 1000000));
     if (result != 0 && (errno == EACCES || errno == EPERM) && !rows[kind].in_kernel) {
         in_user[kind] = true;
-        result = spp_linux_perf_probe(event_of(kind, 1000000));
+        result = spp_linux_perf_probe(event_of(kind, detail, 1000000));
     }
     if (result != 0 || !rows[kind].in_kernel || spp_linux_may_trap()) return result;
     *why = "ticks at the end of a call need Linux 6.16, no debugger, and no SIGTRAP handler of the program's";
     errno = EOPNOTSUPP;
+    return -1;
+}
+
+/* The newer place, and that of old kernels and of systems that mount nothing there. */
+int spp_os_event_tracepoint(const char *name, uint64_t *detail, const char **why) {
+    static const char *const places[] = {"/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"};
+    const char *colon = strchr(name, ':');
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%.*s/%s/id", *why = places[i], (int)(colon - name), name, colon + 1);
+        FILE *file = fopen(path, "re");
+        if (file == NULL) continue;
+        unsigned long number;
+        bool known = fscanf(file, "%lu", &number) == 1;
+        fclose(file);
+        if (known) return *detail = number, 0;
+        errno = EIO;
+    }
     return -1;
 }
 
@@ -61,7 +80,8 @@ static int arm_signal(const spp_os_event *event, int32_t tid, uintptr_t value) {
     return spp_linux_perf_polls(event->fd, spp_linux_event_signal_needed(), tid, value);
 }
 
-int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source) {
+int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, uint64_t detail, int32_t tid, uint64_t period, void *cookie,
+                     uint32_t source) {
     uintptr_t value = (uintptr_t)cookie | source << SPP_LINUX_SOURCE_SHIFT;
     bool traps = spp_linux_traps_needed(), was_open = event->fd >= 0;
     if ((!traps && rows[kind].in_kernel) || (was_open && event->traps != traps)) {
@@ -71,7 +91,8 @@ int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint
     }
     event->traps = traps;
     if (!was_open)
-        event->fd = spp_linux_perf_open(tid, event_of(kind, period), traps ? spp_linux_perf_trap_data(value) : 0, &event->id);
+        event->fd =
+            spp_linux_perf_open(tid, event_of(kind, detail, period), traps ? spp_linux_perf_trap_data(value) : 0, &event->id);
     if (event->fd < 0) return -1;
     if ((traps || arm_signal(event, tid, value) == 0) && spp_linux_perf_call(event->fd, PERF_EVENT_IOC_ENABLE, NULL) == 0)
         return 0;

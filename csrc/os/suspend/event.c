@@ -3,11 +3,17 @@
 
 #include <errno.h>
 
-int spp_os_event_probe(spp_event_kind kind, const char **why) {
-    (void)kind;
+int spp_os_event_probe(spp_event_kind kind, uint64_t detail, const char **why) {
+    (void)kind, (void)detail;
     *why = "events other than time are counted on Linux only";
     errno = ENOSYS;
     return -1;
+}
+
+int spp_os_event_tracepoint(const char *name, uint64_t *detail, const char **why) {
+    (void)name;
+    *detail = 0;
+    return spp_os_event_probe(SPP_EVENT_TRACEPOINT, 0, why);
 }
 
 bool spp_os_event_in_user(spp_event_kind kind) {
@@ -15,8 +21,9 @@ bool spp_os_event_in_user(spp_event_kind kind) {
     return false;
 }
 
-int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, int32_t tid, uint64_t period, void *cookie, uint32_t source) {
-    (void)event, (void)kind, (void)tid, (void)period, (void)cookie, (void)source;
+int spp_os_event_arm(spp_os_event *event, spp_event_kind kind, uint64_t detail, int32_t tid, uint64_t period, void *cookie,
+                     uint32_t source) {
+    (void)event, (void)kind, (void)detail, (void)tid, (void)period, (void)cookie, (void)source;
     errno = ENOSYS;
     return -1;
 }

@@ -17,16 +17,18 @@ PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 def listed() -> Iterator[str]:
     """The lines of `--event list`."""
     for name, unit, period, what, user, number, refused in _core.list_events():
-        yield f"{name:<18}{'no' if number else 'yes':<5}{what}; {unit}{f', a sample for {period:,} or more' if period else ''}"
+        yield f"{name:<23}{'no' if number else 'yes':<5}{what}; {unit}{f', a sample for {period:,} or more' if period else ''}"
         if number:
-            yield f"{'':<23}{reason(number, refused)}"
+            yield f"{'':<28}{reason(number, refused)}"
         elif user:
-            yield f"{'':<23}of the program's own code alone: {_paranoid()}, to count within the kernel too"
+            yield f"{'':<28}of the program's own code alone: {_paranoid()}, to count within the kernel too"
 
 
 def reason(number: int, refused: str) -> str:
     """Why an event cannot be sampled: `refused` as the core has it, the call or what is missing."""
     told = f"{refused}: {os.strerror(number)}"
+    if refused.startswith("/"):
+        return f"{told}: tracepoints are those of this folder, which root may read, or who it lets"
     if number in (errno.ENOENT, errno.ENODEV):
         return f"{told}: the kernel has no such counter of this machine; most virtual machines have none of the processor's"
     if number == errno.EACCES:

@@ -94,15 +94,15 @@ class Options:
 
     def to_text(self) -> str:
         """The record as a line of text, for the environment of a child process."""
-        return ":".join(
+        return "\t".join(
             [
                 str(self.interval_ns),
                 self.mode,
                 self.clock,
                 str(self.max_depth),
                 str(self.native),
-                ",".join(self.events),
                 self.calls,
+                ",".join(self.events),
                 self.times,
             ]
         )
@@ -110,7 +110,7 @@ class Options:
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native, events, calls, times = text.split(":", 7)
+        interval_ns, mode, clock, max_depth, native, calls, events, times = text.split("\t")
         patterns = [each for each in times.split(",") if each not in ("", "cpu")]
         kind = {"True": True, "False": False}.get(native, native)
         return cls(
@@ -129,7 +129,7 @@ class Options:
 def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
     """What is sampled, each by its name; `api.begin` asks the core whether it can."""
     chosen = (events,) if isinstance(events, str) else tuple(events)
-    if not chosen or not all(isinstance(event, str) and event and not set(event) & set(",:") for event in chosen):
+    if not chosen or not all(isinstance(event, str) and _is_word(event) for event in chosen):
         raise BadOption(f"events={events!r}: give a list of names, such as ['time', 'page-faults']")
     if mode == "wall" and "time" not in chosen:
         raise BadOption("mode 'wall' is about time: give the event time, too")
@@ -146,6 +146,10 @@ def _times(time: Union[str, Sequence[str]], cpu: bool) -> str:
     if cpu and not patterns:
         raise BadOption("time_cpu=True: of which functions? Give them as `time`")
     return ",".join((*(["cpu"] if cpu else []), *patterns))
+
+
+def _is_word(event: str) -> bool:
+    return event != "" and "," not in event and (":" not in event or event.startswith("tracepoint:"))
 
 
 def _interval_ns(interval_ms: Optional[float], rate: Optional[float]) -> int:
