@@ -149,7 +149,7 @@ def _times(time: Union[str, Sequence[str]], cpu: bool) -> str:
 
 
 def _is_word(event: str) -> bool:
-    return event != "" and "," not in event and (":" not in event or event.startswith("tracepoint:"))
+    return event != "" and not set(event) & set(",\t") and (":" not in event or event.startswith("tracepoint:"))
 
 
 def _interval_ns(interval_ms: Optional[float], rate: Optional[float]) -> int:
