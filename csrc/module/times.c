@@ -86,15 +86,18 @@ static inline uintptr_t frame_here(void) {
     return spp_frames_here((uintptr_t)PyThreadState_Get(), false, &code, &offset);
 }
 
-/* The first call of a function, or of what is none of the chosen. */
+/* The first call of a function, or of what is none of the chosen. It is armed before others find it: else a thread without the
+ * GIL would see a call begin and not end. So two threads may arm it, the second one for nothing. */
 static SPP_COLD PyObject *begins_first(PyObject *code) {
     if (!atomic_load(&spp_times_open)) Py_RETURN_NONE;
     if (!is_timed((PyCodeObject *)code)) return Py_NewRef(never);
     bool added, steps = (((PyCodeObject *)code)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
-    spp_timed *function = spp_times_add((uintptr_t)code, steps, &added);
+    bool armed = spp_monitor_arm(&monitor, code, EVERYWHERE) == 0;
+    spp_timed *function = armed ? spp_times_add((uintptr_t)code, steps, &added) : NULL;
+    if (armed && function == NULL) (void)spp_monitor_disarm(&monitor, code);
+    PyErr_Clear();
     if (function == NULL) return Py_NewRef(never);
     if (added) Py_INCREF(code);
-    if (added && spp_monitor_arm(&monitor, code, EVERYWHERE) != 0) PyErr_Clear();
     if (atomic_load(&spp_times_on)) spp_times_begin(function, frame_here());
     Py_RETURN_NONE;
 }

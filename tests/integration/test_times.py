@@ -255,6 +255,33 @@ def test_threads_and_a_generator_that_goes_from_one_to_the_other():
     assert counts == {"leaf": (4000, 0), "recursive": (408, 0), "many": (8, 0), "stepping": (1, 0)}
 
 
+FIRST = """
+def recursive(n):
+    return recursive(n - 1) + 1 if n else 0
+def many():
+    barrier.wait()
+    for _ in range(20):
+        recursive(30)
+"""
+
+
+@timed_only
+def test_the_first_call_of_several_threads_at_once():
+    for _ in range(20):
+        names = {"__name__": "first", "barrier": threading.Barrier(6)}
+        exec(FIRST, names)
+
+        def work(many=names["many"]):
+            threads = [threading.Thread(target=many) for _ in range(6)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+
+        (timed,) = times_of(work, "first:recursive").values()
+        assert (timed.calls, timed.open) == (6 * 20 * 31, 0)
+
+
 @timed_only
 def test_a_stop_in_the_middle():
     one = stepping(Truth(), 3)

@@ -97,10 +97,9 @@ static spp_timed *add(uintptr_t code, bool steps) {
 
 spp_timed *spp_times_add(uintptr_t code, bool steps, bool *added) {
     spp_os_lock();
-    spp_timed *function = spp_times_find(code);
-    *added = function == NULL;
-    if (function == NULL) function = add(code, steps);
-    *added = *added && function != NULL;
+    bool open = atomic_load(&spp_times_open);
+    spp_timed *function = open ? spp_times_find(code) : NULL;
+    *added = open && function == NULL && (function = add(code, steps)) != NULL;
     spp_os_unlock();
     return function;
 }

@@ -35,7 +35,7 @@ int spp_times_start(bool cpu);
 /* Attached, all of these. The function of a code object; NULL: it is not timed. */
 spp_timed *spp_times_find(uintptr_t code);
 /* One that is timed from now on. `steps`: its calls may be generators or coroutines. *added: the code object is referred to now.
- * NULL: there is no room, which is counted. */
+ * NULL: there is no room, which is counted; or nothing is timed any more. */
 spp_timed *spp_times_add(uintptr_t code, bool steps, bool *added);
 /* A call begins in this frame, or the one there goes on, or waits. Nothing, if it has not begun while it was timed. */
 void spp_times_begin(spp_timed *function, uintptr_t frame);
