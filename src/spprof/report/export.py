@@ -106,7 +106,11 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     alone = shown.alone
     counts = shown.counted is not None
     more = f" calls | {'total' if shown.sort == 'total' else 'self'} a call |" if counts else ""
-    yield f"| {shown.weight_word} | share | {shown.by} |" if alone else f"| self | share | total | share |{more} {shown.by} |"
+    yield (
+        f"| {escape(shown.weight_word)} | share | {shown.by} |"
+        if alone
+        else f"| self | share | total | share |{more} {shown.by} |"
+    )
     yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|" + ("--:|--:|" if counts else "") + ":--|"
     for row in shown.rows[:limit]:
         cells = [cell for one in row.times(alone) for cell in (amount(one[0], shown.unit), share_of(shown.whole, *one).strip())]
