@@ -24,6 +24,19 @@ static const spp_clock *clock_of(const char *name) {
     return *at;
 }
 
+/* ValueError: no clock of this system has that name. */
+static int refuse(const char *name) {
+    spp_bytes names = {0};
+    for (const spp_clock *const *at = spp_os_clocks; *at != NULL; at++) {
+        (void)spp_bytes_append(&names, ", ", 2);
+        (void)spp_bytes_append(&names, (*at)->name, strlen((*at)->name));
+    }
+    (void)spp_bytes_append(&names, "", 1);
+    PyErr_Format(PyExc_ValueError, "no clock '%s': auto%s", name, names.at != NULL ? (const char *)names.at : "");
+    spp_bytes_free(&names);
+    return -1;
+}
+
 int spp_clock_choose(const char *name, const spp_clock **clock) {
     const char *why = NULL;
     bool automatic = strcmp(name, "auto") == 0;
@@ -33,10 +46,7 @@ int spp_clock_choose(const char *name, const spp_clock **clock) {
         return -1;
     }
     const spp_clock *const asked[] = {clock_of(name), NULL};
-    if (!automatic && asked[0] == NULL) {
-        PyErr_Format(PyExc_ValueError, "no clock '%s': auto, signal, perf, perf-user, perf-trap, timer, suspend, gil", name);
-        return -1;
-    }
+    if (!automatic && asked[0] == NULL) return refuse(name);
     for (const spp_clock *const *at = automatic ? spp_os_clocks_automatic : asked; *at != NULL; at++) {
         *clock = *at;
         if ((*at)->probe(&why) == 0) return 0;
