@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Optional, Protocol, Union
+from typing import Any, Callable, List, Optional, Protocol, Union
 
 from ..errors import BadFile
 from ..model.calls import Calls
 from ..model.data import ProfileData
+from ..model.layout import Columns
 from ..model.records import Marker
 from ..model.times import Times
 from ..readers.loading import load
@@ -117,7 +118,7 @@ class Profile(ProfileData):
 
         return times(self.raw()) if self.header.get("times") else None
 
-    def _columns(self) -> Dict[str, Any]:
+    def _columns(self) -> Columns:
         if self._loaded is None:
             try:
                 self._loaded = load(self.raw())
@@ -129,7 +130,7 @@ class Profile(ProfileData):
                 self._loaded["warning"] = f"not all of it could be written: {self._unwritten}"
         return self._loaded
 
-    def _asked_again(self, path: str) -> Dict[str, Any]:
+    def _asked_again(self, path: str) -> Columns:
         """The columns of a file without an end. Checks whether it is being written before reading it again: a program that has
         ended by then has written everything it will."""
         from .writing import is_being_written

@@ -155,7 +155,7 @@ class _Values:
 def _rows(part: ProfileData, type: int) -> Dict[str, Any]:
     """The columns of the part's samples of a type, empty if it is of others."""
     told = [about["type"] for about in part._told_types()]
-    columns = part._columns()
+    columns: Dict[str, Any] = {**part._columns()}
     if type not in told:
         return dict.fromkeys(columns, ())
     rows: Dict[str, Any] = columns if type == told[0] else columns["by_type"][type]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .demangle import demangle
+from .layout import Columns
 from .records import NO_FRAMES, Frame, FunctionRow, NativeCall
 from .sums import Sums
-
-Columns = Dict[str, Any]
 
 
 def code_text(columns: Columns, code: int) -> Tuple[str, str, str]:
@@ -88,10 +87,10 @@ def native_calls(columns: Columns, sums: Sums) -> List[NativeCall]:
 
 def callers(columns: Columns) -> List[int]:
     """For each node: itself if its frame is not native, else the nearest node above that is Python's; 0 if there is none."""
-    known: Optional[List[int]] = columns.get("callers")
+    known = columns.get("callers")
     if known is None:
-        kinds, codes, parents, cut = (columns[name] for name in ("code_kind", "frame_code", "node_parent", "truncation"))
-        frames = columns["node_frame"]
+        kinds, codes, cut = columns["code_kind"], columns["frame_code"], columns["truncation"]
+        parents, frames = columns["node_parent"], columns["node_frame"]
         known = columns["callers"] = [0]
         for node in range(1, len(frames)):
             caller = known[parents[node]] if kinds[codes[frames[node]]] else node

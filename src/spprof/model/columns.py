@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from itertools import compress
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, cast
 
-from .layout import columns_of
+from .layout import Columns, columns_of
 from .records import NO_FRAMES, TRUNCATED, TRUNCATION
 from .tree import Tree
 
@@ -19,9 +19,7 @@ _UNPAIRED_NAME = "[native unpaired]"  # begins a stack that lost its native fram
 _LAUNCHERS = ("/spprof/integrations/ipython.py",)
 
 
-def finished(
-    result: Dict[str, Any], whole: Optional[Iterable[int]] = None, cut: Optional[Iterable[int]] = None
-) -> Dict[str, Any]:
+def finished(result: Dict[str, Any], whole: Optional[Iterable[int]] = None, cut: Optional[Iterable[int]] = None) -> Columns:
     """Adds the tree of stacks, and the column `keys`: the node of each sample's stack.
 
     `whole`, `cut`: the file's nodes at which whole and truncated stacks end (default: those of the samples). `moved` of the
@@ -50,7 +48,7 @@ def finished(
             keys[i] = to_whole[stacks[i]]
     for i in compress(range(len(flagged)), flagged):
         keys[i] = to_cut[stacks[i]]
-    return result
+    return cast(Columns, result)
 
 
 def _copy(typecode: str, column: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from ..errors import BadOption
 from . import aggregation, intervals, sums, types
 from .calls import Calls
+from .layout import Columns, changed, column
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
 from .times import Times
@@ -48,7 +49,7 @@ class ProfileData:
 
     def __init__(self) -> None:
         self.part_of: Optional[ProfileData] = None
-        self._loaded: Optional[Dict[str, Any]] = None
+        self._loaded: Optional[Columns] = None
         self._sums: Optional[Dict[int, Sums]] = None
         self._stack_squares: Optional[Dict[int, Dict[int, float]]] = None
         self._wholes: Dict[Optional[str], intervals.Whole] = {}
@@ -56,7 +57,7 @@ class ProfileData:
         self._frames: Dict[int, Frame] = {}
 
     @classmethod
-    def of_columns(cls: Type[Data], columns: Dict[str, Any], part_of: Optional[ProfileData] = None) -> Data:
+    def of_columns(cls: Type[Data], columns: Columns, part_of: Optional[ProfileData] = None) -> Data:
         """A profile that is no file, but columns as another profile's `_columns` gives them. `part_of`: what it is a part of."""
         profile = cls.__new__(cls)
         ProfileData.__init__(profile)
@@ -73,7 +74,7 @@ class ProfileData:
         kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(self.mode, "")
         return f"<{name}: {amount}{kind}, {whole.ticks:,} samples, {len(self.threads)} threads>"
 
-    def _columns(self) -> Dict[str, Any]:
+    def _columns(self) -> Columns:
         assert self._loaded is not None
         return self._loaded
 
@@ -222,7 +223,7 @@ class ProfileData:
             return self
         columns = self._columns()
         about = next(about for about in self._told_types() if about["name"] == name)
-        result = type(self).of_columns({**columns, **types.of(columns, about), "shown": name}, self)
+        result = type(self).of_columns(changed(columns, {**types.of(columns, about), "shown": name}), self)
         result.path = self.path
         return result
 
@@ -285,7 +286,7 @@ class ProfileData:
         names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
         sets = self.label_sets
         order = ("thread", "time_ns", "weight", "count", "flags", "label")
-        for key, thread, time, weight, count, flags, label in zip(self.stack_keys(), *(columns[name] for name in order)):
+        for key, thread, time, weight, count, flags, label in zip(self.stack_keys(), *(column(columns, name) for name in order)):
             yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, sets[label])
 
     def aggregate(self, thread: Optional[str] = None) -> Dict[Tuple[Frame, ...], Total]:
@@ -391,8 +392,7 @@ class ProfileData:
 
     def column(self, name: str) -> Sequence[int]:
         """One column of samples: thread, time_ns, weight, count, flags or label (see `label_sets`)."""
-        column: Sequence[int] = self._columns()[name]
-        return column
+        return column(self._columns(), name)
 
     def stack_keys(self) -> Sequence[int]:
         """The stack of each sample: a node of `tree`."""

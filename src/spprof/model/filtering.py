@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from fnmatch import fnmatchcase
 from itertools import compress
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..errors import BadOption
 from .data import Data, ProfileData
-from .layout import columns_of
+from .layout import Columns, changed, column, columns_of
 
 _SAMPLE_COLUMNS = columns_of("sample")
 
@@ -54,7 +54,7 @@ def filtered(
     part["markers"] = markers
     part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
     part["header"] = _header(profile, thread, labels or {}, start_ns, stop_ns)
-    return profile.of_columns({**columns, **part}, profile)
+    return profile.of_columns(changed(columns, part), profile)
 
 
 def _range(profile: ProfileData, start_ns: Optional[int], stop_ns: Optional[int]) -> Tuple[int, int]:
@@ -73,7 +73,7 @@ def _samples(
     if labels:
         sets = [has_labels(each, labels) for each in profile.label_sets]
         selectors.append(list(map(sets.__getitem__, columns["label"])))
-    part: Dict[str, Any] = {name: columns[name] for name in _SAMPLE_COLUMNS}
+    part: Dict[str, Any] = {name: column(columns, name) for name in _SAMPLE_COLUMNS}
     part["keys"] = profile.stack_keys()
     part["numbers"] = columns.get("numbers") or range(len(profile))
     if start_ns is not None or stop_ns is not None:
@@ -86,7 +86,7 @@ def _samples(
     for selector in selectors[1:]:
         selectors[0] = [one and other for one, other in zip(selectors[0], selector)]
     if selectors:
-        part = {name: list(compress(column, selectors[0])) for name, column in part.items()}
+        part = {name: list(compress(values, selectors[0])) for name, values in part.items()}
         for name, typecode in _SAMPLE_COLUMNS.items():
             part[name] = memoryview(array(typecode, part[name]))
     return part
@@ -105,7 +105,7 @@ def _header(
     return {**header, "part": ", ".join(words)} if words else header
 
 
-def _cut(columns: Mapping[str, Sequence[int]], first: int, end: int) -> Tuple[List[bool], List[int], List[int]]:
+def _cut(columns: Columns, first: int, end: int) -> Tuple[List[bool], List[int], List[int]]:
     """Which samples lie in a range at least partly, and the weights and counts of their parts."""
     inside, weights, counts = [], [], []
     for time, weight, count in zip(columns["time_ns"], columns["weight"], columns["count"]):

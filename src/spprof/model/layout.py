@@ -3,7 +3,7 @@ also reads where there is no C core. A test compares the two (`_core.COLUMNS`)."
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, TypedDict, cast
 
 # Name ("": readers keep it apart), table, type of a value as in `array`.
 COLUMNS: Tuple[Tuple[str, str, str], ...] = (
@@ -46,3 +46,61 @@ FIRST = {table: number for number, (_, table, _) in reversed(list(enumerate(COLU
 def columns_of(*tables: str) -> Dict[str, str]:
     """Name and type of each column of these tables."""
     return {name: typecode for name, table, typecode in COLUMNS if name and table in tables}
+
+
+class Columns(TypedDict, total=False):
+    """A profile, as readers give it and all of `model` works on: tables whose columns are the rows above, and what belongs to
+    them. A column that somebody reads by its name has a line here."""
+
+    header: Dict[str, Any]
+    tick_stats: Dict[str, Any]
+    end: Optional[Dict[str, Any]]
+    warning: Optional[str]
+    being_written: bool
+    shown: str  # the name of the type of samples that these are, of a part
+    numbers: Sequence[int]  # of samples, in the whole that this is a part of
+    by_type: Dict[int, Any]  # of each type of samples: what a profile of it alone has other than this one
+    strings: List[str]
+    threads: Dict[int, Dict[str, Any]]
+    label_sets: List[Dict[str, str]]
+    sources: Dict[int, Tuple[str, int]]  # of native frames by id: the source file and line
+    markers: Any
+    calls: Any
+    times: Any
+    code_name: Sequence[int]
+    code_qualname: Sequence[int]
+    code_file: Sequence[int]
+    code_line: Sequence[int]
+    code_kind: Sequence[int]
+    frame_code: Sequence[int]
+    frame_line: Sequence[int]
+    frame_end_line: Sequence[int]
+    frame_col: Sequence[int]
+    frame_end_col: Sequence[int]
+    node_parent: Sequence[int]
+    node_frame: Sequence[int]
+    thread: Sequence[int]
+    time_ns: Sequence[int]
+    weight: Sequence[int]
+    stack: Sequence[int]
+    count: Sequence[int]
+    flags: Sequence[int]
+    label: Sequence[int]
+    # What columns.py adds.
+    keys: Sequence[int]  # of each sample: the node of its stack in `tree`
+    tree: Any
+    no_frames: int  # the id of that frame
+    truncation: int
+    callers: List[int]  # see aggregation.callers
+    moved: Tuple[Dict[int, int], Dict[int, int]]
+
+
+def column(columns: Columns, name: str) -> Sequence[int]:
+    """A column whose name is no literal."""
+    found: Sequence[int] = cast(Dict[str, Any], columns)[name]
+    return found
+
+
+def changed(columns: Columns, changes: Dict[str, Any]) -> Columns:
+    """A copy with other values."""
+    return cast(Columns, {**columns, **changes})

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from array import array
 from itertools import compress
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, cast
 
-from .layout import columns_of
+from .layout import Columns, columns_of
 
 TIME = 0  # its type, whose rows are in blocks S; those of all others are in blocks V
 # Column of a sample -> that of a row of another type than time.
 _COLUMNS = {name: "value_" + name for name in columns_of("sample")}
-_COLUMNS["weight"] = "value_weight"
 
 
 class SampleType(NamedTuple):
@@ -62,7 +61,7 @@ def split(result: Dict[str, Any], types: Optional[bytes]) -> None:
     for about in told:
         empty = {name: memoryview(array(typecode)) for name, typecode in names.items()}
         result["by_type"].setdefault(about["type"], empty)
-    result.update(of(result, told[0]))
+    result.update(of(cast(Columns, result), told[0]))
 
 
 def header_of_file(header: Dict[str, Any], told: List[Dict[str, Any]]) -> Dict[str, Any]:
@@ -71,7 +70,7 @@ def header_of_file(header: Dict[str, Any], told: List[Dict[str, Any]]) -> Dict[s
     return kept if [about["type"] for about in told] == [TIME] else {**kept, "events": told}
 
 
-def of(columns: Dict[str, Any], about: Dict[str, Any]) -> Dict[str, Any]:
+def of(columns: Columns, about: Dict[str, Any]) -> Dict[str, Any]:
     """What a profile of this type alone has other than one of all. `about`: an entry of `told_types`."""
     changed: Dict[str, Any] = dict(columns["by_type"][about["type"]])
     if about["type"] != TIME:

@@ -8,7 +8,7 @@ from array import array
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..model.columns import finished
-from ..model.layout import columns_of
+from ..model.layout import Columns, columns_of
 from ..model.records import COARSE, OFF_CPU
 from ..model.tree import Tree
 from ..model.types import join, split
@@ -19,7 +19,7 @@ _MAGIC = b"\x89SPPROF"
 _COARSE_CLOCKS = ("timer", "gil")  # all of whose samples are COARSE, but those of off-CPU threads; older files do not say it
 
 
-def load(data: bytes) -> Dict[str, Any]:
+def load(data: bytes) -> Columns:
     """The columns of a file, spprof's own or another profiler's. Raises ValueError, KeyError, TypeError or RecursionError if it
     is neither, or makes no sense."""
     if data.startswith(_MAGIC):
@@ -50,7 +50,7 @@ def typed(result: Dict[str, Any]) -> Dict[str, Any]:
 
 def prepared(
     result: Dict[str, Any], data: bytes = b"", whole: Optional[Iterable[int]] = None, cut: Optional[Iterable[int]] = None
-) -> Dict[str, Any]:
+) -> Columns:
     """Takes what `read_columns` returned; parses its JSON, adds names and lines of native functions from the file's `data`, and
     makes the tree of stacks (`whole`, `cut`: see `finished`)."""
     result["header"] = header_of(result["header"])
@@ -73,9 +73,9 @@ def prepared(
         told = [payload for _, payload in blocks(data, b"L")]
         if told:
             _inline(result, json.loads(told[-1])["frames"])
-    finished(result, whole, cut)
+    columns = finished(result, whole, cut)
     split(result, types)
-    return result
+    return columns
 
 
 def _name(result: Dict[str, Any], names: Dict[str, str]) -> None:

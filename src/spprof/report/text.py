@@ -9,6 +9,7 @@ from typing import Any, Optional, Sequence, TextIO
 
 from ..model.data import ProfileData
 from ..model.intervals import Estimate, Whole
+from ..model.layout import changed
 from ..model.records import native_name
 from .paths import full_paths, short
 
@@ -107,11 +108,11 @@ _TEXTS = ("strings", "sources", "threads", "label_sets", "header", "tick_stats",
 def readable(profile: ProfileData) -> ProfileData:
     """The profile with all its texts printable. What people read is made of this: so no field of a file is printed as it is."""
     columns = profile._columns()
-    texts = {name: columns[name] for name in _TEXTS}
+    texts = {name: value for name, value in columns.items() if name in _TEXTS}
     made = {name: _printable(value) for name, value in texts.items()}
     if made == texts:
         return profile
-    result = type(profile).of_columns({**columns, **made}, profile)
+    result = type(profile).of_columns(changed(columns, made), profile)
     result.path, result._sums = profile.path, profile._sums
     return result
 
