@@ -27,6 +27,7 @@ from . import (
     cost,
     counts,
     crowds,
+    exceptions,
     handler,
     handover,
     impossible,
@@ -71,6 +72,7 @@ SUBJECTS: Dict[str, Subject] = {
     "calls": calls.calls,
     "counts": counts.counts,
     "times": times.times,
+    "exceptions": exceptions.exceptions,
     "impossible": impossible.impossible,
     "memory": memory.growth,
 }

@@ -13,10 +13,10 @@
 /* The clock that a run uses when asked for this one ("auto" or a name): ValueError, or an OSError whose filename says what the
  * system refused. */
 int spp_clock_choose(const char *name, const spp_clock **clock);
-/* Fills in the clock, `wall`, the sources (as spp_source_parse has them) and what `native` ("", "leaf", "yes" or "full") and
- * `calls` ("", "python" or "c") mean. */
+/* Fills in the clock, `wall`, the sources (as spp_source_parse has them) and what `native` ("", "leaf", "yes" or "full"),
+ * `calls` ("", "python" or "c") and `exceptions` ("" or "yes") mean. */
 int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events,
-                         const char *calls);
+                         const char *calls, const char *exceptions);
 /* Sources by their words; ValueError, or an OSError whose filename says what the system refused. */
 int spp_events_choose(const char *events, spp_source_set *sources);
 /* The JSON of block H (docs/file-format.md). `argv`: a list; NULL: sys.argv. `begun`: how the run was begun;

@@ -12,6 +12,7 @@
 #include "core/run/tick_stats.h"
 #include "module/calls.h"
 #include "module/compat.h"
+#include "module/exceptions.h"
 #include "module/functions.h"
 #include "module/header.h"
 #include "module/held.h"
@@ -169,6 +170,7 @@ static PyObject *detach(void) {
     leave_gc();
     spp_calling_leave();
     spp_timing_leave();
+    spp_exceptions_leave();
     return session;
 }
 
@@ -317,7 +319,8 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     if (turned <= 0) return turned;
     calls_now = calls;
     if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
-        spp_timing_enter(options->times) != 0 || start(module, options, output) != 0) {
+        spp_timing_enter(options->times) != 0 || spp_exceptions_enter(options->exceptions) != 0 ||
+        start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         let_go();
@@ -331,16 +334,16 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
 }
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
-    const char *clock, *mode, *native, *events, *calls, *times;
+    const char *clock, *mode, *native, *events, *calls, *times, *exceptions;
     unsigned long long interval_ns;
     unsigned int max_depth;
     PyObject *session, *output;
     spp_bytes header = {0};
-    if (!PyArg_ParseTuple(args, "OOssKIssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
-                          &calls, &times))
+    if (!PyArg_ParseTuple(args, "OOssKIsssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
+                          &calls, &times, &exceptions))
         return NULL;
     spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth, .times = times};
-    if (spp_options_of_words(&options, clock, mode, native, events, calls) != 0) return NULL;
+    if (spp_options_of_words(&options, clock, mode, native, events, calls, exceptions) != 0) return NULL;
     if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;
     options.header_n = header.n;

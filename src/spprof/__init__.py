@@ -35,6 +35,8 @@ _HOMES = {
     "Call": "model.calls",
     "Calls": "model.calls",
     "Function": "model.calls",
+    "Exceptions": "model.exceptions",
+    "Raised": "model.exceptions",
     "Histogram": "model.times",
     "SlowCall": "model.times",
     "TimedFunction": "model.times",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
     from .files.profile import Profile
     from .model.calls import Call, Calls, Function
+    from .model.exceptions import Exceptions, Raised
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
     from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
@@ -73,6 +76,7 @@ __all__ = [
     "Call",
     "Calls",
     "CannotWrite",
+    "Exceptions",
     "Frame",
     "Function",
     "FunctionRow",
@@ -82,6 +86,7 @@ __all__ = [
     "NotActive",
     "Profile",
     "Profiler",
+    "Raised",
     "Sample",
     "SlowCall",
     "SpprofError",

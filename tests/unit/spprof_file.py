@@ -46,6 +46,21 @@ def block(kind, payload):
     return struct.pack("<II", len(payload), zlib.crc32(kind + payload)) + kind + payload
 
 
+class _Names:
+    """The strings and functions of blocks C and K."""
+
+    def __init__(self):
+        self.strings, self.functions = {}, {}
+
+    def of(self, function):
+        texts = (self.strings.setdefault(text, len(self.strings)) for text in function[:3])
+        return self.functions.setdefault((*texts, *function[3:]), len(self.functions))
+
+    def columns(self):
+        raw = [text.encode() for text in self.strings]
+        return [[len(text) for text in raw], b"".join(raw), *zip(*self.functions)]
+
+
 class Writer:
     """Frames are (name, qualname, file, first line, line, end_line, col, end_col, kind); stacks are lists of them, root first."""
 
@@ -141,16 +156,18 @@ class Writer:
 
     def calls(self, *rows, uncounted=0, taken=0):
         """Block C. Each row: function, caller (or None), line, calls, resumes; a function: (name, qualname, file, line, kind)."""
-        strings, functions = {}, {}
+        names = _Names()
+        edges = [(names.of(of), names.of(caller) + 1 if caller else 0, *rest) for of, caller, *rest in rows]
+        self.block(b"C", b"".join(map(column, [*names.columns(), *zip(*edges), [uncounted, taken]])))
 
-        def named(of):
-            texts = (strings.setdefault(text, len(strings)) for text in of[:3])
-            return functions.setdefault((*texts, *of[3:]), len(functions))
-
-        edges = [(named(of), named(caller) + 1 if caller else 0, *rest) for of, caller, *rest in rows]
-        raw = [text.encode() for text in strings]
-        columns = [[len(text) for text in raw], b"".join(raw), *zip(*functions), *zip(*edges), [uncounted, taken]]
-        self.block(b"C", b"".join(map(column, columns)))
+    def exceptions(self, *rows, uncounted=0, forgotten=0):
+        """Block K. Each row: type, function that raises, line, function that catches (or None), line, how, count, frames, ns."""
+        names = _Names()
+        ways = []
+        for kind, raised, line, caught, *rest in rows:
+            text = names.strings.setdefault(kind, len(names.strings))
+            ways.append((text, names.of(raised), line, names.of(caught) + 1 if caught else 0, *rest))
+        self.block(b"K", b"".join(map(column, [*names.columns(), *zip(*ways), [uncounted, forgotten]])))
 
     def times(self, *rows, untimed=0, lost=0, cpu=0):
         """Block M. Each row: a dict of the function (as in `calls`), its histograms `wall`, `running` and `cpu` (bucket: count),

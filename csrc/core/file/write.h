@@ -24,7 +24,7 @@ uint8_t *spp_write_payload(spp_block *block); /* with a zero byte after it */
 void spp_write_seal(spp_block *block);
 void spp_write_samples(const spp_resolved *definitions, const spp_columns *columns);
 void spp_write_values(const spp_columns *columns); /* behind the samples' block, which has their stacks; nothing without any */
-/* A block of exact numbers (C, K): its columns, and behind the first the text of all strings. */
+/* A block of exact numbers (C, K, M): its columns, and behind the first the text of all strings. */
 void spp_write_exact(char kind, const spp_bytes *text, const spp_vec64 *columns, size_t n);
 void spp_write_collections(const spp_resolved *definitions);
 int spp_write_error(void); /* 0 or the errno of the first failure */

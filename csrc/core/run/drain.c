@@ -13,6 +13,7 @@
 #include "core/resolve/store.h"
 #include "core/run/calls.h"
 #include "core/run/pause.h"
+#include "core/run/raises.h"
 #include "core/run/silent.h"
 #include "core/run/state.h"
 #include "core/run/tick_stats.h"
@@ -141,6 +142,7 @@ static void finish(const char *reason) {
     spp_bytes_free(&names);
     spp_calls_write(true);
     spp_times_write(true);
+    spp_raises_write(true);
     spp_writer_made();
     write_end(reason);
 }
@@ -241,6 +243,7 @@ static turns_end drain_turns(void) {
         if (flush) {
             spp_calls_write(false);
             spp_times_write(false);
+            spp_raises_write(false);
             flushing.waits = true;
             flushing.asked = asked;
             flushing.until_ns = spp_os_now_ns() + SPP_WRITER_STUCK_NS;

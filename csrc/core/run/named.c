@@ -1,5 +1,8 @@
 #include "core/run/named.h"
 
+#include "base/sample.h"
+#include "core/resolve/resolve_table.h"
+
 uint64_t spp_named_string(spp_named *named, const void *at, size_t n) {
     uint64_t a = spp_hash_bytes(at, n, 1), b = spp_hash_bytes(at, n, 2);
     uint32_t id = spp_map_get(&named->strings, a, b);
@@ -34,10 +37,32 @@ uint32_t spp_named_code(spp_named *named, uintptr_t address) {
     return id;
 }
 
+static uint32_t read_line(spp_named *named, uintptr_t address, uint32_t offset, uint32_t look_on) {
+    spp_code *code = &named->code;
+    spp_table lines = {0};
+    int32_t line = 0;
+    if (offset == SPP_OFFSET_NONE || spp_code_read(address, code) != 0 || !code->lines_known ||
+        spp_table_open(&lines, code->lines, code->lines_n, code->first_line) != 0)
+        return 0;
+    for (uint32_t more = 0; line <= 0 && more <= look_on; more += 2) line = spp_table_place(&lines, offset + more).line;
+    spp_table_close(&lines);
+    return line > 0 ? (uint32_t)line : 0;
+}
+
+uint32_t spp_named_line(spp_named *named, uintptr_t code, uint32_t offset, uint32_t look_on) {
+    uint64_t key = (uint64_t)look_on << 32 | offset;
+    uint32_t line = spp_map_get(&named->lines, code, key);
+    if (line != SPP_MAP_NONE) return line;
+    line = read_line(named, code, offset, look_on);
+    (void)spp_map_add(&named->lines, code, key, line);
+    return line;
+}
+
 void spp_named_free(spp_named *named) {
     spp_bytes *const texts[] = {&named->text, &named->code.name, &named->code.qualname, &named->code.file};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) spp_bytes_free(texts[i]);
     spp_map_free(&named->strings);
     spp_map_free(&named->codes);
     spp_map_free(&named->functions);
+    spp_map_free(&named->lines);
 }

@@ -18,6 +18,7 @@
 #include "core/run/calls.h"
 #include "core/run/drain.h"
 #include "core/run/pause.h"
+#include "core/run/raises.h"
 #include "core/run/roster.h"
 #include "core/run/state.h"
 #include "core/run/thread_names.h"
@@ -52,6 +53,7 @@ static void in_child(void) {
     spp_threads_child();
     spp_calls_child();
     spp_times_close();
+    spp_raises_child();
     spp_watch_abandon();
     spp_resolve_abandon();
     spp_write_abandon();
@@ -223,6 +225,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
     spp_calls_follow(o->resume_at_ns != 0);
     spp_times_follow(o->resume_at_ns != 0);
+    spp_raises_follow(o->resume_at_ns != 0);
     atomic_store(&spp_run_state.begun, 1);
     spp_watch_births(true);
     spp_os_bell_ring(&spp_cap.bell);

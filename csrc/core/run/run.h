@@ -29,6 +29,7 @@ typedef struct {
     bool native_full;
     int calls;         /* which calls are counted, for who starts the run (module/calls.h) */
     const char *times; /* which are timed, likewise (module/times.h) */
+    bool exceptions;   /* they are counted; likewise (module/exceptions.h) */
     uint64_t resume_at_ns,
         end_at_ns;       /* monotonic: no samples before the first, and the run ends itself at the second; 0: neither */
     uint64_t counted_ns; /* from when both were counted, which is to be the run's start: they move on to that. 0: they stay */

@@ -9,7 +9,6 @@
 #include "base/spinlock.h"
 #include "core/capture/labels.h"
 #include "core/file/write.h"
-#include "core/resolve/resolve_table.h"
 #include "core/run/named.h"
 #include "os/clock.h"
 #include "os/lock.h"
@@ -386,17 +385,6 @@ static void put_bucket(void *arg, uint32_t bucket, uint64_t n) {
     push(w, COUNT, n);
 }
 
-static int32_t line_of(writing *w, spp_frame frame) {
-    spp_code *code = &w->named.code;
-    spp_table lines = {0};
-    uint32_t offset = spp_frame_offset(frame);
-    if (offset == SPP_OFFSET_NONE || spp_code_read(spp_frame_code(frame), code) != 0 || !code->lines_known) return 0;
-    if (spp_table_open(&lines, code->lines, code->lines_n, code->first_line) != 0) return 0;
-    int32_t line = spp_table_place(&lines, offset).line;
-    spp_table_close(&lines);
-    return line > 0 ? line : 0;
-}
-
 static void put_slow(writing *w, const slow_call *slow, const uint64_t times[HISTOGRAMS]) {
     push(w, SLOW_ROW, w->row);
     push(w, BEGAN, slow->call.began_ns);
@@ -407,7 +395,7 @@ static void put_slow(writing *w, const slow_call *slow, const uint64_t times[HIS
     push(w, DEPTH, slow->n);
     for (uint32_t i = slow->n; i-- > 0;) {
         push(w, FRAME_FUNCTION, spp_named_code(&w->named, spp_frame_code(slow->frames[i])));
-        push(w, FRAME_LINE, (uint32_t)line_of(w, slow->frames[i]));
+        push(w, FRAME_LINE, spp_named_line(&w->named, spp_frame_code(slow->frames[i]), spp_frame_offset(slow->frames[i]), 0));
     }
 }
 

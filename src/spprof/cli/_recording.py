@@ -44,6 +44,8 @@ def add_recording(parser: Any) -> None:
     parser.add_argument("--time", metavar="PATTERN", action="append", default=[],
                         help="time each call of these functions, exactly: MODULE:QUALNAME (* and ? allowed; 3.12+)")  # fmt: skip
     parser.add_argument("--time-cpu", action="store_true", help="the CPU time of each of these calls, too")
+    parser.add_argument("--exceptions", action="store_true",
+                        help="count each exception, by its type, the line that raised and the one that caught it (3.12+)")  # fmt: skip
     parser.add_argument(
         "--max-depth", type=_depth, default=MAX_DEPTH.default, metavar="N", help="frames kept of a stack (default %(default)s)"
     )
@@ -78,4 +80,5 @@ def recording_of(options: argparse.Namespace) -> Options:
         calls=options.calls,
         time=options.time,
         time_cpu=options.time_cpu,
+        exceptions=options.exceptions,
     )

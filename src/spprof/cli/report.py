@@ -32,6 +32,7 @@ examples:
   spprof report p.spprof --native-calls    native time by the Python line that called it
   spprof report p.spprof --sort calls      exact numbers of calls, of `spprof run --calls`; --calls: by calling line
   spprof report p.spprof --slowest         the slowest calls of `spprof run --time`, with stacks and labels
+  spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
   spprof report p.spprof --imports         which modules took how long to import (run with --rate 10000)
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -65,6 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="how often each line called what, of a run with --calls")  # fmt: skip
     shown.add_argument("--slowest", dest="shown", action="store_const", const="slowest",
                        help="the slowest calls of each timed function with their stacks, of a run with --time")  # fmt: skip
+    shown.add_argument("--exceptions", dest="shown", action="store_const", const="exceptions",
+                       help="which exceptions were raised and caught where, of a run with --exceptions")  # fmt: skip
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
     _part.add_arguments(parser)
@@ -90,6 +93,14 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format != "flat" or options.by != "function" or options.thread is not None:
             raise BadOption("--slowest is a list of its own, of all threads: use it without --format, --by and --thread")
         return slowest(profiles, limit, width_of_table(sys.stdout))
+    if options.shown == "exceptions":
+        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
+            raise BadOption("--exceptions is a table of its own, of all threads: use it without --by, --thread and other formats")
+        from ..report import exceptions
+
+        if options.format == "json":
+            return exceptions.as_json(profiles, options.limit)
+        return exceptions.exceptions(profiles, limit, width_of_table(sys.stdout))
     if options.sort == "calls" and options.format == "tree":
         raise BadOption("a tree is of time: use --sort calls without --format tree")
     if options.shown == "imports":

@@ -8,6 +8,7 @@ from typing import Any, Callable, List, Optional, Protocol, Union
 from ..errors import BadFile
 from ..model.calls import Calls
 from ..model.data import ProfileData
+from ..model.exceptions import Exceptions
 from ..model.layout import Columns
 from ..model.records import Marker
 from ..model.times import Times
@@ -107,6 +108,11 @@ class Profile(ProfileData):
             for thread, time_ns, duration_ns, *counts in collections(self.raw())
         ]
         return sorted(found, key=lambda marker: marker.time_ns)
+
+    def _counted_exceptions(self) -> Optional[Exceptions]:
+        from ..readers.spprof import exceptions
+
+        return exceptions(self.raw()) if self.header.get("exceptions") else None
 
     def _counted_calls(self) -> Optional[Calls]:
         from ..readers.spprof import calls

@@ -1,8 +1,8 @@
 """spprof's own format: a copy of the file, with everything in it; of a part, the same blocks with the part's samples.
 
 A part's file has the strings, frames and stacks of the whole, byte for byte: no id changes, and blocks that name one are
-copied. Counts and times of calls, of which nobody knows when they were made, are left out. Only the columns of samples are packed
-here (docs/file-format.md). The core packs while it records, and only what it records.
+copied. Counts and times of calls and counts of exceptions, of which nobody knows when they were made, are left out. Only the
+columns of samples are packed here (docs/file-format.md). The core packs while it records, and only what it records.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
             made = samples.of_block(payload) if kind == b"S" else values.of_block(payload)
             if made:
                 yield framed(kind, made)
-        elif kind not in b"HTGCMAE":
+        elif kind not in b"HTGCKMAE":
             yield framed(kind, payload)
     yield _json(b"T", list(columns["threads"].values()))
     if part.markers:

@@ -28,7 +28,7 @@ def environment(
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in window]
     fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native]
-    fields += [",".join(options.events), options.calls, options.times, *times]
+    fields += [",".join(options.events), options.calls, options.times, "yes" if options.exceptions else "", *times]
     fields += ["m" if is_module else "", outputs.run, _told(outputs.stream), _told(outputs.stem)]
     told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from ..errors import BadOption
 from . import aggregation, intervals, sums, types
 from .calls import Calls
+from .exceptions import Exceptions
 from .layout import Columns, changed, column
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
@@ -159,6 +160,24 @@ class ProfileData:
             columns["calls"] = self._counted_calls()
         calls: Optional[Calls] = columns["calls"]
         return calls if not self.header.get("part") else None
+
+    @property
+    def exceptions(self) -> Optional[Exceptions]:
+        """How often exceptions of each type were raised by one line and caught by another, exactly
+        (`spprof.start(exceptions=True)`); None if that was not counted, or the program died before it was written. A part of a
+        profile has none.
+
+            for row in profile.exceptions.rows:
+                print(row.type, row.raised_by.qualname, row.raised_line, row.caught_line, row.number)"""
+        columns = self._columns()
+        if "exceptions" not in columns:
+            columns["exceptions"] = self._counted_exceptions()
+        exceptions: Optional[Exceptions] = columns["exceptions"]
+        return exceptions if not self.header.get("part") else None
+
+    def _counted_exceptions(self) -> Optional[Exceptions]:
+        """The exact counts of exceptions, where the columns do not have them."""
+        return None
 
     def _counted_calls(self) -> Optional[Calls]:
         """The exact counts of calls, where the columns do not have them."""

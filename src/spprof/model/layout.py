@@ -67,6 +67,7 @@ class Columns(TypedDict, total=False):
     markers: Any
     calls: Any
     times: Any
+    exceptions: Any
     code_name: Sequence[int]
     code_qualname: Sequence[int]
     code_file: Sequence[int]

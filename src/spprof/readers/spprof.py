@@ -13,6 +13,8 @@ from array import array
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..model.calls import Call, Calls, Function
+from ..model import exceptions as raises
+from ..model.exceptions import HOW, Exceptions, Raised
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
 
@@ -401,7 +403,7 @@ def calls(data: bytes) -> Optional[Calls]:
 
 
 def _named(columns: List[array[int]]) -> Tuple[List[str], List[Function]]:
-    """The strings and functions with which blocks C and M begin."""
+    """The strings and functions with which blocks C, K and M begin."""
     strings, functions_in = _Tables._strings(*columns[:2]), columns[2:7]
     _same_length(*functions_in)
     for column in functions_in[:3]:
@@ -508,6 +510,39 @@ def _slowest(
             )
         )
     return result
+
+
+_RAISES = 17  # columns of block K
+
+
+def exceptions(data: bytes) -> Optional[Exceptions]:
+    """The exact counts of exceptions; None if none were taken, or the file ends before them."""
+    result = None
+    for _, payload in blocks(data, b"K"):
+        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
+        try:
+            result = _exceptions([cursor.column() for _ in range(_RAISES)])
+        except _Damage:
+            return result
+    return result
+
+
+def _exceptions(columns: List[array[int]]) -> Exceptions:
+    strings, functions = _named(columns)
+    ways, about = columns[7:16], columns[16]
+    _same_length(*ways)
+    _check_below(ways[0], len(strings), "string")
+    _check_below(ways[1], len(functions), "function")
+    _check_below(ways[3], len(functions) + 1, "function")
+    _check_below(ways[5], len(HOW), "end")
+    if len(about) != 2:
+        raise _Damage("there are not two numbers about the exceptions")
+    callers = [None, *functions]
+    rows = [
+        Raised(strings[kind], functions[raised], line, callers[caught], caught_line, HOW[how], *rest)
+        for kind, raised, line, caught, caught_line, how, *rest in zip(*ways)
+    ]
+    return raises.together([Exceptions(rows, *about)])
 
 
 def build_ids(data: bytes) -> Dict[str, Set[str]]:

@@ -34,6 +34,7 @@ def start(
     calls: Union[bool, str] = False,
     time: Union[str, Sequence[str]] = (),
     time_cpu: bool = False,
+    exceptions: bool = False,
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -55,6 +56,8 @@ def start(
     time: functions whose calls are timed, each by itself: 'module:qualname', with * and ?, or a list of these (Python 3.12 and
         later). See `Profile.times`.
     time_cpu: the CPU time of each of these calls too, which takes two system calls.
+    exceptions: True counts each exception exactly, by its type, the line that raised it and the line that caught it (Python 3.12
+        and later). See `Profile.exceptions`.
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
@@ -72,6 +75,7 @@ def start(
         calls=calls,
         time=time,
         time_cpu=time_cpu,
+        exceptions=exceptions,
     )
     begin(chosen, output_path)
 
@@ -107,6 +111,7 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
             ",".join(options.events),
             options.calls,
             options.times,
+            "yes" if options.exceptions else "",
         )
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
@@ -218,6 +223,11 @@ def require_supported(options: Options) -> Tuple[str, str]:
     """What the core calls the native frames and the clock that are asked for. Raises Unsupported, BadOption."""
     if _core.layout_error:
         raise Unsupported(_core.layout_error)
+    if options.exceptions and sys.version_info < (3, 12):
+        raise Unsupported(
+            f"exceptions cannot be counted by Python {sys.version.split()[0]}: sys.monitoring came with 3.12. Run the program "
+            "with Python 3.12 or later, or without counting them"
+        )
     native, clock = _native(options.native), _clock(options.clock)
     require_events(options.events)
     if options.times and sys.version_info < (3, 12):

@@ -39,10 +39,11 @@ class Options:
     The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
     system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
 
-    __slots__ = ("calls", "clock", "events", "interval_ns", "max_depth", "mode", "native", "times")
+    __slots__ = ("calls", "clock", "events", "exceptions", "interval_ns", "max_depth", "mode", "native", "times")
     calls: str
     clock: str
     events: Tuple[str, ...]
+    exceptions: bool
     interval_ns: int
     max_depth: int
     mode: str
@@ -62,6 +63,7 @@ class Options:
         calls: Union[bool, str] = False,
         time: Union[str, Sequence[str]] = (),
         time_cpu: bool = False,
+        exceptions: bool = False,
     ) -> None:
         if mode not in MODES:
             raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
@@ -73,6 +75,8 @@ class Options:
         chosen = _events(events, mode)
         if calls not in ("", False, True, "python", "c"):
             raise BadOption(f"calls={calls!r}: give False, True, or 'c' to count functions in C, too")
+        if exceptions not in (False, True):
+            raise BadOption(f"exceptions={exceptions!r}: give False or True")
         values = {
             "calls": "python" if calls is True else calls or "",
             "clock": clock,
@@ -81,6 +85,7 @@ class Options:
             "mode": mode,
             "native": native,
             "events": chosen,
+            "exceptions": bool(exceptions),
             "times": _times(time, time_cpu),
         }
         for name, value in values.items():
@@ -103,6 +108,7 @@ class Options:
                 str(self.native),
                 self.calls,
                 ",".join(self.events),
+                "exceptions" if self.exceptions else "",
                 self.times,
             ]
         )
@@ -110,7 +116,7 @@ class Options:
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native, calls, events, times = text.split("\t")
+        interval_ns, mode, clock, max_depth, native, calls, events, exceptions, times = text.split("\t")
         patterns = [each for each in times.split(",") if each not in ("", "cpu")]
         kind = {"True": True, "False": False}.get(native, native)
         return cls(
@@ -123,6 +129,7 @@ class Options:
             calls=calls,
             time=patterns,
             time_cpu=times.startswith("cpu,"),
+            exceptions=bool(exceptions),
         )
 
 

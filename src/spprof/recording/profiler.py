@@ -40,10 +40,11 @@ class Profiler:
         calls: Union[bool, str] = False,
         time: Union[str, Sequence[str]] = (),
         time_cpu: bool = False,
+        exceptions: bool = False,
     ) -> None:
         self._options: dict[str, Any] = {"interval_ms": interval_ms, "mode": mode, "output_path": output_path}
         self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls)
-        self._options.update(time=time, time_cpu=time_cpu)
+        self._options.update(time=time, time_cpu=time_cpu, exceptions=exceptions)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
         calls: Union[bool, str] = ...,
         time: Union[str, Sequence[str]] = ...,
         time_cpu: bool = ...,
+        exceptions: bool = ...,
     ) -> Callable[[Function], Function]: ...
 
 
