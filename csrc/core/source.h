@@ -21,7 +21,7 @@ typedef enum {
  * key, unit: as the file and users have them
  * event: the system's, if it counts it
  * period: units from one sample to the next at the least, if nobody asks for another: one of spp_source_period(). TIME: the run's
- * interval says it
+ * interval says it. Of a hook: 1, each is a sample
  * least: the shortest period that may be asked for. Of page faults not 1: a fault that is met by the signal of its own tick may
  * begin anew, which is a fault again, and so on for ever (Linux's fault_signal_pending)
  * weight: what a sample's weight means */
@@ -36,6 +36,7 @@ typedef enum {
     SPP_EVENT_SOURCE(X, CYCLES, "cycles", "cycles", 1048573, 1000, "cycles of the processor")                              \
     SPP_EVENT_SOURCE(X, CACHE_MISSES, "cache-misses", "misses", 1021, 100, "accesses that the last cache did not have")    \
     SPP_EVENT_SOURCE(X, BRANCH_MISSES, "branch-misses", "misses", 1021, 100, "branches that were foretold wrongly")        \
+    X(GC, "gc", "nanoseconds", NONE, 1, 1, SPP_FROM_HOOK, "time of one garbage collection")                                \
     SPP_TRACEPOINT_SOURCE(X, 1) SPP_TRACEPOINT_SOURCE(X, 2) SPP_TRACEPOINT_SOURCE(X, 3) SPP_TRACEPOINT_SOURCE(X, 4)
 
 /* Of those that the system counts, a weight is what the thread's counter has more than at its sample before. */

@@ -36,7 +36,8 @@ static PyObject *choose_events(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Each source: name, unit, shortest period by itself, what it counts, whether not within the kernel, errno and what was refused.
+/* Each source: name, unit, shortest period by itself or 0, what it counts, whether not within the kernel, errno and what was
+ * refused.
  */
 static PyObject *list_events(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
@@ -51,7 +52,8 @@ static PyObject *list_events(PyObject *self, PyObject *unused) {
         if (i == SPP_SOURCE_TRACEPOINT_1) memcpy(alone.names[0], example, sizeof example);
         int failed = spp_events_probe(&alone, &why) != 0 ? errno : 0;
         PyObject *user = failed == 0 && of->event != SPP_EVENT_NONE && spp_os_event_in_user(of->event) ? Py_True : Py_False;
-        PyObject *row = Py_BuildValue("(ssKsOis)", of->key, of->unit, (unsigned long long)of->period, of->weight, user, failed,
+        uint64_t period = of->from == SPP_FROM_HOOK ? 0 : of->period;
+        PyObject *row = Py_BuildValue("(ssKsOis)", of->key, of->unit, (unsigned long long)period, of->weight, user, failed,
                                       failed != 0 ? why : "");
         if (row == NULL || PyList_Append(list, row) != 0) Py_CLEAR(list);
         Py_XDECREF(row);

@@ -97,7 +97,8 @@ static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t,
                      .anchors_n = 0};
     atomic_store_explicit(&t->tick.tstate, walk.tstate, memory_order_relaxed);
     spp_capture_stack(t, context, &walk);
-    enum spp_loss loss = spp_rare(spp_cap.native != SPP_NATIVE_OFF)
+    /* A hook has no registers of the thread's to begin a native walk with. */
+    enum spp_loss loss = spp_rare(spp_cap.native != SPP_NATIVE_OFF) && context->machine != NULL
                              ? spp_frames_native_own(t->tick.native, &walk, context, spp_cap.native)
                              : spp_frames_own(&walk);
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;

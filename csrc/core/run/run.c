@@ -330,14 +330,28 @@ int spp_run_flush(void) {
     return spp_drain_flush_error();
 }
 
-void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
-    uint64_t took = spp_os_now_ns() - began_ns;
+/* The calling thread's stack at the end of a collection is the one that triggered it. */
+static void sample_collection(spp_thread *t, uint64_t took_ns) {
+    const spp_os_context here = {.sp = (uintptr_t)__builtin_frame_address(0)};
+    bool kept = spp_capture_take(t, SPP_SOURCE_GC, took_ns, &here);
     spp_os_lock();
     if (atomic_load(&spp_cap.active) == 1) {
-        uint32_t slot = spp_roster_slot(spp_os_tid());
+        if (!kept) spp_resolve_unknown(t, SPP_SOURCE_GC, took_ns);
+        t->sources[SPP_SOURCE_GC].before += took_ns;
+    }
+    spp_os_unlock();
+}
+
+void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
+    uint64_t took = spp_os_now_ns() - began_ns;
+    uint32_t slot = SPP_MAP_NONE;
+    spp_os_lock();
+    if (atomic_load(&spp_cap.active) == 1) {
+        slot = spp_roster_slot(spp_os_tid());
         spp_resolve_collection(slot != SPP_MAP_NONE ? &spp_threads[slot] : NULL, began_ns, took, counts);
     }
     spp_os_unlock();
+    if (slot != SPP_MAP_NONE && spp_run_state.sources.period[SPP_SOURCE_GC] != 0) sample_collection(&spp_threads[slot], took);
 }
 
 spp_vec64 spp_run_native_functions(void) {

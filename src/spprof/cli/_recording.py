@@ -36,7 +36,7 @@ def add_recording(parser: Any) -> None:
         "--clock", default="auto", metavar="NAME", help="signal, perf, perf-user, perf-trap or timer (default: the best)"
     )
     parser.add_argument("--event", metavar="NAME", action="append", default=[], dest="events",
-                        help="what is sampled: time (default), page-faults, ..., NAME=N: each N; list: all names")  # fmt: skip
+                        help="what is sampled: time (default), page-faults, gc, ..., NAME=N: each N; list: all names")  # fmt: skip
     parser.add_argument(
         "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
     )

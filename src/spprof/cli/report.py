@@ -33,6 +33,7 @@ examples:
   spprof report p.spprof --sort calls      exact numbers of calls, of `spprof run --calls`; --calls: by calling line
   spprof report p.spprof --slowest         the slowest calls of `spprof run --time`, with stacks and labels
   spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
+  spprof report p.spprof --gc              who triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --imports         which modules took how long to import (run with --rate 10000)
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -68,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="the slowest calls of each timed function with their stacks, of a run with --time")  # fmt: skip
     shown.add_argument("--exceptions", dest="shown", action="store_const", const="exceptions",
                        help="which exceptions were raised and caught where, of a run with --exceptions")  # fmt: skip
+    shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
+                       help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
     _part.add_arguments(parser)
@@ -101,6 +104,14 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format == "json":
             return exceptions.as_json(profiles, options.limit)
         return exceptions.exceptions(profiles, limit, width_of_table(sys.stdout))
+    if options.shown == "gc":
+        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
+            raise BadOption("--gc is a table of its own, of all threads: use it without --by, --thread and other formats")
+        from ..report import collections
+
+        if options.format == "json":
+            return collections.as_json(profiles, options.limit)
+        return collections.collections(profiles, limit, width_of_table(sys.stdout))
     if options.sort == "calls" and options.format == "tree":
         raise BadOption("a tree is of time: use --sort calls without --format tree")
     if options.shown == "imports":

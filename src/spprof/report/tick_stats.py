@@ -87,6 +87,8 @@ def _pace(profiles: Sequence[ProfileData]) -> str:
         event = profiles[0].sample_types[0]
         real = f", {weight / ticks:,.0f} really" if ticks else ""
         user = " Those that arise in the kernel are not counted: a user may not." if profiles[0].header.get("user") else ""
+        if event.period == 1 and not profiles[0].header.get("grows"):
+            return f"Event: {event.name}, a sample for each.{user}"
         more = " or more" if profiles[0].header.get("grows") else ""
         return f"Event: {event.name}, a sample for {event.period:,}{more} asked{real}.{user}"
     interval = profiles[0].interval_ns
