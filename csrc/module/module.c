@@ -37,8 +37,7 @@ static PyObject *choose_events(PyObject *self, PyObject *args) {
 }
 
 /* Each source: name, unit, shortest period by itself or 0, what it counts, whether not within the kernel, errno and what was
- * refused.
- */
+ * refused. */
 static PyObject *list_events(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
     static const char example[] = SPP_TRACEPOINT "sched:sched_switch"; /* each kernel with tracepoints has it */

@@ -189,14 +189,15 @@ def test_lines_frames_and_time():
 
 
 @monitors
-def test_beside_calls_and_another_tool():
-    """One tool for both kinds of counts; another one has its own."""
+def test_beside_calls_times_and_another_tool():
+    """Each has a tool of its own."""
     profiles, twin = [], Twin()
-    rows = twin.run(lambda: profiles.append(counted(raising.again, calls=True)))
+    rows = twin.run(lambda: profiles.append(counted(raising.again, calls=True, time=f"{raising.__name__}:*")))
     target = Counter({row: n for row, n in rows.items() if os.path.basename(row[1]) == "raises.py"})
     assert target == Counter({row: n for row, n in places(profiles[0]).items() if os.path.basename(row[1]) == "raises.py"})
     assert sum(target.values()) == 1
     assert {f.name: n for f, (n, _) in profiles[0].calls.functions().items()}["fail"] == 1
+    assert {timed.function.name: (timed.calls, timed.raised) for timed in profiles[0].times.functions}["fail"] == (1, 1)
 
 
 @monitors
@@ -272,14 +273,17 @@ def test_a_program_to_its_end(tmp_path):
 
 
 @monitors
-def test_all_tools_are_taken():
-    for tool in (2, 3, 4):
+@pytest.mark.parametrize("free, options", [((), {}), ((3,), {"calls": True}), ((3, 2), {"calls": True, "time": "a:b"})])
+def test_without_a_free_tool(free, options):
+    taken = [tool for tool in (2, 3, 4) if tool not in free]
+    for tool in taken:
         sys.monitoring.use_tool_id(tool, "test")
     try:
         with pytest.raises(spprof.Unsupported, match="exceptions cannot be counted: other tools have taken the ids 2, 3 and 4"):
-            spprof.start(exceptions=True)
+            spprof.start(exceptions=True, **options)
+        assert not spprof.is_active() and [sys.monitoring.get_tool(tool) for tool in free] == [None] * len(free)
     finally:
-        for tool in (2, 3, 4):
+        for tool in taken:
             sys.monitoring.free_tool_id(tool)
 
 

@@ -13,6 +13,7 @@ import spprof
 from spprof import formats
 from spprof.cli import main
 from spprof.model.filtering import filtered
+from spprof.readers.spprof import blocks
 from spprof.report.exceptions import exceptions
 
 F, G = ("f", "A.f", "/app/x.py", 10, 0), ("g", "g", "/app/x.py", 20, 0)
@@ -132,3 +133,4 @@ def test_a_part_has_no_counts():
     out = io.BytesIO()
     formats.write(part, out, "spprof", formats.Options())
     assert spprof.Profile(out.getvalue()).exceptions is None
+    assert list(blocks(out.getvalue(), b"K")) == []
