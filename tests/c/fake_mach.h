@@ -213,6 +213,28 @@ int fake_getpath(int fd, char *to);
 #define F_GETPATH 50
 #define fcntl(fd, command, to) fake_getpath(fd, to)
 #endif
+
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes); /* Linux's, which needs _GNU_SOURCE */
+static inline char *fake_stack(pthread_t thread, size_t *size) {
+    pthread_attr_t attributes;
+    void *start = NULL;
+    *size = 0;
+    if (pthread_getattr_np(thread, &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &start, size);
+        pthread_attr_destroy(&attributes);
+    }
+    return start;
+}
+static inline void *pthread_get_stackaddr_np(pthread_t thread) { /* the end that is not the leaf's */
+    size_t size;
+    char *start = fake_stack(thread, &size);
+    return start + size;
+}
+static inline size_t pthread_get_stacksize_np(pthread_t thread) {
+    size_t size;
+    (void)fake_stack(thread, &size);
+    return size;
+}
 int pthread_set_qos_class_self_np(qos_class_t qos_class, int relative_priority);
 
 #endif

@@ -282,7 +282,8 @@ static void not_armed(void) {
 }
 
 static void words(void) {
-    spp_source_set set = {{0}};
+    spp_source_set set;
+    memset(&set, 0, sizeof set);
     const char *why = NULL;
     CHECK(spp_source_parse(&set, "time,page-faults=100", &why));
     CHECK(set.period[SPP_SOURCE_TIME] != 0 && set.period[SPP_SOURCE_PAGE_FAULTS] == 100);

@@ -32,10 +32,10 @@ static spp_flight_at at(uintptr_t error, uintptr_t type, uintptr_t frame, uint32
     return (spp_flight_at){THREAD, error, type, frame, frame, offset};
 }
 
-#define AT(what, ...)                         \
-    do {                                      \
-        spp_flight_at now = at(__VA_ARGS__);  \
-        spp_raises_##what(&now);              \
+#define AT(what, ...)                        \
+    do {                                     \
+        spp_flight_at now = at(__VA_ARGS__); \
+        spp_raises_##what(&now);             \
     } while (0)
 
 static uint64_t all(void) {

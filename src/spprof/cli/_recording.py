@@ -36,7 +36,7 @@ def add_recording(parser: Any) -> None:
         "--clock", default="auto", metavar="NAME", help="signal, perf, perf-user, perf-trap or timer (default: the best)"
     )
     parser.add_argument("--event", metavar="NAME", action="append", default=[], dest="events",
-                        help="what is sampled: time (default), page-faults, gc, ..., NAME=N: each N; list: all names")  # fmt: skip
+                        help="what is sampled: time (default), page-faults, ..., NAME=N: each N; list: all names")  # fmt: skip
     parser.add_argument(
         "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
     )
@@ -45,7 +45,7 @@ def add_recording(parser: Any) -> None:
                         help="time each call of these functions, exactly: MODULE:QUALNAME (* and ? allowed; 3.12+)")  # fmt: skip
     parser.add_argument("--time-cpu", action="store_true", help="the CPU time of each of these calls, too")
     parser.add_argument("--exceptions", action="store_true",
-                        help="count each exception, by its type, the line that raised and the one that caught it (3.12+)")  # fmt: skip
+                        help="count each exception, by its type and the lines that raised and caught it (3.12+)")  # fmt: skip
     parser.add_argument(
         "--max-depth", type=_depth, default=MAX_DEPTH.default, metavar="N", help="frames kept of a stack (default %(default)s)"
     )

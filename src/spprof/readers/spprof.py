@@ -12,8 +12,8 @@ import zlib
 from array import array
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from ..model.calls import Call, Calls, Function
 from ..model import exceptions as raises
+from ..model.calls import Call, Calls, Function
 from ..model.exceptions import HOW, Exceptions, Raised
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
