@@ -1,4 +1,4 @@
-/* What aarch64's machine code tells. */
+/* What can be read from aarch64's machine code. */
 #include "arch/arch.h"
 
 #include "base/hints.h"
@@ -54,7 +54,7 @@ bool spp_arch_behind_call(uintptr_t back) {
            (code & 0xfffff800) == 0xd73f0800;
 }
 
-/* Its trampolines have no mark of their own; the link register tells as much. */
+/* Its trampolines have no mark of their own; the link register identifies them as well. */
 bool spp_arch_in_trampoline(uintptr_t pc) {
     (void)pc;
     return false;

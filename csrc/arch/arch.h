@@ -51,9 +51,10 @@ typedef struct {
 uint32_t spp_compact_rows_aarch64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
 uint32_t spp_compact_rows_x86_64(const spp_compact_function *function, spp_compact_row rows[SPP_COMPACT_ROWS], uint32_t *entry);
 
-/* Calls `tell` for each row of a function that Windows' tables for arm64 describe, in ascending order, from its entry's second
- * word (data) and the record of n bytes (and more) that it may point to. Returns the length of the function in bytes; 0 if the
- * tables cannot be decoded: then drop the rows that came before. On each processor. */
+/* Calls `see` for each row of a function that Windows' tables for arm64 describe, in ascending
+ * order. `word` is the second word of its entry (data), and the record it may point to has n bytes
+ * or more. Returns the function's length in bytes, or 0 if the tables cannot be decoded: then drop
+ * the rows seen so far. On each processor. */
 uint32_t spp_seh_rows_aarch64(uint32_t data, const uint8_t *record, size_t n, void (*tell)(void *arg, const spp_compact_row *row),
                               void *arg);
 

@@ -93,7 +93,8 @@ static bool is_noted(const places *p, uint32_t at, spp_compact_row *now) {
 static const spp_compact_row at_entry = {.off = 0, .fp = SPP_COMPACT_SAME, .ra = SPP_COMPACT_SAME};
 static const spp_compact_row framed = {.off = 16, .fp = -16, .ra = -8, .by_fp = true};
 
-/* With a frame. Before it is made sp is followed; in it the frame pointer tells; when x29 and x30 are taken back, sp again. */
+/* A function with a frame: before the frame is set up sp is followed, then the frame pointer, and
+ * sp again once x29 and x30 are restored. */
 static void follow_frame(const spp_compact_function *f, output *to) {
     spp_compact_row now = f->begins ? at_entry : framed;
     enum { BEFORE, IN, AFTER } where = f->begins ? BEFORE : IN;

@@ -1,5 +1,6 @@
-/* Compact unwind information of x86_64. A function has a frame pointer, or a stack of known size. Its first instructions, which
- * push and then make room, are followed; of its last ones only the return of a function with a frame pointer. */
+/* Compact unwind information of x86_64. A function has a frame pointer or a stack of known size.
+ * Its first instructions, which push registers and then allocate the stack, are followed; of its
+ * last ones only the return of a function with a frame pointer. */
 #include <string.h>
 
 #include "arch/arch.h"

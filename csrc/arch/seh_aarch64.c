@@ -1,8 +1,8 @@
 /* Windows' unwind information of arm64 ("ARM64 exception handling" of Microsoft's documentation, which names what is used here).
  *
- * A function's prologue is described instruction by instruction, and each of its epilogues too: what is to be undone at a place
- * is what its prologue has done up to there, or what is left of the epilogue. A prologue of the usual form is told by numbers in
- * the table itself (packed), from which its instructions follow. */
+ * A function's prologue and each of its epilogues are described instruction by instruction. What must
+ * be undone at a place is what its prologue has done so far, or what is left of its epilogue. A
+ * prologue of the usual form is packed into numbers of the table, from which its instructions follow. */
 #include <string.h>
 
 #include "arch/arch.h"
@@ -28,7 +28,7 @@ typedef struct {
     void (*tell)(void *arg, const spp_compact_row *row);
     void *arg;
     uint32_t length; /* of the function, in instructions */
-    uint32_t told;   /* up to there rows are told */
+    uint32_t told;   /* rows up to here were reported */
 } output;
 
 static uint32_t word_at(const uint8_t *at) {
@@ -121,7 +121,7 @@ static bool unpack(list *l, uint32_t data, bool epilogue) {
     bool chained = kind >= 2, links = kind == 1;
     int32_t int_bytes = (int32_t)(8 * ints + 8 * links), float_bytes = (int32_t)(floats != 0 ? 8 * floats + 8 : 0);
     int32_t saves = (int_bytes + float_bytes + 64 * (int32_t)homes + 15) & ~15, locals = 16 * (int32_t)(data >> 23) - saves;
-    int32_t first = saves; /* the first store makes room for all */
+    int32_t first = saves; /* the first store allocates the stack for all */
     l->n = 0;
     if (ints > 10 || locals < (chained ? 16 : 0)) return false;
     if (kind == 2) push(l, moved(0)); /* pacibsp */

@@ -1,4 +1,4 @@
-/* What x86_64's machine code tells. */
+/* What can be read from x86_64's machine code. */
 #include "arch/arch.h"
 
 #include <string.h>
@@ -177,8 +177,8 @@ static size_t read_prologue(code_frame *f, const uint8_t *code, size_t n) {
     return at < n ? at : n;
 }
 
-/* What was pushed is popped, and a return: each is told, and behind them the body goes on. Their length; 0: they are not there.
- */
+/* Pops of what was pushed, then a return: reports a row after each, and the body's row behind them.
+ * Returns their length, or 0 if they are not there. */
 static size_t read_pops(code_frame *f, const uint8_t *code, size_t at, size_t n) {
     size_t from = at;
     if (at + f->pops_n >= n || memcmp(code + at, f->pops, f->pops_n) != 0 || code[at + f->pops_n] != 0xc3) return 0;
@@ -193,7 +193,8 @@ static size_t read_pops(code_frame *f, const uint8_t *code, size_t at, size_t n)
     return at + 1 - from;
 }
 
-/* A function without a frame that makes room for its last steps: sub, a few instructions, add, return. Their length, or 0. */
+/* A function without a frame that allocates stack for its last steps: sub, a few instructions, add,
+ * return. Their length, or 0. */
 static size_t read_late(code_frame *f, const uint8_t *code, size_t at, size_t n) {
     int32_t value, back;
     size_t length = of_sp(code + at, n - at, SUB, &value);

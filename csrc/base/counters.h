@@ -46,9 +46,9 @@ extern const spp_counter_row spp_counter_rows[SPP_COUNTERS_N];
     X(slow_tick, "one tick took so long that they came more rarely, for the program to go on")         \
     X(in_kernel, "fell inside the kernel; its time is in one sample at the end of the system call")    \
     X(signals_blocked, "the thread blocks the signal")                                                 \
-    X(no_trigger, "nothing ticked: the program closed the descriptor, or no timer was to be had")      \
+    X(no_trigger, "nothing ticked: the program closed the descriptor, or the system gave no timer")    \
     X(not_suspended, "the system did not let the thread be suspended")                                 \
-    X(no_stack, "the thread's alternate signal stack had no room for a walk")                          \
+    X(no_stack, "the thread's alternate signal stack was too small for a walk")                        \
     X(before_found, "the thread had not been found yet, or ended before its next tick")                \
     X(in_hook, "a sample of another kind was just being taken")                                        \
     X(moved, "threads came or went while an off-CPU thread was looked up")

@@ -21,7 +21,7 @@ size_t spp_utf8_letter(const char *text) {
     for (size_t i = 1; i < n; i++) {
         if (!continues(text[i])) return 0;
     }
-    /* Written longer than need be, half of a pair of UTF-16, or beyond the last letter: the second byte tells. */
+    /* Written longer than need be, half of a pair of UTF-16, or beyond the last letter: the second byte shows it. */
     bool bad = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) || (first == 0xF0 && second < 0x90) ||
                (first == 0xF4 && second >= 0x90);
     return bad ? 0 : n;

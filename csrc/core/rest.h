@@ -12,13 +12,14 @@
 /* Of one worker. */
 typedef _Atomic uint32_t spp_rest;
 
-/* The worker, where its body may be left and begun anew: whether it is to rest. Then the body returns at once. */
+/* On the worker, where its body may return and be started again: whether it is to rest. Then the
+ * body returns at once. */
 bool spp_rest_begins(spp_rest *rest);
-/* By who wants it to rest, and rings its bell. */
+/* On the thread that wants it to rest; it also rings the worker's bell. */
 void spp_rest_ask(spp_rest *rest, spp_os_bell *bell);
 /* Waits for that: the worker has ended, and *worker is NULL. False: it goes on, since it could not rest until then. */
 bool spp_rest_await(spp_rest *rest, spp_os_worker **worker, uint64_t until_ns);
-/* Whether it rests; then it may be started anew. */
+/* Whether it rests; then it may be started again. */
 bool spp_rest_is(const spp_rest *rest);
 void spp_rest_over(spp_rest *rest);
 

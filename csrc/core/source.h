@@ -57,7 +57,8 @@ typedef enum {
         SPP_SOURCE_COUNT,
 } spp_source_id;
 
-/* A sample's source is told by the upper byte of its 16 flags, in the queue and until it is stored; time is 0. */
+/* The upper byte of a sample's 16 flags is its source, in the queue and until it is stored; time is
+ * 0. */
 #define SPP_SOURCE_SHIFT 8
 static inline uint32_t spp_source_of_flags(uint32_t flags) { return flags >> SPP_SOURCE_SHIFT & 0xFF; }
 

@@ -101,7 +101,7 @@ static void take_away(const char *variable, const char *own, const char *separat
     char *to = rest + (at - value);
     if (at[n] != 0) memmove(to, at + n + 1, strlen(at + n + 1) + 1);
     if (at[n] == 0) to[at > value ? -1 : 0] = 0;     /* the last one: with what separates it from those before */
-    if (*rest != 0) (void)setenv(variable, rest, 1); /* where it stood */
+    if (*rest != 0) (void)setenv(variable, rest, 1); /* without ours */
     if (*rest == 0) (void)unsetenv(variable);
     free(rest);
 }

@@ -51,8 +51,9 @@ void spp_current_init(void) {
     Py_END_ALLOW_THREADS;
 }
 
-/* That word needs no proof by the state's own idea of its thread: in 3.12 a subinterpreter's state has that of the thread that
- * made it, whoever runs on it. The walk proves that its frames lie on this stack. */
+/* That word needs no check against the thread id in the state: in 3.12 a subinterpreter's state has
+ * the id of the thread that made it, whichever thread runs it. The walk proves that its frames lie
+ * on this stack. */
 uintptr_t spp_current_state(int32_t tid, uintptr_t any, uintptr_t stack_end) {
     unsigned long pthread = 0;
     (void)tid;
@@ -71,8 +72,8 @@ void spp_current_init(void) {}
 /* Where the newest evaluator of a state has its C frame; in the state itself if it has none. */
 static uintptr_t evaluator_of(uintptr_t state) { return word(state + offsetof(PyThreadState, cframe)); }
 
-/* The newest evaluator on this thread's stack tells. A state's own idea of its thread does not: a subinterpreter's first state
- * has that of the thread that made it, whoever runs on it. */
+/* The newest evaluator on this thread's stack decides. The thread id in a state does not: a
+ * subinterpreter's first state has the id of the thread that made it, whichever thread runs it. */
 static uintptr_t newest_on(uintptr_t interp, uintptr_t sp, uintptr_t *end) {
     uintptr_t found = 0, state = word(interp + SPP_L_INTERP_THREADS_HEAD);
     for (int n = 0; state != 0 && n < LIST_MAX; n++) {
@@ -91,7 +92,7 @@ uintptr_t spp_current_state(int32_t tid, uintptr_t any, uintptr_t stack_end) {
     size_t n = spp_current_interps(interps, INTERPS_MAX);
     if (n < 2 || any == 0) return any;
     if (spp_os_thread_where(tid, &pc, &sp) != 0) return in_main(interps[n - 1], any);
-    if (stack_end == 0) { /* no tick has met this thread yet */
+    if (stack_end == 0) { /* this thread has had no tick yet */
         uintptr_t low;
         if (spp_os_regions(&sp, &low, &stack_end, 1) != 0 || stack_end == 0) return in_main(interps[n - 1], any);
     }
@@ -128,9 +129,9 @@ static size_t running_in(uintptr_t interp, running *to, size_t most) {
     return found;
 }
 
-/* 3.9 has nothing on the stack that belongs to an evaluator. But who calls it keeps the frame, in a register that the evaluator
- * saves or on the stack, to let go of it afterwards. So whose newest frame is met first on this thread's stack, that runs here.
- */
+/* On 3.9 an evaluator leaves nothing of its own on the stack. But its caller keeps the frame, in a
+ * register that the evaluator saves or on the stack, to release it afterwards. So the state whose
+ * newest frame is found first on this thread's stack is the one that runs here. */
 static uintptr_t first_on(const running *all, size_t n, uintptr_t sp, uintptr_t end) {
     uintptr_t words[512];
     if (end - sp > STACK_MAX) end = sp + STACK_MAX;
@@ -154,7 +155,7 @@ uintptr_t spp_current_state(int32_t tid, uintptr_t any, uintptr_t stack_end) {
     for (size_t i = 0; i + 1 < n; i++) found += running_in(interps[i], all + found, STATES_MAX - found);
     if (found == 0 || any == 0) return any;
     if (spp_os_thread_where(tid, &pc, &sp) != 0) return in_main(interps[n - 1], any);
-    if (stack_end == 0) { /* no tick has met this thread yet */
+    if (stack_end == 0) { /* this thread has had no tick yet */
         uintptr_t low;
         if (spp_os_regions(&sp, &low, &stack_end, 1) != 0 || stack_end == 0) return in_main(interps[n - 1], any);
     }

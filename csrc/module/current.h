@@ -10,8 +10,8 @@
 void spp_current_init(void);
 /* The interpreters that there are now, the newest first; how many. Any thread, no GIL. */
 size_t spp_current_interps(uintptr_t *to, size_t most);
-/* Of a thread that stands, and has the thread state `any`: the one that it runs on, or would if it went on. `stack_end`: where
- * its stack ends, 0: not known. Any thread, no GIL. */
+/* Returns the thread state a blocked thread is executing on, which may be another one than `any` of
+ * its states. `stack_end`: the end of its stack, 0: unknown. Any thread, no GIL. */
 uintptr_t spp_current_state(int32_t tid, uintptr_t any, uintptr_t stack_end);
 
 #endif

@@ -1,7 +1,8 @@
-/* Python objects tell: each built-in function, method descriptor and slot wrapper holds the address of its C function, and a
- * profile with native frames knows the address at which each sampled native function begins. Where the two meet there is a name,
- * for stripped libraries too. An address with several names, such as that of `list.__lt__` and `list.__gt__`, has none. Nothing
- * of the program's runs here: what modules and types hold is read past their own `__getattr__`. */
+/* Names of native functions, from Python objects: each built-in function, method descriptor and
+ * slot wrapper holds the address of its C function, and a profile with native frames has the start
+ * of each sampled native function. Equal addresses give a name, for stripped libraries too. An
+ * address with several names, such as that of `list.__lt__` and `list.__gt__`, gets none. No code
+ * of the program runs here: modules and types are read without their own `__getattr__`. */
 #include "module/functions.h"
 
 #include <stdbool.h>
@@ -106,7 +107,7 @@ static int note_modules(PyObject *wanted, PyObject *names) {
     return failed;
 }
 
-/* The descriptor by which a type tells its own dict: type.__dict__["__dict__"]. A new reference. */
+/* The descriptor that returns a type's own dict: type.__dict__["__dict__"]. A new reference. */
 static PyObject *dict_of_types(void) {
     PyObject *all = PyObject_GetAttrString((PyObject *)&PyType_Type, "__dict__");
     PyObject *one = all != NULL ? PyMapping_GetItemString(all, "__dict__") : NULL;
@@ -122,7 +123,7 @@ static PyObject *contents(PyObject *descriptor, PyObject *type) {
     return dict;
 }
 
-/* Classes by what `type.__subclasses__` tells, whatever their metaclass says; each once. */
+/* The classes that `type.__subclasses__` returns, whatever their metaclass says; each once. */
 static int note_types(PyObject *wanted, PyObject *names) {
     PyObject *descriptor = dict_of_types(), *todo = PyList_New(0), *seen = PyDict_New();
     int failed = descriptor == NULL || todo == NULL || seen == NULL || PyList_Append(todo, (PyObject *)&PyBaseObject_Type) != 0;

@@ -36,7 +36,7 @@ static PyObject *execv_called(PyObject *module, PyObject *const *args, Py_ssize_
     return result;
 }
 
-/* Where the argument `env` stands; -1: nowhere. */
+/* The position of the argument `env`; -1: it has none. */
 static Py_ssize_t env_at(Py_ssize_t n, PyObject *names) {
     if (n > 2) return 2;
     for (Py_ssize_t i = 0; names != NULL && i < PyTuple_GET_SIZE(names); i++) {
@@ -90,7 +90,7 @@ static PyObject *ident_called(PyObject *module, PyObject *none) {
 
 /* ---- the tables */
 
-/* The functions stand in the table as the type of the commonest ones (CPython's own cast). */
+/* The table holds functions as the most common type (CPython's own cast). */
 #define ANY(function) ((any_call)(function))
 
 static hook hooks[HOOKS] = {

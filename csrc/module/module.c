@@ -1,5 +1,5 @@
-/* The `_core` extension: the only room that builds Python objects and takes the GIL. Its Python face is described in
- * src/spprof/_core.pyi. */
+/* The `_core` extension: the only layer that builds Python objects and takes the GIL. Its Python
+ * interface is described in src/spprof/_core.pyi. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>

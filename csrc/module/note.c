@@ -6,7 +6,7 @@
 
 #include "os/memory.h"
 
-PyAPI_DATA(char) _PyRuntime[]; /* of which the headers for everybody do not tell */
+PyAPI_DATA(char) _PyRuntime[]; /* not declared in the public headers */
 #define RUNTIME_BYTES 8192u    /* looked through, of the runtime's state */
 
 #define PIECE 512u /* read at once */
@@ -19,9 +19,9 @@ static void copy(uintptr_t to[RUNTIME_BYTES / 8], uintptr_t at) {
     }
 }
 
-/* Where Python's handler notes that a signal waits for the main thread, told by what stands behind it in the runtime's state:
- * since 3.12 the two objects that stand for SIG_DFL and SIG_IGN; before, the GIL's interval and who held it last. 0: not found.
- * With the GIL. */
+/* Where Python's signal handler notes that a signal waits for the main thread. It is found by what
+ * follows it in the runtime's state: since 3.12 the two objects for SIG_DFL and SIG_IGN; before,
+ * the GIL's switch interval and last holder. 0: not found. With the GIL. */
 uintptr_t spp_note_find(void) {
     const uintptr_t at = (uintptr_t)_PyRuntime;
     static uintptr_t found;

@@ -22,7 +22,7 @@ typedef struct {
     PyObject ob_base;
     _Atomic int fd;           /* -1: closed */
     _Atomic(PyObject *) made; /* path of a file that was not there before and is not kept yet; or NULL */
-    PyObject *is;             /* (device, number) of the file, as os.stat tells them */
+    PyObject *is;             /* (device, number) of the file, as os.stat returns them */
     struct stat opened;       /* what the descriptor was: a program may close all that it finds, and get the number for another */
     _Atomic(void *) hold;     /* of the file's number */
     pid_t holder;             /* the process that has it */
@@ -47,7 +47,8 @@ static PyObject *os_call(const char *name, PyObject *args) {
     return result;
 }
 
-/* What tells a file from others, by os.stat of a path or os.fstat of a descriptor; NULL with an exception. */
+/* What identifies a file, by os.stat of a path or os.fstat of a descriptor; NULL with an exception.
+ * */
 static PyObject *identity(const char *stat, PyObject *args) {
     PyObject *result = os_call(stat, args), *pair = NULL;
     PyObject *device = result != NULL ? PyObject_GetAttrString(result, "st_dev") : NULL;
@@ -197,7 +198,7 @@ static int above_standard(int fd) {
     close(fd);
     return up;
 #else
-    return fd; /* who writes has a handle */
+    return fd; /* a writer has a handle */
 #endif
 }
 
@@ -326,7 +327,7 @@ static PyObject *open_output(PyObject *module, PyObject *args) {
     PyObject *path;
     int flags, named;
     const char *why;
-    (void)spp_run_prepare(&why); /* what a fork does to a file that is locked; the start tells if it fails */
+    (void)spp_run_prepare(&why); /* what a fork does to a file that is locked; the start reports a failure */
     if (!PyArg_ParseTuple(args, "Oip", &path, &flags, &named)) return NULL;
     output *self = make(module);
     if (self == NULL) return NULL;

@@ -31,7 +31,7 @@ static PyObject *strings_of(const spp_profile *p) {
     const char *at = (const char *)p->strings.at;
     for (size_t i = 0; list != NULL && i < lengths->n; i++) {
         PyObject *text = PyUnicode_DecodeUTF8(lengths->at[i] ? at : "", (Py_ssize_t)lengths->at[i], "surrogatepass");
-        if (text == NULL) { /* not UTF-8 at all: a damaged file that its checksum did not tell */
+        if (text == NULL) { /* not UTF-8 at all: a damaged file that its checksum did not reveal */
             PyErr_Clear();
             text = PyUnicode_DecodeUTF8(at, (Py_ssize_t)lengths->at[i], "replace");
         }

@@ -255,8 +255,7 @@ static int begin(PyObject *module, const char *how) {
     record.resume_at_ns = options.resume_at_ns; /* the run's start has moved them */
     record.end_at_ns = options.end_at_ns;
     if (begun > 0) spp_output_keep(output);
-    if (begun > 0)
-        spp_run_name(spp_os_tid(), "MainThread"); /* if it is `threading` that says so, it does not matter who is first */
+    if (begun > 0) spp_run_name(spp_os_tid(), "MainThread"); /* if `threading` names it too, either may be first */
 done:
     spp_bytes_free(&header);
     Py_XDECREF(argv);
@@ -363,7 +362,7 @@ static PyObject *forked(PyObject *module, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-/* What tells the next program: the options, and by which way the recorder is to come in. */
+/* What the next program gets: the options, and the way in which the recorder is loaded there. */
 enum { OPTIONS, FOLDERS, PRELOADS, VARIABLES };
 static const char *const variables[VARIABLES] = {VARIABLE, "PYTHONPATH", "LD_PRELOAD"};
 
@@ -433,8 +432,9 @@ static void change(PyObject **env, const char *text) {
     Py_DECREF(dict);
 }
 
-/* os.exec* is about to be called: what was sampled goes to the file, and the next program is told to go on (its environment, or
- * *env). Gives what `after_exec` takes back, if the call returns. */
+/* Call before os.exec*: writes the samples to the file, and makes the next program go on, by its
+ * environment (*env if given). Returns the argument for `after_exec`, which undoes it if the call
+ * returns. */
 static void *before_exec(PyObject **env) {
     PyObject *session = spp_session_now();
     bool ours = session != NULL && PyTuple_Check(session);

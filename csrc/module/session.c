@@ -45,7 +45,7 @@ static void code_dies(PyObject *code) {
     code_dealloc(code);
 }
 
-/* Other threads call it meanwhile: who finds ours finds the one before it, too. */
+/* Other threads call it meanwhile: a thread that finds ours finds the one before it too. */
 static _Atomic(destructor) *death(void) { return (_Atomic(destructor) *)&PyCode_Type.tp_dealloc; }
 
 static void hook_deaths(void) {
@@ -146,9 +146,10 @@ static int enter_gc(PyObject *module) {
     return failed ? -1 : 0;
 }
 
-/* The session of this interpreter's run: whoever started a run stops it, and nobody may touch another interpreter's objects. It
- * is the interpreter's and not the module's, for a program that `spprof run` records has no module of ours, and one that imports
- * spprof gets one then. */
+/* The session of this interpreter's run. The interpreter that started a run stops it, and nobody
+ * may touch another interpreter's objects. It belongs to the interpreter and not to the module: a
+ * program that `spprof run` records has no module of ours, and gets one only when it imports
+ * spprof. */
 #define SESSION "spprof.session"
 static PyInterpreterState *owner; /* of the last one */
 

@@ -33,10 +33,11 @@ static bool key_is_known;
 #define IS_FINALIZING _Py_IsFinalizing
 #endif
 
-PyAPI_DATA(char) _PyRuntime[]; /* of which the headers for everybody do not tell */
+PyAPI_DATA(char) _PyRuntime[]; /* not declared in the public headers */
 
-/* Where the runtime keeps who ends it. Python's function for that reads the same word, but in a handler, whose code and data have
- * left the processor's first cache since the last tick, the call takes 60 cycles more. NULL: not known. */
+/* Where the runtime keeps the thread that finalizes it. Python's function for that reads the same
+ * word, but in a handler the call takes 60 cycles more, since its code and data have left the
+ * first-level cache since the last tick. NULL: unknown. */
 static const volatile uintptr_t *ender;
 
 /* Since 3.13 the runtime begins with a table for debuggers, of which this is the fifth word; versions before will not change. */
@@ -124,10 +125,11 @@ static bool unborn(uintptr_t state) {
 #endif
 }
 
-/* ---- which state is whose, in the lists of states. CPython puts a new state at the head of its list, so of a list that was
- * read once only what stands before the first one known is read again. By the sampler alone. */
+/* ---- which thread each state belongs to, from the lists of states. CPython inserts a new state at
+ * the head of its list, so on a later reading only the states before the first known one are read.
+ * On the sampler alone. */
 
-static spp_vec64 states;       /* those met */
+static spp_vec64 states;       /* those read */
 static spp_map state_of_tid;   /* their places in `states` */
 static spp_map tid_of_settled; /* by the state: this one and all behind it had their threads when the list was read */
 static uint64_t read_at;       /* what `stamp` was before all lists were read to their ends */
@@ -186,8 +188,9 @@ static void keep(const spp_vec64 *list, const spp_vec64 *tids, bool main, bool l
     all_have_threads = all_have_threads && settled;
 }
 
-/* Reads a list up to what is known of it. A state that ends meanwhile cuts the reading short: one that came to a known state, or
- * two that are the same, were not cut. False: that was not to be had, or there are more than `most`. */
+/* Reads a list up to the first known state. A state that ends meanwhile can cut the reading short;
+ * a reading that reached a known state, or two equal ones, are complete. False: there was no
+ * complete one, or there are more than `most` states. */
 static bool read_list(uintptr_t interp, size_t most, spp_vec64 *list) {
     uint64_t before = 0;
     for (int n = 0; n < READINGS; n++) {
@@ -252,8 +255,9 @@ static void look(void) {
     if (anew) least = states.n > FEW_STATES ? states.n : FEW_STATES;
 }
 
-/* Drain lock held. Any thread, no GIL: the lists may change under the walk, so every read is guarded and the answer is checked by
- * what the state itself says of its thread. Only used for threads that stand still, whose own state cannot go away. */
+/* Drain lock held. Any thread, no GIL: the lists may change during the walk, so every read is
+ * guarded and the result is checked against the thread id in the state. Only used for blocked
+ * threads, whose own state cannot go away. */
 static uintptr_t of_thread(int32_t tid, uintptr_t last) {
     if (last != 0 && belongs(last, tid)) return last;
     uintptr_t state = found(tid);

@@ -51,7 +51,7 @@ void spp_os_event_drop(spp_os_event *event);
 bool spp_os_event_alive(const spp_os_event *event);
 /* Handler. What it has counted since it was armed. */
 int spp_os_event_count(const spp_os_event *event, uint64_t *count);
-/* Of any thread, since its birth. -1 also if the system does not tell. */
+/* Of any thread, since its birth. -1 also if the system does not say. */
 int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count);
 
 #endif

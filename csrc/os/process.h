@@ -31,9 +31,9 @@ void spp_os_leave_tell(void (*call)(void));
 void spp_os_confine_tell(void (*call)(void));
 /* Before the program is replaced. */
 void spp_os_exec_tell(void (*call)(void));
-/* Preloads the object at `path` (NULL: none) into child interpreters that would otherwise not be profiled, if the variable `told`
- * is set in their environment: those whose options ignore PYTHONPATH, or where `folder` is not its first entry. The caller keeps
- * all three strings. */
+/* Preloads the object at `path` (NULL: none) into child interpreters that would otherwise not be profiled, if the variable
+ * `marker` is set in their environment: those whose options ignore PYTHONPATH, or where `folder` is not its first entry. The
+ * caller keeps all three strings. */
 void spp_os_exec_preload(const char *path, const char *told, const char *folder);
 
 #endif

@@ -142,10 +142,12 @@ static SPP_COLD __attribute__((noinline)) void not_entered(spp_thread *t, spp_so
         atomic_fetch_add_explicit(&t->sources[source].losses[SPP_LOSS_in_hook], 1, memory_order_relaxed);
 }
 
-/* Handler, or hook. Whether the run and the thread's record stand until leave(), and nobody on this thread is within them. */
+/* Handler, or hook. Whether the run is active and the thread armed, and neither changes until
+ * leave(); and no tick or hook of this thread is inside already. */
 static inline __attribute__((always_inline)) bool enter(spp_thread *t, spp_source_id source) {
     uint32_t was = atomic_exchange_explicit(&t->tick.busy, 1, memory_order_seq_cst);
-    /* stop() clears `active`, whoever disarms changes `state`, then they wait for `busy`: one of the two sees the other. */
+    /* stop() clears `active`, a disarming thread changes `state`, and both then wait for `busy`:
+     * one of the two sees the other. */
     bool stands = (was | (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) ^ 1u) |
                    (atomic_load_explicit(&t->state, memory_order_seq_cst) ^ SPP_THREAD_ARMED)) == 0;
     if (spp_rare(!stands)) not_entered(t, source, was);

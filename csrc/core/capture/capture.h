@@ -8,12 +8,13 @@
 
 int spp_capture_init(void); /* the slab of threads, and what bench/ reads; once */
 
-/* Handler. Where the walk's C stack is, and what is known of it. */
+/* Handler. Where the C stack of the walk lies, and how much of it can be read in place. */
 void spp_capture_stack(spp_thread *thread, const spp_os_context *context, spp_walk *walk);
 
-/* A handler, or a hook on the program's thread, which a tick may interrupt: a sample of another source than time that stands for
- * `amount`. A tick, or a hook, in the midst of another one on the same thread takes none: a queue has one producer. False: no
- * sample was kept, and the amount is to be told with the next. */
+/* A handler, or a hook on the program's thread, which a tick may interrupt. Takes a sample of a
+ * source other than time, weighted with `amount`. A tick or hook that interrupts another one on the
+ * same thread takes none, since a queue has one producer. False: no sample was kept; add the amount
+ * to the next. */
 bool spp_capture_take(spp_thread *thread, spp_source_id source, uint64_t amount, const spp_os_context *context);
 
 /* Handler: spp_os_tick_fn. */

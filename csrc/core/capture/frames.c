@@ -228,10 +228,11 @@ INLINE bool entry_holds(spp_walk *w, copies *c, uintptr_t frame, uint8_t owner) 
 }
 
 #if SPP_L_FRAME_IS_ENTRY >= 0
-/* 3.11: a generator that C code resumes in a thread which runs no Python code has no caller. Then its evaluator's cframe, the one
- * that its place among the entry frames tells, is linked to the thread's first, which is of no evaluator and names no frame. For
- * a generator that is being left, that cframe still names its caller, or is gone. One that does not run has left already: it is
- * taken for the caller of who calls from the place where it was called. */
+/* 3.11: a generator that C code resumes in a thread that runs no Python code has no caller. The
+ * cframe of its evaluator, which we know by its place among the entry frames, then links to the
+ * thread's first cframe, which belongs to no evaluator and names no frame. While a generator is
+ * being left, its cframe still names its caller, or is gone. A cframe that does not run has been
+ * left: the frame counts as called from the place of its last call. */
 static SPP_COLD bool has_no_caller(const spp_walk *w, copies *c, uintptr_t generator) {
     uintptr_t at = word(c, w->tstate + SPP_L_TS_FRAME), frame = word(c, at + SPP_L_CFRAME_CURRENT);
     uintptr_t state = generator - (uintptr_t)SPP_L_GEN_IFRAME + (uintptr_t)SPP_L_GEN_STATE;
@@ -342,10 +343,12 @@ INLINE void place_anchors(spp_walk *w, copies *c) {
 }
 #endif
 
-/* Rule (g), 3.11 and 3.12: the compiler is free to link a frame that is being entered before it writes its caller in it (Debian's
- * 3.11 for arm64 does, by four instructions; a thread may stand there), so that the caller is who had called from that place
- * last. A frame that waits for one that its own evaluator runs has put its stack's top away; one that waits for C code has not.
- * So a caller that has not did not call. What is newest: whether its own evaluator runs its caller too. */
+/* Rule (g), 3.11 and 3.12: the compiler may link a new frame before it stores the frame's caller
+ * (Debian's 3.11 for arm64 links it four instructions early, and a tick can come between). Until
+ * then `caller` is the one of the previous call at that place. A frame that waits for one run by
+ * its own evaluator has saved the top of its stack; one that waits for C code has not. So a caller
+ * without a saved top is stale. For the newest frame: whether its own evaluator runs its caller
+ * too. */
 INLINE bool is_called_in_place(copies *c, uintptr_t newest) {
     if (SPP_L_FRAME_STACKTOP < 0 || byte(c, newest + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_THREAD) return false;
     return SPP_L_FRAME_IS_ENTRY < 0 || byte(c, newest + (uintptr_t)SPP_L_FRAME_IS_ENTRY) == 0;

@@ -48,7 +48,7 @@ typedef struct {
     spp_known *known; /* SPP_KNOWN_CODES of them; NULL: check every time */
     spp_frame *out;
     uint32_t max;
-    spp_anchor *anchors; /* spp_frames_anchored: room for anchors_max */
+    spp_anchor *anchors; /* spp_frames_anchored: of anchors_max */
     uint32_t anchors_max;
     /* results */
     uint32_t depth;

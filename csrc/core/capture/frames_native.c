@@ -147,7 +147,7 @@ static inline void hide_own(const spp_native_view *view, spp_unwind_walk *w, uin
     w->depth = n;
 }
 
-/* The walk's Python frames are in `room`; `w` stands where the native ones begin. */
+/* The walk's Python frames are in the scratch space; `w` is at the first native one. */
 static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_walk *w, const spp_native_view *view,
                               spp_native_mode mode, spp_frame *out, uintptr_t leaf) {
     uint32_t merged;

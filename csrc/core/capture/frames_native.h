@@ -1,9 +1,10 @@
 /* Python and native frames in the order of calls. Handler.
  *
- * The two stacks are walked apart and then merged. From 3.11 on an evaluator is told by what lies in its C frame: the entry frame
- * of the Python frames that it runs (3.11: its cframe). On 3.9 and 3.10 each Python frame has an evaluator of its own, told by
- * its address, and they are counted from the thread's entry point. Nothing is guessed: if the two do not fit, the Python frames
- * stay, and a mark says so. */
+ * The two stacks are walked separately and then merged. Since 3.11 an evaluator's C frame holds the
+ * entry frame of the Python frames that it runs (3.11: its cframe), which identifies it. On 3.9 and
+ * 3.10 each Python frame has an evaluator of its own, identified by its address; they are counted
+ * from the thread's entry point. Nothing is guessed: if the two stacks do not fit, the Python frames
+ * are kept and a flag of the sample says so. */
 #ifndef SPPROF_CORE_CAPTURE_FRAMES_NATIVE_H
 #define SPPROF_CORE_CAPTURE_FRAMES_NATIVE_H
 
@@ -32,10 +33,10 @@ typedef struct {
 /* So many that a walk leaves the program most of the time between two ticks. */
 uint32_t spp_native_most(uint64_t interval_ns);
 
-/* As spp_frames_own; `walk->out` has room for walk->max Python frames and SPP_NATIVE_MAX more. */
+/* As spp_frames_own; `walk->out` holds walk->max Python frames and SPP_NATIVE_MAX more. */
 enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *walk, const spp_os_context *context, spp_native_mode mode);
-/* As spp_frames_other, of a thread that stands at `pc` and walk->sp. Its other registers are not known:
- * where a frame pointer would be needed the mark SPP_SAMPLE_GAP is likely. Not in a handler. */
+/* As spp_frames_other, for a blocked thread at `pc` and walk->sp. Its other registers are unknown,
+ * so where a frame pointer is needed the flag SPP_SAMPLE_GAP is likely. Not in a handler. */
 enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uintptr_t pc, spp_native_mode mode);
 
 #endif

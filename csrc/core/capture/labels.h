@@ -23,8 +23,8 @@ typedef struct {
 } spp_label_rules;
 extern spp_label_rules spp_labels;
 
-/* The number of a thread's current set of labels, 0: none. `own`: handler, of its own thread. `other`: any thread but no handler,
- * of a thread that stands still. */
+/* The number of a thread's current set of labels, 0: none. `own`: in a handler, for its own thread.
+ * `other`: on any thread but not in a handler, for a thread that does not run. */
 uint64_t spp_label_own(uintptr_t tstate);
 uint64_t spp_label_other(uintptr_t tstate);
 /* The node at the top of the thread's context, 0: none. Not a handler. */

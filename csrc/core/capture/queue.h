@@ -1,7 +1,7 @@
 /* A single-producer single-consumer queue of records, each a few 64-bit words.
  *
- * Producer: the signal handler on the queue's own thread, or, once the thread's trigger is gone, nobody.
- * Consumer: whoever holds the drain lock. No call blocks, allocates or takes a lock (but make and free). */
+ * Producer: the signal handler on the queue's own thread; nobody once the thread's trigger is gone.
+ * Consumer: the holder of the drain lock. No call blocks, allocates or takes a lock, except make and free. */
 #ifndef SPPROF_CORE_CAPTURE_QUEUE_H
 #define SPPROF_CORE_CAPTURE_QUEUE_H
 

@@ -28,7 +28,7 @@ typedef struct {
     uint32_t epoch;        /* death epoch of the previous sample's addresses */
     spp_frame *now, *prev; /* leaf first; swapped after each sample */
     uint32_t prev_depth;
-    uint32_t until_sync;       /* ticks until the CPU clock is read and the period drawn anew: a group */
+    uint32_t until_sync;       /* ticks until the CPU clock is read and the period drawn again: a group */
     uint64_t last_ns;          /* monotonic, at the last tick */
     _Atomic uint64_t given_ns; /* CPU time that samples so far stand for */
     uint64_t period_ns;        /* what the trigger is set to */
@@ -46,7 +46,7 @@ typedef struct {
     _Atomic uintptr_t stack_end; /* of its own stack; 0 while it is not known */
     spp_os_stack stack;
     _Atomic uint32_t owed; /* perf: ticks that fell due and did not come, to be made up for; in no other counter */
-    uint32_t in_user;      /* clock perf-user: looks in a row that met no system call ... */
+    uint32_t in_user;      /* clock perf-user: looks in a row that found no system call ... */
     uint32_t row;          /* ticks lost in a row, whose time is in no sample yet */
 
     /* what few ticks touch */
@@ -71,7 +71,8 @@ typedef struct {
     uint64_t blocked_ns; /* when it was last seen to block the ticks of the run's clock, and has another's; 0: it does not */
     bool counted;        /* under the drain lock: the tick stats' sum over threads has it */
     bool seen;           /* found in this scan */
-    bool unnamed, asked; /* only the system named it, and perhaps as who made it: asked once more; under the drain lock */
+    bool unnamed,
+        asked; /* only the system named it, perhaps with the name of its creator: read once more; under the drain lock */
     uint64_t last_cpu, last_ticks; /* its CPU clock and its ticks at the last look */
     bool ends;                     /* so Python says; this and what follows under the drain lock */
     bool gone;                     /* another thread has its id */
@@ -84,7 +85,7 @@ typedef struct {
     uint64_t look_ns, look_cpu;        /* monotonic time and the thread's CPU clock at the last look */
     int64_t off_ns;                    /* time off the CPU up to then that no sample stands for yet */
     _Atomic int64_t due_ns;            /* the same, that no tick was counted for yet; less than 0: too many were */
-    bool stands;                       /* the stack of the last walk stood at the last look */
+    bool stands;                       /* the thread was still at that stack at the last look */
     bool held;                         /* since its clock last moved it was held for that walk */
     bool cut;                          /* that stack was not kept */
     spp_frame held_leaves[SPP_LEAVES]; /* its newest Python frames then */
@@ -96,7 +97,7 @@ typedef struct {
     uint32_t label;                    /* as in resolve.h */
 } spp_thread_wall;
 
-/* Who resolves, under the drain lock: of the queue's last record. */
+/* Used by the thread that resolves, under the drain lock: the last record of the queue. */
 typedef struct {
     uint32_t *path; /* its frame ids, root first */
     bool cut;       /* it was not kept */
@@ -114,7 +115,8 @@ typedef struct {
     uint64_t value_us; /* the time of its last row of block V */
 } spp_thread_file;
 
-/* Of a source other than time. The counters are written by the handler, or by who resolves, and read by anyone. */
+/* For a source other than time. The counters are written by the handler or by the thread that
+ * resolves, and read by any thread. */
 typedef struct {
     spp_os_event event;      /* the watch's */
     uint64_t before;         /* the watch's: units that events counted which are closed by now */
@@ -163,8 +165,9 @@ extern spp_capture spp_cap;
 extern spp_thread *spp_threads;           /* slab of SPP_THREADS_MAX */
 extern _Atomic uint32_t spp_threads_used; /* slots ever used */
 
-/* A bit for each slot whose queue may hold something: set after the record is there, by whom reads the queue cleared before. So a
- * code object's death costs what there is to read, and not what threads there are, or were. */
+/* One bit per slot: its queue may hold records. Set after a record is written; cleared by a reader
+ * before it reads the queue. So the cost of a code object's death depends on the records that wait,
+ * not on the number of threads. */
 extern _Atomic uint64_t spp_pending[SPP_THREADS_MAX / 64];
 
 static inline void spp_threads_mark(const spp_thread *thread) {

@@ -64,9 +64,9 @@ SPP_COLD void spp_weigh_end(spp_thread *t) {
     t->tick.group_cpu = 0;
 }
 
-/* Handler. A tick of the perf clocks. The CPU clock is read (0.17 us) at each tick below 2.5 kHz; above, at every eighth, and
- * whenever the wall clock shows that more than a tick may have passed. Else the tick stands for the period that the kernel
- * was told. */
+/* Handler. A tick of the perf clocks. Reads the CPU clock (0.17 us) at each tick below 2.5 kHz;
+ * above, at every eighth tick, and when the wall clock shows that more than one tick may have
+ * passed. Otherwise the tick's weight is the period that was set in the kernel. */
 #define SYNC_ALWAYS_NS 400000u
 static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *new_given) {
     bool kernel = t->clock->kernel, new_group = t->tick.until_sync == 0;
@@ -92,11 +92,13 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
     if (new_group) begin_group(t, cpu);
 }
 
-/* Handler. Clock `signal`: its instants are drawn from wall time, so each stands for as much as any other, `stands` of it and
- * `ticks` of them. Were it all that ran since the last one, a burst's beginning would get what the burst before had left. How
- * much CPU time they come to is learned from those before; what is over or wanting, by chance or because ticks were lost, is
- * spread over those to come: thinly, so that samples stay worth the same, but over few in a thread's first ticks, since its life
- * may be short. Where no tick came for long, the thread ran where this one meets it, most likely. */
+/* Handler. Clock `signal`: ticks come at random instants of wall time, so each stands for equally
+ * much of it: `ticks` of them, `stands` nanoseconds each. A sample is not given all CPU time since
+ * the last one, for then the first of a burst would get what the burst before left over. The CPU
+ * time per nanosecond is learned from earlier ticks. The difference to the CPU clock, from chance
+ * or lost ticks, is spread over the next samples: thinly, so that weights stay even, but over few
+ * in a thread's first ticks, since it may end soon. After a long time without a tick the thread
+ * most likely ran at the place where this tick finds it. */
 #define SPREAD_LEAST 8u
 #define SPREAD_MOST 64u
 #define SPREAD_NS 6400000u /* over no more than come in such a time: what is left when the thread ends is in no sample */
@@ -150,7 +152,8 @@ int64_t spp_weigh_open(const spp_thread *t, uint64_t cpu, bool exact) {
     return cpu - t->tick.begun_cpu < LIFE_LEAST * each ? 0 : (int64_t)(cpu - t->tick.given_ns);
 }
 
-/* Handler. Its sampler makes up for what is owed, and is told how often the thread can bear ticks. */
+/* Handler. The sampler makes up for owed ticks; sets the shortest period that this thread can bear.
+ * */
 static void keep_pace(spp_thread *t, uint64_t cpu) {
     count_missed(t, cpu);
     if (t->tick.until_sync-- != 0) return;

@@ -20,9 +20,9 @@ void spp_weigh_miss(spp_thread *thread, enum spp_loss reason, uint64_t n);
 void spp_weigh_lose(spp_thread *thread, enum spp_loss reason, uint64_t n);
 /* Handler. The reason for fewer ticks than asked for, where nothing else than `reason` is known. */
 enum spp_loss spp_weigh_reason(const spp_thread *thread, enum spp_loss reason);
-/* Its clock ended when its CPU clock said `cpu`; or at an instant before that nobody read, not `exact`: what its samples stand
- * for too little, or less than 0, too much, as far as only chance is behind it. Drain lock held; no handler of its runs any more.
- */
+/* CPU time that no sample of the thread accounts for when its clock ends, as far as only chance
+ * explains it; negative if samples account for too much. `cpu`: its CPU clock at the end, or, if
+ * not `exact`, at a later reading. Drain lock held; its handler runs no more. */
 int64_t spp_weigh_open(const spp_thread *thread, uint64_t cpu, bool exact);
 
 #endif

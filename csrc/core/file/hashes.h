@@ -1,6 +1,6 @@
-/* SHA-256 of each source file whose name appears in the profile, in blocks F: who reads the profile later knows by it whether a
- * file of that name has the text that was run. A file is read as soon as its name appears, for it may be edited during the run;
- * by the writer's thread, when that has nothing else to do. */
+/* SHA-256 of each source file named in the profile, in blocks F. With it a reader can tell later
+ * whether a file of that name has the text that was run. A file is read as soon as its name
+ * appears, since it may be edited during the run; the writer's thread reads it when it is idle. */
 #ifndef SPPROF_CORE_FILE_HASHES_H
 #define SPPROF_CORE_FILE_HASHES_H
 

@@ -109,7 +109,8 @@ static int settle_frames(spp_profile *p, size_t was) {
     return 0;
 }
 
-/* The frame that `told` means below a frame (id + 1; 0: the root), or UINT64_MAX. As tell_frame in store.c. */
+/* The frame that the number `coded` names below a frame (id + 1; 0: the root), or UINT64_MAX. The reverse of code_frame in
+ * store.c. */
 static uint64_t frame_told(spp_profile *p, size_t before, uint64_t told) {
     uint32_t *list = p->followers + before % SPP_FOLLOWER_LISTS * SPP_FOLLOWERS;
     uint64_t frame = told < SPP_FOLLOWERS ? (uint64_t)list[told] - 1 : told - SPP_FOLLOWERS; /* none becomes UINT64_MAX */

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t *followers;
 } spp_profile;
 
-/* -1: not a .spprof file, or no memory (*why tells). Free it in either case. */
+/* -1: not a .spprof file, or no memory (*why says which). Free it in either case. */
 int spp_read(const uint8_t *file, size_t n, spp_profile *profile, const char **why);
 void spp_profile_free(spp_profile *profile);
 

@@ -16,7 +16,7 @@
 #define MAKING_NS 300000000u /* a run's end waits so long for what is still to be made */
 #define REST_NS 50000000u    /* on some systems another's bell may take the ring */
 
-/* When a write has failed, blocks A and E need room. */
+/* When a write has failed, blocks A and E need space. */
 #define END_MOST 256u /* bytes of block E */
 #define KEPT 64u      /* blocks that may go for them */
 
@@ -154,7 +154,7 @@ static void make_block(writer *w, spp_block *block, bool drop) {
     atomic_fetch_sub(&w->making, 1);
 }
 
-/* The writer's thread, or who has no such thread. False: nothing waits. */
+/* On the writer's thread, or on the caller's if there is no writer. False: nothing waits. */
 static bool write_next(writer *w) {
     spp_os_lock();
     spp_block **from = w->first != NULL ? &w->first : &w->unmade, *block = *from;

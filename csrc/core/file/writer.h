@@ -14,7 +14,8 @@
 
 #define SPP_WRITER_STUCK_NS 1000000000u /* so long anybody waits for an output that does not move */
 
-/* When a write has failed the file is cut back to whole blocks, with room for its end, and nothing else is written any more. */
+/* After a failed write the file is cut back to whole blocks that leave space for its last ones, and
+ * nothing else is written. */
 typedef enum {
     SPP_BLOCK_USUAL,
     SPP_BLOCK_STATS, /* is written then, too */

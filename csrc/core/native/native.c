@@ -158,7 +158,7 @@ static void *debug_file(const spp_os_object *facts, size_t *n) {
     return spp_os_symbol_file(path, n);
 }
 
-/* The length of what a library exports is not told: up to the end of its function. */
+/* An export has no length: it is taken to reach to the end of its function. */
 static void add_symbol(void *arg, uint64_t at, uint32_t size, const char *name) {
     object *o = arg;
     uintptr_t address = o->facts.base + at;
@@ -302,8 +302,8 @@ static bool stays(uintptr_t address) {
     return o != NULL && o->kept;
 }
 
-/* Under the drain lock. Addresses get their names anew, those of stacks that stand too. `old`: what was shown before, NULL: the
- * same. */
+/* Under the drain lock. Resolves the names of native frames again, those of blocked stacks too.
+ * `old`: the objects shown before; NULL: the same. */
 static void names_changed(const view *old) {
     before = old;
     if (users != NULL) users->after(old != NULL ? stays : NULL);

@@ -14,7 +14,8 @@ typedef struct {
 /* What handlers read; never changed, another takes its place. NULL: no native frames. */
 typedef struct {
     spp_unwind_map map;
-    /* CPython's evaluator, the parts that symbols tell of. Only 3.9 and 3.10 are told by it; later ones by their frames. */
+    /* The parts of CPython's evaluator, from symbols. Only 3.9 and 3.10 identify it by them; later
+     * versions by its frames. */
     spp_range evaluator[SPP_EVALUATOR_PARTS];
     spp_range own; /* our object: the program's calls go through it, and its frames are shown to nobody */
 } spp_native_view;

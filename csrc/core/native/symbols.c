@@ -55,7 +55,8 @@ static int by_address(const void *a, const void *b) {
     return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->name < y->name ? -1 : x->name > y->name;
 }
 
-/* Whether a name tells people more than another of the same function: `poll`, not `__poll`. */
+/* Whether a name says more to people than another name of the same function: `poll`, not `__poll`.
+ * */
 static bool better(const char *a, const char *b) {
     size_t under_a = strspn(a, "_"), under_b = strspn(b, "_"), long_a = strlen(a), long_b = strlen(b);
     if (under_a != under_b) return under_a < under_b;
@@ -118,7 +119,7 @@ int spp_symbols_read(spp_symbols *s, const uint8_t *file, size_t n) {
         const char *version = memchr(text, '@', length); /* name@@VERSION */
         if (version != NULL) length = (size_t)(version - text);
         if (length == 0) continue;
-        /* Their size is not told, and what follows are no functions. */
+        /* They have no size, and no function follows them. */
         if (number(symbol + 16, 8) == 0 && (strncmp(text, "_init", length) == 0 || strncmp(text, "_fini", length) == 0)) continue;
         if (add(s, address, number(symbol + 16, 8), text, length) != 0) break; /* no memory: what there is serves */
     }

@@ -128,7 +128,7 @@ static inline bool cfa_by_fp(const spp_unwind_rule *rule, const frame *f, uintpt
     return f->called && rule->fp > SPP_UNWIND_AT_FP;
 }
 
-/* By a rule that is likely only: a call stands before the return address. */
+/* By a rule that only guesses: accepted if a call precedes the return address. */
 static SPP_COLD bool likely(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, const frame *f,
                             bool first, uintptr_t *cfa) {
     uintptr_t base, back;
@@ -137,7 +137,7 @@ static SPP_COLD bool likely(const spp_unwind_map *map, spp_unwind_walk *w, const
     return *cfa > f->sp && peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->ra, &back) && behind_call(map, back);
 }
 
-/* One step by a rule. False: astray, or without a rule (*end tells). */
+/* One step by a rule. False: the walk is lost, or there is no rule (*end says which). */
 static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f, bool first,
                         uintptr_t *cfa, spp_unwind_end *end) {
     uintptr_t base = 0, back = 0, fp = f->fp;

@@ -1,6 +1,6 @@
-/* Walking native frames from interrupted registers, by the tables of unwind_table.h. Handler: no lock, no allocation; reads the
- * thread's own stack in place where that is known to be mapped, and nothing else without a probe. The same code walks a thread
- * that stands still, from outside. */
+/* Walks native frames from interrupted registers, by the tables of unwind_table.h. Handler: no
+ * lock, no allocation. Reads the thread's own stack in place where it is known to be mapped;
+ * everything else only after a probe. The same code walks a blocked thread from outside. */
 #ifndef SPPROF_CORE_NATIVE_UNWIND_H
 #define SPPROF_CORE_NATIVE_UNWIND_H
 

@@ -1,10 +1,11 @@
 /* Rows from the tables of Windows' objects. Those of x64: RUNTIME_FUNCTION and UNWIND_INFO ("x64 exception handling" of
  * Microsoft's documentation, which names what is used here). Those of arm64: arch/seh_aarch64.c.
  *
- * A prologue's codes say what has been done to the stack from which of its instructions on; they are run in the order of the
- * instructions, backwards as they stand. Of epilogues nothing is said: they are told by their instructions, which may only be
- * what gives the stack back, a pop of each register that was pushed, and a return or jump. So each place in the code at which
- * just that begins gets rows of its own. Code that is in no function is a leaf, which changes nothing. */
+ * The codes of a prologue say from which instruction on the stack has changed, and how; they are run
+ * in the order of the instructions, the reverse of their order in the table. Epilogues have no codes.
+ * They are recognized by their instructions, which may only release the stack, pop each pushed
+ * register, and return or jump. So each such sequence in the code gets rows of its own. Code that is
+ * in no function is a leaf, which changes nothing. */
 #include <string.h>
 
 #include "core/native/unwind_seh.h"
@@ -143,7 +144,7 @@ static void tell(story *told, uint64_t at, const state *s) {
     told->is[told->n++] = *s;
 }
 
-/* The codes of one UNWIND_INFO, in the order of the instructions; `told` NULL: of a function that another one continues. */
+/* The codes of one UNWIND_INFO, in the order of the instructions; `depth` NULL: the function continues another one. */
 static bool run_info(const reader *r, uint32_t info, state *s, const function *f, story *told, unsigned deep) {
     const uint8_t *head = bytes_at(r->image, info, 4);
     if (head == NULL || deep == DEEP_MAX || ((head[0] & 7) != 1 && (head[0] & 7) != 2)) return false;
@@ -173,7 +174,7 @@ static bool run_info(const reader *r, uint32_t info, state *s, const function *f
     all = sets_frame ? all - after_frame : s->framed ? s->frame_pushed : all;
     while (n-- > 0) {
         const uint8_t *p = codes + 2 * (size_t)starts[n];
-        if ((p[1] & 15) == EPILOGUE) continue; /* version 2: told by its instructions here, as all others */
+        if ((p[1] & 15) == EPILOGUE) continue; /* version 2: recognized by its instructions, as all others */
         if (!do_code(s, p, head, all)) return false;
         if (told != NULL && f->begin + (uint64_t)p[0] < f->end) tell(told, f->begin + (uint64_t)p[0], s);
     }
@@ -233,7 +234,7 @@ static uint64_t epilogue(const reader *r, const uint8_t *code, uint64_t at, cons
     size_t leave = n == done->pushes_n && (given != 0 || n > 0) ? leaves_at(p, whole, end) : 0;
     if (leave == 0) return at;
     pops[n] = at + (uint64_t)(p - begin);
-    for (unsigned i = 0; i <= n; i++) { /* what gives back stands under the usual rule */
+    for (unsigned i = 0; i <= n; i++) { /* the instruction that releases the stack has the usual rule */
         uint32_t left = 8 * (n - i);
         spp_unwind_rule rule = {
             .kind = SPP_CFA_REG, .reg = SPP_REG_SP, .off = (int32_t)left + 8, .ra = -8, .fp = SPP_UNWIND_SAME};

@@ -6,11 +6,11 @@
 
 #define RULE_SLOTS 131072u /* a power of two, twice SPP_UNWIND_RULES at least */
 #define REMEMBERED 8       /* depth of remember_state */
-#define CODE_ROWS 256u     /* of a function whose code tells them */
+#define CODE_ROWS 256u     /* of a function, read from its code */
 
 /* ---- rows */
 
-/* Of code that tells itself (arch.h). */
+/* For code that shows its own frame layout (arch.h). */
 static const spp_unwind_rule code_rules[SPP_CODES] = {
     [SPP_CODE_MOVED] = {.kind = SPP_CFA_REG, .reg = SPP_REG_SP, .off = 16, .ra = -8, .fp = SPP_UNWIND_SAME},
     [SPP_CODE_FRAMED] = {.kind = SPP_CFA_REG, .reg = SPP_REG_FP, .off = 16, .ra = -8, .fp = -16},
@@ -63,7 +63,7 @@ static void add_row(output *to, uint64_t place, const spp_unwind_rule *rule) {
     spp_unwind_add(to->object, to->rules, place, rule);
 }
 
-/* Between functions: no rule, but in those whose code tells one. */
+/* Between functions: no rule, except where the code itself shows one. */
 static void add_gap(output *to, uint64_t place, uint64_t end) {
     static const spp_unwind_rule none = {0};
     spp_unwind_object *o = to->object;
@@ -421,7 +421,7 @@ bool spp_unwind_add_entry(spp_unwind_object *o, spp_unwind_rules *rules, spp_unw
     uint64_t end_place = place;
     spp_bytes functions = o->functions;
     uint32_t before = o->n;
-    o->functions = (spp_bytes){0}; /* the function is told already */
+    o->functions = (spp_bytes){0}; /* the caller has the function already */
     bool read = entry < frames.n && add_function(&to, &c, frames.at + entry, frames, &end_place) && end_place == end;
     spp_bytes_free(&o->functions);
     o->functions = functions;

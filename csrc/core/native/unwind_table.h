@@ -20,7 +20,7 @@ typedef enum {
     SPP_CFA_REG,    /* register + off; sp and fp in any frame, others in the interrupted one */
     SPP_CFA_DEREF,  /* *(register + off) + add */
     SPP_CFA_PLT,    /* x86_64's procedure linkage table: sp + 8, and 8 more from byte `add` of an entry's 16 on */
-    SPP_CFA_LIKELY, /* as SPP_CFA_REG, if a call stands before the return address; else as without a rule */
+    SPP_CFA_LIKELY, /* as SPP_CFA_REG, if a call precedes the return address; else as without a rule */
     SPP_CFA_SIGNAL, /* the kernel's frame of a signal: *(sp + off) is the interrupted sp; fp and ra lie from sp */
 } spp_cfa;
 
@@ -40,12 +40,13 @@ typedef struct {
 
 /* All rules there are: only ever appended to, so a handler may read any that a row names. */
 typedef struct {
-    spp_unwind_rule *at; /* room for SPP_UNWIND_RULES */
+    spp_unwind_rule *at; /* SPP_UNWIND_RULES of them */
     uint32_t n;
     uint32_t *slots; /* open-addressed: rule number + 1 */
 } spp_unwind_rules;
 #define SPP_UNWIND_RULES 65535u
-/* The first ones are for code that tells itself: they have the numbers of SPP_CODE_UNKNOWN (none) and so on. */
+/* The first ones are for code that shows its own frame layout: they equal SPP_CODE_UNKNOWN (none)
+ * and so on. */
 
 /* The rows of one loaded object, sorted by place (from `low`), where a rule begins to hold: six bytes a row. Rule 0 is none. */
 typedef struct {
@@ -67,7 +68,8 @@ typedef struct {
 int spp_unwind_rules_make(spp_unwind_rules *rules); /* -1: no memory */
 void spp_unwind_rules_free(spp_unwind_rules *rules);
 
-/* Where functions are found that have no unwind information: their code may tell enough (spp_arch_code_rows). */
+/* Gaps where functions without unwind information may be: their code may show enough
+ * (spp_arch_code_rows). */
 typedef struct {
     /* The first function that begins in [low, high), addresses in the program. `code` may be a copy of its machine code, and is
      * valid up to the next call. False: there is none. */

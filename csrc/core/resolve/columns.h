@@ -30,7 +30,7 @@
     X(NODE_PARENT, NODE, "node_parent", 'I', NUMBER, 0)                                                                     \
     X(NODE_FRAME, NODE, "node_frame", 'I', NUMBER, 0)                                                                       \
     X(THREAD, SAMPLE, "thread", 'I', NUMBER, 1u << 24)                                                                      \
-    X(TIME, SAMPLE, "time_ns", 'q', NUMBER, 0)  /* once read: ns since the start of the run, of which the header tells */   \
+    X(TIME, SAMPLE, "time_ns", 'q', NUMBER, 0)  /* once read: ns since the start of the run, which the header says */       \
     X(WEIGHT, SAMPLE, "weight", 'q', NUMBER, 0) /* once read: ns */                                                         \
     X(STACK, SAMPLE, "stack", 'I', NODE, 0)                                                                                 \
     X(COUNT, SAMPLE, "count", 'I', NUMBER, UINT32_MAX) /* once read: ticks, at least 1 */                                   \

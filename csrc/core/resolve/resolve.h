@@ -21,8 +21,9 @@ void spp_resolve_queue(spp_thread *thread);
 void spp_resolve_sure(void);
 /* All, in one go. */
 void spp_resolve_queues(void);
-/* Keeps a stack walked from outside, with the number of its labels, as the thread's off-CPU stack. False: it takes more time
- * than who waits for the lock can be asked for; part of it is done now. */
+/* Keeps a stack walked from outside, with the number of its labels, as the thread's off-CPU stack.
+ * False: it would hold the lock too long for threads that wait for it; call again, a part is done.
+ * */
 bool spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label);
 /* The ticks of the off-CPU stack so far, and its time. */
 void spp_resolve_flush(spp_thread *thread);
@@ -35,8 +36,8 @@ void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount);
 /* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all).
  * Stacks that stand are walked anew. */
 void spp_resolve_forget_native(bool (*stays)(uintptr_t address));
-/* A code object is about to die: what is queued of it is resolved, or names a copy of its line table, and then it is forgotten.
- * The lock is given back between steps of that copy. */
+/* Call before a code object dies: resolves its queued records, or copies its line table to
+ * resolve it later, then forgets it. Releases the lock between pieces of that copy. */
 void spp_resolve_death(uintptr_t code);
 /* A run of the garbage collector in a thread; NULL: in one that the watch does not know. */
 void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]);

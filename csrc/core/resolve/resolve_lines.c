@@ -27,7 +27,7 @@ static bool next_pep626(const uint8_t *table, size_t n, spp_lines_cursor *c, spp
     return true;
 }
 
-/* Six bits a byte, low first; bit 6 tells that more follow. Stops at the table's end. */
+/* Six bits a byte, low first; bit 6 is set if more follow. Stops at the table's end. */
 static int64_t varint(const uint8_t *table, size_t n, size_t *i) {
     uint64_t value = 0;
     for (unsigned shift = 0; *i < n; shift += 6) {

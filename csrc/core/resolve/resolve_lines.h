@@ -12,7 +12,8 @@ typedef struct {
     int32_t col, end_col;   /* UTF-8 bytes from the line's start; -1: none */
 } spp_place;
 
-/* Where in a table the reading stands: which byte, which offset of the code, and at which line. At first {.line = first line}. */
+/* The position of a reader in a table: byte, offset in the code, line. Initially {.line = first
+ * line}. */
 typedef struct {
     size_t i;
     uint64_t at;

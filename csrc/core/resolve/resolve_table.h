@@ -1,5 +1,6 @@
-/* The line table of one code object, copied and read as far as it was asked for: a function of 300,000 lines has 4 MB of it, and
- * who waits for the drain lock does not wait for all that. Under the drain lock. */
+/* The line table of one code object, copied and read in pieces as far as needed: a function of
+ * 300,000 lines has one of 4 MB, and threads that wait for the drain lock must not wait for all of
+ * it. Under the drain lock. */
 #ifndef SPPROF_CORE_RESOLVE_RESOLVE_TABLE_H
 #define SPPROF_CORE_RESOLVE_RESOLVE_TABLE_H
 

@@ -53,7 +53,7 @@ void spp_store_abandon(void) {
     mask = known = 0;
 }
 
-/* The number that tells which frame a new node has, below a frame (id + 1; 0: the root). */
+/* Codes a new node's frame relative to the frame below it (id + 1; 0: the root). */
 static uint64_t tell_frame(uint32_t before, uint32_t frame) {
     uint32_t *list = followers[before % SPP_FOLLOWER_LISTS], at = 0;
     while (at < SPP_FOLLOWERS - 1 && list[at] != frame + 1) at++;
@@ -95,7 +95,7 @@ static uint32_t intern(spp_thread *t, const uint64_t *frames, uint32_t depth, sp
     return t->file.nodes[depth];
 }
 
-/* Time and weight: docs/file-format.md tells the rules. */
+/* Time and weight: the rules are in docs/file-format.md. */
 static void add_time(spp_thread *t, uint64_t time_ns, uint64_t weight, spp_columns *columns) {
     if (t->file.us == 0) t->file.us = start_us;
     uint64_t us = time_ns / 1000;

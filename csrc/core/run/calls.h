@@ -1,8 +1,9 @@
 /* Exact counts of calls: how often each function was called, from which instruction of which function.
  *
- * A table is open-addressed, and only one thread at a time counts in it: the one that has the GIL, or the one whose it is. So no
- * lock is on the way of a call that was counted before. The module says what is called (module/calls.c) and keeps the code
- * objects in the tables alive. What is in them is written as block C of the file. */
+ * A table is open-addressed, and only one thread at a time counts in it: the one that holds the GIL,
+ * or, without a GIL, the table's owner. So counting a known call takes no lock. The module reports
+ * the calls (module/calls.h) and keeps the code objects in the tables alive. Their contents become
+ * block C of the file. */
 #ifndef SPPROF_CORE_RUN_CALLS_H
 #define SPPROF_CORE_RUN_CALLS_H
 
@@ -35,8 +36,8 @@ typedef struct spp_calls {
 /* Whether calls are to be counted now: between start and stop, unless paused. */
 extern _Atomic bool spp_calls_on;
 
-/* Begins a run's counting, which is off until spp_calls_follow. Who starts a run, before it begins; no table is left of another.
- */
+/* Begins a run's counting, which is off until spp_calls_follow. On the thread that starts the run,
+ * before it begins; no table of an earlier run is left. */
 void spp_calls_start(void);
 /* A new table for the calling thread, or NULL: no memory. Attached. */
 spp_calls *spp_calls_table(void);

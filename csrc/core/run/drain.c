@@ -102,7 +102,8 @@ static int settle(void) {
     return spp_write_error();
 }
 
-/* Drain thread. Blocks A and E; once more, if it was they that did not fit: then there is room for them. */
+/* Drain thread. Blocks A and E; once more if it was these that did not fit: space is kept for them.
+ * */
 static void write_end(const char *reason) {
     char text[192], why[64];
     int error = settle(), before;
@@ -212,7 +213,7 @@ static turns_end drain_turns(void) {
             spp_os_work_end();
         }
         look_at_flush();
-        uint32_t asked = atomic_load(&flush_asked); /* first: who asks from here on waits for the next turn */
+        uint32_t asked = atomic_load(&flush_asked); /* first: a later request waits for the next turn */
         bool flush = asked != atomic_load(&flush_done) && !flushing.waits;
         look_for_objects();
         spp_os_work_begin();
@@ -229,7 +230,7 @@ static turns_end drain_turns(void) {
             drain(false);
             spp_watch_care();
             spp_run_state.written_ns = now;
-        } else if (rung) { /* a queue is half full, say; small blocks take more room, so none is written yet */
+        } else if (rung) { /* a queue is half full, say; small blocks take more space, so none is written yet */
             spp_os_lock();
             spp_resolve_sure();
             spp_os_unlock();
@@ -254,7 +255,7 @@ static turns_end drain_turns(void) {
     return in_time && !atomic_load(&spp_run_state.confined) ? TURNS_STOP : TURNS_DURATION;
 }
 
-/* The file is told how it ended: by whom the process was ended, too. */
+/* Writes how the run ended to the file, also if another process ended the program. */
 static const char *why_over(bool in_time) {
     if (atomic_load(&spp_run_state.leaving)) return "_exit";
     if (atomic_load(&spp_run_state.terminating)) return "SIGTERM";
@@ -280,7 +281,7 @@ static void end_run(bool in_time) {
     spp_os_work_end();
     flushed(asked, spp_writer_wait()); /* a fork need not wait for this */
     atomic_store(&spp_run_state.over, true);
-    if (!in_time) { /* whoever waits for the file need not wait for the main thread, which may be in a long call of C */
+    if (!in_time) { /* a reader of the file need not wait for the main thread, which may be in a long call of C */
         spp_write_stop();
         if (spp_run_state.ended != NULL && !atomic_load(&spp_run_state.confined)) spp_run_state.ended();
     }

@@ -260,7 +260,7 @@ void spp_run_leave(void) {
     await_until(spp_os_now_ns() + LEAVE_MOST_NS, is_over, 0);
 }
 
-/* Whoever starts or stops a run meanwhile does so first. */
+/* A thread that starts or stops a run meanwhile goes first. */
 void spp_run_confined(void) {
     uint64_t until = spp_os_now_ns() + LEAVE_MOST_NS;
     bool mine;
@@ -325,7 +325,7 @@ int spp_run_flush(void) {
     if (!atomic_load(&spp_run_state.active)) return 0;
     uint32_t mine = spp_drain_ask_flush();
     spp_os_bell_ring(&spp_cap.bell);
-    /* The drain thread takes some hundred microseconds. The bell is for one who waits, and here several may. */
+    /* The drain thread takes some hundred microseconds. The bell wakes one waiter, and here several may wait. */
     while (!spp_drain_flushed(mine) && atomic_load(&spp_run_state.active)) spp_os_sleep_until(spp_os_now_ns() + ASK_STEP_NS);
     return spp_drain_flush_error();
 }

@@ -38,12 +38,13 @@ typedef struct {
 
 /* What any use needs, once a process. -1 with *why. */
 int spp_run_prepare(const char **why);
-/* Before spp_run_start, for native frames. Without the GIL: who holds the loader's lock may wait for it. `evaluator`: the address
- * of _PyEval_EvalFrameDefault. -1 with *why. */
+/* Before spp_run_start, for native frames. Without the GIL: a thread that holds the loader's lock may wait for the GIL.
+ * `evaluator`: the address of _PyEval_EvalFrameDefault. -1 with *why. */
 int spp_run_native(uintptr_t evaluator, const char **why);
-/* There is one run at a time in the process, whatever the interpreter, and one thread that starts or stops it. Whoever changes
- * `from` to STARTING or STOPPING is that thread, until it changes it again; so no lock of Python's is needed, which an exception
- * could leave taken, and which a signal handler or a finalizer would wait for in the thread that has it. */
+/* A process has one run at a time, in whatever interpreter, and one thread that starts or stops it.
+ * The thread that sets STARTING or STOPPING owns the run until it sets the next phase. So no Python
+ * lock is needed, which an exception could leave locked, and on which a signal handler or finalizer
+ * would deadlock in the thread that holds it. */
 typedef enum { SPP_RUN_NONE, SPP_RUN_STARTING, SPP_RUN_ACTIVE, SPP_RUN_STOPPING } spp_run_phase;
 /* Any thread. False: it is another phase. */
 bool spp_run_turn(spp_run_phase from, spp_run_phase to);
@@ -82,7 +83,8 @@ void spp_run_exec(void);
  * of our threads waits for something (50 ms). With or without the GIL; not a handler. Also in a forked child, to which the second
  * means nothing. */
 void spp_run_rest(void);
-/* Threads that could not be started (limits) go on with the next call; without any the run is finished by who stops it. */
+/* Goes on without threads that could not be started (limits); without any, the thread that stops
+ * the run finishes it. */
 void spp_run_wake(void);
 /* The calling thread is about to end the process, and no handler of its end runs: the file is finished, but for a second at the
  * most. Any thread, with or without the GIL, also in a handler of the program's. */
@@ -90,8 +92,8 @@ void spp_run_leave(void);
 /* The calling thread is about to confine the process so that no tick may come any more, nor a thread of ours be there: the run is
  * over before that, and the file whole. As above. */
 void spp_run_confined(void);
-/* Where Python says that this is a forked child: the C library may not have been told of the fork (a system call of the program's
- * own), nor its handlers. */
+/* Call where Python reports a forked child: the C library, and so its atfork handlers, may not know
+ * of the fork (a direct system call). */
 void spp_run_look_forked(void);
 /* A thread ends, or begins: so Python says. Any thread. */
 void spp_run_ends(int32_t tid);

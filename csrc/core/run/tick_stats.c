@@ -44,8 +44,9 @@ void spp_tick_stats_end(spp_thread *t) {
     sums s = {0};
     uint64_t cpu = 0;
     int64_t off = t->wall.due_ns;
-    /* Of a thread that has ended the system may say less than its samples were given, or tell another's that has its id now. What
-     * those of the clock `signal` were given may be ahead of the thread. */
+    /* For an ended thread the system may report less than its samples were given, or the time of
+     * another thread that has the same id now. Samples of the clock `signal` may be ahead of the
+     * thread. */
     uint64_t least = t->clock->weight == SPP_WEIGHT_INSTANTS ? t->tick.spread_cpu : t->tick.given_ns;
     bool known = !t->watch.gone && spp_os_thread_cpu_ns(t->tid, &cpu) == 0 && cpu >= least;
     if (!known) cpu = t->tick.given_ns;
@@ -71,7 +72,7 @@ uint64_t spp_tick_stats_cpu(void) {
     uint64_t own = spp_run_state.drain_cpu + spp_run_state.sampler_cpu + spp_os_signal_cpu_ns();
     uint64_t process = spp_os_process_cpu_ns() - spp_run_state.start_process_cpu;
     uint64_t cpu = process > own ? process - own : 0; /* some systems' clock of a process goes in steps */
-    /* It only grows, though our threads tell what they used a little later than the system does. */
+    /* It only grows, although our threads report their use a little later than the system does. */
     uint64_t told = atomic_load(&spp_run_state.cpu_told);
     while (told < cpu && !atomic_compare_exchange_weak(&spp_run_state.cpu_told, &told, cpu)) {}
     return told < cpu ? cpu : told;

@@ -1,7 +1,8 @@
-/* The sampler thread of wall mode. Wall time is time on the CPU, which the thread's own ticks sample as in CPU mode, and time off
- * it, which is sampled here: a thread that stands still is walked from outside, between two equal readings of its CPU clock
- * (or while the system holds it), and the time that passed without moving that clock goes to the stack; while it does not move
- * at all the stack is the same, and ticks repeat it. No signal is sent: no sleeping call is woken. */
+/* The sampler thread of wall mode. Wall time is time on the CPU, which the thread's own ticks
+ * sample as in CPU mode, plus time off it, which is sampled here. A blocked thread is walked from
+ * outside, between two equal readings of its CPU clock (or while the system holds it), and the time
+ * that passed without moving the clock goes to that stack. While the clock does not move at all,
+ * the stack is the same, and ticks repeat it. No signal is sent, so no sleeping call is woken. */
 #include <stdatomic.h>
 
 #include "base/heap.h"
@@ -21,7 +22,7 @@
 
 #define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
 
-#define LOOKS_TOLD 64 /* after so many looks the sampler tells what it cost, which costs 0.2 us */
+#define LOOKS_TOLD 64 /* after so many looks the sampler reports its CPU time, which costs 0.2 us */
 #define BATCH 32u     /* threads that are looked at without giving the lock back */
 /* Looks at a crowd take no more than a part of a processor: they come more rarely, but not for one that took much by itself. */
 #define CROWD 64u
@@ -40,9 +41,9 @@ static spp_frame *stack;
 static spp_native_room *room; /* with native frames */
 static bool pages_move;       /* this kernel's events count in their pages when their threads begin to run: seen in this run */
 
-/* Whether a thread's newest Python frames are those that `walk` found. Its CPU clock alone does not tell that it stood: time
- * stolen from a virtual machine is taken off it, all of what it ran if need be (update_rq_clock_task in Linux's
- * kernel/sched/core.c). */
+/* Whether a thread's newest Python frames are those that `walk` found. An unchanged CPU clock does
+ * not prove that the thread was blocked: time stolen from a virtual machine is subtracted from it,
+ * up to all of what it ran (update_rq_clock_task in Linux's kernel/sched/core.c). */
 static bool same_leaves(const spp_walk *walk, const spp_frame *frames, uint32_t depth) {
     spp_frame leaves[SPP_LEAVES] = {0};
     spp_walk again = {.tstate = walk->tstate, .out = leaves, .max = walk->max < SPP_LEAVES ? walk->max : SPP_LEAVES};
@@ -70,8 +71,9 @@ static void keep_leaves(spp_thread *t, const spp_walk *walk) {
     t->wall.held_depth = leaves.depth;
 }
 
-/* Drain lock held. Whether a thread's clock moved only because it was held at an earlier look: that would have it held and walked
- * at each look of its sleep. But a thread may run as shortly for itself, and then stand elsewhere: that its frames tell. */
+/* Drain lock held. Whether a thread's clock moved only because we held it at an earlier look:
+ * otherwise it would be held and walked at each look of its sleep. But a thread may also run for
+ * that short a time by itself and then block elsewhere, which its frames show. */
 static bool moved_by_hold(spp_thread *t, uint64_t moved, uint64_t passed) {
     const spp_walk walk = {.tstate = t->tick.tstate, .max = SPP_LEAVES};
     bool held = t->wall.held;
@@ -125,7 +127,7 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
 }
 
-/* Drain lock held. Walks a thread that seems to stand, unless it moved meanwhile. */
+/* Drain lock held. Walks a thread that seems blocked, unless it moved meanwhile. */
 static void walk_off_cpu(spp_thread *t) {
     uint64_t label;
     spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
@@ -150,16 +152,18 @@ static void walk_off_cpu(spp_thread *t) {
     t->wall.held = held == 0;
 }
 
-/* Whether a tick is due to a thread that stood less than half an interval in all: not if it waits for a processor, most likely
- * for ours. That stack would get what it sleeps before the next look. */
+/* Whether a tick is due to a thread that was off-CPU for less than half an interval in total. Not
+ * if it waits for a processor, most likely for ours: that stack would get the time that the thread
+ * sleeps before the next look. */
 static bool asleep_and_due(const spp_thread *t, bool still) {
     uintptr_t pc, sp;
     if (t->wall.off_ns < 0 || t->wall.due_ns <= -EARLY_MOST * (int64_t)spp_run_state.interval_ns) return false;
     return still || spp_os_thread_where(t->tid, &pc, &sp) == 0;
 }
 
-/* Drain lock held. So many ticks are lost, since for so long the thread was never met where it stood: the sampler may have been
- * held itself, with the rest of the process. Nobody knows where that time went. It is not that of the next stack that stands. */
+/* Drain lock held. Counts so many ticks as lost: for that long no look found the thread blocked.
+ * The sampler may have been held itself, with the rest of the process. Nobody knows where that time
+ * went, so it is not given to the next blocked stack. */
 static void lose_row(spp_thread *t, int64_t lost) {
     spp_frame unknown = SPP_UNKNOWN_STACK;
     const spp_walk walk = {.out = &unknown, .depth = 1};
@@ -182,7 +186,7 @@ static void look_at(spp_thread *t) {
     uint64_t cpu = t->wall.look_cpu, again, now = spp_os_now_ns();
     const volatile uint32_t *runs = t->trigger.runs;
     uint32_t run = runs != NULL ? *runs : 0;
-    /* The cheap answer, for most threads of most programs at most ticks; asked anew before what it gave is written. */
+    /* The cheap answer, for most threads of most programs at most ticks; checked again before what it gave is written. */
     if (runs != NULL && run != t->wall.first_run) pages_move = true;
     bool slept_on =
         pages_move && t->wall.stands && runs != NULL && run == t->wall.look_run && now - t->wall.written_ns < REPEATS_NS;
@@ -204,8 +208,8 @@ static void look_at(spp_thread *t) {
         if (now - t->wall.written_ns >= REPEATS_NS) spp_resolve_flush(t);
         return;
     }
-    /* What it stood after the last look belongs to the stack that stood then. Were it given to the next one that is met, it would
-     * go to where this thread of ours, by running, puts off the one that it looks at. */
+    /* Off-CPU time after the last look belongs to the stack of that look. Otherwise the time would
+     * go to the place where our own sampler preempted the thread. */
     t->wall.off_ns += off;
     if (t->wall.off_ns < -AHEAD_NS) t->wall.off_ns = -AHEAD_NS;
     if (t->wall.due_ns < -AHEAD_NS) t->wall.due_ns = -AHEAD_NS;

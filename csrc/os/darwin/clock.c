@@ -1,4 +1,4 @@
-/* Clocks of macOS. mach_absolute_time stands still while the machine sleeps, and is what Python's time.monotonic shows. */
+/* Clocks of macOS. mach_absolute_time does not advance while the machine sleeps, and is what Python's time.monotonic shows. */
 #include <sched.h>
 #include <time.h>
 

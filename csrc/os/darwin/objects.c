@@ -1,6 +1,7 @@
-/* The images that dyld has loaded, and what their Mach-O headers say (Apple's mach-o/loader.h). dyld's list may change while it
- * is read, and an image be unmapped with its header and its name: so both are read by guarded copies, and no lock of dyld's is
- * held. The core compares stamps afterwards, and reads anew. */
+/* The images that dyld has loaded, and what their Mach-O headers say (Apple's mach-o/loader.h).
+ * dyld's list may change while it is read, and an image may be unmapped together with its header
+ * and name. So both are read by guarded copies, without a lock of dyld's; the core then compares
+ * stamps, and reads again if they differ. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -52,7 +53,8 @@ static void on_remove(const struct mach_header *header, intptr_t slide) {
     atomic_fetch_add(&removed, 1);
 }
 
-/* For good: dyld forgets no function that it was told. This extension is never unloaded, as no extension of CPython's is. */
+/* Never removed: dyld has no call to unregister a function. As other CPython extensions, this one
+ * is never unloaded. */
 static void register_both(void) {
     _dyld_register_func_for_add_image(on_add);
     _dyld_register_func_for_remove_image(on_remove);
@@ -77,7 +79,8 @@ static bool is_section(const uint8_t *section, const char *name) {
            strncmp((const char *)section + 16, "__TEXT", NAME_BYTES) == 0;
 }
 
-/* Calls see(arg, command, its size) for each load command, of which `room` is a copy; false: there is no such image. */
+/* Calls see(arg, command, its size) for each load command, which is copied into `room`; false:
+ * there is no such image. */
 typedef void (*see_command)(void *arg, const uint8_t *command, size_t size);
 
 static bool each_command(uintptr_t header, see_command see, void *arg) {
@@ -170,7 +173,7 @@ static void see_image(uintptr_t header, uintptr_t slide, const char *name, see_o
 
 /* ---- dyld's own: in its list of images it is not, and the first function of the main thread is its `start` (macOS 12) */
 
-/* The kernel knows where dyld tells debuggers what it has loaded, itself too. 0: that is not to be had. */
+/* The kernel knows where dyld lists its images, itself included, for debuggers. 0: unknown. */
 static uintptr_t header_of_dyld(void) {
     const size_t place = offsetof(struct dyld_all_image_infos, dyldImageLoadAddress);
     uintptr_t header = 0;
@@ -195,7 +198,7 @@ static void find_text(void *arg, const uint8_t *command, size_t size) {
     t->at = (uintptr_t)number(command + 24, 8);
 }
 
-/* No list tells how far it was moved: its header is the beginning of its __TEXT. Every program asks for it by this name. */
+/* No list has its slide: its header is the beginning of its __TEXT. Every program asks for it by this name. */
 static void see_dyld(uintptr_t header, see_object see, void *arg) {
     text t = {0};
     if (each_command(header, find_text, &t) && t.there) see_image(header, header - t.at, "/usr/lib/dyld", see, arg);
@@ -213,8 +216,9 @@ void spp_os_objects(void (*see)(void *arg, const spp_os_object *object), void *a
     if (!listed && dyld != 0) see_dyld(dyld, see, arg);
 }
 
-/* ---- its functions' names: what dladdr would tell, without the loader's lock, and those that are not exported too. The image's
- * __LINKEDIT segment is mapped, in the cache of the system's own libraries as well, which have no files. */
+/* ---- its functions' names: those that dladdr would return, without the loader's lock, and those
+ * that are not exported too. The image's __LINKEDIT segment is mapped, also in the shared cache of
+ * the system's own libraries, which have no files. */
 
 typedef struct {
     uintptr_t base;

@@ -1,5 +1,6 @@
-/* Thread-specific slots. A thread's slots lie in a row, and the kernel tells where (THREAD_IDENTIFIER_INFO's thread_handle); that
- * slot k lies at 8 * k is proved on our own before it is believed.
+/* Thread-specific slots. A thread's slots are an array that the kernel can locate
+ * (THREAD_IDENTIFIER_INFO's thread_handle); that slot k lies at 8 * k is proved on our own thread
+ * before it is used.
  *
  * Thread-local variables (_Thread_local), by which CPython 3.15 keeps its state, lie in a block for each library that dyld makes
  * when a thread first asks, and keeps in a slot too (dyld, "thread local variables"). So their words have numbers behind those

@@ -3,9 +3,10 @@
  * Between stop and go the calls are thread_get_state, thread_info, mach_vm_read_overwrite and thread_resume: messages to the
  * kernel by a thread whose reply port is made already. None waits for another thread of the program.
  *
- * Every call may find the thread dead, and then says KERN_TERMINATED, KERN_INVALID_ARGUMENT or MACH_SEND_INVALID_DEST, by when it
- * died; the right to its port stays ours, so its name is no other's meanwhile. A call that fails for another reason is refused:
- * the kernel lacks memory, or will not have it. */
+ * Every call may find that the thread has ended, and then returns KERN_TERMINATED,
+ * KERN_INVALID_ARGUMENT or MACH_SEND_INVALID_DEST, depending on when. We keep the right to its port,
+ * so its name is not reused meanwhile. A call that fails for another reason was refused: the kernel
+ * lacks memory, or forbids it. */
 #include <sched.h>
 
 #include "os/clock.h"
@@ -49,8 +50,8 @@ spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, ui
 
 /* ---- stop and go */
 
-/* A thread that could not be resumed: tried again before another is stopped. With a right of its own, if that was to be had.
- * Under the table's lock. */
+/* A thread that could not be resumed: tried again before another is stopped. With a port right of
+ * its own, if the kernel gave one. Under the table's lock. */
 static mach_port_t stuck = MACH_PORT_NULL;
 static bool stuck_is_ours;
 #define TRIES 100 /* a message that the kernel has no memory for */
@@ -82,7 +83,7 @@ static bool still_stuck(void) {
 
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject) {
-    _Static_assert(sizeof(thread_state) <= sizeof *room, "room for the registers");
+    _Static_assert(sizeof(thread_state) <= sizeof *room, "space for the registers");
     mach_port_t port = (mach_port_t)handle;
     thread_state *state = (thread_state *)(void *)room;
     mach_msg_type_number_t words = STATE_WORDS;

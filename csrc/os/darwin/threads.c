@@ -1,6 +1,6 @@
-/* Finding threads: the kernel lists them, and pthread tells when one begins or ends. A thread's tid is what
- * threading.get_native_id shows, the kernel's number that is not used again until the machine starts anew; here its lower 31
- * bits. */
+/* Lists threads: the kernel has them all, and pthread calls us when one begins or ends. A thread's
+ * tid is what threading.get_native_id returns, the kernel's number, which is not reused until the
+ * machine restarts; here its lower 31 bits. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ typedef struct {
     mach_port_t port;
     uintptr_t slots;                   /* of pthread_getspecific: slot k lies at 8 * k */
     uintptr_t pthread;                 /* its pthread_t; 0: could not be read */
-    uint64_t cpu_ns, told_ns, seen_ns; /* CPU clock: as the kernel gave it last, as we told it last, and when (monotonic) */
+    uint64_t cpu_ns, told_ns, seen_ns; /* CPU clock: as the kernel last gave it, as we last returned it, and when (monotonic) */
     bool listed;                       /* by the listing that goes on */
 } thread;
 
@@ -69,8 +69,8 @@ static void in_child(void) {
 static void begin(void) {
     make_lock();
     pthread_atfork(NULL, NULL, in_child);
-    /* For good: another's may have been put before it. A thread that begins or ends just now may not be told to the one before.
-     */
+    /* Never removed: another library's may be chained behind it. The one before it may miss a
+     * thread that begins or ends just now. */
     atomic_store_explicit(&hook_before, pthread_introspection_hook_install(on_thread), memory_order_release);
 }
 
@@ -154,10 +154,12 @@ static void drop(uint32_t at) {
 
 static uint64_t ns_of(time_value_t t) { return (uint64_t)t.seconds * 1000000000u + (uint64_t)t.microseconds * 1000u; }
 
-/* Lock held. xnu adds up the time of a thread that runs when it enters the kernel (osfmk/kern/recount.c), which one that computes
- * does rarely. So while it runs and its clock shows the same, it is taken to have run since the last look; the next change of
- * the clock puts that right. Its clock then never stands while it runs, and never goes back. One that waits for a processor
- * counts as running too, so it gets no further ahead of the kernel than what a thread runs at a time. */
+/* Lock held. xnu adds a running thread's time to its clock when the thread enters the kernel
+ * (osfmk/kern/recount.c), which one that computes rarely does. So while it runs and its clock is
+ * unchanged, it is assumed to have run since the last look; the next change of the clock corrects
+ * that. So its clock always advances while it runs, and never goes back. A thread that waits for a
+ * processor counts as running too, so it gets no further ahead of the kernel than one time slice.
+ * */
 #define AHEAD_NS 10000000u
 
 static int read_cpu(thread *t, uint64_t *ns, uint64_t *exact) {
@@ -191,7 +193,8 @@ static int list(void) {
         if (at != SPP_MAP_NONE || !add(ports[i])) spp_darwin_release(ports[i]);
     }
     (void)vm_deallocate(mach_task_self(), (vm_address_t)ports, n * sizeof *ports);
-    /* Who is not listed is asked: found anew it would be another thread to the core. */
+    /* A thread that the list lacks is asked directly: if it were listed again later, the core would
+     * take it for another thread. */
     for (uint32_t i = table_n; i-- > 0;) {
         uint64_t ns, exact;
         if (!table[i].listed && read_cpu(&table[i], &ns, &exact) != 0) drop(i);
@@ -200,7 +203,8 @@ static int list(void) {
     return 0;
 }
 
-/* Lock held, and no thread suspended. One that began since the last listing has it done anew. */
+/* Lock held, and no thread suspended. A thread that began since the last listing causes another
+ * one. */
 static thread *find_anew(int32_t tid) {
     thread *t = find(tid);
     if (t != NULL || listed_changes == atomic_load_explicit(&changes, memory_order_relaxed)) return t;

@@ -9,9 +9,9 @@
 #include "os/posix/posix.h"
 #include "os/worker.h"
 
-/* A thread has the class that threads have unless told otherwise, whatever its maker's is. One that is to run when it wakes goes
- * before the program's: then it waits for none of them, and its sleeps end without being put together with others'. Who may not
- * have that runs as the others do. */
+/* A new thread has the default scheduling class, whatever its creator's is. A worker that must run
+ * as soon as it wakes gets a class above the program's threads: then it waits for none of them, and
+ * its wake-ups are not coalesced with others. If the system refuses, it runs as the others do. */
 int32_t spp_posix_worker_tid(pthread_t thread) {
     (void)thread;
     return -1;

@@ -22,10 +22,11 @@
 /* Interval of the timer for the kernel's remainder. Thread-CPU timers fire at CONFIG_HZ at most. */
 #define REMAINDER_NS 4000000u
 
-/* Of each number of a descriptor that an event has, or had: what its ticks say (0: nothing any more), and whom they are for, a
- * thread by a signal. A thread that blocks the signal gets a tick when it no longer does, or takes it by sigwait(): the event may
- * be closed by then, and the number another event's. So a number that was an event's once stays known for good, in forked
- * children too. */
+/* For each descriptor number that an event has or once used: what its ticks mean (0: nothing any
+ * more), and which thread gets them, by a signal. A thread that blocks the signal gets a tick when
+ * it unblocks it, or takes it by sigwait(): by then the event may be closed and the number be
+ * another event's. So a number that was once an event's stays known for good, in forked children
+ * too. */
 static _Atomic uintptr_t cookie_of_fd[MAX_FD];
 static _Atomic uint64_t receiver_of_fd[MAX_FD];
 

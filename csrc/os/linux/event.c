@@ -129,7 +129,8 @@ void spp_os_event_drop(spp_os_event *event) {
 
 bool spp_os_event_alive(const spp_os_event *event) { return event->fd < 0 || spp_linux_perf_is(event->fd, event->id); }
 
-/* As with spp_linux_perf_close: who closes descriptors that are not his, between the question and the read, has 8 bytes read. */
+/* As with spp_linux_perf_close: a program that closes descriptors it does not own, between the
+ * check and the read, loses 8 bytes of another file. */
 int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
     if (event->fd < 0 || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return -1; /* it may not read */
     if (!spp_linux_perf_is(event->fd, event->id)) return -1;

@@ -29,8 +29,9 @@ spp_suspend_result spp_suspend_open(int32_t tid, spp_suspend_handle *handle);
 void spp_suspend_close(spp_suspend_handle handle);
 /* Its CPU clock, which agrees with spp_os_thread_cpu_ns. */
 spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, uint64_t *ns);
-/* Suspends the thread, waits until it does not run any more, and reads its registers. Fills in pc, sp, at_syscall and machine
- * (which points into `room`) of `context`, and `slots` of `subject`. If any step fails the thread is resumed. */
+/* Suspends the thread, waits until it no longer runs, and reads its registers. Fills in pc, sp,
+ * at_syscall and machine (which points into `room`) of `context`, and `slots` of `subject`. If a
+ * step fails the thread is resumed. */
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject);
 void spp_suspend_go(spp_suspend_handle handle);

@@ -1,10 +1,11 @@
-/* Triggers by suspension, for systems that send no signals to threads. One thread of ours looks at the CPU clock of each armed
- * thread once an interval, at an instant drawn from it. A thread that ran for its share of ticks is suspended, walked by the
- * core, and goes on. One whose clock stands is not touched.
+/* Triggers by suspension, for systems that send no signals to threads. One thread of ours looks at
+ * the CPU clock of each armed thread once an interval, at a random instant of it. A thread that ran
+ * for its share of ticks is suspended, walked by the core, and resumed. One whose clock did not
+ * move is not touched.
  *
- * Which threads are armed is a list under a lock that the sampler holds while it looks, so a trigger that is disarmed has no tick
- * under way. A suspended thread never holds that lock: who has it is not suspended, for only the sampler suspends from the list.
- */
+ * The armed threads are a list under a lock that the sampler holds while it looks, so no tick of a
+ * disarmed trigger is under way. A suspended thread never holds that lock: only the sampler
+ * suspends threads of the list, and only while it holds the lock. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #include "os/ticks.h"
 #include "os/worker.h"
 
-/* Looks in a row at which a thread that has run is met in a call, after which its time is given to the call: see met_asleep. */
+/* Looks in a row at which a thread that has run is found in a call, after which its time is given to the call: see met_asleep. */
 #define PATIENCE 16u
 
 typedef struct armed {
@@ -67,9 +68,10 @@ static void ticked(armed *s) {
     s->waited = 0;
 }
 
-/* A thread that runs in bursts is mostly met asleep, after the burst: its time must not go to its sleep. So one that is met in a
- * call, and did not run all the time until then, is let go, and keeps its time for a look that meets it running; but not for
- * ever, for there are threads that run in short calls only. */
+/* A thread that runs in bursts is mostly found asleep, after the burst, and its CPU time must not
+ * go to its sleep. So a thread that is found in a call, and did not run all the time until then, is
+ * resumed and keeps its time for a look that finds it running. Not for ever, though: some threads
+ * run in short calls only. */
 static bool met_asleep(armed *s, uint64_t ran, uint64_t passed, const spp_os_context *context) {
     return context->at_syscall && ran + passed / 8 < passed && s->waited++ < PATIENCE;
 }
@@ -311,7 +313,8 @@ int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context) {
     held.subject = (spp_os_subject){.tid = s->tid, .cpu_ns = cpu};
     *context = (spp_os_context){.subject = &held.subject};
     if (spp_suspend_stop(s->handle, &held.registers, context, &held.subject) != SPP_SUSPEND_DONE) return -1;
-    atomic_store(&s->stopped, true); /* before its clock can be read: it stands, and moves when it goes on */
+    atomic_store(&s->stopped,
+                 true); /* before its clock can be read: it is stopped now, and advances once the thread is resumed */
     return 0;
 }
 

@@ -1,9 +1,10 @@
 /* Clocks of Windows.
  *
- * A thread's CPU time is told in cycles (QueryThreadCycleTime), which are nanoseconds by the time stamp counter's rate, measured
- * at start. Where that call fails (wine), or counts what goes at no constant rate (arm64, emulating x86_64 too), GetThreadTimes
- * serves, which goes in steps: 10 ms under wine, a tick of the system's clock on Windows (15.6 ms). A thread that was seen to run
- * is then taken to go on with the wall clock, until it is a step ahead of what the system says. So its clock is at most one step
+ * A thread's CPU time comes in cycles (QueryThreadCycleTime), converted by the time stamp counter's
+ * rate, which is measured at start. Where that call fails (wine), or counts at no constant rate
+ * (arm64, also emulating x86_64), GetThreadTimes is used, which advances in steps: 10 ms under wine, a
+ * tick of the system's clock on Windows (15.6 ms). A thread that was seen to run is then assumed to go
+ * on with the wall clock until it is a step ahead of the system. So its clock is at most one step
  * ahead, and never goes back. */
 #include "os/windows/windows.h"
 
@@ -20,7 +21,7 @@ static bool cycles_count;   /* QueryThreadCycleTime works */
 static double ns_a_cycle;
 #define STEP_NS 20000000u  /* of GetThreadTimes: 10 ms of user time and 10 ms of kernel time, under wine; a tick on Windows */
 #define ASK_NS 2500000u    /* it is asked this often at most: 50 us under wine */
-#define ENDED_NS 10000000u /* a thread whose clock stands is asked this often whether it has ended */
+#define ENDED_NS 10000000u /* how often to check whether a thread with an unchanged clock has ended */
 
 uint64_t spp_os_now_ns(void) {
     LARGE_INTEGER at;
@@ -68,8 +69,8 @@ bool spp_os_clock_tells(void) { return cycles_count; }
 #define STOP_NS 100000u
 uint64_t spp_os_stop_ns(void) { return cycles_count ? STOP_NS : 0; }
 
-/* A running thread's cycles may be counted up only when it leaves its processor: nobody says. So one that seems to stand is held
- * while it is walked. */
+/* A running thread's cycles may be added only when it leaves its processor: that is not documented.
+ * So a thread that seems blocked is suspended while it is walked. */
 bool spp_suspend_clock_proves(void) { return false; }
 
 /* ---- the threads whose clocks are asked for: handles, which keep an id from being used again, and what was read last */
@@ -103,7 +104,7 @@ static clock_of *find(int32_t tid) {
     return room;
 }
 
-/* A handle tells the time of a thread that has ended, too. */
+/* A handle gives the time of an ended thread, too. */
 static bool has_ended(clock_of *c, uint64_t now) {
     if (now - c->alive_ns < ENDED_NS) return false;
     c->alive_ns = now;
@@ -123,7 +124,7 @@ static int read_clock(clock_of *c, uint64_t now, uint64_t *ns) {
         c->raw = *ns = raw;
         return 0;
     }
-    if (raw != c->raw) c->moved = c->asked_ns != 0; /* what it ran before the first look does not tell that it runs now */
+    if (raw != c->raw) c->moved = c->asked_ns != 0; /* CPU time before the first look does not show that it runs now */
     c->raw = raw;
     if (ask) c->asked_ns = now;
     /* With the wall clock while it is known to run, but no further than one step. */
@@ -213,7 +214,7 @@ void spp_windows_clock_start(void) {
     timer_slot = TlsAlloc();
     choose_sleep();
     if (clocks == NULL || !cycles_tell_time() || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
-    /* 20 ms tell the rate to 1 in 100,000: the counter goes in steps of 100 ns. */
+    /* 20 ms give the rate to 1 in 100,000: the counter goes in steps of 100 ns. */
     uint64_t began = spp_os_now_ns(), first = spp_arch_cycles();
     Sleep(20);
     uint64_t took = spp_os_now_ns() - began, counted = spp_arch_cycles() - first;

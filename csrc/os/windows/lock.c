@@ -10,12 +10,13 @@
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static _Atomic uint32_t waiting; /* for it */
-static _Atomic DWORD last;       /* who had it */
+static _Atomic DWORD last;       /* its last holder */
 static HANDLE bell_event;
 
-/* Windows' lock goes to who is there first, and that is mostly the one that gave it back. The sampler of wall mode, late with its
- * looks, so kept it from a thread that begins, which waits with the GIL: 18 threads were begun a second instead of 240 (wine). So
- * who had it last lets those go first that wait. No thread that holds another suspended calls this. */
+/* A lock of Windows goes to the first thread that tries, mostly the one that just released it. So
+ * the sampler of wall mode, late with its looks, kept it from starting threads, which wait with the
+ * GIL: 18 threads were started a second instead of 240 (wine). So the last holder lets waiting
+ * threads go first. Not called by a thread that has another one suspended. */
 void spp_os_lock(void) {
     DWORD me = GetCurrentThreadId();
     while (atomic_load(&last) == me && atomic_load(&waiting) != 0) spp_os_sleep_until(spp_os_now_ns() + 20000);

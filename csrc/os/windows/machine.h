@@ -8,9 +8,10 @@
 
 #include "os/context.h"
 
-/* A processor gives: MACHINE, of the objects that it runs; CYCLES_TELL_TIME, whether a thread's cycles (QueryThreadCycleTime) go
- * at one rate; read_context; read_registers, by DWARF's numbers; SYSCALL_BYTES, what is_syscall has to see of the code before pc
- * to tell whether the kernel was called just there. */
+/* A processor provides: MACHINE, that of its objects; CYCLES_ARE_TIME, whether a thread's cycles
+ * (QueryThreadCycleTime) count at one rate; read_context; read_registers, by DWARF's numbers;
+ * SYSCALL_BYTES, how much code before pc is_syscall needs to decide whether the kernel was called
+ * just there. */
 
 #if defined(__x86_64__)
 

@@ -1,5 +1,6 @@
-/* Reading memory that may not be there, without an exception: a vectored handler of the program's (faulthandler has one) would be
- * told of each, and the dispatcher takes locks that a suspended thread may hold. The kernel is asked instead. */
+/* Reads memory that may not be mapped, without an exception: each would call the program's vectored
+ * handlers (faulthandler has one), and the dispatcher takes locks that a suspended thread may hold.
+ * The kernel is asked instead. */
 #include "os/windows/windows.h"
 
 #include <string.h>

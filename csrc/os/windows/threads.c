@@ -81,7 +81,7 @@ bool spp_os_own_files(int but) {
 
 void *spp_os_file_hold(int fd) {
     (void)fd;
-    return NULL; /* who writes has a handle */
+    return NULL; /* a writer has a handle */
 }
 
 void spp_os_file_release(void *hold) { (void)hold; }

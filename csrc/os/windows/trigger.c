@@ -45,9 +45,10 @@ static uintptr_t known_teb(target *t) {
     return t->teb;
 }
 
-/* A thread that ends the process (ExitProcess, so os._exit) ends all others first, the sampler too: were it suspended just then,
- * nobody would resume it, and the process would stay. It takes the lock of the process's environment block for that, so that lock
- * is held from before a thread is suspended until it goes on. Whoever has it meanwhile is not suspended, so it comes. Both in
+/* A thread that ends the process (ExitProcess, so os._exit) ends all others first, including the
+ * sampler. If it were suspended just then, nobody would resume it, and the process would hang. It
+ * takes the lock of the process's environment block for that, so we hold that lock from before a
+ * thread is suspended until it is resumed: a thread that holds it is never suspended. Both in
  * ntdll, on Windows and under wine. */
 typedef void(NTAPI *lock_fn)(void);
 static lock_fn keep_from_ending, let_end;
@@ -85,12 +86,14 @@ static bool is_at_syscall(uintptr_t pc) {
     return spp_os_readable(pc - SYSCALL_BYTES) && spp_os_readable(pc - 1) && is_syscall((const uint8_t *)pc - SYSCALL_BYTES);
 }
 
-/* The error does not tell: access is denied to a thread that ends, and the program may have suspended one as often as can be. */
+/* The error is ambiguous: access is denied to a thread that ends, and to one that the program has
+ * suspended as often as possible. */
 static spp_suspend_result why_not(const target *t) {
     return spp_windows_has_ended(t->thread) ? SPP_SUSPEND_GONE : SPP_SUSPEND_REFUSED;
 }
 
-/* SuspendThread only asks; GetThreadContext waits until the thread stands, which needs nothing but the kernel. */
+/* SuspendThread only asks; GetThreadContext waits until the thread is suspended, which needs
+ * nothing but the kernel. */
 spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
                                     spp_os_subject *subject) {
     target *t = (target *)handle;
@@ -113,7 +116,7 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     return SPP_SUSPEND_DONE;
 }
 
-/* NT_TIB in winnt.h: how far the stack is in use is told by its pages. Guarded: the thread may end meanwhile. */
+/* NT_TIB in winnt.h: its pages show how far the stack is in use. Guarded: the thread may end meanwhile. */
 spp_suspend_result spp_suspend_describe(spp_suspend_handle handle, spp_os_context *context, spp_os_subject *subject) {
     target *t = (target *)handle;
     uintptr_t limit;

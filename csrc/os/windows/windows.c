@@ -5,8 +5,8 @@ uintptr_t spp_windows_find(const wchar_t *library, const char *name) {
     return module != NULL ? (uintptr_t)(void *)GetProcAddress(module, name) : 0;
 }
 
-/* How many units of the text's beginning fit into `room` bytes of UTF-8. Two that make one letter (4 bytes) stay together; one
- * without its other half becomes U+FFFD, which has 3 as well. */
+/* How many leading units of the text fit into `room` bytes of UTF-8. A surrogate pair (4 bytes) is
+ * not split; a lone surrogate becomes U+FFFD, which has 3 bytes as a lone unit would. */
 static int units_that_fit(const wchar_t *from, size_t room) {
     int n = 0;
     for (size_t bytes = 0; from[n] != 0;) {
