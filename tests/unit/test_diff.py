@@ -366,7 +366,7 @@ def test_growth_must_be_sure(tmp_path, monkeypatch, capsys):
     assert main(["diff", "--fail-if", "+5%", "a0", "a1", "a2", "--", "b0", "b1", "b2"]) == 0
     capsys.readouterr()
     assert main(["diff", "--fail-if", "+5%", "a1", "b1"]) == 3
-    assert "one run each: --fail-if cannot tell" in capsys.readouterr().err
+    assert "one run each: --fail-if cannot distinguish" in capsys.readouterr().err
 
 
 def test_usage(files, capsys, tmp_path):

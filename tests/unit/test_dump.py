@@ -30,7 +30,7 @@ def test_what_stood_what_ran_and_what_is_gone(tmp_path, capsys):
 def test_files_of_others_are_refused(tmp_path, capsys):
     (tmp_path / "x.txt").write_text("main;f 3\n")
     assert main(["dump", str(tmp_path / "x.txt")]) == 2
-    assert "does not tell when its samples were taken" in capsys.readouterr().err
+    assert "does not say when its samples were taken" in capsys.readouterr().err
 
 
 def test_no_samples(tmp_path, capsys):

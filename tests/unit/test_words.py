@@ -15,7 +15,7 @@ if not (ROOT / "csrc").is_dir():
     pytest.skip("the tests were taken out of the tree", allow_module_level=True)
 FOLDERS = ("csrc", "src", "tests", "tools", "bench")
 KINDS = {".c", ".h", ".cc", ".go", ".py", ".pyi", ".mjs", ".pml", ".sh", ""}
-MOST = 1600
+MOST = 1520
 
 # Letters alone bound a word, so a part of a name counts.
 WORD = r"(?<![A-Za-z])(?:%s)(?![A-Za-z])"
@@ -35,7 +35,7 @@ IDIOMS: Dict[str, str] = {
     "can be obtained": r"\b(?:be|was|were|is) ha(?:d)\b",
     "if it were, otherwise": r"(?<![\w'] )\b(?:Were|Had) (?:it|they|the|there|this|that|a|one)\b",
     "makes sure, whether or not": r"\bse(?:es?|en|eing) to it\b|\bbe it\b",
-    "what an X of Y is": r"\b[Ww]hat (?:is|was|are|were) \w+ (?:of|from) (?:it|them|each|that|which|what)\b",
+    "what an X of Y is": r"\b[Ww]hat (?:is|was|are|were) (?!asked|measured|said)\w+ of (?:it|them|each|that|which|what)\b",
 }  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
 
 
 def title(profiles: Sequence[Profile]) -> str:
-    """Which parts of profiles these are, as a line that stands above the figures; '' if they are whole."""
+    """Which parts of profiles these are, as a line above the figures; '' if they are whole."""
     from ..report.text import printable  # here: `spprof run` shares its process with the program
 
     parts = sorted({printable(profile.header["part"]) for profile in profiles if profile.header.get("part")})

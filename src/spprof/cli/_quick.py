@@ -1,5 +1,5 @@
 """What `argparse` makes of words in which nothing is wrong, for `run`, whose program waits: argparse takes 15 to 20 ms to be
-imported and to be told all options."""
+imported and given all options."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ examples:
   spprof diff --fail-if 'Parser.*:+10%' --json A B
 
 Functions are aligned by name and file, not by line. A change is marked (*) only where it is more than chance, all functions that
-are compared counted (docs/diff.md). One run a side tells the error of sampling; only repeated runs tell how much runs vary.
+are compared counted (docs/diff.md). One run a side shows the error of sampling; only repeated runs show how much runs vary.
 
 --fail-if RULE (may be given again) is one of
   +N%        the time of a run grew by more than N percent
-  NAME:+N%   so did that of a function with what it calls; * and ? may stand in the name, and then each is tried
+  NAME:+N%   so did that of a function with what it calls; the name may have * and ?, and then each is tried
 Grew means surely: the 95 % interval of the growth lies above N. Exit codes: 0 compared; 2 cannot be compared; 3 a rule failed.
 Options go before the files or behind both, never behind `--`.
 """
@@ -103,7 +103,7 @@ def main(options: argparse.Namespace) -> int:
     elif not options.output:
         put(sys.stdout, "\n".join(text(comparison, shown)) + "\n")
     if options.fail_if and not comparison.repeated:
-        say("spprof: one run each: --fail-if cannot tell a slower program from a slower run")
+        say("spprof: one run each: --fail-if cannot distinguish a slower program from a slower run")
     for line in failed:
         say(f"spprof: {line}")
     return FAILED if failed else 0
@@ -111,7 +111,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _sides(options: argparse.Namespace) -> Tuple[List[str], List[str]]:
     files: List[str] = options.files
-    # argparse drops the `--`; all that stands behind it are files.
+    # argparse drops the `--`; all arguments after it are files.
     words = options.argv
     behind = len(words) - words.index("--") - 1 if "--" in words else 0
     if "--" not in words and len(files) == 2:

@@ -34,7 +34,7 @@ def main(options: argparse.Namespace) -> int:
     """Prints the stacks."""
     profile = Profile.load(options.file)
     if "source" in profile.header:
-        raise BadOption(f"{options.file}: a file of another profiler does not tell when its samples were taken")
+        raise BadOption(f"{options.file}: a file of another profiler does not say when its samples were taken")
     put(sys.stdout, "\n".join(last_stacks(profile, options.thread)) + "\n")
     if profile.warning:
         say(f"spprof: {options.file}: {profile.warning}")

@@ -21,7 +21,7 @@ EXAMPLES = """\
 examples:
   spprof report script.1234.spprof
   spprof report p.spprof --by line         also: file, thread
-  spprof report p.spprof --format tree     who calls whom; --min-share 5 for less of it
+  spprof report p.spprof --format tree     what calls what; --min-share 5 for less of it
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
   spprof report script.*.spprof            a program and its child processes as one

@@ -1,4 +1,4 @@
-"""The file at a path that somebody gave: who may replace what is there, and how. Every file that a verb, an integration or
+"""The file at a path that somebody gave: whether what is there may be replaced, and how. Every file that a verb, an integration or
 `Profile.save` writes is put in its place here. All that can refuse it is asked before anything is touched; it is written beside,
 under a name that nobody can guess, and appears whole or not at all."""
 
@@ -120,7 +120,7 @@ class Output:
         return found
 
     def _is_empty(self) -> bool:
-        """Whoever made it may have it open (a temporary file), so it is not replaced but filled."""
+        """Its creator may have it open (a temporary file), so it is not replaced but filled."""
         return self._found is not None and self._found.st_size == 0
 
     def _fill_in_place(self, fill: Callable[[BinaryIO], object]) -> None:
@@ -170,7 +170,7 @@ def save(
     force: bool = False,
     inputs: Iterable[str] = (),
 ) -> None:
-    """Writes a profile to a file; without a format, the one that its name tells. Raises BadOption, CannotWrite."""
+    """Writes a profile to a file; without a format, the one of its name. Raises BadOption, CannotWrite."""
     if format is None:
         format = formats.format_for(path)
     len(profile)  # a file that cannot be read is said before all else

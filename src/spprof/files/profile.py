@@ -75,7 +75,7 @@ class Profile(ProfileData):
         return profile
 
     def save(self, path: Union[str, os.PathLike[str]], format: Optional[str] = None, force: bool = False, **options: Any) -> None:
-        """Writes the profile to `path` as `format` ('html', 'speedscope', ...: docs/formats.md; by default told from the name).
+        """Writes the profile to `path` as `format` ('html', 'speedscope', ...: docs/formats.md; by default from the name).
 
         `options`: weight ('samples' or 'value'), lines, merge_threads (bool), thread (a pattern as in `functions`), sources
         (bool, for html: the text of source files too). What is no profile of this format is replaced only with `force`.

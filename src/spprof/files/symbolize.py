@@ -1,6 +1,6 @@
 """Lines and inlined functions of native frames, from debug information (DWARF), when the program is done.
 
-The package `symbolic` reads the debug information (`pip install spprof[symbols]`); what it tells is kept in the profile, in a
+The package `symbolic` reads the debug information (`pip install spprof[symbols]`); what it finds is kept in the profile, in a
 block of its own (docs/file-format.md, `L`), so that every reader and format has it from then on.
 """
 
@@ -42,10 +42,10 @@ def symbolize(
     progress: Callable[[Library], None] = lambda library: None,
     force: bool = False,
 ) -> List[Library]:
-    """Adds lines and inlined functions to a profile's native frames; writes `output`, or `path` itself anew.
+    """Adds lines and inlined functions to a profile's native frames; writes `output`, or replaces `path`.
 
     Debug information is taken from `DIRECTORY/.build-id/ab/cdef.debug` of each directory, else from the library, and only if its
-    build id is that of the library when it was profiled. What an earlier call found stays, unless it is found anew; if nothing is
+    build id is that of the library when it was profiled. What an earlier call found stays, unless it is found again; if nothing is
     found, nothing is written. `progress` is called after each library. What is no profile is replaced only with `force`.
     Raises BadOption if the profile has no native frames or is still being taken, Unsupported without `symbolic`, BadFile,
     CannotWrite."""
@@ -150,7 +150,7 @@ def _lowest_address(path: str) -> int:
 
 
 def _write(data: bytes, chains: Dict[int, Chain], output: Output) -> None:
-    """The profile with its L block made anew; what may follow a damaged block stays where it was."""
+    """The profile with a new L block; what may follow a damaged block stays where it is."""
     payload = json.dumps({"frames": chains}, separators=(",", ":")).encode()
     kept, end = [MAGIC], len(MAGIC)
     for at, block in blocks(data):

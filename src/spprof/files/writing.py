@@ -13,7 +13,7 @@ _HEADER_MOST = 1 << 24  # bytes
 
 
 def is_being_written(path: str) -> bool:
-    """Whether a process has this file locked. False also where that cannot be told (Windows, file systems without locks)."""
+    """Whether a process has this file locked. False also where that cannot be known (Windows, file systems without locks)."""
     try:
         import fcntl
 
@@ -33,7 +33,7 @@ def is_being_written(path: str) -> bool:
 
 
 def process_lives(pid: int) -> bool:
-    """Whether there is such a process, as far as the system tells; on Windows, where to ask would end it, False."""
+    """Whether there is such a process, as far as the system says; on Windows, where to ask would end it, False."""
     if os.name == "nt":
         return False
     try:
@@ -74,7 +74,7 @@ def ending(path: str) -> bytes:
 
 def finish(path: str, reason: str) -> None:
     """Gives an end to the file of a process that is gone and had no time to (docs/file-format.md, block E): after its last whole
-    block. Raises OSError if that has no room; the file is as whole as before, then."""
+    block. Raises OSError if no space is left for it; the file is as whole as before, then."""
     if ending(path):
         return
     import time

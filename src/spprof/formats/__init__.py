@@ -75,7 +75,7 @@ def format_of(path: str) -> Optional[str]:
 
 
 def format_for(path: str) -> str:
-    """The same for a file to be written. Raises BadOption if its name tells none."""
+    """The same for a file to be written. Raises BadOption if its name has none."""
     format = format_of(path)
     if format is None:
         endings = ", ".join(known.extension for known in FORMATS.values())

@@ -18,7 +18,7 @@ class Look(NamedTuple):
     """What a format shows of a frame.
 
     `system_name` is the name without its class; `file` is the source ('' if unknown); `line` and `column` count from 1, 0 if
-    unknown or not told apart; `library` is the object of a native function and `address` the instruction in it, if asked for."""
+    unknown or left out; `library` is the object of a native function and `address` the instruction in it, if asked for."""
 
     name: str
     system_name: str

@@ -22,7 +22,7 @@ UNKNOWN = "the profile does not say what it was when the program ran (--sources 
 CHANGED = "it has changed since the program ran (--sources takes what it is now)"
 _NONE = "it is no file"
 _GONE = "it could not be read when the page was written"
-_LONG = "the page has room for 1 MB of text"
+_LONG = "the page holds 1 MB of text"
 
 
 class Texts:

@@ -1,4 +1,4 @@
-"""The part of a profile's tree that a format writes, numbered anew."""
+"""The part of a profile's tree that a format writes, with numbers of its own."""
 
 from __future__ import annotations
 

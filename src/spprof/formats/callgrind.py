@@ -92,7 +92,7 @@ def _events(profile: ProfileData) -> List[Tuple[str, str]]:
 
 
 def _line(text: str) -> str:
-    """Text that stays on its line and is not empty, as an empty name is one that was told before."""
+    """Text that stays on its line and is not empty, as an empty name means the one before."""
     return _CONTROL.sub(lambda match: ascii(match.group())[1:-1], clean(text)) or "[no name]"
 
 

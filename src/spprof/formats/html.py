@@ -207,7 +207,7 @@ def _rounded(weights: Sequence[int], unit: int) -> array[int]:
 
 
 class _Tables:
-    """Strings, functions, frames, nodes and stacks of some samples, numbered anew: only what occurs."""
+    """Strings, functions, frames, nodes and stacks of some samples, with new numbers: only what occurs."""
 
     def __init__(self, profile: ProfileData, samples: Dict[int, int]) -> None:
         self.strings: Dict[str, int] = {}

@@ -53,7 +53,7 @@ def _line(type: str, values: Dict[str, Any]) -> bytes:
 
 
 def _stacks(profile: ProfileData, keys: Iterable[int], lines: bool, out: BinaryIO) -> Dict[int, int]:
-    """Writes each distinct stack, before it those of its frames that are new; tells the id of each key."""
+    """Writes each distinct stack, before it those of its frames that are new; returns the id of each key."""
     frames: Dict[str, int] = {}  # those that would look the same are one
     numbers: Dict[int, bytes] = {}
     stacks: Dict[bytes, int] = {}

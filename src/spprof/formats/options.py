@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """What can be asked of a format (docs/formats.md tells what it means for each).
+    """What can be asked of a format (docs/formats.md says what it means for each).
 
     weight: 'samples', or 'value' for what the samples count: time, faults (None: what is usual for the format); lines: tell the
     lines of a function apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the

@@ -86,7 +86,7 @@ class _Request:
         return id
 
     def _resource(self, attributes: Any) -> None:
-        """Who was profiled, by the semantic conventions (https://opentelemetry.io/docs/specs/semconv/resource/process/)."""
+        """The profiled process, by the semantic conventions (https://opentelemetry.io/docs/specs/semconv/resource/process/)."""
         header = self.profile.header
         argv = [str(argument) for argument in header.get("argv") or []]
         script = os.path.basename(argv[0]) if argv else "unknown_service:python"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _ROWS = CHUNK >> 1  # of a group: each has its stacks in full
-# Columns by whose smallest and largest value an engine passes over whole row groups. For stacks these cost a third of the time.
+# Columns with a least and largest value by which an engine skips whole row groups. For stacks these cost a third of the time.
 _SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight")
 
 

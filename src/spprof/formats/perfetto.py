@@ -124,7 +124,7 @@ def _interned(profile: ProfileData, options: Options, callstacks: Dict[int, int]
     def name(field: int, value: str) -> int:
         return intern(field, text(2, value))
 
-    known: List[bytes] = []  # of each look its frame, as stacks tell it
+    known: List[bytes] = []  # of each look its frame, as stacks name it
     for key, id in callstacks.items():
         stack = frames.stack(key)
         for look in frames.looks[len(known) :]:

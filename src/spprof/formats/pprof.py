@@ -85,7 +85,7 @@ class _File:
         out.writelines(text(6, string) for string in self.strings)  # the last: all are known now
 
     def _call(self, call: Call) -> List[int]:
-        """A counted call as a stack of two: who was called, and the line that calls."""
+        """A counted call as a stack of two: the called function, and the calling line."""
         places = [(call.function, call.function.line)] + ([(call.caller, call.line)] if call.caller else [])
         return [
             self.frames.intern(

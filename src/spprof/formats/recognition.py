@@ -41,7 +41,7 @@ def is_like(format: str, file: BinaryIO) -> bool:
             beginning = zlib.decompressobj(31).decompress(beginning, 16)
         except zlib.error:
             return False
-    if format == "parquet" and len(beginning) > 8:  # what it says of itself stands at its end
+    if format == "parquet" and len(beginning) > 8:  # its own description is at its end
         file.seek(-8, os.SEEK_END)
         length = int.from_bytes(file.read(4), "little")
         file.seek(max(-8 - length, -file.seek(0, os.SEEK_END)), os.SEEK_END)

@@ -1,7 +1,7 @@
 """A flame graph as a picture (SVG 1.1, without scripts: it shows in documents, on GitHub and in mail).
 
 The root is above, callees are below their callers, and a box is as wide as its share of all time. Functions that are called by
-the same stack stand in the order of their names, so two pictures can be compared. Boxes too narrow to be seen are left out.
+the same stack are in the order of their names, so two pictures can be compared. Boxes too narrow to be seen are left out.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Slow(NamedTuple):
 
 
 def begin(config: Any) -> None:
-    """Arranges for it, in this process or by telling its workers (pytest-xdist) to. Raises UsageError for a bad option."""
+    """Arranges for it, in this process or in its workers (pytest-xdist). Raises UsageError for a bad option."""
     name = config.getoption("spprof_format")
     if name not in formats.FORMATS:
         raise pytest.UsageError(f"--spprof-format: {name!r} does not exist: choose one of {', '.join(formats.FORMATS)}")
@@ -77,7 +77,7 @@ class Profiling:
             raise pytest.UsageError(f"--spprof: {error}") from None
 
     def _path(self, what: str, extension: str) -> str:
-        """`session`, or a test's own name, told apart from names that look alike; of each worker for itself."""
+        """`session`, or a test's own name, distinct from names that look alike; of each worker for itself."""
         plain = re.sub(r"[^\w.\[\]-]+", "_", what)
         if self.each and plain != what:
             plain += f"-{zlib.crc32(what.encode('utf-8', 'backslashreplace')):08x}"

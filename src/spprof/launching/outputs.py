@@ -35,7 +35,7 @@ class Outputs:
         self._name = beside(os.path.join(os.path.dirname(path), name) if path else absolute(name), "", follows)
         self.stem = beside(absolute(base or name), "", follows) if stem else ""
         # The file that is written while the program runs, or, if something is there, it with a number. The recorder puts its
-        # process id where PID stands. Child processes write STEM.PID.spprof.
+        # process id in place of PID. Child processes write STEM.PID.spprof.
         self.stream = f"{self.stem or self._name}.{PID}.spprof"
         if special:
             import tempfile
@@ -134,7 +134,7 @@ class Outputs:
 
 
 def _finish(path: str, reason: str) -> None:
-    """Without room for an end the file stays without one, which its readers say."""
+    """If no space is left for an end, the file stays without one, and its readers say so."""
     try:
         finish(path, reason)
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether there is a program of the name that was given, and what whoever named it probably wants."""
+"""Finds the program that was named on the command line, or says what the user probably meant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def name(kind: str, command: List[str]) -> str:
 
 
 def check_script(command: List[str]) -> None:
-    """Raises BadOption if there is no such script, and says what whoever named it probably wants; NoModule if it is a folder
+    """Raises BadOption if there is no such script, and says what the user probably meant; NoModule if it is a folder
     without a program. What else is no regular file (/dev/stdin, a FIFO that can be read once) is the interpreter's to open."""
     path = command[0]
     if os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""What a program's process is told, so that it records itself: in two environment variables, which it takes away again."""
+"""What makes a program's process record itself: two environment variables, which it removes again."""
 
 from __future__ import annotations
 

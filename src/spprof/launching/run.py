@@ -83,7 +83,7 @@ class Run:
         return code or (TAKEN if self.lost else 0)
 
     def _finish(self, way_out: Optional[str], failed: bool) -> None:
-        """Puts the profile where it was asked for, and tells of it. `way_out`: how the program ended; None: it has not yet."""
+        """Puts the profile where it was asked for, and says so. `way_out`: how the program ended; None: it has not yet."""
         if way_out is not None:
             self.outputs.finish(way_out)
         try:

@@ -1,4 +1,4 @@
-"""Who waits for the program, and how it ended. On POSIX the program takes the place of the process that the caller started: it is
+"""Waits for the program, and reports how it ended. On POSIX the program takes the place of the process that the caller started: it is
 what the caller signals, waits for and kills. The supervisor is a process beside it, an orphan in a session of its own, so that
 nothing that is the program's reaches it: `Beside`. A program that ends by itself waits until the supervisor has written and said
 all (csrc/module/beside.c). On Windows the program is a child: `Child`."""
@@ -22,7 +22,7 @@ signal: Any = import_module("_signal")  # `signal` takes longer to import than a
 
 _LINKS_FROM = 34  # as files are: csrc/os/files.h
 _ENDS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
-_NONE, _FAILED = b"x", b"f"  # said by who could not become the program; by one that an exception ends
+_NONE, _FAILED = b"x", b"f"  # sent by a child that could not exec the program; by one that an exception ends
 _STEP, _DAY, _EVER = 0.05, 86400, float("inf")  # seconds
 _MOST = 1 << 16  # descriptors
 
@@ -115,7 +115,7 @@ class Beside:
         return any(fd == self._death for fd, _ in self._poll.poll(0))
 
     def _look(self, number: int, frame: Any) -> None:
-        """Whoever ends a program that only waits, or this process, wants an end of the waiting."""
+        """A signal that ends a program that only waits, or this process, ends the waiting."""
         self._enough = self._enough or number != signal.SIGALRM
         if self._over and (self._enough or (self._waits and self._is_gone())):
             self._over = False
@@ -183,7 +183,7 @@ def in_place(
     signal.signal(signal.SIGCHLD, old)
     os.close(own)
     try:
-        # argv[0] tells the interpreter where it is (sys.executable of a virtual environment).
+        # The interpreter learns from argv[0] where it is (sys.executable of a virtual environment).
         os.execve(command[0], command, environment)
     except OSError:
         os.write(end, _NONE)
@@ -191,7 +191,7 @@ def in_place(
 
 
 def _leave(link: int, keep: bool) -> None:
-    """The caller's signals, and its descriptors but stderr: who waits for the end of a pipe waits for the program's."""
+    """The caller's signals, and its descriptors but stderr: a reader of a pipe sees its end when the program ends."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in _ENDS:
         signal.signal(number, signal.SIG_IGN)
@@ -225,7 +225,7 @@ def _code(pid: int, death: int) -> Optional[int]:
     status = _stat(pid)
     if status[:1] == [b"Z"]:
         return os.waitstatus_to_exitcode(int(status[-1]))
-    info = bytearray(64)  # struct pidfd_info: what is asked and told, ..., the status
+    info = bytearray(64)  # struct pidfd_info: what is asked and given, ..., the status
     info[:8] = (8).to_bytes(8, sys.byteorder)  # PIDFD_INFO_EXIT
     try:
         import fcntl
@@ -238,7 +238,7 @@ def _code(pid: int, death: int) -> Optional[int]:
 
 
 def forks(told: str, but: int) -> List[int]:
-    """The processes that go on and were forked from the one that was told this (SPPROF_RECORD), `but` that one: a copy of its
+    """The processes that go on and were forked from the one with this SPPROF_RECORD, `but` that one: a copy of its
     memory has its environment, another program has its own. A daemon forks twice, so it looks until they stay. Linux only."""
     found: List[int] = []
     for _ in range(20):

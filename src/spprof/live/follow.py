@@ -28,7 +28,7 @@ class Follower:
     """Reads a .spprof file as it grows. Of its samples of one type (None: of the first that the file has) only the sums are kept,
     so memory grows with distinct stacks alone; for another choice of labels the file is read from the start.
 
-    A file that is not there yet is waited for; one that was replaced or emptied is read anew.
+    A file that is not there yet is waited for; one that was replaced or emptied is read again.
     `warning` says why reading ended early, if it did."""
 
     def __init__(self, path: Union[str, os.PathLike[str]], type: Optional[str] = None) -> None:
@@ -40,7 +40,7 @@ class Follower:
         self._begin()
 
     def only(self, labels: Mapping[str, str]) -> None:
-        """From now on only samples that carry all these labels count; `*` and `?` may stand in values."""
+        """From now on only samples that carry all these labels count; values may have `*` and `?`."""
         self.labels = dict(labels)
         self._begin()
 
@@ -165,7 +165,7 @@ class Follower:
         return self._matches[label]
 
     def forget(self) -> None:
-        """Begins to add up anew: what was taken until now no longer counts."""
+        """Begins new sums: what was taken until now no longer counts."""
         self._sums = ({}, {})
         self._left_out = self._seen.copy()
 

@@ -23,7 +23,7 @@ from .follow import Windows
 _PATH = "/v1development/profiles"
 _AGAIN = (429, 502, 503, 504)  # of the specification: the request may be sent once more
 _HOPELESS = {
-    401: "who we are was not told, or not believed: --header 'Authorization=...'",
+    401: "credentials are missing or were refused: --header 'Authorization=...'",
     403: "we may not",
     404: "nobody takes profiles there: a collector does with --feature-gates=service.profilesSupport",
     405: "nobody takes profiles there",

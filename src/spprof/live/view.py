@@ -180,7 +180,7 @@ class LiveView(App[None]):
     def action_filter(self, field: str) -> None:
         self.action_leave_filter()
         self.query_one(f"#{field}").display = True
-        self.set_focus(self.query_one(f"#{field}"))  # at once: who sees the field may type in it
+        self.set_focus(self.query_one(f"#{field}"))  # at once: a user may type as soon as the field is visible
 
     def action_leave_filter(self) -> None:
         for field in ("#pattern", "#labels"):

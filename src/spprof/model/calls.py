@@ -58,7 +58,7 @@ class Calls(NamedTuple):
     @property
     def missing(self) -> str:
         """What was not counted, in words; '' if all was."""
-        words = [f"{self.uncounted:,} calls of functions or lines for which there was no room"] if self.uncounted else []
+        words = [f"{self.uncounted:,} calls of functions or lines for which there was no space"] if self.uncounted else []
         if self.threads_taken:
             times = "once" if self.threads_taken == 1 else f"{self.threads_taken} times"
             words.append(

@@ -42,7 +42,7 @@ def _rust(text: str) -> str:
     return _RUST_ESCAPE.sub(plain, text.replace("..", "::"))
 
 
-# In crate[0123456789abcdef], what tells two crates of the same name apart.
+# In crate[0123456789abcdef], what distinguishes two crates of the same name.
 _RUST_CRATE_HASH = re.compile(r"(?<=\w)\[[0-9a-f]+\]")
 
 

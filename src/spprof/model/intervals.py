@@ -11,7 +11,7 @@ every call and return) in 95 % of runs. docs/intervals.md says what was measured
 - Samples that were taken at no random instant (`Whole.unknown_weight`): the program may be in step with what took them, so nobody
   knows whose time they are. Both ends of an interval are those of the worst case: all of it, or none, is the part's.
 - Many functions at once: `level` is to be `at_once(0.95, number)` (Bonferroni), so that in 95 of 100 comparisons of equal
-  programs not one of all of them is told to differ.
+  programs not one of all of them is reported to differ.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Whole(NamedTuple):
     of those that were taken at no random instant.
 
     A sample of an off-CPU thread (wall mode) is for many ticks, and counts as many samples of even weight: it says of all
-    that time, not of one instant, that the thread stood there, so this is on the safe side."""
+    that time, not of one instant, that the thread was there, so this is on the safe side."""
 
     weight: int
     ticks: int
@@ -188,7 +188,7 @@ def at_once(level: float, number: int) -> float:
 
 
 def _variance(values: Sequence[float], least: float) -> float:
-    """Of the mean, told from the values."""
+    """Of the mean, estimated from the values."""
     middle = sum(values) / len(values)
     return max(sum((value - middle) ** 2 for value in values) / (len(values) - 1), least) / len(values)
 

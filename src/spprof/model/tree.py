@@ -130,7 +130,7 @@ class Totals:
         return own
 
     def outermost(self, labels: Sequence[int]) -> Iterator[int]:
-        """Nodes none of whose callers has the same label: so that recursion counts once. Labels count from 0."""
+        """Nodes that have no caller with the same label: so that recursion counts once. Labels count from 0."""
         first, sibling = self._first, self._next
         open_labels = array("I", bytes(4 * (max(labels, default=0) + 1)))
         path: List[int] = []

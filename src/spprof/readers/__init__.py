@@ -1,5 +1,5 @@
 """Files of other profilers, also gzipped: collapsed stacks, speedscope's and pprof's files, the text of austin and `perf script`,
-Chrome's trace events, profiles of V8 and Firefox, cProfile's files. Which it is, is told from the content.
+Chrome's trace events, profiles of V8 and Firefox, cProfile's files. The content shows which it is.
 
 A reader is a module with `read(content)`, which gives the columns that `Profile` works on (`Columns.result`); every view and
 format then works with no special case. Only the unit may differ (`Profile.unit`): collapsed stacks count samples, and no time
@@ -19,7 +19,7 @@ _GZIP = b"\x1f\x8b"
 _LONGEST = 400  # characters of a message
 _ROOM_FIRST, _ROOM_PER_BYTE = 1 << 22, 64  # bytes that a gzipped file may hold: a thousand times more fits into a small file
 # Frames that all distinct stacks of a file may have together. A file that writes them out has more bytes than that; one that
-# nests calls can make a stack of each depth, and whoever writes those out would take quadratic time and room.
+# nests calls can make a stack of each depth, and writing those out would take quadratic time and space.
 _FRAMES_FIRST, _FRAMES_PER_BYTE = 1 << 22, 4
 
 

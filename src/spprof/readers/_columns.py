@@ -103,7 +103,7 @@ class Columns:
         return self.node(stack[0], frame), stack[1]
 
     def thread(self, name: str, tid: int = 0, key: Any = None) -> int:
-        """A thread. `key` tells those apart that have the same name and id: of several processes, say."""
+        """A thread. `key` distinguishes those with the same name and id: of several processes, say."""
         id = self.threads.setdefault((name, tid, key), len(self.threads))
         if id == len(self._clocks):
             self._clocks.append(0)

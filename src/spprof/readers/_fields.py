@@ -1,4 +1,4 @@
-"""Fields of JSON documents, checked: whatever is missing or of the wrong type is told by its name."""
+"""Fields of JSON documents, checked: errors name what is missing or of the wrong type."""
 
 from __future__ import annotations
 

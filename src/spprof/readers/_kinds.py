@@ -82,7 +82,7 @@ _TEXTS: Tuple[Tuple[re.Pattern[str], str, str], ...] = tuple(
          "a traceback", _RUN),
     )
 )  # fmt: skip
-_BEGINNING = 4096  # characters of a text that its kind is told from
+_BEGINNING = 4096  # characters of a text that its kind is recognized by
 
 # Keys of a JSON object, all of which are there -> the same.
 _OBJECTS: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (

@@ -1,5 +1,5 @@
 """What a .spprof file says of itself in JSON, checked where it comes in: everything behind may rely on types and sizes. Keys that
-are not known here are passed on, and are nobody's business but of those who show them as they are."""
+are unknown here are passed on unchanged, for reports that show them as they are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Collapsed stacks, `root;...;leaf NUMBER`, as flamegraph.pl takes them: of py-spy (`-f raw`), perf's stackcollapse scripts, ...
 
 `name (file:line)` and `name [library]` are taken apart, and what our own writer escapes (`%3B`) is itself again. The number
-counts samples, as nearly always; files do not say. Where the first frame of every stack tells a thread, that is one; py-spy's
+counts samples, as nearly always; files do not say. Where the first frame of every stack names a thread, it becomes one; py-spy's
 processes stay frames.
 """
 

@@ -1,9 +1,9 @@
 """cProfile's file, also of pstats and our own `pstats` format: a marshalled dictionary
 `(file, line, function): (cc, nc, tt, ct, callers)` (https://docs.python.org/3/library/profile.html).
 
-It has calls and no stacks: who called a function is known, and not who called that. So each function stands alone with its own
-time (`tt`), which is the whole of what can be right, and the profile's warning says so. Marshal's own reader is not used: it
-does not promise to survive a file that is damaged.
+It has calls and no stacks: it says which function called which, but not what called the caller. So
+each function is alone, with its own time (`tt`), the only time that is sure to be right, and the
+profile's warning says so. Marshal's own reader is not used: it
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from . import read
 from .about import end_of, header_of, threads_of, tick_stats_of
 
 _MAGIC = b"\x89SPPROF"
-_COARSE_CLOCKS = ("timer", "gil")  # all of whose samples are COARSE, but those of off-CPU threads; older files do not say it
+_COARSE_CLOCKS = ("timer", "gil")  # all samples are COARSE, except of off-CPU threads; older files do not say it
 
 
 def load(data: bytes) -> Columns:

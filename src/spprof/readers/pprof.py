@@ -290,7 +290,7 @@ class _File:
         name, file = self._string(function, 2) or demangle(self._string(function, 3)), self._string(function, 4)
         name = name or f"[function {id}]"
         library = self.mappings.get(location.mapping, "")
-        # Our own files tell natives by their mapping; of others a function with a source is shown with that.
+        # In our own files native functions have their mapping; of others a function with a source is shown with that.
         if location.mapping != 1 if self.ours else library and not file:
             return self.columns.native(name, library, location.address, file, line)
         return self.columns.frame(name, file, line, _signed(function.get(5, 0)), column - 1)

@@ -210,7 +210,7 @@ def stats() -> Dict[str, Any]:
     captured (= taken), dropped (= all losses), validation_drops, overruns, truncated, threads, cpu_ns (the
     process's, without that of the profiler's own threads), wall_ns, paused_cpu_ns and paused_ns (what of
     these two was while sampling was paused), write_error; calls_met: ticks that
-    met a system call which the program makes without the C library, and may have ended it (docs/troubleshooting.md)."""
+    interrupted a system call that the program makes without the C library, and may have ended it (docs/troubleshooting.md)."""
     return _core.stats()
 
 

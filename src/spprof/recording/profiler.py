@@ -124,7 +124,7 @@ def profile(function: Optional[Callable[..., Any]] = None, **options: Any) -> An
         async def fetch(): ...
 
     Options are those of `spprof.start`. The profile of the last call is the function's `last_profile`; a file given as
-    output_path is written anew by each call. A generator is profiled from its first step until it ends, with whatever runs
+    each call overwrites output_path. A generator is profiled from its first step until it ends, with whatever runs
     between the steps. A call made while a profile is already being taken is part of that one and starts none.
     Raises what `spprof.start` raises, when the function is called."""
     import functools

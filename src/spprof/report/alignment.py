@@ -18,7 +18,7 @@ from ..model.data import ProfileData
 _PACKAGES = re.compile(r".*/(?:site|dist)-packages/")
 _LIBRARY = re.compile(r".*/lib(?:64)?/python3\.\d+t?/")
 _SPPROF = re.compile(r".*/spprof/(?:cli/|launching/)?\w+\.py$")  # the profiler itself, wherever the program is
-_EVERYWHERE = ("__init__.py", "__main__.py")  # such a name alone tells nothing
+_EVERYWHERE = ("__init__.py", "__main__.py")  # such a name alone says nothing
 
 
 class Function(NamedTuple):

@@ -176,7 +176,7 @@ class Comparison:
         return sorted(found, key=lambda each: (-abs(each[1].difference.value), each[0].function))
 
     def compared(self, runs: Runs) -> bool:
-        """Whether the share is at least `min_share`, on average of A and B (which tells nothing of their difference)."""
+        """Whether the share is at least `min_share`, on average of A and B (which says nothing about their difference)."""
         shares = [[part / whole.weight for part, whole in zip(*side)] for side in zip(runs, self.wholes)]
         share = sum(sum(side) / len(side) for side in shares) / 2
         return share > 0 and share >= self.min_share
@@ -287,5 +287,5 @@ def _unknown(sides: Sequence[Sequence[Whole]]) -> List[str]:
         return []
     return [
         f"time sampled at the kernel's own tick, which the program may be in step with: A {told[0]:.1%}, B {told[1]:.1%}; "
-        "a change is marked only if it is one whoever's that time was"
+        "a change is marked only if it holds wherever that time went"
     ]

@@ -123,7 +123,7 @@ def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Chang
     )
     if shown.compare == "time" and not comparison.repeated:
         word = comparison.weight_word
-        yield f"No change of {word} is marked: one run each does not tell how much runs vary. ± is the 95 % interval {how}."
+        yield f"No change of {word} is marked: one run each does not show how much runs vary. ± is the 95 % interval {how}."
     else:
         yield f"* more than chance, all {len(found)} compared counted (Bonferroni, 95 %). ± is each one's 95 % interval, {how}."
     if comparison.calls is not None:

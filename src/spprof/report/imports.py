@@ -1,4 +1,4 @@
-"""`spprof report --imports`: the modules that were imported, by whom, and how long each took.
+"""`spprof report --imports`: the modules that were imported, by which one, and how long each took.
 
 A module's code runs once, as a function called `<module>`: what lies above it on a stack is its import. The time in which the
 import system looks for modules and reads them, before their code runs, is a row of its own below the importing module.

@@ -232,7 +232,7 @@ def _named(by: str, key: Tuple[Any, ...], foreign: bool) -> Tuple[Dict[str, Any]
         return {"thread": key[0], "tid": key[1], "pid": key[4]}, f"{shown(key[0])} ({key[1]})"
     if by not in _ON_STACKS[:2]:
         return {"labels": dict(key[0])}, shown(", ".join(f"{name}={value}" for name, value in key[0])) or "[no label]"
-    if foreign and key[2] and not key[3]:  # most profilers do not tell where a function begins
+    if foreign and key[2] and not key[3]:  # most profilers do not say where a function begins
         text = shown(f"{key[1]} ({short(key[2])})")
     else:
         text = place(*key[1:])

@@ -30,7 +30,7 @@ def amount(weight: float, unit: str) -> str:
 
 
 def percent(share: Estimate, known: bool = True) -> str:
-    """A share with its error bar, 12 wide: ` 42.1% ±1.3 `, or `±?`. The larger side of the interval is told."""
+    """A share with its error bar, 12 wide: ` 42.1% ±1.3 `, or `±?`. The larger side of the interval is shown."""
     if not known:
         return f"{share.value:>6.1%} ±{'?':<4}"
     reach = max(share.high - share.value, share.value - share.low)
@@ -194,7 +194,7 @@ def width_of_table(stream: TextIO) -> int:
 
 
 class Paint:
-    """Colours, only for a terminal that is not told otherwise. NO_COLOR is not ours: by its standard (https://no-color.org) every
+    """Colours, only for a terminal, unless it forbids them. NO_COLOR is not ours: by its standard (https://no-color.org) every
     word means yes, 0 too."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -49,7 +49,7 @@ def _namer(profile: ProfileData, by: str) -> Callable[[int], Any]:
 def _lines(calls: CallTree, whole: intervals.Whole, stream: TextIO, min_share: float, unit: str) -> Iterator[str]:
     paint, width = Paint(stream), width_of(stream)
     least = min_share / 100 * whole.weight
-    deepest = max(0, (width - _FIGURES) // 2)  # half the room at least is for names
+    deepest = max(0, (width - _FIGURES) // 2)  # at least half the width is for names
     for depth, node in calls.walk(lambda call: sum(call.weights) >= least):
         weight = sum(node.weights)
         share = whole.share(weight)

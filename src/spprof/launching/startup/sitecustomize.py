@@ -1,5 +1,5 @@
 """The first thing that a program under `spprof run` imports: begins the recorder, and leaves nothing of itself behind. It is
-found by PYTHONPATH, which is as before afterwards, and makes room for the sitecustomize that would have been found without us:
+found by PYTHONPATH, which is as before afterwards, and then runs the sitecustomize that would have been found without us:
 other tools have one, too, that looks for the next as we do, or loads us in its own way.
 (Where the interpreter does not look there, csrc/enter runs this file, with OPTIONS and the environment as before.)"""
 
@@ -16,7 +16,7 @@ _system: "Any" = sys.modules.get("posix") or sys.modules["nt"]
 
 
 def _options(here: str) -> "tuple[str | None, str]":
-    """What the recorder is told, and the rest of PYTHONPATH; both variables are as before afterwards."""
+    """The recorder's options, and the rest of PYTHONPATH; both variables are as before afterwards."""
     environ: Any = sys.modules["os"].environ  # `site` has it
     sys.path[:] = [path for path in sys.path if path != here]
     sys.path_importer_cache.pop(here, None)
@@ -24,7 +24,7 @@ def _options(here: str) -> "tuple[str | None, str]":
     folders = environ.get("PYTHONPATH", "").split(_SEPARATOR)
     rest = _SEPARATOR.join(folder for folder in folders if folder != here)
     if rest:
-        environ["PYTHONPATH"] = rest  # where it stood
+        environ["PYTHONPATH"] = rest  # without ours
     elif here in folders:
         del environ["PYTHONPATH"]
     return options, rest
