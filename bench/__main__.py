@@ -1,7 +1,7 @@
 """The bench: measures every target of docs/benchmarks.md and says goal beside measured.
 
   python3 -m bench                         everything (several hours; `--list` says what)
-  python3 -m bench --quick                 everything, shortly: tells that it works, not how good it is
+  python3 -m bench --quick                 everything, shortly: shows that it works, not how good it is
   python3 -m bench --only cost10k,handler  some
   python3 -m bench --only impossible --python build/venvs/3.13t/bin/python --samples 200000
   python3 -m bench --only shares --clocks perf,timer --rates 1000 --programs "in step"
@@ -198,7 +198,7 @@ def main() -> int:
         (RESULTS / (f"{name}-{given.tag}.json" if given.tag else f"{name}.json")).write_text(json.dumps(result, indent=1) + "\n")
         print(table(rows, command), flush=True)
         missed += sum(row.met is False for row in rows)
-    print(f"{missed} missed" if missed else "all met")
+    print(f"{missed} missed" if missed else "no goal missed")
     return 1 if missed else 0
 
 

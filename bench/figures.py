@@ -36,7 +36,7 @@ def median(values: Sequence[float]) -> Figure:
 
 
 def bootstrap(rounds: Sequence, statistic: Callable[[Sequence], float], times: int = 2000) -> Figure:
-    """`statistic` of whole rounds, with the percentile interval of rounds drawn anew (the same draws each time)."""
+    """`statistic` of whole rounds, with the percentile interval of resampled rounds (the same draws each time)."""
     rng = random.Random(1)
     drawn = sorted(statistic(rng.choices(rounds, k=len(rounds))) for _ in range(times))
     return Figure(statistic(rounds), drawn[int(times * 0.025)], drawn[int(times * 0.975) - 1], len(rounds), len(rounds) >= 6)

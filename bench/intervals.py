@@ -1,4 +1,4 @@
-"""Error bars: how often the 95 % intervals of shares hold the truth, and how often equal programs are told to differ."""
+"""Error bars: how often the 95 % intervals of shares hold the truth, and how often equal programs are reported to differ."""
 
 import math
 from typing import Any, Dict, List

@@ -19,7 +19,7 @@ _LINK = re.compile(r"\b([abcd])_(\d+)\b")
 
 
 class Tool(NamedTuple):
-    """A profiler. `command(rate, file)` is what stands before `SCRIPT ARGS`; `stacks(file)` gives (names from the root, samples),
+    """A profiler. `command(rate, file)` is what precedes `SCRIPT ARGS`; `stacks(file)` gives (names from the root, samples),
     None where the tool keeps no whole stacks; `samples(file)` how many samples it took, None where it does not say."""
 
     name: str

@@ -36,7 +36,7 @@ class Case(NamedTuple):
     high: float
     doubt: float
     held: bool
-    judged: bool  # not if the thread was kept from the processor so often and so shortly that it cannot tell its own time
+    judged: bool  # not if the thread was kept from the processor so often and so shortly that it cannot measure its own time
 
     @property
     def inside(self) -> bool:
@@ -68,7 +68,7 @@ def plain(options: Options, *program: str) -> List[str]:
 
 
 def able(options: Options) -> Tuple[List[str], List[Row]]:
-    """The clocks that were asked for and can be had here, and a row for each that cannot."""
+    """The clocks that were asked for and exist here, and a row for each that cannot."""
     found, missing = [], []
     with child.folder() as folder:
         for clock in options.clocks or CLOCKS:
@@ -152,7 +152,7 @@ def _unseen(one: Dict[str, Any]) -> float:
 
 def hidden_share(one: Dict[str, Any]) -> float:
     """Short stays off the processor, which look like work, as a part of its CPU time. There were so many, each no longer than
-    GAP_NS of turns.py. Who reads its CPU clock has none."""
+    GAP_NS of turns.py. A thread that reads its CPU clock has none."""
     if one["by_cpu"]:
         return 0.0
     return float(min(100_000 * one["switches"], max(0, one["waited_ns"] - one["away_ns"])) / one["cpu_ns"])

@@ -44,7 +44,7 @@ def _variants(options: Options, clocks: List[str], units: str) -> Dict[str, Call
 
 
 def beside(options: Options, variants: Dict[str, Callable[[], child.Run]], program: List[str]) -> List[Row]:
-    """Adds other profilers of this program; returns a row for each that is not to be had."""
+    """Adds other profilers of this program; returns a row for each that is not available."""
     tools, missing = peers.found(options)
     for tool in tools[1:]:  # the first is spprof on the same interpreter
         if not tool.name.startswith(BESIDE):
@@ -59,7 +59,7 @@ def beside(options: Options, variants: Dict[str, Callable[[], child.Run]], progr
 
 
 def _guarded(call: Callable[[], child.Run], python: str) -> child.Run:
-    """A peer that fails in a round has no figures in it. Its own `alone` is told by its interpreter."""
+    """A peer that fails in a round has no figures in it. Its interpreter decides which `alone` it is compared with."""
     try:
         run = call()
     except (child.Failed, OSError, subprocess.CalledProcessError, ValueError, KeyError) as error:

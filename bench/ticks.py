@@ -95,7 +95,7 @@ def _rows(title: str, rate: int, goal: float, runs: Dict[str, List[Threads]]) ->
         ratios = [_of_function(run, function) for run in some]
         chance = 2.58 * sqrt(sum(one[1] ** 2 for one in ratios)) / len(ratios)
         mean = sum(one[0] for one in ratios) / len(ratios)
-        busy = any(shares.hidden_share(run[0]) > 0.005 for run in some)  # it cannot tell its own time to 1 %
+        busy = any(shares.hidden_share(run[0]) > 0.005 for run in some)  # it cannot measure its own time to 1 %
         yield Row(
             f"{title} ({name}): CPU seconds of {function} within 1 %, or what is chance",
             f"{mean:.4f} of its own, chance makes +-{chance:.4f}" + ("; not judged, the machine is busy" if busy else ""),

@@ -2,8 +2,8 @@
 
     python tests/tries.py PYTEST_ARGUMENT...
 
-Each try is a process of its own, so that what fixtures of a module made is made anew. The exit status
-is 0 if everything passed in one of three tries, else 1; a line "UNSTABLE" tells what passed late. What
+Each try is a process of its own, so that fixtures of a module are made again. The exit status
+is 0 if everything passed in one of three tries, else 1; a line "UNSTABLE" says what passed late. What
 is no failure of a test (a crash, a wrong argument, nothing collected) is not tried again: the exit
 status is pytest's. Nor does a test that failed pass by being skipped."""
 

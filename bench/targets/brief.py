@@ -1,7 +1,7 @@
 """brief.py THREADS MS AT_ONCE FILE: so many threads of so much CPU time each, some of them at once; says what their own clocks
 and the profile make of it.
 
-The name of each tells which of ten functions it runs, so a sample in another one's function has a wrong name."""
+The name of each says which of ten functions it runs, so a sample in another one's function has a wrong name."""
 
 import sys
 import threading

@@ -116,7 +116,7 @@ def real(runs, mode):
 
 
 def marked(a, b):
-    """Whether anything is told to differ, of shares of self time."""
+    """Whether anything is reported to differ, of shares of self time."""
     return any(change.significant for _, change in Comparison(a, b).changes())
 
 

@@ -11,7 +11,8 @@ data = bytes(range(256)) * 64
 
 
 def leaf():
-    # No zlib.compress: its 256 KiB are mapped anew each time, or not, by what glibc's malloc saw before; a profiler changes that.
+    # No zlib.compress: its 256 KiB are mapped again each time, or not, by what glibc's malloc saw before; a profiler changes
+    # that.
     return zlib.crc32(data) + len(re.sub("a+", lambda found: found[0], "aab" * 20)) + sum(map(abs, range(200)))
 
 

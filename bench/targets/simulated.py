@@ -13,7 +13,7 @@ MS = 1_000_000
 
 
 def turns(rng, whole_ns, shares, shortest=0.5 * MS, longest=20 * MS):
-    """Functions in turn, each for a while that is drawn anew and is as long as its share."""
+    """Functions in turn, each for a while that is drawn each time and is as long as its share."""
     program, used = [], 0
     while used < whole_ns:
         for state, share in shares.items():
@@ -34,7 +34,7 @@ def phases(rng, whole_ns):
 
 def sampled(rng, program, interval=MS, group=15, lost=0.0, merged=(), standing=()):
     """(state, weight, ticks) of each sample. Ticks within a state of `merged` (a long system call) give one sample at its end; a
-    state of `standing` is met once and repeated by each further tick, up to 80 ms."""
+    state of `standing` is walked once and repeated by each further tick, up to 80 ms."""
     samples, begin, last, due = [], 0, 0, rng.randrange(interval)
     left = period = 0
     for state, length in program:
@@ -125,7 +125,7 @@ def scenarios(seed, runs, whole_ns=1000 * MS):
 
 def equal_programs(seed, diffs, functions=1000, samples=5000, runs=1, changed=0.0):
     """Two programs that are the same, `functions` of them with shares as 1/rank, `runs` a side: in how many comparisons any
-    function is told to differ, with all comparisons counted and (as it must not be done) each alone. With several runs, each
+    function is reported to differ, with all comparisons counted and (as it must not be done) each alone. With several runs, each
     run's shares differ from the program's by 10 %. With `changed` the third function has that share more in B, and only it
     counts."""
     rng = random.Random(seed)

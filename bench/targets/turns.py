@@ -2,7 +2,7 @@
 turns.py list: their names.
 
 The truth is the program's own. A turn is a fixed amount of work, timed by the monotonic clock, which is no call of the kernel; a
-step of more than GAP_NS between two readings is time off the processor and is not counted. What stands between turns is the
+step of more than GAP_NS between two readings is time off the processor and is not counted. What is between turns is the
 rest: the thread's CPU clock at both ends, less `a` and `b`. Where there are several threads, whose turns are long and often
 interrupted, or one processor only, which is taken shortly and often, they read their CPU clock at the ends of each turn. In wall
 mode all is the monotonic clock's, and what is off the processor counts. Only programs in step end a turn by the clock: where a

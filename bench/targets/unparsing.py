@@ -1,4 +1,4 @@
-"""unparsing.py SECONDS: the standard library's sources parsed, written anew and compared, in four threads, for so much CPU time:
+"""unparsing.py SECONDS: the standard library's sources parsed, written again and compared, in four threads, for so much CPU time:
 deep stacks of many shapes, in pure Python."""
 
 import ast

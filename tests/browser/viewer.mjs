@@ -63,7 +63,7 @@ const commands = {
   text: ({ selector }) => page.locator(selector).innerText(),
   // The cells of each row of a table's body.
   rows: ({ selector }) => page.locator(`${selector} > tbody > tr`).evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))),
-  // What assistive technology is told: role and name of each node that is not ignored.
+  // What assistive technology gets: role and name of each node that is not ignored.
   async tree() {
     const session = await page.context().newCDPSession(page)
     const { nodes } = await session.send('Accessibility.getFullAXTree')

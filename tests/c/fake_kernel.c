@@ -33,7 +33,7 @@ static kern_return_t fail_code[FAKE_CALLS_COUNT];
 static bool fails[FAKE_CALLS_COUNT];
 static long arrays, other_rights;
 static int misuses;
-static pthread_t suspender; /* who stopped a thread last */
+static pthread_t suspender; /* that stopped a thread last */
 static uint32_t next_port;
 static uint64_t next_id = 6000000000u; /* beyond 32 bits: as after months; never that of a real thread, below */
 static uint64_t scripted;              /* 0: the time is the real one */
@@ -57,7 +57,7 @@ static int suspended_now(void) {
     return n;
 }
 
-/* What may be called while a thread stands suspended: whatever cannot wait for it. */
+/* What may be called while a thread is suspended: whatever cannot wait for it. */
 static bool is_allowed(fake_call call) {
     return call == FAKE_thread_get_state || call == FAKE_thread_info || call == FAKE_mach_vm_read_overwrite ||
            call == FAKE_thread_resume || call == FAKE_mach_port_mod_refs || call == FAKE_semaphore_signal;
@@ -69,7 +69,7 @@ static bool enter(fake_call call, mach_port_t port, kern_return_t *failed) {
     pthread_mutex_lock(&kernel);
     int n = ++counts[call];
     if (suspended_now() > 0 && pthread_equal(suspender, pthread_self()) && !is_allowed(call))
-        misuse("a thread stands suspended", call);
+        misuse("a thread is suspended", call);
     if (!fails[call] || (fail_nth[call] != 0 && fail_nth[call] != n)) return true;
     *failed = fail_code[call];
     return false;

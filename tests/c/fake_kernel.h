@@ -1,5 +1,5 @@
 /* A Mach kernel that is made up: threads by script, a count of every right and of every array that it gave, and calls that fail
- * when they are told to. What a caller must not do is counted as misuse, and printed. */
+ * when a test wants it. What a caller must not do is counted as misuse, and printed. */
 #ifndef SPPROF_TEST_FAKE_KERNEL_H
 #define SPPROF_TEST_FAKE_KERNEL_H
 
@@ -47,24 +47,24 @@ void fake_die(fake_thread *thread);
 /* The call that is number `nth` (from 1) of its kind fails with this; 0: every one. Nothing of it happens. */
 void fake_fail(fake_call call, int nth, kern_return_t code);
 void fake_fail_no_more(void);
-/* Called before each call, and after it, without the kernel's lock; `thread`: whom it is about, or NULL. */
+/* Called before each call, and after it, without the kernel's lock; `thread`: the one that it is about, or NULL. */
 extern void (*fake_before)(fake_call call, fake_thread *thread);
 extern void (*fake_after)(fake_call call, fake_thread *thread);
 
 int fake_count(fake_call call); /* how many there were */
 long fake_rights(void);         /* that were given and not given back */
 long fake_arrays(void);         /* of task_threads; so too */
-int fake_suspended(void);       /* living threads that stand suspended */
+int fake_suspended(void);       /* living threads that are suspended */
 int fake_misuses(void);
 
-/* Time: with a script it stands until it is moved, or slept for. */
+/* Time: with a script it advances only by the test, or by sleeping. */
 void fake_script_time(uint64_t ticks);
 void fake_timebase(uint32_t numer, uint32_t denom);
 
 /* Images. `header` is any memory. */
 void fake_image(const void *header, intptr_t slide, const char *name);
 void fake_unload(int image);
-/* dyld itself, which is in no list; NULL: no header is told. */
+/* dyld itself, which is in no list; NULL: no header is given. */
 void fake_dyld(const void *header, integer_t format);
 
 #endif

@@ -1,5 +1,5 @@
 /* Mach's calls over Linux's threads: thread_suspend sends a signal whose handler waits. So what macOS runs of spprof samples a
- * real CPython here (tools/matrix --mach), and the tests of stacks and threads tell whether it does so rightly. Nothing is said
+ * real CPython here (tools/matrix --mach), and the tests of stacks and threads check that it does so rightly. Nothing is said
  * of macOS itself by that: its kernel's time, its loader and its libraries are others.
  *
  * No lock: a program's thread may be suspended anywhere, here too. */
@@ -254,7 +254,7 @@ static bool runs(int32_t tid) {
     return end != NULL && end[1] != 0 && end[2] == 'R';
 }
 
-/* Called while a thread stands suspended too, so then nothing is opened: it does not run. */
+/* Called while a thread is suspended too, so then nothing is opened: it does not run. */
 static kern_return_t basic(const record *r, thread_info_t to) {
     struct timespec t;
     thread_basic_info_data_t info;
@@ -292,7 +292,7 @@ kern_return_t thread_info(thread_act_t port, thread_flavor_t flavor, thread_info
         if (tid == own_tid()) {
             fill(r);
         } else if (r->slots[0] == 0 && !blocks_signals(tid) &&
-                   thread_suspend(port) == KERN_SUCCESS) { /* it tells its pthread_t itself */
+                   thread_suspend(port) == KERN_SUCCESS) { /* it gives its pthread_t itself */
             (void)thread_resume(port);
         }
         memcpy(to, &info, sizeof info);
@@ -351,7 +351,7 @@ pthread_introspection_hook_t pthread_introspection_hook_install(pthread_introspe
     return NULL;
 }
 
-/* Linux tells nobody when threads begin and end, but how many there are; asked by who sleeps for the next tick. */
+/* Linux does not report when threads begin and end, but how many there are; read by the thread that sleeps for the next tick. */
 static void notice(void) {
     static _Atomic uint64_t before;
     struct stat st;

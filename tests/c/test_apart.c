@@ -19,14 +19,15 @@ typedef struct {
     _Atomic int begun, may_end, done;
 } job;
 
-/* Is seen by who stops the thread; ends when the stop has come this far that there is no thread, or waits for the job's end. */
+/* Runs until another thread stops ours: until the stop has made the thread none, or waits for the
+ * job's end. */
 static void lasts(void *arg) {
     job *j = arg;
     j->begun = 1;
     while (!j->may_end) sched_yield();
     uint64_t until = spp_os_now_ns() + MEANWHILE_NS;
     while (spp_linux_apart_tid() != 0 && spp_os_now_ns() < until) sched_yield();
-    until = spp_os_now_ns() + MEANWHILE_NS / 10; /* who asked would come back too early, and take the stop's word away */
+    until = spp_os_now_ns() + MEANWHILE_NS / 10; /* the caller would come back too early, and withdraw the stop */
     while (spp_os_now_ns() < until) sched_yield();
     j->done = 1;
 }
@@ -81,7 +82,7 @@ static void each_job_is_done_once_whoever_starts_and_stops(void) {
     }
 }
 
-/* By a call of the system's, of which nobody hears: whoever had the thread in the parent is not there. */
+/* By a direct system call, so no fork handler runs: the owner of the thread in the parent does not exist here. */
 static void a_child_that_was_forked_within_a_job_has_its_own(void) {
     job j = {0};
     pthread_t thread;

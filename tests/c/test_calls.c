@@ -1,5 +1,5 @@
-/* Which system calls end with EINTR when a tick met them while a signal of the program's waits: those that would wait, and only
- * those. Each is met as the kernel leaves it: pc on its instruction, its arguments in the registers. */
+/* Which system calls end with EINTR when a tick interrupts them while a signal of the program's waits: those that would wait, and
+ * only those. Each is interrupted as the kernel leaves it: pc on its instruction, its arguments in the registers. */
 #include "check.h"
 
 #if defined(__linux__)
@@ -243,9 +243,9 @@ int main(void) {
     those_that_would_not();
     code_that_cannot_be_read();
     CHECK(!ends_at((uintptr_t)code + sizeof code / 2, true, SYS_read, (uintptr_t)empty[0], 0, 1, 0, 0)); /* a nop */
-    signal_is(SA_RESTART, true); /* its handler has calls begin anew */
+    signal_is(SA_RESTART, true); /* its handler restarts calls */
     those_that_would_wait(false);
-    signal_is(0, false); /* nothing waits, and nobody was told: the process was stopped, and goes on */
+    signal_is(0, false); /* nothing waits, and no handler ran: the process was stopped, and goes on */
     those_that_would_wait(false);
     note = 1; /* another thread of Python's has taken it */
     CHECK(FDS(SYS_read, empty[0]));

@@ -1,5 +1,5 @@
-/* Functions without unwind information, walked at each of their instructions: what their code tells against where their caller
- * really is. The processor steps through them one by one. */
+/* Functions without unwind information, walked at each of their instructions: the rows read from their code against where their
+ * caller really is. The processor steps through them one by one. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #if !defined(__x86_64__)
 int main(void) {
     spp_code_row row;
-    CHECK_EQUAL(spp_arch_code_rows((const uint8_t *)"\0\0\0\0", 4, &row, 1), 0); /* it tells nothing here */
+    CHECK_EQUAL(spp_arch_code_rows((const uint8_t *)"\0\0\0\0", 4, &row, 1), 0); /* it says nothing here */
     return check_done();
 }
 #else
@@ -45,7 +45,7 @@ FUNCTION(
     late,
     "fldz\n mov $3, %eax\n 1: dec %rax\n jg 1b\n sub $0x10, %rsp\n fstpl (%rsp)\n movsd (%rsp), %xmm0\n add $0x10, %rsp\n ret\n");
 FUNCTION(leaf, "xor %eax, %eax\n lea 1(%rax), %rcx\n ret\n");
-/* Not to be understood: nothing may be told of it. */
+/* Not to be understood: no row may be reported of it. */
 FUNCTION(odd, "sub $0x20, %rsp\n push %rbx\n pop %rbx\n add $0x20, %rsp\n ret\n");
 
 static const struct {
@@ -63,7 +63,7 @@ static size_t rows_n;
 static uintptr_t low, high, entry_sp, entry_fp, back;
 static volatile int steps, wrong_cfa, wrong_fp;
 
-/* After each instruction; the first one of the function tells where the caller is. */
+/* After each instruction; the first one of the function says where the caller is. */
 static void stepped(int signum, siginfo_t *info, void *machine) {
     uintptr_t registers[SPP_OS_REGISTERS], pc = (uintptr_t)((const ucontext_t *)machine)->uc_mcontext.gregs[REG_RIP];
     spp_os_context context = {.machine = machine};
@@ -111,7 +111,7 @@ int main(void) {
         CHECK(steps >= 3 || valgrind);
         CHECK_EQUAL(wrong_cfa, 0);
         CHECK_EQUAL(wrong_fp, 0);
-        for (size_t n = 0; n < high - low; n++) { /* cut short: whatever it tells lies within */
+        for (size_t n = 0; n < high - low; n++) { /* cut short: every row lies within */
             size_t told = spp_arch_code_rows((const uint8_t *)low, n, rows, 64);
             for (size_t k = 0; k < told; k++) CHECK(rows[k].at <= n && (k == 0 || rows[k - 1].at < rows[k].at));
         }

@@ -1,5 +1,5 @@
 /* Compact unwind information: functions of both processors, byte by byte, with the rule that holds at each instruction as their
- * own effect on the stack tells it; a section with both kinds of pages; damaged sections. */
+ * own effect on the stack shows it; a section with both kinds of pages; damaged sections. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Tables of exact counts: every call is counted once, in its place, however many places there are; and so is what has no room. */
+/* Tables of exact counts: every call is counted once, in its place, however many places there are; and so is what does not fit.
+ */
 #include "check.h"
 #include "core/run/calls.h"
 #include "os/lock.h"

@@ -208,7 +208,7 @@ static void locks(void) {
     pthread_join(other, NULL);
 }
 
-/* In a forked child there are no threads and no rights; nothing of the parent's is given back, and a listing begins anew. */
+/* In a forked child there are no threads and no rights; nothing of the parent's is given back, and a listing begins again. */
 static int scanned;
 
 static void count(void *arg, int32_t tid) {
@@ -440,7 +440,7 @@ static void images(void) {
     CHECK_EQUAL(found_n, 0);
 }
 
-/* dyld's own image is in no list, and seen all the same, once; where it cannot be had, the others are. */
+/* dyld's own image is in no list, and seen all the same, once; without it, the others are seen. */
 static void the_loader(void) {
     static _Alignas(4096) uint8_t dyld[IMAGE_BYTES];
     fake_reset();
@@ -459,7 +459,7 @@ static void the_loader(void) {
     symbols_n = 0;
     CHECK_EQUAL(spp_os_symbols(&found[1], see_symbol, NULL), 0);
     CHECK_EQUAL(symbols_n, 3);
-    /* It is refused, is told in another form, is no image, or is gone when its place is read. */
+    /* It is refused, is given in another form, is no image, or is gone when its place is read. */
     fake_fail(FAKE_task_info, 0, KERN_INVALID_ARGUMENT);
     look();
     CHECK_EQUAL(found_n, 1);

@@ -1,4 +1,4 @@
-/* What os/darwin knows of threads, against a Mach kernel that is made up (fake_kernel.h): whom it lists, what each call's failure
+/* What os/darwin knows of threads, against a Mach kernel that is made up (fake_kernel.h): what it lists, what each call's failure
  * comes to, and that every right and every array is given back. */
 #include <sched.h>
 #include <stdatomic.h>
@@ -194,7 +194,7 @@ static void a_running_clock_moves(void) {
     CHECK_EQUAL(scan(), 0);
     CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), 0);
     CHECK_EQUAL(ns, 100000);
-    /* It waits: the clock stands. */
+    /* It waits: the clock does not move. */
     fake_script_time(begin + 700000);
     CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), 0);
     CHECK_EQUAL(ns, 100000);
@@ -203,7 +203,7 @@ static void a_running_clock_moves(void) {
     fake_script_time(begin + 900000);
     CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), 0);
     CHECK_EQUAL(ns, 300000);
-    /* The kernel knows better: less, so the clock waits for it. But it stands never while the thread runs. */
+    /* The kernel knows better: less, so the clock waits for it. But it always moves while the thread runs. */
     t->cpu_us = 250;
     fake_script_time(begin + 1000000);
     CHECK_EQUAL(spp_os_thread_cpu_ns(tid_of(t), &ns), 0);
@@ -273,7 +273,7 @@ static void suspends(void) {
     uint64_t ns = 0;
     CHECK_EQUAL(spp_suspend_cpu_ns(handle, tid_of(t), &ns), SPP_SUSPEND_DONE);
     CHECK_EQUAL(ns, 123000);
-    t->cpu_us = 130; /* before it stood */
+    t->cpu_us = 130; /* before it was suspended */
     CHECK_EQUAL(stop(t, handle), SPP_SUSPEND_DONE);
     CHECK_EQUAL(fake_suspended(), 1);
     CHECK_EQUAL(context.pc, (uintptr_t)(code + 32));
@@ -359,11 +359,11 @@ static void dies_at_each_step(void) {
             }
         }
     }
-    CHECK(gone >= 20 && done >= 20); /* both were met */
+    CHECK(gone >= 20 && done >= 20); /* both happened */
 }
 
 /* Every call fails with every code, the first time and always: nothing leaks, nobody stays suspended once the kernel has come to
- * itself, and who is not gone is refused. */
+ * itself, and a thread that is not gone is refused. */
 static void fails_at_each_step(void) {
     static const kern_return_t codes[] = {KERN_INVALID_ARGUMENT,   KERN_FAILURE,    KERN_RESOURCE_SHORTAGE, KERN_ABORTED,
                                           KERN_INVALID_NAME,       KERN_TERMINATED, MACH_SEND_INVALID_DEST, -300,
@@ -396,7 +396,7 @@ static void fails_at_each_step(void) {
                     } else if (calls[c] == FAKE_thread_suspend || calls[c] == FAKE_thread_get_state) {
                         CHECK_EQUAL(result, dead ? SPP_SUSPEND_GONE : SPP_SUSPEND_REFUSED);
                     } else {
-                        CHECK_EQUAL(calls[c], FAKE_thread_resume); /* who could not go on is waited for */
+                        CHECK_EQUAL(calls[c], FAKE_thread_resume); /* a thread that could not be resumed is waited for */
                         CHECK_EQUAL(result, SPP_SUSPEND_REFUSED);
                     }
                 }

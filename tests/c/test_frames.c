@@ -162,7 +162,7 @@ static void true_stacks(void) {
 }
 
 /* Where the stack ends is not known of a thread that was just found. An entry frame and a generator above its stack pointer are
- * told apart by what they say of themselves. */
+ * distinguished by their own fields. */
 static void unknown_stack(void) {
     stack_end = 0;
     make_chain(5);
@@ -195,7 +195,7 @@ static void other_stacks(void) {
             WALKS(512, SPP_LOSS_bad_generator, 0, 0);
         }
     }
-    /* What a call left on the thread's own stack that has returned. The thread itself is asked; of one that stands all is true.
+    /* What a call left on the thread's own stack that has returned. The thread itself is asked; of a blocked one all is true.
      */
     stack_end = stack + 65536;
     make_chain(5);
@@ -530,7 +530,7 @@ int main(void) {
     set_up();
     make_frame(newest, code, inner, SPP_L_OWNED_BY_THREAD, false, false);
     walks(SPP_LOSS_NONE, 4);
-    /* Who called from that place before is there still, and lives; or nobody did. */
+    /* The previous caller at that place is still there, and lives; or nobody did. */
     make_frame(newest, code, outer, SPP_L_OWNED_BY_THREAD, false, false);
     walks(SPP_LOSS_bad_order, 0);
     make_frame(newest, code, 0, SPP_L_OWNED_BY_THREAD, false, false);
@@ -561,7 +561,7 @@ int main(void) {
     set(cframe + SPP_L_CFRAME_PREVIOUS, first);
     *(int8_t *)state = SPP_L_GEN_EXECUTING;
     walks_with(SPP_LOSS_NONE, 2, SPP_SAMPLE_TRUNCATED);
-    /* It has ended: who calls from that place is the function that such a thread runs now, and is not written yet. */
+    /* It has ended: the caller at that place is the function that such a thread runs now, and is not written yet. */
     *(int8_t *)state = SPP_L_GEN_EXECUTING + 1;
     walks(SPP_LOSS_bad_generator, 0);
 #endif

@@ -138,8 +138,8 @@ static void alarm_in_us(long us) {
     timer_settime(timer, 0, &spec, NULL);
 }
 
-/* The program's own handler interrupts a call and calls itself: its call is whole, the other one ends for it, and is not met by a
- * tick before. */
+/* The program's own handler interrupts a call and calls itself: its call is whole, the other one
+ * ends for it, and no tick interrupts it before. */
 static void in_the_midst(void) {
     struct timespec nap = {0, 400000}, left;
     for (int i = 0; i < 200; i++) {
@@ -197,7 +197,7 @@ int main(void) {
     spp_os_signal_remove();
     signal(SIGPIPE, SIG_IGN);
     over = true;
-    close(pair[0]); /* a write that waits for room ends */
+    close(pair[0]); /* a write that waits for space ends */
     pthread_join(writer, NULL);
     close(pipe_ends[1]);
     pthread_join(reader, NULL);

@@ -14,7 +14,7 @@
 #include "os/clock.h"
 #include "os/lock.h"
 
-/* The C library's, for this whole program: whoever asks for the time of day gets one that is an hour ahead of what the kernel
+/* The C library's, for this whole program: gettimeofday returns a time that is an hour ahead of what the kernel
  * has, as before it was set back. A deadline made of that is an hour away. */
 #define HOUR 3600
 static _Atomic bool ahead;
@@ -48,7 +48,7 @@ static uint64_t fork_ns(void) {
     return took;
 }
 
-/* It waits 0.1 s for who looks at the loaded objects, and goes on then. */
+/* It waits 0.1 s for a thread that looks at the loaded objects, and goes on then. */
 static void test_a_fork_waits_no_longer_where_the_time_of_day_is_set(void) {
     struct timespec now;
     pthread_t thread;
@@ -68,7 +68,7 @@ static void test_a_fork_waits_no_longer_where_the_time_of_day_is_set(void) {
     CHECK(fork_ns() < 30000000000u);
 }
 
-/* Of a fork by a system call the C library tells no handler. */
+/* The C library calls no handler for a fork by a system call. */
 static int child_takes(void (*take)(void)) {
     int status = -1;
     pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);

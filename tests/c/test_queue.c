@@ -68,7 +68,7 @@ static void limits(void) {
     CHECK(!spp_queue_room(&queue, 1));
     CHECK_EQUAL(spp_queue_ready(&queue), SPP_QUEUE_WORDS);
     for (uint32_t i = 0; i < SPP_QUEUE_WORDS; i++) CHECK_EQUAL(spp_queue_peek(&queue, i), i + 7);
-    /* Made anew it is empty. */
+    /* A new one is empty. */
     CHECK_EQUAL(spp_queue_make(&queue), 0);
     CHECK_EQUAL(spp_queue_ready(&queue), 0);
     spp_queue_free(&queue);

@@ -62,7 +62,7 @@ static void define(spp_resolved *r, uint32_t block) {
     }
 }
 
-/* The core writes by a descriptor of its own, so the size is asked of the file, anew each time. */
+/* The core writes by a descriptor of its own, so the size is asked of the file, each time. */
 static size_t size_of(FILE *of) {
     CHECK_EQUAL(spp_writer_wait(), 0);
     CHECK_EQUAL(fseek(of, 0, SEEK_END), 0);

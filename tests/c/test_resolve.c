@@ -112,7 +112,7 @@ static void test_a_death_does_not_wait_for_a_long_table_of_others(void) {
     for (int i = 0; i < 3; i++) die(2);
     CHECK_EQUAL(spp_resolved_now.sample_count, 0);
     spp_os_lock();
-    spp_resolve_sure(); /* whoever has the time */
+    spp_resolve_sure(); /* on any idle thread */
     spp_os_unlock();
     CHECK_EQUAL(spp_resolved_now.sample_count, 2);
     CHECK_EQUAL(spp_queue_ready(&t->tick.queue), 0);

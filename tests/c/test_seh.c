@@ -155,7 +155,7 @@ static void test_packed(void) {
             {11, false, 96, SAME, SAME}, {13, false, 0, SAME, SAME});
     check64(packed(3, 12, 1, 3, 0, 3, 80), none, 1, 12, NULL, 0);   /* no such flag */
     check64(packed(1, 12, 1, 11, 0, 0, 160), none, 1, 12, NULL, 0); /* registers that there are not */
-    check64(packed(1, 12, 1, 3, 0, 0, 32), none, 1, 12, NULL, 0);   /* a frame without room for what it saves */
+    check64(packed(1, 12, 1, 3, 0, 0, 32), none, 1, 12, NULL, 0);   /* a frame too small for what it saves */
     check64(packed(1, 4, 1, 3, 0, 3, 80), none, 1, 4, NULL, 0);     /* longer than the function */
 }
 

@@ -1,4 +1,4 @@
-/* The sampler of systems that suspend threads, over a system that is a script: time stands still but while the sampler sleeps,
+/* The sampler of systems that suspend threads, over a system that is a script: time advances only while the sampler sleeps,
  * and each thread runs or waits as its program says. */
 #include <errno.h>
 #include <stdlib.h>
@@ -146,7 +146,7 @@ bool spp_suspend_clock_proves(void) { return proves; }
 /* ---- what came of it */
 
 typedef struct {
-    unsigned ticks, refused, waiting; /* of the ticks, those that met it in a call */
+    unsigned ticks, refused, waiting; /* of the ticks, those that found it in a call */
     unsigned asleep;                  /* and had been there for a while: a third of an interval */
     uint64_t last_cpu, on_running, on_waiting;
     unsigned phase[10];
@@ -201,7 +201,7 @@ static bool long_bursts(uint64_t ns) { return ns % (53400 * (uint64_t)1000) < 34
 static bool a_little(uint64_t ns) { return ns % INTERVAL < 20000; }
 static bool late_bloomer(uint64_t ns) { return ns > 5000 * (uint64_t)MS; }
 
-/* Ticks are as many as the periods of CPU time, or fewer where a thread is often met in calls; and none for one that does not
+/* Ticks are as many as the periods of CPU time, or fewer where a thread is often found in calls; and none for one that does not
  * run.
  */
 static void test_ticks_are_the_cpu_time(void) {
@@ -216,7 +216,7 @@ static void test_ticks_are_the_cpu_time(void) {
         CHECK(of[i].ticks >= least && of[i].ticks <= due + 2);
     }
     CHECK_EQUAL(of[3].ticks, 0);
-    CHECK_EQUAL(threads[3].stops, 0); /* one that stands is not touched */
+    CHECK_EQUAL(threads[3].stops, 0); /* one that does not run is not touched */
 }
 
 /* Looks come at any phase of an interval, so a program that keeps step with it shows no more of one part. 2000 ticks in ten
@@ -228,12 +228,12 @@ static void test_no_program_stays_in_step(void) {
     for (int k = 0; k < 10; k++) CHECK(of[0].phase[k] > 130 && of[0].phase[k] < 270);
 }
 
-/* A thread that runs a millisecond and waits for twenty is mostly met waiting: its time must not go to that. */
+/* A thread that runs a millisecond and waits for twenty is mostly found waiting: its time must not go to that. */
 static void test_bursts_keep_their_time(void) {
     begin();
     threads[0].runs = bursts;
     run(1, 20000 * (uint64_t)MS);
-    CHECK(of[0].ticks > 300); /* of 952 periods: some bursts are met twice, some not */
+    CHECK(of[0].ticks > 300); /* of 952 periods: some bursts get two ticks, some not */
     CHECK(of[0].on_running > 9 * of[0].on_waiting);
 }
 
@@ -304,7 +304,7 @@ static void test_refusals_are_told_and_the_dead_are_left(void) {
 /* With the interpreter's lock no thread is stopped, and ticks come only while it is held. */
 static unsigned inside, entries;
 static bool enter(void) {
-    CHECK_EQUAL(list_lock.taken, 0); /* who has the list's lock does not wait for this one */
+    CHECK_EQUAL(list_lock.taken, 0); /* the holder of the list's lock does not wait for this one */
     inside = 1;
     return entries++ % 2 == 0 || (inside = 0) != 0;
 }
@@ -332,7 +332,7 @@ static void test_the_interpreters_lock(void) {
     atomic_store(&stopping, 0);
     body(NULL);
     fake_trigger_disarm(&triggers[0]);
-    CHECK(of[0].ticks > 400 && of[0].ticks <= 510); /* every second time the lock is not to be had */
+    CHECK(of[0].ticks > 400 && of[0].ticks <= 510); /* every second time the lock is taken */
     CHECK_EQUAL(threads[0].stops, 0);
     CHECK_EQUAL(inside, 0);
 }

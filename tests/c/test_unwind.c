@@ -159,7 +159,7 @@ static __attribute__((noinline)) void recurse(int n) {
 
 /* ---- code without unwind information */
 
-/* It makes a frame of its own, not with its first instruction, so its code does not tell itself either; and calls. */
+/* It makes a frame of its own, not with its first instruction, so its code does not show its layout either; and calls. */
 void spp_test_bare(void (*call)(void));
 #if defined(__x86_64__)
 __asm__(".text\n.globl spp_test_bare\n.type spp_test_bare, @function\nspp_test_bare:\n"
@@ -284,7 +284,7 @@ static void test_agrees_with_libgcc(void) {
 
 #endif
 
-/* ---- machine code that tells itself */
+/* ---- machine code that shows its frame layout */
 
 typedef struct {
     uint32_t at, is; /* which instruction, or byte */
@@ -358,7 +358,7 @@ static void test_names_of_functions(void) {
     CHECK(!spp_native_place_of((uintptr_t)&local, &nowhere));
 }
 
-/* Where functions begin, told by unwind information alone. */
+/* Where functions begin, from unwind information alone. */
 #ifdef __GLIBC__ /* musl-gcc has the linker write no index of it */
 static void test_starts_of_functions(void) {
     const spp_native_view *view = atomic_load(&spp_native_now);

@@ -1,4 +1,4 @@
-/* Wall mode's sampler where threads that stand are held, over a system that is a script: what being held does to a thread's
+/* Wall mode's sampler where blocked threads are held, over a system that is a script: what being held does to a thread's
  * clock, and what comes of it. */
 #include <string.h>
 
@@ -27,8 +27,8 @@
 
 static uint64_t now_ns, cpu_ns, hold_moves_ns, written_ns, unknown_ns;
 static bool given_unknown;
-static unsigned holds, walks, given, place; /* place: where the thread stands */
-static bool holds_none;                     /* as where threads are walked as they stand */
+static unsigned holds, walks, given, place; /* place: where the thread is */
+static bool holds_none;                     /* as where threads are walked without being held */
 
 uint64_t fake_now(void) { return now_ns; }
 bool fake_tells(void) { return true; }
@@ -126,7 +126,7 @@ static void test_a_sleeper_is_held_once(void) {
     }
 }
 
-/* One that ran for itself and stands elsewhere is walked there, however short it ran; and where it ran longer, in any case. */
+/* One that ran by itself and is blocked elsewhere is walked there, however short it ran; and where it ran longer, in any case. */
 static void test_one_that_moved_on_is_walked_anew(void) {
     for (uint64_t ran = 5000; ran <= 205000; ran += 50000) {
         begin(8000);
@@ -170,7 +170,7 @@ static void test_a_lost_tick_is_counted_once(void) {
     CHECK_EQUAL(lost * (int64_t)INTERVAL + thread.wall.due_ns, (int64_t)(LOOKS * INTERVAL));
 }
 
-/* A process is frozen for a second, again and again, with the sampler in it, while the thread runs. It stands at last: that
+/* A process is frozen for a second, again and again, with the sampler in it, while the thread runs. It blocks at last: that
  * stack gets no more than the ticks that may wait for it. */
 static void test_time_in_which_nobody_looked_is_nobodys(void) {
     begin(0);
@@ -191,7 +191,7 @@ static void test_time_in_which_nobody_looked_is_nobodys(void) {
     CHECK_EQUAL((int64_t)(ticks * INTERVAL) + thread.wall.due_ns, (int64_t)off);
 }
 
-/* One that has let go of its Python state was walked with that state a moment ago: one look may have met it at that. The next
+/* One that has let go of its Python state was walked with that state a moment ago: one look may have found it at that. The next
  * ones show it as it is. */
 static void test_a_thread_that_let_go_of_its_state_loses_one_tick(void) {
     begin(0);

@@ -72,7 +72,7 @@ static uint64_t ticks_in(size_t size, bool *ends, bool *stats) {
     return ticks;
 }
 
-/* False: no limit was met. */
+/* False: no limit was reached. */
 static bool limited(size_t most) {
     static spp_os_file file;
     static char stats[700];

@@ -1,7 +1,7 @@
 """Judges what a program's profile says of it, by truth.py: at every instant, however full the machine is.
 
-A test that wants something to be met runs its program again and again until it was (`until_met`): no count of samples, no share
-and no duration is judged here."""
+A test that wants something to be sampled runs its program again and again until it was (`until_met`): no count of samples, no
+share and no duration is judged here."""
 
 import time
 
@@ -16,7 +16,7 @@ NO_FRAMES = "[no Python frames]"
 
 def until_met(met, to_meet, seconds=0.3, limit=150):
     """Seconds for one run after another, each longer, until all of these are in `met`: the faster the machine, the fuller it is
-    and the lower CONFIG_HZ, the less one run meets. Only what is never met reaches the limit."""
+    and the lower CONFIG_HZ, the less one run sees. Only what is never seen reaches the limit."""
     late, run = time.monotonic() + limit, 0
     while True:
         yield seconds * (1 + run / 4)
@@ -24,7 +24,7 @@ def until_met(met, to_meet, seconds=0.3, limit=150):
         if to_meet <= met:
             return
         if time.monotonic() > late:
-            pytest.fail(f"never met in {run} runs: {sorted(to_meet - met)}")
+            pytest.fail(f"never seen in {run} runs: {sorted(to_meet - met)}")
 
 
 def adds_up(ran):
@@ -38,7 +38,7 @@ def check(profile, truth):
     """The number of samples checked; fails with the first impossible ones."""
     wrong, seen, n = {}, set(), 0
     for sample in profile.samples():
-        if sample.frames[0].name == UNKNOWN:  # where it stood is not known, so it says nothing else
+        if sample.frames[0].name == UNKNOWN:  # where it was is not known, so it says nothing else
             assert len(sample.frames) == 1, f"impossible: {sample}"
             continue
         n += 1

@@ -52,22 +52,22 @@ def test_groups_and_sessions_of_its_own(tmp_path, call, leads):
 
 SERVICE = """
 import os, socket
-def tell(word):
+def notify(word):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify: notify.sendto(word, os.environ["NOTIFY_SOCKET"])
-tell(b"READY=1")
+notify(b"READY=1")
 print(*(os.environ[name] == str(os.getpid()) for name in ("LISTEN_PID", "WATCHDOG_PID")), flush=True)
 with socket.socket(fileno=3) as listening:
     connection, _ = listening.accept()
     connection.sendall(b"served by fd 3")
     connection.close()
-tell(b"STOPPING=1")
+notify(b"STOPPING=1")
 """
 
 
 @linux
 @WAYS
 def test_a_service_whose_manager_opened_its_socket(tmp_path, way):
-    """... knows its main process by number: LISTEN_PID, WATCHDOG_PID, and the sender of what it is told (NotifyAccess=main)."""
+    """... knows its main process by number: LISTEN_PID, WATCHDOG_PID, and the sender of its notifications (NotifyAccess=main)."""
     (tmp_path / "service.py").write_text(SERVICE)
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(str(tmp_path / "n"))
@@ -321,7 +321,8 @@ def test_a_system_that_does_not_say_when_a_process_ends(tmp_path, code, status):
 @linux
 @pytest.mark.parametrize("what", ["first", "reaper", "reaper of the caller's"])
 def test_a_process_that_gets_orphans(tmp_path, what):
-    """The first of a container, and who asked for them (PR_SET_CHILD_SUBREAPER): wait() does not see the supervisor."""
+    """The first of a container, and a process that asked for them (PR_SET_CHILD_SUBREAPER): wait() does not see the
+    supervisor."""
     code = "import os\nprint(os.getpid() == 1)\ntry: print(os.waitpid(-1, 0))\nexcept ChildProcessError: print('none')"
     run = [sys.executable, *SPPROF, "-q", "-o", "p.collapsed", "-c", code]
     asks = "import ctypes, os, subprocess, sys\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
@@ -427,7 +428,7 @@ def test_a_terminal_that_hangs_up(tmp_path):
 @linux
 @pytest.mark.parametrize("times", [20, pytest.param(400, marks=pytest.mark.stress)])
 def test_a_kill_at_any_instant(tmp_path, times):
-    """Whoever is left finishes; what was begun is whole as far as it goes."""
+    """The process that is left finishes; what was begun is whole as far as it goes."""
     instants = random.Random(42)
     for n in range(times):
         folder = tmp_path / str(n)

@@ -14,7 +14,7 @@ import spprof
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such files")
 
-# Functions with long names of their own, each of which a tick meets, so that the bound is met in a second or so.
+# Functions with long names of their own, each of which gets a tick, so that the bound is reached in a second or so.
 FIFO = """
 import json, os, random, signal, subprocess, sys, threading, time, warnings, spprof
 warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside our thread
@@ -70,7 +70,7 @@ print(json.dumps(said))
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_reader_that_comes_back_has_a_whole_file_with_a_gap(run_python, tmp_path, mode):
-    """What was lost is counted, and no stack afterwards lacks a frame that nobody told."""
+    """What was lost is counted, and no stack afterwards lacks a frame that was not written."""
     ran = run_python("-c", FIFO + f"""
 asleep = threading.Event()
 def sleeper(): asleep.wait()

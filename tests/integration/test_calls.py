@@ -179,7 +179,7 @@ def small_stack(tmp_path_factory):
 @pytest.mark.parametrize("who", ["thread", "coroutine"])
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_a_tick_takes_nothing_of_a_stack_that_is_full(run_python, tmp_path, small_stack, clock, who):
-    """Before anybody could look whether there is room, the kernel would have ended the program."""
+    """Before a check of the stack's size, the kernel would have ended the program."""
     ran = run_python("-c", f"""
 import ctypes, json, sys, threading, time, spprof
 library = ctypes.CDLL(sys.argv[1])
@@ -311,7 +311,7 @@ READS = {
 @rounds(20, 200)
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_what_is_read_is_read_whole(run_python, tmp_path, clock, rounds):
-    """All of these calls that a signal met were cut short."""
+    """All of these calls that a signal interrupted were cut short."""
     ran = run_python("-c", f"""
 import json, os, socket, spprof, sys
 N = 4 << 20
@@ -438,7 +438,7 @@ print(json.dumps([ended, len(heard)]))
 @rounds(20, 200)
 @pytest.mark.parametrize("clock", ["signal", "timer"])
 def test_calls_with_a_time_limit_do_not_fail_with_eintr(run_python, tmp_path, calls, clock, rounds):
-    """With the clock `signal` at 10 kHz one of ten such calls did: its number stood elsewhere than was looked for."""
+    """With the clock `signal` at 10 kHz one of ten such calls did: its number was not where we looked for it."""
     ran = run_python("-c", CALLS + f"""
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock={clock!r})
 print(library.limited_calls({rounds}))
@@ -508,7 +508,7 @@ print(json.dumps([ended, spprof.stats()["calls_met"]]))
 """)  # fmt: skip
     ended, met = ran.json
     assert met == ran.profile.stats["calls_met"]
-    assert ended <= met <= 1, "more than one call was met"
+    assert ended <= met <= 1, "more than one call was interrupted"
 
 
 OWN_CALLS = r"""

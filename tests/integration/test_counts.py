@@ -69,7 +69,7 @@ def is_foreign(file):
 
 
 def by_function(calls):
-    """Whatever begins or goes on: cProfile does not tell the two apart."""
+    """Both new and resumed generators: cProfile does not separate the two."""
     found = Counter()
     for call in calls.rows:
         if not call.function.native and is_foreign(call.function.file):
@@ -103,7 +103,7 @@ def of_cprofile(work):
 
 def closed_because_watched(case):
     """From 3.13 on the close of a generator that is at a plain yield runs nothing of it, unless somebody listens for its end, as
-    cProfile and sys.setprofile do: what of each function only they see, told by callbacks in Python."""
+    cProfile and sys.setprofile do: what only they see of each function, recorded by callbacks in Python."""
     if sys.version_info < (3, 13):
         return Counter()
     found = [Counter(), Counter()]

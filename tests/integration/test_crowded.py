@@ -1,8 +1,8 @@
 """Where processors are scarce: one for more threads than that, beside a process that always computes; a quota; none for spprof's
 own threads. Shares are true, weights are the threads' clocks, there are no more samples than time, and what was lost is counted.
 
-Nothing here depends on how fast the machine is or who else uses it: a program works for so much of its own CPU time, and its own
-clocks are the truth. What holds at every instant is judged of a short run in test_time.py."""
+Nothing here depends on how fast the machine is or what else runs on it: a program works for so much of its own CPU time, and
+its own clocks are the truth. What holds at every instant is judged of a short run in test_time.py."""
 
 import contextlib
 import os
@@ -26,8 +26,8 @@ pytestmark = [
 
 REFUSED = Path(__file__).resolve().parent.parent / "refused.py"
 INTERVAL_NS = 1_000_000
-# Place, program, clock (tests/targets/crowded.py). The kernel's tick is looked at by `timer`, and decides who runs: who naps
-# begins and ends its time at ticks, and its shares are not true (docs/troubleshooting.md).
+# Place, program, clock (tests/targets/crowded.py). The kernel's tick is looked at by `timer`, and decides which thread runs: a
+# thread that naps begins and ends its time at ticks, and its shares are not true (docs/troubleshooting.md).
 PLACES = [("one", "busy"), ("one", "naps"), ("one", "crowd"), ("quota", "crowd")]
 RUNS = [(*place, clock) for place in PLACES for clock in ("signal", "perf", "timer")]
 RUNS += [("quota", "naps", "signal"), ("starved", "busy", "signal"), ("starved", "naps", "signal"), ("starved", "busy", "perf")]
@@ -96,7 +96,7 @@ class Run:
         """Its share by the profile, by the program, and the number of equal samples that are worth as much (Kish 1965)."""
         rows = self.rows(name, *others)
         if not rows and self.place == "starved":
-            pytest.skip("no sample at all, which the tick stats tell (below)")
+            pytest.skip("no sample at all, which the tick stats say (below)")
         whole = sum(weight for weight, _ in rows)
         n = min(whole**2 / sum(weight * weight / count for weight, count in rows), sum(count for _, count in rows))
         took = {key: sum(one[key] for one in self.threads) for key in ("a", "b", "cpu")}

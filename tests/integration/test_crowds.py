@@ -5,7 +5,7 @@ import platform
 import pytest
 
 linux = pytest.mark.skipif(
-    platform.system() != "Linux", reason="Linux tells what a thread of another has run, and lists descriptors"
+    platform.system() != "Linux", reason="Linux says how long a thread of another process has run, and lists descriptors"
 )
 
 
@@ -46,7 +46,7 @@ print(json.dumps(progress))
 
 
 def test_threads_run_while_the_names_of_all_are_told(run_python, tmp_path):
-    """Who told them had the GIL, and waited for the drain lock for each, 3,000 times."""
+    """The thread that reported them held the GIL, and waited for the drain lock for each, 3,000 times."""
     (tmp_path / "p.py").write_text(
         """
 import json, sys, threading, time
@@ -162,7 +162,7 @@ def look(stats):
 def ask():
     while not over.is_set():
         look(spprof.stats())
-sys.setswitchinterval(0.0005)  # else who asks and who works wait for each other's turn, of 5 ms
+sys.setswitchinterval(0.0005)  # else the two threads wait for each other's turn, of 5 ms
 asking = threading.Thread(target=ask)
 asking.start()
 turn, late = 0, time.monotonic() + 60

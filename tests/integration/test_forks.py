@@ -1,4 +1,4 @@
-"""Forked children: none keeps what is its parent's, and each may take a profile of its own, whoever forked it."""
+"""Forked children: none keeps what is its parent's, and each may take a profile of its own, however it was forked."""
 
 import json
 import os
@@ -71,7 +71,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @linux
 def test_the_first_process_of_a_namespace_in_another_one(tmp_path):
-    """Both are number 1: what is the parent's is not told by that."""
+    """Both are number 1: so the number does not identify the parent's."""
     if os.getuid() != 0:
         pytest.skip("needs root, for process namespaces of its own")
     code = """
@@ -452,7 +452,7 @@ if len(sys.argv) > 1: spprof.stop()
 
 @linux
 def test_a_call_that_demands_one_thread_waits_for_a_slow_one_of_ours(run_python):
-    """Longer than a fork does, of which Python would only warn. Here ours is in a write, and who reads comes late."""
+    """Longer than a fork does, of which Python would only warn. Here ours is in a write, and its reader comes late."""
     code = """
 import ctypes, json, os, sys, time, spprof
 THREAD = 0x00010000  # it changes nothing: unshare() only looks whether there are others
@@ -463,13 +463,13 @@ fifo = f"fifo{os.getpid()}"
 os.mkfifo(fifo)
 file = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
 reading, writing = os.pipe()
-told, tells = os.pipe()
+heard, says = os.pipe()
 if os.fork() == 0:
     os.close(writing)
     os.set_blocking(file, True)
     os.read(reading, 1)
     time.sleep(0.3)
-    os.write(tells, str(time.monotonic()).encode())
+    os.write(says, str(time.monotonic()).encode())
     while os.read(file, 1 << 16): pass
     os._exit(0)
 spprof.start(output_path=fifo)

@@ -244,7 +244,7 @@ print(left() == before)
 
 
 def test_a_signal_that_waits_for_python_costs_no_descriptor(run_python):
-    """Who looks after such signals reads a file; that thread also opens and closes the events, in the program's own table."""
+    """The thread that looks after such signals reads a file; it also opens and closes the events, in the program's own table."""
     ran = run_python("-c", """
 import os, signal, spprof, threading, time
 signal.signal(signal.SIGALRM, lambda *_: None)

@@ -1,4 +1,4 @@
-"""Labels: each function of the target runs under labels that its source tells, so every sample of it must carry just those."""
+"""Labels: each function of the target runs under labels that its source names, so every sample of it must carry just those."""
 
 import subprocess
 import sys
@@ -54,7 +54,7 @@ def test_each_context_has_its_share_of_samples(run_once, mode):
 
 
 def request_numbers(ran, timed):
-    """The requests that were met. `timed`: while they ran."""
+    """The requests that were sampled. `timed`: while they ran."""
     seen = set()
     for sample in ran.profile:
         if "request" in sample.labels:

@@ -262,7 +262,7 @@ how_and_mode = [("SIGKILL", "cpu"), ("SIGKILL", "wall"), *([] if WINDOWS else [(
 
 
 class Busy:
-    """tests/targets/busy.py, which tells the time until it is killed."""
+    """tests/targets/busy.py, which prints the time until it is killed."""
 
     def __init__(self, out, mode):
         command = [sys.executable, TARGETS / "busy.py", out, mode, "1"]
@@ -270,7 +270,7 @@ class Busy:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
 
     def told(self):
-        """The times that it told since; none: it has ended."""
+        """The times that it printed since; none: it has ended."""
         while True:
             more = os.read(self.process.stdout.fileno(), 1 << 16)
             self.buffer += more
@@ -328,7 +328,7 @@ def test_a_killed_program_leaves_all_but_the_last_moment(tmp_path, how, mode):
     times = list(profile.column("time_ns"))
     # 100 ms are promised; a machine that gives the drain thread no processor for as long again is not spprof's fault.
     assert busy.last - max(times) < 200_000_000
-    assert max(times) <= busy.last + 200_000_000  # in wall mode it may have waited for a processor since it told the time
+    assert max(times) <= busy.last + 200_000_000  # in wall mode it may have waited for a processor since it printed the time
     assert len(times) > (30 if WINE else 100) or profile.clock == "timer"
 
 
@@ -755,7 +755,7 @@ while begun < 4 and time.monotonic() < end:
     except spprof.AlreadyActive:
         if refused == 0: os.write({meet}, b"!")
         refused += 1
-        time.sleep(0.0001)  # who has the profile wants a processor
+        time.sleep(0.0001)  # the thread with the profile needs a processor
         continue
     begun += 1
     try:
@@ -789,14 +789,14 @@ print(json.dumps([said, left, spprof.stop().end["reason"]]))
     assert (left, reason) == (False, "stop")
     turns = [line.split(" ", 2) for line in said]
     assert [(begun, wrong) for begun, _, wrong in turns] == [("4", "")] * 4
-    assert sum(int(refused) for _, refused, _ in turns) > 0, "they never met"
+    assert sum(int(refused) for _, refused, _ in turns) > 0, "they never came together"
 
 
 @only_linux
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code for x86_64")
 @pytest.mark.parametrize("calls", [3_000_000, pytest.param(100_000_000, marks=pytest.mark.stress)])
 def test_a_call_that_cannot_fail_does_not_where_a_signal_waits_with_a_tick(run_python, calls):
-    """A blocked call that a tick has begin anew is ended for the program's signal; one that was only to begin must not be."""
+    """A blocked call that a tick restarts is ended for the program's signal; one that was only to begin must not be."""
     ran = run_python("-c", f"""
 import ctypes, mmap, signal, spprof
 # mov edi, CALLS; again: mov eax, 39 (getpid); syscall; test eax, eax; jl out; dec edi; jnz again; out: ret
@@ -1247,7 +1247,7 @@ def test_a_child_that_is_ended_as_soon_as_it_is_made_ends():
 @pytest.mark.statistical("1 in 10,000 by chance; a machine that gives a thread no processor for three seconds may")
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_signal_of_the_programs_own_ends_a_call_whatever_ticks(run_python, tmp_path, mode):
-    """A tick that waited for the return from the same call had it begin anew: 15 to 50 of 100 were not heard."""
+    """A tick that waited for the return from the same call restarted it: 15 to 50 of 100 were not heard."""
     waited, turns, taken = run_python("-c", INTERRUPTED, tmp_path / "out.spprof", mode).json
     assert waited <= max(2, 0.02 * turns) and taken > 30
 

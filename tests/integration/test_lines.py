@@ -61,7 +61,7 @@ def numbered(mark):
 
 
 def spans_of(profile):
-    """Where `hot` stood as the leaf, with how often: lines, or first and last lines and columns."""
+    """Where `hot` was the leaf, with how often: lines, or first and last lines and columns."""
     spans = {}
     for frames, total in profile.aggregate().items():
         if frames[-1].name == "hot":
@@ -84,7 +84,7 @@ def hot_span():
 def test_every_place_is_one_of_the_code_objects(drive, program):
     checked, least = set(), 8 if COLUMNS else 6
     met, to_meet = set(), {f"{least} places"}
-    for seconds in until_met(met, to_meet):  # some places are met in few samples
+    for seconds in until_met(met, to_meet):  # some places have few samples
         check_places(drive(program, interval_ms=0.1, seconds=seconds).profile, program, checked)
         met |= to_meet if len(checked) >= least else set()
 
@@ -94,7 +94,7 @@ def test_expressions_are_found_to_the_column(drive):
 
 
 def hot_expression_and_one_over_several_lines(drive):
-    """They are met where they stand. `hot` may stand in each place of its code, and `broad` calls `take` from one place only."""
+    """Lines are where the code is. `hot` may be in each place of its code, and `broad` calls `take` from one place only."""
     first, last = numbered("begins"), numbered("ends")
     to_meet, met = {hot_span(), "broad"}, set()
     for seconds in until_met(met, to_meet):
@@ -161,7 +161,7 @@ def test_the_own_stack_is_the_same_as_sys_getframe_says(run_python, tmp_path):
 
 
 def test_sources_of_the_targets_compile_alike():
-    """The tables above are compiled anew: they must be those of the program that ran."""
+    """The tables above are compiled again: they must be those of the program that ran."""
     spec = importlib.util.spec_from_file_location("target_lines", TARGETS / "lines.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

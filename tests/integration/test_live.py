@@ -100,7 +100,7 @@ def before(screen, *functions):
 
 
 def samples(screen):
-    """The number of them that the screen tells; -1 if it is half drawn."""
+    """The number of them that the screen shows; -1 if it is half drawn."""
     told = re.search(r"([\d,]+) samples, by", screen)
     return int(told.group(1).replace(",", "")) if told else -1
 
@@ -213,7 +213,7 @@ def test_labels_choose_what_is_shown(terminal, tmp_path):
     first = samples(screen)
     terminal.until(lambda screen: samples(screen) > first + 50)  # it goes on
     terminal.type("b")
-    terminal.until("route=/pay 'user=Jane")  # as it was typed: above the tables it stands without quotes
+    terminal.until("route=/pay 'user=Jane")  # as it was typed: above the tables it has no quotes
     terminal.type("C-u")
     terminal.type("Enter")
     terminal.until(lambda screen: {"cart", "pay"} <= set(names(screen)) and "labels:" not in screen)
@@ -391,7 +391,7 @@ def test_stacks_of_a_program_that_runs_are_what_cpython_says(tmp_path):
     command = [sys.executable, "-m", "spprof", "run", "-q", "--mode", "wall", "-o", "p.spprof", "prog.py"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         end = time.monotonic() + 60
-        while True:  # until the threads have come to rest and the file tells it
+        while True:  # until the threads have come to rest and the file says so
             print("?", file=program.stdin, flush=True)
             truth = json.loads(program.stdout.readline())
             done = dump(tmp_path / "p.spprof")

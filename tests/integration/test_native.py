@@ -1,4 +1,4 @@
-"""Native frames stand where they were called: programs whose order is known, on the interpreter that runs the tests."""
+"""Native frames are where they were called: programs whose order is known, on the interpreter that runs the tests."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def check(ran):
             continue
         if sample.flags & OFF_CPU and sample.flags & GAP and not any(frame.native for frame in sample.frames):
             short += 1
-            continue  # it waited for a processor, and where it stood only the kernel knew
+            continue  # it waited for a processor, and only the kernel knew where it was
         if sample.frames[0].name == UNKNOWN:
             assert len(sample.frames) == 1, f"impossible: {sample}"
             continue
@@ -139,7 +139,7 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
         # CPython's own: in the program or its library. Its extension modules have such names too, and they are shown.
         own = {f.name for f in frames if f.name.startswith(("Py", "_Py")) and "python3" in os.path.basename(f.file)}
         own = {f.name for f in frames if f.name in own and not re.search(r"cpython-3\d+", f.file)}
-        if native == "full":  # an evaluator stands before the Python frames that it runs, named even where it is stripped
+        if native == "full":  # an evaluator precedes the Python frames that it runs, named even where it is stripped
             before |= {
                 a.name
                 for s in ran.profile.samples()
@@ -157,7 +157,7 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
     assert files == {library.name} and (native != "full" or before)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's JIT has stood in its releases since 3.14")
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's releases have its JIT since 3.14")
 def test_code_of_the_jit_is_crossed(run_python, tmp_path, library):
     met, to_meet = set(), {"apply_plain", "cb_plain"}
     for seconds in until_met(met, to_meet, 0.5):
@@ -183,7 +183,7 @@ NAMED, EARLY, MISSING = ("use_jitted", "jitted [optimized] :3"), ("use_jitted", 
 
 
 def jitted(ran):
-    """What stands between the caller of code made at run time and what that calls, of what such code can be: samples each."""
+    """The frames between the caller of code made at run time and its callee, for each kind of such code: samples each."""
     made = {}
     for stack, total in ran.profile.aggregate().items():
         names = [frame.name for frame in stack]
@@ -271,7 +271,7 @@ print(len(places))
 
 
 def has_symbols(name):
-    """Whether the interpreter's file names a function that it does not export: nm(1) tells; without it, we expect so."""
+    """Whether the interpreter's file names a function that it does not export: nm(1) says; without it, we expect so."""
     shared = sysconfig.get_config_var("LDLIBRARY") if sysconfig.get_config_var("Py_ENABLE_SHARED") else None
     file = Path(sysconfig.get_config_var("LIBDIR")) / shared if shared else Path(sys.executable).resolve()
     if WINDOWS or shutil.which("nm") is None:
@@ -336,7 +336,7 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
     (tmp_path / "debug" / ".build-id" / build_id[:2]).mkdir(parents=True)
     shutil.copy(library, tmp_path / "debug" / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug")
     subprocess.run(["strip", library], check=True)
-    for seconds in (1, 2, 4, 8, 16, 32):  # until one run has met enough of it
+    for seconds in (1, 2, 4, 8, 16, 32):  # until one run has seen enough of it
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, "True", library, "cpu")
         frames = [frame for stack in ran.profile.aggregate() for frame in stack if frame.file == str(library)]
         before = {frame.line for frame in frames}

@@ -37,7 +37,7 @@ def test_fails():
 
 burn(0.1)  # while it is collected
 """
-# The same, but each part goes on until it was met, if it is profiled: of so many ticks a thread of xdist's may have a half.
+# The same, but each part goes on until it was sampled, if it is profiled: of so many ticks a thread of xdist's may have a half.
 MET = """\
 import os
 import time

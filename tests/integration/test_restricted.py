@@ -265,7 +265,7 @@ def test_without_proc_the_weights_are_right(tmp_path, mode):
 
 
 @not_sanitized
-@pytest.mark.statistical("none by chance; nobody tells that the thread waits for the sampler: 3 of 100 samples were taken")
+@pytest.mark.statistical("none by chance; nothing says that the thread waits for the sampler: 3 of 100 samples were taken")
 def test_without_proc_a_thread_on_the_samplers_processor_is_sampled(tmp_path):
     ran = in_namespace(["umount -l /proc"], "-c", WORK + f"""
 import json, os, spprof
@@ -778,7 +778,7 @@ def refused(**options):
     except (spprof.SpprofError, RuntimeError) as error: return type(error).__name__, file.read_text() == "precious" * 100
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (int(open("/proc/self/statm").read().split()[0]) * 4096 + (6 << 20), -1))
-made = [refused(), refused(mode="wall")]  # no room for a thread's stack
+made = [refused(), refused(mode="wall")]  # no space for a thread's stack
 file.unlink()
 try: spprof.start(output_path=file)
 except (spprof.SpprofError, RuntimeError): made.append(["gone", not file.exists()])

@@ -1,5 +1,5 @@
 """Programs that run another program in their own process, and do with `__main__`, `sys.argv` and `sys.modules` what they like:
-each is recorded to its end. And how the recorder gets into an interpreter at all, whoever else wants to."""
+each is recorded to its end. And how the recorder gets into an interpreter at all, whatever else wants to."""
 
 import glob
 import os
@@ -186,7 +186,8 @@ SAYS = "import builtins; builtins.order = getattr(builtins, 'order', '') + {name
 @only_linux
 @pytest.mark.parametrize("way, shell", [(way, shell) for way in CHAINS for shell in ("", "sh") if CHAINS[way] or not shell])
 def test_a_tool_with_a_sitecustomize_of_its_own_keeps_no_child_out(programs, way, shell):
-    """Each is run once, and in order, as without us, and the child is recorded. What tells its own children comes first, once."""
+    """Each is run once, and in order, as without us, and the child is recorded. What passes options to its own children comes
+    first, once."""
     tool, last = programs / "tool", programs / "last"
     for folder in (tool, last):
         folder.mkdir()
@@ -209,7 +210,7 @@ def test_a_tool_with_a_sitecustomize_of_its_own_keeps_no_child_out(programs, way
     assert Profile.load(child).header["begun"] == "child"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not tell what children used")
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not say what children used")
 @pytest.mark.parametrize("own, others, told", [("0.1", "0.5", True), ("0.5", "0", False)])
 def test_what_other_processes_used_is_told(programs, own, others, told):
     (programs / "burn.py").write_text(

@@ -101,7 +101,7 @@ def serve(command, folder, port, ready):
 
 
 def served_in(profile):
-    """Whether an answer was met."""
+    """Whether an answer was sampled."""
     return any(frame.name == "serve_page" for frames in profile.aggregate() for frame in frames)
 
 
@@ -117,7 +117,7 @@ def served(profile, others):
 
 
 def test_gunicorns_workers_each_have_a_file(tmp_path):
-    """One worker and one client, who asks until the worker's file has seen it serve."""
+    """One worker and one client, which asks until the worker's file has seen it serve."""
     pytest.importorskip("gunicorn", reason="gunicorn is not installed")
     (tmp_path / "application.py").write_text(APP)
     port = free_port()

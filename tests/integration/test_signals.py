@@ -1,4 +1,5 @@
-"""A program's signals are its own: no tick ever reaches a handler of its, ends it, or is handed to who waits for signals."""
+"""A program's signals are its own: no tick ever reaches a handler of its, ends it, or is handed to a thread that waits for
+signals."""
 
 import os
 import signal
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ticks are no si
 
 START = """
 import ctypes, json, os, signal, sys, threading, time, spprof
-def burn(seconds):  # who reads a CPU clock all the time gets few ticks (docs/troubleshooting.md)
+def burn(seconds):  # reading a CPU clock all the time gives few ticks (docs/troubleshooting.md)
     end = time.process_time() + seconds
     while (left := end - time.process_time()) > 0:
         until = time.monotonic() + left
@@ -109,7 +110,7 @@ def test_handlers_of_every_signal_run_as_often_as_the_program_sent_them(run_ther
     signals_of_every_number(run_there, tmp_path, handlers, clock, mode)
 
 
-@pytest.mark.statistical("none by chance; a machine that stands still may shift a fifth of a second's ticks")
+@pytest.mark.statistical("none by chance; a machine that is stopped may shift a fifth of a second's ticks")
 @on_all_clocks
 def test_ticks_are_as_many_as_ever_beside_handlers_of_every_signal(run_there, tmp_path, handlers, clock):
     stats = signals_of_every_number(run_there, tmp_path, handlers, clock, "cpu")
@@ -583,13 +584,13 @@ while spprof.stats()["taken"] < before + 10 and time.monotonic() < late: burn(0.
 spprof.stop()
 print(json.dumps([sent > 0, spprof.stats()["taken"] >= before + 10]))
 """, ok=None)  # fmt: skip
-    assert ran.json == [True, True], "ticks go on when there is room again"
+    assert ran.json == [True, True], "ticks go on when there is space again"
 
 
 @pytest.mark.parametrize("clock", ["auto", "signal"])
 @pytest.mark.parametrize("before", [True, False], ids=["before", "during"])
 def test_where_no_signal_may_wait_threads_are_sampled_all_the_same(run_python, tmp_path, clock, before):
-    """Those too that are found when there is no room for a timer."""
+    """Those too that are found when there is no space for a timer."""
     ran = run_python("-c", START + f"""
 import resource
 def limit(): resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))

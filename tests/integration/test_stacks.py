@@ -77,7 +77,7 @@ def test_depth_cap_keeps_the_leaf_side_and_says_so(drive, mode, max_depth):
             if marked:
                 cut += 1
                 # 3.13+ runs a frame of its own between a class's call and its __init__; it counts, but is not shown. The newest
-                # may stand before its __init__ has begun, or when that is over.
+                # may be before its __init__ has begun, or when that is over.
                 hidden = 1 + sum(f.name == "__init__" for f in frames) if sys.version_info >= (3, 13) else 0
                 assert max_depth - hidden <= len(frames) <= max_depth, "truncated, but not at the depth asked for"
             else:

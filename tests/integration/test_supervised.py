@@ -1,5 +1,5 @@
 """`spprof run`: the program's process is as `python` alone makes it, the recorder ends itself on every way out, and files are
-whole or not touched. What is compared with is the same program alone. (Who waits for whom: test_beside.py.)"""
+whole or not touched. What is compared with is the same program alone. (Which process waits for which: test_beside.py.)"""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_ways_out(tmp_path, how):
 DEATHS = {"SIGTERM": False, "SIGKILL": True, "SIGSEGV": True, "SIGABRT": True, "SIGHUP": True, "SIGUSR1": True, "SIGALRM": True}
 
 
-# Whether the kernel tells others than the parent how a process ended.
+# Whether the kernel says to others than the parent how a process ended.
 TELLS = sys.platform == "linux" and tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 15)
 
 

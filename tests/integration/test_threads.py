@@ -112,7 +112,7 @@ def births(run_python, tmp_path, count, until_found):
     """How many threads are there twice, by what names that Python did not give, and how many of those that make others."""
     ran = run_python(TARGETS / "births.py", tmp_path / "out.spprof", count, until_found)
     closes(ran)
-    # Found anew, a thread would have the name that the system gives it, not Python's; and would be there twice.
+    # Found again, a thread would have the name that the system gives it, not Python's; and would be there twice.
     names = [thread.name for thread in ran.profile.threads]
     if WINE:  # finding a thread takes ten calls of its server: some have ended before their name was asked for
         names = [name for name in names if not name.startswith("Thread ")]
@@ -127,7 +127,7 @@ def test_a_living_thread_is_found_once_while_others_are_born_and_die(run_python,
 
 def test_a_thread_that_ends_is_not_taken_for_another_one(run_python):
     """Of such a thread the id may soon be another's, whose CPU clock says less: less than when it was read, not than what samples
-    stand for, each for an interval. Found anew, it had the name that the system gives it."""
+    stand for, each for an interval. Found again, it had the name that the system gives it."""
     ran = run_python("-c", """
 import json, threading, time
 import spprof
@@ -199,7 +199,7 @@ spprof.stop()
 
 @pytest.mark.skipif(os.name != "nt" or platform.machine() != "AMD64", reason="Windows' calls, and code for x86_64")
 def test_a_thread_that_cannot_be_suspended_once_more_is_counted(run_python, tmp_path):
-    # It takes no lock that the program might wait for while it stands.
+    # It takes no lock that the program might wait for while it is suspended.
     ran = run_python("-c", f"""
 import ctypes, json, time, spprof
 kernel, word = ctypes.windll.kernel32, ctypes.c_void_p
@@ -254,7 +254,7 @@ import spprof
 from spprof import _core
 done = threading.Event()
 def body():
-    while _core.stats()["threads"] < before + 1:  # until it is found, with the name of who made it
+    while _core.stats()["threads"] < before + 1:  # until it is found, with its creator's name
         pass
     ctypes.CDLL(None).prctl(15, ctypes.c_char_p(bytes.fromhex(sys.argv[1])), 0, 0, 0)  # PR_SET_NAME
     print(threading.get_native_id(), flush=True)
@@ -360,7 +360,7 @@ spprof.stop()
     assert ran.json == [True, True]
 
 
-@pytest.mark.statistical("not by chance: a timer gives at most 500 in its time and others 5,000, where 2,000 tell them apart")
+@pytest.mark.statistical("not by chance: a timer gives at most 500 in its time and others 5,000, where 2,000 separate them")
 @pytest.mark.skipif(platform.system() != "Linux", reason="other systems' ticks are no signals to threads")
 def test_a_thread_that_blocks_no_signal_any_more_has_the_rate_of_the_run_again(run_python, tmp_path):
     ran = run_python("-c", f"""
@@ -412,7 +412,7 @@ def test_the_tick_stats_of_a_hundred_threads_add_up(run_python, tmp_path, mode):
 
 
 @pytest.mark.statistical(
-    "with `signal` five deviations (Poisson) for each of 100 threads; who is met: more than 20 silent was never seen"
+    "with `signal` five deviations (Poisson) for each of 100 threads; which ones get ticks: more than 20 silent was never seen"
 )
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
@@ -442,7 +442,7 @@ def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
             assert burnt[name] <= ns * 1.05 + tick + 2 * STEP_NS + chance
 
 
-@pytest.mark.skipif(os.name == "nt", reason="how often a thread was switched in is told by Linux alone")
+@pytest.mark.skipif(os.name == "nt", reason="how often a thread was switched in is said by Linux alone")
 @pytest.mark.parametrize(
     "clock", ["perf-trap", "perf", "perf-user", "signal", "timer"] if platform.system() == "Linux" else ["auto"]
 )

@@ -103,7 +103,7 @@ class Run:
         assert self.profile.clock == clock and self.profile.warning is None
         self.mode, self.took = mode, self.said["took"]
         self.rows = {}  # name of a function or line -> [(weight, count)]
-        self.unknown, self.off_cpu = {}, {}  # the same -> of its weight: sampled at the kernel's tick; of a thread that stood
+        self.unknown, self.off_cpu = {}, {}  # the same -> of its weight: sampled at the kernel's tick; of a blocked thread
         names_of_line = {line: name for name, line in self.said["lines"].items()}
         for sample in self.profile.samples():
             names = {f.name for f in sample.frames}
@@ -143,7 +143,7 @@ IN_STEP = {("timer", "loop"), ("timer", "bursts"), ("perf-user", "loop"), ("perf
 def check_interval(run, group):
     whole = run.whole(GROUPS[group])
     truth_all = sum(run.took[name] for name in GROUPS[group])
-    if run.clock == "timer":  # all but what it stood, for want of a processor too
+    if run.clock == "timer":  # all but its off-CPU time, also for want of a processor
         assert whole.unknown_weight + sum(run.off_cpu.get(name, 0) for name in GROUPS[group]) == whole.weight
         assert whole.unknown_share > 0.99 or run.mode == "wall"
     if run.clock == "perf-user":
@@ -175,7 +175,7 @@ def test_shares_within_the_binomial_interval(run, group):
 @pytest.mark.parametrize("case", [name for name in GROUPS if name != "threads"])
 def test_total_weight_is_the_threads_clock(run, case):
     """In wall mode a thread that waits for a processor cannot be looked at: that time goes to its next sample, which may lie in
-    the case after it. How long it waited the kernel tells."""
+    the case after it. The kernel says how long it waited."""
     waited, cases = run.said["waited"], list(run.said["waited"])
     at = cases.index(case)
     unseen = waited[case] + waited[cases[max(0, at - 1)]] if run.mode == "wall" else 0
@@ -220,7 +220,7 @@ def test_naps_get_their_wall_time(run):
     if (run.clock, "bursts") not in IN_STEP:
         assert run.weight("nap") == pytest.approx(run.took["nap"], abs=allowed)
         return
-    # How it stood is known; what it used of the CPU is any part of what was sampled at the tick.
+    # Its off-CPU time is known; what it used of the CPU is any part of what was sampled at the tick.
     stood, unknown = run.off_cpu["nap"], sum(run.unknown.get(name, 0) for name in GROUPS["bursts"])
     assert stood - allowed <= run.took["nap"] <= stood + unknown + allowed
 
@@ -243,7 +243,7 @@ class Exact:
         ran = runner(folder)(TARGETS / "clocks.py", "out.spprof", mode, clock)
         self.mode, self.clock, self.said, self.stats, self.profile = mode, clock, ran.json, ran.json["stats"], ran.profile
         assert self.profile.clock == clock and self.profile.warning is None
-        # A thread that was never met may not be in the file.
+        # A thread that had no tick may not be in the file.
         weights = {thread.tid: thread.weight for thread in self.profile.threads}
         self.main, self.sleeper = weights[self.said["main"]], weights.get(self.said["sleeper"], 0)
 
@@ -307,16 +307,16 @@ def test_a_sleeper_gets_its_wall_time_and_no_cpu_time(exact):
 
 def test_time_at_the_kernels_tick_is_unknown_and_no_other(exact):
     unknown = exact.profile.whole("MainThread").unknown_share
-    if exact.clock == "timer":  # what it stood is known, in wall mode
+    if exact.clock == "timer":  # its off-CPU time is known, in wall mode
         assert unknown == 1.0 or exact.mode == "wall"
     elif exact.clock != "perf-user":
         assert unknown == 0.0
 
 
 @pytest.mark.statistical(
-    "not by chance: it fails where what our threads used in their last 64 looks, which they have yet to tell, is over 50 ms"
+    "not by chance: it fails where what our threads used in their last 64 looks, which they have yet to report, is over 50 ms"
 )
-@pytest.mark.skipif(sys.platform != "linux", reason="who used how much is asked of Linux's scheduler")
+@pytest.mark.skipif(sys.platform != "linux", reason="how much each thread used is asked of Linux's scheduler")
 @pytest.mark.parametrize("native", [False, True])
 def test_the_cpu_time_of_a_run_is_the_programs_and_not_the_profilers(run_python, tmp_path, native):
     """The summary said 1.05 s on CPU of a program that had used 0.88 s (with native frames: the drain thread makes their tables).
@@ -333,7 +333,7 @@ def own():
         with open(f"/proc/self/task/{tid}/comm") as comm, open(f"/proc/self/task/{tid}/schedstat") as stat:
             total += int(stat.read().split()[0]) if comm.read().startswith("spprof-") else 0
     return total
-def used():  # the system tells it after the time has passed, and our threads go on
+def used():  # the system reports it after the time has passed, and our threads go on
     return own(), time.thread_time_ns()
 done = threading.Event()
 threads = [threading.Thread(target=done.wait) for _ in range(50)]

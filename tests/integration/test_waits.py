@@ -90,7 +90,7 @@ def watched(request, tmp_path_factory, library):
     clock, times = request.param
     kinds, taken = profiled(tmp_path_factory.mktemp(clock), library, times, clock)
     # In the long form a run without ticks would say nothing. How many there are is the machine's affair: on a full one the looks
-    # of the clock `signal` stand back behind twenty threads that switch all the time.
+    # of the clock `signal` come after twenty threads that switch all the time.
     assert times == FEW or taken > 50
     return clock, times, kinds
 

@@ -28,13 +28,13 @@ from spprof.integrations.wsgi import SpprofMiddleware as Wsgi
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TOKEN = "0123456789abcdef"
 
-# Each request burns CPU in a function of its own, in turns with others, and tells how much it was.
+# Each request burns CPU in a function of its own, in turns with others, and says how much it was.
 ASGI_APP = """
 import asyncio, json, sys, time, threading
 import spprof, uvicorn
 from spprof.integrations.asgi import SpprofMiddleware
 def burn(ms):
-    if exact:  # until it was met: not by the clock
+    if exact:  # until it was sampled: not by the clock
         wanted = spprof.stats()["taken"] + 2 if spprof.is_active() else 0
         while spprof.is_active() and spprof.stats()["taken"] < wanted:
             sum(range(2000))

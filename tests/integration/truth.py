@@ -1,4 +1,4 @@
-"""Which stacks a program can have, told from its source alone.
+"""Which stacks a program can have, from its source alone.
 
 A comment `# -> NAME NAME` on a line says which functions may be called from it (after ` 3.9:` those that only 3.9 sees on it,
 where the end of a `with` has the line of its body); `{a_0..a_9}` stands for ten names. A comment
@@ -57,11 +57,11 @@ class Source:
             self._visit(child, inside)
 
     def _callers(self, line):
-        """Scopes whose own code may stand on the line: the smallest one around it, and what begins and ends on it."""
+        """Scopes whose own code may be on the line: the smallest one around it, and what begins and ends on it."""
         around = [s for s in self.scopes if s[1] <= line <= s[2]]
         wide = [s for s in around if not s[0].endswith(">") or s[0] == "<module>"]
         smallest = min(wide, key=lambda s: s[2] - s[1])
-        # Comprehensions and lambdas of that scope that stand on the line, and theirs.
+        # Comprehensions and lambdas of that scope that are on the line, and theirs.
         return {smallest[0], *(s[0] for s in around if s[0].startswith(smallest[0] + "."))}
 
     def _comment(self, number, line):

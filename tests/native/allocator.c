@@ -1,4 +1,4 @@
-/* An allocator in the place of the C library's, which knows by whom it is called that does not have the program's descriptors. */
+/* An allocator in the place of the C library's, which notes callers that do not have the program's descriptors. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static void count(void) {
     prctl(PR_GET_NAME, name);
     unsigned i = 0;
     while (i < used && strcmp(names[i], name) != 0) i++;
-    if (i == used && i < NAMES) strcpy(names[used++], name); /* two at once: told twice */
+    if (i == used && i < NAMES) strcpy(names[used++], name); /* two at once: listed twice */
     if (i < NAMES) counts[i]++;
 }
 

@@ -48,7 +48,8 @@ size_t used(void) {
     return BELOW + size - at;
 }
 
-/* Computes, and tells how much of the usual stack below was written to meanwhile: dead memory, but for a handler that runs there.
+/* Computes, and returns how much of the usual stack below was written to meanwhile: dead memory, but for a handler that runs
+ * there.
  */
 #define DEAD 32768
 __attribute__((noinline)) size_t written_below(unsigned long n) {

@@ -167,7 +167,7 @@ static int queue(const char *name) {
     return (int)fd;
 }
 
-/* What they work on; 0, or what could not be had. */
+/* What they work on; 0, or what could not be made. */
 static const char *prepare(void) {
     struct sockaddr_un own = {.sun_family = AF_UNIX}; /* the system chooses the address */
     listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);

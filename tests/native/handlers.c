@@ -20,7 +20,7 @@ static void count(int signum, siginfo_t *info, void *context) {
 /* As raise(), without blocking the signal meanwhile, as some C libraries do: one that waits becomes one with a tick that does. */
 static void send_one(int signum) { syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), signum); }
 
-/* As billiard's reset_signals(full=True): every signal that there is. How many could be had. */
+/* As billiard's reset_signals(full=True): every signal that there is. How many were set. */
 int handle_all(void) {
     struct sigaction action;
     int handled = 0;
@@ -31,7 +31,7 @@ int handle_all(void) {
     return handled;
 }
 
-/* How many of those whose handler is ours are said to be another's. */
+/* How many signals with our handler are reported with another one. */
 int forgotten(void) {
     struct sigaction action;
     int n = 0;
@@ -42,7 +42,7 @@ int forgotten(void) {
     return n;
 }
 
-/* Sends itself each of them `times` times. How many calls of handlers differ from that, or were told something else. */
+/* Sends itself each of them `times` times. How many calls of handlers differ from that, or got something else. */
 unsigned send_all(unsigned times) {
     unsigned differ = 0, before[65];
     for (int signum = 1; signum <= 64; signum++) before[signum] = counts[signum];

@@ -110,7 +110,7 @@ static void replace_now(int signum) {
 
 static void forks(void) { raise(SIGALRM); }
 
-/* When the process forks: those who registered later have done what they do before a fork, and taken their locks. */
+/* When the process forks: handlers registered later have done their work before a fork, and taken their locks. */
 int replace_at_fork(const char *program) {
     replacement = strdup(program);
     return signal(SIGALRM, replace_now) == SIG_ERR || pthread_atfork(forks, NULL, NULL) != 0;

@@ -1,6 +1,6 @@
 """A thread that blocks every signal, beside one that does not: blocking_thread.py OUT SECONDS
 
-Each works for so long of its CPU time, and until the file has a sample of it; who blocks all, until that was seen."""
+Each works for so long of its CPU time, and until the file has a sample of it; a thread that blocks all, until that was seen."""
 
 import ctypes
 import json
@@ -24,7 +24,7 @@ def met(name):
     """Whether the file has it, and the tick stats what is to be there. A minute is for a profiler that does not."""
     spprof.flush()
     seen = name != "deaf" or CLOCK == "timer" or spprof.stats()["losses"]["signals_blocked"] > 0
-    # Before it blocked them all a tick may have met it. On Linux a timer serves it then.
+    # Before it blocked them all it may have had a tick. On Linux a timer serves it then.
     coarse = name == "deaf" and platform.system() == "Linux"
     samples = [sample for sample in spprof.Profile.load(OUT).samples() if not coarse or sample.flags & COARSE]
     found = {frame.name for sample in samples for frame in sample.frames}

@@ -1,4 +1,5 @@
-"""What can be said exactly of time: clocks.py OUT MODE CLOCK. Nothing here is over at a time, but when so many samples were taken.
+"""What can be said exactly of time: clocks.py OUT MODE CLOCK. Nothing here is over at a time, but when so many samples were
+taken.
 
 The main thread notes when each of many short phases began and ended, on the clock of timestamps, and reads its CPU clock before
 and after all that it was sampled in. A thread sleeps from before the profile begins until after it ended."""
@@ -31,8 +32,8 @@ def asleep():
 
 
 def until_taken(samples):
-    """Phases until so many samples more were taken, and in wall mode also repeated, as those of the sleeper are. A minute is for a
-    clock that has stopped."""
+    """Phases until so many samples more were taken, and in wall mode also repeated, as those of the sleeper are. A minute is
+    for a clock that has stopped."""
     late, before, stats = now() + 60_000_000_000, spprof.stats(), spprof.stats()
     while now() < late and any(stats[key] < before[key] + samples for key in KEYS):
         begin = now()

@@ -1,8 +1,9 @@
-"""Threads that know their own shares, where processors are scarce: crowded.py OUT CLOCK INTERVAL_MS PROGRAM PLACE. Prints what each took.
+"""Threads that know their own shares, where processors are scarce: crowded.py OUT CLOCK INTERVAL_MS PROGRAM PLACE. Prints what
+each took.
 
-A thread works in `a` and in `b` by turns of drawn length, some take a nap then; its CPU clock is read at each end. PLACE is `one`:
-all of it on one processor, beside a process that always computes; `starved`: the same, and spprof's own threads get a processor
-only if nobody else wants it; or a folder of a cgroup, which has a quota: in there, on all processors."""
+A thread works in `a` and in `b` by turns of drawn length, some take a nap then; its CPU clock is read at each end. PLACE is
+`one`: all of it on one processor, beside a process that always computes; `starved`: the same, and spprof's own threads get a
+processor only if nobody else wants it; or a folder of a cgroup, which has a quota: in there, on all processors."""
 
 import ctypes
 import hashlib

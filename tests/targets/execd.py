@@ -1,4 +1,4 @@
-"""Code objects that live for an instant: every name tells the file that it must come from."""
+"""Code objects that live for an instant: every name says which file it must come from."""
 
 TEXT = """
 def inner_{0}(n):

@@ -2,8 +2,9 @@
 three threads want a processor at a time. Each process writes what its own clocks say that each of its threads used: NAME.json, a
 JSON object of thread ids and nanoseconds.
 
-fork_sums.py [MODE RATE SEED]: with them each process profiles itself into NAME.spprof, and its main thread counts from the start to
-the stop; without, whoever runs it records it, and main threads, which begin before and end after, are left out."""
+fork_sums.py [MODE RATE SEED]: with them each process profiles itself into NAME.spprof, and its main thread counts from the
+start to the stop; without, the command that runs it records it, and main threads, which begin before and end after, are left
+out."""
 
 import json
 import os

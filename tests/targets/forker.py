@@ -1,7 +1,7 @@
 """Forks beside busy threads, in many ways. Threads of the parent and each child run functions that the other never runs.
 
-forker.py OUT WAY THREADS CHILDREN MODE RATE SEED: each child profiles itself into OUT.N.spprof and works until it has samples. What
-it prints is a JSON list: of each child its number, how it ended, and its tick stats' `taken`."""
+forker.py OUT WAY THREADS CHILDREN MODE RATE SEED: each child profiles itself into OUT.N.spprof and works until it has samples.
+What it prints is a JSON list: of each child its number, how it ended, and its tick stats' `taken`."""
 
 import ctypes
 import json
@@ -105,7 +105,7 @@ libc = ctypes.PyDLL(None)
 
 
 def by_system_call(number):
-    """As C code forks that calls the kernel itself, so that no handler of the C library runs; Python is told."""
+    """As C code forks that calls the kernel itself, so that no handler of the C library runs; Python knows of it."""
     libc.PyOS_BeforeFork()
     pid = libc.syscall(57 if os.uname().machine == "x86_64" else -1)
     if pid == 0:
@@ -116,7 +116,7 @@ def by_system_call(number):
 
 
 def by_c(number):
-    """As C code forks that tells Python of it, as uvloop does."""
+    """As C code forks that reports it to Python, as uvloop does."""
     libc.PyOS_BeforeFork()
     pid = libc.fork()
     if pid == 0:

@@ -1,8 +1,8 @@
 """A program in step with the kernel's tick, at each of so many phases of it: in_step.py FOLDER CLOCK PHASES CPU_SECONDS NAPS.
 
 In each step of the tick `a` takes 0.7 and `b` 0.3; with naps 0.35 and 0.15, and a sleep until the next step begins. Profiles are
-FOLDER/0.spprof and so on; prints of each the thread's CPU time in all, in `a` and in `b`. (By its own clock: on a busy machine what
-it is off the processor is often too short to be seen as a gap between two readings of another clock.)"""
+FOLDER/0.spprof and so on; prints of each the thread's CPU time in all, in `a` and in `b`. (By its own clock: on a busy machine
+what it is off the processor is often too short to be seen as a gap between two readings of another clock.)"""
 
 import json
 import os

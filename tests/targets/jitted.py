@@ -1,4 +1,5 @@
-"""Code made at run time, named in perf-PID.map as a JIT compiler does: jitted.py OUT SECONDS INTERVAL_MS WHEN (before or after start)."""
+"""Code made at run time, named in perf-PID.map as a JIT compiler does: jitted.py OUT SECONDS INTERVAL_MS WHEN (before or after
+start)."""
 
 import ctypes
 import json

@@ -108,7 +108,7 @@ for each in threads:
     each.start()
 for each in threads:
     each.join()
-with spprof.label(generator="driver"):  # a generator runs in the context of who steps it
+with spprof.label(generator="driver"):  # a generator runs in the context of the code that steps it
     steps = stepped()
     next(steps)
     next(steps)

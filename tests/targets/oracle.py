@@ -49,7 +49,8 @@ def use_lxml():
 
 
 SHEET = """<x:stylesheet version="1.0" xmlns:x="http://www.w3.org/1999/XSL/Transform"><x:template match="/r"><o>
-<x:for-each select="e"><x:sort select="@k" order="descending"/><p><x:value-of select="concat(f, @k)"/></p></x:for-each></o></x:template></x:stylesheet>"""
+<x:for-each select="e"><x:sort select="@k" order="descending"/><p><x:value-of select="concat(f,
+@k)"/></p></x:for-each></o></x:template></x:stylesheet>"""
 
 
 def use_sqlite():

@@ -79,8 +79,8 @@ def reading(zero, buffer, n):
 
 
 def until_used(end):
-    """Yields until the calling thread's clock tells this time; who reads its own CPU clock all the time is hardly met by a full
-    machine's timers (docs/troubleshooting.md), so that is read when the time may have come."""
+    """Yields until the calling thread's clock shows this time; a thread that reads its CPU clock all the time gets few ticks of
+    a full machine's timers (docs/troubleshooting.md), so that is read when the time may have come."""
     while (left := end - now()) > 0:
         until = time.monotonic_ns() + left
         while time.monotonic_ns() < until:
@@ -198,8 +198,8 @@ def alternate():
 
 
 def waiting_ns():
-    """proc_pid_schedstat(5): the time spent waiting for a processor; 0 where the kernel does not count it. And what a hypervisor took
-    from all processors, by proc_stat(5) in hundredths of a second."""
+    """proc_pid_schedstat(5): the time spent waiting for a processor; 0 where the kernel does not count it. And what a
+    hypervisor took from all processors, by proc_stat(5) in hundredths of a second."""
     with open("/proc/stat") as file:
         stolen = int(file.readline().split()[8]) * 10_000_000
     try:

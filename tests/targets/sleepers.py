@@ -1,4 +1,5 @@
-"""100 threads that sleep in wall mode: sleepers.py OUT CLOCK. Prints their counts of switches before and after they were looked at."""
+"""100 threads that sleep in wall mode: sleepers.py OUT CLOCK. Prints their counts of switches before and after they were looked
+at."""
 
 import json
 import re

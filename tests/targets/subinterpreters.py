@@ -1,5 +1,5 @@
-"""Waits of 0.3 s in subinterpreters: subinterpreters.py OUT INTERVAL_MS. Each `wait_X` is called by `run_X`, but for `wait_thread`,
-which is a thread that a subinterpreter starts. Prints which there were, and the main thread's id."""
+"""Waits of 0.3 s in subinterpreters: subinterpreters.py OUT INTERVAL_MS. Each `wait_X` is called by `run_X`, but for
+`wait_thread`, which is a thread that a subinterpreter starts. Prints which there were, and the main thread's id."""
 
 import json
 import sys

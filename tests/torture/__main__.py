@@ -9,7 +9,7 @@
   python -m tests.torture --sum                    adds up the log of all runs so far
 
 Each run is compared with the same program unprofiled: exit status, result and what it printed. Its profile must be whole,
-each stack possible (oracle.py), tick stats that add up, and at least 95 % of the ticks that other clocks tell of taken.
+each stack possible (oracle.py), tick stats that add up, and at least 95 % of the ticks that other clocks expect taken.
 Each run is a line of JSON in build/torture/log.jsonl. Exits with 1 if anything was wrong."""
 
 import argparse
@@ -136,7 +136,7 @@ def check(python, case, out, mode, said, given, loaded):
         problems.append("the tick stats do not add up")
     figures.update(lost=lost, clock=stats["clock"])
     truth = (said or {}).get("cpu_ns" if mode == "cpu" else "wall_ns")
-    if truth is None:  # nobody tells how many they should be
+    if truth is None:  # it is not known how many they should be
         return problems, figures
     took, expected = stats["taken"] if mode == "cpu" else judged["main_ticks"], truth / (INTERVAL_MS * 1e6)
     share = took / expected if expected else 1.0

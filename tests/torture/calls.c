@@ -498,7 +498,7 @@ static void do_recv_timeout(struct caller *c) {
     expect(c, -1, EAGAIN, least_of_socket(us));
 }
 
-/* Nobody reads, and there is no room. */
+/* Nobody reads, and there is no space. */
 static void do_send_timeout(struct caller *c) {
     uint64_t us = draw(c, 1, 14000);
     while (send(c->unix_[0], c->room, 4096, MSG_DONTWAIT) > 0) {}
@@ -944,7 +944,7 @@ static long connected(struct caller *c) {
     return connect(c->connected, (struct sockaddr *)&c->waiting_name, sizeof c->waiting_name);
 }
 
-/* The queue has one already, and no room for another. */
+/* The queue has one already, and no space for another. */
 static void do_connect(struct caller *c) {
     int first = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     connect(first, (struct sockaddr *)&c->waiting_name, sizeof c->waiting_name);
@@ -1429,7 +1429,7 @@ static long from_timed(struct caller *c, size_t at, size_t n) {
 
 static void do_stream_read(struct caller *c) { reads_from(c, from_stream, c->pipe[1], 100000); }
 
-/* A read with a time limit is not begun anew after a signal's handler, whatever that says. */
+/* A read with a time limit is not restarted after a signal's handler, whatever that says. */
 static void do_stream_timeout(struct caller *c) { reads_from(c, from_timed, c->timed[1], 100000); }
 
 static void writes_stream(struct caller *c, FILE *stream, int fd) {
@@ -1622,7 +1622,7 @@ int calls_prepare(const char *folder, int n, uint64_t seed) {
     return 0;
 }
 
-/* Any thread. What the caller is at, for who waits in vain for its end. */
+/* Any thread. What the caller is doing, for a thread that waits in vain for its end. */
 const char *calls_at(int i) { return names[callers[i].kind]; }
 
 int calls_kinds(void) { return KIND_COUNT; }

@@ -1,6 +1,6 @@
 """driver.py CASE OUT MODE INTERVAL_MS UNITS CLOCK: runs one case, profiled unless OUT is `-`, and prints what came of it as JSON.
 
-The truth about ticks is told by clocks that are not the profiler's: the process's CPU clock less that of the profiler's
+The truth about ticks comes from clocks that are not the profiler's: the process's CPU clock less that of the profiler's
 own threads (CPU mode), the monotonic clock of the main thread (wall mode)."""
 
 import contextlib
@@ -20,7 +20,7 @@ INTERVAL_MS, UNITS = float(sys.argv[4]), int(sys.argv[5])
 
 
 def own_threads_cpu():
-    """Nanoseconds of CPU of the profiler's own threads, by the scheduler; None: nobody tells, as on Windows."""
+    """Nanoseconds of CPU of the profiler's own threads, by the scheduler; None: unknown, as on Windows."""
     if sys.platform == "win32":
         return None
     total = 0

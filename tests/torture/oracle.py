@@ -1,4 +1,4 @@
-"""What a case's profile may hold, told from its source text alone: every frame is a function of its file at one of its own
+"""What a case's profile may hold, from its source text alone: every frame is a function of its file at one of its own
 lines, and every call from a line of a case is to something that this line names.
 
 A line names its callees in its text, or in a comment `# -> NAME NAME` where the call is implicit (callbacks, generators,
@@ -37,7 +37,7 @@ class Oracle:
         self.anywhere = ANYWHERE | getattr(case, "ANYWHERE", set())
 
     def _file(self, file):
-        """(lines of the text, name -> lines of its code) of a file; (None, None) if its text is not to be had."""
+        """(lines of the text, name -> lines of its code) of a file; (None, None) if its text is missing."""
         if file not in self.files:
             text = self.case.source(file) if hasattr(self.case, "source") else None
             try:
@@ -88,7 +88,7 @@ class Oracle:
         names = [name for name in lines if name == frame.qualname or name.rpartition(".")[2] == frame.qualname]
         if not names:
             return f"{frame.file} has no function {frame.qualname}"
-        # About to execute its first instruction, a frame stands at its `def`, a module at line 1, or nowhere yet; tracers and
+        # About to execute its first instruction, a frame is at its `def`, a module at line 1, or nowhere yet; tracers and
         # signal handlers are called from there.
         at_first = frame.line == 0 or (frame.qualname == "<module>" and frame.line == 1)
         if (may_begin or self.traced) and (

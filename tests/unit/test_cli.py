@@ -1,4 +1,4 @@
-"""`spprof run` beside plain `python`: the same program must not be able to tell."""
+"""`spprof run` beside plain `python`: the same program must not see a difference."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_signals(tmp_path, number):
     assert "spprof/" not in errors.split("\n\n")[0]
 
 
-# A program, or the part of one, that goes on until it was met so many times.
+# A program, or the part of one, that goes on until it had so many samples.
 MET = "import spprof\nwanted = spprof.stats()['taken'] + 50\nwhile spprof.stats()['taken'] < wanted: sum(range(9999))"
 
 
@@ -199,7 +199,7 @@ def test_summary_file_names_and_report(tmp_path):
         assert refused.returncode == 2 and "no native frames" in refused.stderr and refused.stdout == ""
 
 
-@pytest.mark.skipif(not spprof.native_unwinding_available(), reason="native frames are not to be had here")
+@pytest.mark.skipif(not spprof.native_unwinding_available(), reason="there are no native frames here")
 def test_report_of_native_frames(tmp_path):
     # On Windows zlib is a part of Python's own library, whose functions are not shown: those that it calls are.
     library = r"\[\w+\.dll" if os.name == "nt" else r"\[libz"
@@ -236,7 +236,7 @@ def test_formats_and_conversion(tmp_path):
     assert (tmp_path / "x.collapsed").read_text().startswith("MainThread;")
 
 
-# How long to sample a program that is to be met meanwhile: on a full machine the first may be too short.
+# How long to sample a program that must be sampled meanwhile: on a full machine the first may be too short.
 LONG_ENOUGH = (0.5, 4, 16)
 
 
@@ -256,7 +256,7 @@ def test_duration(tmp_path):
         assert "after" not in stacks
         if "<module>" in stacks:
             return
-    pytest.fail("it was never met")
+    pytest.fail("it was never sampled")
 
 
 def test_delay_and_duration_are_a_window(tmp_path):
@@ -278,7 +278,7 @@ def test_delay_and_duration_are_a_window(tmp_path):
         assert all(sample.timestamp_ns - profile.header["start_ns"] > 480_000_000 for sample in programs)
         if "within" in names:
             return
-    pytest.fail("it was never met")
+    pytest.fail("it was never sampled")
 
 
 WORDS = [

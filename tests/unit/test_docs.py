@@ -168,7 +168,7 @@ def test_pictures_are_small_and_all_are_shown():
     shown = set()
     for page in PAGES:
         for alternative, name in re.findall(r"!\[([^]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
-            assert alternative, f"{page.name}: {name} has no words for those who cannot see it"
+            assert alternative, f"{page.name}: {name} has no words for readers who cannot see it"
             shown.add((page.parent / name).resolve())
     there = {path.resolve() for kind in ("png", "webp") for path in (ROOT / "docs").rglob(f"*.{kind}")}
     assert shown == there

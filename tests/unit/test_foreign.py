@@ -67,7 +67,7 @@ def planted_spprof():
         yield (
             MAGIC + block(b"H", json.dumps(with_mark).encode()) + SMALL[len(MAGIC) + 9 + int.from_bytes(SMALL[8:12], "little") :]
         )
-    stats = {"clock": "perf", "expected": 17, "taken": 7, "losses": {"x": 4}, "write_error": "no room", "refused": "why"}
+    stats = {"clock": "perf", "expected": 17, "taken": 7, "losses": {"x": 4}, "write_error": "no space", "refused": "why"}
     for kind, document in (
         (b"A", stats),
         (b"E", {"stop_ns": 9, "reason": "killed", "cut": True}),

@@ -183,7 +183,7 @@ def test_labels_and_markers(data):
 
 
 def large(samples):
-    """A busy thread with jitter, one that sleeps between, one that stands; drifting clocks, weights from 0 up."""
+    """A busy thread with jitter, one that sleeps between, one that is blocked; drifting clocks, weights from 0 up."""
     draw = random.Random(1)
     writer = Writer()
     clocks = [5_000.0, 5_000.0, 5_000.0]
@@ -289,7 +289,7 @@ def test_a_source_that_was_changed_after_the_run_began_is_named(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among its files")
 def test_only_text_that_the_profile_knows_is_in_a_page(tmp_path):
-    """Unasked: whoever made a profile and names a file of the reader's must have had its text."""
+    """Unasked: a profile shows the text of a reader's file only if its maker had that text."""
     hot, cold, secret = (str(tmp_path / f"{name}.py") for name in ("hot", "cold", "broken"))
 
     def made(known):

@@ -23,7 +23,7 @@ took = time.thread_time() - began
 {imports}
 """
 
-# One that goes on until it was met: no other thread is sampled, so all these samples are its own.
+# One that goes on until it was sampled: no other thread is sampled, so all these samples are its own.
 MET = """
 import spprof
 wanted = spprof.stats()["taken"] + 10
@@ -45,7 +45,7 @@ def modules(text):
 
 
 def imported(folder, text):
-    """What the modules of a program say that they took, and what is reported of them."""
+    """The times that the modules of a program measured, and what is reported of them."""
     package = folder / "shop"
     package.mkdir()
     (package / "__init__.py").write_text(text.format(rounds=300, imports="from . import price"))
@@ -72,7 +72,7 @@ def test_modules_stand_below_those_that_import_them(tmp_path):
     _, spprof = imported(tmp_path, MET)
     told = spprof("report", "--imports", "--min-share", "0", "p.spprof")
     found = modules(told)
-    assert [each for each in found if each in NAMES] == sorted(NAMES), told  # json may have been met too
+    assert [each for each in found if each in NAMES] == sorted(NAMES), told  # json may have been sampled too
     assert all(found[each][1] > 0 for each in NAMES - {(0, "app")}), told
 
 

@@ -94,7 +94,7 @@ def test_interval_of_a_profile(data):
         reach = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
         return (p + z * z / (2 * n) + side * reach) / (1 + z * z / n)
 
-    # 1000 us are the kernel's, met by its tick: all of them are this function's, or none.
+    # 1000 us are the kernel's, sampled by its tick: all of them are this function's, or none.
     assert profile.confidence_interval(3_500_000) == pytest.approx((end(2500, -1), end(4500, 1)), abs=1e-6)
     assert profile.whole().unknown_weight == 1_000_000
     assert profile.whole(thread="71").samples == pytest.approx(501**2 / (1 + 500**2 / 7))
@@ -117,7 +117,7 @@ def of_flags(flags, **header):
     "flags, clock, unknown",
     [([0] * 100, "perf", 0), ([0] * 90 + [2] * 10, "perf-user", 10), ([0] * 60 + [32] * 40, "perf", 40),
      ([32] * 100, "timer", 100), ([32] * 50 + [4] * 50, "timer", 50),
-     # Older files: the clock tells it.
+     # Older files: the clock says it.
      ([0] * 100, "timer", 100), ([1] * 50 + [4] * 50, "timer", 50), ([0] * 100, "gil", 100)],
 )  # fmt: skip
 def test_what_is_unknown(flags, clock, unknown):

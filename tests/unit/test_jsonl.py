@@ -17,7 +17,7 @@ def lines(profile, **options):
 
 
 def frame_of(line):
-    """A frame of the model from its line: what is not told is unknown."""
+    """A frame of the model from its line: a missing field is unknown."""
     name, place = line["name"], ("source", "source_line")
     if line.get("native"):
         where = (line.get("library", ""), line.get("address", 0), line.get("end_address", 0), -1, -1, True)

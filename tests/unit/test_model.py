@@ -413,7 +413,7 @@ def test_truncated_file_warns(data):
 @pytest.mark.skipif(os.name == "nt", reason="there it is not known")
 @pytest.mark.parametrize("cut", ["at a block", "inside a block"])
 def test_whether_a_file_without_an_end_is_still_being_written(data, tmp_path, monkeypatch, cut):
-    """Only who has its lock can be writing it."""
+    """Only the holder of its lock can be writing it."""
     import fcntl
 
     from spprof.files import writing
@@ -429,7 +429,7 @@ def test_whether_a_file_without_an_end_is_still_being_written(data, tmp_path, mo
         assert "still being written" in unfinished()
         file.write(data[end:])
         file.flush()
-        assert Profile.load(path).unfinished is None, "it has its end, whoever has its lock"
+        assert Profile.load(path).unfinished is None, "it has its end, even if it is locked"
         file.truncate(end)
         fcntl.flock(file, fcntl.LOCK_UN)
         assert ("did not finish" if cut == "at a block" else "cut short") in unfinished()

@@ -105,7 +105,7 @@ def own(path):
     is_page = path.name.endswith(".html")
     if is_page:
         Profile("in.spprof").save(path, "html")
-        path.write_bytes(path.read_bytes() + b"\n")  # to tell it from the next one
+        path.write_bytes(path.read_bytes() + b"\n")  # to distinguish it from the next one
     else:
         path.write_bytes(Path("in.spprof").read_bytes())
     path.chmod(0o600)
@@ -488,7 +488,7 @@ def test_a_filter_that_leaves_nothing_says_what_there_is(here, words, capsys):
         assert tree(here) == before
 
 
-# ---- those whose names nobody gives: pytest's plugin, the middlewares. (Jupyter's magics write no file.)
+# ---- files with names that nobody gives: pytest's plugin, the middlewares. (Jupyter's magics write no file.)
 
 
 def by_pytest(here, format, *more):

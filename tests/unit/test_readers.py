@@ -32,7 +32,7 @@ from spprof.report.tables import table
 
 
 def aggregate(profile):
-    """What is asked of every reader: thread and stack -> samples and weight; of a frame what all formats tell."""
+    """What is asked of every reader: thread and stack -> samples and weight; of a frame what all formats have."""
     result = {}
     for thread in profile.threads:
         samples, weights = profile.sums_of(thread.id)
@@ -356,7 +356,7 @@ def test_numbers_and_names_of_collapsed_stacks(text, figures):
 
 def test_samples_of_nothing_are_none():
     assert len(Profile(b"main;a 0\nmain;b 30\n")) == 1
-    assert len(Profile(pprof([message((1, 3), (2, 0))], types=((3, 4),)))) == 1  # no count is told: it is one
+    assert len(Profile(pprof([message((1, 3), (2, 0))], types=((3, 4),)))) == 1  # no count is given: it is one
 
 
 PY_SPY = """\
@@ -861,7 +861,7 @@ def test_counts_stay_counts(format):
 
 
 def test_diff_of_counts(tmp_path, capsys):
-    """300 of 1000 and 200 of 1000: Newcombe's interval, as of time; in numbers where time stands in seconds."""
+    """300 of 1000 and 200 of 1000: Newcombe's interval, as of time; in numbers where time is in seconds."""
     (tmp_path / "a.txt").write_text("main;foo 300\nmain;bar 700\n")
     (tmp_path / "b.txt").write_text("main;foo 200\nmain;bar 800\n")
     (tmp_path / "c.json").write_bytes(speedscope(sampled()))

@@ -277,7 +277,7 @@ def test_tree_against_functions():
 
 
 def test_tree_fits_a_terminal(tmp_path):
-    """In 60 columns, coloured; without colours with NO_COLOR; deep calls show their depth instead of more room."""
+    """In 60 columns, coloured; without colours with NO_COLOR; deep calls show their depth instead of a deeper indent."""
     pty = pytest.importorskip("pty")
     writer = Writer()
     stack = [(f"function_{n}", f"function_{n}", "/app/" + "long/" * 10 + "name.py", 1, 2) for n in range(40)]

@@ -209,7 +209,7 @@ def test_intervals_of_the_table(opened, known):
 
 @pytest.mark.parametrize("clock, unknown", [("timer", 1000), ("perf-user", 100), ("perf", 0)])
 def test_ranges_where_samples_were_taken_at_the_kernels_tick(browser, tmp_path, clock, unknown):
-    """Wider by what is not known, and none where that is most of the time; a line says why. An older file's clock tells it."""
+    """Wider by what is not known, and none where that is most of the time; a line says why. An older file's clock says it."""
     writer = Writer(clock=clock)
     for i in range(1000):
         stack = [("half" if i % 2 else "other", "half" if i % 2 else "other", "/app/x.py", 1, 2)]
@@ -479,7 +479,7 @@ def test_names_from_hell_do_no_harm(browser, tmp_path):
     browser.press(key="2")
     shown = browser.evaluate(script="[...document.querySelectorAll('td.wide:nth-child(8)')].map((cell) => cell.textContent)")
     clean = [name if len(name) < 240 else name[:239] + "\u2026" for name in NAMES]
-    # A lone surrogate is shown as U+FFFD by whoever has to encode it.
+    # A lone surrogate is shown as U+FFFD by code that has to encode it.
     assert sorted(name.encode("utf-8", "replace").replace(b"?", b"") for name in shown) == sorted(
         name.encode("utf-8", "replace").replace(b"?", b"") for name in clean
     )

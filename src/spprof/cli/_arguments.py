@@ -92,7 +92,7 @@ def add_sources(parser: Any) -> None:
     """`--sources`, `--no-sources`, of the verbs that make pages."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--sources", action="store_const", const=True,
-                       help="html: have the text of every source file that can be read, even if the profile is not yours")  # fmt: skip
+                       help="html: have the text of every source file that can be read, even of others")  # fmt: skip
     group.add_argument("--no-sources", dest="sources", action="store_const", const=False,
                        help="html: leave out the text of the source files")  # fmt: skip
 

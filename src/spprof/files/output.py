@@ -1,4 +1,4 @@
-"""The file at a path that somebody gave: whether what is there may be replaced, and how. Every file that a verb, an integration or
+"""The file at a path that somebody gave: what may be replaced, and how. Every file that a verb, an integration or
 `Profile.save` writes is put in its place here. All that can refuse it is asked before anything is touched; it is written beside,
 under a name that nobody can guess, and appears whole or not at all."""
 

@@ -45,7 +45,7 @@ def symbolize(
     """Adds lines and inlined functions to a profile's native frames; writes `output`, or replaces `path`.
 
     Debug information is taken from `DIRECTORY/.build-id/ab/cdef.debug` of each directory, else from the library, and only if its
-    build id is that of the library when it was profiled. What an earlier call found stays, unless it is found again; if nothing is
+    build id is that of the library when it was profiled. What an earlier call found stays, unless found again; if nothing is
     found, nothing is written. `progress` is called after each library. What is no profile is replaced only with `force`.
     Raises BadOption if the profile has no native frames or is still being taken, Unsupported without `symbolic`, BadFile,
     CannotWrite."""

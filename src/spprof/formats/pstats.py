@@ -4,7 +4,8 @@
 Samples are no calls. Where calls were counted (`spprof run --calls`), `cc` and `nc` are exact, with resumes of generators as
 cProfile has them, and all functions that were called are there; else what pstats calls calls are samples that have the
 function on the stack. `tt` and `ct` are the seconds of its self and total weight. A caller's entry has the same of the stacks
-in which it calls the function directly. Calls back into a function that is already running are not counted separately: `cc` is `nc`.
+in which it calls the function directly. Calls back into a function that is already running are not counted separately: `cc` is
+`nc`.
 """
 
 from __future__ import annotations

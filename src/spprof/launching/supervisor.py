@@ -1,7 +1,7 @@
-"""Waits for the program, and reports how it ended. On POSIX the program takes the place of the process that the caller started: it is
-what the caller signals, waits for and kills. The supervisor is a process beside it, an orphan in a session of its own, so that
-nothing that is the program's reaches it: `Beside`. A program that ends by itself waits until the supervisor has written and said
-all (csrc/module/beside.c). On Windows the program is a child: `Child`."""
+"""Waits for the program, and reports how it ended. On POSIX the program takes the place of the process that the caller started:
+it is what the caller signals, waits for and kills. The supervisor is a process beside it, an orphan in a session of its own, so
+that nothing that is the program's reaches it: `Beside`. A program that ends by itself waits until the supervisor has written
+and said all (csrc/module/beside.c). On Windows the program is a child: `Child`."""
 
 from __future__ import annotations
 

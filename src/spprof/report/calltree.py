@@ -1,4 +1,5 @@
-"""The call tree of one profile or several: which function called which, and for how long, with calls of one function by one caller as one node."""
+"""The call tree of one profile or several: which function called which, and for how long, with calls of one function by one
+caller as one node."""
 
 from __future__ import annotations
 

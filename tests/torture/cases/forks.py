@@ -1,4 +1,4 @@
-"""Forks in a storm, with code that dies in the children; subprocess and multiprocessing, all of whose results come home."""
+"""Forks in a storm, with code that dies in the children; subprocess and multiprocessing, and all results come back."""
 
 import multiprocessing
 import os

@@ -40,7 +40,7 @@ def main(units):
     signal.signal(signal.SIGUSR1, on_user)
     with tempfile.TemporaryFile() as file:
         faulthandler.enable(file=file)
-        # While this thread stands still: the watchdog reads running threads' frames as they change, and now and then kills
+        # While this thread is blocked: the watchdog reads running threads' frames as they change, and now and then kills
         # the program by it (3.13.0: 1 of 24 unprofiled runs).
         for _ in range(20):  # on a full machine it may come late
             faulthandler.dump_traceback_later(0.1, file=file)

@@ -10,7 +10,7 @@
 A program is a file beside this one, with capitals that say what it needs (FACTS in __main__.py). The rig installs packages of
 PyPI by itself, wheels only, into build/venvs/NAME-programs, which sees the spprof of build/venvs/NAME. Packages of the system are
 named if they are missing. What a program prints must not depend on time. With spprof it must print the same and end with the same
-status; its profiles must be whole, their stacks possible, and the shares those that its own clocks tell (_judge.py).
+status; its profiles must be whole, their stacks possible, and the shares those of its own clocks (_judge.py).
 Exits with 1 if anything was wrong. Each run is a line of JSON in build/torture/programs.jsonl."""
 
 import argparse
@@ -91,7 +91,7 @@ class Interpreter:
         (Path(packages) / "spprof-of-the-matrix.pth").write_text(ours + "\n")
 
     def install(self, packages):
-        """Why they cannot be had, or None. What was installed once stays."""
+        """Why they cannot be installed, or None. What was installed once stays."""
         for package in packages:
             stamp = self.venv / "installed" / package
             if stamp.exists() or package in self.lacks:
@@ -161,7 +161,7 @@ def describe(way):
 
 
 def suits(ways, given, number):
-    """The ways in which a program is run; only one of them if it is told a number."""
+    """The ways in which a program is run; only one of them if it is given a number."""
     found = [way for way in ways if way[1] <= given.get("MOST_HZ", way[1]) and way[3] in given.get("CLOCKS", [way[3]])]
     return found if number is None or not found else [found[number % len(found)]]
 

@@ -17,7 +17,7 @@ VARIANTS = {
         "AROUND": ["perf", "record", "-q", "-F", "999", "-g", "-o", "{folder}/perf.data", "--"],
         "COMMANDS": {"perf": "linux-perf"},
     },
-    # It holds each thread at each of its looks, and a tick that comes meanwhile has it begin anew: with ticks of 100 us it may
+    # It holds each thread at each of its looks, and a tick that comes meanwhile restarts it: with ticks of 100 us it may
     # take a minute.
     "pyspy": {
         "PYPI": ["py-spy"],

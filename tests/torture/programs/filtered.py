@@ -9,10 +9,10 @@ from _truth import burn, part
 
 REFUSED = pathlib.Path(__file__).resolve().parents[2] / "refused.py"
 VARIANTS = {
-    # Without being told, spprof would try perf events first, and that call ends the process.
+    # By itself spprof would try perf events first, and that call ends the process.
     "before": {"AROUND": ["{python}", "{here}/../../refused.py", "kill:perf_event_open"], "CLOCKS": ["signal", "timer"]},
     # The program's own threads, those to come too, are filtered; ours were there before. (process_vm_readv is
-    # not among the calls: the thread on which a code object dies makes it, to name what was sampled of it.)
+    # not among the calls: a thread on which a code object dies makes it, to name its samples.)
     "own": {"ENV": {"PROGRAM_FILTERS": "perf_event_open,timer_create"}},
 }
 

@@ -1,4 +1,4 @@
-"""gunicorn with two workers of gevent and ten clients at a time. In between it is told to begin anew (SIGHUP)."""
+"""gunicorn with two workers of gevent and ten clients at a time. In between it is restarted (SIGHUP)."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""tornado: a server forked into two processes by its own master, which begins them anew, and 20 clients at a time on loopback.
+"""tornado: a server forked into two processes by its own master, which restarts them, and 20 clients at a time on loopback.
 Handlers that compute, sleep, use threads and begin processes, and websockets."""
 
 import asyncio
@@ -80,7 +80,7 @@ def heavy(n):
 
 def serve(port):
     sockets = tornado.netutil.bind_sockets(port, "127.0.0.1")  # -> *
-    # Its master waits until each worker has ended with 0; what ends otherwise is begun anew.
+    # Its master waits until each worker has ended with 0; what ends otherwise is restarted.
     tornado.process.fork_processes(2, max_restarts=5)  # -> *
 
     async def until_it_is_told():

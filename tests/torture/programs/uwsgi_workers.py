@@ -1,4 +1,4 @@
-"""uWSGI: a master, two workers with two threads each that end after 40 requests and are begun anew. It sets its own handlers."""
+"""uWSGI: a master, two workers with two threads each that end after 40 requests and are restarted. It sets its own handlers."""
 
 import os
 import subprocess
