@@ -19,8 +19,8 @@ class WriteError(OSError):
     """The output takes no data."""
 
 def choose_events(events: str) -> None:
-    """Whether start could sample these: NAME or NAME=PERIOD, with commas between. ValueError; OSError, its `filename` says what
-    was refused."""
+    """Whether start could sample these: NAME or NAME=PERIOD, with commas between. ValueError; OSError, its `filename` says what was
+    refused."""
 
 def list_events() -> List[Tuple[str, str, int, str, bool, int, str]]:
     """Each event: name, unit, shortest period by itself (0: the interval says it), what is counted, whether not what arises in the
@@ -32,8 +32,8 @@ def choose_clock(clock: str) -> str:
     Raises ValueError for a name that does not exist, OSError if the kernel refuses it."""
 
 class Output:
-    """An open file of our own. When nobody has it any more it is closed, unless the program did that, and removed if it was
-    made for a start that failed."""
+    """An open file of our own. When nobody has it any more it is closed, unless the program did that, and removed if it was made for
+    a start that failed."""
 
     def keep(self) -> None:
         """From now on a file that was made for it stays."""
@@ -50,9 +50,8 @@ class Output:
         """Whether the path names this file."""
 
 def open_output(path: str, flags: int, named: bool) -> Output:
-    """By os.open, so that no exception can come between the opening and the object. `named`: a file that profiles are written
-    to; what is there is opened, else it is made, and no other process may do so until the profile is done. BlockingIOError:
-    another has it."""
+    """By os.open, so that no exception can come between the opening and the object. `named`: a file that profiles are written to; what
+    is there is opened, else it is made, and no other process may do so until the profile is done. BlockingIOError: another has it."""
 
 def copy_output(fd: int) -> Output: ...
 def start(
@@ -77,14 +76,12 @@ def start(
     is unproven, WriteError, another OSError whose `filename` says what was refused; then nothing has changed."""
 
 def record(options: str, folder: str, preload: str) -> Optional[str]:
-    """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that
-    calls this; preload: the object by which it was preloaded, or "").
-    What goes wrong it says on stderr, and the program goes on. The options of child processes, or None if they are not
-    profiled."""
+    """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that calls this;
+    preload: the object by which it was preloaded, or "").
+    What goes wrong it says on stderr, and the program goes on. The options of child processes, or None if they are not profiled."""
 
 def fork_unseen() -> Optional[int]:
-    """A fork that wait() does not see, in a process that gets orphans from the kernel; None: this one gets none, and os.fork
-    will do."""
+    """A fork that wait() does not see, in a process that gets orphans from the kernel; None: this one gets none, and os.fork will do."""
 
 def arguments() -> List[str]:
     """The command line as the interpreter got it."""
@@ -93,9 +90,9 @@ def name_all() -> None:
     """Before the stop: names threads as `threading` does, if the program has imported it, and native functions as Python does."""
 
 def stop(session: Any) -> Union[Tuple[bool, Optional[str]], Literal[False]]:
-    """Disarms everything, writes what is left and the end block, and takes back what start changed. Whether the output takes
-    nothing, and what is left is with a thread that waits for it; and why not all could be written, or None. False: this is not
-    the session of a run, or this thread is just stopping it."""
+    """Disarms everything, writes what is left and the end block, and takes back what start changed. Whether the output takes nothing,
+    and what is left is with a thread that waits for it; and why not all could be written, or None. False: this is not the session of
+    a run, or this thread is just stopping it."""
 
 def session() -> Optional[Tuple[Output, Optional[str]]]:
     """What start was given, or what `record` made, in the interpreter that called it, while there is a run; else None."""
@@ -120,9 +117,9 @@ def active() -> bool:
 
 def paused() -> bool: ...
 def stats() -> Dict[str, Any]:
-    """The tick stats so far (of the last run, when stopped; {} before the first): clock str, expected, taken, repeated ints,
-    losses dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated,
-    threads, calls_met, cpu_ns, wall_ns, paused_cpu_ns, paused_ns, write_error (str or None). Kept as the file's 'A' block too."""
+    """The tick stats so far (of the last run, when stopped; {} before the first): clock str, expected, taken, repeated ints, losses
+    dict of int keyed as LOSSES, captured (= taken), dropped (sum of losses), validation_drops, overruns, truncated, threads,
+    calls_met, cpu_ns, wall_ns, paused_cpu_ns, paused_ns, write_error (str or None). Kept as the file's 'A' block too."""
 
 def now_ns() -> int:
     """The monotonic clock of samples, whatever the program did to the module `time`."""
@@ -135,15 +132,13 @@ def name_threads(names: Sequence[Tuple[int, str]]) -> None:
 
 def read(data: Any) -> Dict[str, Any]:
     """Reads a whole .spprof file (bytes-like). ValueError if it is not one. Keys of the result:
-    header, tick_stats, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why
-    reading ended early; strings: list of str; and each column of COLUMNS that has a name: bytes of its type, native byte order.
-    What values mean is in docs/file-format.md, but lines of frames are lines (0 none), columns are columns (-1 none),
-    node_parent and node_frame are ids (entry 0 is the root: 0, 0), time_ns and weight are nanoseconds, and count is ticks (>=
-    1)."""
+    header, tick_stats, end: bytes of JSON (the last two may be None); threads: list of bytes of JSON; warning: None or why reading ended early;
+    strings: list of str; and each column of COLUMNS that has a name: bytes of its type, native byte order. What values mean is in
+    docs/file-format.md, but lines of frames are lines (0 none), columns are columns (-1 none), node_parent and node_frame are ids (entry 0 is the
+    root: 0, 0), time_ns and weight are nanoseconds, and count is ticks (>= 1)."""
 
 def native_functions() -> Dict[int, int]:
-    """Native functions sampled so far: address in memory at which each begins -> its code id in the file. {} without native
-    frames."""
+    """Native functions sampled so far: address in memory at which each begins -> its code id in the file. {} without native frames."""
 
 def function_address(callable: Any) -> int:
     """The address of the C function behind a built-in function, a method descriptor or a slot wrapper; 0 of anything else."""
