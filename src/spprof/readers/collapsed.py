@@ -133,7 +133,8 @@ def _tells_threads(stacks: List[_Stack]) -> bool:
     ):
         if any(told) and not all(told):
             raise ValueError(
-                f"line {stacks[told.index(False)].line} does not begin with {what} as line {stacks[told.index(True)].line} does: "
+                f"line {stacks[told.index(False)].line} does not begin with {what} "
+                f"as line {stacks[told.index(True)].line} does: "
                 "the line before may have ended within a name, or two files are one"
             )
     if stacks and all(map(_THREAD.fullmatch, firsts)):
