@@ -178,7 +178,8 @@ void spp_free(void *at) {
     spp_spin_unlock(&lock);
 }
 
-/* What a thread that was within had done is not known: its lists are left, with their memory. What was given stays good. */
+/* A thread may have been inside: its lists are in an unknown state and are left, with their memory. Allocated blocks stay valid.
+ */
 void spp_heap_child(void) {
     if (atomic_load(&lock.taken) == 0) return;
     memset(&heap, 0, sizeof heap);

@@ -3,7 +3,7 @@
  * nothing but the C library, because other programs may get it too: those that a program under `spprof run` puts in its own
  * place.
  *
- * Python raises an audit event when it is ready and knows what to run. A hook of C hears it, and nothing of Python shows the
+ * Python raises an audit event when it is ready and knows what to run. A C hook gets it, and nothing of Python shows the
  * hook. */
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* The functions are replaced where CPython keeps them: in the method tables of built-in modules, which all interpreters share,
- * and to whose entries every reference to such a function leads. An audit hook would hear of some too, but can never be taken
+ * and every reference to such a function leads to its entry. An audit hook would see some too, but can never be taken
  * away again, and with one every audited call of the program costs more for ever (`id()` 24 ns, and then 51).
  *
  * `posix.execv` and `posix.execve`: all of os.exec* come to them. `posix._exit`: the way out on which nothing of Python's runs.

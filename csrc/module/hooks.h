@@ -1,4 +1,4 @@
-/* Functions of CPython's own that a run hears of when they are called, while a profile is taken. */
+/* CPython's own functions of which a run intercepts the calls, while a profile is taken. */
 #ifndef SPPROF_MODULE_HOOKS_H
 #define SPPROF_MODULE_HOOKS_H
 

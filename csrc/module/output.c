@@ -251,7 +251,7 @@ static int lock(const output *self) {
     return failed;
 }
 
-/* Opens it and takes it for this process; it may have been removed by the one that had it. */
+/* Opens it and takes it for this process; its last user may have removed it. */
 static int open_and_lock(output *self, PyObject *path, int flags) {
     for (int i = 0; i < OPENINGS; i++) {
         if (open_or_make(self, path, flags) != 0) return -1;

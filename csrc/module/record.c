@@ -125,7 +125,7 @@ static PyObject *words(void) {
     return list;
 }
 
-/* Keeps what shows at the end whether there was a program: the first word of `sys.argv`, "-m", in whose place `runpy` puts the
+/* Keeps what shows at the end whether there was a program: the first word of `sys.argv`, "-m", which `runpy` replaces with the
  * module's file right before it runs the program. A program cannot put this very string there again: it never sees it. */
 static void expect_program(void) {
     PyObject *argv = *record.field[MAIN] != 0 ? spp_held_by_module("sys", "argv") : NULL;

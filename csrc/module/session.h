@@ -30,7 +30,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
 PyObject *spp_session_now(void);
 /* Ends the run, if this interpreter began it, with all that belongs to that. An exception that there is stays. */
 void spp_session_end(void);
-/* The same, if its time is over: before 3.13 the main thread does not hear of a pending call while nothing else makes it look. */
+/* The same, if its time is over: before 3.13 the main thread does not notice a pending call while nothing else makes it look. */
 void spp_session_settle(void);
 /* In a forked child: takes back what the parent's start changed, and gives its session, or None. A method. */
 PyObject *spp_session_forget(PyObject *self, PyObject *none);

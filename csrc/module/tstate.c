@@ -131,7 +131,7 @@ static bool unborn(uintptr_t state) {
 
 static spp_vec64 states;       /* those read */
 static spp_map state_of_tid;   /* their places in `states` */
-static spp_map tid_of_settled; /* by the state: this one and all behind it had their threads when the list was read */
+static spp_map tid_of_settled; /* by the state: this one and all behind it belonged to threads when the list was read */
 static uint64_t read_at;       /* what `stamp` was before all lists were read to their ends */
 static bool all_have_threads;  /* ... and no state waited for its thread then */
 static bool just_read;         /* at this look of the sampler's */

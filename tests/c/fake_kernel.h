@@ -40,7 +40,7 @@ extern int fake_threads_n;
 /* The first is the thread that runs the test. */
 /* No threads but that, no counts, no failures; the time is the real one. */
 void fake_reset(void);
-/* A new thread; pthread_introspection_hook hears of it. */
+/* A new thread; pthread_introspection_hook is called. */
 fake_thread *fake_start(uint64_t cpu_us);
 void fake_die(fake_thread *thread);
 

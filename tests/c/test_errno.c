@@ -60,7 +60,7 @@ static void counts(const spp_clock *clock) {
     CHECK_EQUAL(changed, 0);
 }
 
-/* In a process of its own: TSan never gives a signal back that had a handler once. */
+/* In a process of its own: TSan never restores a signal's default once it had a handler. */
 static int one(const spp_clock *clock, bool traps) {
     const char *why;
     CHECK_EQUAL(spp_os_memory_init(), 0);

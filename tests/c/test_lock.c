@@ -1,4 +1,4 @@
-/* Forks and locks of ours: the time of day is set while a fork waits for one; a child has one that another thread had. */
+/* Forks and locks of ours: the time of day is set while a fork waits for one; a child has one of another thread's. */
 #include "check.h"
 
 #if defined(__linux__)

@@ -147,7 +147,7 @@ bool spp_suspend_clock_proves(void) { return proves; }
 
 typedef struct {
     unsigned ticks, refused, waiting; /* of the ticks, those that found it in a call */
-    unsigned asleep;                  /* and had been there for a while: a third of an interval */
+    unsigned asleep;                  /* and for a while by then: a third of an interval */
     uint64_t last_cpu, on_running, on_waiting;
     unsigned phase[10];
 } heard;

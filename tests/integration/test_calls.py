@@ -176,9 +176,9 @@ def small_stack(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("small_stack"), "small_stack")
 
 
-@pytest.mark.parametrize("who", ["thread", "coroutine"])
+@pytest.mark.parametrize("kind", ["thread", "coroutine"])
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_a_tick_takes_nothing_of_a_stack_that_is_full(run_python, tmp_path, small_stack, clock, who):
+def test_a_tick_takes_nothing_of_a_stack_that_is_full(run_python, tmp_path, small_stack, clock, kind):
     """Before a check of the stack's size, the kernel would have ended the program."""
     ran = run_python("-c", f"""
 import ctypes, json, sys, threading, time, spprof
@@ -190,7 +190,7 @@ def wait():
     library.stop()
 waits = threading.Thread(target=wait)
 waits.start()
-left = library.{who}()
+left = library.{kind}()
 waits.join()
 spprof.stop()
 print(json.dumps(left))

@@ -445,7 +445,7 @@ def test_other_tools_keep_their_ids():
 
 @pytest.mark.skipif(not MONITORS, reason="sys.monitoring is of 3.12")
 def test_coverage_and_we_at_once():
-    """A tool that hears of each place once, as coverage does."""
+    """A tool that is called for each place once, as coverage does."""
     monitoring, events, started = sys.monitoring, sys.monitoring.events, Counter()
 
     def hear(code, *others):

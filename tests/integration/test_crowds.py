@@ -111,7 +111,7 @@ print(json.dumps(cpu))
 
 
 def test_names_of_many_threads_at_once(run_python, tmp_path):
-    """Of those that had names before they were found 256 were kept."""
+    """256 names are kept of threads that were named before they were found."""
     (tmp_path / "p.py").write_text(
         """
 import json, threading, time, _thread
@@ -141,7 +141,7 @@ done.set()
 @pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.stress)])
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_the_tick_stats_only_grow(run_python, tmp_path, mode, rounds):
-    """What a thread that ended had taken was in no sum for a while, and ticks that came late were counted before they came."""
+    """The samples of an ended thread were in no sum for a while, and ticks that came late were counted before they came."""
     (tmp_path / "p.py").write_text(
         """
 import json, sys, threading, time

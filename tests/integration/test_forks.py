@@ -165,7 +165,7 @@ CHAINS = {
 
 
 def check_child(path, way):
-    """Each of its stacks is one that the child had: what it calls is known. A file that cannot be read whole is an error."""
+    """Each of its stacks is one of the child's: what it calls is known. A file that cannot be read whole is an error."""
     chain = CHAINS.get(way, ("<module>", "main", f"by_{way}", "child", "of_the_child"))
     profile = spprof.Profile.load(path)
     assert profile.warning is None and profile.end["reason"] == "stop", path
@@ -218,7 +218,7 @@ def off_by(folder, profiles, rate):
                 on_cpu[sample.thread] = on_cpu.get(sample.thread, 0) + sample.weight
         tids = {thread.tid: thread.id for thread in profile.threads}
         others = {thread.tid for thread in profile.threads if thread.samples} - {told["pid"], *map(int, told["counted"])}
-        assert not others, f"{file.stem} has samples of threads that it never had"
+        assert not others, f"{file.stem} has samples of threads of other processes"
         for tid, ns in told["counted"].items():
             off[file.stem, int(tid)] = (ns - on_cpu.get(tids.get(int(tid)), 0)) / 1e6
         bounds.add(2000 / rate + (4 if profile.clock in ("perf", "signal") else 10))

@@ -590,7 +590,7 @@ EVENTS = """
 import os
 import platform
 def events():
-    "Perf events that this process has, and those whose pages are mapped."
+    "Perf events that this process has, and those with mapped pages."
     kinds = []
     for fd in os.listdir("/proc/self/fd"):
         try: kinds.append(os.readlink("/proc/self/fd/" + fd))

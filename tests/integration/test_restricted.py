@@ -530,7 +530,7 @@ for file in files:
 print(json.dumps([problem, spprof.stats(), again]))
 """, cwd=tmp_path)  # fmt: skip
     problem, stats, again = ran.json
-    assert again == [], "a file of the program's has the number that the profile's had, and is taken for it"
+    assert again == [], "a file of the program's has the number that was the profile's, and is taken for it"
     assert [(tmp_path / f"own.{i}").read_text() for i in range(100)] == ["mine"] * 100
     assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values())
     if not named:

@@ -127,7 +127,7 @@ def test_a_living_thread_is_found_once_while_others_are_born_and_die(run_python,
 
 def test_a_thread_that_ends_is_not_taken_for_another_one(run_python):
     """Of such a thread the id may soon be another's, whose CPU clock says less: less than when it was read, not than what samples
-    stand for, each for an interval. Found again, it had the name that the system gives it."""
+    stand for, each for an interval. Found again, its name was the one that the system gives it."""
     ran = run_python("-c", """
 import json, threading, time
 import spprof
@@ -416,7 +416,7 @@ def test_the_tick_stats_of_a_hundred_threads_add_up(run_python, tmp_path, mode):
 )
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_hundred_threads_none_silent(run_python, tmp_path, mode):
-    """Where no processor is free for us a thread of 30 ms may have ended before it is found. Of 3.13t one had in 8 of 43 runs, on
+    """Where no processor is free for us a thread of 30 ms may have ended before it is found. Of 3.13t one did in 8 of 43 runs, on
     two processors that 20 and more threads wanted, and 8 in a run that got an eighth of a processor; that they are more than a
     fifth was never seen. What they ran is said to be lost."""
     ran = run_python(TARGETS / "crowd.py", tmp_path / "out.spprof", mode, 30 if os.name != "nt" else 300)
@@ -535,7 +535,7 @@ print(json.dumps([again, ids[-1]]))
         pytest.skip(f"no clock {clock}")
     again, tid = ran.json
     if not again:
-        pytest.skip("somebody else had the id each time")
+        pytest.skip("the id was another process's each time")
     names = {thread.id: thread.name for thread in ran.profile.threads if thread.tid == tid}
     whose = {
         (names[sample.thread], frame.name)

@@ -24,7 +24,7 @@ def met(name):
     """Whether the file has it, and the tick stats what is to be there. A minute is for a profiler that does not."""
     spprof.flush()
     seen = name != "deaf" or CLOCK == "timer" or spprof.stats()["losses"]["signals_blocked"] > 0
-    # Before it blocked them all it may have had a tick. On Linux a timer serves it then.
+    # Before it blocked them all it may have got a tick. On Linux a timer serves it then.
     coarse = name == "deaf" and platform.system() == "Linux"
     samples = [sample for sample in spprof.Profile.load(OUT).samples() if not coarse or sample.flags & COARSE]
     found = {frame.name for sample in samples for frame in sample.frames}

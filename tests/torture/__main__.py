@@ -1,7 +1,7 @@
 """python -m tests.torture: runs programs that are hard on a profiler, and checks all that comes of it.
 
   python -m tests.torture                          every case, both modes, each interpreter of tools/matrix, once
-  python -m tests.torture --minutes 10             again and again, until each interpreter had ten minutes
+  python -m tests.torture --minutes 10             again and again, until each interpreter has run ten minutes
   python -m tests.torture --only dying,forks --python 3.12 --units 20
   python -m tests.torture --short                  each case on some of the interpreters, as CI does
   python -m tests.torture --python 3.12-faults     a build of tools/matrix --faults, or 3.12-asan of --sanitize
@@ -221,7 +221,7 @@ def main():
         "--clock", default="auto", help="of the profiles: signal, perf, perf-user, perf-trap or timer (default: the best)"
     )
     parser.add_argument("--units", type=int, help="how much each case does (default: its own, about 2 s)")
-    parser.add_argument("--minutes", type=float, help="go on until each interpreter had so many minutes")
+    parser.add_argument("--minutes", type=float, help="go on until each interpreter has run so many minutes")
     parser.add_argument(
         "--short",
         action="store_true",

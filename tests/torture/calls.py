@@ -26,7 +26,7 @@ from .__main__ import HERE, ROOT, environment, interpreters
 from .process import finish
 
 LOG = ROOT / "build" / "torture" / "calls.jsonl"
-LIMIT = 120  # seconds; who is not done by then hangs
+LIMIT = 120  # seconds; a caller that is not done by then hangs
 THREADS = 4
 
 

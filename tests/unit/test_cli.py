@@ -174,7 +174,7 @@ def test_signals(tmp_path, number):
     assert "spprof/" not in errors.split("\n\n")[0]
 
 
-# A program, or the part of one, that goes on until it had so many samples.
+# A program, or the part of one, that goes on until it has so many samples.
 MET = "import spprof\nwanted = spprof.stats()['taken'] + 50\nwhile spprof.stats()['taken'] < wanted: sum(range(9999))"
 
 

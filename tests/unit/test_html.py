@@ -289,7 +289,7 @@ def test_a_source_that_was_changed_after_the_run_began_is_named(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among its files")
 def test_only_text_that_the_profile_knows_is_in_a_page(tmp_path):
-    """Unasked: a profile shows the text of a reader's file only if its maker had that text."""
+    """Unasked: a profile shows the text of a reader's file only if its maker could read that text."""
     hot, cold, secret = (str(tmp_path / f"{name}.py") for name in ("hot", "cold", "broken"))
 
     def made(known):

@@ -45,7 +45,7 @@ def modules(text):
 
 
 def imported(folder, text):
-    """The times that the modules of a program measured, and what is reported of them."""
+    """The times that the modules of a program measured, and those in the report."""
     package = folder / "shop"
     package.mkdir()
     (package / "__init__.py").write_text(text.format(rounds=300, imports="from . import price"))

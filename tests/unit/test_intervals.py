@@ -195,7 +195,7 @@ def test_a_part_of_few_big_samples_is_as_sure_as_these():
     p = 280 / 1180
     expected = p * (1 - p) * 1180**2 / ((1 - p) ** 2 * (100 + 3 * 3600) + p**2 * 900)
     assert whole.samples_of(280, part.squares) == pytest.approx(expected) and 39 < expected < 40
-    # The others had none of these, but nobody knows that it was no chance.
+    # The others have none of these, but nobody knows that it was no chance.
     assert whole.samples_of(900, 900.0) == pytest.approx(expected)  # all the rest: as sure as the part
     assert whole.samples_of(100, 100.0) == whole.samples == pytest.approx(1180**2 / 11800)
     low, high = whole.share(280, squares=part.squares)[1:]

@@ -346,7 +346,7 @@ def test_an_answer_is_read_for_a_time_and_to_a_size(endless):
 
 
 def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):
-    """The same name, another file: what the first one had is sent too."""
+    """The same name, another file: what was in the first one is sent too."""
     path, to = tmp_path / "p.spprof", server()
     first = writer_of(path)
     process = push(path, to.url, "--every", "0.2")

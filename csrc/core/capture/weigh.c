@@ -103,7 +103,7 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 #define SPREAD_MOST 64u
 #define SPREAD_NS 6400000u /* over no more than come in such a time: what is left when the thread ends is in no sample */
 #define LONG 16            /* intervals ... */
-#define LONG_NS 6400000    /* ... and nanoseconds: for less, it may only be that others had the processor */
+#define LONG_NS 6400000    /* ... and nanoseconds: for less, other threads may have used the processor */
 #define BELIEVED 16u       /* so many come to an interval each, before there were any */
 #define REMEMBERED 512u
 
@@ -141,7 +141,7 @@ static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint
 }
 
 /* Where a clock ends, what is open is settled with its last samples (resolve.h). Not of one that ends so soon that it may have
- * had no tick: those that had none cannot be given what they ran, and others have as much too much. */
+ * had no tick: those without one cannot get the time they ran, so others have as much too much. */
 #define LIFE_LEAST 32
 
 int64_t spp_weigh_open(const spp_thread *t, uint64_t cpu, bool exact) {

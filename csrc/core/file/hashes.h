@@ -1,4 +1,4 @@
-/* SHA-256 of each source file named in the profile, in blocks F. With it a reader can tell later
+/* SHA-256 of each source file named in the profile, in blocks F. With it a reader can check later
  * whether a file of that name has the text that was run. A file is read as soon as its name
  * appears, since it may be edited during the run; the writer's thread reads it when it is idle. */
 #ifndef SPPROF_CORE_FILE_HASHES_H

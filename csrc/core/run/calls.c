@@ -76,8 +76,8 @@ static void fill(spp_calls *to, const spp_calls *from) {
 
 /* The drain thread reads slots under its lock, which is taken only to exchange them. */
 static bool grow(spp_calls *t) {
-    size_t had = t->slots == NULL ? 0 : t->mask + 1, more = had == 0 ? SLOTS_FIRST : 2 * had;
-    if (!reserve(more - had)) return false;
+    size_t before = t->slots == NULL ? 0 : t->mask + 1, more = before == 0 ? SLOTS_FIRST : 2 * before;
+    if (!reserve(more - before)) return false;
     spp_calls made = {.slots = spp_alloc_zeroed(more, sizeof *made.slots), .mask = more - 1};
     if (made.slots != NULL) fill(&made, t);
     spp_os_lock();
@@ -86,7 +86,7 @@ static bool grow(spp_calls *t) {
         t->slots = made.slots;
         t->mask = made.mask;
     } else {
-        state.slots -= more - had;
+        state.slots -= more - before;
     }
     spp_os_unlock();
     spp_free(old);

@@ -85,7 +85,7 @@ static int prepare(const char **why) {
     return 0;
 }
 
-/* By one thread: a fork that hears of itself twice waits for the locks that it has. (Without a GIL two threads may be here.) */
+/* By one thread: a fork handled twice waits for its own locks. (Without a GIL two threads may be here.) */
 int spp_run_prepare(const char **why) {
     enum { OPEN, TAKEN, DONE };
     static _Atomic uint32_t state;

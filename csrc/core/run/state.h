@@ -25,7 +25,7 @@ typedef struct {
     uint64_t start_ns, start_process_cpu, stop_ns, cpu_ns;
     spp_source_set sources; /* without TIME no clock ticks */
     /* Under the drain lock: how long the run was paused, on the wall clock and of the program's CPU time; since when it is (0: it
-     * is not), and what CPU time the program had then. */
+     * is not), and the program's CPU time then. */
     uint64_t paused_ns, paused_cpu, pause_ns, pause_cpu;
     uint32_t next_id;               /* of threads in the file */
     spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */

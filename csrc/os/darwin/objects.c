@@ -79,7 +79,7 @@ static bool is_section(const uint8_t *section, const char *name) {
            strncmp((const char *)section + 16, "__TEXT", NAME_BYTES) == 0;
 }
 
-/* Calls see(arg, command, its size) for each load command, which is copied into `room`; false:
+/* Calls see(arg, command, its size) for each load command, which is copied into the buffer; false:
  * there is no such image. */
 typedef void (*see_command)(void *arg, const uint8_t *command, size_t size);
 

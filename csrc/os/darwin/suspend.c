@@ -104,7 +104,7 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     read_context(state, context);
     context->machine = state;
     context->at_syscall = spp_os_read(before, context->pc - CALL_BYTES, CALL_BYTES) == 0 && is_call(before);
-    spp_darwin_exact_cpu(subject->tid, &subject->cpu_ns); /* it had to enter the kernel */
+    spp_darwin_exact_cpu(subject->tid, &subject->cpu_ns); /* it entered the kernel */
     return SPP_SUSPEND_DONE;
 }
 

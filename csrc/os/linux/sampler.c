@@ -32,7 +32,7 @@
 /* At short intervals SPP_LINUX_SAMPLERS samplers take turns if looks preempt threads, or if other programs keep the processors
  * busy. A single one would often wake before the others had run for as long as its last look took. Then it is not eligible
  * (EEVDF) and waits until one of them blocks or for the scheduler's tick, so a running thread has no look for 10 ms at a time.
- * Next to two busy processes on two processors one sampler had 0.6 of its looks, three had 0.93, six 0.98. */
+ * Next to two busy processes on two processors one sampler made 0.6 of its looks, three made 0.93, six 0.98. */
 #define HELD_UP_NS 1000000u /* a look so late waited for the scheduler's tick */
 #define TURNS_NS 200000000u /* samplers take turns for so long after one */
 #define REST_NS 1000000000u /* otherwise all but the first sleep, until they are woken */

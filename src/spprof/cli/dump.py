@@ -11,7 +11,7 @@ from ..report.last_stacks import last_stacks
 from ..report.text import put, say
 from ._arguments import add_full_paths, profile_path
 
-HELP = "print the stack that each thread has now, or had last"
+HELP = "print the current or last stack of each thread"
 EXAMPLES = """\
 Reads the file that a running program writes, some 0.2 s behind it. The program does not notice. In wall mode threads that wait
 are seen too; in CPU mode each thread shows where it last used the processor.

@@ -1,4 +1,4 @@
-"""The text of source files, for pages. A profile may name any file, so unasked there is only text that its maker had: of files
+"""The text of source files, for pages. A profile may name any file, so by default there is only text that its maker could read: of files
 whose SHA-256 is what the profile says that it was when the program ran."""
 
 from __future__ import annotations

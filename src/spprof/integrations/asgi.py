@@ -21,7 +21,7 @@ class SpprofMiddleware:
         application = SpprofMiddleware(application, token=os.environ["SPPROF_TOKEN"])      # any
 
     Requests that run at the same time take turns on one thread. Each has the samples that were taken in its own task, and in
-    threads that it had work done by (`asyncio.to_thread`, FastAPI's plain functions). While it awaits something it has none:
+    threads that work for it (`asyncio.to_thread`, FastAPI's plain functions). While it awaits something it has none:
     nothing of it is on a stack. It lasts until the last part of its response was sent. Only HTTP requests are profiled."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], **options: Any) -> None:

@@ -144,7 +144,7 @@ def _objection(answer: bytes) -> str:
 
 
 class Pusher:
-    """Follows a file and sends what comes. `counts` has what was sent, what the collector did not want and what had to be left
+    """Follows a file and sends what comes. `counts` has what was sent, what the collector refused and what was left
     out while it could not be reached: profiles and samples of each."""
 
     def __init__(

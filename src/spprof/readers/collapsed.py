@@ -153,7 +153,7 @@ def _join_name(texts: List[str]) -> None:
 
 def _check_places(stacks: List[_Stack], threads: bool) -> None:
     """In a file that begins with a stack of py-spy's, where every frame has a place, prose is no function: a name that was read
-    wrongly had a line end or a `;` in it. Raises ValueError."""
+    wrongly contains a line end or a `;`. Raises ValueError."""
     frames = stacks[0].texts[threads:] if stacks else []
     if not frames or not all(" (" in frame and _LINED.search(frame, max(0, len(frame) - 12)) for frame in frames):
         return

@@ -546,7 +546,7 @@ def _exceptions(columns: List[array[int]]) -> Exceptions:
 
 
 def build_ids(data: bytes) -> Dict[str, Set[str]]:
-    """Path of each library that was loaded -> its build ids, in hexadecimal digits ('': it had none)."""
+    """Path of each library that was loaded -> its build ids, in hexadecimal digits ('': it has none)."""
     ids: Dict[str, Set[str]] = {}
     for _, payload in blocks(data, b"O"):
         for entry in payload.split(b"\0")[:-1]:

@@ -36,7 +36,7 @@ Figures = Dict[Function, Tuple[int, int, int, int]]
 class Aligner:
     """Gives functions of several profiles common names: those of the first profile of `profiles`.
 
-    `notes` says what had to be assumed. `shown`: of each function the file and first line to show."""
+    `notes` says what was assumed. `shown`: of each function the file and first line to show."""
 
     def __init__(self, profiles: Iterable[ProfileData], by: str) -> None:
         everyone = list(profiles)

@@ -1,4 +1,4 @@
-"""The stack that each thread has now, or had last: what `spprof dump` prints."""
+"""The current or last stack of each thread: what `spprof dump` prints."""
 
 from __future__ import annotations
 
