@@ -1,5 +1,5 @@
-"""The text of source files, for pages. A profile may name any file, so by default there is only text that its maker could read: of files
-whose SHA-256 is what the profile says that it was when the program ran."""
+"""The text of source files, for pages. A profile may name any file, so by default there is only text that its maker could read:
+of files whose SHA-256 is what the profile says that it was when the program ran."""
 
 from __future__ import annotations
 
