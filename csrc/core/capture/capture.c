@@ -66,14 +66,15 @@ void spp_capture_stack(spp_thread *t, const spp_os_context *context, spp_walk *w
     }
 }
 
-/* Handler. What flags a sample has before it is walked. Kernel time comes by the kernel's tick too. */
+/* Handler. What flags a sample has before it is walked. Time in the kernel is sampled at the kernel's own tick. */
 static inline uint32_t flags_of(const spp_thread *t, const spp_os_context *context, bool counts) {
     bool coarse = context->coarse || t->clock->coarse;
     if (spp_rare(coarse)) return SPP_SAMPLE_COARSE;
     return counts ? 0 : SPP_SAMPLE_KERNEL;
 }
 
-/* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. Inline: a tick of time shall pay for no call. */
+/* Handler. Walks and pushes; returns the loss or SPP_LOSS_NONE. Inline, so that a tick of time
+ * costs no call. */
 static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t, const spp_os_context *context, uint64_t now,
                                                                   uint64_t weight, uint32_t flags) {
     uint32_t epoch = atomic_load_explicit(&spp_cap.epoch, memory_order_acquire);
@@ -81,7 +82,8 @@ static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t,
         t->tick.epoch = epoch;
         t->tick.prev_depth = 0;
     }
-    /* Each field is named: what is left out has gcc clear the whole by `rep stos`, which takes 40 cycles to begin. */
+    /* Every field is initialized by name: for omitted ones gcc clears the whole structure by `rep
+     * stos`, which takes 40 cycles to start. */
     spp_walk walk = {.tstate = spp_cap.thread_state(context->subject),
                      .sp = 0,
                      .stack_low = 0,
@@ -111,10 +113,12 @@ static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t,
     return SPP_LOSS_NONE;
 }
 
-/* The time of so many ticks in a row, that gave no sample, may fall to the next one; that of more is nobody's known. */
+/* The time of up to so many lost ticks in a row goes to the next sample; with more, nobody knows
+ * where it went. */
 #define ROW_MOST 7u
 
-/* Handler. A sample of the time since the last one, in which the thread may have been anywhere. */
+/* Handler. Takes a sample of the time since the last one, in which the thread may have been
+ * anywhere. */
 static SPP_COLD enum spp_loss sample_unknown(spp_thread *t, uint64_t now, uint64_t weight, uint32_t flags) {
     spp_walk walk = {.depth = 1};
     t->tick.now[0] = SPP_UNKNOWN_STACK;
@@ -132,7 +136,8 @@ static void notice_births(void) {
     }
 }
 
-/* A tick in the midst of another one's sample, or of a hook's: that one goes on, and is the queue's only producer. */
+/* A tick that interrupts the sample of another tick or of a hook: the first one goes on, and is the
+ * queue's only producer. */
 static SPP_COLD __attribute__((noinline)) void not_entered(spp_thread *t, spp_source_id source, uint32_t was) {
     if (was == 0)
         atomic_store_explicit(&t->tick.busy, 0, memory_order_release);
@@ -193,7 +198,7 @@ static SPP_HOT __attribute__((noinline)) void take(spp_thread *t, spp_tick kind,
         t->tick.given_ns = given;
         t->tick.row = 0;
         SPP_BUMP(t->tick.taken, 1);
-        if (spp_rare(context->more != 0)) spp_weigh_lose(t, SPP_LOSS_in_kernel, context->more); /* their time is this sample's */
+        if (spp_rare(context->more != 0)) spp_weigh_lose(t, SPP_LOSS_in_kernel, context->more); /* this sample has their time */
         if (!counts) {
             /* A remainder sample stands for the ticks that fell inside the kernel: one is taken, the rest are counted. */
             SPP_BUMP(t->tick.ticks, 1);
@@ -211,7 +216,7 @@ static SPP_HOT __attribute__((noinline)) void take(spp_thread *t, spp_tick kind,
 out:
     leave(t);
     uint64_t n = atomic_load_explicit(&spp_cycles_count, memory_order_relaxed);
-    SPP_BUMP(spp_cycles_count, 1); /* two at once may leave one figure out */
+    SPP_BUMP(spp_cycles_count, 1); /* two threads at once may lose one figure */
     spp_cycles[n % SPP_CYCLES_KEPT] = (uint32_t)(spp_os_cycles() - began);
 }
 

@@ -1,6 +1,7 @@
 /* The handler: takes the samples of a thread.
  *
- * "Handler" is what runs while the thread cannot move, on that thread itself or on ours that suspended it (os/context.h). */
+ * "Handler" means code that runs while the thread cannot move: on that thread itself, or on our thread
+ * that suspended it (os/context.h). */
 #ifndef SPPROF_CORE_CAPTURE_CAPTURE_H
 #define SPPROF_CORE_CAPTURE_CAPTURE_H
 

@@ -15,7 +15,8 @@ spp_python spp_py;
 
 /* ---- the two memories */
 
-/* A few pages of another thread's memory, copied whole; a walk touches its frames' pages again and again. */
+/* A few pages of another thread's memory, copied whole: a walk reads the pages of its frames again
+ * and again. */
 #define PAGE 4096u
 #define PAGES 16u
 typedef struct {
@@ -25,7 +26,7 @@ typedef struct {
     uint8_t bytes[PAGES][PAGE];
 } copies;
 
-/* `align`: what the address must be a multiple of. */
+/* `align`: the address must be a multiple of it. */
 static const uint8_t *copied(copies *c, uintptr_t addr, size_t align) {
     if (addr & (align - 1)) {
         c->failed = true;
@@ -70,7 +71,7 @@ INLINE bool there(copies *c, uintptr_t addr, size_t n) {
 /* ---- code objects and offsets */
 
 INLINE uint32_t code_bytes(copies *c, uintptr_t code) {
-    if (SPP_L_CODE_CODEOBJ >= 0) { /* 3.9, 3.10: a bytes object; its length is not worth a cache line */
+    if (SPP_L_CODE_CODEOBJ >= 0) { /* 3.9, 3.10: a bytes object; checking its length is not worth a cache line */
         return UINT32_MAX;
     }
     return (uint32_t)(word(c, code + SPP_L_OB_SIZE) * 2u);
@@ -110,7 +111,7 @@ INLINE uint32_t instruction_offset(copies *c, uintptr_t frame, uintptr_t code) {
     return (int64_t)offset == -2 ? SPP_OFFSET_NONE : offset >= UINT32_MAX ? UINT32_MAX - 1 : (uint32_t)offset;
 }
 
-/* Appends a frame whose place is proven. */
+/* Appends a frame that was proved to be one. */
 INLINE enum spp_loss add_frame(spp_walk *w, copies *c, uintptr_t frame, bool suspect) {
     uintptr_t code = word(c, frame + SPP_L_FRAME_CODE) & (uintptr_t)SPP_L_FRAME_CODE_MASK;
     uint32_t bytes;
@@ -131,7 +132,7 @@ INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
             return SPP_LOSS_NONE;
         }
         if (spp_rare(frame & 7)) return SPP_LOSS_bad_frame;
-        /* Rule (h): one of a compiler's own type must at least execute code. */
+        /* Rule (h): a frame of a compiler's own type must at least execute code. */
         bool compiled = word(c, frame + SPP_L_OB_TYPE) != spp_py.frame_type;
         enum spp_loss loss = add_frame(w, c, frame, compiled);
         if (spp_rare(compiled && loss != SPP_LOSS_NONE)) return SPP_LOSS_bad_frame;
@@ -143,10 +144,10 @@ INLINE enum spp_loss walk_objects(spp_walk *w, copies *c) {
 
 #else /* ---- 3.11+: frames in data stack chunks, on the C stack, in generators */
 
-/* The chunk in which the walk is: frames go down in it, then to older chunks, never back. */
+/* The chunk that the walk is in: frames go down in it, then to older chunks, never back. */
 typedef struct {
     uintptr_t at, low, top; /* frames lie in [low, top) */
-    uintptr_t lowest;       /* the lowest frame seen in any chunk: that must be the first of the root chunk */
+    uintptr_t lowest;       /* the lowest frame seen in any chunk: it must be the first of the root chunk */
     uintptr_t last;         /* the last frame seen in this chunk */
 } chunk;
 
@@ -157,8 +158,9 @@ INLINE void enter_chunk(chunk *k, uintptr_t at, uintptr_t top) {
     k->last = UINTPTR_MAX;
 }
 
-/* `top` is the thread's. While a chunk is added or dropped, it lies in the chunk before for a few instructions. If this one lay
- * below that in memory, [low, top) would hold the frames of both, and the root would not be known. */
+/* `top` is the thread's. While a chunk is added or dropped, `top` lies in the previous chunk for a
+ * few instructions. If this chunk were below that one in memory, [low, top) would hold the frames
+ * of both, and the root would be unknown. */
 INLINE void enter_newest_chunk(chunk *k, copies *c, uintptr_t at, uintptr_t top) {
     uint64_t size = word(c, at + SPP_L_CHUNK_SIZE);
     enter_chunk(k, at, spp_usual(top - at <= size) ? top : at + size);
@@ -177,7 +179,7 @@ static SPP_COLD bool go_to_older_chunk(chunk *k, copies *c, uintptr_t frame) {
 /* Moves k to the chunk that holds `frame`, this one or an older one. */
 INLINE bool in_chunks(chunk *k, copies *c, uintptr_t frame) {
     if (spp_usual(frame >= k->low && frame < k->top)) return true;
-    chunk older = *k; /* the address of k is given to nobody, so that it stays in registers */
+    chunk older = *k; /* no address of it is taken, so it stays in registers */
     if (!go_to_older_chunk(&older, c, frame)) return false;
     *k = older;
     return true;
@@ -192,20 +194,21 @@ INLINE bool is_newest(spp_walk *w, copies *c, uintptr_t frame) {
     return cached != 0 && frame == cached + SPP_L_CHUNK_DATA;
 }
 
-/* Whether an address lies on the stack that the thread is on, where that is known: what is there can be read in place. */
+/* Whether an address lies on the thread's current stack, if that is known: then it can be read in
+ * place. */
 INLINE bool on_stack(const spp_walk *w, uintptr_t at) { return at >= w->sp && at < w->stack_end; }
 
-/* Below it: left by calls that returned. */
+/* Below the stack pointer: left by calls that returned. */
 INLINE bool is_dead(const spp_walk *w, uintptr_t at) { return w->stack_end != 0 && at < w->sp && at >= w->stack_low; }
 
-/* 3.15: the entry frame below all others, in the thread state. */
+/* 3.15: the entry frame below all others, stored in the thread state. */
 INLINE bool is_base(spp_walk *w, copies *c, uintptr_t frame) {
     return SPP_L_TS_BASE_FRAME >= 0 && frame == word(c, w->tstate + (uintptr_t)SPP_L_TS_BASE_FRAME);
 }
 
-/* Whether an entry frame may be here. *sure: there is memory, as there is around a frame that was reached from a Python frame
- * that held. A thread may be on another C stack than its own, and come back to one (coroutines); there what a frame says of
- * itself decides. */
+/* Whether an entry frame may be here. *sure: its memory can be read, as can that around a frame
+ * reached from a checked Python frame. A thread may be on another C stack than its own, and return
+ * to one (coroutines); there the fields of the frame decide. */
 INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame, bool *sure) {
     if (is_base(w, c, frame)) return true;
     if (c == NULL && spp_usual(on_stack(w, frame))) return true;
@@ -216,7 +219,7 @@ INLINE bool is_entry(spp_walk *w, copies *c, uintptr_t frame, bool *sure) {
     return owner >= SPP_L_OWNER_ENTRY_MIN && owner <= SPP_L_OWNER_ENTRY_MAX;
 }
 
-/* Rule (b): what an entry frame says of itself. */
+/* Rule (b): the fields of an entry frame. */
 INLINE bool entry_holds(spp_walk *w, copies *c, uintptr_t frame, uint8_t owner) {
     if (owner < SPP_L_OWNER_ENTRY_MIN || owner > SPP_L_OWNER_ENTRY_MAX) return false;
     uintptr_t code = word(c, frame + SPP_L_FRAME_CODE) & (uintptr_t)SPP_L_FRAME_CODE_MASK;
@@ -237,7 +240,7 @@ static SPP_COLD bool has_no_caller(const spp_walk *w, copies *c, uintptr_t gener
     uintptr_t at = word(c, w->tstate + SPP_L_TS_FRAME), frame = word(c, at + SPP_L_CFRAME_CURRENT);
     uintptr_t state = generator - (uintptr_t)SPP_L_GEN_IFRAME + (uintptr_t)SPP_L_GEN_STATE;
     if (byte(c, generator + (uintptr_t)SPP_L_FRAME_IS_ENTRY) == 0 || (int8_t)byte(c, state) != SPP_L_GEN_EXECUTING) return false;
-    for (uint32_t n = 0; n < SPP_DEPTH_MAX; n++) { /* the walk has found these frames good */
+    for (uint32_t n = 0; n < SPP_DEPTH_MAX; n++) { /* the walk has checked these frames */
         bool is_entry = byte(c, frame + (uintptr_t)SPP_L_FRAME_IS_ENTRY) != 0, last = frame == generator;
         frame = last ? 0 : word(c, frame + SPP_L_FRAME_PREVIOUS);
         if (!last && frame == 0) return false;
@@ -263,10 +266,11 @@ INLINE bool has_frames(const spp_walk *w, copies *c) {
                            word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP) > newest + SPP_L_CHUNK_DATA + 8u);
 }
 
-#define OBJECT_MOST 256u /* bytes from a frame object to the frame in it: 56 to 136 in what was seen */
+#define OBJECT_MOST 256u /* bytes from a frame object to the frame in it: 56 to 136 in versions seen */
 
-/* Rule (h): compilers of Python (Nuitka) link frames that lie in frame objects of their own. Frame and object name each other.
- * `lowest`: of the frames seen on the data stack. One without a caller is the first of its thread. */
+/* Rule (h): compilers of Python (Nuitka) link frames that lie in frame objects of their own type.
+ * Frame and object point to each other. `lowest`: the lowest frame seen on the data stack. A frame
+ * without a caller is the first of its thread. */
 static SPP_COLD bool object_holds(const spp_walk *w, copies *c, uintptr_t frame, uintptr_t lowest) {
     uint8_t owner = byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER);
     if (owner != SPP_L_OWNED_BY_OBJECT && owner != SPP_L_OWNED_BY_GENERATOR) return false;
@@ -277,14 +281,14 @@ static SPP_COLD bool object_holds(const spp_walk *w, copies *c, uintptr_t frame,
     return word(c, frame + SPP_L_FRAME_PREVIOUS) != 0 || lowest != 0 || !has_frames(w, c);
 }
 
-/* A frame that is neither in a chunk nor on the stack is a generator's, or a compiler's. */
+/* A frame that is neither in a chunk nor on the stack belongs to a generator or to a compiler. */
 typedef enum { OF_NONE, OF_GENERATOR, OF_COMPILER } holder;
 
-/* Rule (c): a generator's. */
+/* Rule (c): the frame of a generator. */
 INLINE bool generator_holds(const spp_walk *w, copies *c, uintptr_t frame) {
     if (byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER) != SPP_L_OWNED_BY_GENERATOR) return false;
-    /* A running generator has a caller, but for that. Without one it is being left: a yield clears `previous` first (3.12), or a
-     * finished generator lost it (3.11). */
+    /* A running generator has a caller, except in the case above. One without is being left: a
+     * yield clears `previous` first (3.12), or a finished generator lost it (3.11). */
     return spp_usual(word(c, frame + SPP_L_FRAME_PREVIOUS) != 0) || has_no_caller(w, c, frame);
 }
 
@@ -309,7 +313,8 @@ INLINE uintptr_t first_frame(spp_walk *w, copies *c, enum spp_loss *loss) {
         return 0;
     }
     uintptr_t frame = word(c, anchor + (uintptr_t)SPP_L_CFRAME_CURRENT);
-    /* A cframe is linked before it is filled in: no frame, though the data stack holds some. */
+    /* A cframe is linked before it is filled in: it has no frame although the data stack holds
+     * some. */
     if (frame == 0 && has_frames(w, c)) *loss = SPP_LOSS_bad_cframe;
     return frame;
 }
@@ -325,9 +330,9 @@ INLINE void add_anchor(spp_walk *w, uintptr_t at) {
 }
 
 #if SPP_L_FRAME_IS_ENTRY >= 0
-/* 3.11: each evaluator has a cframe on the C stack, which names the newest of its frames; the oldest says that it is an entry.
- * From those newest frames to the cframes, 0 where there is none. Only the newest cframe may be without frames: its evaluator
- * has not made an entry of its frame yet. */
+/* 3.11: each evaluator has a cframe on the C stack, which points to its newest frame; its oldest
+ * frame is marked as an entry. Maps those newest frames to their cframes, 0 where there is none.
+ * Only the newest cframe may have no frames: its evaluator has not entered its frame yet. */
 INLINE void place_anchors(spp_walk *w, copies *c) {
     uintptr_t at = word(c, w->tstate + SPP_L_TS_FRAME), low = w->sp;
     for (uint32_t i = 0; i < w->anchors_n; i++) {
@@ -361,8 +366,8 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
     chunk k = {0};
     uintptr_t newest = word(c, w->tstate + (uintptr_t)SPP_L_TS_CHUNK);
     if (newest != 0) enter_newest_chunk(&k, c, newest, word(c, w->tstate + (uintptr_t)SPP_L_TS_TOP));
-    bool trusted = false;  /* this frame was reached from a Python frame that held */
-    bool in_place = false; /* this frame called the newest one, and their evaluator is the same */
+    bool trusted = false;  /* this frame was reached from a checked Python frame */
+    bool in_place = false; /* this frame called the newest one in the same evaluator */
     uint32_t steps = 0;
 #if SPP_L_FRAME_IS_ENTRY >= 0
     uintptr_t newest_of_segment = 0;
@@ -386,7 +391,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
             if (is_entry(w, c, frame, &sure) && entry_holds(w, c, frame, byte(c, frame + (uintptr_t)SPP_L_FRAME_OWNER))) {
                 python = false;
             } else if (spp_rare(on_stack(w, frame))) {
-                return SPP_LOSS_bad_owner; /* no generator's */
+                return SPP_LOSS_bad_owner; /* not a generator's frame */
             } else {
                 holder of = holder_of(w, c, frame, sure, k.lowest);
                 if (spp_rare(of == OF_NONE)) return SPP_LOSS_bad_generator;
@@ -401,7 +406,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
         in_place = python && w->depth == 1 && is_called_in_place(c, frame);
 #if SPP_L_FRAME_IS_ENTRY >= 0
         if (newest_of_segment == 0) newest_of_segment = frame;
-        if (anchored && !compiled && byte(c, frame + SPP_L_FRAME_IS_ENTRY)) { /* a compiler's is of no evaluator */
+        if (anchored && !compiled && byte(c, frame + SPP_L_FRAME_IS_ENTRY)) { /* a compiler's frame has no evaluator */
             add_anchor(w, newest_of_segment);
             newest_of_segment = 0;
         }
@@ -459,7 +464,8 @@ enum spp_loss spp_frames_other(spp_walk *walk) { return walk_other(walk, false);
 
 enum spp_loss spp_frames_other_anchored(spp_walk *walk) { return walk_other(walk, true); }
 
-/* Frames of the interpreter's own, where C code calls Python (3.12+) and before an `__init__`, are passed over. */
+/* Skips frames of the interpreter's own, where C code calls Python (3.12+) and before an
+ * `__init__`. */
 INLINE uintptr_t python_frame(uintptr_t frame, uintptr_t *code) {
     uintptr_t hidden = atomic_load_explicit(&spp_py.init_cleanup, memory_order_relaxed);
     for (; frame != 0; frame = word(NULL, frame + SPP_L_FRAME_PREVIOUS)) {

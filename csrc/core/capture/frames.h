@@ -1,4 +1,4 @@
-/* Walking a thread's Python frames, leaf first, believing nothing that was not checked.
+/* Walks a thread's Python frames, leaf first, and trusts nothing that was not checked.
  *
  * One walker, two memories: `spp_frames_own` reads the interrupted thread's memory in place (handler: no lock, no
  * allocation, bounded by `max`); `spp_frames_other` reads an off-CPU thread's memory by guarded copies (any thread, not
@@ -16,8 +16,8 @@
 /* Addresses of CPython's that the checks compare with; constant once set by the module. */
 typedef struct {
     uintptr_t code_type, frame_type, gen_type, coro_type, async_gen_type, none;
-    /* CPython's code object of the frames between a caller and the `__init__` of a class (3.13+), which spp_frames_here passes
-     * over; 0: not seen yet. It is not exported everywhere. */
+    /* The code object of CPython's own frames between a caller and the `__init__` of a class
+     * (3.13+), which spp_frames_here skips; 0: not seen yet. Not every build exports it. */
     _Atomic uintptr_t init_cleanup;
     bool has_cached_chunk; /* tstate->datastack_cached_chunk exists: it came with patch releases of 3.13 and 3.14 */
 } spp_python;
@@ -41,8 +41,8 @@ typedef struct {
 typedef struct {
     uintptr_t tstate;
     uintptr_t sp; /* lowest address of the C stack in use */
-    /* From sp to stack_end all can be read in place, and from stack_low to sp lies what calls left that returned. 0: not known,
-     * each page is probed. */
+    /* Everything from sp to stack_end can be read in place; from stack_low to sp lies what returned
+     * calls left. 0: unknown, so each page is probed. */
     uintptr_t stack_low, stack_end;
     uint32_t epoch;
     spp_known *known; /* SPP_KNOWN_CODES of them; NULL: check every time */

@@ -3,13 +3,14 @@
 #include "base/hints.h"
 #include "py/layout.h"
 
-#define FRAMES_A_MS 5000u /* native frames that a walk may have for each millisecond between ticks: a third of that time, say */
-#define STACK_MOST ((uintptr_t)64 << 20) /* of a stack whose end is not known */
+#define FRAMES_A_MS 5000u /* native frames of a walk for each millisecond between ticks: about a third of that time */
+#define STACK_MOST ((uintptr_t)64 << 20) /* limit of a stack with an unknown end */
 
-/* From an entry frame to its evaluator's CFA: the same for all of a build. Learned from frames with unwind information, for
- * crossing code that has none (CPython's JIT). */
+/* The distance from an entry frame to its evaluator's CFA: constant in a build. Learned from frames
+ * with unwind information, to cross code without any (CPython's JIT). */
 static _Atomic uintptr_t to_cfa;
-/* And from the CFA to where the evaluator keeps its caller's frame pointer, and its return address. */
+/* And the distances from the CFA to the saved frame pointer of the evaluator's caller, and to its
+ * return address. */
 static _Atomic int32_t cfa_to_fp, cfa_to_ra;
 
 uint32_t spp_native_most(uint64_t interval_ns) {
@@ -17,7 +18,8 @@ uint32_t spp_native_most(uint64_t interval_ns) {
     return most < 128 ? 128 : most > SPP_NATIVE_MAX ? SPP_NATIVE_MAX : (uint32_t)most;
 }
 
-/* Handler. Without a rule: on to the evaluator that the next anchor lies in. */
+/* Handler. Where there is no rule: continues at the evaluator whose C frame holds the next anchor.
+ * */
 static bool cross(const spp_walk *python, spp_unwind_walk *w, uint32_t *next, const spp_native_view *view) {
     uintptr_t distance = atomic_load_explicit(&to_cfa, memory_order_acquire), pc, fp;
     while (*next < python->anchors_n && python->anchors[*next].at < w->sp) ++*next;
@@ -35,7 +37,7 @@ static bool cross(const spp_walk *python, spp_unwind_walk *w, uint32_t *next, co
     return true;
 }
 
-/* Handler. All native frames; the result says what is missing. */
+/* Handler. Walks all native frames; the result says what is missing. */
 static uint32_t unwind_all(const spp_native_view *view, const spp_walk *python, spp_unwind_walk *w) {
     uint32_t next = 0, flags = 0;
     spp_unwind(&view->map, w);
@@ -64,7 +66,8 @@ static bool is_evaluator(const spp_native_view *view, uintptr_t pc) {
     return false;
 }
 
-/* Handler. An evaluator for each Python frame, and perhaps one more: the newest, which has no frame yet, or none any more. */
+/* Handler. Expects one evaluator for each Python frame, and perhaps one more: the newest, without a
+ * frame yet or any more. */
 static bool merge(const spp_native_view *view, const spp_walk *python, const spp_unwind_walk *w, spp_native_mode mode,
                   spp_frame *out, uint32_t *depth) {
     uint32_t evaluators = 0, n = 0, p = 0;
@@ -105,15 +108,16 @@ static bool merge(const spp_native_view *view, const spp_walk *python, const spp
             if (mode == SPP_NATIVE_LEAF && p > 0) break;
         }
         out[n++] = native_frame(w->pcs[i], evaluates);
-        if (spp_rare(cut && k == python->anchors_n)) break; /* what comes below belongs to frames that were not seen */
+        if (spp_rare(cut && k == python->anchors_n)) break; /* the rest belongs to frames that were not walked */
     }
-    bool too_deep = w->end == SPP_UNWIND_TOO_DEEP; /* the root part is missing, of both */
+    bool too_deep = w->end == SPP_UNWIND_TOO_DEEP; /* the root part of both stacks is missing */
     while (!too_deep && (mode == SPP_NATIVE_LEAF || cut) && p < python->depth) out[n++] = python->out[p++];
     *depth = n;
     return too_deep ? n > 0 : p == python->depth;
 }
 
-/* Handler. Remembers how far an evaluator's CFA lies from its anchor, the first time that both are known. */
+/* Handler. Learns the distance from an evaluator's CFA to its anchor, the first time that both are
+ * known. */
 static void learn(const spp_native_view *view, const spp_walk *python, const spp_unwind_walk *w) {
     if (spp_usual(atomic_load_explicit(&to_cfa, memory_order_acquire) != 0) || python->anchors_n == 0) return;
     for (uint32_t i = 0; i < w->depth; i++) {
@@ -131,8 +135,8 @@ static void learn(const spp_native_view *view, const spp_walk *python, const spp
 
 #endif
 
-/* Handler. Takes our own frames away: those of the wrappers by which the program calls the C library. `leaf`: the function that
- * the thread has just returned from into one, which is shown in their place; 0: there is none. */
+/* Handler. Removes our own frames: those of the wrappers by which the program calls the C library.
+ * `leaf`: the function that has just returned into a wrapper, shown in its place; 0: none. */
 static inline void hide_own(const spp_native_view *view, spp_unwind_walk *w, uintptr_t leaf) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->depth; i++) {

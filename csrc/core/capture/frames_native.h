@@ -20,7 +20,7 @@ typedef enum {
     SPP_NATIVE_ALL,
 } spp_native_mode;
 
-/* A thread's workroom. */
+/* Scratch space of one thread. */
 typedef struct {
     uint32_t most; /* native frames that a walk may have: spp_native_most() */
     spp_unwind_cache cache;
@@ -30,7 +30,8 @@ typedef struct {
     uint32_t python_n;               /* spp_frames_native_other: how many */
 } spp_native_room;
 
-/* So many that a walk leaves the program most of the time between two ticks. */
+/* How many native frames a walk may have, so that walks leave the program most of the time between
+ * two ticks. */
 uint32_t spp_native_most(uint64_t interval_ns);
 
 /* As spp_frames_own; `walk->out` holds walk->max Python frames and SPP_NATIVE_MAX more. */

@@ -10,7 +10,7 @@
 
 spp_label_rules spp_labels;
 
-/* Header of an object, and of one that counts its items. */
+/* Headers of an object, and of an object with a number of items. */
 #define OBJECT (SPP_L_OB_TYPE + 8u)
 #define COUNTED (SPP_L_OB_SIZE + 8u)
 
@@ -22,7 +22,8 @@ spp_label_rules spp_labels;
 
 typedef bool reader(uint64_t *to, uintptr_t from);
 
-/* Handler. What is read belongs to the interrupted thread and is whole, but proof against what a compiler may have put off. */
+/* Handler. The memory belongs to the interrupted thread and is complete, except for stores that a
+ * compiler may have delayed. */
 static bool read_own(uint64_t *to, uintptr_t from) {
     if ((from & 7) || !spp_os_readable(from)) return false;
     *to = spp_peek64(from);
@@ -81,7 +82,8 @@ uint64_t spp_label_own(uintptr_t tstate) { return number_of(tstate, read_own); }
 uint64_t spp_label_other(uintptr_t tstate) { return number_of(tstate, read_other); }
 uintptr_t spp_label_root(uintptr_t tstate) { return root(tstate, read_other); }
 
-/* ---- their texts. A number is a place in the table and how often that place was used before. */
+/* ---- the texts of sets. A number is an index into the table and how often that entry was used
+ * before. */
 
 typedef struct {
     char *text; /* NULL: free */
@@ -147,7 +149,7 @@ const char *spp_label_text(uint64_t number, size_t *n) {
     return p->text;
 }
 
-/* The dead are listed latest first: what follows one that may go may go too. */
+/* Dead sets are listed latest first: if one may be freed, so may all that follow. */
 void spp_label_forget(uint64_t before_ns) {
     uint32_t *link = &first_dead;
     while (*link != 0 && places[*link - 1].died_ns >= before_ns) link = &places[*link - 1].next;

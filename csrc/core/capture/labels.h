@@ -32,11 +32,11 @@ uintptr_t spp_label_root(uintptr_t tstate);
 
 /* Drain lock held, all of them. A new set, by its text (a JSON object); 0: no memory. */
 uint64_t spp_label_add(const char *text, size_t n);
-/* A set is gone from the program. Its text stays until the samples up to now are resolved. */
+/* The program dropped a set. Its text stays until the samples taken so far are resolved. */
 void spp_label_drop(uint64_t number, bool sampling);
 /* The text of a set, NULL if there is none of this number. */
 const char *spp_label_text(uint64_t number, size_t *n);
-/* All samples before `before_ns` are resolved. */
+/* Call when all samples before `before_ns` are resolved. */
 void spp_label_forget(uint64_t before_ns);
 
 #endif

@@ -28,7 +28,8 @@ static inline uint64_t spp_queue_used(const spp_queue *queue) {
     return atomic_load_explicit(&queue->head, memory_order_relaxed) - atomic_load_explicit(&queue->tail, memory_order_acquire);
 }
 
-/* Producer, inline for the handler. Room for n words? Then put at will and publish all n at once. */
+/* Producer, inline for the handler. Whether n words fit; then put them in any order and publish all
+ * n at once. */
 static inline bool spp_queue_room(const spp_queue *queue, uint32_t n) { return spp_queue_used(queue) + n <= SPP_QUEUE_WORDS; }
 
 /* Producer. The at-th word of the record in the making. */
@@ -36,8 +37,8 @@ static inline void spp_queue_put(spp_queue *queue, uint32_t at, uint64_t word) {
     queue->words[(atomic_load_explicit(&queue->head, memory_order_relaxed) + at) & SPP_QUEUE_MASK] = word;
 }
 
-/* Producer. The next record's first lines were last read by the consumer, on another processor: they are fetched for
- * writing now, so that the next tick does not wait for them. */
+/* Producer. The consumer, on another processor, read the cache lines of the next record last, so
+ * they are fetched for writing now: the next tick does not wait for them. */
 static inline void spp_queue_publish(spp_queue *queue, uint32_t n) {
     uint64_t head = atomic_load_explicit(&queue->head, memory_order_relaxed) + n;
     atomic_store_explicit(&queue->head, head, memory_order_release);
@@ -48,7 +49,7 @@ static inline void spp_queue_publish(spp_queue *queue, uint32_t n) {
 /* Producer. More than half full? */
 static inline bool spp_queue_crowded(const spp_queue *queue) { return spp_queue_used(queue) > SPP_QUEUE_WORDS / 2; }
 
-/* Consumer. Words that can be read now; peek at the at-th, or change it; take n away. */
+/* Consumer. The number of words that can be read now; reads the at-th, or changes it; removes n. */
 uint64_t spp_queue_ready(const spp_queue *queue);
 uint64_t spp_queue_peek(const spp_queue *queue, uint64_t at);
 void spp_queue_poke(spp_queue *queue, uint64_t at, uint64_t word); /* in its place */

@@ -24,7 +24,8 @@ bool spp_threads_valid(const void *cookie) {
     return at >= base && at < base + used * sizeof(spp_thread) && (at - base) % sizeof(spp_thread) == 0;
 }
 
-/* One block: two stacks of the handler, four paths of ids. Kept when the slot is used again for stacks no deeper. */
+/* One block: two stacks of the handler, four paths of ids. Kept for the next use of the slot, if
+ * its stacks are no deeper. */
 static int make_stacks(spp_thread *t) {
     uint32_t depth = spp_cap.max_depth + (spp_cap.native != SPP_NATIVE_OFF ? SPP_NATIVE_MAX : 0);
     size_t stack = depth * sizeof(spp_frame), ids = (depth + 2u) * sizeof(uint32_t), bytes = 2 * stack + 4 * ids;
@@ -44,8 +45,9 @@ static int make_stacks(spp_thread *t) {
     return 0;
 }
 
-/* All that a weight is made of. What was open before is in no sample: where samples stand for what passes between two, it may be
- * less than nothing, and to give it to those to come would shift time over the gap. */
+/* Resets all that weights are computed from. Open time from before goes to no sample: it may be
+ * negative where samples represent the time between two, and giving it to later samples would move
+ * time across the gap. */
 static void begin_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu) {
     t->last_ns = now;
     t->given_ns = t->spread_cpu = t->begun_cpu = cpu;
@@ -58,7 +60,7 @@ static void begin_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu) {
     t->group_cpu = t->tick_ns = t->last_tick_ns = 0;
 }
 
-/* Not `busy`: a late signal may be in its handler. */
+/* Except `busy`: a late signal may be in its handler. */
 static void reset_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu, uint64_t seed) {
     begin_tick(t, now, cpu);
     t->epoch = 0;
@@ -80,7 +82,7 @@ static void reset_watch(spp_thread_watch *w, uint64_t cpu) {
     w->ends = w->gone = false;
 }
 
-/* Its repeats were written. */
+/* Its repeats are written already. */
 static void begin_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
     w->look_ns = w->written_ns = now;
     w->look_cpu = cpu;
@@ -153,7 +155,8 @@ bool spp_threads_from_birth(spp_thread *t) {
     return true;
 }
 
-/* Records hold nothing but values, and what is given back here. Only an armed trigger has a descriptor. */
+/* Records hold only values, and the memory that is freed here. Only an armed trigger has a
+ * descriptor. */
 void spp_threads_child(void) {
     uint32_t used = atomic_load(&spp_threads_used);
     for (uint32_t i = 0; i < used; i++) {

@@ -34,11 +34,12 @@ typedef struct {
     uint64_t period_ns;        /* what the trigger is set to */
     spp_queue queue;
     uint64_t ahead_ns; /* perf: how far given_ns ran ahead of the CPU clock; taken off the next weights */
-    /* signal: the CPU clock at the last tick; of late, the CPU time that passed, and what ticks stood for */
+    /* signal: the CPU clock at the last tick; recently, the CPU time that passed and the time that
+     * ticks represented */
     _Atomic uint64_t spread_cpu;
     uint64_t spread_ran, spread_stood;
     uint64_t begun_cpu;   /* the CPU clock when its clock began */
-    uint64_t begun_taken; /* samples before its clock began */
+    uint64_t begun_taken; /* samples taken before its clock began */
     uint64_t unseen_ns;   /* signal: CPU time before the thread was found, that its first sample stands for */
     /* counters: written by the handler, read by anyone; `ticks` counts handled ticks and overruns */
     _Atomic uint64_t ticks, taken;
@@ -61,9 +62,9 @@ typedef struct {
     spp_known known[SPP_KNOWN_CODES];
 } spp_thread_tick;
 
-/* The watch's. */
+/* Used by the watch. */
 typedef struct {
-    void *block; /* of all its stacks, and for how deep ones it was made */
+    void *block; /* holds all its stacks, up to block_depth */
     size_t block_bytes;
     uint32_t block_depth;
     uint64_t cpu_start;                /* its CPU clock when armed */
@@ -74,19 +75,19 @@ typedef struct {
     bool unnamed,
         asked; /* only the system named it, perhaps with the name of its creator: read once more; under the drain lock */
     uint64_t last_cpu, last_ticks; /* its CPU clock and its ticks at the last look */
-    bool ends;                     /* so Python says; this and what follows under the drain lock */
+    bool ends;                     /* Python reported its end; this and the following fields under the drain lock */
     bool gone;                     /* another thread has its id */
-    uint64_t ends_cpu;             /* its CPU clock when Python said so */
+    uint64_t ends_cpu;             /* its CPU clock at that report */
 } spp_thread_watch;
 
-/* The sampler's (wall mode), under the drain lock; the counters are read by anyone. */
+/* Used by the sampler of wall mode, under the drain lock; the counters are read by any thread. */
 typedef struct {
     _Atomic uint64_t stood, repeated;  /* stacks walked from outside, ticks that repeated one */
     uint64_t look_ns, look_cpu;        /* monotonic time and the thread's CPU clock at the last look */
-    int64_t off_ns;                    /* time off the CPU up to then that no sample stands for yet */
-    _Atomic int64_t due_ns;            /* the same, that no tick was counted for yet; less than 0: too many were */
+    int64_t off_ns;                    /* time off the CPU up to then that is in no sample yet */
+    _Atomic int64_t due_ns;            /* the same, of which no tick was counted yet; negative: too many were */
     bool stands;                       /* the thread was still at that stack at the last look */
-    bool held;                         /* since its clock last moved it was held for that walk */
+    bool held;                         /* it was held for that walk, and its clock has not moved since */
     bool cut;                          /* that stack was not kept */
     spp_frame held_leaves[SPP_LEAVES]; /* its newest Python frames then */
     uint32_t held_depth;               /* how many */

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-/* Any thread. Sampling stops at once. It goes on when the drain thread has armed all threads again, for which the caller waits.
- */
+/* Any thread. Sampling stops at once. To resume it, the drain thread arms all threads again, and
+ * the caller waits for that. */
 void spp_pause_ask(bool paused);
-/* The drain thread: arms or disarms all threads if that was asked. */
+/* Drain thread: arms or disarms all threads if asked to. */
 void spp_pause_turn(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The state of the one run, shared by the files of this folder alone. */
+/* The state of the one run, private to the files of this folder. */
 #ifndef SPPROF_CORE_RUN_STATE_H
 #define SPPROF_CORE_RUN_STATE_H
 
@@ -15,7 +15,7 @@
 #include "os/worker.h"
 
 typedef struct {
-    _Atomic uint64_t phase; /* spp_run_phase (run.h); and above it the thread that turned it */
+    _Atomic uint64_t phase; /* spp_run_phase (run.h); and in its upper half the thread that set it */
     _Atomic bool active;
     const spp_clock *clock;
     bool wall; /* the sampler runs, and adds the time off the CPU */
@@ -30,7 +30,7 @@ typedef struct {
     uint32_t next_id;               /* of threads in the file */
     spp_os_worker *drain, *sampler; /* NULL: they rest, or were not started */
     spp_rest drain_rest, sampler_rest;
-    _Atomic bool resting; /* our threads rest, or are about to: until the drain thread has started all others again */
+    _Atomic bool resting; /* our threads rest, or are about to; cleared when the drain thread has started them again */
     spp_os_bell sampler_bell;
     int told_error; /* the drain thread's: the error of the file that the file already reports */
     uint64_t written_ns, stats_ns,
@@ -41,9 +41,9 @@ typedef struct {
     void (*ended)(void);
     const char *_Atomic reason;
     _Atomic bool pause_wanted;
-    _Atomic bool over;     /* the drain thread has written all: of the run, or SIGTERM came and did not end the process */
-    bool paused;           /* no trigger is armed; by the drain thread, under its lock */
-    spp_bytes names;       /* block N, given before the stop */
+    _Atomic bool over; /* the drain thread has written everything: the run is over, or SIGTERM came and did not end the process */
+    bool paused;       /* no trigger is armed; by the drain thread, under its lock */
+    spp_bytes names;   /* block N, given before the stop */
     spp_bytes thread_text; /* under the drain lock: T entries not yet written, JSON objects with commas */
     /* counters of threads that ended, and of those never found; by the watch */
     uint64_t ended_taken, ended_repeated, ended_counters[SPP_COUNTERS_N], ended_losses[SPP_LOSS_COUNT], ended_cpu;

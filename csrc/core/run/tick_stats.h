@@ -13,7 +13,7 @@ void spp_tick_stats_text(spp_bytes *to);
 void spp_tick_stats_end(spp_thread *thread);
 /* CPU time of the process in this run so far, without that of our own threads. */
 uint64_t spp_tick_stats_cpu(void);
-/* CPU time of threads that came and went unseen: counted once, at stop. */
+/* Adds the CPU time of threads that came and went unseen: once, at stop. */
 void spp_tick_stats_unseen(void);
 
 #endif

@@ -4,16 +4,18 @@
 
 #include <stdbool.h>
 
-/* The watch (drain thread, or start while no drain thread runs), in work that a fork waits for (spp_os_work_begin). */
+/* On the watch (the drain thread, or the starting thread before there is one), in work that a fork
+ * waits for (spp_os_work_begin). */
 void spp_watch_scan(bool first);
-/* Drain thread: finds threads that Python named since the last scan, at once. To list all takes several times as long. */
+/* Drain thread: looks at once for threads that Python named since the last scan. A full listing
+ * takes several times as long. */
 void spp_watch_named(void);
 void spp_watch_rearm(void); /* all threads, when ticks come by another signal */
 void spp_watch_care(void);  /* stack ends, blocked signals; now and then */
 void spp_watch_disarm_all(void);
-/* From now on a new thread of a run that has events waits until they are open. */
+/* From now on, in a run with events, a new thread waits until its events are open. */
 void spp_watch_births(bool wanted);
-/* In a forked child: forgets without touching. */
+/* In a forked child: forgets everything, and touches nothing. */
 void spp_watch_abandon(void);
 
 /* Any thread. The calling thread is about to replace the program: it is disarmed. */
