@@ -1,5 +1,5 @@
-/* Writes JSON. If there is no memory a part is missing, and the rest is written all the same: look at the end of the text. Any
- * thread, not in a handler. */
+/* Writes JSON. If there is no memory a part is left out and the rest is still written: check the
+ * end of the text. Any thread, not in a handler. */
 #ifndef SPPROF_BASE_JSON_H
 #define SPPROF_BASE_JSON_H
 

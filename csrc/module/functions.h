@@ -7,8 +7,8 @@
 
 /* native_functions, function_address, functions: src/spprof/_core.pyi. */
 extern PyMethodDef spp_functions_methods[];
-/* GIL held. Before the stop of a run with native frames: gives the native functions sampled so far the names that they have in
- * Python. An exception that there is stays. About 10 ms in a process with numpy. */
+/* GIL held. Before the stop of a run with native frames: names the native functions sampled so far
+ * as Python does. A pending exception stays. About 10 ms in a process with numpy. */
 void spp_functions_name(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a profile's options are called, and the header of its file. */
+/* The names of a profile's options, and the header of its file. */
 #ifndef SPPROF_MODULE_HEADER_H
 #define SPPROF_MODULE_HEADER_H
 

@@ -8,9 +8,10 @@
 
 /* GIL held, all of it, and whatever these call. */
 typedef struct {
-    int (*exit)(int status);         /* before os._exit; gives the status to end by */
-    void *(*exec)(PyObject **env);   /* before os.execv (env: NULL) and os.execve (*env may be replaced by a new reference) ... */
-    void (*exec_failed)(void *kept); /* ... which did not succeed: what that gave */
+    int (*exit)(int status); /* before os._exit; gives the status to end by */
+    void *(*exec)(
+        PyObject **env); /* before os.execv (env: NULL) and os.execve (it may replace *env by a new reference); returns `kept` */
+    void (*exec_failed)(void *kept); /* after an exec that failed */
 } spp_hooks_to;
 
 /* From `put` to `take_away` (`exit_too`: else os._exit stays ours): before each os.exec* of any interpreter spp_run_exec is

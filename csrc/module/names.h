@@ -1,4 +1,4 @@
-/* What `threading` calls the program's threads. */
+/* The names that `threading` gives the program's threads. */
 #ifndef SPPROF_MODULE_NAMES_H
 #define SPPROF_MODULE_NAMES_H
 
@@ -6,13 +6,15 @@
 #include <Python.h>
 #include <stdbool.h>
 
-/* GIL held, all; they leave the exception that there is as it is. */
-/* `threading.Thread._set_native_id` has called for this id, in a thread that has run nothing of the program's yet. */
+/* GIL held, all of it. A pending exception stays. */
+/* Call when `threading.Thread._set_native_id` may have asked for this id, in a thread that has run
+ * no code of the program yet. */
 void spp_names_born(PyObject *id);
-/* `threading.Thread._delete`, the last that a thread calls, may have called for this thread's ident: it keeps its last name. */
+/* Call when `threading.Thread._delete`, the last call of a thread, may have asked for this thread's
+ * ident: keeps its last name. */
 void spp_names_ended(void);
-/* All threads that there are, if the program has imported `threading`. Others may have the GIL between some of them and the next,
- * if it `lets_go`: thousands take longer than a turn. */
+/* Names all current threads, if the program has imported `threading`. If it `lets_go`, it releases
+ * the GIL now and then: thousands take longer than a turn. */
 void spp_names_all(bool lets_go);
 
 #endif

@@ -13,19 +13,21 @@
 #include "os/files.h"
 #include "os/process.h"
 
-#define OPENINGS 8 /* a file may come and go while it is opened */
+#define OPENINGS 8 /* attempts, since a file may be removed while it is opened */
 #define LOCKINGS 50
 #define LOCKING_NS 5000000u
 
-/* What can be given back is taken out first, for without the GIL two threads may close one at once. */
+/* A field is cleared before its value is released: without the GIL two threads may close one object
+ * at once. */
 typedef struct {
     PyObject ob_base;
     _Atomic int fd;           /* -1: closed */
     _Atomic(PyObject *) made; /* path of a file that was not there before and is not kept yet; or NULL */
     PyObject *is;             /* (device, number) of the file, as os.stat returns them */
-    struct stat opened;       /* what the descriptor was: a program may close all that it finds, and get the number for another */
-    _Atomic(void *) hold;     /* of the file's number */
-    pid_t holder;             /* the process that has it */
+    struct stat
+        opened; /* the file behind the descriptor: a program may close all descriptors, and get the number for another file */
+    _Atomic(void *) hold; /* of the file's number */
+    pid_t holder;         /* the process that holds it */
 } output;
 
 static bool is_its(const output *self, int fd) {
@@ -47,8 +49,7 @@ static PyObject *os_call(const char *name, PyObject *args) {
     return result;
 }
 
-/* What identifies a file, by os.stat of a path or os.fstat of a descriptor; NULL with an exception.
- * */
+/* What identifies a file, by os.stat of a path or os.fstat of a descriptor; NULL with an exception. */
 static PyObject *identity(const char *stat, PyObject *args) {
     PyObject *result = os_call(stat, args), *pair = NULL;
     PyObject *device = result != NULL ? PyObject_GetAttrString(result, "st_dev") : NULL;
@@ -132,7 +133,7 @@ static PyObject *output_keep(PyObject *self, PyObject *none) {
     Py_RETURN_NONE;
 }
 
-/* To close it may take as long as to write it. */
+/* Closing may take as long as writing. */
 static PyObject *output_leave(PyObject *object, PyObject *none) {
     output *self = (output *)object;
     if (S_ISREG(self->opened.st_mode)) self->fd = -1; /* and what holds it stays */
@@ -188,8 +189,9 @@ static output *make(PyObject *module) {
     return self;
 }
 
-/* Out of the way of numbers that the program expects for its own files. Where it has closed its standard output, say, a new file
- * gets its number, and what C code prints would go there. */
+/* Moves the descriptor out of the range that the program expects for its own files. If it has
+ * closed its standard output, say, a new file would get that number, and output of C code would go
+ * there. */
 static int above_standard(int fd) {
 #ifdef F_DUPFD_CLOEXEC
     int up = fcntl(fd, F_DUPFD_CLOEXEC, SPP_OS_FILES_FROM);
@@ -202,7 +204,7 @@ static int above_standard(int fd) {
 #endif
 }
 
-/* Takes the number that os.open or os.dup gave. -1 with an exception. */
+/* Takes over the descriptor that os.open or os.dup returned. -1 with an exception. */
 static int take(output *self, PyObject *number) {
     if (number == NULL) return -1;
     int fd = (int)PyLong_AsLong(number);
@@ -222,7 +224,7 @@ static int take(output *self, PyObject *number) {
     return -1;
 }
 
-/* Opens what is there, or makes it. */
+/* Opens an existing file, or creates it. */
 static int open_or_make(output *self, PyObject *path, int flags) {
     for (int i = 0; i < OPENINGS; i++) {
         if (take(self, os_call("open", Py_BuildValue("(Oi)", path, flags))) == 0) return 0;
@@ -239,7 +241,8 @@ static int open_or_make(output *self, PyObject *path, int flags) {
     return take(self, os_call("open", Py_BuildValue("(Oii)", path, flags | O_CREAT, 0666))); /* a link that leads nowhere */
 }
 
-/* One that looks whether somebody writes there has it for a moment, longer if it is interrupted just then. */
+/* A reader that checks whether the file is being written holds the lock for a moment, longer if it
+ * is interrupted just then. */
 static int lock(const output *self) {
     int failed = spp_os_file_lock(self->fd);
     for (int i = 0; failed && i < LOCKINGS; i++) {
@@ -256,7 +259,7 @@ static int open_and_lock(output *self, PyObject *path, int flags) {
     for (int i = 0; i < OPENINGS; i++) {
         if (open_or_make(self, path, flags) != 0) return -1;
         if (lock(self) != 0) {
-            spp_output_keep((PyObject *)self); /* whose it is now */
+            spp_output_keep((PyObject *)self); /* it belongs to its last user */
             errno = EWOULDBLOCK;
             PyErr_SetFromErrno(PyExc_OSError);
             return -1;
@@ -294,14 +297,14 @@ static PyObject *numbered(PyObject *path, int number) {
 PyObject *spp_output_first_free(PyObject *module, PyObject **path) {
     const int flags = O_RDWR | O_CLOEXEC | O_BINARY | O_CREAT | O_EXCL;
     const char *why;
-    (void)spp_run_prepare(&why); /* as in open_output */
+    (void)spp_run_prepare(&why); /* prepares for forks, as in open_output */
     output *self = make(module);
     PyObject *name = Py_NewRef(*path);
     for (int number = 2; self != NULL && name != NULL && number < NAMES_MOST; number++) {
         if (take(self, os_call("open", Py_BuildValue("(Oii)", name, flags, 0666))) == 0) {
             self->made = Py_NewRef(name);
             Py_SETREF(*path, name);
-            (void)lock(self); /* nobody else has it for long */
+            (void)lock(self); /* another process holds it only for a moment */
             return (PyObject *)self;
         }
         if (!PyErr_ExceptionMatches(PyExc_FileExistsError)) break;

@@ -9,12 +9,12 @@
 
 /* GIL held, all of it. The functions `open_output` and `copy_output`: see src/spprof/_core.pyi. */
 extern PyMethodDef spp_output_methods[];
-/* Makes the type for a module. NULL with an exception. */
+/* Creates the type for a module. NULL with an exception. */
 PyObject *spp_output_type(void);
-/* Makes a file that was not there, at *path or the first free name beside it (X.spprof, X.2.spprof), which *path then is; NULL
- * with an exception. */
+/* Creates a new file at *path, or at the first free name beside it (X.spprof, X.2.spprof), and sets
+ * *path to that; NULL with an exception. */
 PyObject *spp_output_first_free(PyObject *module, PyObject **path);
-/* It stays, also when it is closed. */
+/* The file is kept, also when it is closed. */
 void spp_output_keep(PyObject *output);
 void spp_output_close(PyObject *output);
 /* The descriptor of such an object; -1 if it is closed. */

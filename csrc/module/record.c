@@ -21,7 +21,7 @@
 #include "os/process.h"
 #include "os/threads.h"
 
-/* ---- the options, as one line of text: of the environment, and nobody else's */
+/* ---- the options, as one line of text in an environment variable */
 
 #define SEPARATOR '\x1f'
 #define PID_PLACE '\x1e' /* in a path: the process id */
@@ -82,7 +82,7 @@ static int parse(const char *text) {
     return PyErr_Format(PyExc_ValueError, "%s is another version's", VARIABLE), -1;
 }
 
-/* An instant, or, with a plus, a time from another one. */
+/* An instant, or, after a plus, a duration from another instant. */
 static uint64_t instant(const char *text, uint64_t from) {
     uint64_t ns = strtoull(text, NULL, 10); /* takes the plus */
     return ns == 0 ? 0 : *text == '+' ? from + ns : ns;
@@ -104,7 +104,7 @@ static int describe(char *to, size_t size, long owner, int link, const char *how
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
 
-/* ---- what the program is called */
+/* ---- the name of the program */
 
 /* The words after the interpreter's own, as they were given. `sys.argv` has no name of a module yet. A new reference. */
 static PyObject *words(void) {
@@ -149,7 +149,7 @@ static bool missed(void) {
     return same;
 }
 
-/* At the end of the program. */
+/* Call at the end of the program. */
 static const char *reason(void) {
     PyObject *raised = spp_held_by_module("sys", "last_type");
     if (raised != NULL) spp_os_beside_failed();
@@ -175,7 +175,7 @@ static PyObject *forked(PyObject *module, PyObject *none);
 
 static PyMethodDef forked_def = {"spprof", forked, METH_NOARGS, "In a forked child."};
 
-/* What is to be called around a fork and in the child, by this interpreter. */
+/* Registers this interpreter's calls around a fork and in the child. */
 static int hook_forks(PyObject *module) {
     if (record.fork_hooked || !spp_os_forks) return 0;
     PyObject *os = PyImport_ImportModule(spp_os_family); /* built in */
@@ -198,7 +198,7 @@ static int hook_forks(PyObject *module) {
     return record.fork_hooked ? 0 : -1;
 }
 
-/* The main thread, when it comes to it. The file is whole already. */
+/* Called by the main thread when it gets to it. The file is complete already. */
 static int end_later(void *unused) {
     (void)unused;
     spp_session_end();
@@ -207,7 +207,7 @@ static int end_later(void *unused) {
 
 static void ended(void) { (void)Py_AddPendingCall(end_later, NULL); }
 
-/* The path asked for, with our process id where it says so, or that of a child's. */
+/* The path asked for, with our process id in its place, or the path for a child. */
 static PyObject *path_of(const char *how) {
     char path[TEXT_MOST + 64], pid[24];
     bool child = strcmp(how, "child") == 0 || *record.field[PATH] == 0;
@@ -236,7 +236,7 @@ static int begin(PyObject *module, const char *how) {
     options.resume_at_ns = record.resume_at_ns = instant(f[RESUME], now);
     options.end_at_ns = record.end_at_ns = instant(f[END], record.resume_at_ns > now ? record.resume_at_ns : now);
     if (*f[RESUME] == '+' || *f[END] == '+') options.counted_ns = now;
-    if (options.end_at_ns != 0 && options.end_at_ns <= now) return 0; /* of a program that came later: there is nothing to do */
+    if (options.end_at_ns != 0 && options.end_at_ns <= now) return 0; /* the time was up before this program began */
     if (spp_os_barred()) {                                            /* before any call that the filter may not allow */
         PyErr_SetString(PyExc_RuntimeError, "a filter of its own (seccomp) does not allow the system calls of spprof's threads");
         return -1;
@@ -290,7 +290,7 @@ static void preload_in_children(void) {
         spp_os_exec_preload(record.childrens, VARIABLE, record.folder);
 }
 
-/* What goes wrong is said, and the program goes on. */
+/* Errors are printed, and the program goes on. */
 static PyObject *run_record(PyObject *module, PyObject *args) {
     PyObject *text, *folder, *preload;
     if (!PyArg_ParseTuple(args, "O&O&O&", PyUnicode_FSConverter, &text, PyUnicode_FSConverter, &folder, PyUnicode_FSConverter,
@@ -305,7 +305,7 @@ static PyObject *run_record(PyObject *module, PyObject *args) {
     char next[TEXT_MOST];
     bool children = !failed && *record.field[STEM] != 0;
     long owner = failed ? 0 : strtol(record.field[OWNER], NULL, 10);
-    bool another = owner != 0 && owner != (long)getpid(); /* of a program that took another's place, and was not Python */
+    bool another = owner != 0 && owner != (long)getpid(); /* inherited from another process */
     record.module = Py_NewRef(module);
     if (!failed) expect_program();
     if (!failed && !another) spp_beside_take((int)strtol(record.field[LINK], NULL, 10));
@@ -386,7 +386,8 @@ static char *next_value(int variable, const char *options, const char *old) {
     return with_own(variable == PRELOADS ? record.preload : record.folder, old);
 }
 
-/* The value of a str or bytes key, taken away; a new reference to bytes, or NULL without an exception. */
+/* Removes a str or bytes key and returns its value: a new reference to bytes, or NULL without an
+ * exception. */
 static PyObject *taken_away(PyObject *dict, const char *name) {
     PyObject *keys[2] = {PyUnicode_FromString(name), PyBytes_FromString(name)}, *bytes = NULL;
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-/* The recorder of `spprof run`, in a program that knows nothing of it: begun by one call before the program's first line, and it
- * ends itself on every way out. */
+/* The recorder of `spprof run`, in a program that does not know of it: started by one call before
+ * the program's first line; it finishes by itself however the program ends. */
 #ifndef SPPROF_MODULE_RECORD_H
 #define SPPROF_MODULE_RECORD_H
 

@@ -7,7 +7,7 @@
 
 #include "core/run/run.h"
 
-/* Of one interpreter. */
+/* The state of one interpreter. */
 typedef struct {
     PyObject *write_error;  /* the exception WriteError */
     char layout_error[256]; /* empty: none */
@@ -22,17 +22,20 @@ extern PyMethodDef spp_session_methods[];
 typedef struct {
     void *(*exec)(PyObject **env); /* as in spp_hooks_to */
     void (*exec_failed)(void *kept);
-    const char *(*reason)(void); /* of an end that nobody asked for: a literal, or NULL for the usual one */
+    const char *(*reason)(void); /* why the run ended by itself: a literal, or NULL for the usual reason */
 } spp_session_calls;
 int spp_session_begin(PyObject *module, PyObject *session, spp_options *options, PyObject *output,
                       const spp_session_calls *calls);
-/* A new reference; NULL: none, or another interpreter's. In a forked child the parent's, until it is forgotten. */
+/* A new reference; NULL: there is none, or it is another interpreter's. In a forked child the
+ * parent's, until it is forgotten. */
 PyObject *spp_session_now(void);
-/* Ends the run, if this interpreter began it, with all that belongs to that. An exception that there is stays. */
+/* Ends the run and everything that belongs to it, if this interpreter began it. A pending exception
+ * stays. */
 void spp_session_end(void);
 /* The same, if its time is over: before 3.13 the main thread does not notice a pending call while nothing else makes it look. */
 void spp_session_settle(void);
-/* In a forked child: takes back what the parent's start changed, and gives its session, or None. A method. */
+/* In a forked child: reverts what the parent's start changed, and returns the parent's session, or
+ * None. A method. */
 PyObject *spp_session_forget(PyObject *self, PyObject *none);
 
 #endif

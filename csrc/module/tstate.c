@@ -19,14 +19,15 @@
 #define INTERPS_MAX 64
 #define READINGS 8
 #define PROOFS 100
-#define FEW_STATES 64u /* so many are read under the drain lock */
+#define FEW_STATES 64u /* this many are read under the drain lock */
 
 /* CPython keeps a thread's state in a thread-specific slot; read directly it costs half of PyGILState_GetThisThreadState, which
  * looks at the runtime's own cache lines first. Which slot is found out at start. */
 static uint32_t key;
 static bool key_is_known;
 
-/* Handler: both read one variable. A program may have cleared its exit handlers, which stop the run before that. */
+/* Handler: both functions read one variable. A program may have cleared its exit handlers, which
+ * would have stopped the run earlier. */
 #if PY_VERSION_HEX >= 0x030D0000
 #define IS_FINALIZING Py_IsFinalizing
 #else
@@ -64,8 +65,9 @@ static uint32_t count_of(uintptr_t value, uint32_t from, uint32_t to) {
     return found;
 }
 
-/* With the GIL, in a thread that has a state. CPython 3.15 has a thread-local variable instead; what is a thread's state still
- * when it has let go of the GIL is that one, and not the one of the current state. */
+/* With the GIL, in a thread that has a state. CPython 3.15 has a thread-local variable instead: one
+ * for the state that a thread keeps while it has released the GIL, not the one for the current
+ * state. */
 static void find_key(void) {
     uintptr_t mine = (uintptr_t)PyGILState_GetThisThreadState();
     uint32_t found = mine != 0 ? count_of(mine, 0, spp_os_slots()) : 0;
@@ -77,8 +79,9 @@ static void find_key(void) {
     key_is_known = found == 1;
 }
 
-/* Handler. Of a suspended thread: what its own slot names, as above. A thread empties its slot before its state is freed, so what
- * a suspended thread's slot names is there; but another thread may end it (at exit), so it must say that it is that thread's. */
+/* Handler. For a suspended thread: the state in its own slot, as above. A thread empties its slot
+ * before its state is freed, so the state exists; but another thread may be freeing it (at exit),
+ * so the thread id in the state must match. */
 static SPP_COLD uintptr_t of_suspended(const spp_os_subject *subject) {
     uintptr_t state = key_is_known ? spp_os_slot_of(subject, key) : 0;
     uintptr_t field = state + (SPP_L_TS_NATIVE_ID >= 0 ? (uintptr_t)SPP_L_TS_NATIVE_ID : SPP_L_TS_THREAD_ID);
@@ -113,7 +116,8 @@ static uintptr_t word(uintptr_t at) {
     return spp_os_read(&value, at, sizeof value) == 0 ? value : 0;
 }
 
-/* Up to 3.11 a thread makes the state of a thread that it starts, and that has its id until the new one runs. */
+/* Up to 3.11 a starting thread's state is made by its creator, and has the creator's id until the
+ * new thread runs. */
 static bool unborn(uintptr_t state) {
 #if PY_VERSION_HEX >= 0x030C0000
     (void)state;
@@ -132,9 +136,9 @@ static bool unborn(uintptr_t state) {
 static spp_vec64 states;       /* those read */
 static spp_map state_of_tid;   /* their places in `states` */
 static spp_map tid_of_settled; /* by the state: this one and all behind it belonged to threads when the list was read */
-static uint64_t read_at;       /* what `stamp` was before all lists were read to their ends */
+static uint64_t read_at;       /* the value of `stamp` before the last complete reading of all lists */
 static bool all_have_threads;  /* ... and no state waited for its thread then */
-static bool just_read;         /* at this look of the sampler's */
+static bool just_read;         /* in the current look of the sampler */
 static bool want_more;         /* more states came than could be read under the lock */
 
 static int32_t tid_of(uintptr_t state) {
@@ -145,7 +149,7 @@ static int32_t tid_of(uintptr_t state) {
 
 static bool belongs(uintptr_t state, int32_t tid) { return tid_of(state) == tid; }
 
-/* Changes with each state and each interpreter that is made. Looks which interpreters there are. */
+/* Changes with each new state and interpreter. Updates the list of interpreters. */
 static uint64_t stamp(void) {
     uint64_t all = 1;
     interps_n = spp_current_interps(interps, INTERPS_MAX);
@@ -265,7 +269,8 @@ static uintptr_t of_thread(int32_t tid, uintptr_t last) {
     return read_lists(FEW_STATES, true) ? found(tid) : SPP_STATE_UNKNOWN;
 }
 
-/* Whether the interpreter's own functions find what we find, of what cannot go away meanwhile. NULL, or what differs. */
+/* Compares the result with the interpreter's own functions, for states that cannot go away
+ * meanwhile. NULL, or what differs. */
 static const char *prove_lists(void) {
     PyThreadState *mine = PyThreadState_Get();
     PyInterpreterState *interp = PyInterpreterState_Get();

@@ -18,8 +18,7 @@ uint32_t spp_native_most(uint64_t interval_ns) {
     return most < 128 ? 128 : most > SPP_NATIVE_MAX ? SPP_NATIVE_MAX : (uint32_t)most;
 }
 
-/* Handler. Where there is no rule: continues at the evaluator whose C frame holds the next anchor.
- * */
+/* Handler. Where there is no rule: continues at the evaluator whose C frame holds the next anchor. */
 static bool cross(const spp_walk *python, spp_unwind_walk *w, uint32_t *next, const spp_native_view *view) {
     uintptr_t distance = atomic_load_explicit(&to_cfa, memory_order_acquire), pc, fp;
     while (*next < python->anchors_n && python->anchors[*next].at < w->sp) ++*next;

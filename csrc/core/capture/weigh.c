@@ -152,8 +152,7 @@ int64_t spp_weigh_open(const spp_thread *t, uint64_t cpu, bool exact) {
     return cpu - t->tick.begun_cpu < LIFE_LEAST * each ? 0 : (int64_t)(cpu - t->tick.given_ns);
 }
 
-/* Handler. The sampler makes up for owed ticks; sets the shortest period that this thread can bear.
- * */
+/* Handler. The sampler makes up for owed ticks; sets the shortest period that this thread can bear. */
 static void keep_pace(spp_thread *t, uint64_t cpu) {
     count_missed(t, cpu);
     if (t->tick.until_sync-- != 0) return;

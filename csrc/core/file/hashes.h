@@ -6,9 +6,9 @@
 
 #include "core/resolve/resolved.h"
 
-/* The first definitions of a run come next. */
+/* Call before the first definitions of a run. */
 void spp_hashes_start(void);
-/* Drain thread: the files of what is about to be written. */
+/* Drain thread: takes the files named in a block that is about to be written. */
 void spp_hashes_see(const spp_resolved *definitions);
 
 #endif

@@ -1,5 +1,5 @@
-/* Writes the blocks of docs/file-format.md. One thread at a time; no lock. A failed write is remembered (errno), what is
- * to be written later is dropped, but the end of the file, and the program goes on. */
+/* Writes the blocks of docs/file-format.md. One thread at a time; no lock. After a failed write the
+ * errno is kept and later blocks are dropped, except the end of the file; the program goes on. */
 #ifndef SPPROF_CORE_FILE_WRITE_H
 #define SPPROF_CORE_FILE_WRITE_H
 
@@ -12,13 +12,15 @@
 
 #define SPP_FILE_MAGIC "\x89SPPROF\n"
 
-/* `file` belongs to it from now on, also on failure. What was in it is gone only when nothing but the write itself can fail. */
+/* Takes over `file`, also on failure. Its old content is truncated only when nothing but the write
+ * itself can still fail. */
 int spp_write_start(spp_os_file *file, const void *header, size_t n);
 void spp_write_stop(void);
 void spp_write_abandon(void); /* in a forked child: the file is the parent's */
 void spp_write_block(char kind, const void *payload, size_t n);
-void spp_write_last(char kind, const void *payload, size_t n); /* A or E: after a failure too, where the file was cut for them */
-/* A block whose payload is not known yet: `make` changes that on the writer's thread, and seals the block. */
+void spp_write_last(char kind, const void *payload, size_t n); /* A or E: also after a failure, in the space kept for them */
+/* A block with a payload that is not complete yet: `make` completes it on the writer's thread, and
+ * seals the block. */
 void spp_write_later(char kind, const void *payload, size_t n, bool (*make)(spp_block *block));
 uint8_t *spp_write_payload(spp_block *block); /* with a zero byte after it */
 void spp_write_seal(spp_block *block);

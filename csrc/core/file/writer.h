@@ -1,8 +1,10 @@
-/* The thread that writes the file. An output may block for long (a FIFO whose reader sleeps, a file system of the network that
- * hangs): nobody else waits for it, but a second at the most, and what waits to be written has a bound.
+/* The thread that writes the file. An output may block for long (a FIFO with a sleeping reader, a
+ * network file system that hangs): no other thread waits for it longer than a second, and the
+ * amount of waiting data is bounded.
  *
- * One writer at a time is in use; by one thread at a time (start, the drain thread, stop), unless said. It takes the drain lock
- * for moments, and allocates nothing, so that a fork need not wait for it. */
+ * One writer at a time is in use, by one thread at a time (start, the drain thread, stop) unless
+ * stated otherwise. It takes the drain lock only for moments and allocates nothing, so a fork need
+ * not wait for it. */
 #ifndef SPPROF_CORE_FILE_WRITER_H
 #define SPPROF_CORE_FILE_WRITER_H
 
@@ -12,63 +14,68 @@
 
 #include "os/files.h"
 
-#define SPP_WRITER_STUCK_NS 1000000000u /* so long anybody waits for an output that does not move */
+#define SPP_WRITER_STUCK_NS 1000000000u /* the longest that a thread waits for an output without progress */
 
 /* After a failed write the file is cut back to whole blocks that leave space for its last ones, and
  * nothing else is written. */
 typedef enum {
     SPP_BLOCK_USUAL,
-    SPP_BLOCK_STATS, /* is written then, too */
-    SPP_BLOCK_END,   /* too, and further blocks go if it does not fit */
+    SPP_BLOCK_STATS, /* is written after a failure, too */
+    SPP_BLOCK_END,   /* likewise; more blocks are cut if it does not fit */
 } spp_block_use;
 
 typedef struct spp_block {
     struct spp_block *next;
     spp_block_use use;
-    /* NULL: it is whole. Else the writer's thread has it made so, when nothing else waits to be written; false: it is dropped. */
+    /* NULL: complete. Otherwise the writer's thread completes it when nothing else waits to be
+     * written; false: drop the block. */
     bool (*make)(struct spp_block *block);
     uint64_t ticks; /* that are in it */
     size_t n;
     uint8_t bytes[];
 } spp_block;
 
-/* `file` belongs to it from now on, also on failure: an errno. */
+/* Takes over `file`, also on failure. Returns an errno. */
 int spp_writer_start(spp_os_file *file);
-/* Before the first block: what was in a regular file is gone. An errno. */
+/* Before the first block: truncates a regular file. Returns an errno. */
 int spp_writer_empty(void);
-/* Room for so many bytes, by spp_alloc, and a zero byte after them; NULL: no memory. */
+/* Allocates a block of so many bytes, by spp_alloc, followed by a zero byte; NULL: no memory. */
 spp_block *spp_writer_block(size_t n);
-/* Has it written, after all that was given before, and freed. Returns at once. */
+/* Queues a block behind all others; the writer frees it. Returns at once. */
 void spp_writer_put(spp_block *block);
-/* Waits a little for blocks that are to be made whole, and drops those that are not by then: the last block comes next. */
+/* Waits a little for incomplete blocks, and drops those that are still incomplete: the last block
+ * comes next. */
 void spp_writer_made(void);
-/* Whether so much waits that no more should come. */
+/* Whether so much is queued that no more should be added. */
 bool spp_writer_behind(void);
-/* Whether all is written (or has failed); `rings`: the bell of the drain thread is rung when it is. */
+/* Whether everything is written (or has failed). `rings`: ring the drain thread's bell when it is. */
 bool spp_writer_idle(bool rings);
-/* A number that changes while it writes. */
+/* A number that changes with every write. */
 uint64_t spp_writer_moved(void);
-/* Waits until all is written. 0, or the errno of the first failure; ETIMEDOUT: for a second nothing could be written. */
+/* Waits until everything is written. 0, or the errno of the first failure; ETIMEDOUT: no progress
+ * for a second. */
 int spp_writer_wait(void);
-/* Waits as above, and for the closing. If that is in vain the thread stays, alone with what waits: it writes that when it can,
- * and ends; or drops it (`drop`). An errno. */
+/* Waits as above, and for the closing. If that fails, the thread stays behind with the queue: it
+ * writes the rest when it can, or drops it (`drop`), and ends. Returns an errno. */
 int spp_writer_end(bool drop);
-/* Has its thread end between two blocks, and go on in a new one: what is given meanwhile waits. False: it cannot, or did not
- * until then; or it could not be started (spp_writer_wait and spp_writer_end write themselves then). */
+/* Ends the thread between two blocks, and continues in a new one: blocks queued meanwhile wait.
+ * False: it cannot, or did not end in time; or the new one could not be started (then
+ * spp_writer_wait and spp_writer_end write themselves). */
 bool spp_writer_rest(uint64_t until_ns);
 bool spp_writer_wake(void);
 /* In a forked child: the file is the parent's. */
 void spp_writer_abandon(void);
 /* The first failure so far; 0: none. Any thread. */
 int spp_writer_error(void);
-/* Ticks of blocks that are not in the file. Any thread. */
+/* Ticks in blocks that did not reach the file. Any thread. */
 uint64_t spp_writer_lost(void);
 void spp_writer_lose(uint64_t ticks);
-/* Whether the file is cut back after a failure: a regular one. */
+/* Whether the file is truncated after a failure: a regular one is. */
 bool spp_writer_cuts(void);
-/* Whether it is the thread of a writer, now or of an earlier run. The drain thread, or start. */
+/* Whether the calling thread belongs to a writer, of this or an earlier run. Drain thread, or
+ * start. */
 bool spp_writer_is(int32_t tid);
-/* What the thread of the one in use has run. */
+/* CPU time of the current writer's thread. */
 uint64_t spp_writer_cpu_ns(void);
 
 #endif

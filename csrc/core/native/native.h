@@ -1,4 +1,5 @@
-/* The objects that are loaded: their unwind tables and symbols, kept current by the drain thread and read by handlers. */
+/* The loaded objects: their unwind tables and symbols, kept current by the drain thread and read by
+ * handlers. */
 #ifndef SPPROF_CORE_NATIVE_NATIVE_H
 #define SPPROF_CORE_NATIVE_NATIVE_H
 
@@ -11,49 +12,52 @@ typedef struct {
 } spp_range;
 #define SPP_EVALUATOR_PARTS 4u
 
-/* What handlers read; never changed, another takes its place. NULL: no native frames. */
+/* What handlers read. Never changed, only replaced. NULL: no native frames. */
 typedef struct {
     spp_unwind_map map;
     /* The parts of CPython's evaluator, from symbols. Only 3.9 and 3.10 identify it by them; later
      * versions by its frames. */
     spp_range evaluator[SPP_EVALUATOR_PARTS];
-    spp_range own; /* our object: the program's calls go through it, and its frames are shown to nobody */
+    spp_range own; /* our object: the program's calls go through it, and its frames are not shown */
 } spp_native_view;
 extern _Atomic(const spp_native_view *) spp_native_now;
 
-/* What others do when objects come or go. */
+/* Callbacks for when objects come or go. */
 typedef struct {
-    /* Drain lock held, before it happens: what was sampled by now gets its names. */
+    /* Drain lock held, before the change: resolve the names of everything sampled so far. */
     void (*before)(void);
-    /* Drain lock held, after it: addresses mean something else, but those that stay (NULL: all may). */
+    /* Drain lock held, after it: addresses may now mean something else, except in objects that stay
+     * (NULL: all may). */
     void (*after)(bool (*stays)(uintptr_t address));
-    /* Without the lock. Returns when no handler runs any more that may have seen the former view. */
+    /* Without the lock. Returns when no handler that may have seen the old view still runs. */
     void (*wait)(void);
 } spp_native_users;
-/* Called without the drain lock. `evaluator`: the address of _PyEval_EvalFrameDefault. `users` stay; NULL: there are none. -1: no
- * memory. */
+/* Called without the drain lock. `evaluator`: the address of _PyEval_EvalFrameDefault. `users` must
+ * stay valid; NULL: none. -1: no memory. */
 int spp_native_start(uintptr_t evaluator, const spp_native_users *users);
-/* The drain thread, not under the drain lock. Notices objects that came or went. */
+/* Drain thread, without the drain lock. Notices objects that came or went. */
 void spp_native_look(void);
-/* The drain thread. What an O block says of objects that it has not said yet (docs/file-format.md); the caller frees it. */
+/* Drain thread. The content of the next O block: objects not written yet (docs/file-format.md). The
+ * caller frees it. */
 spp_bytes spp_native_news(void);
-/* No handler runs any more. */
+/* Call when no handler runs any more. */
 void spp_native_stop(void);
-/* A forked child: forgets all without freeing what others may have held. */
+/* In a forked child: forgets everything without freeing what other threads may have held. */
 void spp_native_abandon(void);
 
-/* The drain lock held. What is known of an address: false if no object holds it. */
+/* Drain lock held. Looks up an address; false if no object contains it. */
 typedef struct {
     const char *function; /* NULL: no symbol */
     const char *file;     /* path of the object */
-    uint64_t start, at;   /* of the function and of the address, in the file's own counting */
+    uint64_t start, at;   /* of the function and of the address, relative to the file */
     bool python;          /* the object is the interpreter, or made by it */
 } spp_native_place;
 bool spp_native_place_of(uintptr_t address, spp_native_place *place);
-/* Monotonic ns: what was sampled before has the objects that are known. UINT64_MAX without native frames. */
+/* Samples older than this (monotonic ns) can be symbolized with the current objects. UINT64_MAX
+ * without native frames. */
 extern _Atomic uint64_t spp_native_sure_ns;
-/* The drain lock held. Whether an address sampled at a time may be of an object that had gone by then: its name would be a guess.
- */
+/* Drain lock held. Whether an address sampled at this time may belong to an object unloaded since:
+ * its name would be a guess. */
 bool spp_native_doubtful(uintptr_t address, uint64_t ns);
 
 #endif

@@ -55,8 +55,7 @@ static int by_address(const void *a, const void *b) {
     return x->at != y->at ? (x->at < y->at ? -1 : 1) : x->name < y->name ? -1 : x->name > y->name;
 }
 
-/* Whether a name says more to people than another name of the same function: `poll`, not `__poll`.
- * */
+/* Whether a name says more to people than another name of the same function: `poll`, not `__poll`. */
 static bool better(const char *a, const char *b) {
     size_t under_a = strspn(a, "_"), under_b = strspn(b, "_"), long_a = strlen(a), long_b = strlen(b);
     if (under_a != under_b) return under_a < under_b;

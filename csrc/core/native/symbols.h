@@ -1,4 +1,5 @@
-/* The names of an object's functions, from its file's symbol table. Drain thread. The file's bytes are not believed. */
+/* The names of an object's functions, from the symbol table of its file, which is not trusted.
+ * Drain thread. */
 #ifndef SPPROF_CORE_NATIVE_SYMBOLS_H
 #define SPPROF_CORE_NATIVE_SYMBOLS_H
 
@@ -9,7 +10,7 @@
 #include "base/vec.h"
 
 typedef struct {
-    uint64_t at;   /* address in the file's own counting */
+    uint64_t at;   /* address relative to the file */
     uint32_t size; /* 0: up to the next one */
     uint32_t name; /* where its name begins in `names` */
 } spp_symbol;
@@ -17,7 +18,7 @@ typedef struct {
 typedef struct {
     spp_symbol *list; /* sorted by address, one for each */
     size_t n, room;
-    spp_bytes names; /* each ends with a zero byte */
+    spp_bytes names; /* each followed by a zero byte */
 } spp_symbols;
 
 /* Reads functions from an ELF file (System V gABI, "Object Files", 64-bit little-endian): .symtab, or .dynsym without it.
@@ -27,14 +28,14 @@ int spp_symbols_read(spp_symbols *symbols, const uint8_t *file, size_t n);
  * the same start the last one holds (Linux, tools/perf/Documentation/jit-interface.txt). A line cut short at the end is left out.
  * -1: no memory. */
 int spp_symbols_read_map(spp_symbols *symbols, const char *text, size_t n);
-/* One by one, then to be sorted. No memory: it is left out. */
+/* Adds one symbol; sort them afterwards. Without memory it is left out. */
 void spp_symbols_add(spp_symbols *symbols, uint64_t at, uint32_t size, const char *name);
 void spp_symbols_sort(spp_symbols *symbols);
 /* Whether a file has .symtab. */
 bool spp_symbols_whole(const uint8_t *file, size_t n);
 void spp_symbols_free(spp_symbols *symbols);
 
-/* The function that holds an address, or NULL; its name. */
+/* The function that contains an address, or NULL; its name. */
 const spp_symbol *spp_symbols_find(const spp_symbols *symbols, uint64_t address);
 const char *spp_symbols_name(const spp_symbols *symbols, const spp_symbol *symbol);
 

@@ -6,15 +6,15 @@
 
 #include "core/native/unwind_table.h"
 
-/* All objects at one moment, sorted by address. Never changed; another takes its place. */
+/* All objects at one moment, sorted by address. Never changed, only replaced. */
 typedef struct {
     const spp_unwind_rule *rules;
     const spp_unwind_object *const *objects;
     uint32_t objects_n;
-    uint32_t serial; /* not 0; differs from that of any map before */
+    uint32_t serial; /* not 0; differs from those of all earlier maps */
 } spp_unwind_map;
 
-/* What a thread remembers of its lookups: pc << 16 | rule. */
+/* A thread's cache of lookups: pc << 16 | rule. */
 #define SPP_UNWIND_CACHED 1024u
 typedef struct {
     uint32_t serial; /* of the map that they are from */
@@ -25,7 +25,7 @@ typedef enum {
     SPP_UNWIND_REACHED, /* the thread's entry point */
     SPP_UNWIND_STOPPED, /* at the frame that holds `stop` */
     SPP_UNWIND_NO_RULE, /* code without a usable rule, and no frame pointer */
-    SPP_UNWIND_ASTRAY,  /* a frame that does not lie above the one before, on the stack */
+    SPP_UNWIND_ASTRAY,  /* a frame that is not above the previous one, on the stack */
     SPP_UNWIND_TOO_DEEP,
 } spp_unwind_end;
 
@@ -36,7 +36,7 @@ typedef enum {
 } spp_unwind_memory;
 
 typedef struct {
-    /* where the walk is; set for the interrupted frame, and moved on by each call */
+    /* the position of the walk; set for the interrupted frame, and advanced by each call */
     uintptr_t pc, sp, fp;
     bool called; /* pc is behind a call (else where a signal came, or may have come) */
 
@@ -44,7 +44,7 @@ typedef struct {
     uintptr_t stack_end;
     spp_unwind_memory memory;
     uintptr_t probed;        /* an address in the page that was probed last */
-    bool guess;              /* frame pointers may be followed from code of no object */
+    bool guess;              /* frame pointers may be followed from code outside all objects */
     uintptr_t stop;          /* the walk ends with the frame that holds this address; 0: at the entry point */
     spp_unwind_cache *cache; /* NULL: none */
     uintptr_t *pcs, *cfas;   /* leaf first: an address in the instruction that runs or calls; canonical frame address */
@@ -58,10 +58,10 @@ typedef struct {
 /* The object that holds an address, or NULL. */
 const spp_unwind_object *spp_unwind_object_of(const spp_unwind_map *map, uintptr_t pc);
 
-/* Adds frames from `depth` on. */
+/* Appends frames from `depth` on. */
 void spp_unwind(const spp_unwind_map *map, spp_unwind_walk *walk);
 
-/* A word of the stack; false if it does not lie there. */
+/* Reads a word of the stack; false if it is not on the stack. */
 bool spp_unwind_peek(spp_unwind_walk *walk, uintptr_t at, uintptr_t *value);
 
 #endif

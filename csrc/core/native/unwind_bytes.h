@@ -1,4 +1,4 @@
-/* Numbers as unwind tables have them (DWARF 5, 7.6; LSB). Any thread. */
+/* Reads the number formats of unwind tables (DWARF 5, 7.6; LSB). Any thread. */
 #ifndef SPPROF_CORE_NATIVE_UNWIND_BYTES_H
 #define SPPROF_CORE_NATIVE_UNWIND_BYTES_H
 
@@ -9,7 +9,7 @@
 
 typedef struct {
     const uint8_t *at, *end;
-    bool bad; /* a read went past the end: what came of it is 0 */
+    bool bad; /* a read went past the end; it returned 0 */
 } input;
 
 static inline uint64_t get(input *in, size_t n) {

@@ -1,5 +1,6 @@
-/* Unwind tables from Mach-O's compact unwind information (Apple's mach-o/compact_unwind_encoding.h), which says of each function
- * in four bytes how its frame is made; arch.h turns these into rows. The bytes of an object are not believed. Drain thread. */
+/* Unwind tables from Mach-O's compact unwind information (Apple's
+ * mach-o/compact_unwind_encoding.h), which describes each function's frame in four bytes; arch.h
+ * turns these into rows. The bytes of an object are not trusted. Drain thread. */
 #ifndef SPPROF_CORE_NATIVE_UNWIND_COMPACT_H
 #define SPPROF_CORE_NATIVE_UNWIND_COMPACT_H
 

@@ -1,4 +1,4 @@
-/* Unwind tables from those of Windows' objects. The bytes of an object are not believed. Drain thread. */
+/* Unwind tables from those of Windows' objects, whose bytes are not trusted. Drain thread. */
 #ifndef SPPROF_CORE_NATIVE_UNWIND_SEH_H
 #define SPPROF_CORE_NATIVE_UNWIND_SEH_H
 
@@ -8,7 +8,7 @@
 typedef struct {
     const uint8_t *at;
     size_t n;
-    uintptr_t base;                    /* where the program has it */
+    uintptr_t base;                    /* its address in the program */
     uint64_t functions, functions_end; /* its table of functions, from the base */
     uint32_t words;                    /* of the table's entries: 3 on x86_64, 2 on arm64 (SPP_SEH_WORDS) */
 } spp_unwind_image;

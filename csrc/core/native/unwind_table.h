@@ -24,9 +24,9 @@ typedef enum {
     SPP_CFA_SIGNAL, /* the kernel's frame of a signal: *(sp + off) is the interrupted sp; fp and ra lie from sp */
 } spp_cfa;
 
-/* Of a register, instead of where it lies: */
+/* Special values for a register's offset: */
 #define SPP_UNWIND_SAME INT16_MIN /* in the register itself: the return address of an interrupted function that saved none */
-#define SPP_UNWIND_LOST (INT16_MIN + 1)  /* not known from here on */
+#define SPP_UNWIND_LOST (INT16_MIN + 1)  /* unknown from here on */
 #define SPP_UNWIND_END (INT16_MIN + 2)   /* (return address) there is no caller */
 #define SPP_UNWIND_AT_FP (INT16_MIN + 3) /* where the frame pointer points to: a frame whose stack was realigned */
 
@@ -55,14 +55,14 @@ typedef struct {
     uint16_t *rule_of;
     uint32_t n, room;
     spp_bytes functions; /* two uint32_t each, sorted: where it begins and ends, from `low` */
-    uint32_t refused;    /* functions that were not understood */
+    uint32_t refused;    /* functions that could not be decoded */
     bool out_of_memory;
 } spp_unwind_object;
 
 typedef struct {
     const uint8_t *at;
     size_t n;
-    uintptr_t address; /* where the program has these bytes */
+    uintptr_t address; /* their address in the program */
 } spp_unwind_section;
 
 int spp_unwind_rules_make(spp_unwind_rules *rules); /* -1: no memory */
@@ -83,13 +83,15 @@ void spp_unwind_read(spp_unwind_object *object, spp_unwind_rules *rules, spp_unw
 /* The same from an entry of .eh_frame, if it is for the function [place, end); false: it is not, or not understood. */
 bool spp_unwind_add_entry(spp_unwind_object *object, spp_unwind_rules *rules, spp_unwind_section frames, uint32_t entry,
                           uint64_t place, uint64_t end);
-/* For readers: from a place (from `low`) on a rule holds. Places come in order; another rule for the last place replaces it. */
+/* For readers: from a place (from `low`) on a rule holds. Places come in ascending order; a second
+ * rule for the same place replaces the first. */
 void spp_unwind_add(spp_unwind_object *object, spp_unwind_rules *rules, uint64_t place, const spp_unwind_rule *rule);
 void spp_unwind_object_free(spp_unwind_object *object);
 
-/* Where the function begins that holds an address; the address itself if none is known. */
+/* Start of the function that contains an address; the address itself if no function is known there. */
 uintptr_t spp_unwind_function_of(const spp_unwind_object *object, uintptr_t pc);
-/* Where the function ends that holds an address; where the next one begins, or the code ends, if none does. */
+/* End of the function that contains an address; if no function is known there, the start of the
+ * next one, or the end of the code. */
 uintptr_t spp_unwind_end_of(const spp_unwind_object *object, uintptr_t pc);
 
 /* Handler. The number of the rule at an address within the object. */

@@ -13,25 +13,26 @@
 
 int spp_resolve_start(void);
 void spp_resolve_stop(void);
-/* In a forked child: forgets without touching. */
+/* In a forked child: forgets everything, and touches nothing. */
 void spp_resolve_abandon(void);
-/* Everything in one thread's queue; in all queues what has sure names (native.h), the rest a little later. The drain thread, or
- * one of Python's that can wait: the lock is given back between steps, and others may resolve, or code objects die. */
+/* Resolves everything in one thread's queue; or, in all queues, records with certain names
+ * (native.h), and the rest a little later. On the drain thread or on a Python thread that can wait:
+ * the lock is released between steps, so others may resolve, or code objects die, meanwhile. */
 void spp_resolve_queue(spp_thread *thread);
 void spp_resolve_sure(void);
-/* All, in one go. */
+/* Resolves everything at once. */
 void spp_resolve_queues(void);
 /* Keeps a stack walked from outside, with the number of its labels, as the thread's off-CPU stack.
- * False: it would hold the lock too long for threads that wait for it; call again, a part is done.
- * */
+ * False: it would hold the lock too long for threads that wait for it; call again, a part is done. */
 bool spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label);
-/* The ticks of the off-CPU stack so far, and its time. */
+/* Emits the repeated ticks and the time of the off-CPU stack so far. */
 void spp_resolve_flush(spp_thread *thread);
-/* Of what its samples stand for so much was wanting (less than 0: over) when a thread's clock ended: those that were not swapped
- * yet take it, in proportion, none more than seven eighths of its own weight. How much they took. */
+/* When a thread's clock ended, its samples represented so much too little time (negative: too
+ * much). Samples that were not swapped out yet take it, in proportion, each at most seven eighths
+ * of its own weight. Returns how much they took. */
 int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns);
-/* A sample of a source other than time, now, that stands for `amount`, in a stack that nobody knows. No handler of the thread's
- * runs. */
+/* Adds a sample of a source other than time, taken now, with weight `amount` and an unknown stack.
+ * The thread's handler must not run any more. */
 void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount);
 /* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all).
  * Stacks that stand are walked anew. */
@@ -39,11 +40,12 @@ void spp_resolve_forget_native(bool (*stays)(uintptr_t address));
 /* Call before a code object dies: resolves its queued records, or copies its line table to
  * resolve it later, then forgets it. Releases the lock between pieces of that copy. */
 void spp_resolve_death(uintptr_t code);
-/* A run of the garbage collector in a thread; NULL: in one that the watch does not know. */
+/* Records a garbage collection of a thread; NULL: of one that the watch does not know. */
 void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]);
-/* While it is held nothing more is collected: samples are lost, and counted (writer_behind). What comes after is whole. */
+/* Pauses collecting: meanwhile samples are lost, and counted (writer_behind). Later ones are
+ * complete. */
 void spp_resolve_hold(bool held);
-/* Exchanges what was collected for an empty one. */
+/* Exchanges the collected samples for an empty collection. */
 void spp_resolve_swap(spp_resolved *with);
 
 #endif

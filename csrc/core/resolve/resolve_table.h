@@ -9,7 +9,7 @@
 #include "core/resolve/resolve_lines.h"
 
 typedef struct {
-    uintptr_t from; /* where the interpreter has it */
+    uintptr_t from; /* its address in the interpreter */
     uint8_t *bytes; /* the first `copied` of n */
     size_t n, copied;
     spp_lines_cursor reached; /* entries before it were read */
@@ -24,15 +24,16 @@ typedef struct {
 /* -1: no memory; then no offset has a place. */
 int spp_table_open(spp_table *table, uintptr_t from, size_t n, int32_t first_line);
 void spp_table_close(spp_table *table);
-/* Whether the place of this byte offset is at hand. If not, so much was done that it will be after some more calls. */
+/* Whether the place of this byte offset is known. If not, this call did a part of the work; call
+ * again. */
 bool spp_table_step(spp_table *table, uint32_t offset);
-/* Copies 64 KB more, if there are so many. */
+/* Copies up to 64 KB more. */
 void spp_table_copy(spp_table *table);
-/* Whether what the interpreter has is needed no more. */
+/* Whether the interpreter's table is no longer needed. */
 bool spp_table_is_copied(const spp_table *table);
-/* Where the copy is: a number of its own for as long as it is open. */
+/* Identifies the copy: a number that is unique while it is open. */
 uintptr_t spp_table_address(const spp_table *table);
-/* Does all steps that are left to do. */
+/* Does all remaining steps. */
 spp_place spp_table_place(spp_table *table, uint32_t offset);
 
 #endif

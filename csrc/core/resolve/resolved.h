@@ -1,4 +1,4 @@
-/* What comes out of the queues, until it is stored. */
+/* Samples and definitions from the queues, until they are stored. */
 #ifndef SPPROF_CORE_RESOLVE_RESOLVED_H
 #define SPPROF_CORE_RESOLVE_RESOLVED_H
 

@@ -102,8 +102,7 @@ static int settle(void) {
     return spp_write_error();
 }
 
-/* Drain thread. Blocks A and E; once more if it was these that did not fit: space is kept for them.
- * */
+/* Drain thread. Blocks A and E; once more if it was these that did not fit: space is kept for them. */
 static void write_end(const char *reason) {
     char text[192], why[64];
     int error = settle(), before;

@@ -1,5 +1,4 @@
-/* The core's entry: all calls by which the module uses a run. state.h has the run's private state.
- * */
+/* The core's entry: all calls by which the module uses a run. state.h has the run's private state. */
 #ifndef SPPROF_CORE_RUN_RUN_H
 #define SPPROF_CORE_RUN_RUN_H
 
@@ -62,8 +61,7 @@ void spp_run_pause(bool paused);
 /* Any thread, without the GIL: waits. Afterwards all samples taken before the call are in the file,
  * unless it returns the errno of the first failed write. 0 without a run. */
 int spp_run_flush(void);
-/* Native functions sampled so far: address in memory and code id in the file. The caller frees it.
- * */
+/* Native functions sampled so far: address in memory and code id in the file. The caller frees it. */
 spp_vec64 spp_run_native_functions(void);
 /* Sets the text of block N, written when the run stops. */
 void spp_run_native_names(const char *text, size_t n);

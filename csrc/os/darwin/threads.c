@@ -158,8 +158,7 @@ static uint64_t ns_of(time_value_t t) { return (uint64_t)t.seconds * 1000000000u
  * (osfmk/kern/recount.c), which one that computes rarely does. So while it runs and its clock is
  * unchanged, it is assumed to have run since the last look; the next change of the clock corrects
  * that. So its clock always advances while it runs, and never goes back. A thread that waits for a
- * processor counts as running too, so it gets no further ahead of the kernel than one time slice.
- * */
+ * processor counts as running too, so it gets no further ahead of the kernel than one time slice. */
 #define AHEAD_NS 10000000u
 
 static int read_cpu(thread *t, uint64_t *ns, uint64_t *exact) {
