@@ -21,14 +21,14 @@ def calls(options: Options) -> List[Row]:
     words = [str(TARGET), str(library), str(options.samples // 20 if options.quick else options.samples)]
     clocks, rows = shares.able(options)
     alone: Kinds = child.run(shares.plain(options, *words)).says["kinds"]
-    options.note(f"alone: {_told(alone)}")
+    options.note(f"alone: {_described(alone)}")
     for clock in clocks:
         for rate in options.rates:
             with child.folder() as folder:
                 file = folder / "calls.spprof"
                 kinds: Kinds = child.run(shares.command(options, clock, rate, file, *words)).says["kinds"]
                 tick_stats = child.ask([options.python.path, child.TARGETS / "reading.py", file])["tick_stats"]
-            options.note(f"{clock}, {rate:,} Hz: {_told(kinds)}")
+            options.note(f"{clock}, {rate:,} Hz: {_described(kinds)}")
             rows += _rows(f"{clock}, {rate:,} Hz{options.where}", kinds, alone, tick_stats)
     return rows
 
@@ -42,12 +42,12 @@ def _late_ms(one: Dict[str, int]) -> float:
     return one["late_ns"] / max(1, one["calls"] - one["ended"] - one["early"] - one["failed"]) / 1e6
 
 
-def _told(kinds: Kinds) -> str:
-    told = []
+def _described(kinds: Kinds) -> str:
+    parts = []
     for kind, one in kinds.items():
         bad = ", ".join(f"{one[what]} {what}" for what in ("ended", "early", "failed"))
-        told.append(f"{kind} {one['calls']:,} calls, {bad}, {_late_ms(one):.3f} ms late (most {one['latest_ns'] / 1e6:.1f})")
-    return "; ".join(told)
+        parts.append(f"{kind} {one['calls']:,} calls, {bad}, {_late_ms(one):.3f} ms late (most {one['latest_ns'] / 1e6:.1f})")
+    return "; ".join(parts)
 
 
 def _rows(title: str, kinds: Kinds, alone: Kinds, tick_stats: Dict[str, Any]) -> Iterator[Row]:

@@ -82,7 +82,7 @@ def cost10k(options: Options) -> List[Row]:
     if "empty" not in done[0]:
         return [*rows, Row("extra CPU <= 1.25 x ticks x cost of an empty tick", "not measured: no C compiler", None)]
     times = figures.bootstrap(done, _times_empty)
-    told = figures.bootstrap(done, lambda some: _times_empty(some, "summary"))
+    shown = figures.bootstrap(done, lambda some: _times_empty(some, "summary"))
     tick = figures.median([_tick_cost(one) * 1e6 for one in done])
     extra = figures.median([_extra(one) for one in done])
     ratio = figures.median([one["profiled"]["tree_cpu"] / one["alone"]["tree_cpu"] for one in done])
@@ -94,7 +94,7 @@ def cost10k(options: Options) -> List[Row]:
             {"figure": times.json(), "tick_us": tick.json(), "extra_s": extra.json()},
         )
     )
-    rows.append(Row("the same with the summary printed", told.text("{:.2f}") + " x", None, {"figure": told.json()}))
+    rows.append(Row("the same with the summary printed", shown.text("{:.2f}") + " x", None, {"figure": shown.json()}))
     rows.append(Row("10 kHz: tree CPU / unprofiled", ratio.text(), None, {"figure": ratio.json()}))
     return rows
 

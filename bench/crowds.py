@@ -49,12 +49,12 @@ def brief_threads(options: Options) -> List[Row]:
                 runs.append(child.run([options.python.path, BRIEF, str(threads), "2", str(at_once), file]).says)
             options.note(f"{at_once} at once: {runs[-1]}")
         share = figures.median([run["weight"] / run["own_ns"] for run in runs])
-        told = figures.median([(run["weight"] + run["lost_ns"]) / run["own_ns"] for run in runs])
+        with_losses = figures.median([(run["weight"] + run["lost_ns"]) / run["own_ns"] for run in runs])
         wrong = sum(run["wrong"] for run in runs)
         rows += [
             Row(
                 f"{threads:,} threads of 2 ms, {at_once} at once, 1 kHz: their samples' time / their own clocks 0.98 .. 1.02",
-                f"{share.text('{:.3f}')}; with what is counted as lost {told.text('{:.3f}')}",
+                f"{share.text('{:.3f}')}; with what is counted as lost {with_losses.text('{:.3f}')}",
                 None if options.quick else 0.98 <= share.value <= 1.02,
                 {"runs": runs},
             ),

@@ -29,15 +29,15 @@ def _simulated(options: Options) -> List[Row]:
     for name, (held, of, width) in found["scenarios"].items():
         goal = f"simulated, {name}: 95 % intervals hold at least 95 %"
         rows.append(_row(goal, held, of, f", {100 * width:.1f} points wide", None))
-    for name, told in found["diffs"].items():
+    for name, differing in found["diffs"].items():
         same = "points" not in name
         goal = (
             f"simulated, equal programs, {name}: at least 95 % of diffs mark nothing"
             if same
             else f"simulated, {name} of 4.5: found"
         )
-        held = found["of"] - told["counted"] if same else told["counted"]
-        alone = found["of"] - told["alone"] if same else told["alone"]
+        held = found["of"] - differing["counted"] if same else differing["counted"]
+        alone = found["of"] - differing["alone"] if same else differing["alone"]
         rows.append(_row(goal, held, found["of"], f"; {alone / found['of']:.3f} if each function is judged alone", None, same))
     return rows
 

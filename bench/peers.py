@@ -109,8 +109,8 @@ def _able_to_run(program: str) -> List[str]:
     """`program`, if need be by the loader of an interpreter that has a newer C library than the system."""
     commands = [[program]]
     for python in matrix().values():
-        told = subprocess.run(["readelf", "-l", python], capture_output=True, text=True).stdout
-        loader = re.search(r"interpreter: (.*)\]", told)
+        output = subprocess.run(["readelf", "-l", python], capture_output=True, text=True).stdout
+        loader = re.search(r"interpreter: (.*)\]", output)
         if loader:
             commands.append([loader.group(1), "--library-path", str(Path(loader.group(1)).parent), program])
     errors = ""
@@ -206,8 +206,8 @@ def _installed(options: Options, *packages: Tuple[str, List[str], Callable[..., 
     for package, more, make in packages:
         try:
             folder = venv(options.python.path, f"peer-{package}", package, *more)
-            told = f"import importlib.metadata as m, json; print(json.dumps(m.version({package!r})))"
-            version = str(child.ask([folder / "python", "-c", told]))
+            output = f"import importlib.metadata as m, json; print(json.dumps(m.version({package!r})))"
+            version = str(child.ask([folder / "python", "-c", output]))
             tools += make(folder, version, str(folder / "python"))
         except (subprocess.CalledProcessError, OSError, child.Failed) as error:
             words = (getattr(error, "stderr", None) or str(error)).strip().splitlines()

@@ -94,10 +94,10 @@ def measure(options: Options, name: str, clock: str, rate: int, seconds: float, 
     with child.folder() as folder:
         file = folder / "out.spprof"
         run = child.run(command(options, clock, rate, file, str(TURNS), name, str(seconds), str(rate), mode, mode=mode))
-        told = child.ask([options.python.path, LEAVES, file, json.dumps(run.says["threads"])])
-    if told["clock"] != clock or told["warning"]:
-        raise child.Failed(f"{name}: clock {told['clock']} for {clock}, {told['warning']}")
-    return [{**one, "seen": told["threads"][str(one["tid"])], "tick_stats": told["tick_stats"]} for one in run.says["threads"]]
+        given = child.ask([options.python.path, LEAVES, file, json.dumps(run.says["threads"])])
+    if given["clock"] != clock or given["warning"]:
+        raise child.Failed(f"{name}: clock {given['clock']} for {clock}, {given['warning']}")
+    return [{**one, "seen": given["threads"][str(one["tid"])], "tick_stats": given["tick_stats"]} for one in run.says["threads"]]
 
 
 def alone(options: Options, name: str, rate: int, seconds: float) -> List[Dict[str, Any]]:
@@ -258,10 +258,10 @@ def _rows(title: str, all_cases: List[Case]) -> Iterator[Row]:
             pooled.append((abs(bias), abs(bias) > reach, bias, key))
     sure = [one for one in pooled if one[1]]
     worst = max(pooled, default=(0.0, False, 0.0, ("none", "")))
-    told = f"largest {worst[2]:+.2f} points ({worst[3][0]}, {worst[3][1]}{'' if worst[1] else ', which may be chance'})"
+    given = f"largest {worst[2]:+.2f} points ({worst[3][0]}, {worst[3][1]}{'' if worst[1] else ', which may be chance'})"
     beyond = sum(one[0] > 1 for one in sure)
     yield Row(
-        f"{title}: no bias above 1 point", f"{told}; above 1 point and not by chance: {beyond} of {len(pooled)}", not beyond
+        f"{title}: no bias above 1 point", f"{given}; above 1 point and not by chance: {beyond} of {len(pooled)}", not beyond
     )
     held = sum(case.held for case in found)
     yield Row(

@@ -25,8 +25,8 @@ def _gap(run: Dict[str, Any]) -> int:
 
 def _lost(run: Dict[str, Any]) -> str:
     stats = run["tick_stats"]
-    told = ", ".join(f"{n:,} {reason}" for reason, n in stats["losses"].items() if n)
-    return f"{stats['expected']:,} ticks = {stats['taken']:,} taken + {stats['repeated']:,} repeated + {told or 'no loss'}"
+    lost = ", ".join(f"{n:,} {reason}" for reason, n in stats["losses"].items() if n)
+    return f"{stats['expected']:,} ticks = {stats['taken']:,} taken + {stats['repeated']:,} repeated + {lost or 'no loss'}"
 
 
 def wall100(options: Options) -> List[Row]:

@@ -37,8 +37,8 @@ def ticks(options: Options) -> List[Row]:
                 for clock, rate in hows if i % 2 == 0 else hows[::-1]:
                     run = shares.measure(options, name, clock, rate, seconds)
                     done.setdefault((clock, rate, name), []).append(run)
-                    told = f"{_taken(run, rate):.4f} of the samples, most of a thread {_most(run, rate):.4f}, {_lost([run])}"
-                    options.note(f"{clock:9} {rate:6} {name:50} {told}")
+                    output = f"{_taken(run, rate):.4f} of the samples, most of a thread {_most(run, rate):.4f}, {_lost([run])}"
+                    options.note(f"{clock:9} {rate:6} {name:50} {output}")
     rows = []
     for clock, rate in hows:
         for kind, goal, names in KINDS:
@@ -69,8 +69,8 @@ def _lost(runs: List[Threads]) -> str:
     losses: Counter = Counter()
     for run in runs:
         losses.update(run[0]["tick_stats"]["losses"])
-    told = [f"{reason} {n / expected:.2%}" for reason, n in losses.most_common(3) if n]
-    return "lost: " + (", ".join(told) or "none")
+    output = [f"{reason} {n / expected:.2%}" for reason, n in losses.most_common(3) if n]
+    return "lost: " + (", ".join(output) or "none")
 
 
 def _rows(title: str, rate: int, goal: float, runs: Dict[str, List[Threads]]) -> Iterator[Row]:

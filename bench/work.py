@@ -63,8 +63,8 @@ def work(options: Options) -> List[Row]:
 def _packages(options: Options) -> str:
     """The folder of the programs, for PYTHONPATH."""
     python = venv(options.python.path, "work", *PROGRAMS) / "python"
-    told = "import json, sysconfig; print(json.dumps({'path': sysconfig.get_path('purelib')}))"
-    return str(child.ask([str(python), "-c", told])["path"])
+    answer = "import json, sysconfig; print(json.dumps({'path': sysconfig.get_path('purelib')}))"
+    return str(child.ask([str(python), "-c", answer])["path"])
 
 
 @contextlib.contextmanager
@@ -89,11 +89,11 @@ def _once(options: Options, site: str, program: str, clock: str, rate: int, seco
         run = child.run(shares.command(options, clock, rate, file, *_program(program, seconds)), {"PYTHONPATH": site})
         says, given = run.says, run.says["functions"]
         names = ",".join(one["name"] for one in given)
-        told = child.ask(
+        answer = child.ask(
             [options.python.path, str(READER), str(file), *(str(says[key]) for key in ("began_ns", "ended_ns", "tid")), names]
         )
     for one in given:
-        yield _given(one, says, told["weights_ns"][one["name"]], told["whole_ns"], told["samples"])
+        yield _given(one, says, answer["weights_ns"][one["name"]], answer["whole_ns"], answer["samples"])
 
 
 def _by(tool: peers.Tool, site: str, program: str, rate: int, seconds: float) -> Iterator[Given]:

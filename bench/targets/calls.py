@@ -33,11 +33,11 @@ def main(library, times):
         thread.start()
     for thread in threads:
         thread.join()
-    told = {}
+    by_kind = {}
     for kind, all in kinds.items():
-        told[kind] = {name: sum(getattr(one, name) for one in all) for name, _ in Counts._fields_}
-        told[kind]["latest_ns"] = max(one.latest_ns for one in all)
-    says.write(kinds=told)
+        by_kind[kind] = {name: sum(getattr(one, name) for one in all) for name, _ in Counts._fields_}
+        by_kind[kind]["latest_ns"] = max(one.latest_ns for one in all)
+    says.write(kinds=by_kind)
 
 
 main(sys.argv[1], int(sys.argv[2]))

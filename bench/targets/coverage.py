@@ -121,7 +121,7 @@ def marked(a, b):
 
 
 def simulate(runs):
-    told = {}
+    differing = {}
     for name, how in (
         ("one run each", {}),
         ("3 runs each", {"runs": 3}),
@@ -130,8 +130,8 @@ def simulate(runs):
         ("3 runs each, +3 points", {"runs": 3, "changed": 0.03}),
         ("5 runs each, +3 points", {"runs": 5, "changed": 0.03}),
     ):
-        told[name] = simulated.equal_programs(2, runs, **how)
-    return {"scenarios": simulated.scenarios(1, 4 * runs), "diffs": told, "of": runs}
+        differing[name] = simulated.equal_programs(2, runs, **how)
+    return {"scenarios": simulated.scenarios(1, 4 * runs), "diffs": differing, "of": runs}
 
 
 if sys.argv[1] == "simulated":

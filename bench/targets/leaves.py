@@ -15,8 +15,8 @@ def share(part, *others):
     samples, weight, squares, unknown = (sum(column) for column in zip(part, *others))
     whole = intervals.Whole(weight, samples, squares, unknown)
     seen, low, high = whole.share(part[1])
-    told = {"seen": seen, "samples": samples, "effective": whole.samples, "interval": [low, high]}
-    return {**told, "unknown": whole.unknown_share}
+    facts = {"seen": seen, "samples": samples, "effective": whole.samples, "interval": [low, high]}
+    return {**facts, "unknown": whole.unknown_share}
 
 
 def main(path, threads):
@@ -38,14 +38,14 @@ def main(path, threads):
             one[1] += weight
             one[2] += weight * weight / (count or 1)
             one[3] += weight if flags & COARSE else 0
-    told = {}
+    facts = {}
     for tid, one in sums.items():
         a, b, rest = one["a"], one["b"], one["rest"]
-        told[tid] = {
+        facts[tid] = {
             "a": share(a, b), "rest": share(rest, a, b),
             "weights_ns": {name: each[1] for name, each in one.items()}, "samples": a[0] + b[0] + rest[0],
         }  # fmt: skip
-    print(json.dumps({"clock": profile.clock, "tick_stats": profile.stats, "warning": profile.warning, "threads": told}))
+    print(json.dumps({"clock": profile.clock, "tick_stats": profile.stats, "warning": profile.warning, "threads": facts}))
 
 
 main(sys.argv[1], json.loads(sys.argv[2]))

@@ -131,7 +131,7 @@ def equal_programs(seed, diffs, functions=1000, samples=5000, runs=1, changed=0.
     rng = random.Random(seed)
     shares = [1 / rank for rank in range(1, functions + 1)]
     shares = [share / sum(shares) for share in shares]
-    told = {"counted": 0, "alone": 0}
+    differing = {"counted": 0, "alone": 0}
     for _ in range(diffs):
         sides = []
         for side in range(2):
@@ -144,8 +144,8 @@ def equal_programs(seed, diffs, functions=1000, samples=5000, runs=1, changed=0.
         compared = [one for one, count in every.items() if count >= 0.005 * 2 * runs * samples]  # comparison.MIN_SHARE
         for way, level in (("counted", intervals.at_once(0.95, len(compared))), ("alone", 0.95)):
             seen = [2] if changed else compared
-            told[way] += any(_differs([[run[one] for run in side] for side in sides], samples, level) for one in seen)
-    return told
+            differing[way] += any(_differs([[run[one] for run in side] for side in sides], samples, level) for one in seen)
+    return differing
 
 
 def _differs(counts, samples, level):

@@ -26,8 +26,8 @@ def main(path, began, ended, tid, names):
             one[2] += weight * weight / (count or 1)
     samples, weight, squares = map(sum, zip(*sums.values()))
     whole = intervals.Whole(weight, samples, squares, 0)
-    told = {name: one[1] for name, one in sums.items() if name}
-    print(json.dumps({"clock": profile.clock, "whole_ns": weight, "samples": whole.samples, "weights_ns": told}))
+    weights = {name: one[1] for name, one in sums.items() if name}
+    print(json.dumps({"clock": profile.clock, "whole_ns": weight, "samples": whole.samples, "weights_ns": weights}))
 
 
 main(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5].split(","))

@@ -55,7 +55,7 @@ uint32_t spp_compact_rows_x86_64(const spp_compact_function *function, spp_compa
  * order. `word` is the second word of its entry (data), and the record it may point to has n bytes
  * or more. Returns the function's length in bytes, or 0 if the tables cannot be decoded: then drop
  * the rows seen so far. On each processor. */
-uint32_t spp_seh_rows_aarch64(uint32_t data, const uint8_t *record, size_t n, void (*tell)(void *arg, const spp_compact_row *row),
+uint32_t spp_seh_rows_aarch64(uint32_t data, const uint8_t *record, size_t n, void (*see)(void *arg, const spp_compact_row *row),
                               void *arg);
 
 /* Handler. One of the rules above. `pc` is in the current instruction, or the last byte of the call. It may be any address, so it

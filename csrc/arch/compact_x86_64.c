@@ -66,7 +66,7 @@ static uint32_t push_at(const spp_compact_function *f, uint32_t at) {
 }
 
 /* sub $n, %rsp: the number, or 0. */
-static int32_t room_at(const spp_compact_function *f, uint32_t at, uint32_t *length) {
+static int32_t stack_size_at(const spp_compact_function *f, uint32_t at, uint32_t *length) {
     uint32_t n = 0;
     if (at + 4 <= f->n && f->code[at] == 0x48 && f->code[at + 1] == 0x83 && f->code[at + 2] == 0xec) {
         *length = 4;
@@ -91,7 +91,7 @@ static void follow_stack(const spp_compact_function *f, int32_t size, output *to
         int32_t pushed = 0;
         length = push_at(f, at);
         if (length > 0) pushed = 8;
-        if (length == 0) pushed = room_at(f, at, &length);
+        if (length == 0) pushed = stack_size_at(f, at, &length);
         if (pushed == 0 || at > 64) break;
         now.off += pushed;
         if (place >= 0 && now.off + whole.fp >= 0) now.fp = whole.fp; /* it has been pushed */

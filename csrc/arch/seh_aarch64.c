@@ -25,10 +25,10 @@ typedef struct {
 } list;
 
 typedef struct {
-    void (*tell)(void *arg, const spp_compact_row *row);
+    void (*see)(void *arg, const spp_compact_row *row);
     void *arg;
-    uint32_t length; /* of the function, in instructions */
-    uint32_t told;   /* rows up to here were reported */
+    uint32_t length;   /* of the function, in instructions */
+    uint32_t reported; /* rows up to here were reported */
 } output;
 
 static uint32_t word_at(const uint8_t *at) {
@@ -52,7 +52,7 @@ static step saved(unsigned reg, unsigned n, int32_t place, int32_t taken) {
 static step framed(int32_t above) { return (step){.fp = NOWHERE, .ra = NOWHERE, .above = above, .framed = true}; }
 
 /* Tells what holds from instruction `at` on, where all steps from `first` on are to be undone. False: it cannot be said. */
-static bool tell_row(output *to, uint32_t at, const list *l, unsigned first) {
+static bool report_row(output *to, uint32_t at, const list *l, unsigned first) {
     spp_compact_row row = {.at = 4 * at, .fp = SPP_COMPACT_SAME, .ra = SPP_COMPACT_SAME};
     int32_t off = 0, fp = NOWHERE, ra = NOWHERE;
     bool blind = false;
@@ -75,26 +75,26 @@ static bool tell_row(output *to, uint32_t at, const list *l, unsigned first) {
     row.off = off;
     if (fp != NOWHERE) row.fp = (int16_t)(fp - off);
     if (ra != NOWHERE) row.ra = (int16_t)(ra - off);
-    if (at < to->length) to->tell(to->arg, &row);
-    to->told = at;
+    if (at < to->length) to->see(to->arg, &row);
+    to->reported = at;
     return true;
 }
 
 /* Instruction by instruction, and what comes behind. */
-static bool tell_prologue(output *to, const list *l) {
+static bool report_prologue(output *to, const list *l) {
     for (unsigned i = 0; i <= l->own; i++) {
-        if (!tell_row(to, i, l, l->own - i)) return false;
+        if (!report_row(to, i, l, l->own - i)) return false;
     }
     return true;
 }
 
 /* The last of its instructions is the return. Behind it holds what the prologue has done. */
-static bool tell_epilogue(output *to, uint32_t at, const list *l, const list *prologue) {
-    if (at < to->told || at > to->length) return false;
+static bool report_epilogue(output *to, uint32_t at, const list *l, const list *prologue) {
+    if (at < to->reported || at > to->length) return false;
     for (unsigned i = 0; i <= l->own; i++) {
-        if (!tell_row(to, at + i, l, i)) return false;
+        if (!report_row(to, at + i, l, i)) return false;
     }
-    return tell_row(to, at + l->own + 1, prologue, 0);
+    return report_row(to, at + l->own + 1, prologue, 0);
 }
 
 /* ---- packed */
@@ -145,15 +145,15 @@ static bool unpack(list *l, uint32_t data, bool epilogue) {
     return true;
 }
 
-static bool tell_packed(output *to, uint32_t data, list *prologue, list *epilogue) {
+static bool report_packed(output *to, uint32_t data, list *prologue, list *epilogue) {
     to->length = data >> 2 & 0x7ff;
     if ((data & 3) == 3 || !unpack(prologue, data, false) || !unpack(epilogue, data, true)) return false;
     if ((data & 3) == 2) { /* a part of a function, with neither of them */
         prologue->own = 0;
-        return tell_prologue(to, prologue);
+        return report_prologue(to, prologue);
     }
-    return to->length > epilogue->own && tell_prologue(to, prologue) &&
-           tell_epilogue(to, to->length - epilogue->own - 1, epilogue, prologue);
+    return to->length > epilogue->own && report_prologue(to, prologue) &&
+           report_epilogue(to, to->length - epilogue->own - 1, epilogue, prologue);
 }
 
 /* ---- unwind codes */
@@ -223,7 +223,7 @@ static bool read_codes(list *l, const uint8_t *codes, uint32_t n, uint32_t at) {
     return true;
 }
 
-static bool tell_record(output *to, const uint8_t *record, size_t n, list *prologue, list *epilogue) {
+static bool report_record(output *to, const uint8_t *record, size_t n, list *prologue, list *epilogue) {
     if (n < 4) return false;
     uint32_t head = word_at(record), words = 1, scopes = head >> 22 & 31, code_words = head >> 27;
     bool single = head >> 21 & 1; /* one epilogue, at the end; `scopes` is where its codes begin */
@@ -238,24 +238,24 @@ static bool tell_record(output *to, const uint8_t *record, size_t n, list *prolo
     if (n / 4 < (size_t)words + listed + code_words) return false;
     const uint8_t *scope = record + 4 * (size_t)words, *codes = scope + 4 * (size_t)listed;
     to->length = head & 0x3ffff;
-    if (!read_codes(prologue, codes, 4 * code_words, 0) || !tell_prologue(to, prologue)) return false;
+    if (!read_codes(prologue, codes, 4 * code_words, 0) || !report_prologue(to, prologue)) return false;
     if (single) {
         if (!read_codes(epilogue, codes, 4 * code_words, scopes) || epilogue->own >= to->length) return false;
-        return tell_epilogue(to, to->length - epilogue->own - 1, epilogue, prologue);
+        return report_epilogue(to, to->length - epilogue->own - 1, epilogue, prologue);
     }
     for (uint32_t i = 0; i < listed; i++) {
         uint32_t where = word_at(scope + 4 * (size_t)i);
         if (!read_codes(epilogue, codes, 4 * code_words, where >> 22)) return false;
-        if (!tell_epilogue(to, where & 0x3ffff, epilogue, prologue)) return false;
+        if (!report_epilogue(to, where & 0x3ffff, epilogue, prologue)) return false;
     }
     return true;
 }
 
-uint32_t spp_seh_rows_aarch64(uint32_t data, const uint8_t *record, size_t n, void (*tell)(void *arg, const spp_compact_row *row),
+uint32_t spp_seh_rows_aarch64(uint32_t data, const uint8_t *record, size_t n, void (*see)(void *arg, const spp_compact_row *row),
                               void *arg) {
-    output to = {.tell = tell, .arg = arg};
+    output to = {.see = see, .arg = arg};
     list prologue, epilogue;
     bool packed = (data & 3) != 0;
-    bool told = packed ? tell_packed(&to, data, &prologue, &epilogue) : tell_record(&to, record, n, &prologue, &epilogue);
-    return told ? 4 * to.length : 0;
+    bool reported = packed ? report_packed(&to, data, &prologue, &epilogue) : report_record(&to, record, n, &prologue, &epilogue);
+    return reported ? 4 * to.length : 0;
 }

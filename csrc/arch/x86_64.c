@@ -52,15 +52,15 @@ typedef struct {
     bool lost;
 } code_frame;
 
-static void told(code_frame *f, size_t at, uint8_t reg, int32_t off, int16_t fp) {
+static void add_row(code_frame *f, size_t at, uint8_t reg, int32_t off, int16_t fp) {
     if (f->n > 0 && f->rows[f->n - 1].at == at) f->n--;
     if (f->n < f->most) f->rows[f->n++] = (spp_code_row){(uint32_t)at, off, fp, reg};
 }
 
 /* From here on, as most of the function has it. */
-static void told_body(code_frame *f, size_t at) {
+static void add_body_row(code_frame *f, size_t at) {
     static const uint8_t dwarf[] = {[RBX] = 3, [RBP] = SPP_REG_FP}; /* psABI, figure 3.36 */
-    told(f, at, f->base >= 0 ? dwarf[f->base] : SPP_REG_SP, f->grown, f->fp);
+    add_row(f, at, f->base >= 0 ? dwarf[f->base] : SPP_REG_SP, f->grown, f->fp);
 }
 
 static int32_t number_at(const uint8_t *p, size_t n) {
@@ -172,7 +172,7 @@ static size_t read_prologue(code_frame *f, const uint8_t *code, size_t n) {
         } else {
             break;
         }
-        if (at + length <= n) told_body(f, at + length);
+        if (at + length <= n) add_body_row(f, at + length);
     }
     return at < n ? at : n;
 }
@@ -185,11 +185,11 @@ static size_t read_pops(code_frame *f, const uint8_t *code, size_t at, size_t n)
     int32_t left = (int32_t)(8 * f->pushes) + 8;
     int16_t fp = -f->fp > left - 8 ? 0 : f->fp; /* it was moved back */
     for (;; at += (code[at] & 0xf0) == 0x40 ? 2 : 1, left -= 8) {
-        told(f, at, SPP_REG_SP, left, fp);
+        add_row(f, at, SPP_REG_SP, left, fp);
         if (code[at] == 0xc3) break;
         if (code[at] == 0x58 + RBP) fp = 0;
     }
-    told_body(f, at + 1);
+    add_body_row(f, at + 1);
     return at + 1 - from;
 }
 
@@ -202,8 +202,8 @@ static size_t read_late(code_frame *f, const uint8_t *code, size_t at, size_t n)
     for (size_t i = at + length; i < at + LATE && i < n; i++) {
         size_t add = of_sp(code + i, n - i, ADD, &back);
         if (add == 0 || back != value || i + add == n || code[i + add] != 0xc3) continue;
-        told(f, at + length, SPP_REG_SP, 8 + value, 0);
-        told(f, i + add, SPP_REG_SP, 8, 0);
+        add_row(f, at + length, SPP_REG_SP, 8 + value, 0);
+        add_row(f, i + add, SPP_REG_SP, 8, 0);
         return i + add + 1 - at;
     }
     return 0;
@@ -214,12 +214,12 @@ static size_t read_epilogue(code_frame *f, const uint8_t *code, size_t at, size_
     const uint8_t *p = code + at;
     int32_t value;
     if (f->base >= 0 && at + 3 <= n && p[0] == 0x48 && p[1] == 0x89 && p[2] == (0xc4 | f->base << 3)) { /* mov register, %rsp */
-        told(f, at + 3, SPP_REG_SP, f->grown, f->fp);
+        add_row(f, at + 3, SPP_REG_SP, f->grown, f->fp);
         return 3;
     }
     if (f->base == RBP && at + 2 <= n && p[0] == 0xc9 && p[1] == 0xc3) { /* leave, ret */
-        told(f, at + 1, SPP_REG_SP, 8, 0);
-        told_body(f, at + 2);
+        add_row(f, at + 1, SPP_REG_SP, 8, 0);
+        add_body_row(f, at + 2);
         return 2;
     }
     size_t add = f->moved != 0 ? of_sp(p, n - at, ADD, &value) : 0;
@@ -232,7 +232,7 @@ static size_t read_epilogue(code_frame *f, const uint8_t *code, size_t at, size_
 
 size_t spp_arch_code_rows(const uint8_t *code, size_t n, spp_code_row *rows, size_t most) {
     code_frame f = {.rows = rows, .most = most, .grown = 8, .base = -1};
-    told(&f, 0, SPP_REG_SP, 8, 0);
+    add_row(&f, 0, SPP_REG_SP, 8, 0);
     size_t at = read_prologue(&f, code, n), length;
     if (f.lost) return 0;
     bool plain = f.grown == 8 && f.base < 0;

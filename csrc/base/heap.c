@@ -134,11 +134,12 @@ void *spp_alloc_zeroed(size_t n, size_t size) {
 
 void *spp_realloc(void *at, size_t bytes) {
     if (at == NULL) return spp_alloc(bytes);
-    size_t room = ((block *)at - 1)->is.bytes - sizeof(block);
-    if (bytes <= room && bytes >= room / 2) return at;
-    if (((block *)at - 1)->is.class == CLASSES && bytes > room && bytes < SIZE_MAX / 2) { /* not copied: a table may be large */
-        size_t more = (bytes - room + PAGE - 1) & ~(size_t)(PAGE - 1);
-        block *grown = spp_os_pages_grow((block *)at - 1, room + sizeof(block), more);
+    size_t payload = ((block *)at - 1)->is.bytes - sizeof(block);
+    if (bytes <= payload && bytes >= payload / 2) return at;
+    if (((block *)at - 1)->is.class == CLASSES && bytes > payload &&
+        bytes < SIZE_MAX / 2) { /* not copied: a table may be large */
+        size_t more = (bytes - payload + PAGE - 1) & ~(size_t)(PAGE - 1);
+        block *grown = spp_os_pages_grow((block *)at - 1, payload + sizeof(block), more);
         if (grown != NULL) {
             grown->is.bytes += more;
             return grown + 1;
@@ -146,7 +147,7 @@ void *spp_realloc(void *at, size_t bytes) {
     }
     void *made = spp_alloc(bytes);
     if (made == NULL) return NULL;
-    memcpy(made, at, bytes < room ? bytes : room);
+    memcpy(made, at, bytes < payload ? bytes : payload);
     spp_free(at);
     return made;
 }

@@ -164,7 +164,7 @@ static void put_events(spp_bytes *to, const spp_options *o) {
 int spp_header(spp_bytes *to, const spp_options *o, const char *native, const char *begun, const char *run, PyObject *argv) {
     char machine[128];
     struct timespec now;
-    PyObject *name = of_sys("implementation", "name"), *told = argv == NULL ? of_sys("argv", NULL) : Py_NewRef(argv);
+    PyObject *name = of_sys("implementation", "name"), *words = argv == NULL ? of_sys("argv", NULL) : Py_NewRef(argv);
     (void)timespec_get(&now, TIME_UTC);
     spp_json_raw(to, "{");
     number(to, "version", 1);
@@ -184,7 +184,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     spp_json_raw(to, machine);
     spp_json_raw(to, "\"");
     spp_json_key(to, "argv");
-    put_argv(to, told);
+    put_argv(to, words);
     word(to, "mode", o->wall ? "wall" : "cpu");
     word(to, "clock", o->clock->name);
     number(to, "interval_ns", o->interval_ns);
@@ -200,7 +200,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     if (run != NULL) word(to, "run", run);
     spp_json_raw(to, "}");
     Py_XDECREF(name);
-    Py_XDECREF(told);
+    Py_XDECREF(words);
     PyErr_Clear();
     if (to->n > 2 && to->at[to->n - 1] == '}') return 0;
     PyErr_NoMemory();

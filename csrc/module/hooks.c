@@ -24,15 +24,15 @@ typedef struct {
 
 enum { EXECV, EXECVE, EXIT, NATIVE_ID, IDENT, HOOKS };
 static hook hooks[HOOKS];
-static const spp_hooks_to *told;
+static const spp_hooks_to *callbacks;
 
 /* ---- ours. GIL held, or attached on a free-threaded build; any interpreter */
 
 static PyObject *execv_called(PyObject *module, PyObject *const *args, Py_ssize_t n) {
-    void *kept = told != NULL ? told->exec(NULL) : NULL;
+    void *kept = callbacks != NULL ? callbacks->exec(NULL) : NULL;
     spp_run_exec();
     PyObject *result = ((fast_call)hooks[EXECV].old)(module, args, n);
-    if (told != NULL) told->exec_failed(kept);
+    if (callbacks != NULL) callbacks->exec_failed(kept);
     return result;
 }
 
@@ -51,27 +51,27 @@ static PyObject *execve_called(PyObject *module, PyObject *const *args, Py_ssize
     PyObject *changed[ARGS_MOST], *env = NULL;
     Py_ssize_t all = n + (names != NULL ? PyTuple_GET_SIZE(names) : 0), at = env_at(n, names);
     void *kept = NULL;
-    if (at >= 0 && all <= ARGS_MOST && told != NULL) {
+    if (at >= 0 && all <= ARGS_MOST && callbacks != NULL) {
         for (Py_ssize_t i = 0; i < all; i++) changed[i] = args[i];
         Py_INCREF(args[at]);
         env = args[at];
-        kept = told->exec(&env);
+        kept = callbacks->exec(&env);
         changed[at] = env;
         args = changed;
     }
     spp_run_exec();
     PyObject *result = ((keyword_call)hooks[EXECVE].old)(module, args, n, names);
-    if (env != NULL) told->exec_failed(kept);
+    if (env != NULL) callbacks->exec_failed(kept);
     Py_XDECREF(env);
     return result;
 }
 
 static PyObject *exit_called(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *changed = NULL;
-    if (told != NULL && n + (names != NULL ? PyTuple_GET_SIZE(names) : 0) == 1) {
+    if (callbacks != NULL && n + (names != NULL ? PyTuple_GET_SIZE(names) : 0) == 1) {
         int status = (int)PyLong_AsLong(args[0]);
         PyErr_Clear(); /* what is wrong with it is for the call to say */
-        int end = told->exit(status);
+        int end = callbacks->exit(status);
         if (end != status) changed = PyLong_FromLong(end);
     }
     return ((keyword_call)hooks[EXIT].old)(module, changed != NULL ? &changed : args, n, names);
@@ -134,7 +134,7 @@ static bool put(hook *h) {
 }
 
 bool spp_hooks_put(const spp_hooks_to *to) {
-    told = to;
+    callbacks = to;
     bool exec = put(&hooks[EXECV]);
     exec = put(&hooks[EXECVE]) && exec;
     (void)put(&hooks[EXIT]);

@@ -153,9 +153,9 @@ static int enter_gc(PyObject *module) {
 #define SESSION "spprof.session"
 static PyInterpreterState *owner; /* of the last one */
 
-static PyObject *room(void) { return PyInterpreterState_GetDict(PyInterpreterState_Get()); } /* borrowed; NULL: no memory */
+static PyObject *home(void) { return PyInterpreterState_GetDict(PyInterpreterState_Get()); } /* borrowed; NULL: no memory */
 
-PyObject *spp_session_now(void) { return spp_held(room(), SESSION); }
+PyObject *spp_session_now(void) { return spp_held(home(), SESSION); }
 
 static bool has_session(void) {
     PyObject *session = spp_session_now();
@@ -166,7 +166,7 @@ static bool has_session(void) {
 /* Undoes what `attach` did, in a forked child what its parent's did; and gives the session, a new reference or NULL. */
 static PyObject *detach(void) {
     PyObject *session = spp_session_now();
-    if (session != NULL) (void)PyDict_DelItemString(room(), SESSION);
+    if (session != NULL) (void)PyDict_DelItemString(home(), SESSION);
     PyErr_Clear();
     leave_gc();
     spp_calling_leave();
@@ -181,7 +181,7 @@ static void let_go(void) {
 }
 
 static int attach(PyObject *module, PyObject *session) {
-    PyObject *dict = room();
+    PyObject *dict = home();
     if (dict == NULL) return PyErr_NoMemory(), -1;
     if (has_session()) let_go(); /* of a process that was forked unseen by Python */
     owner = PyInterpreterState_Get();
@@ -208,7 +208,7 @@ static void finish_late(void) {
 static void stop(bool waits);
 
 /* The interpreter's dict is cleared; modules are gone, and daemon threads wait for a GIL that they do not get any more. */
-static void room_dies(PyObject *capsule) {
+static void dict_dies(PyObject *capsule) {
     (void)capsule;
     if (owner != PyInterpreterState_Get() || !spp_run_turn(SPP_RUN_ACTIVE, SPP_RUN_STOPPING)) return;
     stop(false);
@@ -217,11 +217,11 @@ static void room_dies(PyObject *capsule) {
 
 /* Once an interpreter. 0, or -1 with an exception. */
 static int hook_end(void) {
-    PyObject *dict = room();
+    PyObject *dict = home();
     if (!late_hooked) late_hooked = atexit(finish_late) == 0;
     if (dict == NULL) return PyErr_NoMemory(), -1;
     if (PyDict_GetItemString(dict, END) != NULL) return 0;
-    PyObject *capsule = PyCapsule_New(&late_hooked, END, room_dies);
+    PyObject *capsule = PyCapsule_New(&late_hooked, END, dict_dies);
     int failed = capsule == NULL || PyDict_SetItemString(dict, END, capsule) != 0;
     Py_XDECREF(capsule);
     return failed ? -1 : 0;

@@ -45,8 +45,8 @@ static const volatile uintptr_t *ender;
 static void find_ender(void) {
     uintptr_t runtime = (uintptr_t)_PyRuntime, offset = PY_VERSION_HEX >= 0x030B0000 ? 24 : 16;
 #if PY_VERSION_HEX >= 0x030D0000
-    bool told = memcmp((const void *)runtime, "xdebugpy", 8) == 0;
-    offset = told ? (uintptr_t)((const uint64_t *)runtime)[4] : 0;
+    bool named = memcmp((const void *)runtime, "xdebugpy", 8) == 0;
+    offset = named ? (uintptr_t)((const uint64_t *)runtime)[4] : 0;
 #endif
     const volatile uintptr_t *at = (const volatile uintptr_t *)(runtime + offset);
     ender = offset != 0 && !IS_FINALIZING() && *at == 0 ? at : NULL;
@@ -219,7 +219,7 @@ static bool read_lists(size_t most, bool locked) {
     spp_vec64 list = {0}, tids = {0};
     all_have_threads = true;
     for (size_t i = 0; i < interps_n && whole; i++) { /* the main interpreter is the last */
-        whole = read_list(interps[i], most, &list) && spp_vec64_room(&tids, list.n) == 0;
+        whole = read_list(interps[i], most, &list) && spp_vec64_reserve(&tids, list.n) == 0;
         tids.n = 0;
         for (size_t k = 0; whole && k < list.n; k++) {
             int32_t tid = tid_of(list.at[k]);
@@ -254,9 +254,9 @@ static void look(void) {
         forget_states();
         spp_os_unlock();
     }
-    bool anew = states.n == 0;
+    bool whole_list = states.n == 0;
     just_read = want_more && read_lists(LIST_MAX, false);
-    if (anew) least = states.n > FEW_STATES ? states.n : FEW_STATES;
+    if (whole_list) least = states.n > FEW_STATES ? states.n : FEW_STATES;
 }
 
 /* Drain lock held. Any thread, no GIL: the lists may change during the walk, so every read is

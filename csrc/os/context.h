@@ -17,12 +17,12 @@ typedef struct {
 
 typedef struct {
     uintptr_t pc, sp;
-    bool at_syscall;    /* interrupted in a system call, or on its way in or out; set only where the core asks for it */
-    uint32_t source;    /* SPP_TICK_EVENT: as armed */
-    uint32_t more;      /* clock `signal`: so many more instants found the thread in the same call */
-    bool coarse;        /* clock `signal`: the instant was drawn, but the scheduler chose the moment, so it is not random */
-    uint64_t stands_ns; /* clock `signal`: the time one instant represents, if it is more than an interval */
-    uintptr_t called;   /* the tick belongs to this function, from which the thread has just returned; 0: it was interrupted */
+    bool at_syscall;     /* interrupted in a system call, or on its way in or out; set only where the core asks for it */
+    uint32_t source;     /* SPP_TICK_EVENT: as armed */
+    uint32_t more;       /* clock `signal`: so many more instants found the thread in the same call */
+    bool coarse;         /* clock `signal`: the instant was drawn, but the scheduler chose the moment, so it is not random */
+    uint64_t instant_ns; /* clock `signal`: the time one instant represents, if it is more than an interval */
+    uintptr_t called;    /* the tick belongs to this function, from which the thread has just returned; 0: it was interrupted */
     const void *machine;
     const spp_os_subject *subject; /* the suspended thread; NULL: the calling thread was interrupted */
 } spp_os_context;

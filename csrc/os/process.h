@@ -24,16 +24,16 @@ bool spp_os_barred(void);
 
 /* Each of these sets a function that is called where the system lets us see the event, by the thread that causes it. */
 /* `rest` before and `wake` after a call that requires a process of one thread. */
-void spp_os_alone_tell(void (*rest)(void), void (*wake)(void));
+void spp_os_alone_notify(void (*rest)(void), void (*wake)(void));
 /* Before the process is ended at once. */
-void spp_os_leave_tell(void (*call)(void));
+void spp_os_leave_notify(void (*call)(void));
 /* Before the calling thread or the process is confined to system calls that do not include all of ours. */
-void spp_os_confine_tell(void (*call)(void));
+void spp_os_confine_notify(void (*call)(void));
 /* Before the program is replaced. */
-void spp_os_exec_tell(void (*call)(void));
+void spp_os_exec_notify(void (*call)(void));
 /* Preloads the object at `path` (NULL: none) into child interpreters that would otherwise not be profiled, if the variable
  * `marker` is set in their environment: those whose options ignore PYTHONPATH, or that have another first entry than `folder`
  * there. The caller keeps all three strings. */
-void spp_os_exec_preload(const char *path, const char *told, const char *folder);
+void spp_os_exec_preload(const char *path, const char *marker, const char *folder);
 
 #endif

@@ -109,7 +109,7 @@ void spp_os_signal_wake(void);
 uint64_t spp_os_signal_cpu_ns(void);
 /* Ticks of this run, or the last one, that may have ended a system call: one the program makes without the C library. Any thread.
  */
-uint64_t spp_os_calls_met(void);
+uint64_t spp_os_calls_interrupted(void);
 
 /* ---- one thread's ticks: drain lock held, unless said */
 
@@ -144,6 +144,6 @@ void spp_os_let_go(const spp_os_trigger *trigger);
 uint64_t spp_os_stop_ns(void);
 /* Whether an unchanged CPU clock proves that the thread did not run. False where the clock moves in steps: then an off-CPU thread
  * is walked at each tick. Any thread. */
-bool spp_os_clock_tells(void);
+bool spp_os_clock_is_exact(void);
 
 #endif

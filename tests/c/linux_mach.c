@@ -33,7 +33,7 @@
 #define KEYS 64u       /* CPython's own is among the first */
 #define LIST_BYTES ((size_t)65536)
 
-enum { RUNS, ASKED, STANDS };
+enum { RUNS, ASKED, SUSPENDED };
 typedef struct {
     _Atomic int32_t tid;    /* 0: free */
     _Atomic int32_t rights; /* to its port */
@@ -91,9 +91,9 @@ static void on_signal(int signum, siginfo_t *info, void *at) {
     if (r != NULL && atomic_load(&r->state) == ASKED) {
         r->at = at;
         fill(r);
-        atomic_store(&r->state, STANDS);
+        atomic_store(&r->state, SUSPENDED);
         wake(&r->state);
-        while (atomic_load(&r->state) == STANDS) wait_while(&r->state, STANDS, 0);
+        while (atomic_load(&r->state) == SUSPENDED) wait_while(&r->state, SUSPENDED, 0);
     }
     errno = saved;
 }
@@ -118,9 +118,9 @@ static void in_child(void) {
 
 static void begin_once(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static _Atomic bool told;
+    static _Atomic bool set;
     pthread_once(&once, begin);
-    if (!atomic_exchange(&told, true)) pthread_atfork(NULL, NULL, in_child);
+    if (!atomic_exchange(&set, true)) pthread_atfork(NULL, NULL, in_child);
 }
 
 /* One right more to a thread's port, which is made if there is none. */
@@ -204,7 +204,7 @@ kern_return_t thread_suspend(thread_act_t port) {
     if (call(SYS_tgkill, getpid(), tid, signal_number(), 0) != 0) return KERN_TERMINATED;
     for (int i = 0; i < 100; i++) {
         wait_while(&r->state, ASKED, 10000000);
-        if (atomic_load(&r->state) == STANDS) return KERN_SUCCESS;
+        if (atomic_load(&r->state) == SUSPENDED) return KERN_SUCCESS;
         if (!is_alive(tid)) break;
     }
     uint32_t asked = ASKED;
@@ -214,9 +214,9 @@ kern_return_t thread_suspend(thread_act_t port) {
 
 kern_return_t thread_resume(thread_act_t port) {
     record *r = record_of(port);
-    uint32_t stands = STANDS;
+    uint32_t held = SUSPENDED;
     if (r == NULL) return KERN_INVALID_ARGUMENT;
-    if (!atomic_compare_exchange_strong(&r->state, &stands, RUNS)) return KERN_FAILURE;
+    if (!atomic_compare_exchange_strong(&r->state, &held, RUNS)) return KERN_FAILURE;
     wake(&r->state);
     return KERN_SUCCESS;
 }
@@ -224,7 +224,7 @@ kern_return_t thread_resume(thread_act_t port) {
 kern_return_t thread_get_state(thread_act_t port, thread_state_flavor_t flavor, thread_state_t to, mach_msg_type_number_t *n) {
     const record *r = record_of(port);
     thread_state state;
-    if (r == NULL || flavor != STATE_FLAVOR || *n < STATE_WORDS || r->state != STANDS) return KERN_INVALID_ARGUMENT;
+    if (r == NULL || flavor != STATE_FLAVOR || *n < STATE_WORDS || r->state != SUSPENDED) return KERN_INVALID_ARGUMENT;
     memset(&state, 0, sizeof state);
 #ifdef __x86_64__
     const greg_t *from = r->at->uc_mcontext.gregs;
@@ -355,9 +355,9 @@ pthread_introspection_hook_t pthread_introspection_hook_install(pthread_introspe
 static void notice(void) {
     static _Atomic uint64_t before;
     struct stat st;
-    pthread_introspection_hook_t told = atomic_load(&hook);
+    pthread_introspection_hook_t set = atomic_load(&hook);
     uint64_t n = stat("/proc/self/task", &st) == 0 ? (uint64_t)st.st_nlink : 0;
-    if (told != NULL && atomic_exchange(&before, n) != n) told(SPP_INTROSPECTION_START, pthread_self(), NULL, 0);
+    if (set != NULL && atomic_exchange(&before, n) != n) set(SPP_INTROSPECTION_START, pthread_self(), NULL, 0);
 }
 
 kern_return_t mach_vm_read_overwrite(vm_map_t task, mach_vm_address_t from, mach_vm_size_t n, mach_vm_address_t to,

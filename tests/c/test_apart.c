@@ -67,7 +67,7 @@ static void *asks_again(void *arg) {
     return NULL;
 }
 
-static void each_job_is_done_once_whoever_starts_and_stops(void) {
+static void each_job_is_done_once_with_any_starts_and_stops(void) {
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, asks_again, &over);
     for (int i = 0; i < ROUNDS; i++) {
@@ -113,7 +113,7 @@ int main(void) {
     alarm(60); /* a stop that waits for ever */
     a_stop_within_a_job_waits_for_it();
     a_child_that_was_forked_within_a_job_has_its_own();
-    each_job_is_done_once_whoever_starts_and_stops();
+    each_job_is_done_once_with_any_starts_and_stops();
     return check_done();
 }
 #else

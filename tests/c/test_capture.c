@@ -132,7 +132,7 @@ static void found_late(void) {
 /* Where the sampler looks more rarely, each stands for as much more. */
 static void rare_looks(void) {
     spp_os_subject subject = {.cpu_ns = 2 * INTERVAL};
-    spp_os_context context = {.subject = &subject, .stands_ns = 4 * INTERVAL};
+    spp_os_context context = {.subject = &subject, .instant_ns = 4 * INTERVAL};
     begin(&signal_);
     spp_capture_tick(thread, SPP_TICK_CPU, &context);
     CHECK(thread->tick.given_ns >= 4 * INTERVAL && thread->tick.given_ns < 5 * INTERVAL);

@@ -112,8 +112,8 @@ int main(void) {
         CHECK_EQUAL(wrong_cfa, 0);
         CHECK_EQUAL(wrong_fp, 0);
         for (size_t n = 0; n < high - low; n++) { /* cut short: every row lies within */
-            size_t told = spp_arch_code_rows((const uint8_t *)low, n, rows, 64);
-            for (size_t k = 0; k < told; k++) CHECK(rows[k].at <= n && (k == 0 || rows[k - 1].at < rows[k].at));
+            size_t n_rows = spp_arch_code_rows((const uint8_t *)low, n, rows, 64);
+            for (size_t k = 0; k < n_rows; k++) CHECK(rows[k].at <= n && (k == 0 || rows[k - 1].at < rows[k].at));
         }
     }
     return check_done();

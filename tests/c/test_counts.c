@@ -50,7 +50,7 @@ static void test_every_call_is_counted(void) {
     CHECK(released == references);
 }
 
-static void test_what_has_no_room_is_counted_as_that(void) {
+static void test_what_does_not_fit_is_counted_as_that(void) {
     spp_calls_start();
     spp_calls *first = spp_calls_table(), *t = spp_calls_table();
     CHECK(first != NULL && t != NULL);
@@ -82,7 +82,7 @@ static void test_two_tables_do_not_mix(void) {
 int main(void) {
     CHECK(spp_os_lock_init(NULL) == 0);
     test_every_call_is_counted();
-    test_what_has_no_room_is_counted_as_that();
+    test_what_does_not_fit_is_counted_as_that();
     test_two_tables_do_not_mix();
     return check_done();
 }

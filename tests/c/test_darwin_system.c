@@ -29,24 +29,24 @@
 
 static void slots_are_proved(void) {
     uintptr_t value = 77;
-    spp_os_subject who = {.slots = (uintptr_t)&value - 8 * 300};
+    spp_os_subject subject = {.slots = (uintptr_t)&value - 8 * 300};
     fake_reset();
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 0);
+    CHECK_EQUAL(spp_os_slot_of(&subject, 300), 0);
     fake_fail(FAKE_thread_info, 0, KERN_FAILURE);
     spp_darwin_prove_slots();
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 0);
+    CHECK_EQUAL(spp_os_slot_of(&subject, 300), 0);
     fake_fail_no_more();
     uintptr_t first = fake_threads[0].slots[0]; /* not the thread's pthread_t */
     fake_threads[0].slots[0] = 5;
     spp_darwin_prove_slots();
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 0);
+    CHECK_EQUAL(spp_os_slot_of(&subject, 300), 0);
     fake_threads[0].slots[0] = first;
     fake_fail(FAKE_mach_vm_read_overwrite, 1, KERN_INVALID_ADDRESS);
     spp_darwin_prove_slots();
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 0);
+    CHECK_EQUAL(spp_os_slot_of(&subject, 300), 0);
     fake_fail_no_more();
     spp_darwin_prove_slots();
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 77);
+    CHECK_EQUAL(spp_os_slot_of(&subject, 300), 77);
     CHECK_EQUAL(fake_rights(), 0);
     CHECK_EQUAL(fake_misuses(), 0);
 }

@@ -225,14 +225,14 @@ static void a_running_clock_moves(void) {
 
 /* ---- suspending */
 
-static spp_suspend_registers room;
+static spp_suspend_registers space;
 static spp_os_subject subject;
 static spp_os_context context;
 
 static spp_suspend_result stop(const fake_thread *t, spp_suspend_handle handle) {
     subject = (spp_os_subject){.tid = tid_of(t)};
     context = (spp_os_context){.subject = &subject};
-    return spp_suspend_stop(handle, &room, &context, &subject);
+    return spp_suspend_stop(handle, &space, &context, &subject);
 }
 
 static uint8_t code[64] = {0x90, 0x90};
@@ -312,7 +312,7 @@ static void suspends(void) {
     CHECK_EQUAL(stop(t, handle), SPP_SUSPEND_DONE);
     CHECK(!context.at_syscall);
     spp_suspend_go(handle);
-    CHECK(spp_os_clock_tells() && !spp_suspend_clock_proves());
+    CHECK(spp_os_clock_is_exact() && !spp_suspend_clock_proves());
     CHECK(spp_os_suspends && spp_os_clocks_automatic[0] == &spp_clock_suspend);
     CHECK(spp_os_clock_last == &spp_clock_suspend);
     spp_suspend_close(handle);
@@ -465,23 +465,23 @@ static void is_resumed_later(void) {
 /* The slots are believed only where the kernel says the truth of our own. */
 static void slots(void) {
     uintptr_t value = 77;
-    spp_os_subject who = {.slots = (uintptr_t)&value - 8 * 300};
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 77); /* proved by the tests before */
-    who.slots = 0;
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 0);
-    who.slots = 4096; /* nothing is there */
-    CHECK_EQUAL(spp_os_slot_of(&who, 300), 0);
+    spp_os_subject subject_of = {.slots = (uintptr_t)&value - 8 * 300};
+    CHECK_EQUAL(spp_os_slot_of(&subject_of, 300), 77); /* proved by the tests before */
+    subject_of.slots = 0;
+    CHECK_EQUAL(spp_os_slot_of(&subject_of, 300), 0);
+    subject_of.slots = 4096; /* nothing is there */
+    CHECK_EQUAL(spp_os_slot_of(&subject_of, 300), 0);
     CHECK_EQUAL(spp_os_slots(), 768);
     /* A word of a thread-local variable: word 3 of the block that slot 260 holds. */
     static uintptr_t block[64] = {[3] = 99};
     static uintptr_t own[768];
     own[260] = (uintptr_t)block;
     uint32_t number = 768 + (260 - 256) * 64 + 3;
-    who.slots = (uintptr_t)own;
-    CHECK_EQUAL(spp_os_slot_of(&who, number), 99);
-    CHECK_EQUAL(spp_os_slot_of(&who, number + 64), 0); /* slot 261 is empty */
-    own[260] = 8;                                      /* nothing is there */
-    CHECK_EQUAL(spp_os_slot_of(&who, number), 0);
+    subject_of.slots = (uintptr_t)own;
+    CHECK_EQUAL(spp_os_slot_of(&subject_of, number), 99);
+    CHECK_EQUAL(spp_os_slot_of(&subject_of, number + 64), 0); /* slot 261 is empty */
+    own[260] = 8;                                             /* nothing is there */
+    CHECK_EQUAL(spp_os_slot_of(&subject_of, number), 0);
     CHECK_EQUAL(spp_os_words(), 768 + 512 * 64);
     pthread_key_t key;
     CHECK_EQUAL(pthread_key_create(&key, NULL), 0);
@@ -515,10 +515,10 @@ static void *suspend(void *done) {
     for (int i = 0; !over; i = (i + 1) % 40) {
         spp_suspend_handle handle;
         if (spp_suspend_open(tid_of(crowd[i]), &handle) != SPP_SUSPEND_DONE) continue;
-        spp_os_subject who = {.tid = tid_of(crowd[i])};
-        spp_os_context at = {.subject = &who};
-        if (spp_suspend_stop(handle, &registers, &at, &who) == SPP_SUSPEND_DONE) {
-            (void)spp_os_slot_of(&who, 300);
+        spp_os_subject subject_of = {.tid = tid_of(crowd[i])};
+        spp_os_context at = {.subject = &subject_of};
+        if (spp_suspend_stop(handle, &registers, &at, &subject_of) == SPP_SUSPEND_DONE) {
+            (void)spp_os_slot_of(&subject_of, 300);
             spp_suspend_go(handle);
             atomic_fetch_add((_Atomic int *)done, 1);
         }

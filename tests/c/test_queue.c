@@ -19,7 +19,7 @@ static uint64_t word_of(uint64_t i, uint32_t k) { return i * 0x9E3779B97F4A7C15u
 static void *produce(void *unused) {
     for (uint64_t i = 0; i < RECORDS; i++) {
         uint32_t n = length_of(i);
-        while (!spp_queue_room(&queue, n)) {
+        while (!spp_queue_fits(&queue, n)) {
             atomic_fetch_add(&refused, 1);
             sched_yield();
         }
@@ -50,8 +50,8 @@ static void stress(void) {
 
 static void limits(void) {
     CHECK_EQUAL(spp_queue_make(&queue), 0);
-    CHECK(spp_queue_room(&queue, SPP_QUEUE_WORDS));
-    CHECK(!spp_queue_room(&queue, SPP_QUEUE_WORDS + 1));
+    CHECK(spp_queue_fits(&queue, SPP_QUEUE_WORDS));
+    CHECK(!spp_queue_fits(&queue, SPP_QUEUE_WORDS + 1));
     /* Nothing that was put can be read before it is published. */
     spp_queue_put(&queue, 0, 1);
     CHECK_EQUAL(spp_queue_ready(&queue), 0);
@@ -59,13 +59,13 @@ static void limits(void) {
     CHECK(!spp_queue_crowded(&queue));
     spp_queue_publish(&queue, 1);
     CHECK(spp_queue_crowded(&queue));
-    CHECK(spp_queue_room(&queue, SPP_QUEUE_WORDS / 2 - 1));
-    CHECK(!spp_queue_room(&queue, SPP_QUEUE_WORDS / 2));
+    CHECK(spp_queue_fits(&queue, SPP_QUEUE_WORDS / 2 - 1));
+    CHECK(!spp_queue_fits(&queue, SPP_QUEUE_WORDS / 2));
     spp_queue_take(&queue, SPP_QUEUE_WORDS / 2 + 1);
     /* Around the end: the last word of the ring and the first. */
     for (uint32_t i = 0; i < SPP_QUEUE_WORDS; i++) spp_queue_put(&queue, i, i + 7);
     spp_queue_publish(&queue, SPP_QUEUE_WORDS);
-    CHECK(!spp_queue_room(&queue, 1));
+    CHECK(!spp_queue_fits(&queue, 1));
     CHECK_EQUAL(spp_queue_ready(&queue), SPP_QUEUE_WORDS);
     for (uint32_t i = 0; i < SPP_QUEUE_WORDS; i++) CHECK_EQUAL(spp_queue_peek(&queue, i), i + 7);
     /* A new one is empty. */

@@ -26,13 +26,13 @@
 #define spp_os_signals_wait_at fake_signals_wait_at
 #define spp_os_signal_remove fake_signal_remove
 #define spp_os_signal_taken fake_signal_taken
-#define spp_os_exec_tell fake_exec_tell
+#define spp_os_exec_notify fake_exec_notify
 #define spp_os_exec_preload fake_exec_preload
 #define spp_os_signal_look fake_signal_look
 #define spp_os_signal_take_back fake_signal_take_back
 #define spp_os_signal_child fake_signal_child
 #define spp_os_signal_cpu_ns fake_signal_cpu
-#define spp_os_calls_met fake_calls_met
+#define spp_os_calls_interrupted fake_calls_interrupted
 #define spp_os_trigger_gave_up fake_trigger_gave_up
 #define spp_clock_suspend fake_clock_suspend
 #define spp_clock_gil fake_clock_gil
@@ -117,7 +117,7 @@ spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, ui
     *ns = threads[tid].cpu_ns;
     return threads[tid].gone ? SPP_SUSPEND_GONE : SPP_SUSPEND_DONE;
 }
-spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
+spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *space, spp_os_context *context,
                                     spp_os_subject *subject) {
     thread *t = &threads[handle];
     if (t->gone) return SPP_SUSPEND_GONE;
@@ -125,7 +125,7 @@ spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_regis
     CHECK_EQUAL(any_stopped, 0);
     any_stopped = t->stopped = 1;
     t->stops++;
-    context->machine = room;
+    context->machine = space;
     context->at_syscall = t->runs == NULL || !t->runs(now_ns);
     subject->slots = 4711;
     return SPP_SUSPEND_DONE;
@@ -270,7 +270,7 @@ static void test_a_late_sampler_does_not_catch_up(void) {
     CHECK(of[0].ticks <= 1000 / 5 + 1 && of[0].ticks > 1000 / 8);
 }
 
-static void test_refusals_are_told_and_the_dead_are_left(void) {
+static void test_refusals_are_reported_and_the_dead_are_left(void) {
     begin();
     for (int i = 0; i < 3; i++) threads[i].runs = always;
     threads[1].deaf = true;
@@ -409,7 +409,7 @@ int main(void) {
     test_a_stop_is_not_the_cause_of_the_next();
     test_short_calls_get_their_time();
     test_a_late_sampler_does_not_catch_up();
-    test_refusals_are_told_and_the_dead_are_left();
+    test_refusals_are_reported_and_the_dead_are_left();
     test_the_interpreters_lock();
     test_holding();
     test_weights_are_the_cpu_clock();

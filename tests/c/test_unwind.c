@@ -120,20 +120,20 @@ static __attribute__((noinline)) void spin(void) {
 }
 
 static __attribute__((noinline)) void with_alloca(int n) {
-    volatile char *room = alloca((size_t)(n % 7 + 1) * 100);
-    room[n % 100] = (char)n;
+    volatile char *space = alloca((size_t)(n % 7 + 1) * 100);
+    space[n % 100] = (char)n;
     spin();
-    sink += (uint64_t)room[n % 100];
+    sink += (uint64_t)space[n % 100];
 }
 
 /* A realigned stack: its CFA is *(frame pointer - 8). */
 static __attribute__((noinline)) void with_wide_locals(int n) {
     _Alignas(64) volatile uint64_t wide[8] = {0};
-    volatile char *room = alloca((size_t)(n % 5 + 1) * 64);
-    room[0] = 1;
+    volatile char *space = alloca((size_t)(n % 5 + 1) * 64);
+    space[0] = 1;
     wide[n % 8] = sink;
     spin();
-    sink += wide[n % 8] + (uint64_t)room[0];
+    sink += wide[n % 8] + (uint64_t)space[0];
 }
 
 static int compare(const void *a, const void *b) {
@@ -215,11 +215,11 @@ static __attribute__((noinline)) void is_called(void) {
 }
 
 static __attribute__((noinline)) void calls_bare(void) {
-    volatile char room[200];
-    room[0] = 1;
+    volatile char space[200];
+    space[0] = 1;
     caller_cfa = (uintptr_t)__builtin_dwarf_cfa();
     spp_test_bare(is_called);
-    sink += (uint64_t)room[0];
+    sink += (uint64_t)space[0];
 }
 
 /* Handlers that are interrupted themselves: the frame of a signal lies between. */
@@ -288,14 +288,14 @@ static void test_agrees_with_libgcc(void) {
 
 typedef struct {
     uint32_t at, is; /* which instruction, or byte */
-} told;
+} known_row;
 
-static void test_code_that_tells_itself(void) {
+static void test_code_that_shows_its_frame_layout(void) {
 #if defined(__x86_64__)
     /* CPython's trampolines; the last byte of the call is asked for. */
     static const uint8_t code[] = {0x48, 0x83, 0xec, 8,    0xff, 0xd1, 0x48, 0x83, 0xc4, 8,    0xc3, 0xcc, 0xcc,
                                    0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc};
-    static const told known[] = {{5, SPP_CODE_MOVED}, {18, SPP_CODE_FRAMED}, {4, SPP_CODE_UNKNOWN}, {6, SPP_CODE_UNKNOWN}};
+    static const known_row known[] = {{5, SPP_CODE_MOVED}, {18, SPP_CODE_FRAMED}, {4, SPP_CODE_UNKNOWN}, {6, SPP_CODE_UNKNOWN}};
     static const uint8_t calls[] = {0xe8, 0, 0, 0, 0, 0xff, 0xd0, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90};
     CHECK(spp_arch_behind_call((uintptr_t)calls + 5) && spp_arch_behind_call((uintptr_t)calls + 7));
     CHECK(!spp_arch_behind_call((uintptr_t)calls + 15));
@@ -308,10 +308,10 @@ static void test_code_that_tells_itself(void) {
         0xd503233f, 0xa9bf7bfd, 0x910003fd, 0xd63f0060, 0xa8c17bfd, 0xd50323bf, 0xd65f03c0, /* CPython's trampoline */
         0x94000010, 0xd63f0100, 0xd73f0881, 0xd63f08ff, 0xd65f03c0, 0x14000010,             /* bl, blr, blraa, blraaz; ret, b */
         0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f};
-    static const told known[] = {{0, SPP_CODE_UNKNOWN},  {1, SPP_CODE_MOVED},    {4, SPP_CODE_MOVED},    {8, SPP_CODE_BARE},
-                                 {11, SPP_CODE_BARE},    {12, SPP_CODE_BARE},    {17, SPP_CODE_BARE},    {18, SPP_CODE_UNKNOWN},
-                                 {19, SPP_CODE_SIGNAL},  {20, SPP_CODE_SIGNAL},  {24, SPP_CODE_UNKNOWN}, {25, SPP_CODE_FRAMED},
-                                 {26, SPP_CODE_UNKNOWN}, {28, SPP_CODE_UNKNOWN}, {29, SPP_CODE_UNKNOWN}};
+    static const known_row known[] = {
+        {0, SPP_CODE_UNKNOWN},  {1, SPP_CODE_MOVED},   {4, SPP_CODE_MOVED},    {8, SPP_CODE_BARE},     {11, SPP_CODE_BARE},
+        {12, SPP_CODE_BARE},    {17, SPP_CODE_BARE},   {18, SPP_CODE_UNKNOWN}, {19, SPP_CODE_SIGNAL},  {20, SPP_CODE_SIGNAL},
+        {24, SPP_CODE_UNKNOWN}, {25, SPP_CODE_FRAMED}, {26, SPP_CODE_UNKNOWN}, {28, SPP_CODE_UNKNOWN}, {29, SPP_CODE_UNKNOWN}};
     for (uint32_t i = 28; i < 34; i++) CHECK_EQUAL(spp_arch_behind_call((uintptr_t)&code[i + 1]), i < 32);
     CHECK(!spp_arch_behind_call((uintptr_t)&code[29] + 1));
     CHECK_EQUAL(spp_arch_code_at((uintptr_t)&code[25] - 1), SPP_CODE_FRAMED); /* as a walk asks: within the call */
@@ -430,7 +430,7 @@ int main(void) {
     recurse(3);
     printf("not compared with libgcc here\n");
 #endif
-    test_code_that_tells_itself();
+    test_code_that_shows_its_frame_layout();
     test_words_hold_every_address();
     test_names_of_functions();
 #ifdef __GLIBC__

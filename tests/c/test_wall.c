@@ -9,11 +9,11 @@
 #define spp_os_thread_cpu_ns fake_cpu
 #define spp_os_hold fake_hold
 #define spp_os_let_go fake_let_go
-#define spp_os_clock_tells fake_tells
+#define spp_os_clock_is_exact fake_is_exact
 #define spp_os_stop_ns fake_stop_ns
 #define spp_frames_own fake_frames
 #define spp_frames_other fake_frames
-#define spp_resolve_stood fake_stood
+#define spp_resolve_blocked fake_blocked
 #define spp_resolve_flush fake_flush
 #define spp_wall_body fake_body
 #include "../../csrc/core/run/wall.c"
@@ -31,7 +31,7 @@ static unsigned holds, walks, given, place; /* place: where the thread is */
 static bool holds_none;                     /* as where threads are walked without being held */
 
 uint64_t fake_now(void) { return now_ns; }
-bool fake_tells(void) { return true; }
+bool fake_is_exact(void) { return true; }
 uint64_t fake_stop_ns(void) { return hold_moves_ns != 0 ? 100000 : 0; }
 int fake_cpu(int32_t tid, uint64_t *ns) {
     (void)tid;
@@ -57,7 +57,7 @@ enum spp_loss fake_frames(spp_walk *walk) {
     walk->out[1] = 42;
     return SPP_LOSS_NONE;
 }
-bool fake_stood(spp_thread *t, const spp_walk *walk, uint64_t label) {
+bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label) {
     (void)t, (void)label;
     given_unknown = walk->out[0] == SPP_UNKNOWN_STACK;
     if (given_unknown) return true;
@@ -121,13 +121,13 @@ static void test_a_sleeper_is_held_once(void) {
         CHECK_EQUAL(walks, 1);
         fake_flush(&thread);
         CHECK_EQUAL(written_ns + (uint64_t)thread.wall.off_ns, LOOKS * INTERVAL - (cpu_ns - 5 * MS));
-        int64_t ticks = (int64_t)(thread.wall.stood + thread.wall.repeated);
+        int64_t ticks = (int64_t)(thread.wall.walked + thread.wall.repeated);
         CHECK_EQUAL(ticks * (int64_t)INTERVAL + thread.wall.due_ns, (int64_t)(LOOKS * INTERVAL - (cpu_ns - 5 * MS)));
     }
 }
 
 /* One that ran by itself and is blocked elsewhere is walked there, however short it ran; and where it ran longer, in any case. */
-static void test_one_that_moved_on_is_walked_anew(void) {
+static void test_one_that_moved_on_is_walked_again(void) {
     for (uint64_t ran = 5000; ran <= 205000; ran += 50000) {
         begin(8000);
         sleep_for(1);
@@ -187,7 +187,7 @@ static void test_time_in_which_nobody_looked_is_nobodys(void) {
     CHECK_EQUAL(written_ns + unknown_ns, off);
     CHECK(written_ns <= (SPP_OWED_MOST + 21) * INTERVAL);
     uint64_t ticks =
-        thread.wall.stood + thread.wall.repeated + thread.tick.losses[SPP_LOSS_overrun] + thread.tick.losses[SPP_LOSS_moved];
+        thread.wall.walked + thread.wall.repeated + thread.tick.losses[SPP_LOSS_overrun] + thread.tick.losses[SPP_LOSS_moved];
     CHECK_EQUAL((int64_t)(ticks * INTERVAL) + thread.wall.due_ns, (int64_t)off);
 }
 
@@ -204,7 +204,7 @@ static void test_a_thread_that_let_go_of_its_state_loses_one_tick(void) {
     fake_flush(&thread);
     CHECK_EQUAL(thread.tick.losses[SPP_LOSS_moved], 1);
     CHECK_EQUAL(walks, 1);
-    CHECK_EQUAL((int64_t)(1 + thread.wall.stood + thread.wall.repeated) * (int64_t)INTERVAL + thread.wall.due_ns,
+    CHECK_EQUAL((int64_t)(1 + thread.wall.walked + thread.wall.repeated) * (int64_t)INTERVAL + thread.wall.due_ns,
                 (int64_t)(LOOKS * INTERVAL));
 }
 
@@ -213,7 +213,7 @@ int main(void) {
     test_a_lost_tick_is_counted_once();
     test_a_thread_that_let_go_of_its_state_loses_one_tick();
     test_a_sleeper_is_held_once();
-    test_one_that_moved_on_is_walked_anew();
+    test_one_that_moved_on_is_walked_again();
     test_other_movement_is_the_threads();
     return check_done();
 }

@@ -118,15 +118,15 @@ def test_names_lines_and_values_arrive(tmp_path):
     strings = [line.strip() for line in text.split("String table:\n")[1].split("ResourceProfiles")[0].splitlines()]
     assert strings[0] == "" and len(strings) == len(set(strings))
 
-    def told(pattern, number, table):
+    def matched(pattern, number, table):
         return tuple(map(int, re.search(pattern, table[number]).groups()))
 
     functions, locations = entries(text, "Function"), entries(text, "Location")
     names = {}
     for number in locations:
         if number:
-            function, line, column = told(r"Function index: (\d+) Line: (\d+) Column: (\d+)", number, locations)
-            name, file, first = told(r"^Name: (\d+) .*Filename: (\d+) Start line: (\d+)", function, functions)
+            function, line, column = matched(r"Function index: (\d+) Line: (\d+) Column: (\d+)", number, locations)
+            name, file, first = matched(r"^Name: (\d+) .*Filename: (\d+) Start line: (\d+)", function, functions)
             names[strings[name]] = (strings[file], first, line, column)
     assert names == {
         "<module>": ("/app/x.py", 1, 3, 0),
@@ -134,7 +134,7 @@ def test_names_lines_and_values_arrive(tmp_path):
         "b": ("/app/y.py", 20, 21, 0),
         "deflate": ("", 0, 0, 0),
     }
-    (library,) = (strings[told(r"File name: (\d+)", number, entries(text, "Mapping"))[0]] for number in (1,))
+    (library,) = (strings[matched(r"File name: (\d+)", number, entries(text, "Mapping"))[0]] for number in (1,))
     assert library == "/usr/lib/libz.so.1" and "Address: 291" in text
     for attribute in ("service.name: Str(x.py)", "process.pid: Int(4711)", "process.runtime.version: Str(3.11.7)"):
         assert attribute in text
@@ -167,13 +167,13 @@ def test_a_program_is_pushed_while_it_runs(tmp_path):
                     one.kill()
                     one.wait()
     values = re.findall(r"Values: \[(.*)\]", log.read_text())
-    told = subprocess.run(
+    matched = subprocess.run(
         [sys.executable, "-m", "spprof", "report", "-f", "json", path], stdout=subprocess.PIPE, check=True, timeout=60
     )
-    assert sum(len(each.split()) for each in values) == json.loads(told.stdout)["samples"]
+    assert sum(len(each.split()) for each in values) == json.loads(matched.stdout)["samples"]
 
 
-def test_the_collector_tells_what_is_no_request(tmp_path):
+def test_the_collector_reports_what_is_no_request(tmp_path):
     body = convert(tmp_path)
     with collector(tmp_path) as (address, _, _), pytest.raises(urllib.error.HTTPError) as refusal:
         post(address, body[:-3])

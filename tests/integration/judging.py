@@ -1,6 +1,6 @@
 """Judges what a program's profile says of it, by truth.py: at every instant, however full the machine is.
 
-A test that wants something to be sampled runs its program again and again until it was (`until_met`): no count of samples, no
+A test that wants something to be sampled runs its program again and again until it was (`until_seen`): no count of samples, no
 share and no duration is judged here."""
 
 import time
@@ -14,17 +14,17 @@ UNKNOWN = "[unknown stack]"  # more ticks were lost in a row than one sample may
 NO_FRAMES = "[no Python frames]"
 
 
-def until_met(met, to_meet, seconds=0.3, limit=150):
-    """Seconds for one run after another, each longer, until all of these are in `met`: the faster the machine, the fuller it is
+def until_seen(found, to_see, seconds=0.3, limit=150):
+    """Seconds for one run after another, each longer, until all of these are in `found`: the faster the machine, the fuller it is
     and the lower CONFIG_HZ, the less one run sees. Only what is never seen reaches the limit."""
     late, run = time.monotonic() + limit, 0
     while True:
         yield seconds * (1 + run / 4)
         run += 1
-        if to_meet <= met:
+        if to_see <= found:
             return
         if time.monotonic() > late:
-            pytest.fail(f"never seen in {run} runs: {sorted(to_meet - met)}")
+            pytest.fail(f"never seen in {run} runs: {sorted(to_see - found)}")
 
 
 def adds_up(ran):
@@ -63,20 +63,20 @@ def check(profile, truth):
 
 def judge(drive, program, mode="cpu", least=100, seconds=0.3, **options):
     """Runs the program until so many samples of it were checked, for else nothing was proven. Returns the last run."""
-    truth, n, met, ran = Truth(program), 0, set(), None
-    for long in until_met(met, {f"{least} samples"}, seconds):
+    truth, n, found, ran = Truth(program), 0, set(), None
+    for long in until_seen(found, {f"{least} samples"}, seconds):
         ran = drive(program, mode, seconds=long, **options)
         assert ran.profile.warning is None
         n += check(ran.profile, truth)
         adds_up(ran)
-        met |= {f"{least} samples"} if n >= least else set()
+        found |= {f"{least} samples"} if n >= least else set()
     return ran
 
 
 def whole_deep_stacks(drive, seconds=0.3):
     """1,501 calls deep: more than one piece of the interpreter's stack of frames, and each of them is there."""
-    truth, met = Truth("deep"), set()
-    for long in until_met(met, {"burn"}, seconds):
+    truth, found = Truth("deep"), set()
+    for long in until_seen(found, {"burn"}, seconds):
         for frames in drive("deep", interval_ms=0.5, seconds=long, max_depth=4096).profile.aggregate():
             if frames[0].name == UNKNOWN:  # a full machine's queue is full of such stacks: ticks in a row are lost
                 continue
@@ -84,6 +84,6 @@ def whole_deep_stacks(drive, seconds=0.3):
             assert problem is None, f"impossible: {problem}"
             downs = sum((frame.file, frame.name) == (truth.path, "down") for frame in frames)
             if any((frame.file, frame.name) == (truth.path, "burn") for frame in frames):
-                met.add("burn")
+                found.add("burn")
                 assert downs == 1501, f"impossible: burn below {downs}"
             assert downs <= 1501, f"impossible: {downs}"

@@ -153,12 +153,12 @@ threading.Thread(target=back, daemon=True).start()
 ready()
 lock = threading.Lock()
 lock.acquire()
-def stands(): lock.acquire()
-stands()
+def blocked(): lock.acquire()
+blocked()
 """)  # fmt: skip
     done = ran.attach("--duration", "0.5", "--mode", "wall", "-o", "p.spprof", "-q")
     assert done.returncode == 0, done.stderr
-    assert {"hot", "back", "stands"} <= names(tmp_path / "p.spprof")
+    assert {"hot", "back", "blocked"} <= names(tmp_path / "p.spprof")
 
 
 def test_a_forked_child_listens_for_itself(program, tmp_path):

@@ -29,7 +29,7 @@ def started(words, cwd, **more):
 
 
 @WAYS
-def test_who_it_is(tmp_path, way):
+def test_its_identity(tmp_path, way):
     code = "import os\nprint(os.getpid(), os.getppid())\ntry: print(os.waitpid(-1, 0))\nexcept ChildProcessError: print('none')"
     with started([*way, "-c", code], tmp_path) as ran:
         out, err = ran.communicate(timeout=60)

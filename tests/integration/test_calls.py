@@ -75,7 +75,7 @@ print(json.dumps([max(written), kernels, library.used(), spprof.stats()["taken"]
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_an_alternate_stack_without_room_is_left_alone(run_python, tmp_path, altstack, clock):
+def test_an_alternate_stack_that_is_too_small_is_left_alone(run_python, tmp_path, altstack, clock):
     """The ticks are counted, and what lies below is as it was."""
     ran = run_python("-c", ALTERNATE + f"""
 size = kernels + 1024
@@ -299,12 +299,12 @@ print(json.dumps([cut, calls]))
 
 
 READS = {
-    "/dev/zero": "os.readv(zeros, [room])",
+    "/dev/zero": "os.readv(zeros, [buffer])",
     "/dev/urandom": "len(os.read(noise, N))",
     "getrandom": "len(os.getrandom(N))",  # by the C library's syscall()
-    "pread": "os.preadv(zeros, [room], 0)",
+    "pread": "os.preadv(zeros, [buffer], 0)",
     "copy_file_range": "os.copy_file_range(source, target, N, 0, 0) if hasattr(os, 'copy_file_range') else N",
-    "recvmsg": "end.recvmsg_into([room], 0, socket.MSG_WAITALL)[0]",
+    "recvmsg": "end.recvmsg_into([buffer], 0, socket.MSG_WAITALL)[0]",
 }
 
 
@@ -315,16 +315,16 @@ def test_what_is_read_is_read_whole(run_python, tmp_path, clock, rounds):
     ran = run_python("-c", f"""
 import json, os, socket, spprof, sys
 N = 4 << 20
-room = bytearray(N)
+buffer = bytearray(N)
 zeros, noise = os.open("/dev/zero", os.O_RDONLY), os.open("/dev/urandom", os.O_RDONLY)
 source, target = [os.open(f"{{sys.argv[1]}}/{{name}}", os.O_RDWR | os.O_CREAT) for name in ("source", "target")]
-os.write(source, room)
+os.write(source, buffer)
 end, other = socket.socketpair()
 pid = os.fork()
 if pid == 0:
     end.close()
     try:
-        while True: other.sendall(room)
+        while True: other.sendall(buffer)
     except OSError: pass
     os._exit(0)
 other.close()
@@ -344,7 +344,7 @@ print(json.dumps(cut))
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_who_writes_keeps_no_other_thread_waiting(run_python, tmp_path, clock):
+def test_a_writer_keeps_no_other_thread_waiting(run_python, tmp_path, clock):
     """The C library has all threads change their user by a signal, and waits for them."""
     ran = run_python("-c", f"""
 import os, spprof, threading
@@ -397,7 +397,7 @@ spprof.stop()
 
 @rounds(40, 200)
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_a_signal_for_python_ends_the_main_threads_read_whoever_takes_it(run_python, tmp_path, calls, clock, rounds):
+def test_a_signal_for_python_ends_the_main_threads_read_on_any_thread(run_python, tmp_path, calls, clock, rounds):
     """The kernel gives a signal for the process to another thread while our handler runs in the main thread, and to one that
     returns from our handler. Python's handler only leaves a note there."""
     ran = run_python("-c", CALLS + f"""
@@ -456,10 +456,10 @@ spprof.start(1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="signal")
 numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
 libc = ctypes.CDLL(None)
 def host_by(name, *asked):
-    room, host, error = ctypes.create_string_buffer(8192), ctypes.c_void_p(1), ctypes.c_int(-1)
+    buffer, host, error = ctypes.create_string_buffer(8192), ctypes.c_void_p(1), ctypes.c_int(-1)
     into = ctypes.create_string_buffer(256)
     function = getattr(libc, name)
-    failed = function(*asked, into, room, ctypes.c_size_t(len(room)), ctypes.byref(host), ctypes.byref(error))
+    failed = function(*asked, into, buffer, ctypes.c_size_t(len(buffer)), ctypes.byref(host), ctypes.byref(error))
     return failed == 0 and host.value == ctypes.addressof(into)
 here = socket.inet_aton("127.0.0.1")
 got = [
@@ -471,10 +471,10 @@ if hasattr(libc, "__recvfrom_chk"):
     one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     other.bind(b"\\0spprof-" + str(os.getpid()).encode())
     other.send(b"hello")
-    room, address, size = ctypes.create_string_buffer(64), ctypes.create_string_buffer(128), ctypes.c_int(128)
+    buffer, address, size = ctypes.create_string_buffer(64), ctypes.create_string_buffer(128), ctypes.c_int(128)
     libc.__recvfrom_chk.restype = ctypes.c_ssize_t
-    n = libc.__recvfrom_chk(one.fileno(), room, ctypes.c_size_t(64), ctypes.c_size_t(64), 0, address, ctypes.byref(size))
-    got.append([room.raw[:n].decode(), size.value == 2 + len(other.getsockname())])
+    n = libc.__recvfrom_chk(one.fileno(), buffer, ctypes.c_size_t(64), ctypes.c_size_t(64), 0, address, ctypes.byref(size))
+    got.append([buffer.raw[:n].decode(), size.value == 2 + len(other.getsockname())])
 spprof.stop()
 print(json.dumps(got))
 """)  # fmt: skip
@@ -500,15 +500,15 @@ threading.Thread(target=read).start()
 spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="signal")
 for _ in range(1000):
     ended += library.{what}(20, writes)
-    if spprof.stats()["calls_met"]: break
+    if spprof.stats()["calls_interrupted"]: break
 ended += library.{what}(2000, writes)
 spprof.stop()
 os.close(writes)
-print(json.dumps([ended, spprof.stats()["calls_met"]]))
+print(json.dumps([ended, spprof.stats()["calls_interrupted"]]))
 """)  # fmt: skip
-    ended, met = ran.json
-    assert met == ran.profile.stats["calls_met"]
-    assert ended <= met <= 1, "more than one call was interrupted"
+    ended, n_interrupted = ran.json
+    assert n_interrupted == ran.profile.stats["calls_interrupted"]
+    assert ended <= n_interrupted <= 1, "more than one call was interrupted"
 
 
 OWN_CALLS = r"""

@@ -179,17 +179,17 @@ def test_a_regression_is_split_as_the_program_itself_measures_it(tmp_path):
     with open(os.environ["TOLD"], "w") as file:
         file.write(str(spent / calls))
     """
-    paths, told = [], []
+    paths, reported = [], []
     for side, (calls, size) in enumerate(((1000, 10_000), (3100, 14_000))):
         folder = tmp_path / str(side)
         folder.mkdir()
-        truth = folder / "told"
+        truth = folder / "reported"
         paths.append(run(folder, program, env={"WORK": f"{calls} {size}", "TOLD": str(truth)}))
-        told.append(float(truth.read_text()))
+        reported.append(float(truth.read_text()))
     # One program: the second run's copy is elsewhere, which an aligner sees through.
     comparison = Comparison(*([spprof.Profile.load(path)] for path in paths))
     (row,) = [row for row in comparison.rows if row.function.qualname == "parse"]
     parse = split(comparison, row, "own", 1)
     assert (parse.calls.a.value, parse.calls.b.value, parse.calls.ratio.value) == (1000, 3100, 3.1)
     _, low, high = parse.per_call.ratio
-    assert low <= told[1] / told[0] <= high < 2 * low
+    assert low <= reported[1] / reported[0] <= high < 2 * low

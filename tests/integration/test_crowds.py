@@ -45,7 +45,7 @@ print(json.dumps(progress))
     assert run_python("p.py").json[-1] > 0
 
 
-def test_threads_run_while_the_names_of_all_are_told(run_python, tmp_path):
+def test_threads_run_while_the_names_of_all_are_reported(run_python, tmp_path):
     """The thread that reported them held the GIL, and waited for the drain lock for each, 3,000 times."""
     (tmp_path / "p.py").write_text(
         """
@@ -292,7 +292,7 @@ print(begun == rounds)
     assert ran.out == "True\n"
 
 
-def test_who_asks_for_the_profile_while_it_begins_and_ends(run_python):
+def test_the_profile_is_asked_for_while_it_begins_and_ends(run_python):
     """Without the GIL it may go away while another thread takes it."""
     ran = run_python("-c", """
 import json, spprof, sys, threading

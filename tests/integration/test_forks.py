@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from judging import until_met
+from judging import until_seen
 from ran import TARGETS
 from switches import switch
 
@@ -210,16 +210,16 @@ def off_by(folder, profiles, rate):
     which the last one may lack, and a kernel's tick where the clock is one of the kernel's ticks."""
     off, bounds = {}, set()
     for file in sorted(folder.glob("*.json")):
-        told = json.loads(file.read_text())
-        profile = profiles[told["pid"]]
+        reported = json.loads(file.read_text())
+        profile = profiles[reported["pid"]]
         on_cpu = {}
         for sample in profile:
             if not sample.flags & 4:
                 on_cpu[sample.thread] = on_cpu.get(sample.thread, 0) + sample.weight
         tids = {thread.tid: thread.id for thread in profile.threads}
-        others = {thread.tid for thread in profile.threads if thread.samples} - {told["pid"], *map(int, told["counted"])}
+        others = {thread.tid for thread in profile.threads if thread.samples} - {reported["pid"], *map(int, reported["counted"])}
         assert not others, f"{file.stem} has samples of threads of other processes"
-        for tid, ns in told["counted"].items():
+        for tid, ns in reported["counted"].items():
             off[file.stem, int(tid)] = (ns - on_cpu.get(tids.get(int(tid)), 0)) / 1e6
         bounds.add(2000 / rate + (4 if profile.clock in ("perf", "signal") else 10))
     assert len(off) >= 4, off
@@ -484,13 +484,13 @@ except spprof.CannotWrite: pass  # so it is in a write
 begin = time.monotonic()
 os.write(writing, b"x")
 result = ctypes.CDLL(None).unshare(THREAD)
-print(json.dumps([result, float(os.read(told, 99)) - begin]))
+print(json.dumps([result, float(os.read(reported, 99)) - begin]))
 sys.stdout.flush()
 os._exit(0)
 """
-    met = set()
-    for _ in until_met(met, {"waited"}, limit=60):
+    seen = set()
+    for _ in until_seen(seen, {"waited"}, limit=60):
         ran = run_python("-c", code).json
         if ran is None:
             pytest.skip("the system refuses the call to anybody")
-        met |= {"waited"} if ran[0] == 0 and ran[1] > 0.1 else set()
+        seen |= {"waited"} if ran[0] == 0 and ran[1] > 0.1 else set()

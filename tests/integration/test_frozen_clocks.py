@@ -101,6 +101,6 @@ def test_the_plugins_times(option, pytester, monkeypatch):
     pytester.makepyfile(test_suite=SUITE.replace("CLOCKS", repr(CLOCKS)))
     result = pytester.runpytest_subprocess("-p", "spprof.integrations.pytest_plugin", option, timeout=100)
     result.assert_outcomes(passed=2)
-    times = {name: float(told) for told, name in re.findall(r"^([\d.]+) s  test_suite.py::(\w+)$", result.stdout.str(), re.M)}
+    times = {name: float(took) for took, name in re.findall(r"^([\d.]+) s  test_suite.py::(\w+)$", result.stdout.str(), re.M)}
     assert times["test_long"] >= 0.3 and times["test_short"] >= 0.1  # a sleep is never shorter
     assert result.stdout.str().count("  test_long (test_suite.py:16)") == 1

@@ -133,7 +133,7 @@ def test_a_statement_that_stops_the_profile(shell):
     assert result.success and result.result is None and isinstance(shell.user_ns["mine"], Profile)
 
 
-def test_the_page_stands_in_a_frame_of_its_own(shell, monkeypatch):
+def test_the_page_is_in_a_frame_of_its_own(shell, monkeypatch):
     page = "<!doctype html><script>\"</script>&amp;'</script>" + "\u00e9\n"
 
     def write(profile, out, options):

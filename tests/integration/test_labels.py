@@ -5,7 +5,7 @@ import sys
 import textwrap
 
 import pytest
-from judging import until_met
+from judging import until_seen
 from ran import TARGETS
 
 TRUTH = {
@@ -32,13 +32,13 @@ def labelled(profile):
 
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
 def test_a_sample_has_the_labels_of_its_context(run_once, run_python, tmp_path, mode):
-    to_meet = set(TRUTH) - ({"napping"} if mode == "cpu" else set())  # it sleeps
-    met = set()
+    to_see = set(TRUTH) - ({"napping"} if mode == "cpu" else set())  # it sleeps
+    found = set()
     ran = run_once("labels", mode)
-    for _ in until_met(met, to_meet):
+    for _ in until_seen(found, to_see):
         assert ran.json["current"] == {}
-        met |= {name for name, n in labelled(ran.profile).items() if n}
-        if to_meet - met:
+        found |= {name for name, n in labelled(ran.profile).items() if n}
+        if to_see - found:
             ran = run_python(TARGETS / "labels.py", tmp_path / "out.spprof", mode)
 
 
@@ -79,7 +79,7 @@ def test_labels_of_requests_that_are_gone(run_once, mode):
     "none by chance: half of the requests are asked for; a full machine gives `signal` no processor at times"
 )
 @pytest.mark.parametrize("mode", ["cpu", "wall"])
-def test_most_requests_are_met_while_they_run(run_once, mode):
+def test_most_requests_are_sampled_while_they_run(run_once, mode):
     ran = run_once("labels", mode)
     # Of 300; of 3,000 with `timer`, which are shorter than a tick.
     assert len(request_numbers(ran, timed=True)) > (150 if ran.profile.clock != "timer" else 10)
@@ -124,11 +124,11 @@ def test_what_labels_refuse_to_do(run_python, tmp_path):
         code = '''if True:
             import warnings
             import spprof
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as reported:
                 warnings.simplefilter("always")
                 with spprof.label(a=1):
                     assert spprof.current_labels() == {}
-            assert ["labels belong" in str(one.message) for one in told] == [True], told
+            assert ["labels belong" in str(one.message) for one in reported] == [True], reported
         '''
         id = interpreters.create()
         assert interpreters.run_string(id, code) is None

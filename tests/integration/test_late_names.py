@@ -17,10 +17,10 @@ def test_a_thread_that_was_renamed_and_ended_has_its_last_name(tmp_path, mode, b
 
 
 def renamed_and_ended(path, mode, by_itself):
-    told, renamed, done = [], threading.Event(), threading.Event()
+    reported, renamed, done = [], threading.Event(), threading.Event()
 
     def work():
-        told.append(threading.get_native_id())
+        reported.append(threading.get_native_id())
         if by_itself:
             threading.current_thread().name = "in between"
             threading.current_thread().name = "late"
@@ -36,7 +36,7 @@ def renamed_and_ended(path, mode, by_itself):
             thread.name = "late"
             renamed.set()
         renamed.wait()
-        while not any(each.tid in told and each.samples for each in Profile(path).threads):  # until it was found
+        while not any(each.tid in reported and each.samples for each in Profile(path).threads):  # until it was found
             spprof.flush()
         done.set()
         thread.join()
@@ -45,4 +45,4 @@ def renamed_and_ended(path, mode, by_itself):
     finally:
         done.set()
         profile = spprof.stop()
-    assert [each.name for each in profile.threads if each.tid == told[0]] == ["late"]
+    assert [each.name for each in profile.threads if each.tid == reported[0]] == ["late"]

@@ -196,7 +196,7 @@ def test_a_report_on_a_program_that_runs_does_not_say_that_it_died(run_python, t
 import os, signal, subprocess, sys, time
 import spprof
 REPORT = [sys.executable, "-m", "spprof", "report", "out.spprof"]
-def told():
+def reported():
     return subprocess.run(REPORT, check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
 def forked(child):
     reader, writer = os.pipe()
@@ -212,11 +212,11 @@ def forked(child):
 spprof.start(output_path="out.spprof")
 burn(0.1)
 spprof.flush()
-assert "Warning: the program still runs, and the profile is still being written." in told(), told()
+assert "Warning: the program still runs, and the profile is still being written." in reported(), reported()
 assert "still being written" in spprof.Profile.load("out.spprof").unfinished
 children = [forked(lambda: None)]
 spprof.stop()
-assert "Warning" not in told(), told()
+assert "Warning" not in reported(), reported()
 def to_be_killed():
     spprof.start(output_path="out.spprof")
     burn(0.1)
@@ -224,10 +224,10 @@ def to_be_killed():
     with open("grandchild", "w") as file:
         file.write(str(forked(lambda: None)))
 children.append(forked(to_be_killed))
-assert "still being written" in told(), told()
+assert "still being written" in reported(), reported()
 os.kill(children[1], signal.SIGKILL)
 os.waitpid(children[1], 0)
-assert "Warning: the program did not finish the profile; up to 100 ms are missing." in told(), told()
+assert "Warning: the program did not finish the profile; up to 100 ms are missing." in reported(), reported()
 with open("grandchild") as file:
     os.kill(int(file.read()), signal.SIGKILL)
 os.kill(children[0], signal.SIGKILL)
@@ -269,7 +269,7 @@ class Busy:
         self.out, self.buffer, self.last = out, b"", 0
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
 
-    def told(self):
+    def reported(self):
         """The times that it printed since; none: it has ended."""
         while True:
             more = os.read(self.process.stdout.fileno(), 1 << 16)
@@ -285,7 +285,7 @@ class Busy:
     def end(self, how):
         """Its profile."""
         self.process.kill() if how == "SIGKILL" else self.process.terminate()
-        while self.told():
+        while self.reported():
             pass
         self.process.stdout.close()
         assert self.process.wait(60) == (1 if WINDOWS else -getattr(signal, how))
@@ -303,9 +303,9 @@ class Busy:
 def test_a_killed_program_leaves_its_profile(tmp_path, how, mode):
     busy = Busy(tmp_path / "out.spprof", mode)
     late = time.monotonic() + 60
-    assert busy.told(), "it ended by itself"
+    assert busy.reported(), "it ended by itself"
     while "burn" not in names_of(spprof.Profile.load(busy.out)):  # what is seen now, a kill does not take away
-        assert busy.told(), "it ended by itself"
+        assert busy.reported(), "it ended by itself"
         assert time.monotonic() < late, "nothing was written in a minute"
     busy.end(how)
 
@@ -319,7 +319,7 @@ def test_a_killed_program_leaves_all_but_the_last_moment(tmp_path, how, mode):
     # It is killed when it has worked for one second of its own monotonic clock, the last 0.3 s without a stop: a machine that
     # gives it no processor may give the profiler's thread none either.
     while first is None or last - first < 1e9 or (last - calm < 3e8 and time.monotonic() < late):
-        stamps = busy.told()
+        stamps = busy.reported()
         assert stamps, "it ended by itself"
         first = first or stamps[0]
         for stamp in stamps:
@@ -674,13 +674,13 @@ print(json.dumps(began))
 """)  # fmt: skip
     began = ran.json
     assert len(began) == 11
-    met = set()
+    reached = set()
     for sample in ran.profile.samples():
         stack = {frame.name for frame in sample.frames}
-        met |= stack
+        reached |= stack
         if "execs" in stack and "burn" in stack:  # after the call of exec, which may last a second
             assert sample.timestamp_ns - began[sample.thread_name] > 900_000_000
-    assert {"stays", "lasts"} <= met
+    assert {"stays", "lasts"} <= reached
 
 
 @only_linux
@@ -718,18 +718,18 @@ def test_interpreters_that_import_the_core_at_once_all_may_start(run_python):
 import json, threading
 wrong = []
 ready = threading.Barrier(3)
-def go(told):
+def go(reported):
     number = create()  # here: 3.12 gives its state this thread's id for good
     ready.wait()
-    code = f"from spprof import _core\\nif _core.layout_error: open({told}, 'wb', closefd=False).write(b'x')"
+    code = f"from spprof import _core\\nif _core.layout_error: open({reported}, 'wb', closefd=False).write(b'x')"
     if run(number, code) is not None: wrong.append("an exception")
 import os
-asked, told = os.pipe()
-threads = [threading.Thread(target=go, args=(told,)) for _ in range(3)]
+asked, reported = os.pipe()
+threads = [threading.Thread(target=go, args=(reported,)) for _ in range(3)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 from spprof import _core
-os.close(told)
+os.close(reported)
 print(json.dumps([wrong, os.read(asked, 9).decode(), _core.layout_error]))
 """)  # fmt: skip
     assert ran.json == [[], "", None]
@@ -741,8 +741,8 @@ def test_interpreters_with_a_gil_each_that_start_at_once_take_turns(run_python):
     ran = run_python("-c", OWN_GILS + '''
 import json, os, select, threading
 import spprof
-asked, told = os.pipe()
-met, meet = os.pipe()
+asked, reported = os.pipe()
+reached, meet = os.pipe()
 TURNS = f"""
 import os, time
 import spprof
@@ -763,7 +763,7 @@ while begun < 4 and time.monotonic() < end:
         sum(range(3000))
         if spprof.stop().end["reason"] != "stop": wrong += "without an end "
     except BaseException as error: wrong += repr(error)
-os.write({told}, f"{{begun}} {{refused}} {{wrong}};".encode())
+os.write({reported}, f"{{begun}} {{refused}} {{wrong}};".encode())
 """
 ready = threading.Barrier(4)
 def go():
@@ -775,11 +775,11 @@ threads = [threading.Thread(target=go) for _ in range(3)]
 for thread in threads: thread.start()
 spprof.start()
 ready.wait()
-select.select([met], [], [], 60)  # until somebody was refused
+select.select([reached], [], [], 60)  # until somebody was refused
 spprof.stop()
 exec(TURNS)
 for thread in threads: thread.join()
-os.close(told)
+os.close(reported)
 with open(asked) as file: said = file.read().split(";")[:-1]
 left = spprof.is_active()
 spprof.start()

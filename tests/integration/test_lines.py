@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from judging import UNKNOWN, until_met
+from judging import UNKNOWN, until_seen
 from truth import code_objects
 
 from spprof.model import OFF_CPU
@@ -83,10 +83,10 @@ def hot_span():
 @pytest.mark.parametrize("program", ["lines", "recursion", "generators", "raising", "callbacks"])
 def test_every_place_is_one_of_the_code_objects(drive, program):
     checked, least = set(), 8 if COLUMNS else 6
-    met, to_meet = set(), {f"{least} places"}
-    for seconds in until_met(met, to_meet):  # some places have few samples
+    seen, to_see = set(), {f"{least} places"}
+    for seconds in until_seen(seen, to_see):  # some places have few samples
         check_places(drive(program, interval_ms=0.1, seconds=seconds).profile, program, checked)
-        met |= to_meet if len(checked) >= least else set()
+        seen |= to_see if len(checked) >= least else set()
 
 
 def test_expressions_are_found_to_the_column(drive):
@@ -96,15 +96,15 @@ def test_expressions_are_found_to_the_column(drive):
 def hot_expression_and_one_over_several_lines(drive):
     """Lines are where the code is. `hot` may be in each place of its code, and `broad` calls `take` from one place only."""
     first, last = numbered("begins"), numbered("ends")
-    to_meet, met = {hot_span(), "broad"}, set()
-    for seconds in until_met(met, to_meet):
+    to_see, seen = {hot_span(), "broad"}, set()
+    for seconds in until_seen(seen, to_see):
         profile = drive("lines", interval_ms=0.2, seconds=seconds).profile
         check_places(profile, "lines", set())
-        met |= set(spans_of(profile))
+        seen |= set(spans_of(profile))
         for frames in profile.aggregate():
             for caller, callee in zip(frames, frames[1:]):
                 if (caller.name, callee.name) == ("broad", "take"):
-                    met.add("broad")
+                    seen.add("broad")
                     lines = (caller.line, caller.end_line)
                     assert lines == ((first, last) if COLUMNS else (first, first)), f"impossible: {caller}"
 
@@ -132,26 +132,26 @@ def blocked_stacks(run_python, tmp_path):
 
 def test_a_blocked_thread_is_the_same_as_sys_current_frames_says(run_python, tmp_path):
     """Wall mode walks it from outside; the program asks CPython about the same thread, before and after."""
-    met, to_meet = set(), {"lock", "event", "pipe"}
-    for _ in until_met(met, to_meet):
+    seen, to_see = set(), {"lock", "event", "pipe"}
+    for _ in until_seen(seen, to_see):
         truth, stacks = blocked_stacks(run_python, tmp_path)
-        assert set(truth) == to_meet
+        assert set(truth) == to_see
         for name, found in stacks.items():
             for frames in found:
                 assert frames == truth[name] or frames[0][0] == UNKNOWN, f"impossible: {frames}, not {truth[name]}"
-                met |= {name} if frames == truth[name] else set()
+                seen |= {name} if frames == truth[name] else set()
 
 
 def own_stack(run_python, tmp_path):
     """CPU mode: the handler walks the running thread; the program notes its own stack from the function that burns."""
-    met = set()
-    for _ in until_met(met, {"burn"}):
+    seen = set()
+    for _ in until_seen(seen, {"burn"}):
         ran = run_python(TARGETS / "own_stack.py", tmp_path / "out.spprof")
         truth = [tuple(frame) for frame in ran.json]
         for sample in ran.profile.samples():
             frames = [(f.name, f.file, f.line) for f in sample.frames]
             if frames[-1][0] == "burn":
-                met.add("burn")
+                seen.add("burn")
                 frames[-1] = (*frames[-1][:2], 0)  # where in burn is not known
                 assert frames == truth, f"impossible: {frames}, not {truth}"
 

@@ -101,8 +101,8 @@ def before(screen, *functions):
 
 def samples(screen):
     """The number of them that the screen shows; -1 if it is half drawn."""
-    told = re.search(r"([\d,]+) samples, by", screen)
-    return int(told.group(1).replace(",", "")) if told else -1
+    reported = re.search(r"([\d,]+) samples, by", screen)
+    return int(reported.group(1).replace(",", "")) if reported else -1
 
 
 @pytest.mark.stress
@@ -396,8 +396,8 @@ def test_stacks_of_a_program_that_runs_are_what_cpython_says(tmp_path):
             truth = json.loads(program.stdout.readline())
             done = dump(tmp_path / "p.spprof")
             seen = stacks(done.stdout)
-            stands = re.search(r"^lock \(\d+\): here for ", done.stdout, re.M)
-            if stands and all(seen.get(name) == frames for name, frames in truth.items()):
+            blocked = re.search(r"^lock \(\d+\): here for ", done.stdout, re.M)
+            if blocked and all(seen.get(name) == frames for name, frames in truth.items()):
                 break
             assert time.monotonic() < end, f"{truth}\nbut:\n{done.stdout}{done.stderr}"
         program.stdin.close()

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from judging import UNKNOWN, adds_up, until_met
+from judging import UNKNOWN, adds_up, until_seen
 from switches import switch
 from wine import WINE
 
@@ -123,19 +123,19 @@ def test_native_frames_are_missing_in_few_samples(run_python, tmp_path, library)
 
 
 @pytest.mark.parametrize("native", ["True", "full"])
-def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library, native):
+def test_native_frames_are_in_the_order_of_calls(run_python, tmp_path, library, native):
     throws = not switch("SPPROF_SANITIZED") and not WINDOWS  # where it is made without a C++ compiler
     left_out = {"apply_thread", "apply_wait", *([] if throws else ["apply_throwing"])}
-    to_meet = APPLY - left_out | {"apply_thread_body", *([] if WINDOWS else ["deflate"])}  # there Python's own library has zlib
-    to_meet |= {"shapes::Thrower<int>::one(int (*)(int), int)"} if throws else set()
-    to_meet |= {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out}
-    met, before, files = set(), set(), set()
-    for seconds in until_met(met, to_meet, 0.5):
+    to_see = APPLY - left_out | {"apply_thread_body", *([] if WINDOWS else ["deflate"])}  # there Python's own library has zlib
+    to_see |= {"shapes::Thrower<int>::one(int (*)(int), int)"} if throws else set()
+    to_see |= {f"cb_{name}" for name in NATIVE_CALLBACKS if f"apply_{name}" not in left_out}
+    reached, before, files = set(), set(), set()
+    for seconds in until_seen(reached, to_see, 0.5):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, native, library, "cpu")
         check(ran)
         frames = {frame for frames in ran.profile.aggregate() for frame in frames if frame.native}
         rows = ran.profile.functions(only="python")
-        met |= {frame.name for frame in frames} | {row.qualname for row in rows}
+        reached |= {frame.name for frame in frames} | {row.qualname for row in rows}
         # CPython's own: in the program or its library. Its extension modules have such names too, and they are shown.
         own = {f.name for f in frames if f.name.startswith(("Py", "_Py")) and "python3" in os.path.basename(f.file)}
         own = {f.name for f in frames if f.name in own and not re.search(r"cpython-3\d+", f.file)}
@@ -159,24 +159,24 @@ def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path, library
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython's releases have its JIT since 3.14")
 def test_code_of_the_jit_is_crossed(run_python, tmp_path, library):
-    met, to_meet = set(), {"apply_plain", "cb_plain"}
-    for seconds in until_met(met, to_meet, 0.5):
+    reached, to_see = set(), {"apply_plain", "cb_plain"}
+    for seconds in until_seen(reached, to_see, 0.5):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, "True", library, "cpu", env={"PYTHON_JIT": "1"})
         check(ran)
-        met |= {frame.name for stack in ran.profile.aggregate() for frame in stack}
+        reached |= {frame.name for stack in ran.profile.aggregate() for frame in stack}
 
 
 @posix
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython's trampolines came with 3.12")
 def test_trampolines_of_cpython_are_crossed(run_python, tmp_path, library):
     """-X perf: each Python function is called by code of its own, without unwind information, named in a perf-PID.map."""
-    met, to_meet = set(), APPLY - {"apply_thread", "apply_wait", "apply_throwing"}
-    for seconds in until_met(met, to_meet, 0.5):
+    reached, to_see = set(), APPLY - {"apply_thread", "apply_wait", "apply_throwing"}
+    for seconds in until_seen(reached, to_see, 0.5):
         ran = run_python("-X", "perf", TARGET, tmp_path / "out.spprof", seconds, 0.2, "True", library, "cpu")
         os.unlink(f"/tmp/perf-{ran.profile.header['pid']}.map")
         check(ran)  # a trampoline that is interrupted itself leaves a gap
-        met |= {frame.name for stack in ran.profile.aggregate() for frame in stack if frame.native}
-    assert not [name for name in met if name.startswith(("py::", "py_trampoline_"))], sorted(met)
+        reached |= {frame.name for stack in ran.profile.aggregate() for frame in stack if frame.native}
+    assert not [name for name in reached if name.startswith(("py::", "py_trampoline_"))], sorted(reached)
 
 
 NAMED, EARLY, MISSING = ("use_jitted", "jitted [optimized] :3"), ("use_jitted", "[unknown]"), ("use_jitted",)
@@ -198,12 +198,12 @@ def jitted(ran):
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_code_made_at_run_time_has_the_name_that_its_maker_gave_it(run_python, tmp_path, when):
     """Such code has no unwind information: native frames may be missing above it, but none has another name."""
-    met = set()
-    for seconds in until_met(met, {NAMED}):
+    reached = set()
+    for seconds in until_seen(reached, {NAMED}):
         made = jitted(run_python(HERE.parent / "targets" / "jitted.py", tmp_path / "out.spprof", seconds, 0.2, when))
         # Before the name was there the code has none.
         assert set(made) <= {NAMED, MISSING, *([EARLY] if when == "after" else [])}, f"impossible: {made}"
-        met |= set(made)
+        reached |= set(made)
 
 
 @posix
@@ -215,13 +215,13 @@ def test_code_made_at_run_time_is_missing_in_few_samples(run_python, tmp_path):
 
 
 def test_waiting_threads_show_where_they_wait(run_python, tmp_path, library):
-    met, to_meet = set(), {"ntdll" if WINDOWS else "libc"}
-    for seconds in until_met(met, to_meet):
+    reached, to_see = set(), {"ntdll" if WINDOWS else "libc"}
+    for seconds in until_seen(reached, to_see):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.5, "True", library, "wall")
         check(ran)
         waits = [s.frames for s in ran.profile if s.flags & OFF_CPU and any(f.name == "cb_wait" for f in s.frames)]
         leaves = {os.path.basename(frames[-1].file) for frames in waits if frames[-1].native}
-        met |= {start for start in to_meet if any(name.startswith(start) for name in leaves)}
+        reached |= {start for start in to_see if any(name.startswith(start) for name in leaves)}
 
 
 @pytest.mark.skipif(not WINDOWS, reason="Windows counts a path in UTF-16, where these letters are shorter than in UTF-8")
@@ -231,8 +231,8 @@ def test_a_library_whose_path_is_cut_has_names(run_python, tmp_path, library):
         long.mkdir(parents=True)
         copy = shutil.copy(library, long)
         ran = run_python(TARGET, tmp_path / "out.spprof", 0.5, 0.2, "True", copy, "cpu")
-    met = {frame.file for sample in ran.profile.samples() for frame in sample.frames if frame.name in APPLY}
-    assert len(met) == 1 and "\u6f22" * 80 + "/" + "\u5b57" * 30 in met.pop().replace("\\", "/")
+    reached = {frame.file for sample in ran.profile.samples() for frame in sample.frames if frame.name in APPLY}
+    assert len(reached) == 1 and "\u6f22" * 80 + "/" + "\u5b57" * 30 in reached.pop().replace("\\", "/")
 
 
 @posix
@@ -258,8 +258,8 @@ for i in range(10):
 spprof.stop()
 print(len(places))
 """
-    met, to_meet = set(), {"work_one", "work_two"}
-    for _ in until_met(met, to_meet):
+    reached, to_see = set(), {"work_one", "work_two"}
+    for _ in until_seen(reached, to_see):
         ran = run_python("-c", text)
         assert ran.json < 20, "no address was used twice: this tests nothing"
         for sample in ran.profile:
@@ -267,7 +267,7 @@ print(len(places))
             for frame in sample.frames:
                 if frame.name.startswith("work_"):
                     assert python[-1] == frame.name.replace("work", "use"), f"impossible: {sample}"
-                    met.add(frame.name)
+                    reached.add(frame.name)
 
 
 def has_symbols(name):
@@ -297,14 +297,14 @@ while time.thread_time() < end:
 spprof.stop()
 """
     # Below `compare` is a function of the interpreter's own, which Python has no name for; a stripped one has no symbol either.
-    met, to_meet = set(), {"digest", "openssl_sha256", *(["compare"] if has_symbols("list_richcompare") else [])}
-    for seconds in until_met(met, to_meet):
+    reached, to_see = set(), {"digest", "openssl_sha256", *(["compare"] if has_symbols("list_richcompare") else [])}
+    for seconds in until_seen(reached, to_see):
         for sample in run_python("-c", text, tmp_path / "out.spprof", seconds).profile:
             names = [frame.name for frame in sample.frames]
             for name in {"digest", "compare"} & set(names):
                 native = {frame.qualname for frame in sample.frames[names.index(name) + 1 :]}
-                met |= {name} if native else set()
-                met |= {"openssl_sha256"} if "_hashlib.openssl_sha256" in native else set()
+                reached |= {name} if native else set()
+                reached |= {"openssl_sha256"} if "_hashlib.openssl_sha256" in native else set()
                 # Below `compare` there is none of hashlib. `list.__lt__` and its five sisters are one C function, which has no
                 # one name.
                 assert name == "digest" or not any("hashlib" in each for each in native), f"impossible: {sample}"
@@ -312,8 +312,8 @@ spprof.stop()
 
 
 def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_path, library):
-    met, to_meet = set(), {"apply_plain", *([] if WINDOWS else ["deflate"])}
-    for seconds in until_met(met, to_meet, 0.5):
+    reached, to_see = set(), {"apply_plain", *([] if WINDOWS else ["deflate"])}
+    for seconds in until_seen(reached, to_see, 0.5):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, "leaf", library, "cpu")
         for frames in ran.profile.aggregate():
             python = [i for i, frame in enumerate(frames) if not frame.native]
@@ -321,7 +321,7 @@ def test_leaf_keeps_only_what_lies_below_the_last_python_frame(run_python, tmp_p
                 assert python == list(range(len(python))), [frame.name for frame in frames]
                 below = {frame.name for frame in frames if frame.native}
                 assert not APPLY & below or frames[len(python) - 1].name == "apply", [frame.name for frame in frames]
-            met |= {frame.name for frame in frames if frame.native}
+            reached |= {frame.name for frame in frames if frame.native}
 
 
 @posix
@@ -331,8 +331,8 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
     pytest.importorskip("symbolic")
     library = compiled(tmp_path / "frames.so", "-g", "-Wl,--build-id")
     whole = shutil.copy(library, tmp_path / "whole.so")
-    told = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
-    build_id = re.search(r"Build ID: ([0-9a-f]+)", told)[1]
+    reported = subprocess.run(["readelf", "-n", library], capture_output=True, text=True, check=True).stdout
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", reported)[1]
     (tmp_path / "debug" / ".build-id" / build_id[:2]).mkdir(parents=True)
     shutil.copy(library, tmp_path / "debug" / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug")
     subprocess.run(["strip", library], check=True)
@@ -360,9 +360,9 @@ def test_lines_and_inlined_functions_agree_with_addr2line(run_python, tmp_path):
     assert re.search(rf"^{len(chains)} of {len(before)} addresses of {library}$", done.stderr, re.M), done.stderr
     command = ["addr2line", "-a", "-f", "-i", "-C", "-e", whole, *map(hex, before)]  # -a: each address before its lines
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    told = {int(address, 16): lines.splitlines() for address, lines in re.findall(r"^(0x\w+)\n((?:(?!0x).*\n)+)", said, re.M)}
-    assert set(told) == before
-    for address, lines in told.items():
+    reported = {int(address, 16): lines.splitlines() for address, lines in re.findall(r"^(0x\w+)\n((?:(?!0x).*\n)+)", said, re.M)}
+    assert set(reported) == before
+    for address, lines in reported.items():
         chain = chains.get(address)
         if chain is None:  # a stub of the linker's
             assert re.fullmatch(r".*:[?0]", lines[-1]), (hex(address), lines)

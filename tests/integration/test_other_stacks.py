@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from judging import until_met
+from judging import until_seen
 from switches import switch
 
 SOURCE = Path(__file__).resolve().parent.parent / "native" / "coroutine.c"
@@ -79,12 +79,12 @@ ONCE += [("somewhere", True, *clock) for clock in CLOCKS[1:]]
 
 @pytest.mark.parametrize("place, native, mode, clock", ONCE)
 def test_python_on_another_stack_has_whole_stacks(run_python, tmp_path, library, place, native, mode, clock):
-    met, to_meet = set(), {"before", "inside", "after"}
-    for seconds in until_met(met, to_meet, 0.05):
+    seen, to_see = set(), {"before", "inside", "after"}
+    for seconds in until_seen(seen, to_see, 0.05):
         ran, weights = weights_of(run_python, tmp_path, library, seconds, place, native, mode, clock)
         stats = ran.json[1]
         assert stats["expected"] == stats["taken"] + stats["repeated"] + sum(stats["losses"].values()), stats
-        met |= {name for name, weight in weights.items() if weight}
+        seen |= {name for name, weight in weights.items() if weight}
 
 
 @pytest.mark.statistical("not measured: 5 % and two steps of the clock are allowed; a full machine may be further off")

@@ -57,15 +57,15 @@ def test_py_spys_raw_file(tmp_path, options):
         leaf = stack.split(";")[-1]  # py-spy counts also moments without a frame, and does not always know a thread's name
         frame = leaf.endswith(")") and not re.match(r"thread \(\d+\)", leaf)
         leaves[leaf if frame else "[no Python frames] (:0)"] += int(number)
-    told = {
+    reported = {
         f"{row.qualname} ({row.file}:{row.line})": row.self_samples for row in profile.functions(by="line") if row.self_samples
     }
-    assert told == dict(leaves)
+    assert reported == dict(leaves)
     threads = {(thread.tid, thread.name) for thread in profile.threads}
-    told = re.findall(r"^thread \((\d+)\)(?:: (\w+))?", file.read_text(), re.M)
-    assert told if options else not told
+    reported = re.findall(r"^thread \((\d+)\)(?:: (\w+))?", file.read_text(), re.M)
+    assert reported if options else not reported
     # py-spy does not always know a thread's name
-    assert threads == ({(int(tid), name or f"Thread {tid}") for tid, name in told} or {(0, "all threads")})
+    assert threads == ({(int(tid), name or f"Thread {tid}") for tid, name in reported} or {(0, "all threads")})
 
 
 @pytest.mark.statistical(CHANCE)
@@ -86,8 +86,8 @@ def test_py_spys_speedscope_file(tmp_path):
     for one in json.loads(file.read_text())["profiles"]:
         tid, name = re.fullmatch(r'Thread (\d+) "(.*)"', one["name"]).groups()
         truth[int(tid), name or f"Thread {tid}"] = (len(one["samples"]), round(sum(one["weights"]) * 1e9))
-    told = {(thread.tid, thread.name): (thread.samples, thread.weight) for thread in profile.threads}
-    assert told == {key: (samples, pytest.approx(weight, abs=1000)) for key, (samples, weight) in truth.items()}
+    reported = {(thread.tid, thread.name): (thread.samples, thread.weight) for thread in profile.threads}
+    assert reported == {key: (samples, pytest.approx(weight, abs=1000)) for key, (samples, weight) in truth.items()}
 
 
 @pytest.mark.statistical(CHANCE)
@@ -114,10 +114,10 @@ def test_py_spys_trace(tmp_path):
             own[stack[-1]] += event["ts"] - last[tid]
         last[tid] = event["ts"]
         stack.append(event["name"]) if event["ph"] == "B" else stack.pop()
-    told = Counter()
+    reported = Counter()
     for row in Profile.load(file).functions():
-        told[row.qualname] += row.self_weight
-    assert {name: ns for name, ns in told.items() if ns} == {name: 1000 * us for name, us in own.items() if us}
+        reported[row.qualname] += row.self_weight
+    assert {name: ns for name, ns in reported.items() if ns} == {name: 1000 * us for name, us in own.items() if us}
 
 
 def test_cprofiles_file(tmp_path):
@@ -133,11 +133,11 @@ def test_cprofiles_file(tmp_path):
         truth[name] += round(own * 1e9)
         calls[name] += n
     profile = Profile.load(file)
-    told, counts = Counter(), Counter()
+    reported, counts = Counter(), Counter()
     for row in profile.functions():
-        told[row.qualname] += row.self_weight
+        reported[row.qualname] += row.self_weight
         counts[row.qualname] += row.self_samples
-    assert told == truth and counts == calls and "no stacks" in profile.warning
+    assert reported == truth and counts == calls and "no stacks" in profile.warning
 
 
 NODE = """
@@ -164,10 +164,10 @@ def test_nodes_cpu_profile(tmp_path):
     truth = Counter()
     for sample, us in zip(document["samples"], lasts):
         truth[names[sample]] += 1000 * max(0, us)
-    told = Counter()
+    reported = Counter()
     for row in Profile.load(file).functions():
-        told[row.qualname] += row.self_weight
-    assert {name: ns for name, ns in told.items() if ns} == {name: ns for name, ns in truth.items() if ns}
+        reported[row.qualname] += row.self_weight
+    assert {name: ns for name, ns in reported.items() if ns} == {name: ns for name, ns in truth.items() if ns}
     hot = next(sample for sample in Profile.load(file) if sample.frames[-1].name == "hot")
     assert [(frame.name, frame.line) for frame in hot.frames[-2:]] == [("outer", 3), ("hot", 2)]
 
@@ -191,11 +191,11 @@ def test_perfs_text_as_perf_report_shows_it(tmp_path, stacks):
             period, symbol = line.split(";", 1)
             name = symbol.strip()[4:]
             truth["[unknown]" if name.startswith("0x") else name] += int(period)
-    told = Counter()
+    reported = Counter()
     profile = Profile.load(tmp_path / "p.txt")
     for row in profile.functions():
-        told[row.qualname] += row.self_weight
-    assert truth and {name: ns for name, ns in told.items() if ns} == dict(truth)
+        reported[row.qualname] += row.self_weight
+    assert truth and {name: ns for name, ns in reported.items() if ns} == dict(truth)
     assert (profile.unit, profile.mode) == ("nanoseconds", "cpu")
 
 
@@ -211,11 +211,11 @@ def test_gos_cpu_profile_as_go_tool_pprof_shows_it(tmp_path):
     rows = re.findall(r"^ *(\d+)(?:ns)? +[\d.]+% +[\d.]+% +(\d+)(?:ns)? +[\d.]+% +(\S+)(?: \(inline\))?$", printed, re.M)
     truth = {name: (int(flat), int(total)) for flat, total, name in rows}
     profile = Profile.load(file)
-    told = Counter(), Counter()
+    reported = Counter(), Counter()
     for row in profile.functions():
-        told[0][row.qualname] += row.self_weight
-        told[1][row.qualname] += row.total_weight
-    assert {name: (told[0][name], told[1][name]) for name in told[1]} == truth
+        reported[0][row.qualname] += row.self_weight
+        reported[1][row.qualname] += row.total_weight
+    assert {name: (reported[0][name], reported[1][name]) for name in reported[1]} == truth
     assert truth["main.hot"][1] > 0.9 * sum(flat for flat, _ in truth.values())
     assert 0 < truth["main.doubled"][1] < truth["main.main"][1]  # inlined, and so found
     assert (profile.unit, profile.mode, profile.interval_ns) == ("nanoseconds", "cpu", 10_000_000)

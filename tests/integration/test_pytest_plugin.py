@@ -38,24 +38,24 @@ def test_fails():
 burn(0.1)  # while it is collected
 """
 # The same, but each part goes on until it was sampled, if it is profiled: of so many ticks a thread of xdist's may have a half.
-MET = """\
+UNTIL_SAMPLED = """\
 import os
 import time
 import pytest
 import spprof
 
-def until_met():
+def until_seen():
     ticks = lambda: sum(spprof.stats()[key] for key in ("taken", "repeated"))
     wanted = spprof.is_active() and ticks() + 60
     while spprof.is_active() and ticks() < wanted:
         yield
 
 def burn():
-    for _ in until_met():
+    for _ in until_seen():
         sum(range(5000))
 
 def test_sleeps():
-    for _ in until_met():
+    for _ in until_seen():
         time.sleep(0.01)
         if "ON_CPU" in os.environ:
             break
@@ -76,7 +76,7 @@ NAMES = ["test_fails", "test_sleeps", "test_burns[a long/one <&>]", "test_burns[
 def run(pytester, monkeypatch):
     """Only the plugins that are named: whether spprof's entry point is installed makes no difference."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makepyfile(test_suite=MET)
+    pytester.makepyfile(test_suite=UNTIL_SAMPLED)
     return lambda *arguments: pytester.runpytest_subprocess("-p", PLUGIN, *arguments, timeout=100)
 
 

@@ -43,14 +43,14 @@ def until(more):  # so many ticks more are taken: all of them in what calls this
     before = spprof.stats()["taken"]
     while spprof.stats()["taken"] < before + more:
         work(0.005)
-def met(path, *names, thread=None):  # whether the profile that is being written has them
+def in_file(path, *names, thread=None):  # whether the profile that is being written has them
     import spprof
     spprof.flush()
     seen = {f.name for s in spprof.Profile.load(path) if thread in (None, s.thread_name) for f in s.frames}
     return seen.issuperset(names)
-def until_met(path, *names, by, seconds=100, thread=None):  # a limit that only a hang reaches
+def until_seen(path, *names, by, seconds=100, thread=None):  # a limit that only a hang reaches
     late = time.monotonic() + seconds
-    while not met(path, *names, thread=thread) and time.monotonic() < late:
+    while not in_file(path, *names, thread=thread) and time.monotonic() < late:
         by()
 """
 # AddressSanitizer reads /proc for itself, and maps what no limit allows.
@@ -62,18 +62,18 @@ def stacks_of(profile):
     edges = {
         ("<module>", "work"),
         ("<module>", "until"),
-        ("<module>", "until_met"),
-        ("<module>", "met"),
+        ("<module>", "until_seen"),
+        ("<module>", "in_file"),
         ("<module>", "later"),
         ("<module>", "afterwards"),
         ("<module>", "waits"),
         ("<module>", "<lambda>"),
-        ("until_met", "met"),
-        ("until_met", "<lambda>"),
-        ("until_met", "afterwards"),
+        ("until_seen", "in_file"),
+        ("until_seen", "<lambda>"),
+        ("until_seen", "afterwards"),
         ("<lambda>", "waits"),
         ("<lambda>", "work"),
-        ("met", "<setcomp>"),
+        ("in_file", "<setcomp>"),
         ("until", "work"),
         ("later", "work"),
         ("later", "waits"),
@@ -111,8 +111,8 @@ import spprof
 spprof.start(1, {mode!r}, {str(out)!r})
 work({seconds})
 until(30)
-until_met({str(out)!r}, "work", "leaf", by=lambda: work(0.02))
-if {mode!r} == "wall": until_met({str(out)!r}, "waits", by=lambda: waits(0.05))
+until_seen({str(out)!r}, "work", "leaf", by=lambda: work(0.02))
+if {mode!r} == "wall": until_seen({str(out)!r}, "waits", by=lambda: waits(0.05))
 spprof.stop()
 print(json.dumps(spprof.stats()))
 """)  # fmt: skip
@@ -232,14 +232,14 @@ def works():
     while not over.is_set(): leaf(200)
 def follows():
     while not over.is_set(): leaf(200)
-def met_all(): return met({str(out)!r}, "<module>", "works", "follows", "leaf")
+def seen_all(): return in_file({str(out)!r}, "<module>", "works", "follows", "leaf")
 before = threading.Thread(target=works)
 before.start()
 spprof.start(1, {mode!r}, {str(out)!r})
 after = threading.Thread(target=follows)
 after.start()
 late = time.monotonic() + 100
-while not met_all() and time.monotonic() < late: work(0.05)
+while not seen_all() and time.monotonic() < late: work(0.05)
 work({seconds})
 over.set()
 before.join()
@@ -280,7 +280,7 @@ print(json.dumps(spprof.stats()))
     assert stats["taken"] > stats["expected"] / 2
 
 
-def test_a_full_disk_is_told_and_costs_the_program_nothing(tmp_path):
+def test_a_full_disk_is_reported_and_costs_the_program_nothing(tmp_path):
     """A file system of 16 KiB; the recording wants more."""
     folder = tmp_path / "small"
     folder.mkdir()
@@ -368,7 +368,7 @@ print(json.dumps([size, profile.unfinished, len(profile)]))
 
 @limited
 @pytest.mark.parametrize("size", [0, 200])
-def test_a_profile_that_has_no_room_for_its_header_is_refused(run_python, tmp_path, size):
+def test_a_profile_without_space_for_its_header_is_refused(run_python, tmp_path, size):
     ran = run_python("-c", FILLS + f"""
 limit({size})
 try: spprof.start(output_path={str(tmp_path / "out.spprof")!r})
@@ -517,7 +517,7 @@ for i in range(100):
     own = os.fstat(files[i].fileno())
     if (own.st_dev, own.st_ino) in numbers: again.append(i)
 afterwards(0.1)
-if {named}: until_met({str(tmp_path / "out.spprof")!r}, "afterwards", "work", "leaf", by=afterwards)
+if {named}: until_seen({str(tmp_path / "out.spprof")!r}, "afterwards", "work", "leaf", by=afterwards)
 other.join()
 problem = None
 try:
@@ -704,12 +704,12 @@ def test_ticks_of_a_closed_event_are_not_another_thread_s(run_python, tmp_path, 
 import json, os, signal, threading, spprof
 signal.signal(signal.SIGTRAP, lambda *_: None)
 over = threading.Event()
-def all_met():
+def all_seen():
     path = {str(tmp_path / "out.spprof")!r}
-    return met(path, "of_main", thread="MainThread") and met(path, "of_newborn", thread="newborn")
+    return in_file(path, "of_main", thread="MainThread") and in_file(path, "of_newborn", thread="newborn")
 def of_main():
     late = time.monotonic() + 100
-    while time.monotonic() < late and not all_met(): work(0.1)
+    while time.monotonic() < late and not all_seen(): work(0.1)
 def of_newborn():
     while not over.is_set(): work(0.02)
 spprof.start(1, {mode!r}, {str(tmp_path / "out.spprof")!r})
@@ -751,10 +751,10 @@ def spins():
     while not over: leaf(200)
 threads = [threading.Thread(target=spins) for _ in range(12)]
 for thread in threads: thread.start()
-def threads_met():
+def threads_seen():
     spprof.flush()
     return {{thread.tid for thread in spprof.Profile.load({str(tmp_path / "out.spprof")!r}).threads}}
-while len(threads_met()) < 2 and time.monotonic() < late:
+while len(threads_seen()) < 2 and time.monotonic() < late:
     limit()
     time.sleep(0.05)
 over = True
@@ -956,7 +956,7 @@ print(json.dumps(refused))
 
 
 @pytest.mark.stress
-def test_who_looks_whether_a_file_is_being_written_is_in_nobodys_way(run_python):
+def test_a_check_whether_a_file_is_being_written_is_in_nobodys_way(run_python):
     """Looking has the file locked for a moment."""
     if not hasattr(os, "fork"):
         pytest.skip("nothing is looked at there")

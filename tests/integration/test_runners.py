@@ -211,8 +211,8 @@ def test_a_tool_with_a_sitecustomize_of_its_own_keeps_no_child_out(programs, way
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not say what children used")
-@pytest.mark.parametrize("own, others, told", [("0.1", "0.5", True), ("0.5", "0", False)])
-def test_what_other_processes_used_is_told(programs, own, others, told):
+@pytest.mark.parametrize("own, others, reported", [("0.1", "0.5", True), ("0.5", "0", False)])
+def test_what_other_processes_used_is_reported(programs, own, others, reported):
     (programs / "burn.py").write_text(
         "import sys, time\ndef burn():\n    while time.process_time() < float(sys.argv[1]): sum(range(9999))\nburn()\n"
     )
@@ -220,8 +220,8 @@ def test_what_other_processes_used_is_told(programs, own, others, told):
         f"import subprocess, sys, burn\nif {others} > 0: subprocess.call([sys.executable, 'burn.py', '{others}'])\n"
     )
     done = run(programs, "-o", "p.spprof", "parent.py", own)
-    assert done.returncode == 0 and ("Other processes that the program started used" in done.stderr) == told, done.stderr
-    if told:
+    assert done.returncode == 0 and ("Other processes that the program started used" in done.stderr) == reported, done.stderr
+    if reported:
         done = run(programs, "--subprocesses", "-o", "q.spprof", "parent.py", own)
         assert done.returncode == 0 and "Other processes" not in done.stderr
 

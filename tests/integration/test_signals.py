@@ -172,7 +172,7 @@ print(json.dumps([ends, got]))
 
 
 @on_all_clocks
-def test_who_waits_for_every_signal_is_given_none_of_ours(run_there, clock):
+def test_a_thread_that_waits_for_every_signal_gets_none_of_ours(run_there, clock):
     ran = run_there("-c", START + f"""
 everything = signal.valid_signals()
 signal.pthread_sigmask(signal.SIG_BLOCK, everything)
@@ -238,18 +238,18 @@ child = [sys.executable, "-c", "print([line for line in open('/proc/self/status'
 numbers = signal.SIGTRAP, signal.SIGURG, signal.SIGPROF, signal.SIGWINCH
 signal.signal(signal.SIGTRAP, signal.SIG_IGN)
 signal.signal(signal.SIGURG, signal.SIG_IGN)
-told = [subprocess.check_output(child, cwd=".")]
+reported = [subprocess.check_output(child, cwd=".")]
 start(0.1, "cpu", {clock!r}, None)
 burn(0.1)
-told.append(subprocess.check_output(child, cwd="."))
+reported.append(subprocess.check_output(child, cwd="."))
 for number in numbers: signal.signal(number, signal.SIG_DFL)
-told.append(subprocess.check_output(child, cwd="."))
+reported.append(subprocess.check_output(child, cwd="."))
 for number in numbers[:2]: signal.signal(number, signal.SIG_IGN)
-told.append(subprocess.check_output(child, cwd="."))
+reported.append(subprocess.check_output(child, cwd="."))
 burn(0.1)
 spprof.stop()
-told.append(subprocess.check_output(child, cwd="."))
-print(json.dumps([one == told[0] for one in told]))
+reported.append(subprocess.check_output(child, cwd="."))
+print(json.dumps([one == reported[0] for one in reported]))
 """, ok=None)  # fmt: skip
     assert ran.json == [True, True, False, True, True]
 
@@ -261,7 +261,7 @@ def test_children_that_the_c_library_makes_ignore_what_the_program_ignores(run_t
     ran = run_there("-c", START + f"""
 import shutil
 out, cat = {str(tmp_path / "out")!r}, shutil.which("cat")
-def told():
+def reported():
     if {way == "popen"}:
         library = ctypes.CDLL(None)  # what was looked up before the run is not seen
         library.popen.restype = ctypes.c_void_p
@@ -276,7 +276,7 @@ def told():
     return [line for line in open(out) if "SigIgn" in line]
 numbers = signal.SIGTRAP, signal.SIGURG, signal.SIGPROF, signal.SIGWINCH
 for number in numbers: signal.signal(number, signal.SIG_IGN)
-expected = told()
+expected = reported()
 start(0.1, "cpu", {clock!r}, None)
 going = True
 def spin():
@@ -284,18 +284,18 @@ def spin():
 thread = threading.Thread(target=spin)
 thread.start()
 burn(0.1)
-same = [told() == expected for _ in range(8)]
+same = [reported() == expected for _ in range(8)]
 before = spprof.stats()["taken"]
 late = time.monotonic() + 100
 while spprof.stats()["taken"] < before + 20 and time.monotonic() < late: burn(0.01)
 same.append(spprof.stats()["taken"] >= before + 20)
 for number in numbers: signal.signal(number, signal.SIG_DFL)
-same.append(told() != expected)
+same.append(reported() != expected)
 going = False
 thread.join()
 spprof.stop()
 for number in numbers: signal.signal(number, signal.SIG_IGN)
-same.append(told() == expected)
+same.append(reported() == expected)
 print(json.dumps(same))
 """, ok=None)  # fmt: skip
     assert ran.json == [True] * 11
@@ -422,7 +422,7 @@ print(json.dumps([os.wait()[1] for tries in range({rounds})]))
 
 
 @on_all_clocks
-def test_who_waits_for_ever_does(run_there, unseen, clock):
+def test_a_thread_that_waits_for_ever_does(run_there, unseen, clock):
     """The longest time that there is, with a tick that is pending before anything comes."""
     ran = run_there("-c", START + f"""
 library = ctypes.CDLL(sys.argv[1])
@@ -570,8 +570,8 @@ import resource
 signal.signal(signal.SIGURG, lambda *_: None)
 start(0.1, "cpu", "signal", {str(tmp_path / "out.spprof")!r})
 queued = next(line for line in open("/proc/self/status") if line.startswith("SigQ:")).split()[1].partition("/")[0]
-room = int(queued) + 2000
-resource.setrlimit(resource.RLIMIT_SIGPENDING, (room, room))
+most = int(queued) + 2000
+resource.setrlimit(resource.RLIMIT_SIGPENDING, (most, most))
 number = int(signal.SIGRTMIN) + 3
 signal.pthread_sigmask(signal.SIG_BLOCK, {{number}})
 libc = ctypes.CDLL(None)
@@ -613,7 +613,7 @@ spprof.stop()
 
 
 @on_all_clocks
-def test_who_blocks_signals_has_none_of_ours_pending(run_there, tmp_path, clock):
+def test_a_thread_that_blocks_signals_has_none_of_ours_pending(run_there, tmp_path, clock):
     """But its own. (One of its own by the number that ticks come by becomes one with a tick that waits.)"""
     ran = run_there("-c", START + f"""
 start(0.1, "cpu", {clock!r}, {str(tmp_path / "out.spprof")!r})
@@ -738,7 +738,7 @@ import struct
 libc = ctypes.CDLL(None, use_errno=True)
 start(0.1, {mode!r}, {clock!r}, {str(tmp_path / "out.spprof")!r})
 burn(0.05)
-told = []
+reported = []
 for number in signal.SIGURG, signal.SIGWINCH:
     signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     fd = libc.signalfd(-1, struct.pack("Q", 1 << number - 1).ljust(128, b"\\0"), os.O_NONBLOCK)
@@ -746,15 +746,15 @@ for number in signal.SIGURG, signal.SIGWINCH:
         burn(0.005)
         os.kill(os.getpid(), number)
         while True:
-            try: told.append(struct.unpack_from("IiiI", os.read(fd, 128)) == (number, 0, 0, os.getpid()))
+            try: reported.append(struct.unpack_from("IiiI", os.read(fd, 128)) == (number, 0, 0, os.getpid()))
             except BlockingIOError: break
     burn(0.05)
-    try: told.append(os.read(fd, 128).hex())
+    try: reported.append(os.read(fd, 128).hex())
     except BlockingIOError: pass
 before, late = spprof.stats()["taken"], time.monotonic() + 60
 while spprof.stats()["taken"] < before + 5 and time.monotonic() < late: burn(0.01)
-told.append(spprof.stats()["taken"] >= before + 5)
+reported.append(spprof.stats()["taken"] >= before + 5)
 spprof.stop()
-print(json.dumps(told))
+print(json.dumps(reported))
 """, ok=None)  # fmt: skip
     assert ran.json == [True] * 21

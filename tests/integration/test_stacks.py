@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from judging import UNKNOWN, adds_up, check, judge, until_met, whole_deep_stacks
+from judging import UNKNOWN, adds_up, check, judge, until_seen, whole_deep_stacks
 from truth import DRIVE, Truth
 from wine import WINE
 
@@ -48,9 +48,9 @@ def test_most_ticks_give_a_sample(drive, mode):
 
 @pytest.mark.parametrize("mode", sorted(MODES))
 def test_each_thread_runs_its_own_chain(drive, mode):
-    to_meet = {f"{part}_{i}" for part in ("left", "middle", "right") for i in range(4)}
+    to_see = {f"{part}_{i}" for part in ("left", "middle", "right") for i in range(4)}
     seen = set()
-    for seconds in until_met(seen, to_meet):
+    for seconds in until_seen(seen, to_see):
         for sample in drive("threads", mode, interval_ms=0.5, seconds=seconds).profile.samples():
             if sample.thread_name.startswith("worker-"):
                 own = sample.thread_name[-1]
@@ -62,8 +62,8 @@ def test_each_thread_runs_its_own_chain(drive, mode):
 @pytest.mark.parametrize("mode", sorted(MODES))
 @pytest.mark.parametrize("max_depth", [1, 7, 512])
 def test_depth_cap_keeps_the_leaf_side_and_says_so(drive, mode, max_depth):
-    truth, met = Truth("deep"), set()
-    for seconds in until_met(met, {"a stack that was cut"}):
+    truth, found = Truth("deep"), set()
+    for seconds in until_seen(found, {"a stack that was cut"}):
         ran = drive("deep", mode, interval_ms=0.5, seconds=seconds, max_depth=max_depth)
         adds_up(ran)
         cut = 0
@@ -87,7 +87,7 @@ def test_depth_cap_keeps_the_leaf_side_and_says_so(drive, mode, max_depth):
         # Wall mode writes repeats of a waiting thread's stack as rows of their own; the stack was truncated once.
         assert bool(ran.json["truncated"]) == bool(cut) and ran.json["truncated"] <= cut
         assert mode == "wall" or ran.json["truncated"] == cut
-        met |= {"a stack that was cut"} if cut else set()
+        found |= {"a stack that was cut"} if cut else set()
 
 
 def test_a_whole_deep_stack_is_kept_when_asked_for(drive):
@@ -96,8 +96,8 @@ def test_a_whole_deep_stack_is_kept_when_asked_for(drive):
 
 def test_a_run_may_keep_deeper_stacks_than_the_one_before(run_python, tmp_path):
     """Any function may be the leaf: the deepest `even` before it calls `burn` and after, `burn` before it calls `shallow`."""
-    truth, met = Truth("turns", alone=True), set()
-    for seconds in until_met(met, {"burn"}):
+    truth, found = Truth("turns", alone=True), set()
+    for seconds in until_seen(found, {"burn"}):
         # The second run frees what the first used.
         ran = run_python(TARGETS / "turns.py", tmp_path / "out.spprof", seconds, 8, 8, 4096)
         check(ran.profile, truth)
@@ -108,7 +108,7 @@ def test_a_run_may_keep_deeper_stacks_than_the_one_before(run_python, tmp_path):
             assert turns <= 2001, f"impossible: {turns} turns"
             if "burn" in names:
                 assert turns == 2001, f"impossible: burn after {turns} turns"
-                met.add("burn")
+                found.add("burn")
 
 
 signals = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread that waits is asked itself")
@@ -137,11 +137,11 @@ def waits_in_subinterpreters(ran):
 @signals
 def test_a_wait_in_a_subinterpreter_is_seen_there(run_python, tmp_path):
     """Here, and not with the shares of time: each version has code of its own for it."""
-    met, to_meet = set(), {"own", "early", "theirs", "nested", *(["thread"] if sys.version_info >= (3, 12) else [])}
-    for _ in until_met(met, to_meet):
+    found, to_see = set(), {"own", "early", "theirs", "nested", *(["thread"] if sys.version_info >= (3, 12) else [])}
+    for _ in until_seen(found, to_see):
         ran = run_python(TARGETS / "subinterpreters.py", tmp_path / "out.spprof", 1)
-        assert set(ran.json["kinds"]) == to_meet
-        met |= {kind for kind, weight in waits_in_subinterpreters(ran)[0].items() if weight > 0}
+        assert set(ran.json["kinds"]) == to_see
+        found |= {kind for kind, weight in waits_in_subinterpreters(ran)[0].items() if weight > 0}
 
 
 @signals

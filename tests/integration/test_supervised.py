@@ -37,19 +37,19 @@ def test_a_hundred_facts(tmp_path, flags, env, how):
     (tmp_path / "facts.py").write_text(Path(FACTS).read_text())
     target = {"script": ["facts.py"], "-m": ["-m", "facts"], "-c": ["-c", Path(FACTS).read_text()]}[how]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    told = []
+    pair = []
     for command in (
         [*flags, *target, "an argument", "-o"],
         [*flags, *SPPROF, "-q", "-o", "p.spprof", *target, "an argument", "-o"],
     ):
         done = run(command, tmp_path, env={**environment, **env}, input="what stdin has")
         assert (done.returncode, done.stderr) == (0, "")
-        told.append(json.loads(done.stdout))
-    alone, recorded = told
+        pair.append(json.loads(done.stdout))
+    alone, recorded = pair
     assert sum(len(each) if isinstance(each, (list, dict)) else 1 for each in alone.values()) >= 100
     assert alone["stdin"] == "what stdin has" and alone.keys() == recorded.keys()
     assert alone["gc"][2] == 0 and recorded["gc"][2] == 1, "docs/program.md says so"
-    for facts in told:
+    for facts in pair:
         facts["gc"].pop(2)
         facts["status"].pop("SigQ")  # counts of the user's other processes
     assert {name: (alone[name], recorded[name]) for name in alone if alone[name] != recorded[name]} == {}
@@ -87,7 +87,7 @@ DEATHS = {"SIGTERM": False, "SIGKILL": True, "SIGSEGV": True, "SIGABRT": True, "
 
 
 # Whether the kernel says to others than the parent how a process ended.
-TELLS = sys.platform == "linux" and tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 15)
+REPORTS = sys.platform == "linux" and tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 15)
 
 
 @pytest.mark.parametrize("name", list(DEATHS))
@@ -97,7 +97,7 @@ def test_deaths(tmp_path, name):
     assert done.returncode == -getattr(signal, name)
     profile = Profile.load(tmp_path / "p.spprof")
     reason = profile.end["reason"]
-    assert reason == name or (reason == "killed" and DEATHS[name] and not TELLS)
+    assert reason == name or (reason == "killed" and DEATHS[name] and not REPORTS)
     assert bool(profile.end.get("cut")) == DEATHS[name]
     assert (f"({reason}); up to 100 ms are missing" in done.stderr) == DEATHS[name]
 
@@ -168,8 +168,8 @@ def test_ctrl_c_again_and_again(tmp_path):
 def test_a_program_that_starts_itself_again(tmp_path, call):
     (tmp_path / "x.py").write_text(
         "import os, sys\ndef first(): pass\ndef second(): pass\nagain = [sys.executable, *sys.orig_argv[1:]]\n"
-        "told = [sys.argv, sorted(k for k in os.environ if k[:3] in ('SPP', 'PYT'))]\n"
-        f"if os.environ.get('STAGE') != '2':\n  os.environ['STAGE'] = '2'\n  print(told, flush=True)\n  {call}\nprint(told)\n"
+        "pair = [sys.argv, sorted(k for k in os.environ if k[:3] in ('SPP', 'PYT'))]\n"
+        f"if os.environ.get('STAGE') != '2':\n  os.environ['STAGE'] = '2'\n  print(pair, flush=True)\n  {call}\nprint(pair)\n"
     )
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYT")}
     alone = run(["x.py", "a"], tmp_path, env=env)
@@ -356,9 +356,9 @@ if os.fork():
 while os.getppid() == first:
     time.sleep(0.001)
 os.chdir("/")
-told = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
-os.write(told, str(os.getpid()).encode())
-os.close(told)
+pair = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.write(pair, str(os.getpid()).encode())
+os.close(pair)
 os.write(word, b"1")
 for fd in range(256):
     try: os.close(fd)
@@ -418,11 +418,11 @@ def test_a_hundred_facts_of_closed_interpreters(tmp_path, closed, flag, how):
     alone, recorded = closed(flag, [*target], PYTHONPATH="/nowhere", ONE="1")
     assert (recorded.returncode, recorded.stderr) == (alone.returncode, alone.stderr)
     if target != ["-m", "json.tool"]:
-        told = [json.loads(done.stdout) for done in (alone, recorded)]
-        for facts, collectors in zip(told, (0, 1)):
+        pair = [json.loads(done.stdout) for done in (alone, recorded)]
+        for facts, collectors in zip(pair, (0, 1)):
             assert facts["gc"].pop(2) == collectors
             facts["status"].pop("SigQ")
-        assert {name: (told[0][name], told[1][name]) for name in told[0] if told[0][name] != told[1][name]} == {}
+        assert {name: (pair[0][name], pair[1][name]) for name in pair[0] if pair[0][name] != pair[1][name]} == {}
     assert Profile.load(tmp_path / "p.spprof").header["begun"] == "run"
 
 

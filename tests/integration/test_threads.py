@@ -335,7 +335,7 @@ from spprof.model import COARSE
 out, late = {str(tmp_path / "out.spprof")!r}, time.monotonic() + 60
 spprof.start(0.1, "cpu", out)
 if spprof.stats()["clock"] == "timer": print("null"); sys.exit()
-def met(name, coarse):
+def in_file(name, coarse):
     spprof.flush()
     return any(bool(sample.flags & COARSE) == coarse and name in [frame.name for frame in sample.frames]
                for sample in spprof.Profile.load(out).samples())
@@ -344,15 +344,15 @@ def burn():
     while time.monotonic() < end: sum(range(1000))
 def blocked():
     burn()
-    return not met("blocked", True) and time.monotonic() < late
+    return not in_file("blocked", True) and time.monotonic() < late
 def again():
     burn()
-    return not met("again", False) and time.monotonic() < late
+    return not in_file("again", False) and time.monotonic() < late
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 while blocked(): pass
 signal.pthread_sigmask(signal.SIG_SETMASK, [])
 while again(): pass
-print(json.dumps([met("blocked", True), met("again", False)]))
+print(json.dumps([in_file("blocked", True), in_file("again", False)]))
 spprof.stop()
 """)  # fmt: skip
     if ran.json is None:
@@ -485,14 +485,14 @@ def works(seconds):
 def first():
     works(0.002)
     leave.wait()
-def met():
+def in_file():
     spprof.flush()
     profile = spprof.Profile.load(OUT)
     firsts = {thread.id for thread in profile.threads if thread.name == "first"}
     return any(frame.name == "second" and sample.thread not in firsts for sample in profile.samples() for frame in sample.frames)
 def second():
     ids.append(threading.get_native_id())
-    while ids[-1] == ids[-2] and not met() and time.monotonic() < late:
+    while ids[-1] == ids[-2] and not in_file() and time.monotonic() < late:
         works(0.05)
     if ids[-1] == ids[-2]:
         works(0.2)
@@ -537,11 +537,11 @@ print(json.dumps([again, ids[-1]]))
     if not again:
         pytest.skip("the id was another process's each time")
     names = {thread.id: thread.name for thread in ran.profile.threads if thread.tid == tid}
-    whose = {
+    pairs = {
         (names[sample.thread], frame.name)
         for sample in ran.profile.samples()
         for frame in sample.frames
         if sample.thread in names and frame.name in ("first", "second")
     }
-    assert [name == "second" or how == "raw" for name, function in whose if function == "second"] == [True]
-    assert ("first", "second") not in whose and ("second", "first") not in whose
+    assert [name == "second" or how == "raw" for name, function in pairs if function == "second"] == [True]
+    assert ("first", "second") not in pairs and ("second", "first") not in pairs

@@ -163,8 +163,8 @@ def test_shares_within_the_binomial_interval(run, group):
     truth_all = sum(run.took[name] for name in names)
     weight_all = sum(map(run.weight, names))
     n = run.samples(names)
-    met = sum(count for name in names for _, count in run.rows.get(name, ()))
-    assert met > 50 and (n > 50 or run.clock == "timer")  # 250 or so by a tick of 4 ms, of which a few may weigh most
+    sampled = sum(count for name in names for _, count in run.rows.get(name, ()))
+    assert sampled > 50 and (n > 50 or run.clock == "timer")  # 250 or so by a tick of 4 ms, of which a few may weigh most
     for name in names:
         truth, share = run.took[name] / truth_all, run.weight(name) / weight_all
         bound = Z * (truth * (1 - truth) / n) ** 0.5
@@ -221,8 +221,8 @@ def test_naps_get_their_wall_time(run):
         assert run.weight("nap") == pytest.approx(run.took["nap"], abs=allowed)
         return
     # Its off-CPU time is known; what it used of the CPU is any part of what was sampled at the tick.
-    stood, unknown = run.off_cpu["nap"], sum(run.unknown.get(name, 0) for name in GROUPS["bursts"])
-    assert stood - allowed <= run.took["nap"] <= stood + unknown + allowed
+    off_cpu_time, unknown = run.off_cpu["nap"], sum(run.unknown.get(name, 0) for name in GROUPS["bursts"])
+    assert off_cpu_time - allowed <= run.took["nap"] <= off_cpu_time + unknown + allowed
 
 
 @shares
@@ -281,7 +281,7 @@ def test_timestamps_are_on_the_monotonic_clock(exact):
     assert n or exact.mode == "wall"  # where all may be of the sleeper
 
 
-def test_a_weight_is_what_the_threads_clock_tells(exact):
+def test_a_weight_is_what_the_threads_clock_says(exact):
     """The time of what was lost goes to the next sample, so all until a reading of the clock is there when one more was taken."""
     if exact.mode == "wall":
         least, most = exact.said["passed"]
@@ -345,14 +345,14 @@ began = used()
 while own() < 300_000_000 and time.monotonic() < late:
     sum(range(1000))
 spprof.flush()
-told, now = spprof.stats()["cpu_ns"], used()
+reported, now = spprof.stats()["cpu_ns"], used()
 spprof.stop()
 whole = time.process_time_ns() - before
 done.set()
-print(json.dumps([now[0] - began[0], now[1] - began[1], whole, told, spprof.stats()["cpu_ns"]]))
+print(json.dumps([now[0] - began[0], now[1] - began[1], whole, reported, spprof.stats()["cpu_ns"]]))
 """
     )
-    own, program, whole, so_far, told = run_python("p.py", native).json
+    own, program, whole, so_far, reported = run_python("p.py", native).json
     assert own >= 0.2e9
-    for cpu_ns in (so_far, told):
+    for cpu_ns in (so_far, reported):
         assert program - 50_000_000 <= cpu_ns <= whole - own + 50_000_000  # it may be behind by what our threads use in 64 looks

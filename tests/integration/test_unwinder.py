@@ -46,12 +46,12 @@ def test_agrees_with_libunwind_frame_by_frame(oracle):
     command = [sys.executable, target, oracle, str(SAMPLES), "1000"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240 + SAMPLES / 50)
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
-    print(told)
-    assert told["samples"] >= SAMPLES
-    assert told["samples"] == sum(told[kind] for kind in ("equal", "untold", "blind", "early", "ours", "other"))
-    assert told["samples"] - told["reached"] <= 0.001 * told["samples"] + 3, told
-    assert told["early"] + told["ours"] + told["other"] <= 0.001 * told["samples"] + 3, told
-    assert told["untold"] + told["blind"] <= 0.1 * told["samples"], told
+    reported = json.loads(ran.stdout)
+    print(reported)
+    assert reported["samples"] >= SAMPLES
+    assert reported["samples"] == sum(reported[kind] for kind in ("equal", "untold", "blind", "early", "ours", "other"))
+    assert reported["samples"] - reported["reached"] <= 0.001 * reported["samples"] + 3, reported
+    assert reported["early"] + reported["ours"] + reported["other"] <= 0.001 * reported["samples"] + 3, reported
+    assert reported["untold"] + reported["blind"] <= 0.1 * reported["samples"], reported
     if SAMPLES >= 20000:  # fewer may not meet those callers in any other sample
-        assert told["witnessed"] >= 0.9 * told["untold"], told
+        assert reported["witnessed"] >= 0.9 * reported["untold"], reported

@@ -6,7 +6,7 @@ That a run begins proves the layout, or it would be refused. All judgements are 
 import sys
 
 import pytest
-from judging import adds_up, check, judge, until_met, whole_deep_stacks
+from judging import adds_up, check, judge, until_seen, whole_deep_stacks
 from ran import TARGETS
 from refused import CALLS
 from test_labels import TRUTH, labelled
@@ -42,10 +42,10 @@ def test_lines_and_columns_are_those_of_the_code(drive):
 
 
 def test_labels_are_those_of_the_context(run_python, tmp_path):
-    met, to_meet = set(), set(TRUTH) - {"napping"}
-    for _ in until_met(met, to_meet):
+    seen, to_see = set(), set(TRUTH) - {"napping"}
+    for _ in until_seen(seen, to_see):
         ran = run_python(TARGETS / "labels.py", tmp_path / "out.spprof", "cpu")
-        met |= {name for name, n in labelled(ran.profile).items() if n}
+        seen |= {name for name, n in labelled(ran.profile).items() if n}
 
 
 def test_a_thread_that_was_renamed_and_ended_has_its_last_name(tmp_path):
@@ -54,22 +54,22 @@ def test_a_thread_that_was_renamed_and_ended_has_its_last_name(tmp_path):
 
 @posix
 @pytest.mark.skipif(not spprof.native_unwinding_available(), reason="no native frames here")
-def test_native_frames_stand_in_the_order_of_calls(run_python, tmp_path):
+def test_native_frames_are_in_the_order_of_calls(run_python, tmp_path):
     library = compiled(tmp_path / "frames.so")
-    met, to_meet = set(), {"apply_plain", "cb_plain", "apply_qsort", "cb_qsort", "cb_generator", "cb_key"}
-    for seconds in until_met(met, to_meet, 0.5):
+    seen, to_see = set(), {"apply_plain", "cb_plain", "apply_qsort", "cb_qsort", "cb_generator", "cb_key"}
+    for seconds in until_seen(seen, to_see, 0.5):
         ran = run_python(TARGET, tmp_path / "out.spprof", seconds, 0.2, "True", library, "cpu")
         check_native(ran)
-        met |= {frame.name for frames in ran.profile.aggregate() for frame in frames}
+        seen |= {frame.name for frames in ran.profile.aggregate() for frame in frames}
 
 
 @pytest.mark.skipif("perf_event_open" not in CALLS, reason="no perf events that could be refused")
 def test_stacks_where_perf_events_are_refused(run_python, tmp_path):
-    truth, n, met, refused = Truth("generators"), 0, set(), TARGETS.parent / "refused.py"
-    for seconds in until_met(met, {"100 samples"}):
+    truth, n, seen, refused = Truth("generators"), 0, set(), TARGETS.parent / "refused.py"
+    for seconds in until_seen(seen, {"100 samples"}):
         command = [sys.executable, TARGETS / "drive.py", TARGETS / "generators.py", tmp_path / "out.spprof", "cpu", "auto", 1]
         ran = run_python(refused, "perf_event_open", *command, seconds)
         assert ran.json["clock"] not in ("perf", "perf-user")
         n += check(ran.profile, truth)
         adds_up(ran)
-        met |= {"100 samples"} if n >= 100 else set()
+        seen |= {"100 samples"} if n >= 100 else set()

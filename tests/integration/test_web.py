@@ -259,13 +259,13 @@ def folder(tmp_path, monkeypatch):
 
 def ask(app, path="/p", query="", token=None):
     """One request of a WSGI server: headers and body."""
-    told = []
+    reported = []
     environ = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": "", "PATH_INFO": path, "QUERY_STRING": query}
     if token:
         environ["HTTP_X_SPPROF_TOKEN"] = token
-    body = app(environ, lambda status, headers, exc_info=None: told.append(dict(headers)))
+    body = app(environ, lambda status, headers, exc_info=None: reported.append(dict(headers)))
     try:
-        return told[0], b"".join(body)
+        return reported[0], b"".join(body)
     finally:
         getattr(body, "close", lambda: None)()
 

@@ -45,7 +45,7 @@ proctype producer() {
         :: n = 1
         :: head + 2 <= TOTAL -> n = 2
         fi;
-        atomic { /* spp_queue_room: an acquire load of the tail */
+        atomic { /* spp_queue_fits: an acquire load of the tail */
             do
             :: seen + 1 < tails -> seen++
             :: break

@@ -63,7 +63,7 @@ static struct {
     char text[1];
 } letter = {1, ""};
 static struct flock any_region = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-static char room[4096];
+static char buffer[4096];
 static int folder, two[2], other;
 static void *page;
 static sigset_t none;
@@ -140,9 +140,9 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
     X(msgsnd, RAW(SYS_msgsnd, letters, &letter, 1, IPC_NOWAIT))                                                      \
     X(getrandom, RAW(SYS_getrandom, byte, sizeof byte, 0, 0))                                                        \
     X(sched_yield, RAW(SYS_sched_yield, 0, 0, 0, 0))                                                                 \
-    X(fstat, RAW(SYS_fstat, file, room, 0, 0))                                                                       \
-    X(stat, RAW(SYS_newfstatat, AT_FDCWD, path, room, 0))                                                            \
-    X(getdents, RAW(SYS_getdents64, folder, room, sizeof room, 0))                                                   \
+    X(fstat, RAW(SYS_fstat, file, buffer, 0, 0))                                                                     \
+    X(stat, RAW(SYS_newfstatat, AT_FDCWD, path, buffer, 0))                                                          \
+    X(getdents, RAW(SYS_getdents64, folder, buffer, sizeof buffer, 0))                                               \
     X(ftruncate, RAW(SYS_ftruncate, file, 100, 0, 0))                                                                \
     X(dup, close_if(RAW(SYS_dup, file, 0, 0, 0)))                                                                    \
     X(pipe, RAW(SYS_pipe2, two, 0, 0, 0) + RAW(SYS_close, two[0], 0, 0, 0) + RAW(SYS_close, two[1], 0, 0, 0))        \
@@ -150,8 +150,8 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
     X(madvise, RAW(SYS_madvise, page, 4096, MADV_DONTNEED, 0))                                                       \
     X(kill, RAW(SYS_kill, RAW(SYS_getpid, 0, 0, 0, 0), 0, 0, 0))                                                     \
     X(sigprocmask, RAW(SYS_rt_sigprocmask, SIG_BLOCK, &none, 0, 8))                                                  \
-    X(sigpending, RAW(SYS_rt_sigpending, room, 8, 0, 0))                                                             \
-    X(clock_gettime, RAW(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, room, 0, 0))
+    X(sigpending, RAW(SYS_rt_sigpending, buffer, 8, 0, 0))                                                           \
+    X(clock_gettime, RAW(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, buffer, 0, 0))
 
 static long close_if(long fd) { return fd < 0 ? fd : RAW(SYS_close, fd, 0, 0, 0); }
 

@@ -175,7 +175,7 @@ class Machine:
 def main():
     library, rows_of, count, seed = Library(sys.argv[1]), ctypes.CDLL(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     rows_of.spp_compact_rows_aarch64.restype = ctypes.c_uint32
-    machine, told, kinds = Machine(library, seed), 0, collections.Counter()
+    machine, with_rows, kinds = Machine(library, seed), 0, collections.Counter()
     order = list(range(len(library.starts) - 1))
     machine.random.shuffle(order)
     for i in order[:count]:
@@ -186,12 +186,12 @@ def main():
         kinds[function.encoding >> 24 & 15] += 1
         if n in (0, DWARF):
             continue
-        told += 1
+        with_rows += 1
         for _ in range(3):
             machine.run(low, end, list(rows[:n]))
     wrong = sum(machine.wrong.values())
     modes = ", ".join(f"{n} of mode {mode}" for mode, n in sorted(kinds.items()))
-    print(f"{told} of {count} functions have rows ({modes}); {machine.right + wrong} instants, {wrong} wrong")
+    print(f"{with_rows} of {count} functions have rows ({modes}); {machine.right + wrong} instants, {wrong} wrong")
     for place, n in machine.wrong.most_common(5):
         print(f"  wrong {n} times: {place}")
     return 0 if machine.right > 0 and wrong <= 0.001 * (machine.right + wrong) else 1

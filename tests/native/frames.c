@@ -32,10 +32,10 @@ KIND int apply_plain(callback f, int n) {
 KIND int apply_alloca(callback f, int n) {
     int sum = 0;
     for (int i = 0; i < n; i++) {
-        volatile char *room = alloca((size_t)(i % 5 + 1) * 100);
-        room[0] = (char)i;
+        volatile char *space = alloca((size_t)(i % 5 + 1) * 100);
+        space[0] = (char)i;
         spin(300);
-        sum += f(i) + room[0];
+        sum += f(i) + space[0];
     }
     return sum;
 }
@@ -45,11 +45,11 @@ KIND int apply_wide(callback f, int n) {
     int sum = 0;
     for (int i = 0; i < n; i++) {
         _Alignas(64) volatile uint64_t wide[8];
-        volatile char *room = alloca((size_t)(i % 3 + 1) * 64);
+        volatile char *space = alloca((size_t)(i % 3 + 1) * 64);
         wide[i % 8] = (uint64_t)i;
-        room[0] = 1;
+        space[0] = 1;
         spin(300);
-        sum += f(i) + (int)wide[i % 8] + room[0];
+        sum += f(i) + (int)wide[i % 8] + space[0];
     }
     return sum;
 }

@@ -86,13 +86,13 @@ static void handler(int signal, siginfo_t *info, void *raw) {
     spp_unwind(&view->map, &w);
     unw_cursor_t cursor;
     unw_word_t at;
-    uint32_t n = 0, told = DEPTH;
+    uint32_t n = 0, first_blind = DEPTH;
     int error = unw_init_local2(&cursor, (unw_context_t *)(uintptr_t)context, UNW_INIT_SIGNAL_FRAME);
     for (int more = 1; error >= 0 && more > 0 && n < DEPTH; more = error = unw_step(&cursor)) {
         unw_get_reg(&cursor, UNW_REG_IP, &at);
         if (at == 0) break;
         unw_proc_info_t about;
-        if (told == DEPTH && (unw_get_proc_info(&cursor, &about) != 0 || about.unwind_info == NULL)) told = n;
+        if (first_blind == DEPTH && (unw_get_proc_info(&cursor, &about) != 0 || about.unwind_info == NULL)) first_blind = n;
         others[n] = n > 0 && unw_is_signal_frame(&cursor) <= 0 ? at - 1 : at; /* ours: in the instruction that calls */
         n++;
     }
@@ -100,7 +100,7 @@ static void handler(int signal, siginfo_t *info, void *raw) {
     while (alike < n && alike < w.depth && (own[alike] == others[alike] || own[alike] + 1 == others[alike])) alike++;
     counts.samples++;
     counts.reached += w.end == SPP_UNWIND_REACHED;
-    if (alike == n && alike == w.depth && told < n && w.end != SPP_UNWIND_REACHED) {
+    if (alike == n && alike == w.depth && first_blind < n && w.end != SPP_UNWIND_REACHED) {
         counts.blind++;
         return;
     }
@@ -110,11 +110,11 @@ static void handler(int signal, siginfo_t *info, void *raw) {
         for (uint32_t i = w.depth; i-- > 1;) (void)known_chain(chain_of[i], true); /* the leaf is nobody's caller */
         return;
     }
-    if (alike > told) {
+    if (alike > first_blind) {
         counts.untold++;
         hash_chains(own, w.depth);
         for (uint32_t i = 0; i < TRIED && untold_n < UNTOLD; i++) {
-            untold[untold_n][i] = told + 1 + i < w.depth ? chain_of[told + 1 + i] : 0;
+            untold[untold_n][i] = first_blind + 1 + i < w.depth ? chain_of[first_blind + 1 + i] : 0;
         }
         if (untold_n < UNTOLD) untold_n++;
     } else if (alike == n)

@@ -14,7 +14,7 @@ from pathlib import Path
 from compact import Machine, Row
 
 SAVED = ("neither x29 nor x30", "x30", "x29 and x30 signed", "x29 and x30")
-TELL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Row))
+SEE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Row))
 
 
 class Library:
@@ -49,8 +49,8 @@ def main():
     machine.random.shuffle(library.functions)
     for begin, data in library.functions[:count]:
         rows, record = [], b"" if data & 3 else library.bytes_at(data)
-        tell = TELL(lambda _, row, rows=rows: rows.append(Row.from_buffer_copy(row.contents)))
-        length = rows_of.spp_seh_rows_aarch64(ctypes.c_uint32(data), record, ctypes.c_size_t(len(record)), tell, None)
+        see = SEE(lambda _, row, rows=rows: rows.append(Row.from_buffer_copy(row.contents)))
+        length = rows_of.spp_seh_rows_aarch64(ctypes.c_uint32(data), record, ctypes.c_size_t(len(record)), see, None)
         kinds[f"packed with {SAVED[data >> 21 & 3]}" if data & 3 else "records"] += 1
         if length == 0:
             refused.append(hex(begin))

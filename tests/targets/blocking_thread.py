@@ -20,7 +20,7 @@ took = {}
 libc = ctypes.CDLL(None)
 
 
-def met(name):
+def in_file(name):
     """Whether the file has it, and the tick stats what is to be there. A minute is for a profiler that does not."""
     spprof.flush()
     seen = name != "deaf" or CLOCK == "timer" or spprof.stats()["losses"]["signals_blocked"] > 0
@@ -36,7 +36,7 @@ def burn(name):
     begin = time.thread_time_ns()
     repeat(lambda: sum(range(1000)), SECONDS, time.thread_time)
     took[name] = time.thread_time_ns() - begin
-    while not met(name):
+    while not in_file(name):
         repeat(lambda: sum(range(1000)), 0.02, time.thread_time)
         took[name] = time.thread_time_ns() - begin
 

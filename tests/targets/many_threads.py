@@ -22,7 +22,7 @@ tids = {}
 go = threading.Event()
 
 
-def met(*names):
+def in_file(*names):
     """Whether a sample of each is in the file. A minute is for a profiler that finds no thread."""
     spprof.flush()
     found = {frame.name for sample in spprof.Profile.load(OUT).samples() for frame in sample.frames}
@@ -33,7 +33,7 @@ def burn(name):
     tids[name] = threading.get_native_id()
     begin = time.thread_time()
     repeat(lambda: sum(range(1000)), SECONDS, time.thread_time)
-    while not met(name):
+    while not in_file(name):
         repeat(lambda: sum(range(1000)), 0.02, time.thread_time)
     took[name] = time.thread_time() - begin
 
@@ -101,7 +101,7 @@ wait, argument = (libc.Sleep, 1000_000) if os.name == "nt" else (libc.usleep, 10
 asleep = time.monotonic_ns()
 run_by_c(ctypes.cast(wait, ctypes.c_void_p), ctypes.c_void_p(argument), wait=False)
 time.sleep(SECONDS)
-while MODE == "wall" and not met("[no Python frames]"):
+while MODE == "wall" and not in_file("[no Python frames]"):
     time.sleep(0.02)
 spprof.stop()
 asleep = time.monotonic_ns() - asleep

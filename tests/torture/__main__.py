@@ -79,7 +79,7 @@ def lacks(python, packages):
     return [name for name in packages if subprocess.run([python, "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode]
 
 
-def told(python, path):
+def path_for(python, path):
     """A path as this interpreter knows it: wine has all of Linux's files on a drive."""
     return "Z:" + str(path).replace("/", "\\") if "-windows/" in str(python) and path != "-" else str(path)
 
@@ -90,9 +90,9 @@ def run(python, case, out, mode, units, given, clock):
         str(python),
         "-X",
         "faulthandler",
-        told(python, HERE / "driver.py"),
-        told(python, case),
-        told(python, out),
+        path_for(python, HERE / "driver.py"),
+        path_for(python, case),
+        path_for(python, out),
         mode,
         str(INTERVAL_MS),
         str(units),
@@ -111,7 +111,7 @@ def run(python, case, out, mode, units, given, clock):
 
 def check(python, case, out, mode, said, given, loaded):
     """Problems of a profile, and its figures. The oracle runs on the same interpreter, whose line tables it needs."""
-    command = [str(python), *(told(python, path) for path in (HERE / "judge.py", case, out))]
+    command = [str(python), *(path_for(python, path) for path in (HERE / "judge.py", case, out))]
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,

@@ -136,7 +136,7 @@ struct caller {
     pthread_mutex_t mutex;
     pthread_cond_t condition;
     bool set;
-    uint8_t *room, *theirs;
+    uint8_t *buffer, *theirs;
 };
 
 static uint64_t now(void) {
@@ -461,18 +461,18 @@ static void do_semtimedop(struct caller *c) {
 static void do_mq_timedreceive(struct caller *c) {
     uint64_t ns = draw(c, 20, 400) * MICROSECOND, start = now();
     struct timespec t = in(CLOCK_REALTIME, ns);
-    CALL(c, mq_timedreceive(c->queue, (char *)c->room, 64, NULL, &t));
+    CALL(c, mq_timedreceive(c->queue, (char *)c->buffer, 64, NULL, &t));
     expect(c, -1, ETIMEDOUT, since(c, start, ns));
 }
 
 static void do_mq_timedsend(struct caller *c) {
     struct timespec past = {0, 0};
-    while (mq_timedsend(c->queue, (char *)c->room, 1, 0, &past) == 0) {}
+    while (mq_timedsend(c->queue, (char *)c->buffer, 1, 0, &past) == 0) {}
     uint64_t ns = draw(c, 20, 400) * MICROSECOND, start = now();
     struct timespec t = in(CLOCK_REALTIME, ns);
-    CALL(c, mq_timedsend(c->queue, (char *)c->room, 1, 0, &t));
+    CALL(c, mq_timedsend(c->queue, (char *)c->buffer, 1, 0, &t));
     expect(c, -1, ETIMEDOUT, since(c, start, ns));
-    while (mq_timedreceive(c->queue, (char *)c->room, 64, NULL, &past) >= 0) {}
+    while (mq_timedreceive(c->queue, (char *)c->buffer, 64, NULL, &past) >= 0) {}
 }
 
 static void do_io_getevents(struct caller *c) {
@@ -493,7 +493,7 @@ static uint64_t least_of_socket(uint64_t us) { return us * MICROSECOND > TICK_NS
 static void do_recv_timeout(struct caller *c) {
     uint64_t us = draw(c, 1, 14000);
     set_timeout(c->tcp[0], SO_RCVTIMEO, us);
-    CALL(c, draw(c, 0, 1) ? recv(c->tcp[0], c->room, 64, 0) : read(c->tcp[0], c->room, 64));
+    CALL(c, draw(c, 0, 1) ? recv(c->tcp[0], c->buffer, 64, 0) : read(c->tcp[0], c->buffer, 64));
     set_timeout(c->tcp[0], SO_RCVTIMEO, 0);
     expect(c, -1, EAGAIN, least_of_socket(us));
 }
@@ -501,12 +501,12 @@ static void do_recv_timeout(struct caller *c) {
 /* Nobody reads, and there is no space. */
 static void do_send_timeout(struct caller *c) {
     uint64_t us = draw(c, 1, 14000);
-    while (send(c->unix_[0], c->room, 4096, MSG_DONTWAIT) > 0) {}
+    while (send(c->unix_[0], c->buffer, 4096, MSG_DONTWAIT) > 0) {}
     set_timeout(c->unix_[0], SO_SNDTIMEO, us);
-    CALL(c, draw(c, 0, 1) ? send(c->unix_[0], c->room, 64, 0) : write(c->unix_[0], c->room, 64));
+    CALL(c, draw(c, 0, 1) ? send(c->unix_[0], c->buffer, 64, 0) : write(c->unix_[0], c->buffer, 64));
     set_timeout(c->unix_[0], SO_SNDTIMEO, 0);
     expect(c, -1, EAGAIN, least_of_socket(us));
-    while (recv(c->unix_[1], c->room, MOST, MSG_DONTWAIT) > 0) {}
+    while (recv(c->unix_[1], c->buffer, MOST, MSG_DONTWAIT) > 0) {}
 }
 
 static void do_accept_timeout(struct caller *c) {
@@ -567,14 +567,14 @@ static void moves(struct caller *c, long (*call)(struct caller *, size_t at, siz
 }
 
 static long writes_by(struct caller *c, int fd, size_t at, size_t n, bool socket) {
-    struct iovec parts[2] = {{c->room + at, n / 3}, {c->room + at + n / 3, n - n / 3}};
+    struct iovec parts[2] = {{c->buffer + at, n / 3}, {c->buffer + at + n / 3, n - n / 3}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     switch (draw(c, 0, socket ? 5 : 2)) {
-    case 0: return write(fd, c->room + at, n);
+    case 0: return write(fd, c->buffer + at, n);
     case 1: return writev(fd, parts, 2);
-    case 2: return syscall(SYS_write, fd, c->room + at, n);
-    case 3: return send(fd, c->room + at, n, MSG_NOSIGNAL);
-    case 4: return sendto(fd, c->room + at, n, 0, NULL, 0);
+    case 2: return syscall(SYS_write, fd, c->buffer + at, n);
+    case 3: return send(fd, c->buffer + at, n, MSG_NOSIGNAL);
+    case 4: return sendto(fd, c->buffer + at, n, 0, NULL, 0);
     default: return sendmsg(fd, &message, MSG_NOSIGNAL);
     }
 }
@@ -588,7 +588,7 @@ static void writes_to(struct caller *c, long (*call)(struct caller *, size_t, si
     c->n = draw(c, 1, draw(c, 1, most));
     c->fd = fd;
     peer_does(c, reads);
-    fill(c->room, c->n, c->salt, 0);
+    fill(c->buffer, c->n, c->salt, 0);
     moves(c, call, c->n);
     peer_is_done(c);
 }
@@ -608,8 +608,8 @@ static void gives(struct caller *c, long (*call)(struct caller *), long must) {
 
 /* What is written to a pipe at once comes at once. */
 static long message(struct caller *c) {
-    struct iovec room = {c->room, MOST};
-    return draw(c, 0, 1) ? readv(c->pipe[0], &room, 1) : read(c->pipe[0], c->room, MOST);
+    struct iovec buffer = {c->buffer, MOST};
+    return draw(c, 0, 1) ? readv(c->pipe[0], &buffer, 1) : read(c->pipe[0], c->buffer, MOST);
 }
 
 static void do_read_message(struct caller *c) {
@@ -618,25 +618,25 @@ static void do_read_message(struct caller *c) {
     peer_does_in(c, writes, 1, (uint8_t)draw(c, 0, 255));
     gives(c, message, (long)c->n);
     peer_is_done(c);
-    same(c, is_filled(c->room, c->n, c->salt, 0));
+    same(c, is_filled(c->buffer, c->n, c->salt, 0));
 }
 
-static long to_wide(struct caller *c, size_t at, size_t n) { return write(c->wide[1], c->room + at, n); }
-static long from_wide(struct caller *c, size_t at, size_t n) { return read(c->wide[0], c->room + at, n); }
-static long from_copy(struct caller *c, size_t at, size_t n) { return read(c->copies[0], c->room + at, n); }
+static long to_wide(struct caller *c, size_t at, size_t n) { return write(c->wide[1], c->buffer + at, n); }
+static long from_wide(struct caller *c, size_t at, size_t n) { return read(c->wide[0], c->buffer + at, n); }
+static long from_copy(struct caller *c, size_t at, size_t n) { return read(c->copies[0], c->buffer + at, n); }
 
 static void fills_wide(struct caller *c) {
     c->n = draw(c, 1, MOST);
     c->salt = (uint8_t)draw(c, 0, 255);
-    fill(c->room, c->n, c->salt, 0);
+    fill(c->buffer, c->n, c->salt, 0);
     moves(c, to_wide, c->n);
 }
 
 static void do_read_full_pipe(struct caller *c) {
     fills_wide(c);
-    memset(c->room, 0, c->n);
+    memset(c->buffer, 0, c->n);
     moves(c, from_wide, c->n);
-    same(c, is_filled(c->room, c->n, c->salt, 0));
+    same(c, is_filled(c->buffer, c->n, c->salt, 0));
 }
 
 static void reads_from(struct caller *c, long (*call)(struct caller *, size_t, size_t), int fd, size_t most) {
@@ -645,10 +645,10 @@ static void reads_from(struct caller *c, long (*call)(struct caller *, size_t, s
     peer_does(c, writes);
     moves(c, call, c->n);
     peer_is_done(c);
-    same(c, is_filled(c->room, c->n, c->salt, 0));
+    same(c, is_filled(c->buffer, c->n, c->salt, 0));
 }
 
-static long from_terminal(struct caller *c, size_t at, size_t n) { return read(c->tty[0], c->room + at, n); }
+static long from_terminal(struct caller *c, size_t at, size_t n) { return read(c->tty[0], c->buffer + at, n); }
 
 static void do_read_terminal(struct caller *c) {
     struct termios how;
@@ -661,13 +661,13 @@ static void do_read_terminal(struct caller *c) {
     peer_does(c, writes);
     moves(c, from_terminal, c->n);
     peer_is_done(c);
-    same(c, is_filled(c->room, c->n, c->salt, 0));
+    same(c, is_filled(c->buffer, c->n, c->salt, 0));
 }
 
-static long all_of_tcp(struct caller *c, size_t at, size_t n) { return recv(c->tcp[0], c->room + at, n, MSG_WAITALL); }
+static long all_of_tcp(struct caller *c, size_t at, size_t n) { return recv(c->tcp[0], c->buffer + at, n, MSG_WAITALL); }
 
 static long all_of_unix(struct caller *c, size_t at, size_t n) {
-    struct iovec part = {c->room + at, n};
+    struct iovec part = {c->buffer + at, n};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     return recvmsg(c->unix_[0], &message, MSG_WAITALL);
 }
@@ -687,10 +687,10 @@ static long enough(struct caller *c) {
 static long from_unix(struct caller *c, size_t at, size_t n) {
     int least = (int)n;
     setsockopt(c->unix_[0], SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
-    return draw(c, 0, 1) ? read(c->unix_[0], c->room + at, n) : recv(c->unix_[0], c->room + at, n, 0);
+    return draw(c, 0, 1) ? read(c->unix_[0], c->buffer + at, n) : recv(c->unix_[0], c->buffer + at, n, 0);
 }
 
-static long from_tcp(struct caller *c, size_t at, size_t n) { return recv(c->tcp[0], c->room + at, n, 0); }
+static long from_tcp(struct caller *c, size_t at, size_t n) { return recv(c->tcp[0], c->buffer + at, n, 0); }
 
 /* TCP wakes no reader that has a part already and lacks less than the mark, so we wait by poll() there. */
 static void do_recv_lowat(struct caller *c) {
@@ -705,7 +705,7 @@ static void do_recv_lowat(struct caller *c) {
         gives(c, enough, 1);
         moves(c, from_tcp, c->n);
         peer_is_done(c);
-        same(c, is_filled(c->room, c->n, c->salt, 0));
+        same(c, is_filled(c->buffer, c->n, c->salt, 0));
     }
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
 }
@@ -714,7 +714,7 @@ static void draws_packets(struct caller *c) {
     c->n = draw(c, 1, PACKETS);
     for (size_t i = 0; i < c->n; i++) {
         c->sizes[i] = draw(c, 1, 3000);
-        c->parts[i] = (struct iovec){c->room + i * 4096, 4096};
+        c->parts[i] = (struct iovec){c->buffer + i * 4096, 4096};
         c->messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &c->parts[i], .msg_iovlen = 1}};
     }
 }
@@ -780,18 +780,18 @@ static void do_tee(struct caller *c) {
     gives(c, teed, (long)c->n);
     moves(c, from_wide, c->n);
     moves(c, from_copy, c->n);
-    same(c, is_filled(c->room, c->n, c->salt, 0));
+    same(c, is_filled(c->buffer, c->n, c->salt, 0));
 }
 
 static long given(struct caller *c, size_t at, size_t n) {
-    struct iovec part = {c->room + at, n};
+    struct iovec part = {c->buffer + at, n};
     return vmsplice(c->wide[1], &part, 1, 0);
 }
 
 static void do_vmsplice(struct caller *c) {
     c->n = draw(c, 1, MOST);
     c->salt = (uint8_t)draw(c, 0, 255);
-    fill(c->room, c->n, c->salt, 0);
+    fill(c->buffer, c->n, c->salt, 0);
     c->quiet = true; /* the rest would begin in the midst of a page, and take one more of the pipe's */
     moves(c, given, c->n);
     for (size_t at = 0; at < c->n;) {
@@ -831,12 +831,12 @@ static long copied(struct caller *c, size_t at, size_t n) {
 static void do_copy_file_range(struct caller *c) { moves(c, copied, draw(c, 1, MOST)); }
 
 static long random_(struct caller *c, size_t at, size_t n) {
-    return draw(c, 0, 1) ? getrandom(c->room + at, n, 0) : syscall(SYS_getrandom, c->room + at, n, 0);
+    return draw(c, 0, 1) ? getrandom(c->buffer + at, n, 0) : syscall(SYS_getrandom, c->buffer + at, n, 0);
 }
 
 static void do_getrandom(struct caller *c) { moves(c, random_, draw(c, 1, draw(c, 1, MOST))); }
 
-static long of_device(struct caller *c, size_t at, size_t n) { return read(c->devices[c->salt & 1], c->room + at, n); }
+static long of_device(struct caller *c, size_t at, size_t n) { return read(c->devices[c->salt & 1], c->buffer + at, n); }
 
 static void do_read_device(struct caller *c) {
     c->salt = (uint8_t)draw(c, 0, 1);
@@ -844,19 +844,19 @@ static void do_read_device(struct caller *c) {
 }
 
 static long pread_at(struct caller *c, size_t at, size_t n) {
-    struct iovec part = {c->room + at, n};
-    return draw(c, 0, 1) ? pread(c->file, c->room + at, n, (off_t)at) : preadv(c->file, &part, 1, (off_t)at);
+    struct iovec part = {c->buffer + at, n};
+    return draw(c, 0, 1) ? pread(c->file, c->buffer + at, n, (off_t)at) : preadv(c->file, &part, 1, (off_t)at);
 }
 
 static void do_pread(struct caller *c) {
     c->n = draw(c, 1, MOST);
     moves(c, pread_at, c->n);
-    same(c, is_filled(c->room, c->n, SALT_OF_FILE, 0));
+    same(c, is_filled(c->buffer, c->n, SALT_OF_FILE, 0));
 }
 
 static long pwrite_at(struct caller *c, size_t at, size_t n) {
-    struct iovec part = {c->room + at, n};
-    return draw(c, 0, 1) ? pwrite(c->copy, c->room + at, n, (off_t)at) : pwritev(c->copy, &part, 1, (off_t)at);
+    struct iovec part = {c->buffer + at, n};
+    return draw(c, 0, 1) ? pwrite(c->copy, c->buffer + at, n, (off_t)at) : pwritev(c->copy, &part, 1, (off_t)at);
 }
 
 static void do_pwrite(struct caller *c) { moves(c, pwrite_at, draw(c, 1, MOST)); }
@@ -967,7 +967,7 @@ static void do_sem_wait(struct caller *c) {
     peer_is_done(c);
 }
 
-static void tells(struct caller *c) {
+static void notifies(struct caller *c) {
     pthread_mutex_lock(&c->mutex);
     c->set = true;
     pthread_cond_signal(&c->condition);
@@ -976,7 +976,7 @@ static void tells(struct caller *c) {
 
 static void do_cond_wait(struct caller *c) {
     c->set = false;
-    peer_does(c, tells);
+    peer_does(c, notifies);
     pthread_mutex_lock(&c->mutex);
     while (!c->set) {
         CALL(c, pthread_cond_wait(&c->condition, &c->mutex));
@@ -1047,14 +1047,14 @@ static void help(int from, int locks) {
     struct order order;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (read(from, &order, sizeof order) == sizeof order) {
-        int32_t told = 0;
+        int32_t answer = 0;
         if (order.what == LOCK) {
             lock_region(locks, F_SETLKW, F_WRLCK, 1);
-        } else if ((told = (int32_t)syscall(SYS_clone, 0x8000 /* CLONE_PARENT */ | SIGCHLD, 0, 0, 0, 0)) == 0) {
+        } else if ((answer = (int32_t)syscall(SYS_clone, 0x8000 /* CLONE_PARENT */ | SIGCHLD, 0, 0, 0, 0)) == 0) {
             nap((uint64_t)order.ns);
             _exit((int)(order.ns & 127));
         }
-        if (write(from, &told, sizeof told) < 0) break;
+        if (write(from, &answer, sizeof answer) < 0) break;
         if (order.what != LOCK) continue;
         nap((uint64_t)order.ns);
         lock_region(locks, F_SETLK, F_UNLCK, 1);
@@ -1064,10 +1064,10 @@ static void help(int from, int locks) {
 
 static int32_t helper_does(struct caller *c, int64_t what, uint64_t ns) {
     struct order order = {what, (int64_t)ns};
-    int32_t told = -1;
+    int32_t answer = -1;
     if (write(c->helper, &order, sizeof order) < 0) return -1;
-    while (read(c->helper, &told, sizeof told) < 0 && errno == EINTR) {}
-    return told;
+    while (read(c->helper, &answer, sizeof answer) < 0 && errno == EINTR) {}
+    return answer;
 }
 
 static long posix_locked(struct caller *c) { return lock_region(c->locks[0], F_SETLKW, F_WRLCK, 1); }
@@ -1109,14 +1109,14 @@ static void takes_letter(struct caller *c) {
     peer_judges(c, msgrcv(c->letters, &letter, sizeof letter.text, 0, 0), (long)c->n);
 }
 
-static long letter_came(struct caller *c) { return msgrcv(c->letters, c->room, 1024, 0, 0); }
+static long letter_came(struct caller *c) { return msgrcv(c->letters, c->buffer, 1024, 0, 0); }
 
 static void do_msgrcv(struct caller *c) {
     c->n = draw(c, 1, 1024);
     peer_does(c, sends_letter);
     gives(c, letter_came, (long)c->n);
     peer_is_done(c);
-    same(c, is_filled(c->room + sizeof(long), c->n, c->salt, 0));
+    same(c, is_filled(c->buffer + sizeof(long), c->n, c->salt, 0));
 }
 
 static long letter_left(struct caller *c) {
@@ -1152,8 +1152,8 @@ static void do_semop(struct caller *c) {
 
 static void sends_message(struct caller *c) { peer_judges(c, mq_send(c->queue, (char *)c->theirs, c->n, 0), 0); }
 static void takes_message(struct caller *c) { peer_judges(c, mq_receive(c->queue, (char *)c->theirs, 64, NULL), (long)c->n); }
-static long message_came(struct caller *c) { return mq_receive(c->queue, (char *)c->room, 64, NULL); }
-static long message_left(struct caller *c) { return mq_send(c->queue, (char *)c->room, c->n, 0); }
+static long message_came(struct caller *c) { return mq_receive(c->queue, (char *)c->buffer, 64, NULL); }
+static long message_left(struct caller *c) { return mq_send(c->queue, (char *)c->buffer, c->n, 0); }
 
 static void do_mq_receive(struct caller *c) {
     c->n = draw(c, 1, 64);
@@ -1165,28 +1165,28 @@ static void do_mq_receive(struct caller *c) {
 static void do_mq_send(struct caller *c) {
     struct timespec past = {0, 0};
     c->n = draw(c, 1, 64);
-    while (mq_timedsend(c->queue, (char *)c->room, c->n, 0, &past) == 0) {}
+    while (mq_timedsend(c->queue, (char *)c->buffer, c->n, 0, &past) == 0) {}
     peer_does(c, takes_message);
     gives(c, message_left, 0);
     peer_is_done(c);
-    while (mq_timedreceive(c->queue, (char *)c->room, 64, NULL, &past) >= 0) {}
+    while (mq_timedreceive(c->queue, (char *)c->buffer, 64, NULL, &past) >= 0) {}
 }
 
 static void touches(struct caller *c) { peer_judges(c, utimensat(AT_FDCWD, c->touched, NULL, 0), 0); }
-static long noticed(struct caller *c) { return read(c->inotify, c->room, 4096); }
+static long noticed(struct caller *c) { return read(c->inotify, c->buffer, 4096); }
 
 static void do_inotify(struct caller *c) {
     struct inotify_event event;
     peer_does(c, touches);
     gives(c, noticed, sizeof event);
     peer_is_done(c);
-    memcpy(&event, c->room, sizeof event);
+    memcpy(&event, c->buffer, sizeof event);
     same(c, event.mask == IN_ATTRIB);
 }
 
 static void adds(struct caller *c) { peer_judges(c, eventfd_write(c->event, c->n), 0); }
-static long counted(struct caller *c) { return read(c->event, c->room, 8); }
-static long counted_by_function(struct caller *c) { return eventfd_read(c->event, (eventfd_t *)(void *)c->room); }
+static long counted(struct caller *c) { return read(c->event, c->buffer, 8); }
+static long counted_by_function(struct caller *c) { return eventfd_read(c->event, (eventfd_t *)(void *)c->buffer); }
 
 static void counts_events(struct caller *c, long (*call)(struct caller *), long must) {
     uint64_t value;
@@ -1194,7 +1194,7 @@ static void counts_events(struct caller *c, long (*call)(struct caller *), long 
     peer_does(c, adds);
     gives(c, call, must);
     peer_is_done(c);
-    memcpy(&value, c->room, sizeof value);
+    memcpy(&value, c->buffer, sizeof value);
     same(c, value == c->n);
 }
 
@@ -1223,7 +1223,7 @@ static void sends_signals(struct caller *c) {
     }
 }
 
-static long read_signal(struct caller *c) { return read(c->signals, c->room, sizeof(struct signalfd_siginfo)); }
+static long read_signal(struct caller *c) { return read(c->signals, c->buffer, sizeof(struct signalfd_siginfo)); }
 
 static void do_signalfd(struct caller *c) {
     struct signalfd_siginfo info;
@@ -1231,7 +1231,7 @@ static void do_signalfd(struct caller *c) {
     peer_does(c, sends_signals);
     for (size_t i = 0; i < c->pieces; i++) {
         gives(c, read_signal, sizeof info);
-        memcpy(&info, c->room, sizeof info);
+        memcpy(&info, c->buffer, sizeof info);
         same(c, (int)info.ssi_signo == READ_BY_FD && info.ssi_int == c->salt + (int)i && info.ssi_pid == (uint32_t)getpid());
     }
     peer_is_done(c);
@@ -1243,7 +1243,7 @@ static long waited_for_signal(struct caller *c) {
     sigemptyset(&set);
     sigaddset(&set, QUEUED);
     int got = sigwaitinfo(&set, &info);
-    memcpy(c->room, &info, sizeof info);
+    memcpy(c->buffer, &info, sizeof info);
     return got;
 }
 
@@ -1253,7 +1253,7 @@ static void do_sigwaitinfo(struct caller *c) {
     peer_does(c, sends_signals);
     for (size_t i = 0; i < c->pieces; i++) {
         gives(c, waited_for_signal, QUEUED);
-        memcpy(&info, c->room, sizeof info);
+        memcpy(&info, c->buffer, sizeof info);
         same(c, info.si_value.sival_int == c->salt + (int)i && info.si_pid == getpid() && info.si_code == SI_QUEUE);
     }
     peer_is_done(c);
@@ -1295,7 +1295,7 @@ static void ends(struct caller *c) {
     }
 }
 
-static long read_nothing(struct caller *c) { return read(c->silent[0], c->room, 1); }
+static long read_nothing(struct caller *c) { return read(c->silent[0], c->buffer, 1); }
 
 static long paused(struct caller *c) {
     (void)c;
@@ -1338,14 +1338,14 @@ static void do_sigsuspend(struct caller *c) {
 static long waited_for_child(struct caller *c) {
     int said = 0;
     long got = draw(c, 0, 1) ? wait4((pid_t)c->n, &said, 0, NULL) : waitpid((pid_t)c->n, &said, 0);
-    memcpy(c->room, &said, sizeof said);
+    memcpy(c->buffer, &said, sizeof said);
     return got;
 }
 
 static long child_ended(struct caller *c) {
     siginfo_t info = {0};
     long got = waitid(P_PID, (id_t)c->n, &info, WEXITED);
-    memcpy(c->room, &info, sizeof info);
+    memcpy(c->buffer, &info, sizeof info);
     return got;
 }
 
@@ -1361,17 +1361,17 @@ static uint64_t makes_child(struct caller *c) {
 }
 
 static void do_wait4(struct caller *c) {
-    int said = (int)makes_child(c), told;
+    int said = (int)makes_child(c), answer;
     gives(c, waited_for_child, (long)c->n);
-    memcpy(&told, c->room, sizeof told);
-    same(c, WIFEXITED(told) && WEXITSTATUS(told) == said);
+    memcpy(&answer, c->buffer, sizeof answer);
+    same(c, WIFEXITED(answer) && WEXITSTATUS(answer) == said);
 }
 
 static void do_waitid(struct caller *c) {
     int said = (int)makes_child(c);
     siginfo_t info;
     gives(c, child_ended, 0);
-    memcpy(&info, c->room, sizeof info);
+    memcpy(&info, c->buffer, sizeof info);
     same(c, info.si_status == said && info.si_pid == (pid_t)c->n);
 }
 
@@ -1398,7 +1398,7 @@ static void do_linger(struct caller *c) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     connect(fd, (struct sockaddr *)&c->lingering_port, sizeof c->lingering_port);
     c->accepted = accept(c->lingering, NULL, NULL);
-    while (send(fd, c->room, 4096, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {}
+    while (send(fd, c->buffer, 4096, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {}
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof wait);
     atomic_store(&c->began_to_read, false);
     c->quiet = true; /* a signal ends the wait, not the call */
@@ -1410,20 +1410,20 @@ static void do_linger(struct caller *c) {
     peer_is_done(c);
 }
 
-static long of_stream(FILE *stream, uint8_t *room, size_t n) {
-    size_t got = fread(room, 1, n, stream);
+static long of_stream(FILE *stream, uint8_t *buffer, size_t n) {
+    size_t got = fread(buffer, 1, n, stream);
     bool failed = ferror(stream);
     clearerr(stream);
     return got == 0 && failed ? -1 : (long)got;
 }
 
-static long from_stream(struct caller *c, size_t at, size_t n) { return of_stream(c->in, c->room + at, n); }
+static long from_stream(struct caller *c, size_t at, size_t n) { return of_stream(c->in, c->buffer + at, n); }
 
 static long from_timed(struct caller *c, size_t at, size_t n) {
-    if (n > 1) return of_stream(c->in_time, c->room + at, n);
+    if (n > 1) return of_stream(c->in_time, c->buffer + at, n);
     int byte = getc(c->in_time);
     if (byte < 0) return clearerr(c->in_time), -1;
-    c->room[at] = (uint8_t)byte;
+    c->buffer[at] = (uint8_t)byte;
     return 1;
 }
 
@@ -1437,13 +1437,13 @@ static void writes_stream(struct caller *c, FILE *stream, int fd) {
     c->fd = fd;
     c->quiet = true; /* what a stream has kept after a failure is not defined */
     peer_does(c, reads);
-    fill(c->room, c->n, c->salt, 0);
+    fill(c->buffer, c->n, c->salt, 0);
     for (size_t at = 0; at < c->n;) {
         size_t part = draw(c, 1, c->n - at);
         if (part == 1)
-            CALL(c, fputc(c->room[at], stream) == c->room[at] ? 1 : -1);
+            CALL(c, fputc(c->buffer[at], stream) == c->buffer[at] ? 1 : -1);
         else
-            CALL(c, fwrite(c->room + at, 1, part, stream));
+            CALL(c, fwrite(c->buffer + at, 1, part, stream));
         if (!expect(c, (long)part, 0, 0)) break;
         at += part;
     }
@@ -1555,8 +1555,8 @@ static int make_files(struct caller *c) {
     snprintf(path, sizeof path, "%s/copy-%d", c->folder, c->number);
     c->copy = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     c->locks[0] = open(c->touched, O_RDWR | O_CLOEXEC), c->locks[1] = open(c->touched, O_RDWR | O_CLOEXEC);
-    fill(c->room, MOST, SALT_OF_FILE, 0);
-    if (write(c->file, c->room, MOST) != MOST || c->copy < 0 || c->locks[1] < 0) return -1;
+    fill(c->buffer, MOST, SALT_OF_FILE, 0);
+    if (write(c->file, c->buffer, MOST) != MOST || c->copy < 0 || c->locks[1] < 0) return -1;
     c->devices[0] = open("/dev/zero", O_RDONLY | O_CLOEXEC), c->devices[1] = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
     if (pipe2(c->pipe, O_CLOEXEC) || pipe2(c->silent, O_CLOEXEC) || wide_pipe(c->wide) || wide_pipe(c->copies)) return -1;
     c->in = fdopen(dup(c->pipe[0]), "r"), c->out = fdopen(dup(c->pipe[1]), "w");
@@ -1616,7 +1616,7 @@ int calls_prepare(const char *folder, int n, uint64_t seed) {
         struct caller *c = &callers[i];
         c->number = i, c->folder = folder;
         c->state = (seed * 1000 + (uint64_t)i + 1) * 0x9e3779b97f4a7c15u;
-        c->room = aligned_alloc(4096, MOST), c->theirs = aligned_alloc(4096, MOST);
+        c->buffer = aligned_alloc(4096, MOST), c->theirs = aligned_alloc(4096, MOST);
         if (make_files(c) || make_sockets(c) || make_others(c)) return errno ? errno : EINVAL;
     }
     return 0;

@@ -81,11 +81,11 @@ def once(python, tests, mode):
             line["passed"] = int(counted[-1])
         if mode is not None:
             report = [python, "-m", "spprof", "report", "--limit", "1", out]
-            told = subprocess.run(
+            reported = subprocess.run(
                 report, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(python, {}), cwd=folder
             )
-            line["whole"] = told.returncode == 0 and "Warning" not in told.stdout and "a bug" not in told.stdout
-            line["report"] = told.stdout[-600:]
+            line["whole"] = reported.returncode == 0 and "Warning" not in reported.stdout and "a bug" not in reported.stdout
+            line["report"] = reported.stdout[-600:]
         return line
 
 

@@ -22,8 +22,8 @@ _installed = SPEEDSCOPE.exists() and (BROWSER / "node_modules" / "playwright-cor
 def real_browser():
     """That there is one; before all that a test opens in it."""
     if not (_installed and CHROMIUM and shutil.which("node")):
-        told = "`make browser`, Chromium and node are needed"
-        pytest.fail(told, pytrace=False) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
+        reported = "`make browser`, Chromium and node are needed"
+        pytest.fail(reported, pytrace=False) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(reported)
 
 
 # Of a module. The gate has neither Chromium nor packages from npm: what it can see of these files is tested without them too.

@@ -55,8 +55,8 @@ def required(tool, what=""):
     """Path of a program that a test needs. Without it the test is skipped, but fails where all are to be there (CI)."""
     path = shutil.which(tool)
     if path is None:
-        told = f"{what or tool} is needed"
-        pytest.fail(told) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
+        reported = f"{what or tool} is needed"
+        pytest.fail(reported) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(reported)
     return path
 
 

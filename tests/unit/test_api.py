@@ -413,7 +413,7 @@ def test_decorator_refuses_unknown_options_at_once():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")
-def test_forked_child_is_not_profiled_and_can_start_anew():
+def test_forked_child_is_not_profiled_and_can_start_again():
     spprof.start()
     child = os.fork()
     if child == 0:

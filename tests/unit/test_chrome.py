@@ -80,7 +80,7 @@ def test_options(data):
             render(Profile(data), "chrome", **options)
 
 
-def test_threads_of_one_tid_are_told_apart():
+def test_threads_of_one_tid_are_distinct():
     writer = Writer()
     for thread in range(3):
         writer.sample([("f", "f", "f.py", 1, 1)], 6000 + thread, 1, thread=thread)

@@ -175,11 +175,11 @@ def test_signals(tmp_path, number):
 
 
 # A program, or the part of one, that goes on until it has so many samples.
-MET = "import spprof\nwanted = spprof.stats()['taken'] + 50\nwhile spprof.stats()['taken'] < wanted: sum(range(9999))"
+UNTIL_SAMPLED = "import spprof\nwanted = spprof.stats()['taken'] + 50\nwhile spprof.stats()['taken'] < wanted: sum(range(9999))"
 
 
 def test_summary_file_names_and_report(tmp_path):
-    (tmp_path / "x.py").write_text("def work():\n  " + MET.replace("\n", "\n  ") + "\nwork()\n")
+    (tmp_path / "x.py").write_text("def work():\n  " + UNTIL_SAMPLED.replace("\n", "\n  ") + "\nwork()\n")
     done = run(["-m", "spprof", "run", "x.py"], tmp_path)
     assert done.stdout == "" and done.returncode == 0
     (name,) = [each for each in os.listdir(tmp_path) if each.endswith(".spprof")]
@@ -192,8 +192,8 @@ def test_summary_file_names_and_report(tmp_path):
     assert report.returncode == 0 and report.stdout.count(" (x.py:1)") == 1 and "... " in report.stdout
     missing = run(["-m", "spprof", "report", name, "--thread", "nobody"], tmp_path)
     assert missing.returncode == 2 and "MainThread" in missing.stderr
-    told = [line for line in done.stderr.splitlines() if " samples. By self time:" in line]
-    assert told == run(["-m", "spprof", "report", name, "--python-only"], tmp_path).stdout.splitlines()[:1]
+    reported = [line for line in done.stderr.splitlines() if " samples. By self time:" in line]
+    assert reported == run(["-m", "spprof", "report", name, "--python-only"], tmp_path).stdout.splitlines()[:1]
     for option in "--native-only", "--native-calls":
         refused = run(["-m", "spprof", "report", name, option], tmp_path)
         assert refused.returncode == 2 and "no native frames" in refused.stderr and refused.stdout == ""
@@ -224,12 +224,12 @@ def test_waiting_is_pointed_out(tmp_path):
 
 
 def test_formats_and_conversion(tmp_path):
-    done = run(["-m", "spprof", "run", "-q", "-f", "speedscope", "-c", MET], tmp_path)
+    done = run(["-m", "spprof", "run", "-q", "-f", "speedscope", "-c", UNTIL_SAMPLED], tmp_path)
     assert done.stderr == ""
     (name,) = os.listdir(tmp_path)
     assert name.startswith("command.") and name.endswith(".speedscope.json")
     assert json.loads((tmp_path / name).read_text())["profiles"]
-    run(["-m", "spprof", "run", "-q", "-o", "p.spprof", "-c", MET], tmp_path)
+    run(["-m", "spprof", "run", "-q", "-o", "p.spprof", "-c", UNTIL_SAMPLED], tmp_path)
     done = run(["-m", "spprof", "convert", "p.spprof", "-f", "collapsed", "-o", "-", "--merge-threads"], tmp_path)
     assert re.search(r"^<module> \(<string>:3\) \d+$", done.stdout, re.M)
     assert run(["-m", "spprof", "convert", "p.spprof", "-o", "x.collapsed", "--weight", "value"], tmp_path).returncode == 0
@@ -406,7 +406,7 @@ def test_a_command_that_is_a_script_is_named_whole(tmp_path):
 
 
 def test_a_time_after_the_end_is_refused(tmp_path):
-    (tmp_path / "x.py").write_text(MET)
+    (tmp_path / "x.py").write_text(UNTIL_SAMPLED)
     run(["-m", "spprof", "run", "-q", "-o", "p.spprof", "x.py"], tmp_path)
     for verb in (["report", "p.spprof"], ["convert", "p.spprof", "-o", "-"]):
         late = run(["-m", "spprof", *verb, "--from", "100"], tmp_path)

@@ -104,7 +104,7 @@ def test_a_block_that_makes_no_sense_is_not_read(payload):
 def test_what_was_not_counted_is_said():
     profile = spprof.Profile(written(uncounted=5, taken=2))
     text = called([profile]) + summary([profile])
-    words = "Not counted: 5 calls of functions or lines for which there was no room; calls where the program had a"
+    words = "Not counted: 5 calls of functions or lines for which there was no space; calls where the program had a"
     assert text.count(words) == 2
 
 
@@ -220,8 +220,10 @@ def test_parquet_has_calls_of_the_leaf_and_all_rows(profile, tmp_path):
     needed("pyarrow")
     path = tmp_path / "p.parquet"
     path.write_bytes(render(profile, "parquet"))
-    told = duckdb.sql(f"SELECT function, any_value(calls), sum(weight) / any_value(calls) FROM '{path}' GROUP BY ALL ORDER BY 1")
-    assert told.fetchall() == [("A.f", 1507, 50e6 / 1507), ("g", 1500, 50e6 / 1500)]
+    reported = duckdb.sql(
+        f"SELECT function, any_value(calls), sum(weight) / any_value(calls) FROM '{path}' GROUP BY ALL ORDER BY 1"
+    )
+    assert reported.fetchall() == [("A.f", 1507, 50e6 / 1507), ("g", 1500, 50e6 / 1500)]
     ((about,),) = duckdb.sql(f"SELECT value FROM parquet_kv_metadata('{path}') WHERE key = 'spprof'").fetchall()
     assert [row["calls"] for row in json.loads(about)["calls"]] == [row[3] for row in ROWS]
     path.write_bytes(render(profile, "parquet", thread="*"))

@@ -247,9 +247,9 @@ def test_no_interval_is_shown_where_most_is_unknown(tmp_path, capsys):
         (tmp_path / name).write_bytes(profile.raw())
     both = [str(tmp_path / name) for name in "ab"]
     assert main(["diff", *both]) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"^ 60\.0% ±\? +30\.0% ±\? +-30\.0 ±\? +0\.60 s ", told, re.M), told
-    assert "A 100.0%, B 100.0%" in told
+    reported = capsys.readouterr().out
+    assert re.search(r"^ 60\.0% ±\? +30\.0% ±\? +-30\.0 ±\? +0\.60 s ", reported, re.M), reported
+    assert "A 100.0%, B 100.0%" in reported
     assert main(["diff", "--compare", "time", *both]) == 0
     assert re.search(r" -0\.30 s ±\? ", capsys.readouterr().out)
     assert main(["diff", "--json", *both]) == 0
@@ -272,14 +272,14 @@ def files(tmp_path, monkeypatch):
 
 def test_tables(files, capsys):
     assert main(["diff", "--sort", "total", *files[:3], "--", *files[3:]]) == 0
-    told = capsys.readouterr()
-    lines = told.out.splitlines()
+    reported = capsys.readouterr()
+    lines = reported.out.splitlines()
     assert lines[0] == "A: a1.spprof, a2.spprof, a3.spprof (3 runs, 2.10 s; 2.12 s; 2.08 s of CPU time, 6,300 samples)"
     change = r"2\.100 ±0\.\d{3} s -> 2\.300 ±0\.\d{3} s, \+9\.5% \(\+\d\.\d% \.\. \+1\d\.\d%\)"
     assert re.fullmatch(rf"Time of a run: {change}: surely changed\.", lines[2])
     row = r"^ 47\.6% ±\d\.\d +52\.2% ±\d\.\d +\+4\.6 ±\d\.\d +\* +1\.00 s +1\.20 s  parse \(/app/x\.py:10\)$"
-    assert re.search(row, told.out, re.M)
-    assert re.search(r"^ +\d\.\d% ±.* <b>\|`\\n\\ud800éxx", told.out, re.M) and told.err == ""
+    assert re.search(row, reported.out, re.M)
+    assert re.search(r"^ +\d\.\d% ±.* <b>\|`\\n\\ud800éxx", reported.out, re.M) and reported.err == ""
     assert "all 4 compared counted" in lines[-1] and "from how much runs vary" in lines[-1]
     assert main(["diff", files[0], files[3], "--limit", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -303,17 +303,17 @@ def test_json_is_as_described(files, capsys):
         document = check(json.loads(capsys.readouterr().out))
         assert len(document["rows"]) == document["compared"] == 3
     assert main(["diff", "--json", "--sort", "total", "--fail-if", "+5%", files[0], files[3]]) == 3
-    told = json.loads(capsys.readouterr().out)
+    reported = json.loads(capsys.readouterr().out)
     comparison = Comparison([Profile(files[0])], [Profile(files[3])])
     found = comparison.changes("total")
-    assert [row["qualname"] for row in told["rows"]] == [clean(row.function.qualname) for row, _ in found]
-    for row, (_, change) in zip(told["rows"], found):
+    assert [row["qualname"] for row in reported["rows"]] == [clean(row.function.qualname) for row, _ in found]
+    for row, (_, change) in zip(reported["rows"], found):
         assert row["total"]["share"]["difference"] == dict(zip(("share", "low", "high"), change.difference))
         assert row["total"]["share"]["significant"] == change.significant and row["total"]["weight"]["significant"] is None
-    (main_row,) = [row for row in told["rows"] if row["qualname"] == "main"]
+    (main_row,) = [row for row in reported["rows"] if row["qualname"] == "main"]
     assert main_row["self"]["share"]["significant"] is None  # it has none, so it was not compared
-    assert len(told["failed"]) == 1
-    assert told["weight"]["a"]["weight"] == told["a"][0]["weight"] == 2_100_000_000
+    assert len(reported["failed"]) == 1
+    assert reported["weight"]["a"]["weight"] == reported["a"][0]["weight"] == 2_100_000_000
 
 
 def test_json_of_report_and_diff_agree(files, capsys):
@@ -351,8 +351,8 @@ def test_fail_if(tmp_path, monkeypatch, capsys, rules, code, words):
             Path(f"{name}{run}").write_bytes(written(stacks))
     options = [word for rule in rules for word in ("--fail-if", rule)]
     assert main(["diff", *options, "a0", "a1", "a2", "--", "b0", "b1", "b2"]) == code
-    told = capsys.readouterr().err
-    assert words in told and (code != 0 or told == "")
+    reported = capsys.readouterr().err
+    assert words in reported and (code != 0 or reported == "")
     if code == 3:  # faster is never a failure
         assert main(["diff", *options, "b0", "b1", "b2", "--", "a0", "a1", "a2"]) == 0
 
@@ -385,7 +385,7 @@ def test_usage(files, capsys, tmp_path):
     assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
     Path("cut").write_bytes(Path(files[0]).read_bytes()[:-5])
     assert main(["diff", "cut", files[1], "-o", "x.html"]) == 0
-    told = capsys.readouterr()
-    assert told.out == "" and "cut: " in told.err and "Written: x.html" in told.err
+    reported = capsys.readouterr()
+    assert reported.out == "" and "cut: " in reported.err and "Written: x.html" in reported.err
     Path("empty").write_bytes(written([]))
     assert main(["diff", files[0], "empty"]) == 2 and "no samples" in capsys.readouterr().err

@@ -38,9 +38,9 @@ def page():
 
 def test_what_is_in_the_page():
     """600 and 200 of 1000: Newcombe's interval, by hand from Wilson's (0.5693 .. 0.6299) and (0.1764 .. 0.2259)."""
-    told = page()
-    assert "alert(1)</script>" not in told and "<img" not in told and told.count("<script") == 2
-    data = json.loads(re.search(r'>(\{"spprof":.*?)</script>', told, re.S)[1])
+    reported = page()
+    assert "alert(1)</script>" not in reported and "<img" not in reported and reported.count("<script") == 2
+    data = json.loads(re.search(r'>(\{"spprof":.*?)</script>', reported, re.S)[1])
     rows = {row["name"].split(" ")[0][:20]: row for row in data["rows"]}
     assert len(rows) == len(data["rows"]) == 5 and data["samples"] == [1000, 1000] and data["unit"] == "nanoseconds"
     a, b, change, marked, *times = rows["parse"]["own"]

@@ -127,7 +127,7 @@ def test_labels_choose_samples_of_the_whole_file(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows replaces no file that is open")
-def test_a_file_written_anew_is_read_anew(tmp_path, data):
+def test_a_file_written_again_is_read_again(tmp_path, data):
     file = tmp_path / "p.spprof"
     follower = Follower(file)
     file.write_bytes(data)

@@ -124,7 +124,7 @@ def no_mark_in_lines(written):
     assert not re.search(r"^(?:\\x9b|\\r|\x9b)", written, re.MULTILINE), ascii(written)
 
 
-def told(made):
+def reported(made):
     """As it comes out of the only way to a terminal; what is refused, with its words."""
     out = io.StringIO()
     with contextlib.suppress(SpprofError):
@@ -137,22 +137,22 @@ def look_at(content):
     profile = Profile(content)
     profile._columns()
     everyone = ("function", "line", "file", "thread", "label")
-    no_mark_in_lines(told(lambda: title([profile])))
+    no_mark_in_lines(reported(lambda: title([profile])))
     for by in everyone:
-        no_mark_in_lines(told(lambda by=by: summary([profile], by=by, verbose=True)))
-    no_mark_in_lines(told(lambda: summary([profile, profile])))
-    no_mark_in_lines(told(lambda: summary([profile], shown="calls")))
-    no_mark_in_lines(told(lambda: tree([profile], io.StringIO(), None, "line", False, 0.0)))
-    no_mark_in_lines(told(lambda: imports([profile], io.StringIO(), None, 0.0)))
-    no_mark_in_lines(told(lambda: "\n".join(last_stacks(profile, None))))
+        no_mark_in_lines(reported(lambda by=by: summary([profile], by=by, verbose=True)))
+    no_mark_in_lines(reported(lambda: summary([profile, profile])))
+    no_mark_in_lines(reported(lambda: summary([profile], shown="calls")))
+    no_mark_in_lines(reported(lambda: tree([profile], io.StringIO(), None, "line", False, 0.0)))
+    no_mark_in_lines(reported(lambda: imports([profile], io.StringIO(), None, 0.0)))
+    no_mark_in_lines(reported(lambda: "\n".join(last_stacks(profile, None))))
     for by in everyone:
-        page = told(lambda by=by: export.as_markdown(table([readable(profile)], by), 15))
+        page = reported(lambda by=by: export.as_markdown(table([readable(profile)], by), 15))
         no_mark_in_lines(page)
         assert not re.search(r"(?<!\\)<script", page)
-        json.loads(told(lambda by=by: export.as_json(table([profile], by), None)))
+        json.loads(reported(lambda by=by: export.as_json(table([profile], by), None)))
     with contextlib.suppress(SpprofError):
         comparison = Comparison([readable(profile)], [readable(profile)], "function", None, False, 0.0)
-        no_mark_in_lines(told(lambda: "\n".join(text(comparison, Shown("self", "share", 15, "function")))))
+        no_mark_in_lines(reported(lambda: "\n".join(text(comparison, Shown("self", "share", 15, "function")))))
         for compared in (comparison, Comparison([profile], [profile], "function", None, False, 0.0)):
             assert "<script>alert" not in diff_page.html(compared)
     for format, kind in formats.FORMATS.items():

@@ -60,7 +60,7 @@ def native_profile():
     return writer.data
 
 
-def test_native_frames_are_told_apart():
+def test_native_frames_are_distinct():
     data = native_profile()
     deflate, python = "deflate [libz.so.1]", "f (/app/f.py:2)"
     merged = collapsed(data, merge_threads=True)
@@ -202,7 +202,7 @@ def test_each_option_means_something_or_is_refused(format, tmp_path):
             assert (render(writer.data, format, **{option: value}) == plain) == (option in unknown), option
 
 
-def test_every_extension_tells_its_format():
+def test_every_extension_names_its_format():
     for name, format in formats.FORMATS.items():
         assert formats.format_of("p" + format.extension) == name
 

@@ -59,12 +59,12 @@ def test_every_sample_has_its_stack_time_and_weight(data):
 
 def test_gc_runs_options_and_libraries(marked, data, native):
     file = json.loads(render(marked, "gecko"))
-    for thread, (start, end), told in zip(file["threads"], ((0.25, 0.2805), (3.9, 3.95)), ((2, 7, 0), (0, 1, 3))):
+    for thread, (start, end), reported in zip(file["threads"], ((0.25, 0.2805), (3.9, 3.95)), ((2, 7, 0), (0, 1, 3))):
         marks = thread["markers"]
         assert [file["shared"]["stringArray"][name] for name in marks["name"]] == ["gc"]
         assert (marks["startTime"], marks["endTime"]) == ([pytest.approx(start)], [pytest.approx(end)])
         (about,) = marks["data"]
-        assert (about["generation"], about["collected"], about["uncollectable"]) == told
+        assert (about["generation"], about["collected"], about["uncollectable"]) == reported
     (all_threads,) = samples(json.loads(render(Profile(data), "gecko", weight="samples", merge_threads=True)))
     assert all_threads[0] == "all threads" and sum(round(weight.expected) for *_, weight in all_threads[2]) == 13
     file = json.loads(render(Profile(data), "gecko", thread="#*", lines=False))
@@ -85,8 +85,8 @@ def firefox(tmp_path_factory):
     """Loads a profile into a session of the tool; gives a function that asks it. The sessions end with the test."""
     node = required("node")
     if not CLI.exists():
-        told = "`make browser` is needed"
-        pytest.fail(told) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(told)
+        reported = "`make browser` is needed"
+        pytest.fail(reported) if switch("SPPROF_REQUIRE_BROWSER") else pytest.skip(reported)
     folder = tmp_path_factory.mktemp("ff")  # short: a socket's path may have 108 bytes
     environment = {**os.environ, "PROFILER_CLI_SESSION_DIR": str(folder)}
     environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is not for node

@@ -69,12 +69,12 @@ class Page:
         samples, unit = [], self.about["unit_ns"]
         for thread, _, _ in self.about["threads"]:
             now = 0
-            for step, told, stack, more, flags, label in zip(*(self.column() for _ in range(6))):
+            for step, reported, stack, more, flags, label in zip(*(self.column() for _ in range(6))):
                 now += step
                 if about["unit"] == "nanoseconds":
-                    weight = (step + (told >> 1 ^ -(told & 1))) * unit
+                    weight = (step + (reported >> 1 ^ -(reported & 1))) * unit
                 else:
-                    weight = told * about["weight_unit"]
+                    weight = reported * about["weight_unit"]
                 assert weight >= 0
                 time = self.about["start_ns"] + now * unit
                 samples.append((thread, time, weight, self.stacks[stack], more + 1, flags, label))

@@ -24,7 +24,7 @@ took = time.thread_time() - began
 """
 
 # One that goes on until it was sampled: no other thread is sampled, so all these samples are its own.
-MET = """
+UNTIL_SAMPLED = """
 import spprof
 wanted = spprof.stats()["taken"] + 10
 while spprof.stats()["taken"] < wanted: sum(range(2000))
@@ -59,32 +59,32 @@ def imported(folder, text):
     )
 
     def spprof(*command):
-        told = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+        reported = {**os.environ, "PYTHONIOENCODING": "utf-8"}
         return subprocess.run(
-            [sys.executable, "-m", "spprof", *command], cwd=folder, stdout=subprocess.PIPE, timeout=120, check=True, env=told
+            [sys.executable, "-m", "spprof", *command], cwd=folder, stdout=subprocess.PIPE, timeout=120, check=True, env=reported
         ).stdout.decode()
 
     took = json.loads(spprof("run", "-q", "-o", "p.spprof", "app.py"))
     return took, spprof
 
 
-def test_modules_stand_below_those_that_import_them(tmp_path):
-    _, spprof = imported(tmp_path, MET)
-    told = spprof("report", "--imports", "--min-share", "0", "p.spprof")
-    found = modules(told)
-    assert [each for each in found if each in NAMES] == sorted(NAMES), told  # json may have been sampled too
-    assert all(found[each][1] > 0 for each in NAMES - {(0, "app")}), told
+def test_modules_are_below_those_that_import_them(tmp_path):
+    _, spprof = imported(tmp_path, UNTIL_SAMPLED)
+    reported = spprof("report", "--imports", "--min-share", "0", "p.spprof")
+    found = modules(reported)
+    assert [each for each in found if each in NAMES] == sorted(NAMES), reported  # json may have been sampled too
+    assert all(found[each][1] > 0 for each in NAMES - {(0, "app")}), reported
 
 
 @pytest.mark.statistical("one in 10,000 by chance: 5 % of some 1,800 samples are four deviations; a full machine adds nothing")
 def test_times_are_those_that_modules_measure(tmp_path):
     took, spprof = imported(tmp_path, MODULE)
-    told = spprof("report", "--imports", "--min-share", "3", "p.spprof")
-    found = modules(told)
+    reported = spprof("report", "--imports", "--min-share", "3", "p.spprof")
+    found = modules(reported)
     assert {each for each in found if each[1] != LOADING} == NAMES
     whole = found[0, "app"][0]
     for depth, name in (1, "shop"), (2, "shop.price"), (3, "tax"):
-        assert found[depth, name][1] == pytest.approx(1e9 * took[name], abs=0.05 * whole), (name, told)
+        assert found[depth, name][1] == pytest.approx(1e9 * took[name], abs=0.05 * whole), (name, reported)
     assert found[2, "shop.price"][0] == pytest.approx(1e9 * (took["shop.price"] + took["tax"]), abs=0.05 * whole)
 
 

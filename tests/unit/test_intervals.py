@@ -179,11 +179,11 @@ def test_coverage_of_simulated_programs(simulated):
     assert rows[2] > 3 * ticks[2] and ticks[0] == ticks[1]
 
 
-def test_equal_programs_are_not_told_to_differ(simulated):
+def test_equal_programs_are_not_reported_to_differ(simulated):
     """Fixed seed. Without counting the comparisons most diffs of equal programs would mark something."""
     one, several = (simulated.equal_programs(seed=3, diffs=40, runs=runs) for runs in (1, 3))
-    for told in one, several:
-        assert tail(40 - told["counted"], 40) > 0.001, told
+    for reported in one, several:
+        assert tail(40 - reported["counted"], 40) > 0.001, reported
     assert one["alone"] > 20
     assert simulated.equal_programs(seed=4, diffs=40, changed=0.03)["counted"] > 36
 

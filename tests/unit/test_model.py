@@ -250,7 +250,7 @@ def test_stacks_that_look_the_same_are_added_up():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no C++ library that demangles such names")
-def test_inlined_functions_stand_below_the_frame_that_they_are_inlined_into():
+def test_inlined_functions_are_below_the_frame_that_they_are_inlined_into():
     """The L block of docs/file-format.md, against stacks rewritten one by one."""
     plain = native_profile()
     raw = read_columns(plain.raw())
@@ -270,11 +270,11 @@ def test_inlined_functions_stand_below_the_frame_that_they_are_inlined_into():
     assert len(set(zip(tree.parents, tree.frames))) == len(tree) < 2 * len(moved)  # nodes that became equal became one
     expected = {}
     for stack, total in plain.aggregate().items():
-        told = []
+        reported = []
         for frame in stack:
-            told += names[frame.name] if frame.native else [(frame.name, "", 0)]
-        old = expected.get(tuple(told), (0, 0))
-        expected[tuple(told)] = (old[0] + total[0], old[1] + total[1])
+            reported += names[frame.name] if frame.native else [(frame.name, "", 0)]
+        old = expected.get(tuple(reported), (0, 0))
+        expected[tuple(reported)] = (old[0] + total[0], old[1] + total[1])
     stacks = {}
     for stack, total in written.aggregate().items():
         stacks[tuple((frame.name, frame.source, frame.source_line) for frame in stack)] = tuple(total)
@@ -329,8 +329,8 @@ def test_names_of_cpp_and_rust_functions():
     same origin as the library's), and what Rust's mean."""
     library = ctypes.util.find_library("stdc++")
     found = subprocess.run(["g++", f"-print-file-name={library}"], capture_output=True, text=True, check=True).stdout.strip()
-    told = subprocess.run(["nm", "-D", "--defined-only", found], capture_output=True, text=True, check=True).stdout
-    names = [line.split()[-1].split("@")[0] for line in told.splitlines() if " _Z" in line]
+    reported = subprocess.run(["nm", "-D", "--defined-only", found], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[-1].split("@")[0] for line in reported.splitlines() if " _Z" in line]
     parts = ["_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..ops..drop..Drop$GT$", "_$u7b$$u7b$closure$u7d$$u7d$", "_", "_x"]
     names.append("_ZN" + "".join(f"{len(part)}{part}" for part in parts) + "17h0123456789abcdefE")
     lines = "\n".join(names) + "\n"

@@ -75,15 +75,15 @@ def profile(data):
 
 def test_samples_with_one_identity_are_one_with_all_their_values_and_times(profile):
     request = Request(profile)
-    told = []
+    reported = []
     for tid, attributes, frames, values, times in request.samples:
         assert attributes == {"thread.name": {70: "Main", 71: "#wor;ker"}[tid]}
-        told += [(tid, time - START + 5_000_000, value, [frame[0] for frame in frames]) for time, value in zip(times, values)]
+        reported += [(tid, time - START + 5_000_000, value, [frame[0] for frame in frames]) for time, value in zip(times, values)]
     expected = [
         (70 + sample.thread, sample.timestamp_ns, sample.weight, [frame.qualname for frame in sample.frames])
         for sample in profile
     ]
-    assert sorted(told) == sorted(expected)
+    assert sorted(reported) == sorted(expected)
     assert request.samples[2][2] == [
         ("<module>", "/app/x;y.py", 1, 3, ""),
         ("A.a", "/app/x;y.py", 10, 11, ""),

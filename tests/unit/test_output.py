@@ -284,7 +284,7 @@ def test_all_is_as_before_if_it_ends_in_the_middle(here, there, ending):
 
 @posix
 @pytest.mark.parametrize("there", [nothing, own, empty, link, foreign])
-def test_whoever_is_killed_in_the_middle_takes_nothing_along(here, there):
+def test_a_killed_writer_takes_nothing_along(here, there):
     """Half a file of an unlikely name is left, and what was there is as it was (or not empty any more)."""
     path = here / "out.html"
     there(path)

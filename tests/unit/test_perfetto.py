@@ -65,7 +65,7 @@ def trace_of(profile, **options):
 def test_every_sample_has_its_time_weight_thread_and_stack(data):
     profile = Profile(data)
     trace = trace_of(profile)
-    told = [
+    reported = [
         (sample.task_context.tid, time, sample.primary_weight, [frame[0] for frame in stack])
         for time, sample, stack in trace.samples
     ]
@@ -73,7 +73,7 @@ def test_every_sample_has_its_time_weight_thread_and_stack(data):
         (70 + sample.thread, sample.timestamp_ns, sample.weight, [frame.qualname for frame in sample.frames])
         for sample in profile
     ]
-    assert sorted(told) == sorted(expected)
+    assert sorted(reported) == sorted(expected)
     root, a, b = (
         ("<module>", "/app/x;y.py", "/app/x;y.py", 3, 0),
         ("A.a", *["/app/x;y.py"] * 2, 11, 0),
@@ -92,18 +92,18 @@ def test_labels_are_the_contexts_that_samples_were_taken_in(marked):
         ("request=/a", "labels"),
         ("request=/b, user=\u00e9", "labels"),
     }
-    told = {
+    reported = {
         (sample.task_context.tid, time): contexts[sample.task_context.async_id].name if sample.task_context.async_id else ""
         for time, sample, _ in trace.samples
     }
-    assert told == {
+    assert reported == {
         (70 + sample.thread, sample.timestamp_ns): ", ".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
         for sample in marked
     }
-    assert "" in told.values()
+    assert "" in reported.values()
     merged = {time: sample.task_context.async_id for time, sample, _ in trace_of(marked, merge_threads=True).samples}
     assert {time: contexts[id].name if id else "" for time, id in merged.items()} == {
-        time: name for (_, time), name in told.items()
+        time: name for (_, time), name in reported.items()
     }
 
 
@@ -157,8 +157,8 @@ def test_large_weights_and_times(weight_us):
     writer.sample([("f", "f", "f.py", 1, 2)], 10**12 + 7, weight_us)
     writer.sample([("f", "f", "f.py", 1, 2)], 10**12 + 10**9, 3)
     writer.flush()
-    told = [(time, sample.primary_weight) for time, sample, _ in trace_of(Profile(writer.data)).samples]
-    assert told == [(10**15 + 7000, weight_us * 1000), (10**15 + 10**12, 3000)]
+    reported = [(time, sample.primary_weight) for time, sample, _ in trace_of(Profile(writer.data)).samples]
+    assert reported == [(10**15 + 7000, weight_us * 1000), (10**15 + 10**12, 3000)]
 
 
 def test_hard_names_native_frames_and_threads_without_ids():

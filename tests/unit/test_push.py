@@ -151,7 +151,7 @@ def samples_of(server):
     return [sample for _, _, samples in parts(body for _, _, body in server.taken) for sample in samples]
 
 
-def told_by(path):
+def samples_in(path):
     """The same of the file."""
     profile = Profile.load(path)
     header = profile.header
@@ -203,7 +203,7 @@ def test_what_arrives_is_the_file(tmp_path, server, push):
     assert (process.returncode, out) == (0, "") and said == "spprof: 150 samples in 3 profiles sent\n"
     assert {request[0] for request in to.taken} == {"/v1development/profiles"}
     came = samples_of(to)
-    assert Counter(came) == Counter(told_by(path)) and len(came) == 150
+    assert Counter(came) == Counter(samples_in(path)) and len(came) == 150
     profiles = [profile for profile, _, _ in parts(body for _, _, body in to.taken)]
     assert len({profile.profile_id for profile in profiles}) == 3
     # They follow one another, and each sample lies in its own.
@@ -228,7 +228,7 @@ def test_a_server_that_is_away_gets_it_later(tmp_path, server, push):
     assert process.returncode == 0
     assert "503 Service Unavailable; what is sampled is kept" in said and "takes profiles again" in said
     came = samples_of(to)
-    assert Counter(came) == Counter(told_by(path)) and len(came) == 2
+    assert Counter(came) == Counter(samples_in(path)) and len(came) == 2
 
 
 def test_what_cannot_be_kept_is_counted(tmp_path, closed, push):
@@ -345,7 +345,7 @@ def test_an_answer_is_read_for_a_time_and_to_a_size(endless):
         Collector(endless(b"\0", 0.01).url, {}).send(b"x", seconds=0.5)
 
 
-def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):
+def test_a_program_that_starts_again_is_followed(tmp_path, server, push):
     """The same name, another file: what was in the first one is sent too."""
     path, to = tmp_path / "p.spprof", server()
     first = writer_of(path)
@@ -355,21 +355,21 @@ def test_a_program_that_starts_anew_is_followed(tmp_path, server, push):
     to.wait(1)
     first.sample([(*MAIN, 3), B], 7000, 10)
     grow(path, first)
-    told = list(told_by(path))
+    expected = list(samples_in(path))
     to.wait(2)
     first.sample([(*MAIN, 3), B, B], 8000, 10)  # nobody waits for this one
     other = tmp_path / "other"
     second = writer_of(other, argv=["again.py"])
     second.sample([(*MAIN, 3), (*A, 11)], 6500, 20)
     finish(other, second)
-    told += told_by(other)
+    expected += samples_in(other)
     grow(path, first)
-    told += list(told_by(path))[2:]
+    expected += list(samples_in(path))[2:]
     other.replace(path)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 0, said
     came = samples_of(to)
-    assert Counter(came) == Counter(told) and len(came) == 4
+    assert Counter(came) == Counter(expected) and len(came) == 4
 
 
 @pytest.mark.parametrize("how", ["replaced", "emptied"])
@@ -384,15 +384,15 @@ def test_what_was_sampled_before_the_file_was_taken_is_sent(tmp_path, server, pu
     if how == "replaced":
         writer.sample([(*MAIN, 3), B], 7000, 10)
         grow(path, writer)
-        told = list(told_by(path))
+        expected = list(samples_in(path))
         (tmp_path / "other").write_text("the result of the program")
         (tmp_path / "other").replace(path)
     else:
-        told = list(told_by(path))
+        expected = list(samples_in(path))
         path.write_text("the result")
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 4 and "meanwhile" in said, said
-    assert Counter(samples_of(to)) == Counter(told) and path.read_text().startswith("the result")
+    assert Counter(samples_of(to)) == Counter(expected) and path.read_text().startswith("the result")
 
 
 def test_a_real_program(tmp_path, server, push):
@@ -412,7 +412,7 @@ def test_a_real_program(tmp_path, server, push):
         said = pusher.communicate(timeout=60)[1]
         assert pusher.returncode == 0, said
         came = samples_of(to)
-        assert Counter(came) == Counter(told_by(path)) and len(to.taken) >= 3
+        assert Counter(came) == Counter(samples_in(path)) and len(to.taken) >= 3
     finally:
         if run.poll() is None:
             run.kill()

@@ -90,7 +90,7 @@ def test_the_table():
 def test_several_processes_are_added_up_and_what_is_missing_is_said():
     text = exceptions([spprof.Profile(written()), spprof.Profile(written(uncounted=3, forgotten=1))], limit=1)
     assert "2,016 exceptions" in text and "        2,000" in text and "... 2 more (--limit)" in text
-    assert "Not counted: 3 exceptions of types or lines for which there was no room; exceptions that were raised again" in text
+    assert "Not counted: 3 exceptions of types or lines for which there was no space; exceptions that were raised again" in text
 
 
 def test_report_as_json(tmp_path, capsys):

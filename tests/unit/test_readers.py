@@ -103,11 +103,11 @@ def test_our_chrome_files_read_back_have_the_same_time(data):
             stack = tuple((frame.qualname, os.path.basename(frame.file), frame.native) for frame in profile.stack(key))
             truth[thread.name, stack] = truth.get((thread.name, stack), 0) + weight
     again = Profile(converted(data, "chrome"))
-    told = {}
+    reported = {}
     for (thread, stack), weight in weights_of(again).items():
         key = thread, tuple((name, file, native) for name, file, _, native in stack)
-        told[key] = told.get(key, 0) + weight
-    assert told == {key: weight for key, weight in truth.items() if weight}
+        reported[key] = reported.get(key, 0) + weight
+    assert reported == {key: weight for key, weight in truth.items() if weight}
     assert again.unit == "nanoseconds" and {thread.name: thread.tid for thread in again.threads} == {"Main": 70, "#wor;ker": 71}
 
 
@@ -145,11 +145,11 @@ def test_hard_names_survive(format):
         writer.sample([(name, name, f"/f {i}(x)/é.py", 1, 7)], 6000 + i, 1)
     writer.flush()
     again = Profile(converted(writer.data, format))
-    told = [(sample.frames[0].qualname, sample.frames[0].line) for sample in again]
+    reported = [(sample.frames[0].qualname, sample.frames[0].line) for sample in again]
     expected = [(name, 7) for name in names]
     if format == "collapsed":  # `name (file:line)` has no name with ` (` in it
         expected[4] = ("a", 7)
-    assert sorted(told) == sorted(expected)
+    assert sorted(reported) == sorted(expected)
 
 
 @pytest.mark.parametrize("format", [name for name in formats.FORMATS if name not in ("spprof", "parquet", "otlp")])
@@ -227,8 +227,8 @@ def test_speedscope_events_become_stretches():
     profile = Profile(
         speedscope({"type": "evented", "name": "t", "unit": "nanoseconds", "startValue": 10, "endValue": 21, "events": events})
     )
-    told = [([frame.name for frame in sample.frames], sample.timestamp_ns, sample.weight) for sample in profile]
-    assert told == [(["main"], 2, 2), (["main", "foo"], 5, 3), (["main"], 6, 1), (["foo"], 11, 1)]
+    reported = [([frame.name for frame in sample.frames], sample.timestamp_ns, sample.weight) for sample in profile]
+    assert reported == [(["main"], 2, 2), (["main", "foo"], 5, 3), (["main"], 6, 1), (["foo"], 11, 1)]
 
 
 def message(*fields):
@@ -421,8 +421,16 @@ def test_austins_text():
 
 
 def evented(*events, **more):
-    told = [dict(zip(("type", "frame", "at"), event)) for event in events]
-    profile = {"type": "evented", "name": "t", "unit": "milliseconds", "startValue": 0, "endValue": 10, "events": told, **more}
+    reported = [dict(zip(("type", "frame", "at"), event)) for event in events]
+    profile = {
+        "type": "evented",
+        "name": "t",
+        "unit": "milliseconds",
+        "startValue": 0,
+        "endValue": 10,
+        "events": reported,
+        **more,
+    }
     return {key: value for key, value in profile.items() if value is not ...}
 
 
@@ -457,8 +465,8 @@ def test_profiles_of_one_name_stay_two_in_every_reader_and_format(tmp_path):
         for format in ("speedscope", "pprof"):
             out = io.BytesIO()
             formats.write(twice, out, format, formats.Options())
-            told = {(thread.name, thread.weight) for thread in Profile(out.getvalue()).threads}
-            assert told == {("w", 30_000_000), ("w", 10_000_000)}
+            reported = {(thread.name, thread.weight) for thread in Profile(out.getvalue()).threads}
+            assert reported == {("w", 30_000_000), ("w", 10_000_000)}
         out = io.BytesIO()
         formats.write(twice, out, "callgrind", formats.Options())
         assert out.getvalue().count(b"[thread w (") == 2
@@ -477,10 +485,10 @@ def pprof_of(*samples, types=(("samples", "count"), ("cpu", "nanoseconds")), fun
 
     fields = [(1, message((1, string(kind)), (2, string(unit)))) for kind, unit in types]
     for values, labels in samples:
-        told = [
+        reported = [
             (3, message((1, string(key)), (2, string(value)) if isinstance(value, str) else (3, value))) for key, value in labels
         ]
-        fields.append((2, message((1, 1), (2, b"".join(varint(value % (1 << 64)) for value in values)), *told)))
+        fields.append((2, message((1, 1), (2, b"".join(varint(value % (1 << 64)) for value in values)), *reported)))
     fields += [(5, message((1, id), (2, string(name)), (3, string(system)))) for id, name, system in functions]
     fields += [(4, message((1, 1), (4, message((1, wanted))))), (14, string(default))]
     return message(*fields, *((6, text.encode()) for text in strings))
@@ -1142,7 +1150,7 @@ def test_mutated_files_give_a_profile_or_bad_file(data):
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch):
-    monkeypatch.setattr(readers, "_ROOM_FIRST", 1 << 20)
+    monkeypatch.setattr(readers, "_LIMIT_FIRST", 1 << 20)
     bomb = gzip.compress(bytes(1 << 25))
     tracemalloc.start()
     with pytest.raises(BadFile, match="holds more than 2 MiB, 64 times its size"):

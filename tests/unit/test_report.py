@@ -197,7 +197,7 @@ def test_labels_that_are_not_there(requests, capsys, options, words):
 
 
 @pytest.mark.parametrize("lost, shown", [(0, False), (10, False), (11, True), (-1, True)])
-def test_what_became_of_ticks_is_told_if_it_matters(report, tmp_path, lost, shown):
+def test_what_became_of_ticks_is_reported_if_it_matters(report, tmp_path, lost, shown):
     """More than 1 % lost, or a number that does not add up."""
     writer = Writer()
     writer.sample([("a", "a", "/app/x.py", 1, 1)], 6000, 1000)
@@ -214,7 +214,7 @@ def test_what_became_of_ticks_is_told_if_it_matters(report, tmp_path, lost, show
 
 
 @pytest.mark.parametrize(
-    "flags, clock, told",
+    "flags, clock, reported",
     [([32] * 1000, "timer", r"100\.0% .* kernel's own tick, .* no error bar \(±\?\)\. Use `--clock signal`"),
      ([0] * 1000, "timer", r"100\.0% .* kernel's own tick"),
      ([0] * 1000, "gil", r"100\.0% .* hand-overs of the GIL, .* The clock `suspend` has none"),
@@ -225,10 +225,10 @@ def test_what_became_of_ticks_is_told_if_it_matters(report, tmp_path, lost, show
      ([0] * 995 + [32] * 5, "perf", r"0\.5% .* that much wider"),
      ([0] * 900 + [4] * 100, "perf", None)],
 )  # fmt: skip
-def test_why_intervals_are_wider(report, tmp_path, flags, clock, told):
+def test_why_intervals_are_wider(report, tmp_path, flags, clock, reported):
     text = report(file=ticks(tmp_path, flags, clock))
     line = re.search(r"^In step\? .*", text, re.M)
-    assert re.match(f"In step\\? {told}", line[0]) if told else line is None
+    assert re.match(f"In step\\? {reported}", line[0]) if reported else line is None
     rows = re.findall(r"^ +500\.00 ms +50\.0% ±(\S+) +", text.replace("0.50 s ", "500.00 ms "), re.M)
     unknown = sum(n in (2, 32) for n in flags) / 1000 if clock not in ("timer", "gil") else 0
     reach = intervals.share(500 + 1000 * unknown, 1000, 1000)[1] - 0.5
@@ -248,7 +248,7 @@ def test_json_of_unknown_time(report, tmp_path):
 
 
 def test_system_calls_that_ticks_ended(report, tmp_path, path):
-    def told(**tick_stats):
+    def reported(**tick_stats):
         writer = Writer()
         writer.sample([("a", "a", "/app/x.py", 1, 1)], 6000, 1000)
         writer.flush()
@@ -256,8 +256,8 @@ def test_system_calls_that_ticks_ended(report, tmp_path, path):
         (tmp_path / "calls.spprof").write_bytes(writer.data)
         return re.findall(r"^System calls .*", report(file=tmp_path / "calls.spprof"), re.M)
 
-    assert told() == [] == told(calls_met=0)
-    assert told(calls_met=1234) == ["System calls without the C library that a tick may have ended: 1,234."]
+    assert reported() == [] == reported(calls_interrupted=0)
+    assert reported(calls_interrupted=1234) == ["System calls without the C library that a tick may have ended: 1,234."]
 
 
 def test_tree_against_functions():
@@ -317,12 +317,12 @@ def test_json_is_as_described(report, path):
         assert document["weight"] == 4_811_000 and document["samples"] == 13
     document = json.loads(report("--format", "json"))
     profile = Profile(path)
-    for row, told in zip(profile.functions(), document["rows"]):
-        assert (told["name"], told["qualname"], told["file"], told["line"]) == row[:4]
+    for row, reported in zip(profile.functions(), document["rows"]):
+        assert (reported["name"], reported["qualname"], reported["file"], reported["line"]) == row[:4]
         for kind, figures in (("self", row[4:6]), ("total", row[6:8])):
-            assert (told[kind]["samples"], told[kind]["weight"]) == figures
-            assert (told[kind]["low"], told[kind]["high"]) == profile.confidence_interval(figures[1])
-            assert told[kind]["share"] == figures[1] / 4_811_000
+            assert (reported[kind]["samples"], reported[kind]["weight"]) == figures
+            assert (reported[kind]["low"], reported[kind]["high"]) == profile.confidence_interval(figures[1])
+            assert reported[kind]["share"] == figures[1] / 4_811_000
     assert len(document["rows"]) == 5 and document["processes"][0]["tick_stats"]["losses"] == {"x": 4}
     assert len(json.loads(report("--format", "json", "--limit", "2"))["rows"]) == 2
 

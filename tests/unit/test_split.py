@@ -66,14 +66,14 @@ def test_one_run_each():
     a, b = profile(BEFORE), profile(AFTER)
     parse = of(Comparison([a], [b]), "parse")
     assert parse.calls == ((1000,) * 3, (3100,) * 3, (3.1,) * 3, True)
-    told = parse.per_call
-    assert (told.a.value, told.b.value, told.significant) == (pytest.approx(200e-6), pytest.approx(280e-6), None)
+    reported = parse.per_call
+    assert (reported.a.value, reported.b.value, reported.significant) == (pytest.approx(200e-6), pytest.approx(280e-6), None)
     before, after = a.whole().share(200e6), b.whole().share(868e6)
-    assert told.a == pytest.approx(before.times(1.0 / 1000)) and told.b == pytest.approx(after.times(1.668 / 3100))
+    assert reported.a == pytest.approx(before.times(1.0 / 1000)) and reported.b == pytest.approx(after.times(1.668 / 3100))
     # Its ends are where B less so many times A may be 0: Newcombe's interval of the difference ends there.
-    assert told.ratio.value == pytest.approx(1.4) and told.ratio.low < 1.4 < told.ratio.high
-    for end, side in ((told.ratio.low, 1), (told.ratio.high, 2)):
-        assert intervals.difference(told.a.times(end), told.b)[side] == pytest.approx(0, abs=1e-9)
+    assert reported.ratio.value == pytest.approx(1.4) and reported.ratio.low < 1.4 < reported.ratio.high
+    for end, side in ((reported.ratio.low, 1), (reported.ratio.high, 2)):
+        assert intervals.difference(reported.a.times(end), reported.b)[side] == pytest.approx(0, abs=1e-9)
     load = of(Comparison([a], [b]), "load")
     assert load.calls[2:] == ((1,) * 3, False) and load.per_call.ratio.low < 1 < load.per_call.ratio.high
     assert of(Comparison([a], [b]), "main", "total").per_call.a.value == pytest.approx(1)
@@ -84,11 +84,13 @@ def test_the_parts_make_the_whole():
     comparison = Comparison([profile(BEFORE)], [profile(AFTER)])
     for kind in ("own", "total"):
         for row, _ in comparison.changes(kind):
-            told = split(comparison, row, kind, 1)
+            reported = split(comparison, row, kind, 1)
             time = comparison.change(row.figures(kind), "time")
             for side in "ab":
                 assert isclose(
-                    getattr(told.calls, side).value * getattr(told.per_call, side).value, getattr(time, side).value, abs_tol=1e-12
+                    getattr(reported.calls, side).value * getattr(reported.per_call, side).value,
+                    getattr(time, side).value,
+                    abs_tol=1e-12,
                 )
 
 
@@ -138,8 +140,8 @@ def test_a_ratio_may_have_no_bound():
     """A's interval ends at 0, so any factor may be."""
     low = intervals.Estimate(1.0, 0.0, 2.0)
     b = intervals.Estimate(3.0, 2.5, 3.5)
-    told = intervals.ratio_of(1.0, 3.0, lambda factor: intervals.difference(low.times(factor), b))
-    assert told.value == 3 and 1 < told.low < 2 and told.high == inf
+    reported = intervals.ratio_of(1.0, 3.0, lambda factor: intervals.difference(low.times(factor), b))
+    assert reported.value == 3 and 1 < reported.low < 2 and reported.high == inf
 
 
 def test_time_at_no_random_instant_widens_it():
@@ -159,8 +161,10 @@ def test_where_calls_were_not_counted():
     assert of(comparison, "parse") is None and any("only A counted its calls" in note for note in comparison.notes)
     assert Comparison([plain], [plain]).notes == []
     assert of(Comparison([counted], [counted], by="line"), "parse") is None
-    told = Comparison([counted], [less])
-    assert of(told, "parse") is not None and any(note.startswith("not all calls of B were counted: 5") for note in told.notes)
+    reported = Comparison([counted], [less])
+    assert of(reported, "parse") is not None and any(
+        note.startswith("not all calls of B were counted: 5") for note in reported.notes
+    )
 
 
 @pytest.fixture
@@ -196,15 +200,15 @@ def test_json(files, capsys):
         rows = {row["qualname"]: row for row in check(json.loads(capsys.readouterr().out))["rows"]}
         calls = rows["parse"]["calls"]
         assert calls["ratio"] == {"ratio": 3.1, "low": 3.1, "high": 3.1} and calls["significant"] is True
-        told = rows["parse"]["self"]["per_call"]
-        assert 1.2 < told["ratio"]["low"] < told["ratio"]["ratio"] < told["ratio"]["high"] < 1.7
-        assert told["a"]["weight"] == pytest.approx(201e3, rel=0.01)
+        reported = rows["parse"]["self"]["per_call"]
+        assert 1.2 < reported["ratio"]["low"] < reported["ratio"]["ratio"] < reported["ratio"]["high"] < 1.7
+        assert reported["a"]["weight"] == pytest.approx(201e3, rel=0.01)
         assert rows["load"]["total"]["per_call"]["a"]["weight"] == pytest.approx(16e6, rel=0.01)
 
 
 def test_the_page(files):
-    told = diff_page.html(Comparison([Profile(files[0])], [Profile(files[3])]))
-    data = json.loads(re.search(r'>(\{"spprof":.*?)</script>', told, re.S)[1])
+    reported = diff_page.html(Comparison([Profile(files[0])], [Profile(files[3])]))
+    data = json.loads(re.search(r'>(\{"spprof":.*?)</script>', reported, re.S)[1])
     parse = next(row for row in data["rows"] if row["name"].startswith("parse"))["own"]
     assert data["counted"] is True and parse[6] == [1000, 3100, [3.1, 3.1, 3.1], True]
     assert parse[7][:2] == pytest.approx([201e-6, 280e-6], rel=0.01) and parse[7][3] is None

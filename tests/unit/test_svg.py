@@ -100,5 +100,5 @@ def test_any_name_is_xml(name):
 def test_a_browser_draws_it(path, tmp_path):
     (tmp_path / "p.svg").write_bytes(render(Profile(path), "svg"))
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", (tmp_path / "p.svg").as_uri()]
-    told = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=True).stdout
-    assert told.count("<rect") == 1 + len(boxes(render(Profile(path), "svg"))) and "parsererror" not in told
+    reported = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=True).stdout
+    assert reported.count("<rect") == 1 + len(boxes(render(Profile(path), "svg"))) and "parsererror" not in reported

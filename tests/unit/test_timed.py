@@ -132,7 +132,7 @@ def test_several_files_and_what_is_missing(profile):
     other = spprof.Profile(written(TIMED[0], untimed=2, lost=5))
     text = summary([profile, other])
     assert "2,000     64 ns" in text and "[6 raised]" in text
-    assert "Not timed: 2 functions for which there was no room; 5 calls (no memory, or no end seen)." in text
+    assert "Not timed: 2 functions for which there was no space; 5 calls (no memory, or no end seen)." in text
 
 
 def test_the_slowest(profile):

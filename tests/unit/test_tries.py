@@ -46,19 +46,19 @@ def tries(tmp_path):
     def run(*arguments):
         command, both = [sys.executable, TRIES, *arguments], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         done = subprocess.run(command, cwd=tmp_path, env=env, text=True, **both)
-        told = [line for line in done.stdout.splitlines() if line.startswith(("UNSTABLE", "FAILED")) and " of 3" in line]
-        return done.returncode, told, done.stdout
+        reported = [line for line in done.stdout.splitlines() if line.startswith(("UNSTABLE", "FAILED")) and " of 3" in line]
+        return done.returncode, reported, done.stdout
 
     run.times = lambda name: len((tmp_path / name).read_text())
     return run
 
 
 @pytest.mark.parametrize("arguments", [["-x"], ["-p", "no:cacheprovider"]], ids=lambda arguments: "".join(arguments))
-def test_what_passes_in_the_third_try_has_passed_and_is_told(tries, arguments):
+def test_what_passes_in_the_third_try_has_passed_and_is_reported(tries, arguments):
     """Also with -x, by which a first failure ends a run, and without a cache, as tools/matrix has it."""
-    code, told, out = tries(*arguments, "-k", "right or third or second")
+    code, reported, out = tries(*arguments, "-k", "right or third or second")
     assert code == 0, out
-    assert told == ["UNSTABLE test_it.py::test_third: failed 2 of 3", "UNSTABLE test_it.py::test_second: failed 1 of 3"]
+    assert reported == ["UNSTABLE test_it.py::test_third: failed 2 of 3", "UNSTABLE test_it.py::test_second: failed 1 of 3"]
     assert tries.times("right") == 1, "what passed is not tried again"
     assert tries.times("made") == 3, "each try has fixtures of its own"
 
@@ -69,9 +69,9 @@ def test_what_passes_at_once_is_tried_once(tries):
 
 
 def test_what_fails_three_times_has_failed(tries):
-    code, told, out = tries("-k", "never or second")
+    code, reported, out = tries("-k", "never or second")
     assert code == 1, out
-    assert sorted(told) == ["FAILED test_it.py::test_never: failed 3 of 3", "UNSTABLE test_it.py::test_second: failed 1 of 3"]
+    assert sorted(reported) == ["FAILED test_it.py::test_never: failed 3 of 3", "UNSTABLE test_it.py::test_second: failed 1 of 3"]
 
 
 @pytest.mark.parametrize("name", ["skipped_later", "dies"])

@@ -34,7 +34,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def written(events=EVENTS, seed=3, rows=300, stats=True):
     """A file, and its rows: (type, thread, time us, weight, stack, count, flags, label)."""
     rng, writer = random.Random(seed), Writer(events=events)
-    now, told = [5000, 5000], []
+    now, reported = [5000, 5000], []
     for number in range(rows):
         thread, type = rng.randrange(2), rng.choice([event["type"] for event in events])
         now[thread] += rng.randrange(1, 2000)
@@ -45,20 +45,20 @@ def written(events=EVENTS, seed=3, rows=300, stats=True):
             writer.value(stack, *row, label, type)
         else:
             writer.sample(stack, *row, label)
-        told.append((type, thread, row[0], row[1], [each[1] for each in stack], row[3], row[4], label))
+        reported.append((type, thread, row[0], row[1], [each[1] for each in stack], row[3], row[4], label))
         if number % 50 == 49:
             writer.flush()
     if stats:
         losses = {"taken": 10, "expected": 12, "dropped": 2, "units": 77, "losses": {"queue_full": 2}}
         writer.json(b"A", {"clock": "signal", "expected": 5, "taken": 5, "losses": {}, "events": {"page-faults": losses}})
     writer.json(b"E", {"stop_ns": 10**9, "reason": "stop"})
-    return writer.data, told
+    return writer.data, reported
 
 
 @pytest.fixture
 def both():
-    data, told = written()
-    return spprof.Profile(data), told
+    data, reported = written()
+    return spprof.Profile(data), reported
 
 
 def rows_of(profile, type):
@@ -74,11 +74,11 @@ def rows_of(profile, type):
 
 
 def test_a_view_has_the_samples_of_its_type_and_no_others(both):
-    profile, told = both
+    profile, reported = both
     assert [(each.name, each.unit) for each in profile.sample_types] == [("time", "nanoseconds"), ("page-faults", "faults")]
-    assert rows_of(profile, 0) == [row for row in told if row[0] == 0] == rows_of(profile.of("time"), 0)
+    assert rows_of(profile, 0) == [row for row in reported if row[0] == 0] == rows_of(profile.of("time"), 0)
     faults = profile.of("page-faults")
-    assert rows_of(faults, 1) == [row for row in told if row[0] == 1]
+    assert rows_of(faults, 1) == [row for row in reported if row[0] == 1]
     assert faults.unit == "faults" and profile.unit == "nanoseconds"
     assert [each.name for each in faults.sample_types] == ["page-faults"] and faults.of("page-faults") is faults
     assert faults.stats["taken"] == 10 and faults.stats["losses"] == {"queue_full": 2} and profile.stats["taken"] == 5
@@ -89,9 +89,9 @@ def test_a_view_has_the_samples_of_its_type_and_no_others(both):
 
 
 def test_without_time_the_first_other_type_is_shown():
-    data, told = written(EVENTS[1:])
+    data, reported = written(EVENTS[1:])
     profile = spprof.Profile(data)
-    assert profile.unit == "faults" and rows_of(profile, 1) == told
+    assert profile.unit == "faults" and rows_of(profile, 1) == reported
 
 
 def test_a_type_without_samples():
@@ -111,31 +111,31 @@ def test_a_header_that_makes_no_sense(events):
 
 
 def test_a_part_is_of_the_type_that_it_was_made_of(both):
-    profile, told = both
+    profile, reported = both
     part = filtered(profile.of("page-faults"), labels={"k": "v"}, start_ns=50_000_000, stop_ns=100_000_000)
-    assert rows_of(part, 1) == [row for row in told if row[0] == 1 and row[7] and 50_000 <= row[2] < 100_000]
+    assert rows_of(part, 1) == [row for row in reported if row[0] == 1 and row[7] and 50_000 <= row[2] < 100_000]
     assert [each.name for each in part.sample_types] == ["page-faults"]
     with pytest.raises(spprof.BadOption):
         part.of("time")
 
 
 def test_pprof_has_a_value_for_each_type(both):
-    profile, told = both
+    profile, reported = both
     out = io.BytesIO()
     formats.write(profile, out, "pprof", formats.Options())
     raw = gzip.decompress(out.getvalue())
     for word in (b"samples", b"cpu", b"nanoseconds", b"page-faults", b"faults"):
         assert word in raw
     again = spprof.Profile(out.getvalue())
-    assert sum(again.column("weight")) == sum(row[3] for row in told if row[0] == 0) * 1000
+    assert sum(again.column("weight")) == sum(row[3] for row in reported if row[0] == 0) * 1000
     alone = io.BytesIO()
     formats.write(profile.of("page-faults"), alone, "pprof", formats.Options())
     assert b"\x60\x1f" in gzip.decompress(alone.getvalue())  # field 12, period: 31
-    assert sum(spprof.Profile(alone.getvalue()).column("weight")) == sum(row[3] for row in told if row[0] == 1)
+    assert sum(spprof.Profile(alone.getvalue()).column("weight")) == sum(row[3] for row in reported if row[0] == 1)
 
 
 def test_speedscope_has_a_profile_for_each_thread_and_type(both):
-    profile, told = both
+    profile, reported = both
     out = io.BytesIO()
     formats.write(profile, out, "speedscope", formats.Options())
     made = json.loads(out.getvalue())
@@ -143,7 +143,7 @@ def test_speedscope_has_a_profile_for_each_thread_and_type(both):
     wanted = []
     for type, name, unit, scale in ((0, "time", "nanoseconds", 1000), (1, "page-faults", "none", 1)):
         for thread in (0, 1):
-            wanted.append((name, unit, scale * sum(row[3] for row in told if row[:2] == (type, thread))))
+            wanted.append((name, unit, scale * sum(row[3] for row in reported if row[:2] == (type, thread))))
     assert names == sorted(wanted)
     assert made["profiles"][made["activeProfileIndex"]]["unit"] == "nanoseconds"
 
@@ -157,10 +157,10 @@ def written_as(profile, format, **options):
 @pytest.fixture(params=["time", "page-faults"])
 def one(request, both):
     """A view, the number of its type, and the sums of its weights, in what the view counts, and of its ticks."""
-    profile, told = both
+    profile, reported = both
     type = request.param == "page-faults"
-    weight = sum(row[3] for row in told if row[0] == type) * (1 if type else 1000)
-    return profile.of(request.param), type, weight, sum(row[5] for row in told if row[0] == type)
+    weight = sum(row[3] for row in reported if row[0] == type) * (1 if type else 1000)
+    return profile.of(request.param), type, weight, sum(row[5] for row in reported if row[0] == type)
 
 
 def test_collapsed_counts_samples_of_time_and_values_of_others(one):
@@ -214,9 +214,9 @@ def test_gecko(one):
 def test_gecko_of_bytes():
     """A type that nothing takes yet, and the viewer has a word for."""
     events = [EVENTS[0], {"type": 1, "name": "alloc", "unit": "bytes", "period": 524_309}]
-    data, told = written(events)
+    data, reported = written(events)
     threads = [each["samples"] for each in json.loads(written_as(spprof.Profile(data).of("alloc"), "gecko"))["threads"]]
-    assert sum(sum(each["weight"]) for each in threads) == sum(row[3] for row in told if row[0])
+    assert sum(sum(each["weight"]) for each in threads) == sum(row[3] for row in reported if row[0])
     assert {each["weightType"] for each in threads} == {"bytes"} and "threadCPUDelta" not in threads[0]
 
 
@@ -251,7 +251,7 @@ def test_perfetto(one):
 @pytest.mark.parametrize("weight", [None, "samples"])
 def test_otlp_has_a_profile_of_each_type(both, weight):
     service = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
-    profile, told = both
+    profile, reported = both
     request = service.ExportProfilesServiceRequest.FromString(written_as(profile, "otlp", weight=weight))
     strings = request.dictionary.string_table
     seen = []
@@ -260,7 +260,7 @@ def test_otlp_has_a_profile_of_each_type(both, weight):
         seen.append((*((strings[name.type_strindex], strings[name.unit_strindex]) for name in names), each.period))
         type = len(seen) - 1
         scale = 1 if type or weight else 1000
-        wanted = sum(row[5 if weight else 3] for row in told if row[0] == type) * scale
+        wanted = sum(row[5 if weight else 3] for row in reported if row[0] == type) * scale
         assert sum(sum(sample.values) for sample in each.samples) == wanted
         stacks = request.dictionary.stack_table
         functions = {
@@ -276,11 +276,11 @@ def test_otlp_has_a_profile_of_each_type(both, weight):
 
 
 def test_the_summary_says_what_it_is_of(both):
-    profile, told = both
+    profile, reported = both
     text = summary([profile])
     assert "of CPU time" in text and "There are samples of page-faults too" in text
     text = summary([profile.of("page-faults")])
-    assert f"{sum(row[3] for row in told if row[0] == 1):,} faults." in text
+    assert f"{sum(row[3] for row in reported if row[0] == 1):,} faults." in text
     assert "Event: page-faults, a sample for 31 asked" in text
     assert "12 expected = 10 taken + 2" in text and "CPU" not in text and "Hz" not in text
 
@@ -345,7 +345,7 @@ def test_a_type_that_a_growing_file_has_not(tmp_path):
 @pytest.mark.parametrize("events", [EVENTS, EVENTS[1:]])
 def test_parts_of_a_growing_file_have_all_types(tmp_path, events):
     """What `spprof push` sends."""
-    data, told = written(events)
+    data, reported = written(events)
     path = tmp_path / "p.spprof"
     windows, seen = Windows(path), []
     for end in range(0, len(data) + 5000, 5000):
@@ -355,7 +355,7 @@ def test_parts_of_a_growing_file_have_all_types(tmp_path, events):
             assert [each.name for each in part.sample_types] == [event["name"] for event in events]
             for event, view in zip(events, part.each_type()):
                 seen += rows_of(view, event["type"])
-    assert sorted(seen, key=repr) == sorted(told, key=repr)
+    assert sorted(seen, key=repr) == sorted(reported, key=repr)
 
 
 CUTS = {
@@ -370,13 +370,13 @@ CUTS = {
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_a_part_has_all_types(tmp_path, both, cut):
     """Each as the same part of a view of it has it, and so a file of the part: alone, and of a type."""
-    profile, told = both
+    profile, reported = both
     part = filtered(profile, **cut)
     assert part.sample_types == profile.sample_types
     of_one = {type: filtered(profile.of(name), **cut) for type, name in enumerate(("time", "page-faults"))}
     faults = rows_of(of_one[1], 1)
     assert faults == [
-        row for row in told
+        row for row in reported
         if row[0] == 1 and ("thread" not in cut or row[1] == int(cut["thread"][-1])) and ("labels" not in cut or row[7])
         and cut.get("start_ns", 0) <= row[2] * 1000 < cut.get("stop_ns", 1 << 62)
     ]  # fmt: skip

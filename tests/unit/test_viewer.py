@@ -281,7 +281,7 @@ def test_labels(opened, known):
     assert sorted(opened.table()) == sorted(known_rows(known[0].functions()))
 
 
-def test_search_tells_the_share_of_stacks_and_fades_the_rest(opened, known):
+def test_search_shows_the_share_of_stacks_and_fades_the_rest(opened, known):
     before = opened.pixel(5, 2)
     opened.press(key="/")
     for key in "slow":
@@ -455,7 +455,7 @@ NAMED = set(
 )
 
 
-def test_everything_has_a_name_for_those_who_cannot_see_it(opened):
+def test_everything_has_a_name_for_screen_readers(opened):
     opened.evaluate(script="document.getElementById('flame').focus()")
     opened.press(key="ArrowDown")
     for tab in "1234":

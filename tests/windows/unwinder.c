@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
     const char *why;
     unsigned wanted = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2000, walks = 0, differ = 0, frames = 0, stray = 0,
              early = 0;
-    static spp_native_room room;
+    static spp_native_scratch scratch;
     static spp_suspend_registers registers;
     DWORD tid;
     HANDLE thread = CreateThread(NULL, 0, program, NULL, 0, &tid);
@@ -167,8 +167,8 @@ int main(int argc, char **argv) {
                              .registers = all,
                              .stack_end = end,
                              .memory = SPP_UNWIND_OWN,
-                             .pcs = room.pcs,
-                             .cfas = room.cfas,
+                             .pcs = scratch.pcs,
+                             .cfas = scratch.cfas,
                              .max = DEEP};
         spp_unwind(&atomic_load(&spp_native_now)->map, &w);
         bool reached;
@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
         frames += n;
         uint32_t bad = UINT32_MAX;
         for (uint32_t i = 0; i < n && i < w.depth && bad == UINT32_MAX; i++) {
-            if (room.pcs[i] + (i > 0) != theirs[i] || (i + 1 < n && room.cfas[i] != their_sps[i + 1])) bad = i;
+            if (scratch.pcs[i] + (i > 0) != theirs[i] || (i + 1 < n && scratch.cfas[i] != their_sps[i + 1])) bad = i;
         }
         if (bad == UINT32_MAX && n != w.depth) bad = n < w.depth ? n : w.depth;
         early += w.end != SPP_UNWIND_REACHED;

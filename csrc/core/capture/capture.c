@@ -44,7 +44,7 @@ static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight
                                .fresh = (uint16_t)(depth - common_root(t, depth)),
                                .labelled = label != 0};
     uint32_t words = spp_record_words(&record);
-    if (!spp_queue_room(&t->tick.queue, words)) return false;
+    if (!spp_queue_fits(&t->tick.queue, words)) return false;
     spp_record_put(&t->tick.queue, &record, label, t->tick.now);
     spp_queue_publish(&t->tick.queue, words);
     spp_threads_mark(t);
@@ -153,10 +153,10 @@ static inline __attribute__((always_inline)) bool enter(spp_thread *t, spp_sourc
     uint32_t was = atomic_exchange_explicit(&t->tick.busy, 1, memory_order_seq_cst);
     /* stop() clears `active`, a disarming thread changes `state`, and both then wait for `busy`:
      * one of the two sees the other. */
-    bool stands = (was | (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) ^ 1u) |
-                   (atomic_load_explicit(&t->state, memory_order_seq_cst) ^ SPP_THREAD_ARMED)) == 0;
-    if (spp_rare(!stands)) not_entered(t, source, was);
-    return stands;
+    bool entered = (was | (atomic_load_explicit(&spp_cap.active, memory_order_seq_cst) ^ 1u) |
+                    (atomic_load_explicit(&t->state, memory_order_seq_cst) ^ SPP_THREAD_ARMED)) == 0;
+    if (spp_rare(!entered)) not_entered(t, source, was);
+    return entered;
 }
 
 static inline void leave(spp_thread *t) { atomic_store_explicit(&t->tick.busy, 0, memory_order_release); }

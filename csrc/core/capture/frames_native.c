@@ -151,14 +151,14 @@ static inline void hide_own(const spp_native_view *view, spp_unwind_walk *w, uin
 }
 
 /* The walk's Python frames are in the scratch space; `w` is at the first native one. */
-static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_walk *w, const spp_native_view *view,
+static inline void add_native(spp_native_scratch *scratch, spp_walk *walk, spp_unwind_walk *w, const spp_native_view *view,
                               spp_native_mode mode, spp_frame *out, uintptr_t leaf) {
     uint32_t merged;
     w->guess = atomic_load_explicit(&to_cfa, memory_order_acquire) == 0 || walk->anchors_n == 0;
     w->stop = mode == SPP_NATIVE_LEAF && walk->anchors_n > 0 ? walk->anchors[0].at : 0;
-    w->pcs = room->pcs;
-    w->cfas = room->cfas;
-    w->max = room->most;
+    w->pcs = scratch->pcs;
+    w->cfas = scratch->cfas;
+    w->max = scratch->most;
     uint32_t flags = unwind_all(view, walk, w);
     hide_own(view, w, leaf);
     if (spp_usual(merge(view, walk, w, mode, out, &merged))) {
@@ -168,21 +168,21 @@ static inline void add_native(spp_native_room *room, spp_walk *walk, spp_unwind_
         walk->flags |= flags | (walk->flags & SPP_SAMPLE_TRUNCATED ? SPP_SAMPLE_GAP : 0);
         walk->depth = merged;
     } else {
-        for (uint32_t i = 0; i < walk->depth; i++) out[i] = room->python[i];
+        for (uint32_t i = 0; i < walk->depth; i++) out[i] = scratch->python[i];
         out[walk->depth++] = SPP_NATIVE_UNPAIRED;
         walk->flags |= SPP_SAMPLE_UNPAIRED;
     }
     walk->out = out;
 }
 
-SPP_HOT enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *walk, const spp_os_context *context,
+SPP_HOT enum spp_loss spp_frames_native_own(spp_native_scratch *scratch, spp_walk *walk, const spp_os_context *context,
                                             spp_native_mode mode) {
     uintptr_t registers[SPP_OS_REGISTERS];
     const spp_native_view *view = atomic_load(&spp_native_now);
     spp_frame *out = walk->out;
     if (spp_rare(view == NULL)) return spp_frames_own(walk);
-    walk->out = room->python;
-    walk->anchors = room->anchors;
+    walk->out = scratch->python;
+    walk->anchors = scratch->anchors;
     walk->anchors_max = SPP_NATIVE_MAX;
     enum spp_loss loss = spp_frames_own_anchored(walk);
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
@@ -194,23 +194,23 @@ SPP_HOT enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *wal
                          .registers = registers,
                          .stack_end = bounded ? walk->stack_end : context->sp + STACK_MOST,
                          .memory = bounded ? SPP_UNWIND_OWN : SPP_UNWIND_PROBED,
-                         .cache = &room->cache};
-    add_native(room, walk, &w, view, mode, out, context->called);
+                         .cache = &scratch->cache};
+    add_native(scratch, walk, &w, view, mode, out, context->called);
     return SPP_LOSS_NONE;
 }
 
-enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uintptr_t pc, spp_native_mode mode) {
+enum spp_loss spp_frames_native_other(spp_native_scratch *scratch, spp_walk *walk, uintptr_t pc, spp_native_mode mode) {
     const spp_native_view *view = atomic_load(&spp_native_now);
     spp_frame *out = walk->out;
     if (view == NULL) return spp_frames_other(walk);
-    walk->out = room->python;
-    walk->anchors = room->anchors;
+    walk->out = scratch->python;
+    walk->anchors = scratch->anchors;
     walk->anchors_max = SPP_NATIVE_MAX;
     enum spp_loss loss = spp_frames_other_anchored(walk);
-    room->python_n = walk->depth;
+    scratch->python_n = walk->depth;
     if (loss != SPP_LOSS_NONE) return loss;
     spp_unwind_walk w = {
-        .pc = pc, .sp = walk->sp, .stack_end = walk->sp + STACK_MOST, .memory = SPP_UNWIND_OTHER, .cache = &room->cache};
-    add_native(room, walk, &w, view, mode, out, 0);
+        .pc = pc, .sp = walk->sp, .stack_end = walk->sp + STACK_MOST, .memory = SPP_UNWIND_OTHER, .cache = &scratch->cache};
+    add_native(scratch, walk, &w, view, mode, out, 0);
     return SPP_LOSS_NONE;
 }

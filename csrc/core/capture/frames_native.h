@@ -28,16 +28,17 @@ typedef struct {
     spp_anchor anchors[SPP_NATIVE_MAX];
     spp_frame python[SPP_DEPTH_MAX]; /* the Python frames alone */
     uint32_t python_n;               /* spp_frames_native_other: how many */
-} spp_native_room;
+} spp_native_scratch;
 
 /* How many native frames a walk may have, so that walks leave the program most of the time between
  * two ticks. */
 uint32_t spp_native_most(uint64_t interval_ns);
 
 /* As spp_frames_own; `walk->out` holds walk->max Python frames and SPP_NATIVE_MAX more. */
-enum spp_loss spp_frames_native_own(spp_native_room *room, spp_walk *walk, const spp_os_context *context, spp_native_mode mode);
+enum spp_loss spp_frames_native_own(spp_native_scratch *scratch, spp_walk *walk, const spp_os_context *context,
+                                    spp_native_mode mode);
 /* As spp_frames_other, for a blocked thread at `pc` and walk->sp. Its other registers are unknown,
  * so where a frame pointer is needed the flag SPP_SAMPLE_GAP is likely. Not in a handler. */
-enum spp_loss spp_frames_native_other(spp_native_room *room, spp_walk *walk, uintptr_t pc, spp_native_mode mode);
+enum spp_loss spp_frames_native_other(spp_native_scratch *scratch, spp_walk *walk, uintptr_t pc, spp_native_mode mode);
 
 #endif

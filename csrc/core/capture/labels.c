@@ -94,7 +94,7 @@ typedef struct {
 } place;
 
 static place *places;
-static uint32_t places_n, places_room, first_free, first_dead;
+static uint32_t places_n, places_capacity, first_free, first_dead;
 
 static place *place_of(uint64_t number) {
     uint32_t at = (uint32_t)number - 1u;
@@ -103,12 +103,12 @@ static place *place_of(uint64_t number) {
 
 uint64_t spp_label_add(const char *text, size_t n) {
     if (n > UINT32_MAX) return 0;
-    if (first_free == 0 && places_n == places_room) {
-        uint32_t room = places_room ? places_room * 2 : 64;
-        place *more = spp_realloc(places, room * sizeof *more);
+    if (first_free == 0 && places_n == places_capacity) {
+        uint32_t capacity = places_capacity ? places_capacity * 2 : 64;
+        place *more = spp_realloc(places, capacity * sizeof *more);
         if (more == NULL) return 0;
         places = more;
-        places_room = room;
+        places_capacity = capacity;
     }
     char *copy = spp_alloc(n ? n : 1);
     if (copy == NULL) return 0;

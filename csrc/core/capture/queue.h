@@ -30,7 +30,7 @@ static inline uint64_t spp_queue_used(const spp_queue *queue) {
 
 /* Producer, inline for the handler. Whether n words fit; then put them in any order and publish all
  * n at once. */
-static inline bool spp_queue_room(const spp_queue *queue, uint32_t n) { return spp_queue_used(queue) + n <= SPP_QUEUE_WORDS; }
+static inline bool spp_queue_fits(const spp_queue *queue, uint32_t n) { return spp_queue_used(queue) + n <= SPP_QUEUE_WORDS; }
 
 /* Producer. The at-th word of the record in the making. */
 static inline void spp_queue_put(spp_queue *queue, uint32_t at, uint64_t word) {

@@ -51,7 +51,7 @@ static int make_stacks(spp_thread *t) {
 static void begin_tick(spp_thread_tick *t, uint64_t now, uint64_t cpu) {
     t->last_ns = now;
     t->given_ns = t->spread_cpu = t->begun_cpu = cpu;
-    t->spread_ran = t->spread_stood = t->unseen_ns = t->begun_taken = 0;
+    t->spread_ran = t->spread_time = t->unseen_ns = t->begun_taken = 0;
     t->period_ns = spp_cap.interval_ns;
     t->until_sync = 0;
     t->owed = t->in_user = t->row = 0;
@@ -88,13 +88,13 @@ static void begin_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
     w->look_cpu = cpu;
     w->off_ns = 0;
     w->due_ns = 0;
-    w->stands = w->cut = false;
+    w->blocked = w->cut = false;
     w->repeats = 0;
 }
 
 static void reset_wall(spp_thread_wall *w, uint64_t now, uint64_t cpu) {
     begin_wall(w, now, cpu);
-    w->stood = w->repeated = 0;
+    w->walked = w->repeated = 0;
 }
 
 static void reset_file(spp_thread_file *f) {

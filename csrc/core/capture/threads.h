@@ -37,7 +37,7 @@ typedef struct {
     /* signal: the CPU clock at the last tick; recently, the CPU time that passed and the time that
      * ticks represented */
     _Atomic uint64_t spread_cpu;
-    uint64_t spread_ran, spread_stood;
+    uint64_t spread_ran, spread_time;
     uint64_t begun_cpu;   /* the CPU clock when its clock began */
     uint64_t begun_taken; /* samples taken before its clock began */
     uint64_t unseen_ns;   /* signal: CPU time before the thread was found, that its first sample stands for */
@@ -57,7 +57,7 @@ typedef struct {
     uint64_t random;
     _Atomic uint64_t counters[SPP_COUNTERS_N];
     _Atomic uint64_t losses[SPP_LOSS_COUNT]; /* by anyone: read-modify-write */
-    spp_native_room *native;                 /* NULL: no native frames */
+    spp_native_scratch *native;              /* NULL: no native frames */
 
     spp_known known[SPP_KNOWN_CODES];
 } spp_thread_tick;
@@ -82,11 +82,11 @@ typedef struct {
 
 /* Used by the sampler of wall mode, under the drain lock; the counters are read by any thread. */
 typedef struct {
-    _Atomic uint64_t stood, repeated;  /* stacks walked from outside, ticks that repeated one */
+    _Atomic uint64_t walked, repeated; /* stacks walked from outside, ticks that repeated one */
     uint64_t look_ns, look_cpu;        /* monotonic time and the thread's CPU clock at the last look */
     int64_t off_ns;                    /* time off the CPU up to then that is in no sample yet */
     _Atomic int64_t due_ns;            /* the same, of which no tick was counted yet; negative: too many were */
-    bool stands;                       /* the thread was still at that stack at the last look */
+    bool blocked;                      /* the thread was still at that stack at the last look */
     bool held;                         /* it was held for that walk, and its clock has not moved since */
     bool cut;                          /* that stack was not kept */
     spp_frame held_leaves[SPP_LEAVES]; /* its newest Python frames then */

@@ -93,7 +93,7 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 }
 
 /* Handler. Clock `signal`: ticks come at random instants of wall time, so each stands for equally
- * much of it: `ticks` of them, `stands` nanoseconds each. A sample is not given all CPU time since
+ * much of it: `ticks` of them, `instant` nanoseconds each. A sample is not given all CPU time since
  * the last one, for then the first of a burst would get what the burst before left over. The CPU
  * time per nanosecond is learned from earlier ticks. The difference to the CPU clock, from chance
  * or lost ticks, is spread over the next samples: thinly, so that weights stay even, but over few
@@ -110,26 +110,26 @@ static void weigh_perf(spp_thread *t, uint64_t now, uint64_t *weight, uint64_t *
 /* Handler. The CPU time that usually passes while a sample stands for a nanosecond. */
 static double worth(const spp_thread_tick *t) {
     uint64_t believed = BELIEVED * spp_cap.interval_ns;
-    return (double)(t->spread_ran + believed) / (double)(t->spread_stood + believed);
+    return (double)(t->spread_ran + believed) / (double)(t->spread_time + believed);
 }
 
-static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t stands, uint32_t ticks) {
+static uint64_t spread_weight(spp_thread *t, uint64_t cpu, uint64_t instant, uint32_t ticks) {
     spp_thread_tick *tick = &t->tick;
     uint64_t interval = spp_cap.interval_ns, ran = cpu - atomic_load_explicit(&tick->spread_cpu, memory_order_relaxed);
     uint64_t taken = atomic_load_explicit(&tick->taken, memory_order_relaxed) - tick->begun_taken;
-    bool gap = ran > LONG_NS && (double)ran > LONG * worth(tick) * (double)stands;
+    bool gap = ran > LONG_NS && (double)ran > LONG * worth(tick) * (double)instant;
     atomic_store_explicit(&tick->spread_cpu, cpu, memory_order_relaxed);
     if (!gap) tick->spread_ran += ran; /* a gap says nothing of what others are worth */
-    int64_t each = (int64_t)((double)stands * worth(tick)), open = (int64_t)(cpu - tick->given_ns);
+    int64_t each = (int64_t)((double)instant * worth(tick)), open = (int64_t)(cpu - tick->given_ns);
     int64_t weight = gap ? (int64_t)ran : ticks * each;
     uint64_t spread = taken / 4, most = SPREAD_NS / interval;
     if (most > SPREAD_MOST) most = SPREAD_MOST;
     if (spread > most) spread = most;
     if (spread < SPREAD_LEAST) spread = SPREAD_LEAST;
-    if (!gap) tick->spread_stood += ticks * stands;
-    if (tick->spread_stood > REMEMBERED * interval) {
+    if (!gap) tick->spread_time += ticks * instant;
+    if (tick->spread_time > REMEMBERED * interval) {
         tick->spread_ran /= 2;
-        tick->spread_stood /= 2;
+        tick->spread_time /= 2;
     }
     if (gap) open -= weight;
     if (taken == 0) {
@@ -195,8 +195,8 @@ bool spp_weigh(spp_thread *t, spp_tick kind, const spp_os_context *context, uint
     *weight = *new_given - t->tick.given_ns;
     if (kind == SPP_TICK_REMAINDER) return *weight >= spp_cap.interval_ns / 2;
     if (t->clock->weight == SPP_WEIGHT_INSTANTS) {
-        uint64_t stands = context->stands_ns > spp_cap.interval_ns ? context->stands_ns : spp_cap.interval_ns;
-        *weight = spread_weight(t, cpu, stands, 1 + context->more);
+        uint64_t instant = context->instant_ns > spp_cap.interval_ns ? context->instant_ns : spp_cap.interval_ns;
+        *weight = spread_weight(t, cpu, instant, 1 + context->more);
         *new_given = t->tick.given_ns + *weight;
         keep_pace(t, cpu);
         return true;

@@ -12,8 +12,8 @@
 
 /* Values of all columns that a file may have, first and for each byte. Real files have 0.2 to 2 a byte, and a column of equal
    values takes no byte at all: without a bound a small file could ask for any amount of memory. */
-#define ROOM_FIRST (1u << 20)
-#define ROOM_PER_BYTE 64u
+#define VALUES_FIRST (1u << 20)
+#define VALUES_PER_BYTE 64u
 #define US_MAX (UINT64_MAX / 4000) /* keeps nanoseconds within int64_t */
 
 typedef struct {
@@ -54,11 +54,11 @@ static int get_plane(input *in, struct libdeflate_decompressor *inflater, uint8_
 /* Reads one column and appends its values. */
 static int get_column(spp_profile *p, input *in, struct libdeflate_decompressor *inflater, spp_bytes *plane, spp_vec64 *to) {
     uint64_t n;
-    if (get_varint(in, &n) != 0 || n > p->room - p->held || in->at == in->end) return -1;
+    if (get_varint(in, &n) != 0 || n > p->budget - p->held || in->at == in->end) return -1;
     unsigned width = *in->at++;
     if (width > 8) return -1;
     p->held += n;
-    if (spp_vec64_room(to, n + 1) != 0 || spp_bytes_room(plane, n + 1) != 0) return -1;
+    if (spp_vec64_reserve(to, n + 1) != 0 || spp_bytes_reserve(plane, n + 1) != 0) return -1;
     uint64_t *values = to->at + to->n;
     memset(values, 0, n * sizeof *values);
     for (unsigned k = 0; k < width; k++) {
@@ -111,11 +111,11 @@ static int settle_frames(spp_profile *p, size_t was) {
 
 /* The frame that the number `coded` names below a frame (id + 1; 0: the root), or UINT64_MAX. The reverse of code_frame in
  * store.c. */
-static uint64_t frame_told(spp_profile *p, size_t before, uint64_t told) {
+static uint64_t decode_frame(spp_profile *p, size_t before, uint64_t number) {
     uint32_t *list = p->followers + before % SPP_FOLLOWER_LISTS * SPP_FOLLOWERS;
-    uint64_t frame = told < SPP_FOLLOWERS ? (uint64_t)list[told] - 1 : told - SPP_FOLLOWERS; /* none becomes UINT64_MAX */
+    uint64_t frame = number < SPP_FOLLOWERS ? (uint64_t)list[number] - 1 : number - SPP_FOLLOWERS; /* none becomes UINT64_MAX */
     if (frame >= p->columns[SPP_COL_FRAME_CODE].n || frame >= UINT32_MAX) return UINT64_MAX;
-    memmove(list + 1, list, (told < SPP_FOLLOWERS ? told : SPP_FOLLOWERS - 1) * sizeof *list);
+    memmove(list + 1, list, (number < SPP_FOLLOWERS ? number : SPP_FOLLOWERS - 1) * sizeof *list);
     list[0] = (uint32_t)frame + 1;
     return frame;
 }
@@ -126,7 +126,7 @@ static int settle_nodes(spp_profile *p, size_t was) {
         uint64_t back = parent->at[id];
         if (back == 0 || back > id) return -1;
         parent->at[id] = id - back;
-        frame->at[id] = frame_told(p, id == back ? 0 : (size_t)frame->at[id - back] + 1, frame->at[id]);
+        frame->at[id] = decode_frame(p, id == back ? 0 : (size_t)frame->at[id - back] + 1, frame->at[id]);
         if (frame->at[id] == UINT64_MAX) return -1;
     }
     return 0;
@@ -136,7 +136,7 @@ static int settle_nodes(spp_profile *p, size_t was) {
  * blocks V. */
 #define CLOCK_WORDS 3u
 static uint64_t *clock_of(spp_profile *p, uint64_t thread) {
-    if (thread >= p->room) return NULL; /* each thread has a sample, or an entry in a block T */
+    if (thread >= p->budget) return NULL; /* each thread has a sample, or an entry in a block T */
     if (thread >= p->clocks_n) {
         size_t n = (size_t)(thread + 1) * 2;
         uint64_t *more = spp_realloc(p->clocks, CLOCK_WORDS * n * sizeof *more);
@@ -166,7 +166,7 @@ static int settle_samples(spp_profile *p, size_t was) {
 }
 
 static int add_zeros(spp_vec64 *column, size_t up_to) {
-    if (up_to < column->n || spp_vec64_room(column, up_to - column->n) != 0) return -1;
+    if (up_to < column->n || spp_vec64_reserve(column, up_to - column->n) != 0) return -1;
     while (column->n < up_to) column->at[column->n++] = 0;
     return 0;
 }
@@ -184,7 +184,7 @@ static int get_samples(spp_profile *p, input in, struct libdeflate_decompressor 
             failed = get_column(p, &in, inflater, plane, k == SPP_COL_STRING_BYTES ? &text : &p->columns[k]);
         }
     }
-    failed = failed || spp_bytes_room(&p->strings, text.n + 1) != 0;
+    failed = failed || spp_bytes_reserve(&p->strings, text.n + 1) != 0;
     for (size_t i = 0; i < text.n && !failed; i++) {
         failed = text.at[i] > 255;
         p->strings.at[p->strings.n++] = (uint8_t)text.at[i];
@@ -233,7 +233,7 @@ static int add_threads(spp_profile *p, spp_span span) {
 }
 
 static int get_block(spp_profile *p, uint8_t kind, spp_span payload, struct libdeflate_decompressor *inflater, spp_bytes *plane) {
-    p->room += ROOM_PER_BYTE * (uint64_t)payload.n;
+    p->budget += VALUES_PER_BYTE * (uint64_t)payload.n;
     switch (kind) {
     case 'H': p->header = payload; return 0;
     case 'A': p->tick_stats = payload; return 0;
@@ -258,7 +258,7 @@ int spp_read(const uint8_t *file, size_t n, spp_profile *p, const char **why) {
         return -1;
     }
     spp_bytes plane = {0};
-    p->room = ROOM_FIRST;
+    p->budget = VALUES_FIRST;
     for (size_t at = 8; at < n && p->warning == NULL;) {
         size_t left = n - at;
         uint32_t size = left >= 9 ? get_u32(file + at) : 0;

@@ -23,8 +23,8 @@ typedef struct {
     spp_bytes strings;   /* all, one after the other; lengths in columns[SPP_COL_STRING_LEN] */
     const char *warning; /* why reading ended before the end, or NULL */
     /* private: times of each thread, frames that followed each frame in new nodes */
-    uint64_t room; /* values that the blocks read so far are allowed to hold */
-    uint64_t held; /* values that they hold */
+    uint64_t budget; /* values that the blocks read so far are allowed to hold */
+    uint64_t held;   /* values that they hold */
     uint64_t *clocks;
     size_t clocks_n;
     uint32_t *followers;

@@ -80,7 +80,7 @@ static void put_plane(const uint8_t *from, size_t n) {
     }
     size_t bound = libdeflate_deflate_compress_bound(compressor, n), small = 0;
     packed.n = 0;
-    if (spp_bytes_room(&packed, bound) == 0) small = libdeflate_deflate_compress(compressor, from, n, packed.at, bound);
+    if (spp_bytes_reserve(&packed, bound) == 0) small = libdeflate_deflate_compress(compressor, from, n, packed.at, bound);
     if (small == 0 || small >= n) {
         put_varint(&payload, n);
         spp_bytes_append(&payload, from, n);
@@ -98,7 +98,7 @@ static void put_column(const spp_vec64 *column) {
     put_varint(&payload, column->n);
     spp_bytes_append(&payload, &width, 1);
     plane.n = 0;
-    if (spp_bytes_room(&plane, column->n) != 0) return;
+    if (spp_bytes_reserve(&plane, column->n) != 0) return;
     for (uint8_t k = 0; k < width; k++) {
         for (size_t i = 0; i < column->n; i++) plane.at[i] = (uint8_t)(column->at[i] >> (8 * k));
         put_plane(plane.at, column->n);

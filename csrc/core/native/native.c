@@ -48,7 +48,7 @@ static spp_bytes news;                 /* of objects that were read: entries of 
 
 /* ---- one object */
 
-static void tell(const spp_os_object *facts) {
+static void report(const spp_os_object *facts) {
     char digits[2 * sizeof facts->build_id + 2];
     int n = 0;
     for (int i = 0; i < facts->build_id_n; i++) n += snprintf(digits + n, sizeof digits - (size_t)n, "%02x", facts->build_id[i]);
@@ -70,7 +70,7 @@ typedef struct {
     const object *o;
     size_t i; /* symbols before it begin before what is asked for */
     uint8_t *code;
-    size_t room;
+    size_t capacity;
 } functions;
 
 static bool next_function(void *arg, uintptr_t low, uintptr_t high, spp_unwind_section *code) {
@@ -84,11 +84,11 @@ static bool next_function(void *arg, uintptr_t low, uintptr_t high, spp_unwind_s
         if (symbols->list[of->i].size != 0 && symbols->list[of->i].size < end - at) end = at + symbols->list[of->i].size;
         size_t n = end - at;
         if (n == 0 || n > FUNCTION_MAX) continue;
-        if (n > of->room) {
+        if (n > of->capacity) {
             uint8_t *larger = spp_realloc(of->code, n);
             if (larger == NULL) return false;
             of->code = larger;
-            of->room = n;
+            of->capacity = n;
         }
         if (spp_os_read(of->code, at, n) != 0) continue;
         *code = (spp_unwind_section){of->code, n, at};
@@ -199,7 +199,7 @@ static object *make_object(const spp_os_object *facts) {
     o->rows.high = facts->high;
     read_symbols(o);
     read_rows(o);
-    tell(facts);
+    report(facts);
     return o;
 }
 
@@ -370,8 +370,8 @@ void spp_native_look(void) {
         atomic_store(&spp_native_sure_ns, now);
 }
 
-int spp_native_start(uintptr_t evaluator, const spp_native_users *told) {
-    users = told;
+int spp_native_start(uintptr_t evaluator, const spp_native_users *given) {
+    users = given;
     evaluator_address = evaluator;
     look_at_jit(spp_os_now_ns());
     if (spp_unwind_rules_make(&rules) != 0 || renew() != 0) {
@@ -394,9 +394,9 @@ void spp_native_stop(void) {
 }
 
 spp_bytes spp_native_news(void) {
-    spp_bytes told = news;
+    spp_bytes given = news;
     news = (spp_bytes){0};
-    return told;
+    return given;
 }
 
 void spp_native_abandon(void) {

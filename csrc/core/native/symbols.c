@@ -79,12 +79,12 @@ static void keep_best_names(spp_symbols *s) {
 
 static int add(spp_symbols *s, uint64_t at, uint64_t size, const char *name, size_t length) {
     static const uint8_t zero;
-    if (s->n == s->room) {
-        size_t room = s->room * 2 + 512;
-        spp_symbol *list = spp_realloc(s->list, room * sizeof *list);
+    if (s->n == s->capacity) {
+        size_t capacity = s->capacity * 2 + 512;
+        spp_symbol *list = spp_realloc(s->list, capacity * sizeof *list);
         if (list == NULL) return -1;
         s->list = list;
-        s->room = room;
+        s->capacity = capacity;
     }
     if (s->names.n + length + 1 > UINT32_MAX) return -1;
     spp_symbol symbol = {at, size > UINT32_MAX ? UINT32_MAX : (uint32_t)size, (uint32_t)s->names.n};

@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     spp_symbol *list; /* sorted by address, one for each */
-    size_t n, room;
+    size_t n, capacity;
     spp_bytes names; /* each followed by a zero byte */
 } spp_symbols;
 

@@ -138,14 +138,14 @@ typedef struct {
     unsigned n;
 } story;
 
-static void tell(story *told, uint64_t at, const state *s) {
-    if (told->n > 0 && told->at[told->n - 1] == at) told->n--;
-    told->at[told->n] = at;
-    told->is[told->n++] = *s;
+static void add_state(story *states, uint64_t at, const state *s) {
+    if (states->n > 0 && states->at[states->n - 1] == at) states->n--;
+    states->at[states->n] = at;
+    states->is[states->n++] = *s;
 }
 
 /* The codes of one UNWIND_INFO, in the order of the instructions; `depth` NULL: the function continues another one. */
-static bool run_info(const reader *r, uint32_t info, state *s, const function *f, story *told, unsigned deep) {
+static bool run_info(const reader *r, uint32_t info, state *s, const function *f, story *states, unsigned deep) {
     const uint8_t *head = bytes_at(r->image, info, 4);
     if (head == NULL || deep == DEEP_MAX || ((head[0] & 7) != 1 && (head[0] & 7) != 2)) return false;
     unsigned flags = head[0] >> 3, count = head[2], starts[SLOTS_MAX], n = 0;
@@ -158,7 +158,7 @@ static bool run_info(const reader *r, uint32_t info, state *s, const function *f
     }
     uint32_t all = s->pushed, after_frame = 0; /* after_frame: of these, what comes after the frame register is set */
     bool sets_frame = false;
-    if (told != NULL) tell(told, f->begin, s);
+    if (states != NULL) add_state(states, f->begin, s);
     for (unsigned i = 0; i < count;) {
         unsigned slots = slots_of(codes[2 * i + 1] & 15, codes[2 * i + 1] >> 4);
         if (slots == 0 || slots > count - i) return false;
@@ -176,7 +176,7 @@ static bool run_info(const reader *r, uint32_t info, state *s, const function *f
         const uint8_t *p = codes + 2 * (size_t)starts[n];
         if ((p[1] & 15) == EPILOGUE) continue; /* version 2: recognized by its instructions, as all others */
         if (!do_code(s, p, head, all)) return false;
-        if (told != NULL && f->begin + (uint64_t)p[0] < f->end) tell(told, f->begin + (uint64_t)p[0], s);
+        if (states != NULL && f->begin + (uint64_t)p[0] < f->end) add_state(states, f->begin + (uint64_t)p[0], s);
     }
     return true;
 }
@@ -245,14 +245,14 @@ static uint64_t epilogue(const reader *r, const uint8_t *code, uint64_t at, cons
 }
 
 /* The rows of a function, place by place: those of its states, and of the epilogues between. */
-static void add_rows(const reader *r, const function *f, const story *told) {
+static void add_rows(const reader *r, const function *f, const story *states) {
     const uint8_t *code = bytes_at(r->image, f->begin, f->end - f->begin);
     unsigned k = 0;
     for (uint64_t at = f->begin; at < f->end;) {
-        while (k + 1 < told->n && told->at[k + 1] <= at) k++;
-        spp_unwind_rule rule = rule_of(&told->is[k]);
+        while (k + 1 < states->n && states->at[k + 1] <= at) k++;
+        spp_unwind_rule rule = rule_of(&states->is[k]);
         add(r, at, &rule); /* the same as before, mostly */
-        uint64_t behind = code != NULL ? epilogue(r, code, at, f, &told->is[k]) : f->end;
+        uint64_t behind = code != NULL ? epilogue(r, code, at, f, &states->is[k]) : f->end;
         at = behind != at ? behind : at + 1;
     }
 }
@@ -262,10 +262,10 @@ static void add_rows(const reader *r, const function *f, const story *told) {
 static void add_function(const reader *r, const function *f) {
     static const spp_unwind_rule leaf = {.kind = SPP_CFA_REG, .reg = SPP_REG_SP, .off = 8, .ra = -8, .fp = SPP_UNWIND_SAME};
     static const spp_unwind_rule none = {0};
-    story told = {.n = 0};
+    story states = {.n = 0};
     state s = {.pushed = 8};
-    if (run_info(r, f->info, &s, f, &told, 0)) {
-        add_rows(r, f, &told);
+    if (run_info(r, f->info, &s, f, &states, 0)) {
+        add_rows(r, f, &states);
     } else {
         r->object->refused++;
         add(r, f->begin, &none);

@@ -43,17 +43,17 @@ void spp_unwind_add(spp_unwind_object *o, spp_unwind_rules *rules, uint64_t plac
     uint16_t number = (uint16_t)number_of(rules, rule);
     if (o->n > 0 && o->places[o->n - 1] == place) o->n--; /* nothing lay between */
     if (o->n > 0 && o->rule_of[o->n - 1] == number) return;
-    if (o->n == o->room) {
-        uint32_t room = o->room * 2 + 1024;
-        uint32_t *places = spp_realloc(o->places, room * sizeof *places);
+    if (o->n == o->capacity) {
+        uint32_t capacity = o->capacity * 2 + 1024;
+        uint32_t *places = spp_realloc(o->places, capacity * sizeof *places);
         if (places != NULL) o->places = places;
-        uint16_t *rule_of = spp_realloc(o->rule_of, room * sizeof *rule_of);
+        uint16_t *rule_of = spp_realloc(o->rule_of, capacity * sizeof *rule_of);
         if (rule_of != NULL) o->rule_of = rule_of;
         if (places == NULL || rule_of == NULL) {
             o->out_of_memory = true;
             return;
         }
-        o->room = room;
+        o->capacity = capacity;
     }
     o->places[o->n] = (uint32_t)place;
     o->rule_of[o->n++] = number;

@@ -53,7 +53,7 @@ typedef struct {
     uintptr_t low, high; /* addresses of its code: [low, high) */
     uint32_t *places;
     uint16_t *rule_of;
-    uint32_t n, room;
+    uint32_t n, capacity;
     spp_bytes functions; /* two uint32_t each, sorted: where it begins and ends, from `low` */
     uint32_t refused;    /* functions that could not be decoded */
     bool out_of_memory;

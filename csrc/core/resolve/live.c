@@ -21,7 +21,7 @@ typedef struct {
 } live_code;
 
 static live_code *live;
-static uint32_t live_n, live_room;
+static uint32_t live_n, live_capacity;
 static spp_map live_of_address;
 static uint32_t *live_free;
 static uint32_t live_free_n;
@@ -36,7 +36,7 @@ typedef struct {
     uint64_t died_ns;
 } orphan;
 static orphan *orphans;
-static uint32_t orphans_n, orphans_room;
+static uint32_t orphans_n, orphans_capacity;
 
 static void forget_live(uint32_t index) {
     spp_table_close(&live[index].lines);
@@ -47,15 +47,15 @@ static void forget_live(uint32_t index) {
 
 static uint32_t new_live(void) {
     if (live_free_n > 0) return live_free[--live_free_n];
-    if (live_n == live_room) {
-        uint32_t room = live_room ? live_room * 2 : 256;
-        live_code *more = spp_realloc(live, room * sizeof *live);
+    if (live_n == live_capacity) {
+        uint32_t capacity = live_capacity ? live_capacity * 2 : 256;
+        live_code *more = spp_realloc(live, capacity * sizeof *live);
         if (more == NULL) return SPP_MAP_NONE;
         live = more;
-        uint32_t *more_free = spp_realloc(live_free, room * sizeof *live_free);
+        uint32_t *more_free = spp_realloc(live_free, capacity * sizeof *live_free);
         if (more_free == NULL) return SPP_MAP_NONE;
         live_free = more_free;
-        live_room = room;
+        live_capacity = capacity;
     }
     return live_n++;
 }
@@ -165,12 +165,12 @@ static bool is_orphan(uint32_t index) { return orphans_n > 0 && orphans[orphans_
 /* The code object is about to die, and its line table is copied as a whole. False: no memory. */
 static bool make_orphan(uint32_t index) {
     if (is_orphan(index)) return true;
-    if (orphans_n == orphans_room) {
-        uint32_t room = orphans_room ? orphans_room * 2 : 16;
-        orphan *more = spp_realloc(orphans, room * sizeof *more);
+    if (orphans_n == orphans_capacity) {
+        uint32_t capacity = orphans_capacity ? orphans_capacity * 2 : 16;
+        orphan *more = spp_realloc(orphans, capacity * sizeof *more);
         if (more == NULL) return false;
         orphans = more;
-        orphans_room = room;
+        orphans_capacity = capacity;
     }
     if (spp_map_add(&live_of_address, spp_table_address(&live[index].lines), 0, index) != 0) return false;
     orphans[orphans_n++] = (orphan){index, spp_os_now_ns()};
@@ -207,7 +207,7 @@ static void reset(void) {
     live = NULL;
     live_free = NULL;
     orphans = NULL;
-    live_n = live_room = live_free_n = orphans_n = orphans_room = 0;
+    live_n = live_capacity = live_free_n = orphans_n = orphans_capacity = 0;
     unreadable_code = SPP_MAP_NONE;
 }
 

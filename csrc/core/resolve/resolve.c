@@ -29,18 +29,18 @@ static uint32_t frame_of(spp_frame frame, uint64_t sampled_ns) {
 }
 
 /* Stacks that stand: they are written as they are, and walked again. */
-static void walk_anew(void) {
+static void walk_again(void) {
     for (uint32_t i = 0; i < spp_threads_used; i++) {
         if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
         spp_resolve_flush(&spp_threads[i]);
-        spp_threads[i].wall.stands = false;
+        spp_threads[i].wall.blocked = false;
     }
 }
 
 void spp_resolve_forget_native(bool (*stays)(uintptr_t address)) {
     atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* equal addresses are no equal frames any more */
     spp_resolve_native_moved(stays);
-    walk_anew();
+    walk_again();
 }
 
 /* The label of a sample, of the number that it was taken with. */
@@ -84,7 +84,7 @@ void spp_resolve_hold(bool held) {
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
         spp_resolve_queues(); /* those of the time till now */
         for (uint32_t i = 0; i < used; i++) {
-            if (spp_threads[i].wall.cut) spp_threads[i].wall.stands = false; /* its stack was not kept: it is walked anew */
+            if (spp_threads[i].wall.cut) spp_threads[i].wall.blocked = false; /* its stack was not kept: it is walked anew */
         }
         atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* so the next sample of each thread is whole */
     }
@@ -156,7 +156,7 @@ static void resolve_until(spp_thread *thread, uint64_t end_ns) {
 
 void spp_resolve_queue(spp_thread *thread) { resolve_until(thread, UINT64_MAX); }
 
-bool spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label) {
+bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label) {
     if (!resolve_some(thread, UINT64_MAX, RECORDS_PROMPT)) return false; /* what the handler took before comes before */
     thread->wall.cut = hold;
     if (hold) return true;
@@ -280,7 +280,7 @@ void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t to
     if (hold) return; /* no sample is lost */
     uint64_t thread = of != NULL ? of->id + 1ull : 0;
     uint64_t words[SPP_COLLECTION_WORDS] = {thread, began_ns, took_ns, counts[0], counts[1], counts[2]};
-    if (spp_vec64_room(&spp_resolved_now.collections, SPP_COLLECTION_WORDS) != 0) return; /* no memory: no sample is lost */
+    if (spp_vec64_reserve(&spp_resolved_now.collections, SPP_COLLECTION_WORDS) != 0) return; /* no memory: no sample is lost */
     for (size_t i = 0; i < SPP_COLLECTION_WORDS; i++) spp_vec64_push(&spp_resolved_now.collections, words[i]);
 }
 

@@ -24,7 +24,7 @@ void spp_resolve_sure(void);
 void spp_resolve_queues(void);
 /* Keeps a stack walked from outside, with the number of its labels, as the thread's off-CPU stack.
  * False: it would hold the lock too long for threads that wait for it; call again, a part is done. */
-bool spp_resolve_stood(spp_thread *thread, const spp_walk *walk, uint64_t label);
+bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label);
 /* Emits the repeated ticks and the time of the off-CPU stack so far. */
 void spp_resolve_flush(spp_thread *thread);
 /* When a thread's clock ended, its samples represented so much too little time (negative: too

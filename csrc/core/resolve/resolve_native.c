@@ -103,7 +103,7 @@ void spp_resolve_native_moved(bool (*stays)(uintptr_t address)) {
 void spp_resolve_native_codes(spp_vec64 *to) {
     for (size_t i = 0; codes.slots != NULL && i <= codes.mask; i++) {
         const spp_map_slot *slot = &codes.slots[i];
-        if (!slot->used || spp_vec64_room(to, 2) != 0) continue;
+        if (!slot->used || spp_vec64_reserve(to, 2) != 0) continue;
         spp_vec64_push(to, slot->a);
         spp_vec64_push(to, slot->value);
     }

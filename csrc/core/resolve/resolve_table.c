@@ -47,12 +47,12 @@ uintptr_t spp_table_address(const spp_table *t) { return (uintptr_t)t->bytes; }
 
 static void mark(spp_table *t) {
     t->since_mark = 0;
-    if (t->marks_n == t->marks_room) {
-        uint32_t room = t->marks_room ? t->marks_room * 2 : 64;
-        spp_lines_cursor *more = spp_realloc(t->marks, room * sizeof *more);
+    if (t->marks_n == t->marks_capacity) {
+        uint32_t capacity = t->marks_capacity ? t->marks_capacity * 2 : 64;
+        spp_lines_cursor *more = spp_realloc(t->marks, capacity * sizeof *more);
         if (more == NULL) return; /* found by more reading */
         t->marks = more;
-        t->marks_room = room;
+        t->marks_capacity = capacity;
     }
     t->marks[t->marks_n++] = t->reached;
 }

@@ -14,7 +14,7 @@ typedef struct {
     size_t n, copied;
     spp_lines_cursor reached; /* entries before it were read */
     spp_lines_cursor *marks;  /* one for each SPP_TABLE_MARK entries */
-    uint32_t marks_n, marks_room, since_mark;
+    uint32_t marks_n, marks_capacity, since_mark;
     int32_t first_line;
 } spp_table;
 

@@ -5,7 +5,7 @@ spp_resolved spp_resolved_now;
 #define HEAD (sizeof(spp_resolved_sample) / sizeof(uint64_t)) /* words */
 
 spp_resolved_sample *spp_resolved_room(spp_resolved *r, uint32_t depth) {
-    return spp_vec64_room(&r->samples, depth + HEAD) == 0 ? spp_resolved_end(r) : NULL;
+    return spp_vec64_reserve(&r->samples, depth + HEAD) == 0 ? spp_resolved_end(r) : NULL;
 }
 
 void spp_resolved_keep(spp_resolved *r, const spp_resolved_sample *sample) {

@@ -54,7 +54,7 @@ void spp_store_abandon(void) {
 }
 
 /* Codes a new node's frame relative to the frame below it (id + 1; 0: the root). */
-static uint64_t tell_frame(uint32_t before, uint32_t frame) {
+static uint64_t code_frame(uint32_t before, uint32_t frame) {
     uint32_t *list = followers[before % SPP_FOLLOWER_LISTS], at = 0;
     while (at < SPP_FOLLOWERS - 1 && list[at] != frame + 1) at++;
     bool listed = list[at] == frame + 1;
@@ -77,7 +77,7 @@ static uint32_t child(uint32_t parent, uint32_t before, uint32_t frame, spp_colu
     }
     uint32_t id = next_id++;
     put(columns, SPP_COL_NODE_PARENT, id - parent);
-    put(columns, SPP_COL_NODE_FRAME, tell_frame(before, frame));
+    put(columns, SPP_COL_NODE_FRAME, code_frame(before, frame));
     table[at] = (node){parent, frame, id};
     if (++known * 3ull > (mask + 1ull) * 2) (void)grow();
     return id;

@@ -90,8 +90,8 @@ static void write_tick_stats(bool last) {
 /* Drain thread. A program that is killed later has said in its file why that ends here. */
 static void look_at_error(void) {
     int error = spp_write_error();
-    if (error == 0 || error == spp_run_state.told_error) return;
-    spp_run_state.told_error = error;
+    if (error == 0 || error == spp_run_state.reported_error) return;
+    spp_run_state.reported_error = error;
     write_tick_stats(true);
 }
 
@@ -120,7 +120,7 @@ static void write_end(const char *reason) {
     } while (error != before);
 }
 
-static void tell_cpu(void) {
+static void report_cpu(void) {
     atomic_store(&spp_run_state.drain_cpu, spp_run_state.drain_before + spp_os_own_cpu_ns() + spp_writer_cpu_ns());
 }
 
@@ -129,7 +129,7 @@ static void finish(const char *reason) {
     spp_silent_last();
     atomic_store(&spp_cap.active, 0);
     spp_watch_disarm_all();
-    tell_cpu();
+    report_cpu();
     spp_run_state.cpu_ns = spp_tick_stats_cpu();
     spp_run_state.stop_ns = spp_os_now_ns();
     spp_tick_stats_unseen();
@@ -234,7 +234,7 @@ static turns_end drain_turns(void) {
             spp_resolve_sure();
             spp_os_unlock();
         }
-        tell_cpu();
+        report_cpu();
         look_at_error();
         if (flush || (now - spp_run_state.stats_ns >= TICK_STATS_NS && !spp_writer_behind())) {
             write_tick_stats(false);

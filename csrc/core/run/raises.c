@@ -62,7 +62,7 @@ static bool is_row(const row *r, const row *key) {
 }
 
 /* Room for one more of `size` bytes; false: there is none. */
-static bool room(void **array, uint32_t n, uint32_t *has, size_t size, uint32_t most) {
+static bool capacity(void **array, uint32_t n, uint32_t *has, size_t size, uint32_t most) {
     if (n < *has) return true;
     uint32_t more = *has == 0 ? 64 : 2 * *has;
     void *made = more <= most ? spp_realloc(*array, more * size) : NULL;
@@ -73,7 +73,7 @@ static bool room(void **array, uint32_t n, uint32_t *has, size_t size, uint32_t 
 }
 
 static SPP_COLD uint32_t add_row(const row *key, uint64_t a, uint64_t b, uint32_t first) {
-    if (!room((void **)&state.rows, state.rows_n, &state.rows_room, sizeof *state.rows, ROWS_MOST)) return NONE;
+    if (!capacity((void **)&state.rows, state.rows_n, &state.rows_room, sizeof *state.rows, ROWS_MOST)) return NONE;
     uint32_t id = state.rows_n;
     state.rows[id] = *key;
     state.rows[id].next = NONE;
@@ -110,7 +110,7 @@ static void forget_flights(void) {
 static flight *begin(uintptr_t exception, uintptr_t where) {
     uint32_t id = spp_map_get(&state.flight_of, exception, where);
     if (id == SPP_MAP_NONE) {
-        if (!room((void **)&state.flights, state.flights_n, &state.flights_room, sizeof *state.flights, FLIGHTS_MOST)) {
+        if (!capacity((void **)&state.flights, state.flights_n, &state.flights_room, sizeof *state.flights, FLIGHTS_MOST)) {
             if (state.flights_room == 0) return NULL;
             forget_flights();
             state.forgotten++;

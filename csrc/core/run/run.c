@@ -281,10 +281,10 @@ void spp_run_confined(void) {
 
 spp_start_result spp_run_start(spp_options *o, const spp_thread_states *states, const char **why) {
     spp_os_loader_begin();
-    spp_os_exec_tell(spp_run_exec);
-    spp_os_leave_tell(spp_run_leave);
-    spp_os_confine_tell(spp_run_confined);
-    spp_os_alone_tell(rest_alone, spp_run_wake);
+    spp_os_exec_notify(spp_run_exec);
+    spp_os_leave_notify(spp_run_leave);
+    spp_os_confine_notify(spp_run_confined);
+    spp_os_alone_notify(rest_alone, spp_run_wake);
     spp_os_signal_look();
     spp_os_loader_end();
     spp_os_work_begin();

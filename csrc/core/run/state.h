@@ -32,7 +32,7 @@ typedef struct {
     spp_rest drain_rest, sampler_rest;
     _Atomic bool resting; /* our threads rest, or are about to; cleared when the drain thread has started them again */
     spp_os_bell sampler_bell;
-    int told_error; /* the drain thread's: the error of the file that the file already reports */
+    int reported_error; /* the drain thread's: the error of the file that the file already reports */
     uint64_t written_ns, stats_ns,
         count; /* the drain thread: when it last wrote, when the tick stats, and how many threads there were */
     uint64_t drain_before, sampler_before; /* CPU time of those that ended for a rest */
@@ -51,8 +51,8 @@ typedef struct {
         uint64_t taken, units, losses[SPP_LOSS_COUNT];
     } ended_sources[SPP_SOURCE_COUNT];
     _Atomic uint64_t drain_cpu,
-        sampler_cpu;           /* CPU time of our own threads (the writer with the drain thread), as last reported */
-    _Atomic uint64_t cpu_told; /* what spp_tick_stats_cpu gave last */
+        sampler_cpu;               /* CPU time of our own threads (the writer with the drain thread), as last reported */
+    _Atomic uint64_t cpu_reported; /* what spp_tick_stats_cpu gave last */
 } spp_run;
 extern spp_run spp_run_state;
 

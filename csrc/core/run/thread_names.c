@@ -20,7 +20,7 @@ typedef struct {
     char name[NAME_BYTES];
 } early_name;
 static early_name *early;
-static uint32_t early_n, early_room;
+static uint32_t early_n, early_capacity;
 static spp_map early_of_tid;
 
 #define TEXT_MOST ((size_t)8 << 20) /* as much as SPP_THREADS_MAX threads with long names have; it waits for a slow output */
@@ -43,12 +43,12 @@ static void say_thread(uint32_t id, int32_t tid, const char *name) {
 /* Drain lock held. The name waits until the thread is found; no memory, or no slot for it: it keeps the system's. */
 static void keep_early(int32_t tid, const char *name) {
     uint32_t at = spp_map_get(&early_of_tid, (uint64_t)tid, 0);
-    if (at == SPP_MAP_NONE && early_n == early_room) {
-        uint32_t room = early_room ? early_room * 2 : 64;
-        early_name *more = room <= SPP_THREADS_MAX ? spp_realloc(early, room * sizeof *early) : NULL;
+    if (at == SPP_MAP_NONE && early_n == early_capacity) {
+        uint32_t capacity = early_capacity ? early_capacity * 2 : 64;
+        early_name *more = capacity <= SPP_THREADS_MAX ? spp_realloc(early, capacity * sizeof *early) : NULL;
         if (more == NULL) return;
         early = more;
-        early_room = room;
+        early_capacity = capacity;
     }
     if (at == SPP_MAP_NONE) {
         if (spp_map_add(&early_of_tid, (uint64_t)tid, 0, early_n) != 0) return;
@@ -131,6 +131,6 @@ void spp_thread_names_scanned(void) {
 
 void spp_thread_names_abandon(void) {
     early = NULL;
-    early_n = early_room = 0;
+    early_n = early_capacity = 0;
     memset(&early_of_tid, 0, sizeof early_of_tid);
 }

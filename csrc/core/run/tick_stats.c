@@ -21,7 +21,7 @@ typedef struct {
  * for is in none of them. */
 static void add_thread(const spp_thread *t, sums *s) {
     uint64_t unstored = t->tick.losses[SPP_LOSS_store_full] + t->tick.losses[SPP_LOSS_writer_behind];
-    uint64_t taken = t->tick.taken + t->wall.stood, repeated = t->wall.repeated;
+    uint64_t taken = t->tick.taken + t->wall.walked, repeated = t->wall.repeated;
     uint64_t more = unstored > taken ? unstored - taken : 0; /* of those that were repeated */
     s->taken += taken > unstored ? taken - unstored : 0;
     s->repeated += repeated > more ? repeated - more : 0;
@@ -73,9 +73,9 @@ uint64_t spp_tick_stats_cpu(void) {
     uint64_t process = spp_os_process_cpu_ns() - spp_run_state.start_process_cpu;
     uint64_t cpu = process > own ? process - own : 0; /* some systems' clock of a process goes in steps */
     /* It only grows, although our threads report their use a little later than the system does. */
-    uint64_t told = atomic_load(&spp_run_state.cpu_told);
-    while (told < cpu && !atomic_compare_exchange_weak(&spp_run_state.cpu_told, &told, cpu)) {}
-    return told < cpu ? cpu : told;
+    uint64_t reported = atomic_load(&spp_run_state.cpu_reported);
+    while (reported < cpu && !atomic_compare_exchange_weak(&spp_run_state.cpu_reported, &reported, cpu)) {}
+    return reported < cpu ? cpu : reported;
 }
 
 void spp_tick_stats_unseen(void) {
@@ -182,7 +182,7 @@ void spp_tick_stats_text(spp_bytes *to) {
     for (int i = 0; i < SPP_COUNTERS_N; i++) {
         if (!spp_counter_rows[i].native || spp_cap.native != SPP_NATIVE_OFF) say(to, spp_counter_rows[i].key, s.counters[i]);
     }
-    say(to, "calls_met", spp_os_calls_met());
+    say(to, "calls_interrupted", spp_os_calls_interrupted());
     say(to, "threads", s.threads);
     say(to, "wall_ns", s.wall_ns);
     say(to, "cpu_ns", s.cpu_ns);

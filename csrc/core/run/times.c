@@ -52,7 +52,7 @@ typedef struct {
 
 typedef struct {
     spp_spinlock lock;
-    uint32_t n, room;
+    uint32_t n, capacity;
     begun *calls;
 } part;
 
@@ -131,11 +131,11 @@ static inline begun *call_of(const part *in, uintptr_t frame) {
 }
 
 static SPP_COLD bool grow(part *in) {
-    uint32_t room = in->room != 0 ? 2 * in->room : CALLS_FIRST;
-    begun *calls = spp_realloc(in->calls, room * sizeof *calls);
+    uint32_t capacity = in->capacity != 0 ? 2 * in->capacity : CALLS_FIRST;
+    begun *calls = spp_realloc(in->calls, capacity * sizeof *calls);
     if (calls == NULL) return false;
     in->calls = calls;
-    in->room = room;
+    in->capacity = capacity;
     return true;
 }
 
@@ -168,7 +168,7 @@ SPP_HOT void spp_times_begin(spp_timed *function, uintptr_t frame) {
     begun *call = NULL;
     /* A frame that has a call already is another one's, which was not seen to end. */
     if (spp_rare(in->n != 0) && (call = call_of(in, frame)) != NULL) atomic_fetch_add(&state.lost, 1);
-    if (spp_usual(call == NULL) && (spp_usual(in->n < in->room) || grow(in))) call = &in->calls[in->n++];
+    if (spp_usual(call == NULL) && (spp_usual(in->n < in->capacity) || grow(in))) call = &in->calls[in->n++];
     if (spp_usual(call != NULL)) {
         *call = (begun){.frame = frame, .function = function};
         begin_step(call);

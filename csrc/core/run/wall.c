@@ -22,8 +22,8 @@
 
 #define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
 
-#define LOOKS_TOLD 64 /* after so many looks the sampler reports its CPU time, which costs 0.2 us */
-#define BATCH 32u     /* threads that are looked at without giving the lock back */
+#define LOOKS_REPORTED 64 /* after so many looks the sampler reports its CPU time, which costs 0.2 us */
+#define BATCH 32u         /* threads that are looked at without giving the lock back */
 /* Looks at a crowd take no more than a part of a processor: they come more rarely, but not for one that took much by itself. */
 #define CROWD 64u
 #define CROWD_PART 8u
@@ -38,8 +38,8 @@
 #define EARLY_MOST 2
 
 static spp_frame *stack;
-static spp_native_room *room; /* with native frames */
-static bool pages_move;       /* this kernel's events count in their pages when their threads begin to run: seen in this run */
+static spp_native_scratch *scratch; /* with native frames */
+static bool pages_move; /* this kernel's events count in their pages when their threads begin to run: seen in this run */
 
 /* Whether a thread's newest Python frames are those that `walk` found. An unchanged CPU clock does
  * not prove that the thread was blocked: time stolen from a virtual machine is subtracted from it,
@@ -90,7 +90,7 @@ static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     if (held != 0) return held;
     walk->tstate = spp_cap.thread_state(context.subject);
     spp_capture_stack(t, &context, walk);
-    *loss = room == NULL ? spp_frames_own(walk) : spp_frames_native_own(room, walk, &context, spp_cap.native);
+    *loss = scratch == NULL ? spp_frames_own(walk) : spp_frames_native_own(scratch, walk, &context, spp_cap.native);
     *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_own(walk->tstate) : 0;
     keep_leaves(t, walk);
     spp_os_let_go(&t->trigger);
@@ -113,17 +113,17 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     atomic_store_explicit(&t->tick.tstate, walk->tstate, memory_order_relaxed);
     uintptr_t pc;
     bool native = false;
-    if (room == NULL) {
+    if (scratch == NULL) {
         *loss = spp_frames_other(walk);
     } else if (spp_os_thread_where(t->tid, &pc, &walk->sp) == 0) {
-        *loss = spp_frames_native_other(room, walk, pc, spp_cap.native);
+        *loss = spp_frames_native_other(scratch, walk, pc, spp_cap.native);
         native = true;
     } else { /* it waits for a processor, and only the kernel knows its registers */
         *loss = spp_frames_other(walk);
         walk->flags |= SPP_SAMPLE_GAP;
     }
     *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_other(walk->tstate) : 0;
-    bool same = native ? same_leaves(walk, room->python, room->python_n) : same_leaves(walk, walk->out, walk->depth);
+    bool same = native ? same_leaves(walk, scratch->python, scratch->python_n) : same_leaves(walk, walk->out, walk->depth);
     return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
 }
 
@@ -138,8 +138,8 @@ static void walk_off_cpu(spp_thread *t) {
         lose(t, loss);
         return;
     }
-    if (!spp_resolve_stood(t, &walk, label)) return; /* a later look finds it done */
-    atomic_fetch_add_explicit(&t->wall.stood, 1, memory_order_relaxed);
+    if (!spp_resolve_blocked(t, &walk, label)) return; /* a later look finds it done */
+    atomic_fetch_add_explicit(&t->wall.walked, 1, memory_order_relaxed);
     if (walk.flags & SPP_SAMPLE_TRUNCATED)
         atomic_fetch_add_explicit(&t->tick.counters[SPP_COUNTER_truncated], 1, memory_order_relaxed);
     if (walk.flags & SPP_SAMPLE_UNPAIRED)
@@ -148,7 +148,7 @@ static void walk_off_cpu(spp_thread *t) {
     t->wall.due_ns -= (int64_t)spp_run_state.interval_ns;
     t->wall.repeats = 1; /* written when it has moved, or after a while */
     t->wall.written_ns = t->wall.look_ns;
-    t->wall.stands = true;
+    t->wall.blocked = true;
     t->wall.held = held == 0;
 }
 
@@ -169,12 +169,12 @@ static void lose_row(spp_thread *t, int64_t lost) {
     const spp_walk walk = {.out = &unknown, .depth = 1};
     int64_t time = lost * (int64_t)spp_run_state.interval_ns, rest = t->wall.off_ns - time;
     t->wall.due_ns -= time;
-    if (rest >= 0 && spp_resolve_stood(t, &walk, 0)) {
+    if (rest >= 0 && spp_resolve_blocked(t, &walk, 0)) {
         t->wall.off_ns = time;
         t->wall.repeats = 1;
         spp_resolve_flush(t);
         t->wall.off_ns += rest;
-        atomic_fetch_add_explicit(&t->wall.stood, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->wall.walked, 1, memory_order_relaxed);
         lost--;
     }
     atomic_fetch_add_explicit(&t->tick.losses[SPP_LOSS_overrun], (uint64_t)lost, memory_order_relaxed);
@@ -189,15 +189,15 @@ static void look_at(spp_thread *t) {
     /* The cheap answer, for most threads of most programs at most ticks; checked again before what it gave is written. */
     if (runs != NULL && run != t->wall.first_run) pages_move = true;
     bool slept_on =
-        pages_move && t->wall.stands && runs != NULL && run == t->wall.look_run && now - t->wall.written_ns < REPEATS_NS;
+        pages_move && t->wall.blocked && runs != NULL && run == t->wall.look_run && now - t->wall.written_ns < REPEATS_NS;
     if (!slept_on && spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return; /* gone; the watch will see */
     t->wall.look_run = run;
     uint64_t passed = now - t->wall.look_ns;
     int64_t off = (int64_t)passed - (int64_t)(cpu - t->wall.look_cpu);
     /* It did not run, or its clock goes in steps. */
-    bool still = cpu == t->wall.look_cpu || (t->wall.stands && moved_by_hold(t, cpu - t->wall.look_cpu, passed));
+    bool still = cpu == t->wall.look_cpu || (t->wall.blocked && moved_by_hold(t, cpu - t->wall.look_cpu, passed));
     t->wall.due_ns += off;
-    if (t->wall.stands && still && spp_os_clock_tells()) { /* all the time since the last look */
+    if (t->wall.blocked && still && spp_os_clock_is_exact()) { /* all the time since the last look */
         uint32_t ticks = t->wall.due_ns > 0 ? (uint32_t)(t->wall.due_ns / interval) : 0;
         t->wall.off_ns += off;
         t->wall.look_ns = now;
@@ -216,7 +216,7 @@ static void look_at(spp_thread *t) {
     spp_resolve_flush(t);
     t->wall.look_ns = now;
     t->wall.look_cpu = cpu;
-    t->wall.stands = false;
+    t->wall.blocked = false;
     if (t->wall.due_ns >= (SPP_OWED_MOST + 1) * interval) lose_row(t, t->wall.due_ns / interval - SPP_OWED_MOST);
     if (t->wall.off_ns < interval / 2 && !asleep_and_due(t, still)) return;
     if (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again == cpu) walk_off_cpu(t);
@@ -228,7 +228,7 @@ static uint64_t rested(uint64_t cost) {
     return spp_os_now_ns() + (rest < CROWD_REST_NS ? rest : CROWD_REST_NS);
 }
 
-static void tell_cpu(void) { atomic_store(&spp_run_state.sampler_cpu, spp_run_state.sampler_before + spp_os_own_cpu_ns()); }
+static void report_cpu(void) { atomic_store(&spp_run_state.sampler_cpu, spp_run_state.sampler_before + spp_os_own_cpu_ns()); }
 
 void spp_wall_body(void *unused) {
     (void)unused;
@@ -237,8 +237,8 @@ void spp_wall_body(void *unused) {
     uint64_t due = spp_os_now_ns(), late = 0, looks = 0;
     pages_move = false;
     stack = spp_alloc_zeroed(spp_cap.max_depth + SPP_NATIVE_MAX, sizeof *stack);
-    room = spp_cap.native != SPP_NATIVE_OFF ? spp_os_pages(sizeof *room) : NULL;
-    if (room != NULL) room->most = spp_native_most(interval);
+    scratch = spp_cap.native != SPP_NATIVE_OFF ? spp_os_pages(sizeof *scratch) : NULL;
+    if (scratch != NULL) scratch->most = spp_native_most(interval);
     /* The step to the next look is drawn for itself, from half an interval to one and a half; shorter ones make up for looks that
      * came to nothing because we could not run. */
     while (stack != NULL && !atomic_load(&spp_run_state.stopping)) {
@@ -269,12 +269,12 @@ void spp_wall_body(void *unused) {
             if (due + interval < next) due = next - interval;
         }
         if (late > SPP_OWED_MOST * interval) late = SPP_OWED_MOST * interval;
-        if (++looks % LOOKS_TOLD == 0) tell_cpu();
+        if (++looks % LOOKS_REPORTED == 0) report_cpu();
     }
     spp_free(stack);
     stack = NULL;
-    spp_os_pages_free(room, sizeof *room);
-    room = NULL;
-    tell_cpu();
+    spp_os_pages_free(scratch, sizeof *scratch);
+    scratch = NULL;
+    report_cpu();
     if (spp_rest_is(&spp_run_state.sampler_rest)) spp_run_state.sampler_before += spp_os_own_cpu_ns();
 }

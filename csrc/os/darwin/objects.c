@@ -177,12 +177,12 @@ static void see_image(uintptr_t header, uintptr_t slide, const char *name, see_o
 static uintptr_t header_of_dyld(void) {
     const size_t place = offsetof(struct dyld_all_image_infos, dyldImageLoadAddress);
     uintptr_t header = 0;
-    task_dyld_info_data_t told = {0};
+    task_dyld_info_data_t answer = {0};
     mach_msg_type_number_t words = TASK_DYLD_INFO_COUNT;
-    kern_return_t failed = task_info(mach_task_self(), TASK_DYLD_INFO, (task_info_t)&told, &words);
-    if (failed != KERN_SUCCESS || words < TASK_DYLD_INFO_COUNT || told.all_image_info_addr == 0) return 0;
-    if (told.all_image_info_format != TASK_DYLD_ALL_IMAGE_INFO_64) return 0;
-    return spp_os_read(&header, (uintptr_t)told.all_image_info_addr + place, sizeof header) == 0 ? header : 0;
+    kern_return_t failed = task_info(mach_task_self(), TASK_DYLD_INFO, (task_info_t)&answer, &words);
+    if (failed != KERN_SUCCESS || words < TASK_DYLD_INFO_COUNT || answer.all_image_info_addr == 0) return 0;
+    if (answer.all_image_info_format != TASK_DYLD_ALL_IMAGE_INFO_64) return 0;
+    return spp_os_read(&header, (uintptr_t)answer.all_image_info_addr + place, sizeof header) == 0 ? header : 0;
 }
 
 typedef struct {

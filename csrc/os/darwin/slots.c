@@ -43,15 +43,15 @@ uintptr_t spp_os_slot(uint32_t slot) {
 
 static bool prove(void) {
     static const int mark;
-    thread_identifier_info_data_t who;
+    thread_identifier_info_data_t about;
     mach_msg_type_number_t count = THREAD_IDENTIFIER_INFO_COUNT;
     pthread_key_t key;
     uintptr_t first, marked;
     mach_port_t self = mach_thread_self();
-    bool told = thread_info(self, THREAD_IDENTIFIER_INFO, (thread_info_t)&who, &count) == KERN_SUCCESS;
+    bool known = thread_info(self, THREAD_IDENTIFIER_INFO, (thread_info_t)&about, &count) == KERN_SUCCESS;
     spp_darwin_release(self);
-    if (!told || who.thread_handle == 0 || pthread_key_create(&key, NULL) != 0) return false;
-    uintptr_t slots = (uintptr_t)who.thread_handle;
+    if (!known || about.thread_handle == 0 || pthread_key_create(&key, NULL) != 0) return false;
+    uintptr_t slots = (uintptr_t)about.thread_handle;
     bool right = pthread_setspecific(key, &mark) == 0 && spp_os_read(&marked, slots + 8 * (uintptr_t)key, sizeof marked) == 0 &&
                  marked == (uintptr_t)&mark && spp_os_read(&first, slots, sizeof first) == 0 &&
                  first == (uintptr_t)pthread_self();

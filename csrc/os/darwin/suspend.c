@@ -81,11 +81,11 @@ static bool still_stuck(void) {
     return false;
 }
 
-spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
+spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *buffer, spp_os_context *context,
                                     spp_os_subject *subject) {
-    _Static_assert(sizeof(thread_state) <= sizeof *room, "space for the registers");
+    _Static_assert(sizeof(thread_state) <= sizeof *buffer, "space for the registers");
     mach_port_t port = (mach_port_t)handle;
-    thread_state *state = (thread_state *)(void *)room;
+    thread_state *state = (thread_state *)(void *)buffer;
     mach_msg_type_number_t words = STATE_WORDS;
     uint8_t before[CALL_BYTES];
     spp_darwin_table_lock(); /* nobody who has it is stopped with it */
@@ -133,7 +133,7 @@ void spp_os_registers(const spp_os_context *context, uintptr_t to[SPP_OS_REGISTE
 uint64_t spp_os_stop_ns(void) { return 0; }
 
 /* While it runs its clock moves (read_cpu in threads.c). */
-bool spp_os_clock_tells(void) { return true; }
+bool spp_os_clock_is_exact(void) { return true; }
 
 /* The clock would prove it, but a thread's state may be read only while that thread is suspended, and its registers too. So a
  * thread that goes off-CPU is stopped once; until it runs again it is not touched. */

@@ -23,15 +23,16 @@
 typedef struct {
     int32_t tid;
     mach_port_t port;
-    uintptr_t slots;                   /* of pthread_getspecific: slot k lies at 8 * k */
-    uintptr_t pthread;                 /* its pthread_t; 0: could not be read */
-    uint64_t cpu_ns, told_ns, seen_ns; /* CPU clock: as the kernel last gave it, as we last returned it, and when (monotonic) */
-    bool listed;                       /* by the listing that goes on */
+    uintptr_t slots;   /* of pthread_getspecific: slot k lies at 8 * k */
+    uintptr_t pthread; /* its pthread_t; 0: could not be read */
+    uint64_t cpu_ns, returned_ns,
+        seen_ns; /* CPU clock: as the kernel last gave it, as we last returned it, and when (monotonic) */
+    bool listed; /* by the listing that goes on */
 } thread;
 
 static pthread_mutex_t lock;
 static thread *table; /* under the lock, as all of these */
-static uint32_t table_n, table_room;
+static uint32_t table_n, table_capacity;
 static uint64_t listed_changes; /* what `changes` was at the last listing */
 static spp_map by_port, by_tid; /* key: the number and 0 */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,12 +43,12 @@ static _Atomic uint64_t changes = 1;
 static _Atomic(pthread_introspection_hook_t) hook_before;
 
 /* On any thread, at its beginning or end: no lock, and nothing that could fail. */
-static void on_thread(unsigned int event, pthread_t who, void *addr, size_t size) {
+static void on_thread(unsigned int event, pthread_t about, void *addr, size_t size) {
     if (event == SPP_INTROSPECTION_START || event == SPP_INTROSPECTION_TERMINATE) {
         atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
     }
     pthread_introspection_hook_t before = atomic_load_explicit(&hook_before, memory_order_acquire);
-    if (before != NULL) before(event, who, addr, size);
+    if (before != NULL) before(event, about, addr, size);
 }
 
 static void make_lock(void) {
@@ -108,11 +109,11 @@ static thread *find(int32_t tid) {
 
 /* Lock held. What the kernel says of a thread; false: it is gone. Of one that is being made the slots are not known yet. */
 static bool identify(mach_port_t port, thread *t) {
-    thread_identifier_info_data_t who;
+    thread_identifier_info_data_t about;
     mach_msg_type_number_t count = THREAD_IDENTIFIER_INFO_COUNT;
-    if (thread_info(port, THREAD_IDENTIFIER_INFO, (thread_info_t)&who, &count) != KERN_SUCCESS) return false;
-    t->tid = tid_of_id(who.thread_id);
-    t->slots = (uintptr_t)who.thread_handle;
+    if (thread_info(port, THREAD_IDENTIFIER_INFO, (thread_info_t)&about, &count) != KERN_SUCCESS) return false;
+    t->tid = tid_of_id(about.thread_id);
+    t->slots = (uintptr_t)about.thread_handle;
     /* The first slot is the thread's pthread_t (libpthread, _PTHREAD_TSD_SLOT_PTHREAD_SELF). */
     if (t->slots == 0 || spp_os_read(&t->pthread, t->slots, sizeof t->pthread) != 0) t->pthread = 0;
     return true;
@@ -122,12 +123,12 @@ static bool identify(mach_port_t port, thread *t) {
 static bool add(mach_port_t port) {
     thread t = {.port = port, .listed = true};
     if (!identify(port, &t)) return false;
-    if (table_n == table_room) {
-        uint32_t room = table_room * 2 + 64;
-        thread *more = spp_realloc(table, room * sizeof *more);
+    if (table_n == table_capacity) {
+        uint32_t capacity = table_capacity * 2 + 64;
+        thread *more = spp_realloc(table, capacity * sizeof *more);
         if (more == NULL) return false;
         table = more;
-        table_room = room;
+        table_capacity = capacity;
     }
     if (find(t.tid) != NULL || spp_map_add(&by_port, port, 0, table_n) != 0) return false;
     if (spp_map_add(&by_tid, (uint64_t)t.tid, 0, table_n) != 0) {
@@ -166,13 +167,13 @@ static int read_cpu(thread *t, uint64_t *ns, uint64_t *exact) {
     mach_msg_type_number_t count = THREAD_BASIC_INFO_COUNT;
     uint64_t now = spp_os_now_ns();
     if (thread_info(t->port, THREAD_BASIC_INFO, (thread_info_t)&info, &count) != KERN_SUCCESS) return -1;
-    uint64_t cpu = ns_of(info.user_time) + ns_of(info.system_time), told = cpu;
+    uint64_t cpu = ns_of(info.user_time) + ns_of(info.system_time), shown = cpu;
     bool runs = info.run_state == TH_STATE_RUNNING;
-    if (runs && cpu == t->cpu_ns && t->seen_ns != 0) told = t->told_ns + (now - t->seen_ns);
-    if (told > cpu + AHEAD_NS) told = cpu + AHEAD_NS;
-    if (told <= t->told_ns) told = t->told_ns + runs;
+    if (runs && cpu == t->cpu_ns && t->seen_ns != 0) shown = t->returned_ns + (now - t->seen_ns);
+    if (shown > cpu + AHEAD_NS) shown = cpu + AHEAD_NS;
+    if (shown <= t->returned_ns) shown = t->returned_ns + runs;
     t->cpu_ns = *exact = cpu;
-    t->told_ns = *ns = told;
+    t->returned_ns = *ns = shown;
     t->seen_ns = now;
     return 0;
 }
@@ -204,7 +205,7 @@ static int list(void) {
 
 /* Lock held, and no thread suspended. A thread that began since the last listing causes another
  * one. */
-static thread *find_anew(int32_t tid) {
+static thread *find_again(int32_t tid) {
     thread *t = find(tid);
     if (t != NULL || listed_changes == atomic_load_explicit(&changes, memory_order_relaxed)) return t;
     return list() == 0 ? find(tid) : NULL;
@@ -212,7 +213,7 @@ static thread *find_anew(int32_t tid) {
 
 bool spp_darwin_knows(int32_t tid) {
     spp_darwin_table_lock();
-    bool known = find_anew(tid) != NULL;
+    bool known = find_again(tid) != NULL;
     spp_darwin_table_unlock();
     return known;
 }
@@ -256,16 +257,16 @@ int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
 int spp_os_thread_cpu_ns(int32_t tid, uint64_t *ns) {
     uint64_t exact;
     spp_darwin_table_lock();
-    thread *t = find_anew(tid);
+    thread *t = find_again(tid);
     int failed = t != NULL ? read_cpu(t, ns, &exact) : -1;
     spp_darwin_table_unlock();
     return failed;
 }
 
 void spp_darwin_exact_cpu(int32_t tid, uint64_t *ns) {
-    uint64_t told, exact;
+    uint64_t shown, exact;
     thread *t = find(tid);
-    if (t != NULL && read_cpu(t, &told, &exact) == 0) *ns = exact;
+    if (t != NULL && read_cpu(t, &shown, &exact) == 0) *ns = exact;
 }
 
 int spp_os_thread_name(int32_t tid, char *to, size_t size) {

@@ -31,9 +31,9 @@ static void forget(void) { atomic_store(&semaphore, MACH_PORT_NULL); }
 
 /* By the one thread that waits. */
 static void make_semaphore(void) {
-    static bool told;
+    static bool registered;
     semaphore_t made = MACH_PORT_NULL;
-    if (!told) told = pthread_atfork(NULL, NULL, forget) == 0;
+    if (!registered) registered = pthread_atfork(NULL, NULL, forget) == 0;
     if (semaphore_create(mach_task_self(), &made, SYNC_POLICY_FIFO, 0) == KERN_SUCCESS) atomic_store(&semaphore, made);
 }
 

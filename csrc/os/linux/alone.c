@@ -17,12 +17,12 @@
 
 static void (*rest)(void), (*wake)(void), (*leave)(void), (*finish)(void);
 
-void spp_os_alone_tell(void (*before)(void), void (*after)(void)) {
+void spp_os_alone_notify(void (*before)(void), void (*after)(void)) {
     rest = before;
     wake = after;
 }
 
-void spp_os_leave_tell(void (*call)(void)) { leave = call; }
+void spp_os_leave_notify(void (*call)(void)) { leave = call; }
 bool spp_os_barred(void) { return spp_linux_barred; }
 
 /* The kernel refuses threads in a process whose children will be in another PID namespace (copy_process in kernel/fork.c).
@@ -143,7 +143,7 @@ static void confine_by_filter(const struct sock_fprog *filter, bool all) {
     errno = saved;
 }
 
-void spp_os_confine_tell(void (*call)(void)) {
+void spp_os_confine_notify(void (*call)(void)) {
     finish = call;
     spp_linux_confine = confine_by_filter;
 }

@@ -67,8 +67,8 @@ static void set_state(uint32_t state) { set_and_wake(&apart.state, state); }
 static void take_apart(void) {
     uint32_t here = (uint32_t)getpid();
     for (;;) {
-        uint32_t who = atomic_load(&apart.taken);
-        if (who != here && atomic_compare_exchange_strong(&apart.taken, &who, here)) return;
+        uint32_t owner = atomic_load(&apart.taken);
+        if (owner != here && atomic_compare_exchange_strong(&apart.taken, &owner, here)) return;
         wait_while(&apart.taken, here);
     }
 }

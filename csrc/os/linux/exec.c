@@ -13,7 +13,7 @@
 
 static void (*before_exec)(void);
 
-void spp_os_exec_tell(void (*call)(void)) { before_exec = call; }
+void spp_os_exec_notify(void (*call)(void)) { before_exec = call; }
 
 /* ---- interpreters that ignore PYTHONPATH, or find another sitecustomize there first. All of this is async-signal-safe, since it
  * runs in children that share our memory. */
@@ -24,9 +24,9 @@ void spp_os_exec_tell(void (*call)(void)) { before_exec = call; }
 
 static const char *preloaded, *wanted_by, *looked_in;
 
-void spp_os_exec_preload(const char *path, const char *told_by, const char *folder) {
+void spp_os_exec_preload(const char *path, const char *samples_in, const char *folder) {
     preloaded = path;
-    wanted_by = told_by;
+    wanted_by = samples_in;
     looked_in = folder;
 }
 

@@ -241,7 +241,7 @@ bool spp_linux_sender_sends(int by) {
     return atomic_load(&spp_linux_targets.armed_n) > 0 && atomic_load(&spp_linux_targets.signum) == by;
 }
 
-uint64_t spp_os_calls_met(void) { return atomic_load(&interrupted_calls); }
+uint64_t spp_os_calls_interrupted(void) { return atomic_load(&interrupted_calls); }
 
 void spp_linux_sender_child(void) {
     spp_linux_handshakes_child();

@@ -48,7 +48,7 @@ static SPP_HOT __attribute__((noinline)) void pass_tick(uintptr_t value, void *u
                                   .more = of->more,
                                   .coarse = of->coarse,
                                   .called = of->called,
-                                  .stands_ns = spp_linux_samplers_stretched_ns(),
+                                  .instant_ns = spp_linux_samplers_stretched_ns(),
                                   .machine = uc};
         read_context(uc, &context);
         context.at_syscall = kind == SPP_TICK_REMAINDER && spp_linux_at_call(uc);
@@ -269,7 +269,7 @@ int spp_os_hold(const spp_os_trigger *trigger, spp_os_context *context) {
 void spp_os_let_go(const spp_os_trigger *trigger) { (void)trigger; }
 
 uint64_t spp_os_stop_ns(void) { return 0; }
-bool spp_os_clock_tells(void) { return true; }
+bool spp_os_clock_is_exact(void) { return true; }
 
 void spp_os_gate(bool (*enter)(void), void (*leave)(void)) { (void)enter, (void)leave; }
 

@@ -16,6 +16,6 @@ bool spp_os_threads_at_most(uint64_t n) {
     return false;
 }
 
-void spp_os_alone_tell(void (*rest)(void), void (*wake)(void)) { (void)rest, (void)wake; }
-void spp_os_leave_tell(void (*call)(void)) { (void)call; }
-void spp_os_confine_tell(void (*call)(void)) { (void)call; }
+void spp_os_alone_notify(void (*rest)(void), void (*wake)(void)) { (void)rest, (void)wake; }
+void spp_os_leave_notify(void (*call)(void)) { (void)call; }
+void spp_os_confine_notify(void (*call)(void)) { (void)call; }

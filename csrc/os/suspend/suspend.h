@@ -30,9 +30,9 @@ void spp_suspend_close(spp_suspend_handle handle);
 /* Its CPU clock, which agrees with spp_os_thread_cpu_ns. */
 spp_suspend_result spp_suspend_cpu_ns(spp_suspend_handle handle, int32_t tid, uint64_t *ns);
 /* Suspends the thread, waits until it no longer runs, and reads its registers. Fills in pc, sp,
- * at_syscall and machine (which points into `room`) of `context`, and `slots` of `subject`. If a
+ * at_syscall and machine (which points into `buffer`) of `context`, and `slots` of `subject`. If a
  * step fails the thread is resumed. */
-spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
+spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *buffer, spp_os_context *context,
                                     spp_os_subject *subject);
 void spp_suspend_go(spp_suspend_handle handle);
 /* For a thread that is not suspended: fills in `slots` of `subject`, and sp of `context`: the lowest address its stack has

@@ -22,7 +22,8 @@
 #include "os/ticks.h"
 #include "os/worker.h"
 
-/* Looks in a row at which a thread that has run is found in a call, after which its time is given to the call: see met_asleep. */
+/* Looks in a row at which a thread that has run is found in a call, after which its time is given to the call: see found_asleep.
+ */
 #define PATIENCE 16u
 
 typedef struct armed {
@@ -72,7 +73,7 @@ static void ticked(armed *s) {
  * go to its sleep. So a thread that is found in a call, and did not run all the time until then, is
  * resumed and keeps its time for a look that finds it running. Not for ever, though: some threads
  * run in short calls only. */
-static bool met_asleep(armed *s, uint64_t ran, uint64_t passed, const spp_os_context *context) {
+static bool found_asleep(armed *s, uint64_t ran, uint64_t passed, const spp_os_context *context) {
     return context->at_syscall && ran + passed / 8 < passed && s->waited++ < PATIENCE;
 }
 
@@ -94,17 +95,17 @@ static void look_at(armed *s) {
     s->owed_ns += (int64_t)ran;
     bool by_stop = moved_by_stop(s, ran, passed);
     if (ran == 0 || by_stop || s->owed_ns < (int64_t)s->threshold_ns) return;
-    spp_os_subject who = {.tid = s->tid, .cpu_ns = cpu};
-    spp_os_context context = {.subject = &who};
+    spp_os_subject subject_of = {.tid = s->tid, .cpu_ns = cpu};
+    spp_os_context context = {.subject = &subject_of};
     if (atomic_load(&gated)) { /* it may run, but no Python */
-        if (spp_suspend_describe(s->handle, &context, &who) != SPP_SUSPEND_DONE) return;
+        if (spp_suspend_describe(s->handle, &context, &subject_of) != SPP_SUSPEND_DONE) return;
         on_tick(s->cookie, SPP_TICK_CPU, &context);
         ticked(s);
         return;
     }
-    spp_suspend_result result = spp_suspend_stop(s->handle, &registers, &context, &who);
+    spp_suspend_result result = spp_suspend_stop(s->handle, &registers, &context, &subject_of);
     if (result == SPP_SUSPEND_DONE) {
-        bool asleep = met_asleep(s, ran, passed, &context);
+        bool asleep = found_asleep(s, ran, passed, &context);
         if (!asleep) on_tick(s->cookie, SPP_TICK_CPU, &context);
         atomic_store(&s->stopped, true);
         spp_suspend_go(s->handle);
@@ -166,12 +167,12 @@ void spp_os_signals_care(void) {}
 
 bool spp_os_signal_taken(void) { return false; }
 void spp_os_signal_look(void) {}
-void spp_os_exec_tell(void (*call)(void)) { (void)call; }
-void spp_os_exec_preload(const char *path, const char *told, const char *folder) { (void)path, (void)told, (void)folder; }
+void spp_os_exec_notify(void (*call)(void)) { (void)call; }
+void spp_os_exec_preload(const char *path, const char *marker, const char *folder) { (void)path, (void)marker, (void)folder; }
 void spp_os_signal_take_back(void) {}
 void spp_os_signal_child(void) {}
 uint64_t spp_os_signal_cpu_ns(void) { return atomic_load(&sampler_cpu); }
-uint64_t spp_os_calls_met(void) { return 0; }
+uint64_t spp_os_calls_interrupted(void) { return 0; }
 bool spp_os_trigger_gave_up(const spp_os_trigger *trigger) { return trigger == NULL; }
 
 void spp_os_gate(bool (*enter)(void), void (*leave)(void)) {

@@ -62,7 +62,7 @@ uint64_t spp_os_process_cpu_ns(void) {
     return ns_of(kernel) + ns_of(user);
 }
 
-bool spp_os_clock_tells(void) { return cycles_count; }
+bool spp_os_clock_is_exact(void) { return cycles_count; }
 
 /* SuspendThread has the thread itself wait, in an asynchronous procedure call that the kernel queues to it: a sleeper wakes for
  * that, and its cycles count 5 to 20 us. GetThreadTimes does not see so little. */
@@ -86,22 +86,22 @@ static clock_of *clocks;
 static SRWLOCK lock = SRWLOCK_INIT; /* nobody has it for longer than one reading, and none of ours while it holds a thread */
 
 static clock_of *find(int32_t tid) {
-    clock_of *room = NULL;
+    clock_of *slot = NULL;
     uint32_t at = (uint32_t)tid * 2654435769u >> 18;
     for (uint32_t n = 0; n < SLOTS; n++, at = (at + 1) % SLOTS) {
         if (clocks[at].tid == tid) return &clocks[at];
-        if (clocks[at].tid <= 0 && room == NULL) room = &clocks[at];
+        if (clocks[at].tid <= 0 && slot == NULL) slot = &clocks[at];
         if (clocks[at].tid == 0) break;
     }
-    HANDLE thread = room != NULL ? OpenThread(THREAD_QUERY_INFORMATION | SYNCHRONIZE, FALSE, (DWORD)tid) : NULL;
+    HANDLE thread = slot != NULL ? OpenThread(THREAD_QUERY_INFORMATION | SYNCHRONIZE, FALSE, (DWORD)tid) : NULL;
     if (thread == NULL) return NULL;
     /* Another process has a thread of this id by now; or it was forgotten at its end, and some other handle keeps it. */
     if (GetProcessIdOfThread(thread) != GetCurrentProcessId() || spp_windows_has_ended(thread)) {
         CloseHandle(thread);
         return NULL;
     }
-    *room = (clock_of){.tid = tid, .thread = thread};
-    return room;
+    *slot = (clock_of){.tid = tid, .thread = thread};
+    return slot;
 }
 
 /* A handle gives the time of an ended thread, too. */
@@ -201,11 +201,11 @@ static void choose_sleep(void) {
 typedef BOOL(WINAPI *machines_fn)(HANDLE process, USHORT *of_process, USHORT *native);
 
 /* Programs for x86_64 run on arm64 too, where a thread's cycles are the core's own, and the time stamp counter another clock. */
-static bool cycles_tell_time(void) {
+static bool cycles_are_time(void) {
     machines_fn machines = SPP_WINDOWS_FIND(machines_fn, L"kernel32.dll", "IsWow64Process2"); /* since Windows 10 1511 */
     USHORT of_process, native = MACHINE;
     if (machines != NULL && !machines(GetCurrentProcess(), &of_process, &native)) native = MACHINE;
-    return CYCLES_TELL_TIME && native == MACHINE;
+    return CYCLES_ARE_TIME && native == MACHINE;
 }
 
 void spp_windows_clock_start(void) {
@@ -213,7 +213,7 @@ void spp_windows_clock_start(void) {
     clocks = VirtualAlloc(NULL, SLOTS * sizeof *clocks, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
     timer_slot = TlsAlloc();
     choose_sleep();
-    if (clocks == NULL || !cycles_tell_time() || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
+    if (clocks == NULL || !cycles_are_time() || !QueryThreadCycleTime(GetCurrentThread(), &cycles) || cycles == 0) return;
     /* 20 ms give the rate to 1 in 100,000: the counter goes in steps of 100 ns. */
     uint64_t began = spp_os_now_ns(), first = spp_arch_cycles();
     Sleep(20);

@@ -16,7 +16,7 @@
 #if defined(__x86_64__)
 
 #define MACHINE IMAGE_FILE_MACHINE_AMD64
-#define CYCLES_TELL_TIME true /* they are the time stamp counter's, unless another processor emulates this one */
+#define CYCLES_ARE_TIME true /* they are the time stamp counter's, unless another processor emulates this one */
 
 static inline void read_context(const CONTEXT *from, spp_os_context *to) {
     to->pc = from->Rip;
@@ -40,7 +40,7 @@ static inline bool is_syscall(const uint8_t *code) {
 #elif defined(__aarch64__)
 
 #define MACHINE IMAGE_FILE_MACHINE_ARM64
-#define CYCLES_TELL_TIME false /* they are the core's own, whose rate changes */
+#define CYCLES_ARE_TIME false /* they are the core's own, whose rate changes */
 
 static inline void read_context(const CONTEXT *from, spp_os_context *to) {
     to->pc = from->Pc;

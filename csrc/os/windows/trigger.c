@@ -94,11 +94,11 @@ static spp_suspend_result why_not(const target *t) {
 
 /* SuspendThread only asks; GetThreadContext waits until the thread is suspended, which needs
  * nothing but the kernel. */
-spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *room, spp_os_context *context,
+spp_suspend_result spp_suspend_stop(spp_suspend_handle handle, spp_suspend_registers *buffer, spp_os_context *context,
                                     spp_os_subject *subject) {
     target *t = (target *)handle;
-    CONTEXT *registers = (CONTEXT *)(void *)room->bytes;
-    _Static_assert(sizeof *registers <= sizeof room->bytes, "the registers do not fit");
+    CONTEXT *registers = (CONTEXT *)(void *)buffer->bytes;
+    _Static_assert(sizeof *registers <= sizeof buffer->bytes, "the registers do not fit");
     subject->slots = known_teb(t);
     keep_from_ending();
     if (SuspendThread(t->thread) == (DWORD)-1) {

@@ -5,14 +5,14 @@ uintptr_t spp_windows_find(const wchar_t *library, const char *name) {
     return module != NULL ? (uintptr_t)(void *)GetProcAddress(module, name) : 0;
 }
 
-/* How many leading units of the text fit into `room` bytes of UTF-8. A surrogate pair (4 bytes) is
+/* How many leading units of the text fit into `limit` bytes of UTF-8. A surrogate pair (4 bytes) is
  * not split; a lone surrogate becomes U+FFFD, which has 3 bytes as a lone unit would. */
-static int units_that_fit(const wchar_t *from, size_t room) {
+static int units_that_fit(const wchar_t *from, size_t limit) {
     int n = 0;
     for (size_t bytes = 0; from[n] != 0;) {
         bool pair = IS_HIGH_SURROGATE(from[n]) && IS_LOW_SURROGATE(from[n + 1]);
         bytes += pair ? 4 : from[n] < 0x80 ? 1 : from[n] < 0x800 ? 2 : 3;
-        if (bytes > room) break;
+        if (bytes > limit) break;
         n += pair ? 2 : 1;
     }
     return n;

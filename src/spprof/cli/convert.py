@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `convert`."""
     parser.add_argument("file", metavar="FILE", help=f"a .spprof file, or another profiler's ({OTHERS})")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
-    told = "one of those below (default: what OUT ends with)"
-    parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=told)
+    help_text = "one of those below (default: what OUT ends with)"
+    parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=help_text)
     parser.add_argument("--weight", choices=("samples", "value"), help="what the numbers count (value: time, or the type's unit)")
-    parser.add_argument("--no-lines", action="store_true", help="do not tell the lines of a function apart")
+    parser.add_argument("--no-lines", action="store_true", help="do not report the lines of a function apart")
     parser.add_argument("--merge-threads", action="store_true", help="all threads as one")
     add_sources(parser)
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no profile of this format")

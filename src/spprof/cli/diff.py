@@ -90,7 +90,7 @@ def main(options: argparse.Namespace) -> int:
         sides = [[readable(profile) for profile in side] for side in sides]
     comparison = Comparison(sides[0], sides[1], options.by, options.thread, options.python_only, options.min_share / 100)
     failed = [
-        f"--fail-if {rule.text}: {told}" for rule in options.fail_if for told in comparison.grown(rule.pattern, rule.percent)
+        f"--fail-if {rule.text}: {rise}" for rule in options.fail_if for rise in comparison.grown(rule.pattern, rule.percent)
     ]
     if options.output:
         _write(options, comparison)

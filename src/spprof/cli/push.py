@@ -67,8 +67,8 @@ def main(options: argparse.Namespace) -> int:
         say(f"waits for {options.file}")
     pusher.run()
     counts = pusher.counts
-    told = [(what, *amounts) for what, amounts in counts.items() if amounts[0] or what == "sent"]
-    say(", ".join(f"{samples:,} samples in {profiles:,} profiles {what}" for what, profiles, samples in told))
+    rows = [(what, *amounts) for what, amounts in counts.items() if amounts[0] or what == "sent"]
+    say(", ".join(f"{samples:,} samples in {profiles:,} profiles {what}" for what, profiles, samples in rows))
     if pusher.taken:
         say(f"{pusher.taken}: it was overwritten or replaced meanwhile")
         return TAKEN

@@ -17,26 +17,26 @@ def longest_in(folder: str) -> int:
         return LONGEST
 
 
-def beside(path: str, suffix: str, room: str = "") -> str:
-    """`path` and `suffix`, the name cut to fit so that `room` may follow."""
+def beside(path: str, suffix: str, space: str = "") -> str:
+    """`path` and `suffix`, the name cut to fit so that `space` may follow."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, fitting(name, suffix, longest_in(folder) - len(room)))
+    return os.path.join(folder, fitting(name, suffix, longest_in(folder) - len(space)))
 
 
-def fits(path: str, room: str = "") -> bool:
-    """Whether the name is short enough for its folder, even if `room` is added."""
+def fits(path: str, space: str = "") -> bool:
+    """Whether the name is short enough for its folder, even if `space` is added."""
     folder, name = os.path.split(path)
-    return len(_raw(name)) + len(room) <= longest_in(folder)
+    return len(_raw(name)) + len(space) <= longest_in(folder)
 
 
 def fitting(stem: str, suffix: str = "", longest: int = LONGEST) -> str:
     """`stem` and `suffix`. Too long a stem is cut at a character, and ends with a checksum, so that two long ones stay two."""
-    room = longest - len(_raw(suffix))
-    if len(_raw(stem)) <= room:
+    space = longest - len(_raw(suffix))
+    if len(_raw(stem)) <= space:
         return stem + suffix
     mark = f"-{zlib.crc32(_raw(stem)):08x}"
-    while len(_raw(stem + mark)) > room and stem:
-        stem = stem[: min(len(stem) - 1, room)]
+    while len(_raw(stem + mark)) > space and stem:
+        stem = stem[: min(len(stem) - 1, space)]
     return stem + mark + suffix
 
 

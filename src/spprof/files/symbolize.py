@@ -68,17 +68,17 @@ def symbolize(
         raise BadOption(f"{path}: the profile is still being taken; wait for its end, or give another file to write (-o)")
     place = Output(os.fspath(output or path), "spprof", force)
     ids = build_ids(data)
-    told = []
+    libraries = []
     for library, frames in sorted(wanted.items()):
         found, problem = _look_up(library, ids.get(library, set()), frames, tuple(debug_directories), kind != "full")
         for frame, chain in found.items():  # a symbol table has better names than the first of many aliases
             name = columns["strings"][columns["code_name"][columns["frame_code"][frame]]]
             chains[frame] = chain if name.startswith("[") else [(name, *chain[0][1:]), *chain[1:]]
-        told.append(Library(library, len(frames), len(found), problem))
-        progress(told[-1])
-    if any(library.found for library in told):
+        libraries.append(Library(library, len(frames), len(found), problem))
+        progress(libraries[-1])
+    if any(library.found for library in libraries):
         _write(data, chains, place)
-    return told
+    return libraries
 
 
 def _addresses(columns: Dict[str, Any]) -> Dict[str, List[Tuple[int, int]]]:

@@ -46,10 +46,10 @@ def groups(profile: ProfileData, options: Options) -> List[Group]:
     if sets == 1:
         each = {(thread, 0): profile.sums_of(thread) for thread in matching}
     else:
-        told = [thread * sets + label for thread, label in zip(profile.column("thread"), profile.column("label"))]
+        pairs_of = [thread * sets + label for thread, label in zip(profile.column("thread"), profile.column("label"))]
         columns = (profile.stack_keys(), profile.column("count"), profile.column("weight"))
         wanted = set(matching)
-        parts = sums_by_thread(told, *columns)
+        parts = sums_by_thread(pairs_of, *columns)
         each = {divmod(id, sets): parts[id] for id in sorted(parts) if id // sets in wanted}
     if not options.merge_threads:
         return [Group(thread, label, sums) for (thread, label), sums in each.items() if sums[0]]
@@ -106,7 +106,7 @@ def distinct_names(profile: ProfileData) -> Dict[int, str]:
     return {thread: f"{name} ({tids[thread]})" if name in often else name for thread, name in names.items()}
 
 
-def told_tids(profile: ProfileData) -> Dict[int, int]:
+def written_tids(profile: ProfileData) -> Dict[int, int]:
     """Of each thread the system's id, 0 if unknown; where that is another's of the same name too, a number that no thread has:
     for formats that know threads by name and id."""
     threads = profile.match_threads(None)

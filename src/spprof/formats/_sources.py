@@ -35,7 +35,7 @@ class Texts:
         self.without: Dict[str, str] = {}  # file -> why it has no text here
         if asked is False:
             return
-        known, room = hashes(profile.origin.raw()), CAP
+        known, left = hashes(profile.origin.raw()), CAP
         began = int(profile.header.get("start_unix_ns") or 0)
         for file, native in files:
             digits = known.get(file)
@@ -47,10 +47,10 @@ class Texts:
             text = "" if changed and not asked else _decoded(data, native)
             if not text:
                 self.without[file] = CHANGED if changed and not asked else _GONE
-            elif len(text) > room:
+            elif len(text) > left:
                 self.without[file] = _LONG
             else:
-                room -= len(text)
+                left -= len(text)
                 self.texts[file] = text
                 if changed:
                     self.changed[file] = True

@@ -68,7 +68,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     last = max((each.column("time_ns")[samples[-1]] for each, samples in pairs), default=start)
     unit = _unit(sum(len(samples) for _, samples in pairs), last - start)
     tables = _Tables(profile, merged(each.stack_sums(options.thread) for each in types)[0])
-    first, *others = told = [_of_type(each) for each in types]
+    first, *others = reported = [_of_type(each) for each in types]
     about = _about(profile, first, ids, start, unit)
     if others:
         about["others"] = others
@@ -81,7 +81,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     stream.write(len(text).to_bytes(4, "little") + text)
     for column in (*tables.frames, tables.parents, tables.nodes, tables.stacks):
         stream.column(column)
-    for each, some, of_type in zip(types, threads, told):
+    for each, some, of_type in zip(types, threads, reported):
         for samples in some:
             for column in _columns(each, samples, tables.ids, start, unit, of_type.get("weight_unit", 0)):
                 stream.column(column)

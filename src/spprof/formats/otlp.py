@@ -19,7 +19,7 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 from ..errors import BadOption
 from ..model.unicode import clean
 from ._frames import Frames, Look
-from ._samples import period_of, told_tids, tracks
+from ._samples import period_of, tracks, written_tids
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -57,7 +57,7 @@ class _Table:
 class _Request:
     def __init__(self, profile: ProfileData, options: Options) -> None:
         self.profile, self.options = profile, options
-        self.tids = told_tids(profile)
+        self.tids = written_tids(profile)
         if {field.name: field.number for field in profiles_pb2.Sample.DESCRIPTOR.fields} != _SAMPLE:
             raise BadOption(
                 "the installed opentelemetry-proto has another draft of profiles than collectors v0.150:"

@@ -15,7 +15,7 @@ from pyarrow import compute, parquet
 from ..model.calls import Function
 from ..model.unicode import clean
 from ._frames import Frames, Look, json_bytes
-from ._samples import CHUNK, told_tids, tracks
+from ._samples import CHUNK, tracks, written_tids
 
 if TYPE_CHECKING:
     from ..model.calls import Calls
@@ -59,7 +59,7 @@ class _Table:
         self.profile = profile
         self.calls = calls
         self.called = calls.functions() if calls is not None else {}
-        self.tids = told_tids(profile)
+        self.tids = written_tids(profile)
         text = pa.dictionary(pa.int32(), pa.string())
         frame = [("function", text), ("file", text), ("first_line", pa.int32()), ("line", pa.int32())]
         fields = [

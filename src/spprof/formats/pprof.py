@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Optional
 
 from ._frames import Frames, Look
 from ._protobuf import data, number, packed, text, varint
-from ._samples import Group, groups, period_of, told_tids
+from ._samples import Group, groups, period_of, written_tids
 
 if TYPE_CHECKING:
     from ..model.calls import Call
@@ -38,7 +38,7 @@ class _File:
         self.mappings: Dict[str, int] = {}  # path -> id
         self.limits: List[int] = []
         self.functions: Dict[Any, int] = {}
-        self.tids = told_tids(profile)
+        self.tids = written_tids(profile)
 
     def string(self, value: str) -> int:
         return self.strings.setdefault(value, len(self.strings))

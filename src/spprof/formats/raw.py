@@ -42,7 +42,7 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
     # What the whole lacks, the reader saw from where it ended; the part has an end, or none, of its own.
     lacks = {"warning": part.warning or part.unfinished} if part.warning or part.end is None else {}
     yield MAGIC
-    yield _json(b"H", {**header_of_file(part.header, part._told_types()), **lacks})
+    yield _json(b"H", {**header_of_file(part.header, part._listed_types()), **lacks})
     for at, payload in blocks(data):
         kind = data[at + 8 : at + 9]
         if kind in b"SV":
@@ -125,7 +125,7 @@ class _Values:
         """Raises BadFile if the file has become another."""
         self.whole = whole
         self.numbers: List[int] = []  # of the part's samples in all blocks V
-        for type in {about["type"] for about in part._told_types()} - {TIME}:
+        for type in {about["type"] for about in part._listed_types()} - {TIME}:
             places = [place for place, each in enumerate(whole["value_type"]) if each == type]
             numbers, times = _numbers(part, type), _rows(part, type)["time_ns"]
             _check_same([whole["value_time_ns"][place] for place in places], numbers, times)
@@ -154,11 +154,11 @@ class _Values:
 
 def _rows(part: ProfileData, type: int) -> Dict[str, Any]:
     """The columns of the part's samples of a type, empty if it is of others."""
-    told = [about["type"] for about in part._told_types()]
+    reported = [about["type"] for about in part._listed_types()]
     columns: Dict[str, Any] = {**part._columns()}
-    if type not in told:
+    if type not in reported:
         return dict.fromkeys(columns, ())
-    rows: Dict[str, Any] = columns if type == told[0] else columns["by_type"][type]
+    rows: Dict[str, Any] = columns if type == reported[0] else columns["by_type"][type]
     return rows
 
 

@@ -90,9 +90,9 @@ def _head(profile: ProfileData, rows: int, weight: int, samples: int, counted: O
 def _box(look: Look, depth: int, left: float, width: float, weight: int, whole: int, unit: str) -> str:
     where = "" if look.native or not look.file else f" ({look.file}:{look.first_line})"
     top = HEAD + ROW * depth
-    room = int((width - 6) / _LETTER)
-    name = look.title if len(look.title) <= room else look.title[: room - 1] + "…"
-    text = f'<text x="{left + 3:.1f}" y="{top + 12.5}">{markup(name)}</text>' if room >= 3 else ""
+    letters = int((width - 6) / _LETTER)
+    name = look.title if len(look.title) <= letters else look.title[: letters - 1] + "…"
+    text = f'<text x="{left + 3:.1f}" y="{top + 12.5}">{markup(name)}</text>' if letters >= 3 else ""
     size = f'width="{max(width - _GAP, _GAP):.2f}" height="{ROW - 1}"'
     return (
         f"<g><title>{markup(look.title + where)}\n{markup(_number(weight, unit))}, {weight / whole:.2%}</title>"

@@ -114,11 +114,11 @@ class Attach(Run):
         request = json.dumps({"version": __version__, "options": self.recording.to_text()}).encode() + b"\n"
         connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
         connection.settimeout(_ANSWER_S)
-        told = _answer(connection)
-        if told is None:
+        reported = _answer(connection)
+        if reported is None:
             raise SpprofError(f"process {self.pid} did not answer: it has ended, or is stopped")
-        if "error" in told:
-            raise SpprofError(f"process {self.pid}: {told['error']}")
+        if "error" in reported:
+            raise SpprofError(f"process {self.pid}: {reported['error']}")
 
     def _wait(self, connection: socket.socket) -> bool:
         """Until the profile is complete, or nobody writes it any more. Whether the process has gone."""
@@ -133,12 +133,12 @@ class Attach(Run):
         try:
             connection.settimeout(_ANSWER_S)
             connection.sendall(b"\n")
-            told = _answer(connection)
+            reported = _answer(connection)
         except OSError:
-            told = None
-        if told is not None and "error" in told:
-            say(f"spprof: process {self.pid}: {told['error']}\n")
-        return told is None
+            reported = None
+        if reported is not None and "error" in reported:
+            say(f"spprof: process {self.pid}: {reported['error']}\n")
+        return reported is None
 
     def _connect(self) -> Optional[socket.socket]:
         own = _number_within(self.pid)
@@ -234,10 +234,10 @@ def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
             if not data:
                 return None
             line += data
-        told = json.loads(line)
+        reported = json.loads(line)
     except (OSError, ValueError):
         return None
-    return told if isinstance(told, dict) else None
+    return reported if isinstance(reported, dict) else None
 
 
 def _status(pid: int) -> Dict[str, str]:

@@ -29,12 +29,12 @@ def environment(
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in window]
     fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native]
     fields += [",".join(options.events), options.calls, options.times, "yes" if options.exceptions else "", *times]
-    fields += ["m" if is_module else "", outputs.run, _told(outputs.stream), _told(outputs.stem)]
-    told = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
+    fields += ["m" if is_module else "", outputs.run, _escaped(outputs.stream), _escaped(outputs.stem)]
+    variables = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):
         if own:
-            told[name] = f"{own}{os.pathsep}{told[name]}" if told.get(name) else own
-    return told
+            variables[name] = f"{own}{os.pathsep}{variables[name]}" if variables.get(name) else own
+    return variables
 
 
 def is_closed() -> bool:
@@ -47,7 +47,7 @@ def can_preload() -> bool:
     return os.path.exists(PRELOADED) and not any(sign in PRELOADED for sign in " :")
 
 
-def _told(path: str) -> str:
+def _escaped(path: str) -> str:
     """A path that has neither the separator nor the mark of a process id in it (csrc/module/record.c)."""
     return path.translate({0x1D: "\x1d]", 0x1E: "\x1d^", 0x1F: "\x1d_"}).replace("\0", "\x1e")
 

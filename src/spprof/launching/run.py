@@ -89,7 +89,7 @@ class Run:
         try:
             self._put(way_out is not None)
             if failed:
-                self._say_whose_environment()
+                self._say_which_environment()
             if way_out == "exit":
                 self._say_what_goes_on()
         except (SpprofError, OSError) as error:
@@ -180,7 +180,7 @@ class Run:
         grows = f"the profile grows in {_words(own)}" if own else "only --subprocesses profiles that"
         say(f"spprof: the program went into the background: {which}, and {grows}\n")
 
-    def _say_whose_environment(self) -> None:
+    def _say_which_environment(self) -> None:
         """Why a program may have failed that works alone: this spprof is installed elsewhere (pipx, uv tool)."""
         active = os.environ.get("VIRTUAL_ENV")
         if active and os.path.isdir(active) and not os.path.samefile(active, sys.prefix):
@@ -230,6 +230,6 @@ def _words(paths: Iterable[str]) -> str:
 
 def say(text: str) -> None:
     """Lines for people."""
-    from ..report.text import tell
+    from ..report.text import put_err
 
-    tell(text)
+    put_err(text)

@@ -237,23 +237,23 @@ def _code(pid: int, death: int) -> Optional[int]:
     return os.waitstatus_to_exitcode(int.from_bytes(info[60:], sys.byteorder)) if known else None
 
 
-def forks(told: str, but: int) -> List[int]:
+def forks(variable: str, but: int) -> List[int]:
     """The processes that go on and were forked from the one with this SPPROF_RECORD, `but` that one: a copy of its
     memory has its environment, another program has its own. A daemon forks twice, so it looks until they stay. Linux only."""
     found: List[int] = []
     for _ in range(20):
-        last, found = found, [pid for pid in _with_environment(os.fsencode(told)) if pid != but]
+        last, found = found, [pid for pid in _with_environment(os.fsencode(variable)) if pid != but]
         if found == last:
             break
         time.sleep(0.05)
     return found
 
 
-def _with_environment(told: bytes) -> Iterator[int]:
+def _with_environment(variable: bytes) -> Iterator[int]:
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         try:
             with open(f"/proc/{int(name)}/environ", "rb", buffering=0) as file:
-                if told in (file.read() or b"").split(b"\0"):
+                if variable in (file.read() or b"").split(b"\0"):
                     yield int(name)
         except (OSError, ValueError):  # others' processes, and what is none
             pass

@@ -16,7 +16,7 @@ from ..model.filtering import has_labels
 from ..model.layout import columns_of
 from ..model.records import TRUNCATED
 from ..model.sums import Sums, merged, moved, sums_by_thread
-from ..model.types import TIME, told_types
+from ..model.types import TIME, listed_types
 from ..readers.about import header_of
 from ..readers.loading import prepared, typed
 from ..readers.spprof import _BLOCK, MAGIC, Reading, _block
@@ -118,15 +118,15 @@ class Follower:
         """Moves the new samples into the sums."""
         columns = self._fresh(reading)
         cut = [flags & TRUNCATED for flags in columns["flags"]]
-        told: Sequence[Sequence[int]] = (columns["thread"], columns["stack"], columns["count"], columns["weight"], cut)
+        chosen_columns: Sequence[Sequence[int]] = (columns["thread"], columns["stack"], columns["count"], columns["weight"], cut)
         if self.labels or self._left_out:
             chosen = [self._counts(*each, reading) for each in zip(columns["thread"], columns["label"])]
-            told = [list(compress(column, chosen)) for column in told]
+            chosen_columns = [list(compress(column, chosen)) for column in chosen_columns]
         else:
             self._seen.update(columns["thread"])
-        for truncated in sorted(set(told[-1])):
-            chosen = [each == truncated for each in told[-1]]
-            fresh = sums_by_thread(*(list(compress(column, chosen)) for column in told[:-1]))
+        for truncated in sorted(set(chosen_columns[-1])):
+            chosen = [each == truncated for each in chosen_columns[-1]]
+            fresh = sums_by_thread(*(list(compress(column, chosen)) for column in chosen_columns[:-1]))
             for thread, sums in fresh.items():
                 known = self._sums[truncated].setdefault(thread, ({}, {}))
                 for total, part in zip(known, sums):
@@ -137,13 +137,13 @@ class Follower:
     def _number_of_type(self, header: bytes) -> int:
         """Raises BadFile if the file has no samples of the type."""
         try:
-            told = told_types(header_of(header))
+            chosen_columns = listed_types(header_of(header))
         except (ValueError, KeyError, TypeError, RecursionError):
             return TIME  # _profile() says what is wrong
-        found = {about["name"]: int(about["type"]) for about in reversed(told)}
+        found = {about["name"]: int(about["type"]) for about in reversed(chosen_columns)}
         if self.type is not None and self.type not in found:
             raise BadFile(f"{self.path}: has no samples of {self.type!r}, but of {', '.join(reversed(found))}")
-        return found[self.type or told[0]["name"]]
+        return found[self.type or chosen_columns[0]["name"]]
 
     def _fresh(self, reading: Reading) -> Dict[str, Sequence[int]]:
         """The new samples of the type."""

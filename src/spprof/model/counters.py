@@ -9,5 +9,5 @@ COUNTERS: Dict[str, str] = {
     "truncated": "Truncated: {number:,} stacks deeper than {max_depth} (--max-depth).",
     "native_unpaired": "Native: {number:,} stacks without native frames, which did not fit the Python frames.",
     "native_gaps": "",
-    "calls_met": "System calls without the C library that a tick may have ended: {number:,}.",
+    "calls_interrupted": "System calls without the C library that a tick may have ended: {number:,}.",
 }

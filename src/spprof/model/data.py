@@ -221,12 +221,12 @@ class ProfileData:
         """What the profile has samples of. The first is what it shows; `of` gives it for another one."""
         if "source" in self.header:
             return [SampleType(str(self.header.get("value", self.unit)), self.unit, 0)]
-        return [SampleType(about["name"], about["unit"], about["period"]) for about in self._told_types()]
+        return [SampleType(about["name"], about["unit"], about["period"]) for about in self._listed_types()]
 
-    def _told_types(self) -> List[Dict[str, Any]]:
+    def _listed_types(self) -> List[Dict[str, Any]]:
         shown = self._columns().get("shown")
-        told = types.told_types(self.header)
-        return told if shown is None else [about for about in told if about["name"] == shown]
+        all_types = types.listed_types(self.header)
+        return all_types if shown is None else [about for about in all_types if about["name"] == shown]
 
     def of(self: Data, name: str) -> Data:
         """The profile of one of its `sample_types`, by name: of its samples alone, which every report and format takes. `unit` is
@@ -241,7 +241,7 @@ class ProfileData:
         if len(names) == 1:
             return self
         columns = self._columns()
-        about = next(about for about in self._told_types() if about["name"] == name)
+        about = next(about for about in self._listed_types() if about["name"] == name)
         result = type(self).of_columns(changed(columns, {**types.of(columns, about), "shown": name}), self)
         result.path = self.path
         return result

@@ -30,7 +30,7 @@ class Raised(NamedTuple):
 
 
 class Exceptions(NamedTuple):
-    """All that was counted, the most first. `uncounted`: exceptions for which there was no room; `forgotten`: how often there
+    """All that was counted, the most first. `uncounted`: exceptions for which there was no space; `forgotten`: how often there
     was none to remember which exceptions handlers may raise again: those that were count where they were caught first."""
 
     rows: List[Raised]
@@ -40,7 +40,7 @@ class Exceptions(NamedTuple):
     @property
     def missing(self) -> str:
         """What was not counted, or not to its end, in words; '' if all was."""
-        words = [f"{self.uncounted:,} exceptions of types or lines for which there was no room"] if self.uncounted else []
+        words = [f"{self.uncounted:,} exceptions of types or lines for which there was no space"] if self.uncounted else []
         if self.forgotten:
             words.append("exceptions that were raised again much later than they were caught, beyond their first handler")
         return "; ".join(words)

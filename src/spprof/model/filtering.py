@@ -47,7 +47,7 @@ def filtered(
     parts = [_samples(each, thread, labels or {}, start_ns, stop_ns) for each in profile.each_type()]
     part: Dict[str, Any] = {**parts[0]}
     if len(parts) > 1:
-        part["by_type"] = {about["type"]: samples for about, samples in zip(profile._told_types(), parts)}
+        part["by_type"] = {about["type"]: samples for about, samples in zip(profile._listed_types(), parts)}
     first, end = _range(profile, start_ns, stop_ns)
     markers = [] if labels else [each for each in profile.markers if each.thread in chosen and first <= each.time_ns < end]
     present = {*(marker.thread for marker in markers)}.union(*(samples["thread"] for samples in parts))

@@ -71,7 +71,7 @@ class TimedFunction(NamedTuple):
 
 
 class Times(NamedTuple):
-    """All that was timed. `untimed`: functions for which there was no room; `lost`: calls that were not timed for want of memory,
+    """All that was timed. `untimed`: functions for which there was no space; `lost`: calls that were not timed for want of memory,
     or whose end was not seen."""
 
     functions: List[TimedFunction]
@@ -81,7 +81,7 @@ class Times(NamedTuple):
     @property
     def missing(self) -> str:
         """What was not timed, in words; '' if all was."""
-        words = [f"{self.untimed:,} functions for which there was no room"] if self.untimed else []
+        words = [f"{self.untimed:,} functions for which there was no space"] if self.untimed else []
         if self.lost:
             words.append(f"{self.lost:,} calls (no memory, or no end seen)")
         return "; ".join(words)

@@ -21,12 +21,12 @@ class SampleType(NamedTuple):
     period: int
 
 
-def told_types(header: Dict[str, Any]) -> List[Dict[str, Any]]:
+def listed_types(header: Dict[str, Any]) -> List[Dict[str, Any]]:
     """What the header of a .spprof file says of its types, the first of which is the one that is shown if none is chosen."""
-    told: List[Dict[str, Any]] = header.get("events") or [
+    listed: List[Dict[str, Any]] = header.get("events") or [
         {"type": TIME, "name": "time", "unit": "nanoseconds", "period": header.get("interval_ns", 0)}
     ]
-    return told
+    return listed
 
 
 def join(result: Dict[str, Any]) -> Optional[bytes]:
@@ -46,7 +46,7 @@ def join(result: Dict[str, Any]) -> Optional[bytes]:
 def split(result: Dict[str, Any], types: Optional[bytes]) -> None:
     """The reverse, when the columns are finished. `by_type`: the columns of each type that has rows; those of the first type are
     the profile's own."""
-    told = told_types(result["header"])
+    listed = listed_types(result["header"])
     names = {**columns_of("sample"), "keys": "I"}
     result["by_type"] = {}
     if types is None:
@@ -58,20 +58,20 @@ def split(result: Dict[str, Any], types: Optional[bytes]) -> None:
             result["by_type"][number] = {
                 name: memoryview(array(typecode, compress(result[name], chosen))) for name, typecode in names.items()
             }
-    for about in told:
+    for about in listed:
         empty = {name: memoryview(array(typecode)) for name, typecode in names.items()}
         result["by_type"].setdefault(about["type"], empty)
-    result.update(of(cast(Columns, result), told[0]))
+    result.update(of(cast(Columns, result), listed[0]))
 
 
-def header_of_file(header: Dict[str, Any], told: List[Dict[str, Any]]) -> Dict[str, Any]:
+def header_of_file(header: Dict[str, Any], listed: List[Dict[str, Any]]) -> Dict[str, Any]:
     """The header for a file with samples of these types alone: the reverse of what `of` adds."""
     kept = {name: value for name, value in header.items() if name not in ("unit", "event", "user", "events")}
-    return kept if [about["type"] for about in told] == [TIME] else {**kept, "events": told}
+    return kept if [about["type"] for about in listed] == [TIME] else {**kept, "events": listed}
 
 
 def of(columns: Columns, about: Dict[str, Any]) -> Dict[str, Any]:
-    """What a profile of this type alone has other than one of all. `about`: an entry of `told_types`."""
+    """What a profile of this type alone has other than one of all. `about`: an entry of `listed_types`."""
     changed: Dict[str, Any] = dict(columns["by_type"][about["type"]])
     if about["type"] != TIME:
         header, stats = columns["header"], columns["tick_stats"]

@@ -17,7 +17,7 @@ from typing import Any, Dict
 
 _GZIP = b"\x1f\x8b"
 _LONGEST = 400  # characters of a message
-_ROOM_FIRST, _ROOM_PER_BYTE = 1 << 22, 64  # bytes that a gzipped file may hold: a thousand times more fits into a small file
+_LIMIT_FIRST, _LIMIT_PER_BYTE = 1 << 22, 64  # bytes that a gzipped file may hold: a thousand times more fits into a small file
 # Frames that all distinct stacks of a file may have together. A file that writes them out has more bytes than that; one that
 # nests calls can make a stack of each depth, and writing those out would take quadratic time and space.
 _FRAMES_FIRST, _FRAMES_PER_BYTE = 1 << 22, 4
@@ -70,17 +70,17 @@ def _inflated(data: bytes) -> bytes:
     """What all members of a gzip file hold."""
     import gzip
 
-    room = _ROOM_FIRST + _ROOM_PER_BYTE * len(data)
+    limit = _LIMIT_FIRST + _LIMIT_PER_BYTE * len(data)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            content = file.read(room + 1)
+            content = file.read(limit + 1)
     except EOFError:
         raise ValueError("the gzipped file was cut short") from None
     except (OSError, zlib.error) as error:
         raise ValueError(f"the gzipped file is damaged: {error}") from None
-    if len(content) > room:
+    if len(content) > limit:
         raise ValueError(
-            f"the gzipped file holds more than {room >> 20} MiB, {_ROOM_PER_BYTE} times its size: if that is right, unpack it "
+            f"the gzipped file holds more than {limit >> 20} MiB, {_LIMIT_PER_BYTE} times its size: if that is right, unpack it "
             "with `gunzip` and give what was in it"
         )
     return content

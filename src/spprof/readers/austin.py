@@ -19,8 +19,8 @@ _UNITS = {"wall": ("nanoseconds", 1000), "cpu": ("nanoseconds", 1000), "memory":
 
 def read(text: str) -> Dict[str, Any]:
     """The columns of a file. Raises ValueError."""
-    told = map(_HEAD.fullmatch, re.split("\r\n|\n|\r", text))
-    head: Dict[str, str] = {match[1]: match[2] for match in told if match}
+    matches = map(_HEAD.fullmatch, re.split("\r\n|\n|\r", text))
+    head: Dict[str, str] = {match[1]: match[2] for match in matches if match}
     mode = head.get("mode", "").strip()
     for number, line in data_lines(text):
         if _THREE.search(line.rpartition(" ")[2]):

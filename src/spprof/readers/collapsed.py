@@ -44,7 +44,7 @@ def read(text: str) -> Dict[str, Any]:
     if stacks and all(stack.texts and _TID.fullmatch(stack.texts[0]) for stack in stacks):
         _tachyon(columns, stacks)
         return columns.result()
-    threads = _tells_threads(stacks)
+    threads = _names_threads(stacks)
     _check_places(stacks, threads)
     ids: Dict[str, int] = {}
     for stack in stacks:
@@ -82,18 +82,18 @@ def data_lines(text: str) -> List[Tuple[int, str]]:
 
 def counted_lines(text: str) -> List[Tuple[int, str, int]]:
     """Number, stack and count of each line. Raises ValueError for what is none."""
-    told = []
+    marked = []
     for line, stack in data_lines(text):
         parts = _parted(stack)
         if parts is None:
             raise ValueError(f"line {line} is not 'stack NUMBER'")
-        told.append((line, parts[0], _count(line, parts[1])))
-    if told and all(_parted(stack) for _, stack, _ in told):
+        marked.append((line, parts[0], _count(line, parts[1])))
+    if marked and all(_parted(stack) for _, stack, _ in marked):
         raise ValueError(
-            f"line {told[0][0]}, as all others, ends with two numbers, as a comparison's (before, after): keep one of them, "
+            f"line {marked[0][0]}, as all others, ends with two numbers, as a comparison's (before, after): keep one of them, "
             "for the second `sed -E 's/ [0-9.]+ ([0-9.]+)$/ \\1/'`"
         )
-    return told
+    return marked
 
 
 def _parted(line: str) -> Optional[Tuple[str, str]]:
@@ -123,18 +123,18 @@ def _stack(line: int, text: str, count: int) -> _Stack:
     return _Stack(line, processes, text.split(";") if text else [], count)  # py-spy writes empty stacks too
 
 
-def _tells_threads(stacks: List[_Stack]) -> bool:
+def _names_threads(stacks: List[_Stack]) -> bool:
     """Whether each stack begins with a thread: py-spy's with its id, ours (and others') with a name that has no place, where all
     that follow it have one. Raises ValueError if some begin with py-spy's process or thread, and some do not."""
     firsts = [stack.texts[0] if stack.texts else "" for stack in stacks]
-    for what, told in (
+    for what, marked in (
         ("a process", [bool(stack.processes) for stack in stacks]),
         ("a thread", [_THREAD.fullmatch(first) is not None for first in firsts]),
     ):
-        if any(told) and not all(told):
+        if any(marked) and not all(marked):
             raise ValueError(
-                f"line {stacks[told.index(False)].line} does not begin with {what} "
-                f"as line {stacks[told.index(True)].line} does: "
+                f"line {stacks[marked.index(False)].line} does not begin with {what} "
+                f"as line {stacks[marked.index(True)].line} does: "
                 "the line before may have ended within a name, or two files are one"
             )
     if stacks and all(map(_THREAD.fullmatch, firsts)):

@@ -134,12 +134,14 @@ class _Thread:
     def read(self) -> None:
         """Adds its samples."""
         samples = self.thread["samples"]
-        told, weights = _samples(self.thread, self.where), _column(samples, "weight", self.where)
-        if weights is not None and len(weights) != len(told):
-            raise ValueError(f"{self.where}: stacks and weights of samples differ in number ({len(told):,} and {len(weights):,})")
+        cells, weights = _samples(self.thread, self.where), _column(samples, "weight", self.where)
+        if weights is not None and len(weights) != len(cells):
+            raise ValueError(
+                f"{self.where}: stacks and weights of samples differ in number ({len(cells):,} and {len(weights):,})"
+            )
         name = text(self.thread, "name", self.where)
         id = self.columns.thread(name or ("" if self.tid else f"thread {self.number}"), self.tid, self.number)
-        for n, stack in enumerate(told):
+        for n, stack in enumerate(cells):
             where = f"sample {n} of {self.where}"
             weight = 1 if weights is None else weights[n]
             if not (type(weight) in (int, float) and math.isfinite(weight) and 0 <= weight < 1 << 62):
@@ -194,14 +196,14 @@ class _Thread:
         return self.columns.frame(name, file, line or first, first, column - 1)
 
     def _file(self, func: int, where: str) -> str:
-        told = self._cell(self.files, func, where)
-        if told is None:
+        cells = self._cell(self.files, func, where)
+        if cells is None:
             source = self._cell(self.sources, func, where)
             if source is None:
                 return ""
             names = _needed(self._table("sources"), "filename", f"'sources' of {self.where}")
-            told = names[index(source, names, f"the source of {where}")]
-        return self._text(told, where)
+            cells = names[index(source, names, f"the source of {where}")]
+        return self._text(cells, where)
 
     def _library(self, resource: Any, where: str) -> str:
         if resource in (None, -1):

@@ -70,9 +70,9 @@ def prepared(
 
         for _, payload in blocks(data, b"N"):
             _name(result, json.loads(payload)["names"])
-        told = [payload for _, payload in blocks(data, b"L")]
-        if told:
-            _inline(result, json.loads(told[-1])["frames"])
+        payloads = [payload for _, payload in blocks(data, b"L")]
+        if payloads:
+            _inline(result, json.loads(payloads[-1])["frames"])
     columns = finished(result, whole, cut)
     split(result, types)
     return columns

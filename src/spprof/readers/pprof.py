@@ -242,20 +242,20 @@ class _File:
 
     def _labels(self, labels: List[Dict[int, Any]]) -> Tuple[int, int]:
         """Thread and label set. Threads are labels with certain names, as we, py-spy, Datadog and others write them."""
-        told: Dict[str, Tuple[str, int]] = {}  # by their plain names
+        labels_of: Dict[str, Tuple[str, int]] = {}  # by their plain names
         pairs = []
         for label in labels:
             key, text, number = self._string(label, 1), self._string(label, 2), _signed(label.get(3, 0))
             plain = key.lower().replace(" ", "_").replace("-", "_")
-            if plain in _THREAD_IDS + _THREAD_NAMES and plain not in told:
-                told[plain] = text, number
+            if plain in _THREAD_IDS + _THREAD_NAMES and plain not in labels_of:
+                labels_of[plain] = text, number
             else:
                 pairs.append((key, text or f"{number}{self._string(label, 4)}"))
         tid, name = 0, ""
         for plain in _THREAD_IDS + _THREAD_NAMES:
-            if plain not in told:
+            if plain not in labels_of:
                 continue
-            text, number = told[plain]
+            text, number = labels_of[plain]
             number = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0 if text else number
             if not tid and number > 0 and not (text and plain in _THREAD_NAMES):
                 tid = number

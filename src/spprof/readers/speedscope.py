@@ -40,8 +40,8 @@ def read(document: Any) -> Dict[str, Any]:
     by_us = exporter.startswith("spprof ")
     unit = ours.pop() if ours else "samples"
     columns = Columns("speedscope", unit, exporter=exporter, argv=[text(document, "name", "the file")])
-    told = field(field(document, "shared", dict, "the file"), "frames", list, "'shared'")
-    frames = [_frame(columns, frame, by_us, f"frame {n}") for n, frame in enumerate(told)]
+    entries = field(field(document, "shared", dict, "the file"), "frames", list, "'shared'")
+    frames = [_frame(columns, frame, by_us, f"frame {n}") for n, frame in enumerate(entries)]
     for n, (profile, unit) in enumerate(zip(profiles, units), 1):
         _Reading(columns, profile, frames, f"profile {n}", _UNITS[unit][1], by_us, n).read()
     return columns.result()

@@ -20,7 +20,7 @@ from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
-_ROOM_FIRST, _ROOM_PER_BYTE = 1 << 20, 64  # values of all columns that a file may have: see csrc/core/file/read.c
+_LIMIT_FIRST, _LIMIT_PER_BYTE = 1 << 20, 64  # values of all columns that a file may have: see csrc/core/file/read.c
 _MAX_US = ((1 << 64) - 1) // 4000  # keeps nanoseconds within 64 bits
 _MAX_THREADS = 1 << 24
 _FOLLOWERS = 16
@@ -34,11 +34,11 @@ class _Damage(Exception):
 class _Cursor:
     """Reads varints and columns from one block's payload."""
 
-    def __init__(self, data: bytes, room: int) -> None:
-        """`room`: how many values all columns may have."""
+    def __init__(self, data: bytes, budget: int) -> None:
+        """`budget`: how many values all columns may have."""
         self.data = data
         self.at = 0
-        self.room = room
+        self.budget = budget
 
     def varint(self) -> int:
         value = shift = 0
@@ -91,9 +91,9 @@ class _Cursor:
             raise _Damage("a column is cut off")
         width = self.data[self.at]
         self.at += 1
-        if n > self.room or width > 8:
+        if n > self.budget or width > 8:
             raise _Damage("a column has an impossible size")
-        self.room -= n
+        self.budget -= n
         spread = bytearray(8 * n)
         for k in range(width):
             spread[k::8] = self.plane(n)
@@ -135,17 +135,17 @@ class _Tables:
             **{name: array(typecode, [0]) for name, typecode in columns_of("node").items()},
         }
         self.followers: Dict[int, List[int]] = {}  # frame + 1, 0 for the root, modulo _LISTS -> frames that followed it
-        self.granted = self.room = _ROOM_FIRST  # values that the columns may have in all, and that they may still get
+        self.granted = self.budget = _LIMIT_FIRST  # values that the columns may have in all, and that they may still get
         self.clocks: Dict[int, Tuple[int, int]] = {}  # thread -> its last time and four times its usual step, us
         self.value_clocks: Dict[int, int] = {}  # thread -> its last time in blocks V, us
 
     def grant(self, size: int) -> None:
         """A block of so many bytes was read: the columns may have more values."""
-        self.granted += _ROOM_PER_BYTE * size
-        self.room += _ROOM_PER_BYTE * size
+        self.granted += _LIMIT_PER_BYTE * size
+        self.budget += _LIMIT_PER_BYTE * size
 
     def add(self, payload: bytes) -> None:
-        cursor = _Cursor(payload, self.room)
+        cursor = _Cursor(payload, self.budget)
         raw: List[array[int]] = []
         for number, (_, table, _) in enumerate(COLUMNS[:VALUES]):
             missing = number >= OPTIONAL and cursor.at == len(payload)
@@ -165,13 +165,13 @@ class _Tables:
             raise _Damage(str(error)) from None
         self.strings += strings
         self.clocks.update(clocks)
-        self.room = cursor.room
+        self.budget = cursor.budget
         for name, values in typed.items():
             self.columns[name].extend(values)
 
     def add_values(self, payload: bytes) -> None:
         """A block V."""
-        cursor = _Cursor(payload, self.room)
+        cursor = _Cursor(payload, self.budget)
         fresh: Dict[str, Any] = {name: cursor.column() for name, _, _ in COLUMNS[VALUES:]}
         _same_length(*fresh.values())
         _check_below(fresh["value_type"], 256, "type")
@@ -192,7 +192,7 @@ class _Tables:
             time_ns.append(clocks[thread] * 1000)
         fresh.update(value_time_ns=time_ns, value_count=[count + 1 for count in fresh["value_count"]])
         self.value_clocks.update(clocks)
-        self.room = cursor.room
+        self.budget = cursor.budget
         for name, values in fresh.items():
             self.columns[name].extend(array(self.columns[name].typecode, values))
 
@@ -230,13 +230,13 @@ class _Tables:
         fresh["frame_end_col"] = [x - 1 for x in fresh["frame_end_col"]]
 
     def _nodes(self, fresh: Dict[str, Any]) -> None:
-        deltas, told = fresh["node_parent"], fresh["node_frame"]
+        deltas, coded = fresh["node_parent"], fresh["node_frame"]
         parents = [node - delta for node, delta in enumerate(deltas, len(self.columns["node_parent"]))]
         if parents and (min(parents) < 0 or 0 in deltas):
             raise _Damage("a node's parent is out of range")
         known, limit = self.columns["node_frame"], len(self.columns["frame_code"]) + len(fresh["frame_code"])
         frames: List[int] = []
-        for parent, number in zip(parents, told):
+        for parent, number in zip(parents, coded):
             before = -1 if parent == 0 else known[parent] if parent < len(known) else frames[parent - len(known)]
             after = self.followers.setdefault((before + 1) % _LISTS, [])  # the last one first
             if _FOLLOWERS <= number < limit + _FOLLOWERS:
@@ -368,7 +368,7 @@ def size_of_column(payload: bytes) -> int:
 def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
     """Garbage collections: thread id (-1: unknown), beginning (ns), duration (ns), generation, collected, uncollectable."""
     for _, payload in blocks(data, b"G"):
-        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
+        cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
         try:
             columns = [cursor.column() for _ in range(6)]
         except _Damage:
@@ -394,7 +394,7 @@ def calls(data: bytes) -> Optional[Calls]:
     """The exact counts of calls; None if none were taken, or the file ends before them."""
     result = None
     for _, payload in blocks(data, b"C"):
-        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
+        cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
         try:
             result = _calls([cursor.column() for _ in range(_CALLS)])
         except _Damage:
@@ -435,7 +435,7 @@ def times(data: bytes) -> Optional[Times]:
     """The exact times of calls; None if none were taken, or the file ends before them."""
     result = None
     for _, payload in blocks(data, b"M"):
-        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
+        cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
         try:
             result = _times([cursor.column() for _ in range(_TIMES)])
         except (_Damage, ValueError):  # labels are JSON
@@ -519,7 +519,7 @@ def exceptions(data: bytes) -> Optional[Exceptions]:
     """The exact counts of exceptions; None if none were taken, or the file ends before them."""
     result = None
     for _, payload in blocks(data, b"K"):
-        cursor = _Cursor(payload, _ROOM_FIRST + _ROOM_PER_BYTE * len(payload))
+        cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
         try:
             result = _exceptions([cursor.column() for _ in range(_RAISES)])
         except _Damage:

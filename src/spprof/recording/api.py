@@ -209,7 +209,7 @@ def stats() -> Dict[str, Any]:
     expected = taken + repeated + the sum of losses. Keys: clock, expected, taken, repeated, losses (reason -> ticks),
     captured (= taken), dropped (= all losses), validation_drops, overruns, truncated, threads, cpu_ns (the
     process's, without that of the profiler's own threads), wall_ns, paused_cpu_ns and paused_ns (what of
-    these two was while sampling was paused), write_error; calls_met: ticks that
+    these two was while sampling was paused), write_error; calls_interrupted: ticks that
     interrupted a system call that the program makes without the C library, and may have ended it (docs/troubleshooting.md)."""
     return _core.stats()
 

@@ -26,16 +26,16 @@ def listed() -> Iterator[str]:
 
 def reason(number: int, refused: str) -> str:
     """Why an event cannot be sampled: `refused` as the core has it, the call or what is missing."""
-    told = f"{refused}: {os.strerror(number)}"
+    reported = f"{refused}: {os.strerror(number)}"
     if refused.startswith("/"):
-        return f"{told}: tracepoints are those of this folder, which root may read, or who it lets"
+        return f"{reported}: tracepoints are those of this folder, which root may read, or who it lets"
     if number in (errno.ENOENT, errno.ENODEV):
-        return f"{told}: the kernel has no such counter of this machine; most virtual machines have none of the processor's"
+        return f"{reported}: the kernel has no such counter of this machine; most virtual machines have none of the processor's"
     if number == errno.EACCES:
-        return f"{told}: {_paranoid()}"
+        return f"{reported}: {_paranoid()}"
     if number == errno.EPERM:
-        return f"{told}: a filter refuses the call, as containers have it, or the kernel demands CAP_PERFMON"
-    return told
+        return f"{reported}: a filter refuses the call, as containers have it, or the kernel demands CAP_PERFMON"
+    return reported
 
 
 def _paranoid() -> str:

@@ -145,8 +145,8 @@ class Comparison:
     def _count_calls(self) -> Optional[Dict[Function, Runs]]:
         """How often each run called each function; None: not all of them know."""
         counted = [[profile.calls for profile in side] for side in self.sides]
-        told = [next((calls.missing for calls in side if calls is not None and calls.missing), None) for side in counted]
-        self.notes += [f"not all calls of {name} were counted: {missing}" for name, missing in zip("AB", told) if missing]
+        by_side = [next((calls.missing for calls in side if calls is not None and calls.missing), None) for side in counted]
+        self.notes += [f"not all calls of {name} were counted: {missing}" for name, missing in zip("AB", by_side) if missing]
         known = [None not in side for side in counted]
         if known[0] != known[1]:
             self.notes.append(f"only {'A' if known[0] else 'B'} counted its calls, which takes time, too")
@@ -275,17 +275,17 @@ def _notes(sides: Sequence[Sequence[ProfileData]]) -> List[str]:
     ]
     notes = []
     for what, meaning, of in differences:
-        told = [", ".join(sorted({of(profile) for profile in side})) for side in sides]
-        if told[0] != told[1]:
-            notes.append(f"different {what}: A {told[0]}, B {told[1]}; {meaning}")
+        by_side = [", ".join(sorted({of(profile) for profile in side})) for side in sides]
+        if by_side[0] != by_side[1]:
+            notes.append(f"different {what}: A {by_side[0]}, B {by_side[1]}; {meaning}")
     return notes
 
 
 def _unknown(sides: Sequence[Sequence[Whole]]) -> List[str]:
-    told = [intervals.together(side).unknown_share for side in sides]
-    if not any(told):
+    by_side = [intervals.together(side).unknown_share for side in sides]
+    if not any(by_side):
         return []
     return [
-        f"time sampled at the kernel's own tick, which the program may be in step with: A {told[0]:.1%}, B {told[1]:.1%}; "
+        f"time sampled at the kernel's own tick, which the program may be in step with: A {by_side[0]:.1%}, B {by_side[1]:.1%}; "
         "a change is marked only if it holds wherever that time went"
     ]

@@ -40,12 +40,12 @@ def html(comparison: Comparison) -> str:
         "calls": _calls(comparison),
     }
     # Within a script element only `<` could begin something else; ASCII, so that no other encoding can be made of it.
-    told = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    script = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     with open(_TEMPLATE, encoding="utf-8") as file:
         before, mark, after = file.read().partition("{{data}}")
     assert mark
     title = markup(f"spprof diff: {names[0]} → {names[1]}")
-    return before.replace("{{title}}", title) + told + after
+    return before.replace("{{title}}", title) + script + after
 
 
 def _change(change: Change) -> List[Any]:

@@ -81,8 +81,8 @@ def _shares(comparison: Comparison, shares: Change) -> List[str]:
 def _difference(comparison: Comparison, change: Change, measure: str) -> str:
     value, reach = change.difference.value, _reach(change.difference)
     if measure == "share":
-        told = f"{100 * reach:.1f}" if all(comparison.known) else "?"
-        return f"{100 * value:>+6.1f} ±{told:<4}"
+        error = f"{100 * reach:.1f}" if all(comparison.known) else "?"
+        return f"{100 * value:>+6.1f} ±{error:<4}"
     if not all(comparison.known):
         return f"{'+' if value > 0 else ''}{_alone(comparison, change.difference)} ±?"
     return _spread(comparison, value, reach, "+")
@@ -130,7 +130,7 @@ def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Chang
         yield "Calls are exact. " + (
             "Calls and the time of a call are counted apart: all of both (Bonferroni, 95 %)."
             if comparison.repeated
-            else "The time of a call has no mark: one run each does not tell how much runs vary."
+            else "The time of a call has no mark: one run each does not report how much runs vary."
         )
 
 

@@ -61,10 +61,10 @@ def _flat(shown: Table, limit: int, width: int) -> Iterator[str]:
         else f"      self                   total               {counts}{shown.by}"
     )
     for row in shown.rows[:limit]:
-        told = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
+        cells = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
         if shown.counted is not None:
-            told += f" {calls_of(row)} {per_call(shown.per_call(row))}"
-        yield _named(told, row.text, width - len(row.few)) + row.few
+            cells += f" {calls_of(row)} {per_call(shown.per_call(row))}"
+        yield _named(cells, row.text, width - len(row.few)) + row.few
     if len(shown.rows) > limit:
         yield f"{'':{25 if alone else 49 + (len(counts) if counts else 0)}}... {len(shown.rows) - limit} more (--limit)"
     if shown.counted is not None and shown.counted.missing:
@@ -103,8 +103,8 @@ def _calls(profiles: Sequence[ProfileData], limit: int, thread: Optional[str], w
     order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     for (qualname, file, line, native, library), ns in order[:limit]:
         called = native_name(native, library)
-        told = f"{amount(ns, profiles[0].unit):>10} {share_of(whole, ns)}"
-        lines.append(_named(told, f"{place(qualname, file, line)} > {called}", width))
+        cells = f"{amount(ns, profiles[0].unit):>10} {share_of(whole, ns)}"
+        lines.append(_named(cells, f"{place(qualname, file, line)} > {called}", width))
     if len(order) > limit:
         lines.append(f"{'':25}... {len(order) - limit} more (--limit)")
     return lines

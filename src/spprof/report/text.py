@@ -130,10 +130,10 @@ def _printable(value: Any) -> Any:
 
 def say(text: str) -> None:
     """A line to stderr, whatever is in it."""
-    tell(f"{printable(text)}\n")
+    put_err(f"{printable(text)}\n")
 
 
-def tell(text: str) -> None:
+def put_err(text: str) -> None:
     """Lines to stderr; nothing where that is closed or full."""
     try:
         put(sys.stderr, text)

@@ -152,8 +152,8 @@ def judged(interpreter, program, given, folder):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT)
     if done.returncode:
         return [f"the profiles cannot be judged: {done.stderr[-800:]}"], []
-    told = json.loads(done.stdout)
-    return told["problems"], told["figures"]
+    got = json.loads(done.stdout)
+    return got["problems"], got["figures"]
 
 
 def describe(way):
@@ -201,10 +201,8 @@ class Rig:
             shutil.rmtree(folder, ignore_errors=True)
 
     def show(self, line):
-        sums = {key: sum(told[key] for told in line["figures"]) for key in ("samples", "expected", "lost", "unpaired", "cut")}
-        shares = [
-            f"{name} {share:.3f}" for told in line["figures"] for name, share in told["shares"].items() if share is not None
-        ]
+        sums = {key: sum(got[key] for got in line["figures"]) for key in ("samples", "expected", "lost", "unpaired", "cut")}
+        shares = [f"{name} {share:.3f}" for got in line["figures"] for name, share in got["shares"].items() if share is not None]
         print(
             f"{'FAILED' if line['problems'] else 'ok':7}{line['python']:6}{line['program']:24}{line['way']:28}"
             f"{sums['samples']:7,} samples{sums['lost'] / (sums['expected'] or 1):6.1%} lost, {sums['unpaired']} unpaired, "

@@ -117,15 +117,15 @@ def main():
         try:
             profile = spprof.Profile.load(path)
             pid = str(profile.header.get("pid"))
-            found, told = look(path, profile, oracle, given, got[pid])
-            processes[pid] = profile, told
+            found, reported = look(path, profile, oracle, given, got[pid])
+            processes[pid] = profile, reported
         except spprof.BadFile as error:
             problems[f"{path.name} cannot be read: {error}"] += 1
             continue
         problems.update(found)
-        figures.append(told)
-    for pid, (profile, told) in processes.items():
-        found, told["shares"] = compare(profile, given, truth.get(pid, {}), got[pid])
+        figures.append(reported)
+    for pid, (profile, reported) in processes.items():
+        found, reported["shares"] = compare(profile, given, truth.get(pid, {}), got[pid])
         problems.update(found)
     if profiles < given.get("PROFILES", 1):
         problems[f"{profiles} profiles"] += 1

@@ -40,9 +40,9 @@ class Client:
             size = 0
             while (line := self.file.readline().strip()) != b"":
                 size = int(line.split(b":")[1])
-            told = json.loads(self.file.read(size))
-            if told["type"] == kind and told.get("event" if kind == "event" else "command") == name:
-                return told.get("body")
+            reported = json.loads(self.file.read(size))
+            if reported["type"] == kind and reported.get("event" if kind == "event" else "command") == name:
+                return reported.get("body")
 
     def drive(self, line):
         self.say("initialize", adapterID="program", pathFormat="path")

@@ -159,7 +159,7 @@ class Server:
         return getattr(xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport).supervisor, name)  # -> *
 
 
-def told(server, name):
+def state_of(server, name):
     about = server.getProcessInfo(name)  # -> * __getattr__
     return about["statename"], about["exitstatus"]
 
@@ -182,11 +182,11 @@ def goes(server):
             server.signalProcess(name, "USR1")  # -> * __getattr__
             if not until(lambda: len(read(f"{name}.log").split()) > i + 1):  # noqa: B023
                 print("signal", i, "did not come to", name)
-    print("ended", until(lambda: told(server, "works") == told(server, "again") == over and read("turns") == "xxx"))
+    print("ended", until(lambda: state_of(server, "works") == state_of(server, "again") == over and read("turns") == "xxx"))
     for name in names:
-        print(name, server.stopProcess(name), told(server, name))  # -> * __getattr__
+        print(name, server.stopProcess(name), state_of(server, name))  # -> * __getattr__
     for name in CHILDREN:
-        print(name, told(server, name), read(f"{name}.log").split(), read(f"{name}.errors"))
+        print(name, state_of(server, name), read(f"{name}.log").split(), read(f"{name}.errors"))
     print("events", until(lambda: sorted(read("events").split()) == sorted(f"processname:{name}" for name in ENDED)))
     print(sorted(read("events").split()), read("listens.log"))
 

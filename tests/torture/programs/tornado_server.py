@@ -83,7 +83,7 @@ def serve(port):
     # Its master waits until each worker has ended with 0; what ends otherwise is restarted.
     tornado.process.fork_processes(2, max_restarts=5)  # -> *
 
-    async def until_it_is_told():
+    async def until_it_is_asked():
         application = tornado.web.Application(  # -> *
             [
                 (r"/computes/(\d+)", Computes),
@@ -106,7 +106,7 @@ def serve(port):
         server.stop()  # -> *
         await server.close_all_connections()  # -> *
 
-    asyncio.run(until_it_is_told())  # -> *
+    asyncio.run(until_it_is_asked())  # -> *
 
 
 async def ask(client, port, path):

@@ -54,15 +54,15 @@ class Asks(basic.LineReceiver):
 
 
 class Child(protocol.ProcessProtocol):
-    """Collects what a process says and how it ends; `told` is called with each of its words."""
+    """Collects what a process says and how it ends; `on_word` is called with each of its words."""
 
-    def __init__(self, told=None):
-        self.said, self.done, self.told = b"", defer.Deferred(), told  # -> *
+    def __init__(self, on_word=None):
+        self.said, self.done, self.on_word = b"", defer.Deferred(), on_word  # -> *
 
     def outReceived(self, data):
         self.said += data
-        if self.told:
-            self.told(self)  # -> kills feeds
+        if self.on_word:
+            self.on_word(self)  # -> kills feeds
 
     def processEnded(self, reason):
         self.done.callback((self.said, reason.value.exitCode, reason.value.signal))  # -> *
@@ -94,8 +94,8 @@ def heavy(n):
     return burn(n)
 
 
-def spawned(words, told=None, **more):
-    child = Child(told)  # -> __init__
+def spawned(words, on_word=None, **more):
+    child = Child(on_word)  # -> __init__
     process = reactor.spawnProcess(child, words[0], words, env=dict(os.environ), **more)  # -> *
     return child, process
 

@@ -56,11 +56,11 @@ def _begin(here: str, options: "str | None", rest: str, preload: str) -> None:
     else:
         options = core.record(options, here, preload)
     if options is not None:  # for processes that this one starts
-        _tell("SPPROF_RECORD", options)
-        _tell("PYTHONPATH", here + _SEPARATOR + rest if rest else here)
+        _set("SPPROF_RECORD", options)
+        _set("PYTHONPATH", here + _SEPARATOR + rest if rest else here)
 
 
-def _tell(name: str, value: str) -> None:
+def _set(name: str, value: str) -> None:
     """`os` copies what the system module has when it is imported."""
     os: Any = sys.modules.get("os")
     if os is not None:
