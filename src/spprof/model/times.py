@@ -71,8 +71,8 @@ class TimedFunction(NamedTuple):
 
 
 class Times(NamedTuple):
-    """All that was timed. `untimed`: functions for which there was no space; `lost`: calls that were not timed for want of memory,
-    or whose end was not seen."""
+    """All that was timed. `untimed`: functions for which there was no space; `lost`: calls that were not timed for want of
+    memory, or whose end was not seen."""
 
     functions: List[TimedFunction]
     untimed: int = 0
