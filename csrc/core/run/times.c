@@ -259,7 +259,7 @@ SPP_COLD void spp_times_slow(spp_timed *function, const spp_timed_call *call, co
     slow_call made = {.call = *call, .tid = spp_os_tid(), .more = more, .n = n}, gone = {0};
     made.frames = spp_alloc((n + 1) * sizeof *frames);
     if (made.frames == NULL) return;
-    memcpy(made.frames, frames, n * sizeof *frames);
+    if (n > 0) memcpy(made.frames, frames, n * sizeof *frames);
     size_t text_n = 0;
     spp_os_lock();
     const char *text = labels != 0 ? spp_label_text(labels, &text_n) : NULL;
