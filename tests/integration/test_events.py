@@ -519,9 +519,7 @@ def test_of_tests(tmp_path, both):
         "--spprof-event=page-faults=31",
         *options,
     ]
-    done = subprocess.run(
-        [*command, *options, "test_it.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    done = subprocess.run([*command, "test_it.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
     [file] = (tmp_path / "spprof-profiles").iterdir()
     profile = spprof.Profile.load(file)
