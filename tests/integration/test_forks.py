@@ -463,7 +463,7 @@ fifo = f"fifo{os.getpid()}"
 os.mkfifo(fifo)
 file = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
 reading, writing = os.pipe()
-heard, says = os.pipe()
+reported, says = os.pipe()
 if os.fork() == 0:
     os.close(writing)
     os.set_blocking(file, True)

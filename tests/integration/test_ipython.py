@@ -21,8 +21,8 @@ def burn(seconds, samples=20):
     wanted = spprof.stats()["taken"] + samples if spprof.is_active() else 0
     end, late = time.process_time() + seconds, time.monotonic() + 60
     while time.process_time() < end or (wanted and spprof.stats()["taken"] < wanted and time.monotonic() < late):
-        until = time.monotonic() + 0.01  # a thread that reads its CPU clock all the time gets few ticks of a full machine's
-        timers while time.monotonic() < until:
+        until = time.monotonic() + 0.01  # a thread that reads its CPU clock all the time gets few ticks
+        while time.monotonic() < until:
             leaf()
     return "burnt"
 """

@@ -10,13 +10,15 @@ import struct
 import sys
 import zlib
 from array import array
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, TypeVar
 
 from ..model import exceptions as raises
 from ..model.calls import Call, Calls, Function
 from ..model.exceptions import HOW, Exceptions, Raised
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
+
+Made = TypeVar("Made")
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
@@ -392,12 +394,17 @@ _CALLS = 13  # columns of block C
 
 def calls(data: bytes) -> Optional[Calls]:
     """The exact counts of calls; None if none were taken, or the file ends before them."""
+    return _last(data, b"C", _CALLS, _calls)
+
+
+def _last(data: bytes, kind: bytes, columns: int, made: Callable[[List[array[int]]], Made]) -> Optional[Made]:
+    """What the last block of a kind, of so many columns, says; None if there is none. One that makes no sense ends the file."""
     result = None
-    for _, payload in blocks(data, b"C"):
+    for _, payload in blocks(data, kind):
         cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
         try:
-            result = _calls([cursor.column() for _ in range(_CALLS)])
-        except _Damage:
+            result = made([cursor.column() for _ in range(columns)])
+        except (_Damage, ValueError):  # labels are JSON
             return result
     return result
 
@@ -433,14 +440,7 @@ _TIMES = 34  # columns of block M
 
 def times(data: bytes) -> Optional[Times]:
     """The exact times of calls; None if none were taken, or the file ends before them."""
-    result = None
-    for _, payload in blocks(data, b"M"):
-        cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
-        try:
-            result = _times([cursor.column() for _ in range(_TIMES)])
-        except (_Damage, ValueError):  # labels are JSON
-            return result
-    return result
+    return _last(data, b"M", _TIMES, _times)
 
 
 def _times(columns: List[array[int]]) -> Times:
@@ -517,14 +517,7 @@ _RAISES = 17  # columns of block K
 
 def exceptions(data: bytes) -> Optional[Exceptions]:
     """The exact counts of exceptions; None if none were taken, or the file ends before them."""
-    result = None
-    for _, payload in blocks(data, b"K"):
-        cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
-        try:
-            result = _exceptions([cursor.column() for _ in range(_RAISES)])
-        except _Damage:
-            return result
-    return result
+    return _last(data, b"K", _RAISES, _exceptions)
 
 
 def _exceptions(columns: List[array[int]]) -> Exceptions:
