@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from spprof import Profile
+from spprof.recording.listening import address
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
 enters = pytest.mark.skipif(not hasattr(sys, "remote_exec"), reason="before 3.14 Python lets nobody in")
@@ -199,6 +201,26 @@ def test_a_socket_is_its_users_alone_and_goes_with_the_process(program):
     assert os.stat(path).st_mode & 0o777 == 0o600 and os.stat(os.path.dirname(path)).st_mode & 0o777 == 0o700
     ran.process.communicate("\n")
     assert ran.process.returncode == 0 and not os.path.exists(path)
+
+
+def test_a_socket_of_another_process_gets_nothing(program, tmp_path):
+    ran = program(FOREVER)
+    path = address(ran.pid, os.geteuid())
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(path)
+        other.listen(1)
+        try:
+            done = ran.attach("--duration", "0.2", "-o", "p.spprof", "-q")
+        finally:
+            os.unlink(path)
+        connection, _ = other.accept()
+        with connection:
+            assert connection.recv(100) == b""
+    if hasattr(sys, "remote_exec"):
+        assert done.returncode == 0 and "hot" in names(tmp_path / "p.spprof"), done.stderr
+    else:
+        assert done.returncode == 2 and "does not listen" in done.stderr
 
 
 def test_greenlets_for_threads_do_not_stop_the_program(program, tmp_path):

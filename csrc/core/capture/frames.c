@@ -15,8 +15,7 @@ spp_python spp_py;
 
 /* ---- the two memories */
 
-/* A few pages of another thread's memory, copied whole: a walk reads the pages of its frames again
- * and again. */
+/* A few pages of another thread's memory, copied whole: a walk reads its frames' pages many times. */
 #define PAGE 4096u
 #define PAGES 16u
 typedef struct {
@@ -194,8 +193,7 @@ INLINE bool is_newest(spp_walk *w, copies *c, uintptr_t frame) {
     return cached != 0 && frame == cached + SPP_L_CHUNK_DATA;
 }
 
-/* Whether an address lies on the thread's current stack, if that is known: then it can be read in
- * place. */
+/* Whether an address is on the thread's current stack, if that is known: it can be read in place. */
 INLINE bool on_stack(const spp_walk *w, uintptr_t at) { return at >= w->sp && at < w->stack_end; }
 
 /* Below the stack pointer: left by calls that returned. */
@@ -464,8 +462,7 @@ enum spp_loss spp_frames_other(spp_walk *walk) { return walk_other(walk, false);
 
 enum spp_loss spp_frames_other_anchored(spp_walk *walk) { return walk_other(walk, true); }
 
-/* Skips frames of the interpreter's own, where C code calls Python (3.12+) and before an
- * `__init__`. */
+/* Skips frames of the interpreter's own: where C calls Python (3.12+), and before an `__init__`. */
 INLINE uintptr_t python_frame(uintptr_t frame, uintptr_t *code) {
     uintptr_t hidden = atomic_load_explicit(&spp_py.init_cleanup, memory_order_relaxed);
     for (; frame != 0; frame = word(NULL, frame + SPP_L_FRAME_PREVIOUS)) {

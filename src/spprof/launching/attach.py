@@ -11,6 +11,7 @@ import re
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
@@ -146,10 +147,17 @@ class Attach(Run):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.connect(path)
-            return connection
+            if self._is_at(connection):
+                return connection
         except OSError:
-            connection.close()
+            pass
+        connection.close()
         return self._enter()
+
+    def _is_at(self, connection: socket.socket) -> bool:
+        """Whether it is the process that is at the other end, and not one of another user who has taken its place."""
+        pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return bool(pid == self.pid)
 
     def _enter(self) -> Optional[socket.socket]:
         """Has the process connect to us. None: Ctrl-C."""
@@ -193,7 +201,10 @@ class Attach(Run):
         while True:
             ready = select.select([listener.fileno(), self._interrupted], [], [], 0.1)[0]
             if ready:
-                return listener.accept()[0] if listener.fileno() in ready else None
+                connection = listener.accept()[0] if listener.fileno() in ready else None
+                if connection is None or self._is_at(connection):
+                    return connection
+                connection.close()
             state = _state(self.pid)
             if not state:
                 raise SpprofError(f"process {self.pid} has ended")
