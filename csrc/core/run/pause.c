@@ -15,13 +15,14 @@
 #include "os/threads.h"
 #include "os/worker.h"
 
-#define RESUME_MOST_NS 100000000u
+#define TURN_MOST_NS 100000000u
 #define ASK_STEP_NS 200000u
 
 /* Pausing takes the triggers off, so that a paused program pays nothing; resuming forgets the time between. */
 static void turn(bool pause) {
     if (pause) atomic_store(&spp_cap.active, 2);
     spp_run_state.paused = pause;
+    if (!pause) atomic_store(&spp_run_state.triggers_off, false);
     uint32_t used = spp_threads_used;
     for (uint32_t i = 0; i < used; i++) {
         spp_thread *t = &spp_threads[i];
@@ -36,7 +37,9 @@ static void turn(bool pause) {
         }
         spp_os_unlock();
     }
-    if (!pause) {
+    if (pause) {
+        atomic_store(&spp_run_state.triggers_off, true);
+    } else {
         uint32_t was = 2;
         if (!spp_run_state.pause_wanted) atomic_compare_exchange_strong(&spp_cap.active, &was, 1);
         if (spp_run_state.pause_wanted) atomic_store(&spp_cap.active, 2); /* again, meanwhile */
@@ -62,6 +65,12 @@ static void count_pause(bool paused) {
     spp_run_state.pause_cpu = cpu;
 }
 
+/* Whether the drain thread has done what was asked for last; or something else was asked for since. */
+static bool has_turned(bool paused) {
+    if (atomic_load(&spp_run_state.pause_wanted) != paused) return true;
+    return paused ? atomic_load(&spp_run_state.triggers_off) : atomic_load(&spp_cap.active) != 2;
+}
+
 void spp_pause_ask(bool paused) {
     if (!atomic_load(&spp_run_state.active)) return;
     atomic_store(&spp_run_state.pause_wanted, paused);
@@ -73,8 +82,9 @@ void spp_pause_ask(bool paused) {
     spp_times_follow(paused);
     spp_raises_follow(paused);
     spp_os_bell_ring(&spp_cap.bell);
-    if (paused || spp_run_state.drain == NULL || spp_os_tid() == spp_os_worker_tid(spp_run_state.drain)) return;
-    /* What the caller runs next is to be sampled. Not for long: the drain thread may wait for what the caller holds. */
-    uint64_t until_ns = spp_os_now_ns() + RESUME_MOST_NS;
-    while (atomic_load(&spp_cap.active) == 2 && spp_os_now_ns() < until_ns) spp_os_sleep_until(spp_os_now_ns() + ASK_STEP_NS);
+    if (spp_run_state.drain == NULL || spp_os_tid() == spp_os_worker_tid(spp_run_state.drain)) return;
+    /* What the caller runs next is to be sampled, or no event of it to be counted. Not for long: the drain thread may wait for
+     * what the caller holds. */
+    uint64_t until_ns = spp_os_now_ns() + TURN_MOST_NS;
+    while (!has_turned(paused) && spp_os_now_ns() < until_ns) spp_os_sleep_until(spp_os_now_ns() + ASK_STEP_NS);
 }

@@ -41,6 +41,7 @@ typedef struct {
     void (*ended)(void);
     const char *_Atomic reason;
     _Atomic bool pause_wanted;
+    _Atomic bool triggers_off; /* a pause has disarmed all of them */
     _Atomic bool over; /* the drain thread has written everything: the run is over, or SIGTERM came and did not end the process */
     bool paused;       /* no trigger is armed; by the drain thread, under its lock */
     spp_bytes names;   /* block N, given before the stop */
