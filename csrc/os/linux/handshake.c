@@ -22,6 +22,8 @@
 #define TRIES 500
 /* After QUICK calls in a row that began within QUICK_NS of setting a timer, ticks are only checked where calls begin and end. */
 #define QUICK 2u
+/* What the thread's CPU clock counts between two readings with nothing in between. */
+#define CPU_READ_NS 300u
 #define QUICK_NS 8000u
 
 spp_linux_handshake *spp_linux_handshakes;
@@ -136,12 +138,6 @@ static void take_back_blocked(spp_linux_handshake *h) {
     (void)change_tick(h, SPP_TICK_SENT, SPP_TICK_NONE);
 }
 
-/* The tick is due after `ns` more of the thread's CPU time. */
-static void keep_for_later(spp_linux_handshake *h, uint64_t ns) {
-    atomic_store_explicit(&h->due_cpu, spp_os_own_cpu_ns() + ns, memory_order_relaxed);
-    atomic_store(&h->tick, SPP_TICK_LEFT);
-}
-
 /* Counts calls that come quickly: the thread ran for at least `ns` before this one. */
 static void note_pace(spp_linux_handshake *h, uint64_t ns) {
     atomic_store_explicit(&h->quick, ns < QUICK_NS ? atomic_load(&h->quick) + 1 : 0, memory_order_relaxed);
@@ -153,50 +149,71 @@ static void sample_masked(spp_linux_handshake *h, uint32_t n) {
     spp_linux_mask_set(old);
 }
 
-/* The thread is about to make a call, and has announced it, so no more ticks are sent. Takes the one under way, or keeps it. */
-SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
-    for (int i = 1;; i++) {
-        switch (atomic_load(&h->tick)) {
-        case SPP_TICK_ABOUT: (void)change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE); break;
-        case SPP_TICK_SENDING:
-            (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* a pending signal is delivered when a system call returns */
-            if (i % TRIES == 0 && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) sched_yield();
-            break;
-        case SPP_TICK_SENT:
-            (void)raw_call(SYS_getpid, 0, 0, 0, 0);
-            if (atomic_load(&h->tick) == SPP_TICK_SENT) {
-                take_back_blocked(h);
-                return;
-            }
-            break;
-        case SPP_TICK_TIMED: {
-            uint64_t passed, left = spp_linux_ticks_by->stop(h, &passed);
-            if (atomic_load(&h->tick) != SPP_TICK_TIMED) break;
-            keep_for_later(h, left);
-            note_pace(h, passed);
-            return;
-        }
-        case SPP_TICK_LEFT: {
-            /* First check since the last call. */
-            uint64_t cpu = spp_os_own_cpu_ns(), due = atomic_load(&h->due_cpu);
-            if (cpu < due || !change_tick(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
-            note_pace(h, cpu - due);
-            sample_masked(h, 1);
-            return;
-        }
-        default: return;
-        }
+/* A call begins or ends. Takes the tick whose delay went on, if it is over. */
+static void check_left_tick(spp_linux_handshake *h) {
+    uint64_t cpu = spp_os_own_cpu_ns(), due = atomic_load(&h->due_cpu);
+    if (cpu < due || !change_tick(h, SPP_TICK_LEFT, SPP_TICK_NONE)) return;
+    note_pace(h, cpu - due);
+    sample_masked(h, 1);
+}
+
+/* One step of spp_linux_settle_tick(). True: it was the last. */
+static bool settle_step(spp_linux_handshake *h, int i) {
+    switch (atomic_load(&h->tick)) {
+    case SPP_TICK_ABOUT: return change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE);
+    case SPP_TICK_SENDING:
+        (void)raw_call(SYS_getpid, 0, 0, 0, 0); /* a pending signal is delivered when a system call returns */
+        if (i % TRIES == 0 && !atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) sched_yield();
+        return false;
+    case SPP_TICK_SENT:
+        (void)raw_call(SYS_getpid, 0, 0, 0, 0);
+        if (atomic_load(&h->tick) != SPP_TICK_SENT) return false;
+        take_back_blocked(h);
+        return true;
+    case SPP_TICK_TIMED: {
+        uint64_t ran, left = spp_linux_ticks_by->stop(h, &ran);
+        atomic_store(&h->tick, SPP_TICK_LEFT); /* it may be already, if the timer ended meanwhile */
+        h->left_ns = left;
+        note_pace(h, ran);
+        return false;
     }
+    case SPP_TICK_LEFT: /* The delay goes on only now: settling the tick took its own time, and so does reading the clock. */
+        atomic_store_explicit(&h->due_cpu, spp_os_own_cpu_ns() + CPU_READ_NS + h->left_ns, memory_order_relaxed);
+        return true;
+    default: return true;
+    }
+}
+
+/* The thread is about to make a call, or has left one, and has announced it, so no more ticks are sent. Takes the one under way,
+ * or keeps it. */
+SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
+    if (atomic_load(&h->tick) == SPP_TICK_LEFT) {
+        check_left_tick(h);
+        return;
+    }
+    h->entered_ns = spp_os_now_ns();
+    for (int i = 1; !settle_step(h, i); i++) {}
+}
+
+/* Whether the thread had been woken at the instant of SPP_WANTED_ASLEEP. Stores the CPU time at which its sample is due. `cpu`:
+ * its CPU time now. It has run since it was woken. */
+static bool was_woken(spp_linux_handshake *h, uint64_t cpu, uint64_t *due) {
+    uint64_t at = atomic_load(&h->asleep_ns), before = atomic_load(&h->asleep_cpu), woken = spp_os_now_ns() - (cpu - before);
+    if (cpu <= before || at < woken) return false;
+    *due = before + (at - woken) + atomic_load(&h->delay_ns);
+    atomic_fetch_add_explicit(&h->woken, 1, memory_order_relaxed);
+    return true;
 }
 
 /* A call has returned. Takes the samples that were due in it, and schedules one that is not due yet. */
 static void take_due_ticks(spp_linux_handshake *h) {
-    uint32_t n = atomic_exchange(&h->wanted, 0), here = 0;
+    uint32_t wanted = atomic_exchange(&h->wanted, 0), n = wanted & ~SPP_WANTED_ASLEEP, here = 0;
     uint64_t cpu = spp_os_own_cpu_ns(), due = 0, last = atomic_load(&h->wanted_cpu);
     if (atomic_load(&h->tick) == SPP_TICK_LEFT) {
         due = atomic_load(&h->due_cpu);
         if (cpu >= due) here++, due = 0;
     }
+    if ((wanted & SPP_WANTED_ASLEEP) && was_woken(h, cpu, &last)) n++;
     if (n > 0) {
         here += n - 1;
         if (cpu >= last || due != 0)
@@ -225,7 +242,7 @@ SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintp
     uint32_t tick = atomic_load(&h->tick);
     if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* a signal under way may come now */
     atomic_exchange(&h->call, here);                                   /* keeps ticks away meanwhile */
-    spp_linux_settle_tick(h);
+    if (tick != SPP_TICK_LEFT) spp_linux_settle_tick(h);
     h->function = function;
     take_due_ticks(h);
     h->function = 0;

@@ -8,7 +8,7 @@
  * An instant that falls into a call is sampled when the call returns, by the thread itself and without a signal. Its stack is the
  * same until then.
  *
- * A signal interrupts a running thread some time after it was sent (17 us on a virtual machine, 1 us on bare metal), and the
+ * A signal interrupts a running thread some time after it was sent (7 us on a virtual machine, 1 us on bare metal), and the
  * sample shows that later instant. Sampling calls without this delay would give them too many samples; never sampling a call in
  * which the delay ends would give its samples to the code before it. So when a call begins during the delay, the rest of the
  * delay goes on by the thread's CPU clock: the call is sampled if it runs for that long, else the code after it. Sleeping does
@@ -33,6 +33,12 @@ enum {
     SPP_TICK_LEFT,    /* T: due when the thread's CPU clock reaches `due_cpu`; checked where calls begin and end */
 };
 
+/* A look found the thread asleep, by its CPU clock. But the kernel counts CPU time from when a thread is woken, and on an idle
+ * processor it takes 10 us and more until it runs; meanwhile others read an old value of its clock (enqueue_task() updates the
+ * run queue's, and __schedule() does not again: rq_clock_skip_update in kernel/sched/core.c). The thread itself knows later when
+ * it was woken, and whether that instant fell into its CPU time. */
+#define SPP_WANTED_ASLEEP 0x80000000u
+
 /* State that a thread and the samplers share. */
 typedef struct {
     _Alignas(64) _Atomic int32_t tid; /* 0: unused */
@@ -40,10 +46,16 @@ typedef struct {
     _Atomic uintptr_t call;      /* the frame of the wrapper that the thread is in; 0: in none */
     _Atomic uint64_t blocks;     /* the signals that it blocks, as far as its wrappers saw */
     _Atomic(void *) target;      /* sender.c's target; NULL: not armed */
-    _Atomic uint32_t wanted;     /* number of instants that fell into the call */
+    _Atomic uint32_t wanted;     /* number of instants that fell into the call, and SPP_WANTED_ASLEEP */
+    _Atomic uint32_t woken;      /* T: how many instants of SPP_WANTED_ASLEEP it was not asleep at */
+    _Atomic uint64_t asleep_ns;  /* the last instant at which the thread seemed asleep in the call, */
+    _Atomic uint64_t asleep_cpu; /* its CPU time then, */
+    _Atomic uint64_t delay_ns;   /* and the delay from that instant to a tick's sample */
     _Atomic uint32_t quick;      /* T: how often in a row a call began soon after a timer was set */
     _Atomic uint64_t wanted_cpu; /* CPU time at which the last of `wanted` is due */
     _Atomic uint64_t due_cpu;    /* T: SPP_TICK_LEFT */
+    uint64_t entered_ns;         /* T: when it began to settle a tick */
+    uint64_t left_ns;            /* T: how much of that tick's delay was left then */
     uintptr_t function;          /* T: the function that returned, while its samples are taken; else 0 */
 } spp_linux_handshake;
 
@@ -55,9 +67,10 @@ extern _Atomic long spp_linux_place_of_tid;       /* workers.c: its offset in a 
 
 /* What handshake.c needs of sender.c. Called by the thread itself. */
 typedef struct {
-    /* Stops the timer of an SPP_TICK_TIMED tick. Returns the time that was left, and stores the time that passed. */
-    uint64_t (*stop)(spp_linux_handshake *h, uint64_t *passed);
-    /* Starts that timer. False: not possible. */
+    /* Stops the timer of an SPP_TICK_TIMED tick. Returns the time that was left at `entered_ns`, and stores how long the thread
+     * ran since time(). */
+    uint64_t (*stop)(spp_linux_handshake *h, uint64_t *ran);
+    /* Starts that timer, so that it interrupts the thread when it has run for `ns` more. False: not possible. */
     bool (*time)(spp_linux_handshake *h, uint64_t ns);
     /* Takes `n` samples of the calling thread. All signals are blocked. */
     void (*sample)(spp_linux_handshake *h, uint32_t n);

@@ -15,7 +15,7 @@
 /* A sample of a late look is taken later: by this, and by a random time of at most the lateness. */
 #define PUT_OFF_NS 40000u
 #define PUT_OFF_MOST_NS 4000000u
-/* If more signals than this share come at the end of system calls, a signal only sets a timer, for a fixed time after it was
+/* If more signals than this share come at the end of system calls, a signal only sets a timer, for some time after it was
  * sent. That costs more, since the timer's interrupt is a second one. The delay must be long: a signal leaves caches cold, which
  * slows calls but not loops. 40 us after it small functions got 0.8 of their time, 170 us after it all of it. */
 #define CUT_SHORT_OFTEN (SPP_SHARE_ONE / 32)
@@ -31,6 +31,8 @@
 #define OWED_MOST 64 /* ticks */
 #define BEHIND 2     /* a thread that is owed more ticks makes looks come sooner */
 #define UNKNOWN UINT64_MAX
+/* A thread whose calls return before the sampler leaves an instant to them, time after time, gets no tick. */
+#define RETURNS_MOST 3
 /* Threads that slept for a second are looked at in turn, about so many at each look. */
 #define FEW 64u
 /* A thread hands over to others if more looks than this share find it asleep. */
@@ -41,26 +43,53 @@
 #define KNOWN_LEAST_NS 100000u
 #define KNOWN_MOST_NS 10000000u
 
-/* Lock held. The instant fell into a call of the C library: the thread takes the sample itself when the call returns. */
-static void leave_to_call(spp_linux_target *t, uint64_t delay_ns) {
-    atomic_store_explicit(&t->shakes->wanted_cpu, t->look_cpu + delay_ns, memory_order_relaxed);
-    atomic_fetch_add(&t->shakes->wanted, 1);
+/* Lock held. The instant fell into a call of the C library: the thread takes the sample itself when the call returns. False: it
+ * has returned meanwhile, and the thread may not have seen this. */
+static bool leave_to_call(spp_linux_target *t, uint64_t delay_ns) {
+    spp_linux_handshake *h = t->shakes;
+    atomic_store_explicit(&h->wanted_cpu, t->look_cpu + delay_ns, memory_order_relaxed);
+    uint32_t wanted = atomic_fetch_add(&h->wanted, 1) + 1;
+    if (atomic_load(&h->call) == 0 && atomic_compare_exchange_strong(&h->wanted, &wanted, wanted - 1)) return false;
     t->sent_cpu = t->look_cpu; /* a timer that the thread may set for it counts as lost only from now on */
     t->owed_ns -= (int64_t)t->period_ns;
+    return true;
 }
 
-/* Lock held, after spp_linux_tick_begin(). */
-static void send_tick(spp_linux_target *t, pid_t process, uint64_t from_ns, uint64_t put_off_ns) {
+/* How long a running thread goes on after its signal was sent. The clock does not say: a virtual machine stands still while it is
+ * interrupted, for 8 us of 15. But the interrupt is there when three quarters of the sender's call are over, on a virtual machine
+ * of 2026; on bare metal all of it is 1 us. So that is learned: a moving average, of which the newest counts 1/16. */
+static _Atomic uint32_t way_ns = 3000;
+
+static void learn_way(uint64_t took) {
+    uint32_t way = atomic_load_explicit(&way_ns, memory_order_relaxed);
+    if (took < SPP_LINUX_WAY_MOST_NS)
+        atomic_store_explicit(&way_ns, way - way / 16 + (uint32_t)took * 3 / 64, memory_order_relaxed);
+}
+
+/* Ways are taken to be between half and one and a half of the mean. */
+uint64_t spp_linux_way(uint64_t ago, uint64_t *random) {
+    uint64_t way = atomic_load_explicit(&way_ns, memory_order_relaxed), from = way / 2, to = way + way / 2;
+    if (from < ago) from = ago;
+    return from < to ? from + spp_random_below(random, to - from) - ago : 0;
+}
+
+/* Lock held. The time from reading a thread's clock until a tick begins, times 16: a moving average. */
+static uint64_t mean_ago;
+
+/* Lock held, after spp_linux_tick_begin(). `runs`: the thread is running. */
+static void send_tick(spp_linux_target *t, pid_t process, bool runs, uint64_t put_off_ns) {
     siginfo_t info;
     memset(&info, 0, sizeof info);
     info.si_signo = spp_linux_targets.signum;
     info.si_code = SI_QUEUE;
     info.si_pid = process;
     info.si_value.sival_ptr = (char *)t + atomic_load(&t->use);
-    atomic_store_explicit(&t->from_ns, from_ns, memory_order_relaxed);
     atomic_store_explicit(&t->put_off_ns, (uint32_t)put_off_ns, memory_order_relaxed);
     t->sent_cpu = t->look_cpu;
+    uint64_t from = spp_os_now_ns();
+    atomic_store_explicit(&t->from_ns, from, memory_order_relaxed);
     bool sent = syscall(SYS_rt_tgsigqueueinfo, process, t->tid, spp_linux_targets.signum, &info) == 0;
+    if (sent && runs) learn_way(spp_os_now_ns() - from);
     spp_linux_tick_sent(t->shakes, sent);
     if (sent) t->owed_ns -= (int64_t)t->period_ns;
 }
@@ -140,9 +169,26 @@ static void weigh_displaced(spp_linux_target *t, uint64_t ran, spp_linux_look *l
 
 static bool target_is_fast(const spp_linux_target *t) { return t->period_ns < SPP_LINUX_FAST_NS; }
 
-static uint64_t settled_ns(uint64_t period) {
-    uint64_t part = period / SETTLED_PART;
-    return part > SETTLED_NS ? SETTLED_NS : part > PUT_OFF_NS ? part : PUT_OFF_NS;
+/* Draws such a time. A program that the signal delays more in one place than in another is not where it would be, and at a fixed
+ * time after signals it would be in some places more often: by 5 points in a loop of 200 us. */
+static uint64_t settled_ns(uint64_t period, uint64_t *random) {
+    uint64_t part = period / SETTLED_PART, mean = part > SETTLED_NS ? SETTLED_NS : part > PUT_OFF_NS ? part : PUT_OFF_NS;
+    return mean / 2 + spp_random_below(random, mean);
+}
+
+/* Lock held. Sends a signal. False: the thread is in a call, or another signal is under way. */
+static bool begin_tick(spp_linux_target *t, const spp_linux_look *l, bool runs, uint64_t put_off) {
+    if (!spp_linux_tick_begin(t->shakes)) return false;
+    /* Both were set before this tick could begin: by the handler of the previous one, or in a call that is over. */
+    if (atomic_load_explicit(&t->unseen, memory_order_relaxed) || spp_linux_target_blocks(t->shakes)) {
+        spp_linux_tick_sent(t->shakes, false);
+        return true;
+    }
+    /* The call that these instants fell into is over, and the thread has not taken them. */
+    atomic_fetch_add_explicit(&t->more, atomic_exchange(&t->shakes->wanted, 0) & ~SPP_WANTED_ASLEEP, memory_order_relaxed);
+    atomic_store_explicit(&t->late, l->late_ns > SPP_LINUX_LATE_NS && target_is_fast(t), memory_order_relaxed);
+    send_tick(t, l->process, runs, put_off);
+    return true;
 }
 
 /* Lock held. `t` is due a tick: it is running (`runs`), or was until the sampler preempted it. Sends a signal, leaves the instant
@@ -152,7 +198,8 @@ static void tick_target(spp_linux_target *t, const spp_linux_look *l, bool runs,
     int64_t period = (int64_t)t->period_ns;
     uint64_t put_off = 0;
     if (atomic_load_explicit(&t->unseen, memory_order_relaxed)) return;
-    if (runs && atomic_load_explicit(&t->cut_short, memory_order_relaxed) > CUT_SHORT_OFTEN) put_off = settled_ns(t->period_ns);
+    if (runs && atomic_load_explicit(&t->cut_short, memory_order_relaxed) > CUT_SHORT_OFTEN)
+        put_off = settled_ns(t->period_ns, l->random);
     if (l->late_ns > SPP_LINUX_LATE_NS)
         put_off = PUT_OFF_NS + spp_random_below(l->random, l->late_ns < PUT_OFF_MOST_NS ? l->late_ns : PUT_OFF_MOST_NS);
     uintptr_t unknown = SPP_CALL_UNKNOWN; /* it runs, so it is not blocked in a call from before the first run */
@@ -165,24 +212,16 @@ static void tick_target(spp_linux_target *t, const spp_linux_look *l, bool runs,
         (void)atomic_compare_exchange_strong(&h->tick, &before, SPP_TICK_NONE);
         atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
     }
-    if (spp_linux_tick_begin(h)) {
-        /* Both were set before this tick could begin: by the handler of the previous one, or in a call that is over. */
-        if (atomic_load_explicit(&t->unseen, memory_order_relaxed) || spp_linux_target_blocks(h)) {
-            spp_linux_tick_sent(h, false);
-            return;
-        }
-        /* The call that these instants fell into is over, and the thread has not taken them. */
-        atomic_fetch_add_explicit(&t->more, atomic_exchange(&h->wanted, 0), memory_order_relaxed);
-        atomic_store_explicit(&t->late, l->late_ns > SPP_LINUX_LATE_NS && target_is_fast(t), memory_order_relaxed);
-        send_tick(t, l->process, now, put_off);
-    } else if (spp_linux_target_blocks(h)) {
-        return;
-    } else if (atomic_load(&h->call) != 0) {
-        leave_to_call(t, put_off != 0 ? put_off : runs ? atomic_load_explicit(&t->way_ns, memory_order_relaxed) : 0);
-    } else if (atomic_load(&h->tick) != SPP_TICK_NONE) {
-        t->owed_ns -= period;
-        atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
+    for (int i = 0; i < RETURNS_MOST; i++) {
+        uint64_t ago = spp_os_now_ns() - now; /* when its CPU clock was read */
+        mean_ago += ago < SPP_LINUX_WAY_MOST_NS ? ago - mean_ago / 16 : 0;
+        if (begin_tick(t, l, runs, put_off) || spp_linux_target_blocks(h)) return;
+        if (atomic_load(&h->call) == 0) break;
+        if (leave_to_call(t, ago + (put_off != 0 ? put_off : runs ? spp_linux_way(0, l->random) : 0))) return;
     }
+    if (atomic_load(&h->tick) == SPP_TICK_NONE) return;
+    t->owed_ns -= period;
+    atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
 }
 
 /* Lock held, at the end of a look. Ticks the thread that the sampler preempted. If that is a guess, a thread that is not sampled
@@ -194,11 +233,21 @@ static void tick_displaced(const spp_linux_look *l) {
         tick_target(t, l, false, spp_os_now_ns());
 }
 
-/* Lock held. The thread was asleep at the previous look, and ran for `ran` since. The kernel counts its CPU time from when it is
- * woken, but on an idle processor it takes 10 us and more until it runs, and during that time others read an old value of its
- * clock: enqueue_task() updates the run queue's clock, and __schedule() does not again (rq_clock_skip_update in
- * kernel/sched/core.c). If its clock advanced by more than the time that passed, the previous look fell into that time: by its
- * clock, the thread was running then. */
+/* Lock held. The thread seems asleep. */
+static void note_asleep(spp_linux_target *t, uint64_t now, uint64_t *random) {
+    spp_linux_handshake *h = t->shakes;
+    t->slept_ns = now;
+    t->left_asleep = atomic_load(&h->call) > SPP_CALL_UNKNOWN;
+    if (!t->left_asleep) return;
+    atomic_store_explicit(&h->asleep_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&h->asleep_cpu, t->look_cpu, memory_order_relaxed);
+    atomic_store_explicit(&h->delay_ns, mean_ago / 16 + spp_linux_way(0, random), memory_order_relaxed);
+    atomic_fetch_or(&h->wanted, SPP_WANTED_ASLEEP);
+}
+
+/* Lock held. The thread was asleep at the previous look, in a call that has no wrapper, and ran for `ran` since. If its clock
+ * advanced by more than the time that passed, the previous look fell into the time of SPP_WANTED_ASLEEP: by its clock, the thread
+ * was running then. */
 static void count_waking(spp_linux_target *t, uint64_t ran, uint64_t passed) {
     if (ran <= passed || atomic_load_explicit(&t->waking, memory_order_relaxed) >= OWED_MOST) return;
     atomic_fetch_add_explicit(&t->waking, 1, memory_order_relaxed);
@@ -212,22 +261,24 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
     /* The thread ended, or its id was reused: the watch will notice. */
     if (spp_os_thread_cpu_ns(t->tid, &cpu) != 0 || cpu < t->look_cpu) return;
     uint64_t ran = cpu - t->look_cpu;
-    uint32_t declined = atomic_load_explicit(&t->declined, memory_order_relaxed);
-    t->owed_ns += (int64_t)ran + (int64_t)(declined - t->declined_seen) * period;
+    uint32_t declined = atomic_load_explicit(&t->declined, memory_order_relaxed),
+             woken = atomic_load_explicit(&t->shakes->woken, memory_order_relaxed);
+    t->owed_ns += (int64_t)ran + ((int64_t)(declined - t->declined_seen) - (int64_t)(woken - t->woken_seen)) * period;
     if (t->owed_ns > OWED_MOST * period) t->owed_ns = OWED_MOST * period;
     t->declined_seen = declined;
+    t->woken_seen = woken;
     bool all = ran + READ_NS >= now - t->looked_ns && t->slept_ns == 0; /* it ran since the previous look, and is running */
     t->looked_ns = now;
     t->look_cpu = cpu;
     if (ran != 0) t->moved_ns = now;
     uint64_t slept_ns = t->slept_ns;
     t->slept_ns = 0;
-    if (slept_ns != 0) count_waking(t, ran, now - slept_ns);
+    if (slept_ns != 0 && !t->left_asleep) count_waking(t, ran, now - slept_ns);
     /* Looks come sooner for threads that are owed ticks. Others skip some, or they would get too many: a short-lived thread could
      * not make up for it. */
     if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && spp_random_below(l->random, SPP_LINUX_HURRY) == 0) return;
     bool counts = l->late_ns <= SPP_LINUX_LATE_NS || l->mostly_late;
-    if (ran == 0 && counts) t->slept_ns = now;
+    if (ran == 0 && counts) note_asleep(t, now, l->random);
     if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
     bool runs = all || (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu);
     l->running += runs;
@@ -239,7 +290,7 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
      * sampler woke. */
     if (on == SPP_LINUX_UNKNOWN && (atomic_load(&t->shakes->call) == 0 || ran_all(l, ran))) on = l->here;
     t->asleep = spp_share_shift(t->asleep, !runs && on < 0);
-    if (!runs && on < 0 && counts) t->slept_ns = now;
+    if (!runs && on < 0 && counts) note_asleep(t, now, l->random);
     if (runs)
         tick_target(t, l, true, now);
     else if (on == l->here)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/hints.h"
+#include "base/random.h"
 #include "os/clock.h"
 #include "os/linux/calls.h"
 #include "os/linux/handshake.h"
@@ -27,8 +28,8 @@
 
 /* The shortest time that the handler sets a timer to. */
 #define SOON_NS 4000u
-/* The first guess of how long a signal takes to reach a running thread. Later it is a moving average, the newest counts 1/16. */
-#define WAY_AT_FIRST_NS 10000u
+/* A timer that ended while it was being set is set again so often. */
+#define SETS_MOST 4
 /* A signal is under way for two looks at most if no call delays it. Up to this number of instants were in the same place. */
 #define AGAIN_MOST 3
 
@@ -61,30 +62,57 @@ bool spp_linux_is_sent(const siginfo_t *info) {
     return target_of_signal(info) != NULL;
 }
 
-/* The thread itself. Sets its timer, and stores what was left of its time. False: it has none, or may not set it. */
-static bool set_tick_timer(spp_linux_target *t, uint64_t in_ns, uint64_t *left) {
-    struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(in_ns / 1000000000u), .tv_nsec = (long)(in_ns % 1000000000u)}}, was;
+/* The thread itself. Sets its timer; 0 stops it. False: it has none, or may not set it. */
+static bool set_tick_timer(spp_linux_target *t, uint64_t in_ns) {
+    struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(in_ns / 1000000000u), .tv_nsec = (long)(in_ns % 1000000000u)}};
     if (t->kernels_timer < 0 || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return false;
-    if (raw_call(SYS_timer_settime, t->kernels_timer, 0, (long)(uintptr_t)&spec, (long)(uintptr_t)&was) != 0) return false;
-    t->timed_ns = in_ns;
-    if (left != NULL) *left = (uint64_t)was.it_value.tv_sec * 1000000000u + (uint64_t)was.it_value.tv_nsec;
-    return true;
+    if (in_ns != 0) t->timed_ns = spp_os_now_ns() + in_ns;
+    return raw_call(SYS_timer_settime, t->kernels_timer, 0, (long)(uintptr_t)&spec, 0) == 0;
 }
 
-/* spp_linux_ticks.stop */
-static uint64_t stop_tick_timer(spp_linux_handshake *h, uint64_t *passed) {
-    uint64_t left = 0;
+/* spp_linux_ticks.stop. The kernel's answer would be the time left when the timer was stopped, which takes long itself. */
+static uint64_t stop_tick_timer(spp_linux_handshake *h, uint64_t *ran) {
     spp_linux_target *t = atomic_load(&h->target);
-    uint64_t set = t != NULL ? t->timed_ns : 0;
-    if (t != NULL) (void)set_tick_timer(t, 0, &left);
-    *passed = set > left ? set - left : 0;
-    return left;
+    *ran = 0;
+    if (t == NULL) return 0;
+    (void)set_tick_timer(t, 0);
+    if (h->entered_ns > t->resumed_ns) *ran = h->entered_ns - t->resumed_ns;
+    return t->timed_ns > h->entered_ns ? t->timed_ns - h->entered_ns : 0;
+}
+
+/* What it takes to set a timer, and the least that one may be set to: a shorter one ends before the thread goes on. On a virtual
+ * machine they are 6 and 10 us, and setting a shorter one takes 18. Both are learned, the one as a moving average, the other so
+ * that one in five ends too soon. */
+static _Atomic uint32_t set_ns, least_ns = 1000;
+
+static void learn_set(uint32_t in_ns, uint32_t took, bool goes_on) {
+    uint32_t set = atomic_load_explicit(&set_ns, memory_order_relaxed),
+             least = atomic_load_explicit(&least_ns, memory_order_relaxed);
+    if (goes_on && took < SPP_LINUX_WAY_MOST_NS) atomic_store_explicit(&set_ns, set - set / 16 + took / 16, memory_order_relaxed);
+    if (!goes_on && in_ns > least)
+        least += (in_ns < SPP_LINUX_WAY_MOST_NS ? in_ns - least : 0) / 8;
+    else if (goes_on && in_ns < least + least / 8)
+        least -= least / 64;
+    atomic_store_explicit(&least_ns, least, memory_order_relaxed);
 }
 
 /* spp_linux_ticks.time */
 static bool start_tick_timer(spp_linux_handshake *h, uint64_t ns) {
     spp_linux_target *t = atomic_load(&h->target);
-    return t != NULL && !spp_linux_target_blocks(h) && set_tick_timer(t, ns + 1, NULL);
+    bool goes_on = false;
+    if (t == NULL || spp_linux_target_blocks(h)) return false;
+    for (uint32_t i = 0; i < SETS_MOST && !goes_on; i++) {
+        uint64_t in_ns = ns + atomic_load_explicit(&set_ns, memory_order_relaxed), began = spp_os_now_ns();
+        uint32_t least = atomic_load_explicit(&least_ns, memory_order_relaxed);
+        if (in_ns < least) in_ns = least;
+        in_ns += i * (least / 4);
+        atomic_store(&h->tick, SPP_TICK_TIMED);
+        if (!set_tick_timer(t, in_ns)) return false;
+        t->resumed_ns = spp_os_now_ns();
+        goes_on = atomic_load(&h->tick) == SPP_TICK_TIMED; /* else the handler has seen the call that has just ended */
+        learn_set((uint32_t)(in_ns < UINT32_MAX ? in_ns : UINT32_MAX), (uint32_t)(t->resumed_ns - began), goes_on);
+    }
+    return goes_on;
 }
 
 /* Handler, or at the end of a call. Adds the instants that a sample counts for besides its own. */
@@ -108,18 +136,21 @@ static void sample_left_call(spp_linux_handshake *h, uint32_t n) {
     sample_with(cookie, &of);
 }
 
-/* Handler. Learns how long signals take, and how many come at the end of a system call. There a thread takes a signal as soon as
- * it is sent, before the interrupt arrives, so the code after the call would get no ticks for as long as the interrupt takes. */
-static void learn_way(spp_linux_target *t, const ucontext_t *uc, uint64_t took) {
-    uint32_t way = atomic_load_explicit(&t->way_ns, memory_order_relaxed);
-    bool at_end = spp_linux_interrupted_call(uc);
-    atomic_store_explicit(&t->cut_short, spp_share_shift(atomic_load_explicit(&t->cut_short, memory_order_relaxed), at_end),
-                          memory_order_relaxed);
-    if (took < SPP_LINUX_WAY_MOST_NS && !at_end)
-        atomic_store_explicit(&t->way_ns, way + (uint32_t)took / 16 - way / 16, memory_order_relaxed);
+/* Handler. Counts the signals that come at the end of a system call. There a thread takes a signal as soon as it is sent, before
+ * the interrupt arrives, so the code after the call would get no ticks for as long as the interrupt takes. */
+static void count_cut_short(spp_linux_target *t, const ucontext_t *uc) {
+    uint32_t share = atomic_load_explicit(&t->cut_short, memory_order_relaxed);
+    atomic_store_explicit(&t->cut_short, spp_share_shift(share, spp_linux_interrupted_call(uc)), memory_order_relaxed);
 }
 
 static const spp_linux_ticks sender_ticks = {stop_tick_timer, start_tick_timer, sample_left_call, spp_linux_signals_take_back};
+
+/* Handler. The thread is about to begin a call, before the tick's delay is over: `ns` of it are left. */
+static bool leave_tick(spp_linux_handshake *h, uint64_t ns) {
+    h->left_ns = ns;
+    atomic_store(&h->tick, SPP_TICK_LEFT);
+    return false;
+}
 
 /* Handler, for a sampler's signal. Whether a sample is due here: not if it is to be taken later, or if the thread is about to
  * begin a call, which ends the delay early. */
@@ -127,20 +158,25 @@ static bool signal_is_sample(spp_linux_target *t, const ucontext_t *uc, uint64_t
     spp_linux_handshake *h = t->shakes;
     uint64_t from = atomic_load_explicit(&t->from_ns, memory_order_relaxed), took = now > from ? now - from : 0;
     uint32_t put_off = atomic_load_explicit(&t->put_off_ns, memory_order_relaxed);
-    uint32_t way = atomic_load_explicit(&t->way_ns, memory_order_relaxed);
-    uint64_t delay = put_off != 0 ? put_off : way;
     if (atomic_load(&h->call) != 0) {
-        atomic_store(&h->due_cpu, spp_os_own_cpu_ns() + (took < delay ? delay - took : 0));
-        atomic_store(&h->tick, SPP_TICK_LEFT);
-        return false;
+        uint64_t ran = h->entered_ns > from ? h->entered_ns - from : 0;
+        return leave_tick(h, put_off == 0 ? spp_linux_way(ran, &t->random) : ran < put_off ? put_off - ran : 0);
     }
-    learn_way(t, uc, took);
+    count_cut_short(t, uc);
     if (put_off != 0) {
         atomic_store(&h->tick, SPP_TICK_TIMED);
-        if (set_tick_timer(t, took + SOON_NS < put_off ? put_off - took : SOON_NS, NULL)) return false;
+        t->resumed_ns = now;
+        if (set_tick_timer(t, took + SOON_NS < put_off ? put_off - took : SOON_NS)) return false;
     } else if (took < SPP_LINUX_WAY_MOST_NS) {
         atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
     }
+    return true;
+}
+
+/* Handler, for the timer's signal: the same. */
+static bool timer_is_sample(spp_linux_handshake *h) {
+    if (atomic_load(&h->call) != 0) return leave_tick(h, 0);
+    atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
     return true;
 }
 
@@ -158,10 +194,7 @@ SPP_HOT uintptr_t spp_linux_sent(const siginfo_t *info, const ucontext_t *uc, sp
         atomic_store_explicit(&t->unseen, true, memory_order_relaxed);
         atomic_fetch_add_explicit(&interrupted_calls, 1, memory_order_relaxed);
     }
-    if (timed)
-        atomic_store_explicit(&t->shakes->quick, 0, memory_order_relaxed);
-    else if (!in_call && !signal_is_sample(t, uc, spp_os_now_ns()))
-        return 0;
+    if (!in_call && !(timed ? timer_is_sample(t->shakes) : signal_is_sample(t, uc, spp_os_now_ns()))) return 0;
     if (spp_rare(spp_linux_sleeps_in_call(uc))) { /* asleep in a call without a wrapper, or about to sleep */
         atomic_fetch_add_explicit(&t->declined, 1 + atomic_exchange(&t->more, 0), memory_order_relaxed);
         cookie = 0;
@@ -215,12 +248,14 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     t->moved_ns = 0; /* it may have been asleep for long */
     t->owed_ns = 0;
     t->declined_seen = 0;
+    t->woken_seen = atomic_load(&t->shakes->woken);
+    t->left_asleep = false;
     t->asleep = 0;
     atomic_store(&t->declined, 0);
     atomic_store(&t->more, 0);
     atomic_store(&t->waking, 0);
     t->slept_ns = 0;
-    atomic_store(&t->way_ns, WAY_AT_FIRST_NS);
+    t->random = SPP_RANDOM_SEED ^ cpu << 16 ^ (uint64_t)tid;
     atomic_store(&t->cut_short, 0);
     atomic_store(&t->unseen, false);
     atomic_store(&t->period_ns, period_ns);

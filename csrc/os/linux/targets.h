@@ -26,14 +26,15 @@ typedef struct spp_linux_target {
     int32_t kernels_timer; /* the kernel's id (timer_t of the C library may take a lock); -1: the signal queue is full */
 
     spp_linux_handshake *shakes; /* constant while armed */
-    uint64_t timed_ns;           /* the thread: what it last set its timer to */
+    uint64_t timed_ns;           /* the thread: when the timer that it last set ends */
+    uint64_t resumed_ns;         /* the thread: when it went on after it had set it */
+    uint64_t random;             /* the thread and its handler */
 
     /* the signal under way: at most one */
     _Atomic bool late;           /* the scheduler chose the instant, and the interval is short */
     _Atomic uint64_t from_ns;    /* when it was sent */
     _Atomic uint32_t put_off_ns; /* take the sample so much later; 0: where the signal interrupts the thread */
     _Atomic bool unseen;         /* the handler: a signal interrupted a system call that has no wrapper, so no more are sent */
-    _Atomic uint32_t way_ns;     /* the handler: how long signals take, averaged */
     _Atomic uint32_t cut_short;  /* the handler: the share of signals that came at the end of a system call without a wrapper */
     _Atomic uint32_t declined;   /* the handler: signals that gave no tick because the thread was about to sleep */
     _Atomic uint32_t more;       /* instants at which the thread ran while an earlier signal was still under way */
@@ -46,7 +47,8 @@ typedef struct spp_linux_target {
     uint64_t slept_ns; /* when it was looked at, if it was asleep; else 0 */
     uint32_t asleep;   /* the share of looks that found it asleep after it ran since the previous look */
     int64_t owed_ns;   /* CPU time for which no signal was sent yet; negative: ahead */
-    uint32_t declined_seen;
+    uint32_t declined_seen, woken_seen;
+    bool left_asleep; /* the thread decides itself whether it was asleep at `slept_ns` */
     spp_linux_files files[SPP_LINUX_SAMPLERS]; /* open in each sampler's own descriptor table */
 } spp_linux_target;
 
@@ -60,6 +62,10 @@ typedef struct {
     _Atomic int signum;       /* of ticks; likewise */
 } spp_linux_target_list;
 extern spp_linux_target_list spp_linux_targets;
+
+/* Draws how long a running thread goes on after the instant `ago` before this one, when a signal to it was sent, until the signal
+ * interrupts it. Handler. */
+uint64_t spp_linux_way(uint64_t ago, uint64_t *random);
 
 /* Allocates the pool. Call before the others. -1: no memory. */
 int spp_linux_targets_make(void);
