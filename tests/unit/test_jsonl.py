@@ -1,4 +1,4 @@
-"""JSON lines, read by a reader that is written from docs/formats.md, by DuckDB and by jq."""
+"""JSON lines, read by a reader that is written from docs/file-format.md, by DuckDB and by jq."""
 
 import json
 import shutil
