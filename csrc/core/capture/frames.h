@@ -2,7 +2,7 @@
  *
  * One walker, two memories: `spp_frames_own` reads the interrupted thread's memory in place (handler: no lock, no
  * allocation, bounded by `max`); `spp_frames_other` reads an off-CPU thread's memory by guarded copies (any thread, not
- * a handler). The rules (a) to (h) are in docs/walks.md. */
+ * a handler). The rules (a) to (h) are in docs/layouts.md. */
 #ifndef SPPROF_CORE_CAPTURE_FRAMES_H
 #define SPPROF_CORE_CAPTURE_FRAMES_H
 
