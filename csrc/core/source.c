@@ -30,7 +30,7 @@ const char *spp_source_key(const spp_source_set *set, uint32_t id) {
     return spp_sources[id].event == SPP_EVENT_TRACEPOINT ? set->names[id - SPP_SOURCE_TRACEPOINT_1] : spp_sources[id].key;
 }
 
-/* The source of a tracepoint, which may be new; -1: it is none, or there is no room for it. */
+/* The source of a tracepoint, which may be new; -1: it is none, or there are too many. */
 static int take_tracepoint(spp_source_set *set, const char *key, size_t n, const char **why) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const char *group = key + sizeof SPP_TRACEPOINT - 1, *name = group + strspn(group, letters);

@@ -22,8 +22,8 @@ typedef enum {
  * event: the system's, if it counts it
  * period: units from one sample to the next at the least, if nobody asks for another: one of spp_source_period(). TIME: the run's
  * interval says it. Of a hook: 1, each is a sample
- * least: the shortest period that may be asked for. Of page faults not 1: a fault that is met by the signal of its own tick may
- * begin anew, which is a fault again, and so on for ever (Linux's fault_signal_pending)
+ * least: the shortest period that may be asked for. Of page faults not 1: the signal of its own tick may have a fault
+ * begin again, which is a fault again, and so on for ever (Linux's fault_signal_pending)
  * weight: what a sample's weight means */
 #define SPP_SOURCES(X)                                                                                                     \
     X(TIME, "time", "nanoseconds", NONE, 0, 0, SPP_FROM_HANDLER, "time that passed on the thread up to the tick")          \

@@ -1,7 +1,7 @@
 /* CPython 3.12+: events of sys.monitoring, whose callbacks are functions in C. Before: an evaluator of frames (PEP 523), which is
  * called where each function begins or goes on. A profile function would do, too, but while there is one each instruction is
- * slower. Only functions in C have to be heard of by one, and a thread has only one: who sets one of its own has it. Then calls
- * are not counted any more, and that is said.
+ * slower. Only calls of functions in C need one. A thread has only one: if the program sets its own, calls are not counted
+ * any more, and the profile says so.
  */
 #include "module/calls.h"
 

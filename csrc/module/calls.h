@@ -7,13 +7,13 @@
 
 typedef enum { SPP_CALLS_NO, SPP_CALLS_OF_PYTHON, SPP_CALLS_OF_ALL } spp_calls_which;
 
-/* Attached (GIL held), all of it. Only the calling interpreter's calls are heard of. */
+/* Attached (GIL held), all of it. Only the calling interpreter's calls are counted. */
 /* Before the run begins: nothing is counted until the core says so. 0; or -1 with an exception, and nothing has changed. */
 int spp_calling_enter(spp_calls_which which);
 /* Before the run's end: whether another one took our place is part of it. */
 void spp_calling_ends(void);
 /* After the run's end, and in a forked child: no event is armed any more, no callback is left, and no table. Nothing, if calls
- * were not heard of. An exception that there is stays. */
+ * were not counted. An exception that there is stays. */
 void spp_calling_leave(void);
 
 #endif

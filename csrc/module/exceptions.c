@@ -1,5 +1,5 @@
 /* CPython 3.12+: events of sys.monitoring, whose callbacks are functions in C. Before there is none of an exception that is
- * caught: a trace function hears of raises alone, and makes each line slower. */
+ * caught: a trace function is called for raises alone, and makes each line slower. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Attached (GIL held), all of it. Only the calling interpreter's exceptions are heard of. */
+/* Attached (GIL held), all of it. Only the calling interpreter's exceptions are counted. */
 /* Before the run begins: nothing is counted until the core says so. 0; or -1 with an exception. Nothing, unless `asked`. */
 int spp_exceptions_enter(bool asked);
 /* After the run's end, and in a forked child, when no event is armed any more: frees what was counted. */

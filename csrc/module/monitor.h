@@ -21,7 +21,7 @@ typedef struct {
  * events are armed, the others where spp_monitor_arm says. 0; or -1 with an exception: `what` ("calls cannot be counted") says
  * what is refused; what was done is for spp_monitor_leave. */
 int spp_monitor_enter(spp_monitor *monitor, PyMethodDef *callbacks, size_t n, size_t everywhere, const char *what);
-/* What callbacks disabled is heard of again, in all tools: it stays disabled for an id, whoever has it. 0, or -1 with an
+/* Events that callbacks disabled come again, in all tools: they stay disabled for an id across its owners. 0, or -1 with an
  * exception. */
 int spp_monitor_restart(void);
 /* Arms all events from the one of this number on for one code object, or none. 0, or -1 with an exception. */

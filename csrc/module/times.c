@@ -1,6 +1,6 @@
-/* CPython 3.12+: events of sys.monitoring. The beginning of every function is heard of once, and if it is none of those that are
- * chosen never again. So other functions cost nothing; but before 3.15 the events of exceptions that leave a function are heard
- * of for all functions, because they cannot be had of one.
+/* CPython 3.12+: events of sys.monitoring. The beginning of every function is reported once, and never again unless it is
+ * chosen. So other functions cost nothing; but before 3.15 the events of exceptions that leave a function come
+ * for all functions, because they cannot be armed for one.
  *
  * Before 3.12 there is but a profile function, which would make each call of each function slower: it is refused. */
 #include "module/times.h"

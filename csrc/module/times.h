@@ -5,7 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Attached (GIL held), all of it. Only the calling interpreter's calls are heard of. */
+/* Attached (GIL held), all of it. Only the calling interpreter's calls are timed. */
 /* Before the run begins: nothing is timed until the core says so. `what`: "" nothing; else patterns MODULE:QUALNAME with * and ?,
  * separated by commas, and perhaps the word "cpu" before them. 0; or -1 with an exception, and nothing has changed. */
 int spp_timing_enter(const char *what);

@@ -48,7 +48,7 @@ bool spp_proof_frame_is_entry(const spp_proof_frame *f) {
 }
 
 /* CPython's API hides frames that have not reached their first traceable instruction, such as the shim that calls
- * __init__ in 3.13+. Generators' are never hidden, and entry frames are told by their owner alone. */
+ * __init__ in 3.13+. Generators' are never hidden, and entry frames are recognized by their owner alone. */
 static bool is_incomplete(const spp_proof_frame *f) {
 #if PY_VERSION_HEX >= 0x030B0000
     int first = 0;

@@ -1,4 +1,5 @@
-/* Flights of exceptions: each is counted once at every instant, where it ended or is, whatever had its object's place before. */
+/* Flights of exceptions: each is counted once at every instant, where it ended or is, whatever object was in that place before.
+ */
 #include "check.h"
 #include "core/run/raises.c"
 #include "os/lock.h"
@@ -141,7 +142,7 @@ static void test_those_before_the_start_are_not_counted(void) {
     stop();
 }
 
-static void test_what_has_no_room(void) {
+static void test_what_does_not_fit(void) {
     start();
     for (uint32_t i = 0; i < 70000; i++) AT(raised, ERROR, TYPE_A, F + 16 * (uintptr_t)i, 2);
     CHECK(state.uncounted > 0);
@@ -162,6 +163,6 @@ int main(void) {
     test_the_same_end_again_and_again();
     test_two_handlers_have_one();
     test_those_before_the_start_are_not_counted();
-    test_what_has_no_room();
+    test_what_does_not_fit();
     return check_done();
 }

@@ -100,7 +100,7 @@ static void write_file(void) {
             truth[n].depth = (uint32_t)check_random(&random) % 8;
             truth[n].count = i % 7 ? 1 : 70000;
             truth[n].flags = i % 8;
-            spp_resolved_sample *s = spp_resolved_room(&resolved, truth[n].depth);
+            spp_resolved_sample *s = spp_resolved_reserve(&resolved, truth[n].depth);
             *s = (spp_resolved_sample){.slot = (uint16_t)slot,
                                        .flags = (uint16_t)truth[n].flags,
                                        .count = truth[n].count,
@@ -120,7 +120,7 @@ static void write_file(void) {
             values[n].flags = i % 2;
             values[n].label = i % 4;
             values[n].frame = (uint32_t)check_random(&random) % (6 * (block + 1));
-            spp_resolved_sample *s = spp_resolved_room(&resolved, 1);
+            spp_resolved_sample *s = spp_resolved_reserve(&resolved, 1);
             *s = (spp_resolved_sample){.slot = (uint16_t)slot,
                                        .flags = (uint16_t)(values[n].flags | SPP_SOURCE_PAGE_FAULTS << SPP_SOURCE_SHIFT),
                                        .count = (uint32_t)values[n].count,

@@ -116,7 +116,7 @@ static void test_time_between_steps_does_not_run(void) {
     spp_times_stop(release);
 }
 
-static void test_there_is_room_for_so_many_functions(void) {
+static void test_so_many_functions_fit(void) {
     bool added;
     CHECK(spp_times_start(true) == 0);
     uint64_t n = 0;
@@ -154,7 +154,7 @@ int main(void) {
     test_a_histogram_counts_all();
     test_calls_end_in_any_order();
     test_time_between_steps_does_not_run();
-    test_there_is_room_for_so_many_functions();
+    test_so_many_functions_fit();
     test_what_was_closed_counts_no_more();
     return check_done();
 }

@@ -1,4 +1,4 @@
-"""Garbage collections by the stack that triggered them, against what gc.callbacks tell Python code."""
+"""Garbage collections by the stack that triggered them, against what gc.callbacks report to Python code."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_native_frames_are_of_time_alone():
     assert {sample.frames[-1].name for sample in collections.samples()} == {"collects_all"}
 
 
-def test_paused_collections_are_not_told():
+def test_paused_collections_are_not_in_the_profile():
     def work():
         collects_young()
         spprof.pause()

@@ -1,4 +1,4 @@
-"""Samples of other types than time: what the kernel and the processor count, beside what the system tells by other ways."""
+"""Samples of other types than time: what the kernel and the processor count, beside what the system reports by other ways."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_frequent_event_has_longer_periods(tmp_path):
     assert sum(profile.column("weight")) == pytest.approx(counted["first"] + counted["second"], rel=0.1)
 
 
-# Does what is counted in functions of its own, and says how many of it the system tells of each.
+# Does what is counted in functions of its own, and says how many the system reports of each.
 SWITCHES = """
     import json, os, resource, sys, threading, time
     def switches():
@@ -223,7 +223,7 @@ def test_context_switches_are_those_of_getrusage(tmp_path, others):
 
 @counted_here("context-switches")
 def test_no_call_ends_early_though_each_switch_is_sampled(tmp_path):
-    """A signal to a thread that is about to sleep would end its call, which is restarted or not, and begins anew at best."""
+    """A signal to a thread that is about to sleep would end its call, which is restarted or not, and begins again at best."""
     program = """
         import ctypes, json, os, time
         class timespec(ctypes.Structure):
@@ -281,7 +281,7 @@ def test_migrations_are_those_of_the_program(tmp_path):
 
 @counted_here("major-faults")
 def test_major_faults_are_those_of_getrusage(tmp_path):
-    """Of a file whose pages are dropped, so each touch reads it anew."""
+    """Of a file whose pages are dropped, so each touch reads it again."""
     (tmp_path / "data").write_bytes(os.urandom(1 << 20) * 4)
     program = """
         import json, mmap, os, resource, sys

@@ -1,5 +1,5 @@
 """caller.py LIBRARY FOLDER THREADS TURNS SEED SECONDS [CLOCK RATE MODE [EVENTS]]: runs calls.c, profiled if a clock is named,
-and prints what came of each kind of call as JSON. Who is not done after SECONDS hangs. EVENTS have + between."""
+and prints what came of each kind of call as JSON. A thread that is not done after SECONDS hangs. EVENTS have + between."""
 
 import ctypes
 import json

@@ -1,5 +1,5 @@
-/* A record in a thread's queue: a sample as the handler leaves it for who resolves. The queue wraps at any word, so a record is
- * put and read word by word, here alone: its head, the number of its labels if it has any, and its frames. */
+/* A record in a thread's queue: a sample as the handler leaves it for the drain thread. The queue wraps at any word, so a record
+ * is put and read word by word, here alone: its head, the number of its labels if it has any, and its frames. */
 #ifndef SPPROF_CORE_CAPTURE_RECORD_H
 #define SPPROF_CORE_CAPTURE_RECORD_H
 
@@ -25,7 +25,7 @@ static inline uint32_t spp_record_frames_at(const spp_record *r) { return SPP_RE
 /* Words of the whole. */
 static inline uint32_t spp_record_words(const spp_record *r) { return spp_record_frames_at(r) + r->fresh; }
 
-/* Producer, inline for the handler. Puts a whole record, without publishing it; there is room for its words. `fresh`: those
+/* Producer, inline for the handler. Puts a whole record, without publishing it; the queue has space for its words. `fresh`: those
  * frames, leaf first, as a walk has them; in the queue the root-most one is first. `label`: its number, if it is labelled. */
 static inline void spp_record_put(spp_queue *queue, const spp_record *r, uint64_t label, const spp_frame *fresh) {
     spp_queue_put(queue, 0, r->time_ns);

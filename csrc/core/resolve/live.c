@@ -29,8 +29,8 @@ static uint32_t live_free_n;
 static spp_code scratch;
 static uint32_t unreadable_code = SPP_MAP_NONE;
 
-/* Code objects that died while their line tables were being read: what is queued of them names the copy of the table instead, by
- * its address. They go when all that was sampled before their deaths is resolved. */
+/* Code objects that died while their line tables were being read: their queued frames name the copy of the table instead, by its
+ * address. They go when all that was sampled before their deaths is resolved. */
 typedef struct {
     uint32_t index; /* in `live` */
     uint64_t died_ns;

@@ -1,5 +1,5 @@
 /* Code objects that live: each is read once, while it does, and the frames that were seen of it are found by their offsets. One
- * that dies while its line table is being read is an orphan: what is queued of it names the copy of the table instead. Drain lock
+ * that dies while its line table is being read is an orphan: its queued frames name the copy of the table instead. Drain lock
  * held, all of it. */
 #ifndef SPPROF_CORE_RESOLVE_LIVE_H
 #define SPPROF_CORE_RESOLVE_LIVE_H

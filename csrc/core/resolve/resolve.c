@@ -28,7 +28,7 @@ static uint32_t frame_of(spp_frame frame, uint64_t sampled_ns) {
     return spp_frame_is_native(frame) ? spp_resolve_native(frame, sampled_ns) : spp_live_frame(frame);
 }
 
-/* Stacks that stand: they are written as they are, and walked again. */
+/* Stacks of blocked threads: they are written as they are, and walked again. */
 static void walk_again(void) {
     for (uint32_t i = 0; i < spp_threads_used; i++) {
         if (spp_threads[i].state != SPP_THREAD_ARMED) continue;
@@ -53,7 +53,7 @@ static uint32_t label_of(uint64_t number) {
 
 static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight, uint32_t flags,
                 uint32_t count, uint32_t label) {
-    spp_resolved_sample *to = spp_resolved_room(&spp_resolved_now, depth);
+    spp_resolved_sample *to = spp_resolved_reserve(&spp_resolved_now, depth);
     if (to == NULL) return -1;
     if (thread->queued.round != rounds) {
         thread->queued.round = rounds;
@@ -84,7 +84,7 @@ void spp_resolve_hold(bool held) {
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
         spp_resolve_queues(); /* those of the time till now */
         for (uint32_t i = 0; i < used; i++) {
-            if (spp_threads[i].wall.cut) spp_threads[i].wall.blocked = false; /* its stack was not kept: it is walked anew */
+            if (spp_threads[i].wall.cut) spp_threads[i].wall.blocked = false; /* its stack was not kept: it is walked again */
         }
         atomic_fetch_add_explicit(&spp_cap.epoch, 1, memory_order_acq_rel); /* so the next sample of each thread is whole */
     }
@@ -105,7 +105,7 @@ void spp_resolve_flush(spp_thread *t) {
 
 /* How much of a queue is resolved at a time. */
 #define RECORDS_STEP 64u    /* without the lock being given back between: 0.1 ms */
-#define RECORDS_PROMPT 512u /* where nobody else's turn would help: by who holds the GIL, or the sampler */
+#define RECORDS_PROMPT 512u /* for a caller with the GIL, or the sampler: a pause would help nobody */
 
 /* The record at a queue's head. False: a frame was SPP_INTERN_BUSY, and it is still there. */
 static bool resolve_record(spp_thread *thread) {
@@ -138,7 +138,7 @@ static bool resolve_some(spp_thread *thread, uint64_t end_ns, uint32_t most) {
     spp_queue *queue = &thread->tick.queue;
     if (queue->words == NULL) return true;
     bool all = false;
-    if (spp_record_ready(queue)) spp_resolve_flush(thread); /* it stood before it ran again and took these */
+    if (spp_record_ready(queue)) spp_resolve_flush(thread); /* it was blocked before it ran again and took these */
     for (; !all; most--) {
         all = !spp_record_ready(queue) || spp_record_time(queue) >= end_ns;
         if (all || most == 0 || !resolve_record(thread)) break;
@@ -268,7 +268,7 @@ void spp_resolve_death(uintptr_t code) {
         copy_wanted = false;
         each_pending(resolve_before_death, code);
         if (!copy_wanted) break;
-        while (spp_live_copy(code)) { /* who frees it waits for this; others do not wait for more than a piece */
+        while (spp_live_copy(code)) { /* the freeing thread waits for all, others for one piece */
             spp_os_unlock();
             spp_os_lock();
         }

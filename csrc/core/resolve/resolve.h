@@ -35,7 +35,7 @@ int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns);
  * The thread's handler must not run any more. */
 void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount);
 /* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all).
- * Stacks that stand are walked anew. */
+ * Stacks of blocked threads are walked again. */
 void spp_resolve_forget_native(bool (*stays)(uintptr_t address));
 /* Call before a code object dies: resolves its queued records, or copies its line table to
  * resolve it later, then forgets it. Releases the lock between pieces of that copy. */

@@ -4,7 +4,7 @@ spp_resolved spp_resolved_now;
 
 #define HEAD (sizeof(spp_resolved_sample) / sizeof(uint64_t)) /* words */
 
-spp_resolved_sample *spp_resolved_room(spp_resolved *r, uint32_t depth) {
+spp_resolved_sample *spp_resolved_reserve(spp_resolved *r, uint32_t depth) {
     return spp_vec64_reserve(&r->samples, depth + HEAD) == 0 ? spp_resolved_end(r) : NULL;
 }
 

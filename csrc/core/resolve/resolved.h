@@ -30,9 +30,9 @@ typedef struct {
     uint64_t frames[]; /* ids, root first */
 } spp_resolved_sample;
 
-/* Room for a sample of a stack that is so deep at the most; NULL: no memory. It is one of the samples once it is filled in and
+/* Space for a sample of a stack that is so deep at the most; NULL: no memory. It is one of the samples once it is filled in and
  * kept. */
-spp_resolved_sample *spp_resolved_room(spp_resolved *resolved, uint32_t depth);
+spp_resolved_sample *spp_resolved_reserve(spp_resolved *resolved, uint32_t depth);
 void spp_resolved_keep(spp_resolved *resolved, const spp_resolved_sample *sample);
 
 /* The samples in turn: from the one at a word of `samples` (0: the first) to the end, which is none. */

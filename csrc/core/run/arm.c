@@ -13,7 +13,7 @@
 bool spp_arm_has_time(void) { return spp_run_state.sources.period[SPP_SOURCE_TIME] != 0; }
 
 int spp_arm(spp_thread *t) {
-    t->wall.blocked = false; /* told by the trigger before */
+    t->wall.blocked = false; /* that was of the trigger before */
     /* Left to the resuming, and to check_exec_disarmed if it does not replace the program. */
     if (spp_run_state.paused || t->watch.exec_disarmed_ns != 0) return 0;
     int failed = spp_arm_has_time() && spp_os_trigger_arm(&t->trigger, t->clock, t->tid, t->tick.period_ns, t);

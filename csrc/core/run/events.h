@@ -20,7 +20,7 @@ void spp_events_stop(spp_thread *thread);
 /* Call after that, when its handler no longer runs: the count since the last sample becomes a
  * sample with an unknown stack. */
 void spp_events_settle(spp_thread *thread);
-/* Arms those anew that the program has closed, and shortens the periods of those that became rare. Without the lock. */
+/* Arms those again that the program has closed, and shortens the periods of those that became rare. Without the lock. */
 void spp_events_care(spp_thread *thread, const spp_source_set *set);
 /* In a forked child. */
 void spp_events_drop(spp_thread *thread);

@@ -15,7 +15,7 @@
 #define FLIGHTS_MOST 32768u
 #define NONE UINT32_MAX
 
-/* How a flight ends, or would if nothing more were heard of it. */
+/* How a flight ends, or would if no more events of it came. */
 typedef enum {
     BY_C,       /* in C code that the line called: `hasattr`, a `for` that an iterator ended, ... */
     BY_HANDLER, /* in a handler of Python code */
@@ -30,9 +30,9 @@ typedef struct {
 } row;
 
 typedef struct {
-    uint32_t row; /* NONE: not counted: raised before the start, or there was no room */
+    uint32_t row; /* NONE: not counted: raised before the start, or the table was full */
     uint32_t caller_at;
-    uintptr_t caller; /* the frame that is to hear of it next; 0: it is where it was raised */
+    uintptr_t caller; /* the frame that it enters next; 0: it is where it was raised */
     uint64_t since_ns, ns, frames;
 } flight;
 
@@ -43,10 +43,10 @@ static struct {
     bool started, closed;
     void (*hold)(uintptr_t object);
     row *rows;
-    uint32_t rows_n, rows_room;
+    uint32_t rows_n, rows_capacity;
     spp_map row_of; /* hash -> first row of it */
     flight *flights;
-    uint32_t flights_n, flights_room;
+    uint32_t flights_n, flights_capacity;
     spp_map flight_of; /* exception and thread: on its way; exception and frame: in a handler of that frame */
     spp_map names;     /* type -> where its name is in `text` */
     spp_bytes text;    /* names, each with a zero byte */
@@ -73,7 +73,7 @@ static bool capacity(void **array, uint32_t n, uint32_t *has, size_t size, uint3
 }
 
 static SPP_COLD uint32_t add_row(const row *key, uint64_t a, uint64_t b, uint32_t first) {
-    if (!capacity((void **)&state.rows, state.rows_n, &state.rows_room, sizeof *state.rows, ROWS_MOST)) return NONE;
+    if (!capacity((void **)&state.rows, state.rows_n, &state.rows_capacity, sizeof *state.rows, ROWS_MOST)) return NONE;
     uint32_t id = state.rows_n;
     state.rows[id] = *key;
     state.rows[id].next = NONE;
@@ -110,8 +110,8 @@ static void forget_flights(void) {
 static flight *begin(uintptr_t exception, uintptr_t where) {
     uint32_t id = spp_map_get(&state.flight_of, exception, where);
     if (id == SPP_MAP_NONE) {
-        if (!capacity((void **)&state.flights, state.flights_n, &state.flights_room, sizeof *state.flights, FLIGHTS_MOST)) {
-            if (state.flights_room == 0) return NULL;
+        if (!capacity((void **)&state.flights, state.flights_n, &state.flights_capacity, sizeof *state.flights, FLIGHTS_MOST)) {
+            if (state.flights_capacity == 0) return NULL;
             forget_flights();
             state.forgotten++;
         }
@@ -128,7 +128,7 @@ static flight *flight_of(uintptr_t exception, uintptr_t where) {
     return id != SPP_MAP_NONE ? &state.flights[id] : NULL;
 }
 
-/* Takes a flight out of the row where it is counted, with the time since it was heard of last. */
+/* Takes a flight out of the row where it is counted, with the time since its last event. */
 static void lift(flight *f, uint64_t now_ns) {
     if (f->row != NONE) {
         row *r = &state.rows[f->row];
@@ -258,7 +258,7 @@ void spp_raises_start(void (*hold)(uintptr_t object)) {
 
 void spp_raises_follow(bool paused) {
     spp_spin_lock(&lock);
-    if (paused) forget_flights(); /* what happens to them until the resume is not heard of */
+    if (paused) forget_flights(); /* no events come until the resume */
     atomic_store(&spp_raises_on, state.started && !state.closed && !paused);
     spp_spin_unlock(&lock);
 }

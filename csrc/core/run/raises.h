@@ -2,8 +2,8 @@
  *
  * A *flight* is an exception's way from its raise to where it is caught. Events say where it is: it is raised in a frame, leaves
  * a frame, enters a handler (`except`, `finally`, the end of a `with`), is raised again at that handler's end. None says that C
- * code has caught it, nor that a handler ends well. So a flight is counted at every instant, as if it ended where it is; when it
- * is heard of again, its count moves. The module says what happens (module/exceptions.c) and keeps the objects in the rows alive.
+ * code has caught it, nor that a handler ends well. So a flight is counted at every instant, as if it ended where it is; its
+ * next event moves the count. The module says what happens (module/exceptions.c) and keeps the objects in the rows alive.
  * What was counted is written as block K of the file. */
 #ifndef SPPROF_CORE_RUN_RAISES_H
 #define SPPROF_CORE_RUN_RAISES_H
@@ -24,7 +24,7 @@ typedef struct {
 extern _Atomic bool spp_raises_on;
 
 /* Begins a run's counting, which is off until spp_raises_follow. `hold` is called for each object that a row refers to, and
- * neither waits nor runs anything. Who starts a run, before it begins. */
+ * neither waits nor runs anything. Called before a run begins. */
 void spp_raises_start(void (*hold)(uintptr_t object));
 
 /* All of these: attached, on the flight's thread. */

@@ -34,7 +34,7 @@ void spp_roster_gone(spp_thread *t) {
     if (spp_roster_slot(t->tid) == (uint32_t)(t - spp_threads)) (void)spp_map_remove(&slot_of_tid, (uint64_t)t->tid, 0);
 }
 
-/* Not every thread that is known at its birth is another one: it may have been found before Python told of it. */
+/* A new thread may already be known: the scan can find it before Python reports it. */
 void spp_roster_born(int32_t tid) {
     spp_os_lock();
     uint32_t slot = spp_roster_slot(tid);

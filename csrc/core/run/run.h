@@ -27,7 +27,7 @@ typedef struct {
     bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
     int native;    /* spp_native_mode */
     bool native_full;
-    int calls;         /* which calls are counted, for who starts the run (module/calls.h) */
+    int calls;         /* which calls are counted, for the module (module/calls.h) */
     const char *times; /* which are timed, likewise (module/times.h) */
     bool exceptions;   /* they are counted; likewise (module/exceptions.h) */
     uint64_t resume_at_ns,

@@ -50,7 +50,7 @@ static bool replaced(spp_thread *t) {
 bool spp_silent_check(spp_thread *t) {
     uint64_t cpu, ticks = t->tick.ticks;
     if (spp_run_state.paused || t->watch.exec_disarmed_ns != 0 || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) return false;
-    if (cpu < t->watch.last_cpu) return replaced(t); /* another thread got its id: found anew by the next scan */
+    if (cpu < t->watch.last_cpu) return replaced(t); /* another thread got its id: found again by the next scan */
     spp_events_care(t, &spp_run_state.sources);
     if (!spp_arm_has_time()) {
         t->watch.last_cpu = cpu;
@@ -84,7 +84,7 @@ void spp_silent_last(void) {
         uint64_t cpu;
         if (t->state != SPP_THREAD_ARMED || t->watch.exec_disarmed_ns != 0 || spp_os_thread_cpu_ns(t->tid, &cpu) != 0) continue;
         if (!spp_os_trigger_alive(&t->trigger)) (void)count_lost(t, cpu, SPP_LOSS_no_trigger);
-        /* What it ran since it was looked at last was not enough to tell until now. */
+        /* Until now it ran too little since the last look to judge. */
         if (t->tick.ticks == t->watch.last_ticks && cpu > t->watch.last_cpu + 2 * spp_run_state.interval_ns &&
             spp_os_thread_blocks(t->tid, t->clock)) {
             (void)count_lost(t, cpu, SPP_LOSS_signals_blocked);

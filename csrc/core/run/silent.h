@@ -10,7 +10,7 @@
 /* The watch, without the lock, now and then: looks whether a thread's clock moves while no tick comes. True: another thread has
  * its id, or its trigger belongs to none any more, and it is to be ended. */
 bool spp_silent_check(spp_thread *t);
-/* The watch, at the end of a run: what was too little to tell until now, of all threads. */
+/* The watch, at the end of a run: judges all threads, also those that ran too little until now. */
 void spp_silent_last(void);
 
 #endif

@@ -25,7 +25,7 @@ static spp_map early_of_tid;
 
 #define TEXT_MOST ((size_t)8 << 20) /* as much as SPP_THREADS_MAX threads with long names have; it waits for a slow output */
 
-/* Drain lock held. Of threads that are beyond that the file tells no name. */
+/* Drain lock held. Threads beyond that have no name in the file. */
 static void say_thread(uint32_t id, int32_t tid, const char *name) {
     spp_bytes *to = &spp_run_state.thread_text;
     if (to->n > TEXT_MOST) return;
@@ -64,7 +64,7 @@ void spp_thread_names_forget(void) {
     spp_map_free(&early_of_tid);
 }
 
-/* By one taking of the lock: of thousands each would wait for its turn with who looks at all of them. */
+/* Takes the lock once: for each of thousands it would wait for the thread that looks at all of them. */
 void spp_thread_names_give(const int32_t *tids, const char *const *names, uint32_t n) {
     bool early_one = false;
     spp_os_lock();

@@ -15,8 +15,8 @@ void spp_thread_names_give(const int32_t *tids, const char *const *names, uint32
 bool spp_thread_names_introduce(spp_thread *t);
 /* Then it has the system's. */
 void spp_thread_names_ask(spp_thread *t);
-/* A thread inherits the name of who made it, and a library's takes its own after it was born: it is asked again when it has run
- * for a while, and at the end. */
+/* A thread inherits the name of the one that made it, and a library's takes its own after it was born: it is asked again when it
+ * has run for a while, and at the end. */
 void spp_thread_names_ask_again(spp_thread *t, bool last);
 /* The i-th thread that was named and waits to be found; 0: there are no more. */
 int32_t spp_thread_names_waiting(uint32_t i);

@@ -64,7 +64,7 @@ static struct {
     part *parts;
     spp_map names; /* under the drain lock, as all below */
     size_t functions;
-    uint64_t no_room;      /* functions that are not timed */
+    uint64_t untimed;      /* functions that are not timed */
     _Atomic uint64_t lost; /* calls: no memory, or not seen to end */
 } state;
 
@@ -82,7 +82,7 @@ SPP_HOT spp_timed *spp_times_find(uintptr_t code) {
 static spp_timed *add(uintptr_t code, bool steps) {
     spp_timed *made = state.functions < FUNCTIONS_MOST ? spp_alloc_zeroed(1, sizeof *made) : NULL;
     if (made == NULL) {
-        state.no_room++;
+        state.untimed++;
         return NULL;
     }
     made->code = code;
@@ -205,7 +205,7 @@ static inline void count(spp_timed *function, const spp_timed_call *call) {
     if (spp_rare(failed != 0)) function->lost++;
 }
 
-/* Under the part's lock, so that who has that of each part has seen every call either open or counted. */
+/* Under the part's lock, so that with the locks of all parts every call is either open or counted. */
 static inline bool take(part *in, uintptr_t frame, bool raised, instant at, spp_timed_call *to) {
     begun *call = call_of(in, frame);
     if (spp_rare(call == NULL || !atomic_load_explicit(&spp_times_open, memory_order_relaxed))) return false;
@@ -277,7 +277,7 @@ SPP_COLD void spp_times_slow(spp_timed *function, const spp_timed_call *call, co
 
 int spp_times_start(bool cpu) {
     state.cpu = cpu;
-    state.no_room = 0;
+    state.untimed = 0;
     atomic_store(&state.lost, 0);
     state.slots = spp_alloc_zeroed(SLOTS, sizeof *state.slots);
     state.parts = spp_alloc_zeroed(PARTS, sizeof *state.parts);
@@ -452,7 +452,7 @@ void spp_times_write(bool last) {
         if (function != NULL) put_function(&w, function);
     }
     spp_os_lock();
-    push(&w, ABOUT, state.no_room);
+    push(&w, ABOUT, state.untimed);
     spp_os_unlock();
     push(&w, ABOUT, w.lost + atomic_load(&state.lost));
     push(&w, ABOUT, state.cpu);

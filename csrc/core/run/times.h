@@ -29,13 +29,13 @@ extern _Atomic bool spp_times_on;
 /* Whether those that have begun still are: until what is in the tables was written for the last time. */
 extern _Atomic bool spp_times_open;
 
-/* Begins a run's timing, which is off until spp_times_follow; `cpu`: CPU time too. Who starts a run, before it begins; no table
+/* Begins a run's timing, which is off until spp_times_follow; `cpu`: CPU time too. Called before a run begins; no table
  * is left of another. -1: no memory. */
 int spp_times_start(bool cpu);
 /* Attached, all of these. The function of a code object; NULL: it is not timed. */
 spp_timed *spp_times_find(uintptr_t code);
 /* One that is timed from now on. `steps`: its calls may be generators or coroutines. *added: the code object is referred to now.
- * NULL: there is no room, which is counted; or nothing is timed any more. */
+ * NULL: the table is full, which is counted; or nothing is timed any more. */
 spp_timed *spp_times_add(uintptr_t code, bool steps, bool *added);
 /* A call begins in this frame, or the one there goes on, or waits. Nothing, if it has not begun while it was timed. */
 void spp_times_begin(spp_timed *function, uintptr_t frame);

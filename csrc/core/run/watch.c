@@ -49,7 +49,7 @@ static void arm_new(int32_t tid, bool first) {
         else if (!spp_threads_from_birth(t))
             t->tick.losses[SPP_LOSS_before_found] = t->watch.cpu_start / spp_run_state.interval_ns;
     }
-    if (spp_arm(t) != 0) return; /* out of timers too: tried anew by each scan, and said only when there is one */
+    if (spp_arm(t) != 0) return; /* out of timers too: each scan tries again, and reports it once there is one */
     spp_os_lock();
     atomic_store_explicit(&t->state, SPP_THREAD_ARMED, memory_order_release);
     t->watch.counted = true;
@@ -64,7 +64,7 @@ static void arm_new(int32_t tid, bool first) {
 }
 
 static void arm_thread(int32_t tid, bool first) {
-    atomic_store(&arming, tid); /* before the question: who says that it calls exec waits for this to be over */
+    atomic_store(&arming, tid); /* before the question: a thread that is about to call exec waits until this is 0 */
     spp_os_lock();
     bool leaves = calls_exec(tid);
     spp_os_unlock();
@@ -72,7 +72,7 @@ static void arm_thread(int32_t tid, bool first) {
     atomic_store(&arming, 0);
 }
 
-/* Between two threads of many: who forks does not wait for all. */
+/* Between two threads of many: a fork does not wait for all. */
 static void step(void) {
     spp_os_work_end();
     spp_os_work_begin();
@@ -121,7 +121,7 @@ static void end_replaced(uint32_t used) {
     }
 }
 
-/* What a thread ran before it was found is told by its clock, but what it did otherwise is in no known stack. So where events are
+/* A thread's clock shows what it ran before it was found, but its events until then are of no known stack. So where events are
  * counted it waits for the next scan. Bounded: the drain thread may wait for the loader, which may wait for this thread. */
 #define BIRTH_MOST_NS 100000000u
 static _Atomic uint32_t scans_begun, scans_done;
@@ -149,7 +149,7 @@ static void see_those_named(void) {
     }
 }
 
-/* A list alone does not tell: Linux goes through threads by their number in line, so one whose predecessors die while it
+/* A list alone proves nothing: Linux goes through threads by their number in line, so one whose predecessors die while it
  * lists is passed over (measured: 1275 of 4.9 million living ones, among 256 that lived 10 ms each). And one that is seen may be
  * another one: the system gives ids again as soon as it has come to the last (32,768 by default, on small machines). */
 static bool is_gone(spp_thread *t) {

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 class Options:
     """What can be asked of a format (docs/formats.md says what it means for each).
 
-    weight: 'samples', or 'value' for what the samples count: time, faults (None: what is usual for the format); lines: tell the
-    lines of a function apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the
+    weight: 'samples', or 'value' for what the samples count: time, faults (None: what is usual for the format); lines: lines
+    of a function apart; merge_threads: all threads as one; thread: only threads that match this pattern; sources: the
     text of source files too, for html (None: only of those that are as they were, see formats/_sources.py)."""
 
     __slots__ = ("lines", "merge_threads", "sources", "thread", "weight")

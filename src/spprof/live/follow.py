@@ -196,7 +196,7 @@ class Follower:
 
 
 def _clear_samples(reading: Reading) -> None:
-    """Forgets the samples, and keeps what they are told by."""
+    """Forgets the samples, and keeps the tables that they refer to."""
     columns = reading.tables.columns
     for name in columns:
         if not name.startswith(("code_", "frame_", "node_")):

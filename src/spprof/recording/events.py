@@ -28,7 +28,7 @@ def reason(number: int, refused: str) -> str:
     """Why an event cannot be sampled: `refused` as the core has it, the call or what is missing."""
     reported = f"{refused}: {os.strerror(number)}"
     if refused.startswith("/"):
-        return f"{reported}: tracepoints are those of this folder, which root may read, or who it lets"
+        return f"{reported}: tracepoints are those of this folder, which root may read, and users whom root permits"
     if number in (errno.ENOENT, errno.ENODEV):
         return f"{reported}: the kernel has no such counter of this machine; most virtual machines have none of the processor's"
     if number == errno.EACCES:

@@ -48,7 +48,7 @@ def listen() -> str:
         _make_folder(os.path.dirname(path))
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            _remove(path)  # of a process that had this number, and was killed
+            _remove(path)  # of a process with this number that was killed
             listener.bind(path)
             os.chmod(path, 0o600)
             listener.listen(1)

@@ -28,7 +28,7 @@ def _lasts(profile: ProfileData) -> List[_Last]:
     times, weights, flags = (profile.column(name) for name in ("time_ns", "weight", "flags"))
     found: Dict[int, _Last] = {}
     looked_for = set(threads)
-    for i in range(len(threads) - 1, -1, -1):  # samples of a thread stand in order of time
+    for i in range(len(threads) - 1, -1, -1):  # samples of a thread are in order of time
         thread, off_cpu = threads[i], flags[i] & OFF_CPU
         if thread not in looked_for:
             continue
