@@ -18,6 +18,7 @@ from spprof.cli import main
 from spprof.live.follow import Follower, Windows
 from spprof.live.picture import picture
 from spprof.model.filtering import filtered
+from spprof.model.types import measured
 from spprof.report.comparison import Comparison
 from spprof.report.summary import summary
 
@@ -283,6 +284,28 @@ def test_the_summary_says_what_it_is_of(both):
     assert f"{sum(row[3] for row in reported if row[0] == 1):,} faults." in text
     assert "Event: page-faults, a sample for 31 asked" in text
     assert "12 expected = 10 taken + 2" in text and "CPU" not in text and "Hz" not in text
+
+
+def test_what_a_profile_of_one_type_looks_like(one):
+    view, type, weight, ticks = one
+    amount = f"{weight:,} faults" if type else f"{weight / 1e9:.2f} s of CPU time"
+    assert repr(view).endswith(f": {amount}, {ticks:,} samples, 2 threads>")
+
+
+def test_what_weights_are_of():
+    assert measured({"mode": "cpu"}) == "CPU time" and measured({"mode": "wall", "unit": "nanoseconds"}) == "wall time"
+    assert measured({}) == "time" and measured({"mode": "cpu", "unit": "bytes"}) == "bytes"
+    assert measured({"mode": "cpu", "unit": "nanoseconds", "event": "gc"}) == "wall time"
+
+
+def test_faults_at_no_random_instant_are_no_time():
+    writer = Writer(events=EVENTS)
+    for at in range(4):
+        writer.value([MAIN], 5000 + at, 100, 0, 1, 32 if at else 0, None, 1)
+    writer.flush()
+    writer.json(b"A", {"clock": "perf", "expected": 4, "taken": 4, "losses": {}})
+    text = summary([spprof.Profile(writer.data).of("page-faults")])
+    assert "In step? 75.0% of the faults were sampled at " in text and " time" not in text
 
 
 def test_diff_compares_a_type_with_itself(both):

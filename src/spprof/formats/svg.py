@@ -12,6 +12,7 @@ from zlib import crc32
 
 from ..model.sums import moved
 from ..model.tree import Tree
+from ..model.types import measured
 from ..model.unicode import markup
 from ._frames import Frames, Look
 
@@ -75,7 +76,7 @@ def _number(weight: int, unit: str) -> str:
 
 def _head(profile: ProfileData, rows: int, weight: int, samples: int, counted: Optional[str]) -> str:
     unit = _amount(profile, counted)
-    kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(profile.mode, "") if unit == "s" else ""
+    kind = f" of {measured(profile.header)}" if unit == "s" else ""
     what = " ".join(map(str, profile.header.get("argv") or ["spprof"]))
     title = f"{what}: {_number(weight, unit)}{kind}" + ("" if unit == "samples" else f", {samples:,} samples")
     height = HEAD + ROW * rows + 4

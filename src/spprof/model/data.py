@@ -71,9 +71,8 @@ class ProfileData:
         if self._loaded is None:
             return f"<{name}, not read yet>"
         whole = self.whole()
-        amount = f"{whole.weight / 1e9:.2f} s" if self.unit == "nanoseconds" else f"{whole.weight:,} {self.unit}"
-        kind = {"cpu": " of CPU time", "wall": " of wall time"}.get(self.mode, "")
-        return f"<{name}: {amount}{kind}, {whole.ticks:,} samples, {len(self.threads)} threads>"
+        amount = f"{whole.weight / 1e9:.2f} s of" if self.unit == "nanoseconds" else f"{whole.weight:,}"
+        return f"<{name}: {amount} {types.measured(self.header)}, {whole.ticks:,} samples, {len(self.threads)} threads>"
 
     def _columns(self) -> Columns:
         assert self._loaded is not None

@@ -21,6 +21,15 @@ class SampleType(NamedTuple):
     period: int
 
 
+def measured(header: Dict[str, Any]) -> str:
+    """What the weights of a profile with this header are of: its mode's time, or what the unit says. All types but `time` that
+    have nanoseconds have those of wall time."""
+    unit = str(header.get("unit", "nanoseconds"))
+    if unit != "nanoseconds":
+        return unit
+    return {"cpu": "CPU time", "wall": "wall time"}.get("wall" if "event" in header else header.get("mode", ""), "time")
+
+
 def listed_types(header: Dict[str, Any]) -> List[Dict[str, Any]]:
     """What the header of a .spprof file says of its types, the first of which is the one that is shown if none is chosen."""
     listed: List[Dict[str, Any]] = header.get("events") or [

@@ -14,6 +14,7 @@ from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
 from .alignment import Aligner, Function
 from .tables import check_units
+from .text import weight_word
 
 MEASURES = ("share", "time")
 MIN_SHARE = 0.005  # of A and B together: below it a change is not looked for, since each comparison makes all others less sure
@@ -82,7 +83,7 @@ class Comparison:
             for profile, whole in zip(side, wholes):
                 if not whole.weight:
                     raise BadOption(f"{profile.path or 'a profile'}: no samples were taken, so there is nothing to compare")
-        self.notes += _unknown(self.wholes)
+        self.notes += _unknown(self.wholes, self.weight_word)
         self.aligner = Aligner([*b, *a], by)
         self.rows = self._align()
         self.notes += self.aligner.notes
@@ -105,7 +106,7 @@ class Comparison:
     @property
     def weight_word(self) -> str:
         """What the measure 'time' is of, in a word: 'time', or what the files count."""
-        return "time" if self.unit == "nanoseconds" else self.unit
+        return weight_word(self.unit)
 
     def _check(self) -> None:
         check_units(self._all(), "compared")
@@ -281,11 +282,11 @@ def _notes(sides: Sequence[Sequence[ProfileData]]) -> List[str]:
     return notes
 
 
-def _unknown(sides: Sequence[Sequence[Whole]]) -> List[str]:
+def _unknown(sides: Sequence[Sequence[Whole]], what: str) -> List[str]:
     by_side = [intervals.together(side).unknown_share for side in sides]
     if not any(by_side):
         return []
     return [
-        f"time sampled at the kernel's own tick, which the program may be in step with: A {by_side[0]:.1%}, B {by_side[1]:.1%}; "
-        "a change is marked only if it holds wherever that time went"
+        f"{what} sampled at the kernel's own tick, which the program may be in step with: A {by_side[0]:.1%}, B {by_side[1]:.1%}; "
+        "a change is marked only if it holds wherever that went"
     ]

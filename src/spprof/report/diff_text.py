@@ -6,10 +6,11 @@ import sys
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..model.intervals import Estimate
+from ..model.types import measured
 from .comparison import MEASURES, Change, Comparison, Row
 from .export import escape
 from .splitting import Factor, Split, split
-from .text import Paint, amount, each_takes, files_of, percent, place, time_kind, times
+from .text import Paint, amount, each_takes, files_of, percent, place, times
 
 
 class Shown(NamedTuple):
@@ -37,7 +38,7 @@ def _of(number: int) -> str:
 def _head(comparison: Comparison) -> Iterator[str]:
     for name, side, wholes in zip("AB", comparison.sides, comparison.wholes):
         weights = "; ".join(amount(whole.weight, comparison.unit) for whole in wholes)
-        kind = f" of {time_kind(side)}" if comparison.scale > 1 else f" {comparison.unit}"
+        kind = f" of {measured(side[0].header)}" if comparison.scale > 1 else f" {comparison.unit}"
         ticks = f", {sum(whole.ticks for whole in wholes):,} samples" if comparison.unit != "samples" else ""
         yield f"{name}: {files_of(side)} ({_of(len(side))}, {weights}{kind}{ticks})"
     a, b, difference, significant = comparison.total()

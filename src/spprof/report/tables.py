@@ -10,8 +10,9 @@ from ..model import intervals
 from ..model.calls import Calls, summed, together
 from ..model.data import ProfileData
 from ..model.intervals import Estimate, Whole
+from ..model.types import measured
 from .paths import short
-from .text import amount, place, shown, time_kind
+from .text import amount, place, shown, weight_word
 
 BY = ("function", "line", "file", "thread", "label")  # or the key of a label
 _ON_STACKS = BY[:3]  # these have self and total time
@@ -80,7 +81,7 @@ class Table(NamedTuple):
     @property
     def weight_word(self) -> str:
         """What a weight is of, in a word: 'time', or what the files count."""
-        return "time" if self.unit == "nanoseconds" else self.unit
+        return weight_word(self.unit)
 
     def heading(self) -> str:
         """`8.31 s of CPU time, 8,310 samples. By self time:`"""
@@ -271,4 +272,4 @@ def heading(profiles: Sequence[ProfileData], thread: Optional[str], whole: Whole
     part = "" if native_ns is None else f" {amount(native_ns, unit)} ({native_ns / (whole.weight or 1):.1%}) in native functions."
     if unit != "nanoseconds":
         return f"{whole.weight:,} {unit}{where}.{part}"
-    return f"{amount(whole.weight, unit)} of {time_kind(profiles)}{where}, {whole.ticks:,} samples.{part}"
+    return f"{amount(whole.weight, unit)} of {measured(profiles[0].header)}{where}, {whole.ticks:,} samples.{part}"

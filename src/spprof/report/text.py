@@ -210,6 +210,6 @@ def heat(share: float) -> str:
     return "hot" if share >= 0.2 else "warm" if share >= 0.05 else "faint" if share < 0.01 else ""
 
 
-def time_kind(profiles: Sequence[ProfileData]) -> str:
-    """What kind of time the samples are of."""
-    return {"cpu": "CPU time", "wall": "wall time"}.get(profiles[0].mode, "time")
+def weight_word(unit: str) -> str:
+    """What a weight of this unit is of, in a word: 'time', or what is counted."""
+    return "time" if unit == "nanoseconds" else unit

@@ -8,7 +8,7 @@ from ..model import intervals
 from ..model.counters import COUNTERS
 from ..model.data import ProfileData
 from ..model.records import loss_title
-from .text import duration
+from .text import duration, weight_word
 
 LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
 LITTLE_UNKNOWN = 0.01  # of the time: less than chance alone has shares be off
@@ -122,7 +122,8 @@ def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
         advice = "The clock `suspend` has none of this"
     else:
         advice = "Use `--clock signal`"
+    what = weight_word(profiles[0].unit)
     yield (
-        f"In step? {whole.unknown_share:.1%} of the time was sampled at {took}, which the program may be in step with: {effect}. "
-        f"{advice} (docs/intervals.md)."
+        f"In step? {whole.unknown_share:.1%} of the {what} {'was' if what == 'time' else 'were'} sampled at {took}, which the "
+        f"program may be in step with: {effect}. {advice} (docs/intervals.md)."
     )
