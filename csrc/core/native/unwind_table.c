@@ -153,9 +153,61 @@ static int16_t saved_by(input expression) {
     return expression.bad || expression.at != expression.end ? SPP_UNWIND_LOST : SPP_UNWIND_AT_FP;
 }
 
+static input get_expression(input *in) {
+    uint64_t n = get_uleb(in);
+    input expression = *in;
+    skip(in, n);
+    expression.end = in->at;
+    return expression;
+}
+
 static void save(state *s, uint64_t reg, int16_t where) {
     if (reg == SPP_REG_FP) s->rule.fp = where;
     if (reg == SPP_REG_RA) s->rule.ra = where;
+}
+
+/* As the functions of `c` begin. */
+static int16_t restored(const cie *c, uint64_t reg) { return reg == SPP_REG_FP ? c->initial.fp : c->initial.ra; }
+
+/* The instructions that move on, by `step`. False: this is another one. */
+static bool moves(uint8_t op, input *in, uint64_t *step) {
+    *step = op & 63;
+    if (op >> 6 == 1) return true; /* advance_loc */
+    if (op < 0x02 || op > 0x04) return false;
+    *step = get(in, (size_t)1 << (op - 0x02)); /* advance_loc1, 2, 4 */
+    return true;
+}
+
+/* The instructions that define the CFA. */
+static void define_cfa(uint8_t op, state *s, const cie *c, input *in) {
+    uint64_t reg = s->cfa_reg;
+    if (op == 0x0c || op == 0x0d || op == 0x12) reg = get_uleb(in);
+    switch (op) {
+    case 0x0c:                                                       /* def_cfa */
+    case 0x0e: set_cfa(s, reg, (int64_t)get_uleb(in), in); break;    /* def_cfa_offset */
+    case 0x0d: set_cfa(s, reg, s->rule.off, in); break;              /* def_cfa_register */
+    case 0x0f: set_cfa_expression(s, get_expression(in)); break;     /* def_cfa_expression */
+    default: set_cfa(s, reg, scaled((uint64_t)get_sleb(in), c), in); /* def_cfa_sf, def_cfa_offset_sf */
+    }
+}
+
+/* The instructions that say where a register is saved, which name it first. Of an unknown one the input is bad. */
+static int16_t saved_where(uint8_t op, uint64_t reg, const cie *c, input *in) {
+    switch (op) {
+    case 0x05: return saved_at(scaled(get_uleb(in), c)); /* offset_extended */
+    case 0x06: return restored(c, reg);                  /* restore_extended */
+    case 0x07:
+        return reg == SPP_REG_RA ? SPP_UNWIND_END : SPP_UNWIND_LOST; /* undefined: of the return address, the end of the stack */
+    case 0x08: return SPP_UNWIND_SAME;                               /* same_value */
+    case 0x10: return saved_by(get_expression(in));                  /* expression */
+    case 0x11: return saved_at(scaled((uint64_t)get_sleb(in), c));   /* offset_extended_sf */
+    case 0x09:                                                       /* register */
+    case 0x14: (void)get_uleb(in); break;                            /* val_offset */
+    case 0x15: (void)get_sleb(in); break;                            /* val_offset_sf */
+    case 0x16: (void)get_expression(in); break;                      /* val_expression */
+    default: in->bad = true;                                         /* also set_loc, which nobody writes */
+    }
+    return SPP_UNWIND_LOST;
 }
 
 /* Runs instructions from `in`; with `to`, appends a row where the state changes place. False: not understood. */
@@ -163,51 +215,22 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
     state kept[REMEMBERED];
     int kept_n = 0;
     while (in.at < in.end && !in.bad) {
-        uint64_t op = get(&in, 1), low = op & 63, reg, step = 0;
-        bool moves = false;
-        input expression;
-        switch (op >> 6) {
-        case 1:
-            moves = true;
-            step = low;
-            op = 0;
-            break;                                                                         /* advance_loc */
-        case 2: save(s, low, saved_at(scaled(get_uleb(&in), c))); continue;                /* offset */
-        case 3: save(s, low, low == SPP_REG_FP ? c->initial.fp : c->initial.ra); continue; /* restore */
-        default: break;
+        uint8_t op = (uint8_t)get(&in, 1);
+        uint64_t reg = op & 63, step;
+        if (moves(op, &in, &step)) {
+            if (to != NULL) add_row(to, place, &s->rule);
+            place += step * c->code_step;
+            continue;
         }
-        switch (moves ? 0 : op) {
-        case 0x00: break;                                                  /* nop */
-        case 0x01: place = get_encoded(&in, c->encoding, 0); return false; /* set_loc: nobody's */
-        case 0x02:
-            moves = true;
-            step = get(&in, 1);
-            break; /* advance_loc1 .. 4 */
-        case 0x03:
-            moves = true;
-            step = get(&in, 2);
-            break;
-        case 0x04:
-            moves = true;
-            step = get(&in, 4);
-            break;
-        case 0x05:
-            reg = get_uleb(&in);
-            save(s, reg, saved_at(scaled(get_uleb(&in), c)));
-            break; /* offset_extended */
-        case 0x06:
-            reg = get_uleb(&in);
-            save(s, reg, reg == SPP_REG_FP ? c->initial.fp : c->initial.ra);
-            break; /* restore_extended */
-        case 0x07: /* undefined: of the return address, the end of the stack */
-            reg = get_uleb(&in);
-            save(s, reg, reg == SPP_REG_RA ? SPP_UNWIND_END : SPP_UNWIND_LOST);
-            break;
-        case 0x08: save(s, get_uleb(&in), SPP_UNWIND_SAME); break; /* same_value */
-        case 0x09:
-            save(s, get_uleb(&in), SPP_UNWIND_LOST);
-            (void)get_uleb(&in);
-            break; /* register */
+        switch (op < 64 ? op : op & 192) {
+        case 0x80: save(s, reg, saved_at(scaled(get_uleb(&in), c))); break; /* offset */
+        case 0xc0: save(s, reg, restored(c, reg)); break;                   /* restore */
+        case 0x0c:
+        case 0x0d:
+        case 0x0e:
+        case 0x0f:
+        case 0x12:
+        case 0x13: define_cfa(op, s, c, &in); break;
         case 0x0a: /* remember_state */
             if (kept_n == REMEMBERED) return false;
             kept[kept_n++] = *s;
@@ -216,54 +239,11 @@ static bool run(output *to, const cie *c, state *s, input in, uint64_t place) {
             if (kept_n == 0) return false;
             *s = kept[--kept_n];
             break;
-        case 0x0c:
-            reg = get_uleb(&in);
-            set_cfa(s, reg, (int64_t)get_uleb(&in), &in);
-            break; /* def_cfa */
-        case 0x0d:
-            reg = get_uleb(&in);
-            set_cfa(s, reg, s->rule.off, &in);
-            break;                                                             /* def_cfa_register */
-        case 0x0e: set_cfa(s, s->cfa_reg, (int64_t)get_uleb(&in), &in); break; /* def_cfa_offset */
-        case 0x12:
-            reg = get_uleb(&in);
-            set_cfa(s, reg, scaled((uint64_t)get_sleb(&in), c), &in);
-            break;                                                                         /* def_cfa_sf */
-        case 0x13: set_cfa(s, s->cfa_reg, scaled((uint64_t)get_sleb(&in), c), &in); break; /* def_cfa_offset_sf */
-        case 0x0f:
-        case 0x10:
-        case 0x16: /* def_cfa_expression, expression, val_expression */
-            reg = op == 0x0f ? 0 : get_uleb(&in);
-            step = get_uleb(&in);
-            expression = in;
-            skip(&in, step);
-            if (in.bad) return false;
-            expression.end = in.at;
-            if (op == 0x0f)
-                set_cfa_expression(s, expression);
-            else
-                save(s, reg, op == 0x10 ? saved_by(expression) : SPP_UNWIND_LOST);
-            break;
-        case 0x11:
-            reg = get_uleb(&in);
-            save(s, reg, saved_at(scaled((uint64_t)get_sleb(&in), c)));
-            break; /* offset_extended_sf */
-        case 0x14:
-            save(s, get_uleb(&in), SPP_UNWIND_LOST);
-            (void)get_uleb(&in);
-            break; /* val_offset */
-        case 0x15:
-            save(s, get_uleb(&in), SPP_UNWIND_LOST);
-            (void)get_sleb(&in);
-            break; /* val_offset_sf */
+        case 0x00: break; /* nop */
         case 0x2c:
         case 0x2d: break; /* AARCH64_negate_ra_state(_with_pc): the walker takes the signature off any return address */
         case 0x2e: (void)get_uleb(&in); break; /* GNU_args_size */
-        default: return false;
-        }
-        if (moves) {
-            if (to != NULL) add_row(to, place, &s->rule);
-            place += step * c->code_step;
+        default: reg = get_uleb(&in); save(s, reg, saved_where(op, reg, c, &in));
         }
     }
     if (to != NULL && !in.bad) add_row(to, place, &s->rule);
