@@ -344,6 +344,23 @@ INLINE void place_anchors(spp_walk *w, copies *c) {
         }
     }
 }
+
+/* Adds an anchor where an evaluator's frames end. `newest`: the newest frame of this evaluator; 0: the next frame is. */
+INLINE void anchor_evaluator(spp_walk *w, copies *c, uintptr_t frame, bool python, bool compiled, uintptr_t *newest) {
+    (void)python;
+    if (*newest == 0) *newest = frame;
+    if (compiled || !byte(c, frame + SPP_L_FRAME_IS_ENTRY)) return; /* a compiler's frame has no evaluator */
+    add_anchor(w, *newest);
+    *newest = 0;
+}
+#else
+INLINE void place_anchors(const spp_walk *w, copies *c) { (void)w, (void)c; }
+
+/* Adds an anchor where an evaluator's frames end: at its entry frame. */
+INLINE void anchor_evaluator(spp_walk *w, copies *c, uintptr_t frame, bool python, bool compiled, uintptr_t *newest) {
+    (void)compiled, (void)newest;
+    if (!python && !is_base(w, c, frame)) add_anchor(w, frame);
+}
 #endif
 
 /* Rule (g), 3.11 and 3.12: the compiler may link a new frame before it stores the frame's caller
@@ -367,9 +384,7 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
     bool trusted = false;  /* this frame was reached from a checked Python frame */
     bool in_place = false; /* this frame called the newest one in the same evaluator */
     uint32_t steps = 0;
-#if SPP_L_FRAME_IS_ENTRY >= 0
     uintptr_t newest_of_segment = 0;
-#endif
     while (frame != 0) {
         if (w->depth == w->max || steps++ == 4 * SPP_DEPTH_MAX) {
             w->flags |= SPP_SAMPLE_TRUNCATED;
@@ -402,24 +417,13 @@ INLINE enum spp_loss walk_chunks(spp_walk *w, copies *c, bool anchored) {
             if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
         }
         in_place = python && w->depth == 1 && is_called_in_place(c, frame);
-#if SPP_L_FRAME_IS_ENTRY >= 0
-        if (newest_of_segment == 0) newest_of_segment = frame;
-        if (anchored && !compiled && byte(c, frame + SPP_L_FRAME_IS_ENTRY)) { /* a compiler's frame has no evaluator */
-            add_anchor(w, newest_of_segment);
-            newest_of_segment = 0;
-        }
-#else
-        (void)compiled;
-        if (anchored && !python && !is_base(w, c, frame)) add_anchor(w, frame);
-#endif
+        if (anchored) anchor_evaluator(w, c, frame, python, compiled, &newest_of_segment);
         trusted = python;
         frame = word(c, frame + SPP_L_FRAME_PREVIOUS);
     }
     if (spp_rare(in_place && frame == 0)) return SPP_LOSS_bad_order;
     if (frame == 0 && !reached_root(&k, c)) w->flags |= SPP_SAMPLE_TRUNCATED;
-#if SPP_L_FRAME_IS_ENTRY >= 0
-    if (anchored) place_anchors(w, c);
-#endif
+    if (anchored && SPP_L_FRAME_IS_ENTRY >= 0) place_anchors(w, c);
     return SPP_LOSS_NONE;
 }
 
