@@ -62,7 +62,7 @@ static bool parse_one(spp_source_set *set, const char *text, size_t n, const cha
     if (equals != NULL) {
         char *end;
         *why = id == SPP_SOURCE_TIME                   ? "the rate of the event time is --rate or --interval"
-               : spp_sources[id].from == SPP_FROM_HOOK ? "each gc is a sample: it has no period"
+               : spp_sources[id].from == SPP_FROM_HOOK ? "each one is a sample: it has no period"
                                                        : spp_sources[id].range;
         period = strtoull(equals + 1, &end, 10);
         if (id == SPP_SOURCE_TIME || spp_sources[id].from == SPP_FROM_HOOK || equals[1] < '0' || equals[1] > '9' ||

@@ -193,5 +193,5 @@ def test_without_samples_of_collections(tmp_path):
 
 
 def test_gc_has_no_period():
-    with pytest.raises(spprof.BadOption, match="each gc is a sample: it has no period"):
+    with pytest.raises(spprof.BadOption, match="each one is a sample: it has no period"):
         spprof.start(events=["time", "gc=5"])
