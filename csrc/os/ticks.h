@@ -65,7 +65,14 @@ struct spp_clock {
     int (*signal)(void);                            /* its ticks come by; 0: none. Any thread. Or NULL */
 };
 
-/* All names of clocks, those of other systems too; NULL at the end. */
+/* The clocks, in the order in which users see them: X(row, name). Each system has all names, so that what it refuses is known. */
+#define SPP_CLOCKS_OF_LINUX(X) \
+    X(perf_trap, "perf-trap") X(perf, "perf") X(perf_user, "perf-user") X(signal, "signal") X(timer, "timer")
+#define SPP_CLOCKS_OF_SUSPEND(X) X(suspend, "suspend") X(gil, "gil")
+#define SPP_CLOCK_DECLARE(row, name_) extern const spp_clock spp_clock_##row;
+#define SPP_CLOCK_HERE(row, name_) &spp_clock_##row,
+#define SPP_CLOCK_ELSEWHERE(row, name_) &(const spp_clock){.name = name_, .probe = probe_elsewhere},
+/* Of both; NULL at the end. */
 extern const spp_clock *const spp_os_clocks[];
 /* The clocks that may be chosen without being asked for, best first; NULL at the end. The others cost or risk more. */
 extern const spp_clock *const spp_os_clocks_automatic[];

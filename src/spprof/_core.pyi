@@ -13,7 +13,7 @@ COLUMNS: Tuple[Tuple[str, str, str], ...]
 LIMITS: Dict[str, Tuple[int, int]]
 """Options that are numbers -> the least and the most that `start` takes: interval_ns, max_depth."""
 CLOCKS: Dict[str, str]
-"""Name of each clock -> one line about it: perf-trap, perf, perf-user, signal, timer."""
+"""Name of each clock that this system has -> one line about it."""
 
 class WriteError(OSError):
     """The output takes no data."""

@@ -5,6 +5,7 @@
 #if defined(__linux__)
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -71,7 +72,16 @@ static int one(const spp_clock *clock, bool traps) {
     return check_done();
 }
 
+SPP_CLOCKS_OF_LINUX(SPP_CLOCK_DECLARE)
+
+/* What other systems call these clocks. */
+static void names_are_those_of_the_rows(void) {
+#define NAMED(row, name_) CHECK(strcmp(spp_clock_##row.name, name_) == 0);
+    SPP_CLOCKS_OF_LINUX(NAMED)
+}
+
 int main(void) {
+    names_are_those_of_the_rows();
     for (int i = 0; spp_os_clocks[i / 2] != NULL; i++) {
         int status = -1;
         pid_t pid = fork();

@@ -47,9 +47,9 @@ int spp_linux_event_signal_needed(void);
 bool spp_linux_may_trap(void);
 bool spp_linux_traps_needed(void);
 
-/* ---- clock_perf.c, clock_signal.c, clock_timer.c */
+/* ---- clock_*.c */
 
-extern const spp_clock spp_clock_perf, spp_clock_perf_trap, spp_clock_perf_user, spp_clock_signal, spp_clock_timer;
+SPP_CLOCKS_OF_LINUX(SPP_CLOCK_DECLARE)
 
 /* A run begins: no event is open. */
 void spp_linux_clock_perf_begin(void);

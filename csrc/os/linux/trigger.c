@@ -219,10 +219,8 @@ static int probe_elsewhere(const char **why) {
     return -1;
 }
 
-static const spp_clock suspend = {.name = "suspend", .probe = probe_elsewhere}, gil = {.name = "gil", .probe = probe_elsewhere};
-
 const spp_clock *const spp_os_clocks[] = {
-    &spp_clock_perf_trap, &spp_clock_perf, &spp_clock_perf_user, &spp_clock_signal, &spp_clock_timer, &suspend, &gil, NULL,
+    SPP_CLOCKS_OF_LINUX(SPP_CLOCK_HERE) SPP_CLOCKS_OF_SUSPEND(SPP_CLOCK_ELSEWHERE) NULL,
 };
 const spp_clock *const spp_os_clocks_automatic[] = {&spp_clock_signal, &spp_clock_perf, &spp_clock_timer, NULL};
 const spp_clock *const spp_os_clock_last = &spp_clock_timer;

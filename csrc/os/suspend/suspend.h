@@ -8,7 +8,7 @@
 #include "os/context.h"
 #include "os/ticks.h"
 
-extern const spp_clock spp_clock_suspend, spp_clock_gil; /* trigger.c */
+SPP_CLOCKS_OF_SUSPEND(SPP_CLOCK_DECLARE) /* trigger.c */
 
 /* A thread as the system names it: a handle, a port. */
 typedef uintptr_t spp_suspend_handle;

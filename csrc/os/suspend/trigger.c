@@ -275,12 +275,8 @@ const spp_clock spp_clock_gil = {
     LOOKS,
 };
 
-#define ELSEWHERE(name_) \
-    &(const spp_clock) { .name = name_, .probe = probe_elsewhere }
-
 const spp_clock *const spp_os_clocks[] = {
-    ELSEWHERE("perf-trap"), ELSEWHERE("perf"),  ELSEWHERE("perf-user"), ELSEWHERE("signal"),
-    ELSEWHERE("timer"),     &spp_clock_suspend, &spp_clock_gil,         NULL,
+    SPP_CLOCKS_OF_LINUX(SPP_CLOCK_ELSEWHERE) SPP_CLOCKS_OF_SUSPEND(SPP_CLOCK_HERE) NULL,
 };
 const spp_clock *const spp_os_clocks_automatic[] = {&spp_clock_suspend, NULL};
 const spp_clock *const spp_os_clock_last = &spp_clock_suspend;

@@ -251,7 +251,7 @@ class ProfileData:
 
     @property
     def clock(self) -> str:
-        """The clock that was used: signal, perf, perf-user, perf-trap, timer, ..."""
+        """The clock that was used, by its name (docs/clocks.md)."""
         return str(self.stats.get("clock") or self.header.get("clock", ""))
 
     @property

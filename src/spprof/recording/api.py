@@ -44,7 +44,7 @@ def start(
         Without it the profile goes to an unnamed temporary file.
     rate: samples a second of a thread, 1 to 20000, instead of interval_ms.
     clock: what makes the ticks; 'auto' takes the best one that works here and can do the program no harm ('signal', else
-        'perf' or 'timer'; Windows and macOS: 'suspend'). By name also 'perf-trap', 'perf-user', and on Windows 'gil'.
+        'perf' or 'timer'; Windows and macOS: 'suspend'). docs/clocks.md has others, which are taken by name.
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are flagged truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.
