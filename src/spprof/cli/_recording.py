@@ -33,7 +33,7 @@ def add_recording(parser: Any) -> None:
     )
     pace.add_argument("--interval", type=_interval, metavar="MS", help="the same, as milliseconds between two samples")
     parser.add_argument(
-        "--clock", default="auto", metavar="NAME", help="what makes the ticks: signal, perf, timer, ... (default: the best); docs/clocks.md has all"
+        "--clock", default="auto", metavar="NAME", help="signal, perf, timer, ...: see docs/clocks.md (default: the best)"
     )
     parser.add_argument("--event", metavar="NAME", action="append", default=[], dest="events",
                         help="what is sampled: time (default), page-faults, ..., NAME=N: each N; list: all names")  # fmt: skip

@@ -287,6 +287,6 @@ def _unknown(sides: Sequence[Sequence[Whole]], what: str) -> List[str]:
     if not any(by_side):
         return []
     return [
-        f"{what} sampled at the kernel's own tick, which the program may be in step with: A {by_side[0]:.1%}, B {by_side[1]:.1%}; "
-        "a change is marked only if it holds wherever that went"
+        f"{what} sampled at the kernel's own tick, which the program may be in step with: A {by_side[0]:.1%}, "
+        f"B {by_side[1]:.1%}; a change is marked only if it holds wherever that went"
     ]
