@@ -320,7 +320,7 @@ def _check_ways(pid: int, uid: int) -> None:
     except FileNotFoundError:
         raise SpprofError(f"there is no process {pid}") from None
     except PermissionError:
-        raise Unsupported(f"this user may not enter process {pid}: {_missing(uid)}{listening}") from None
+        raise Unsupported(f"this user may not enter process {pid}: {missing_right(uid)}{listening}") from None
     if not version:
         raise Unsupported(f"process {pid} runs no Python")
     if version != own:
@@ -331,7 +331,7 @@ def _check_ways(pid: int, uid: int) -> None:
         raise Unsupported(f"process {pid} is in another container: run spprof in that one{listening}")
 
 
-def _missing(uid: int) -> str:
+def missing_right(uid: int) -> str:
     """Which right is missing, and what gives it."""
     if os.geteuid() not in (0, uid):
         return "it is another user's: run spprof as that user, or as root"

@@ -1,0 +1,186 @@
+"""All threads of a process, now: where each is, and whether it runs, holds the GIL, or waits for what.
+
+A thread that does not run changes nothing, so it is not stopped: its state and its number of context switches before and after
+say whether it ran meanwhile. One that runs is stopped for a moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from ..errors import SpprofError, Unsupported
+from . import calls, interpreter, stacks
+from .interpreter import Interpreter, State
+from .memory import Memory, Unreadable, fields
+from .stopping import STOP_S, stopped
+
+_TRIES = 4  # for a thread that wakes each time that it is read
+_PTHREAD_BYTES = 2048  # of a pthread, where the C library keeps the thread's id
+
+
+class Thread(NamedTuple):
+    """A thread of the process."""
+
+    tid: int
+    name: str
+    does: str  # in words
+    holds_gil: bool
+    frames: List[stacks.Frame]  # the leaf first; none if Python does not know the thread
+    cut: str  # why there are no more frames
+    known: bool  # to Python
+    sure: bool  # it did not run while it was read
+
+
+class Dump(NamedTuple):
+    """A process."""
+
+    pid: int
+    version: str
+    threads: List[Thread]
+
+
+class _Moment(NamedTuple):
+    """The same before and after: the thread did not run in between."""
+
+    letter: str  # as in proc(5); '' if it has ended
+    switches: Tuple[str, ...]
+
+
+def dump(pid: int, may_stop: bool = True) -> Dump:
+    """What its threads do. `may_stop`: those that run are stopped for at most a millisecond each. Raises SpprofError."""
+    try:
+        file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        raise SpprofError(f"there is no process {pid}") from None
+    except PermissionError:
+        from ..launching.attach import missing_right
+
+        raise Unsupported(f"this user may not read process {pid}: {missing_right(os.stat(f'/proc/{pid}').st_uid)}") from None
+    try:
+        memory = Memory(file)
+        return _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop).dump()
+    finally:
+        os.close(file)
+
+
+class _Reader:
+    def __init__(self, pid: int, memory: Memory, python: Interpreter, may_stop: bool) -> None:
+        self.pid, self.memory, self.python, self.may_stop = pid, memory, python, may_stop
+        self.names = stacks.Names(memory, python)
+
+    def dump(self) -> Dump:
+        try:
+            tids = sorted(int(name) for name in os.listdir(f"/proc/{self.pid}/task"))
+        except OSError:
+            raise SpprofError(f"process {self.pid} has ended") from None
+        states = self._states(tids)
+        read = [self._thread(tid, states.get(tid)) for tid in tids]
+        return Dump(self.pid, self.python.full, [thread for thread in read if thread is not None])
+
+    def _states(self, tids: List[int]) -> Dict[int, State]:
+        """By the ids of their threads."""
+        numbers = {_own_number(self.pid, tid): tid for tid in tids}
+        at, found = self.python.at, list(interpreter.states(self.memory, self.python))
+        by_tid: Dict[int, State] = {}
+        place = -1 if at["ts_native_id"] >= 0 else self._place_of_tid(found, numbers)
+        for state in found:
+            try:
+                if at["ts_native_id"] >= 0:
+                    number = self.memory.half(state.address + at["ts_native_id"])
+                else:
+                    number = self.memory.half(self.memory.word(state.address + at["ts_thread_id"]) + place)
+            except Unreadable:
+                continue
+            if number in numbers:
+                by_tid.setdefault(numbers[number], state)
+        return by_tid
+
+    def _place_of_tid(self, found: List[State], numbers: Dict[int, int]) -> int:
+        """Where a pthread has the thread's id, which before 3.11 Python does not keep: the place at which most threads have
+        different ones of this process."""
+        seen: Dict[int, set[int]] = {}
+        for state in found:
+            try:
+                data = self.memory.read(self.memory.word(state.address + self.python.at["ts_thread_id"]), _PTHREAD_BYTES)
+            except Unreadable:
+                continue
+            for place, number in enumerate(fields(f"<{_PTHREAD_BYTES // 4}i", data)):
+                if number in numbers:
+                    seen.setdefault(4 * place, set()).add(number)
+        return max(seen, key=lambda place: (len(seen[place]), -place), default=0)
+
+    def _thread(self, tid: int, state: Optional[State]) -> Optional[Thread]:
+        """None: it has ended."""
+        folder = f"/proc/{self.pid}/task/{tid}"
+        sure = False
+        for _ in range(_TRIES):
+            before = _moment(folder)
+            if not before.letter:
+                return None
+            call = calls.call_of(folder)
+            if before.letter == "R" and self.may_stop:
+                with stopped(tid) as sure:
+                    walk, holds = self._walk(state, time.monotonic() + STOP_S if sure else None)
+            else:
+                walk, holds = self._walk(state, None)
+            sure = sure or (before.letter != "R" and before == _moment(folder))
+            if sure:
+                break
+        does = "runs" if before.letter == "R" else self._waits(before.letter, call, state)
+        frames = [frame for frame in map(self.names.frame, walk.frames) if frame is not None]
+        cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")
+        return Thread(tid, _name(folder), does, holds, frames, cut, state is not None, sure)
+
+    def _walk(self, state: Optional[State], until: Optional[float]) -> Tuple[stacks.Walk, bool]:
+        self.memory.forget()
+        if state is None:
+            return stacks.Walk([], ""), False
+        walk = stacks.walk(self.memory, self.python, state.address, until)
+        try:
+            return walk, interpreter.holds(self.memory, self.python, state)
+        except Unreadable:
+            return walk, False
+
+    def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State]) -> str:
+        if letter in "Tt":
+            return "is stopped by a signal" if letter == "T" else "is stopped by a debugger"
+        if call is None:
+            return "waits for a disk" if letter == "D" else "waits"
+        if call.kind != "futex":
+            return calls.in_words(call, self.memory, self.pid)
+        address = call.arguments[0]
+        if state is not None and state.gil and 0 <= address - state.gil < self.python.at["gil_size"]:
+            return "waits for the GIL"
+        return f"waits for the lock at {address:#x}: futex"
+
+
+def _moment(folder: str) -> _Moment:
+    letter, switches = "", []
+    try:
+        with open(f"{folder}/status", errors="replace") as file:
+            for line in file:
+                if line.startswith("State:"):
+                    letter = line.split()[1]
+                elif "ctxt_switches" in line:
+                    switches.append(line.split()[1])
+    except (OSError, IndexError):
+        return _Moment("", ())
+    return _Moment("" if letter in "ZX" else letter, tuple(switches))
+
+
+def _own_number(pid: int, tid: int) -> int:
+    """A thread's id in its own container."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/status", errors="replace") as file:
+            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), tid)
+    except (OSError, ValueError):
+        return tid
+
+
+def _name(folder: str) -> str:
+    try:
+        with open(f"{folder}/comm", errors="replace") as file:
+            return file.read().rstrip("\n")
+    except OSError:
+        return "?"

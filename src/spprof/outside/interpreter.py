@@ -1,0 +1,143 @@
+"""Which Python a process runs, where its state is, and where that version keeps what is read."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterator, List, NamedTuple, Optional
+
+from ..errors import Unsupported
+from .elf import Symbols
+from .layouts import LAYOUTS, SAID
+from .memory import Memory, Unreadable, fields
+
+INTERPRETERS_MOST = 1000
+THREADS_MOST = 20_000
+_COOKIE = b"xdebugpy"  # at the beginning of _PyRuntime, from 3.13 on
+_OFFSET_MOST = 1 << 20  # within a structure
+_NEW_IN = (("PyIter_Send", "3.10"), ("PyFrame_GetBack", "3.9"))  # for those before Py_Version, which is new in 3.11
+
+
+class Interpreter(NamedTuple):
+    """A Python that is loaded in a process."""
+
+    name: str  # such as 3.13t
+    full: str  # such as 3.13.2, as far as it is known
+    runtime: int  # the address of _PyRuntime
+    at: Dict[str, int]  # the layout
+
+
+class State(NamedTuple):
+    """A thread that Python knows."""
+
+    address: int
+    interpreter: int
+    gil: int  # 0: there is none
+
+
+def of_process(memory: Memory, pid: int) -> Interpreter:
+    """The Python that runs in it. Raises Unsupported."""
+    unknown = None
+    for start in _objects(pid):
+        try:
+            found = _of_object(memory, start)
+        except Unreadable:
+            continue
+        except Unsupported as error:
+            unknown = error
+            continue
+        if found is not None:
+            return found
+    raise unknown or Unsupported(f"process {pid} runs no Python that exports _PyRuntime, as CPython does")
+
+
+def _objects(pid: int) -> List[int]:
+    """Where objects begin in its memory: that of the program and of Python's library first."""
+    with open(f"/proc/{pid}/maps", errors="replace") as file:
+        lines = [line.split(None, 5) for line in file]
+    found: Dict[str, int] = {}
+    for words in lines:
+        if len(words) == 6 and words[2].strip("0") == "" and words[1].startswith("r"):
+            found.setdefault(words[5].rstrip("\n"), int(words[0].split("-")[0], 16))
+    first = next(iter(found), "")
+    return [found[path] for path in sorted(found, key=lambda path: (path != first, "python" not in os.path.basename(path)))]
+
+
+def _of_object(memory: Memory, start: int) -> Optional[Interpreter]:
+    symbols = Symbols(memory, start)
+    runtime = symbols.find("_PyRuntime")
+    if runtime is None:
+        return None
+    if memory.read(runtime, len(_COOKIE)) == _COOKIE:
+        version, free_threaded = fields("<QQ", memory.read(runtime + len(_COOKIE), 16))
+        name = _name(version) + ("t" if free_threaded else "")
+        if name not in SAID:
+            raise _not_known(name)
+        return Interpreter(name, _full(version), runtime, _said(memory, runtime, name))
+    number = symbols.find("Py_Version")
+    if number is not None:
+        version = memory.word(number)
+        name, full = _name(version), _full(version)
+    else:
+        name = full = next((name for symbol, name in _NEW_IN if symbols.find(symbol) is not None), "3.8 or older")
+    if name not in LAYOUTS or name in SAID:
+        raise _not_known(name)
+    return Interpreter(name, full, runtime, LAYOUTS[name])
+
+
+def _name(version: int) -> str:
+    return f"{version >> 24 & 255}.{version >> 16 & 255}"
+
+
+def _full(version: int) -> str:
+    return f"{_name(version)}.{version >> 8 & 255}"
+
+
+def _not_known(name: str) -> Unsupported:
+    return Unsupported(f"it runs Python {name}, and this spprof knows {', '.join(LAYOUTS)}")
+
+
+def _said(memory: Memory, runtime: int, name: str) -> Dict[str, int]:
+    """The layout with what the interpreter says itself: it may be a later release than the one that we know."""
+    places = SAID[name]
+    data = memory.read(runtime, places["size"])
+    said = {key: fields("<Q", data[place:])[0] for key, place in places.items() if key != "size"}
+    if any(value > _OFFSET_MOST for value in said.values()):
+        raise Unreadable("no offsets")
+    return {**LAYOUTS[name], **said}
+
+
+def states(memory: Memory, python: Interpreter) -> Iterator[State]:
+    """Its threads. What cannot be read ends the list."""
+    at = python.at
+    seen = set()
+    try:
+        interpreter = memory.word(python.runtime + at["runtime_interpreters"])
+        for _ in range(INTERPRETERS_MOST):
+            if not interpreter or interpreter in seen:
+                break
+            seen.add(interpreter)
+            gil = _gil(memory, python, interpreter)
+            state = memory.word(interpreter + at["interp_threads_head"])
+            while state and state not in seen and len(seen) < THREADS_MOST:
+                seen.add(state)
+                yield State(state, interpreter, gil)
+                state = memory.word(state + at["ts_next"])
+            interpreter = memory.word(interpreter + at["interp_next"])
+    except Unreadable:
+        return
+
+
+def _gil(memory: Memory, python: Interpreter, interpreter: int) -> int:
+    at = python.at
+    gil = python.runtime + at["runtime_gil"] if at["runtime_gil"] >= 0 else memory.word(interpreter + at["interp_gil"])
+    if at["gil_enabled"] >= 0 and gil and memory.half(gil + at["gil_enabled"]) == 0:
+        return 0
+    return gil
+
+
+def holds(memory: Memory, python: Interpreter, state: State) -> bool:
+    """Whether the thread holds the GIL at this moment. Raises Unreadable."""
+    at = python.at
+    if not state.gil or memory.half(state.gil + at["gil_locked"]) != 1:
+        return False
+    return memory.word(state.gil + at["gil_holder"]) == state.address
