@@ -7,7 +7,6 @@ from __future__ import annotations
 import array
 import json
 import os
-import re
 import select
 import signal
 import socket
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 from .. import __version__, formats
 from ..errors import SpprofError, Unsupported
 from ..files.writing import finish, is_being_written
+from ..outside.rights import missing_right, python_of
 from ..recording.listening import address
 from . import outputs, program
 from .run import Run, say
@@ -295,20 +295,6 @@ def _name(pid: int) -> str:
     return program.name("script", rest or words[:1] or [str(pid)])
 
 
-def python_of(pid: int) -> str:
-    """The version of Python that a process runs, such as '3.14' or '3.13t', by the names of its files; '' if it runs none. Raises
-    PermissionError if this user may not know."""
-    with open(f"/proc/{pid}/maps", errors="replace") as file:
-        paths = {line.split(None, 5)[5].rstrip("\n") for line in file if "/" in line}
-    names = sorted(os.path.basename(path) for path in paths)
-    for pattern in (r"libpython(3\.\d+t?)", r"python(3\.\d+t?)(d|$)", r"\.cpython-(3)(\d+t?)d?-"):
-        for name in names:
-            found = re.match(pattern, name) if not pattern.startswith(r"\.") else re.search(pattern, name)
-            if found:
-                return ".".join(found.groups()) if pattern.startswith(r"\.") else found.group(1)
-    return ""
-
-
 def _check_ways(pid: int, uid: int) -> None:
     """Whether it can be entered. Raises Unsupported with what to do."""
     listening = "; a program that calls spprof.listen() can be attached to on every version"
@@ -329,17 +315,3 @@ def _check_ways(pid: int, uid: int) -> None:
         raise Unsupported(f"process {pid} does not listen, and Python {own} lets nobody in (3.14 does){listening}")
     if elsewhere:
         raise Unsupported(f"process {pid} is in another container: run spprof in that one{listening}")
-
-
-def missing_right(uid: int) -> str:
-    """Which right is missing, and what gives it."""
-    if os.geteuid() not in (0, uid):
-        return "it is another user's: run spprof as that user, or as root"
-    try:
-        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
-            scope = int(file.read())
-    except (OSError, ValueError):
-        scope = 0
-    if scope and os.geteuid() != 0:
-        return f"kernel.yama.ptrace_scope is {scope}: run spprof as root, or set it to 0"
-    return "the capability SYS_PTRACE is missing (Docker: --cap-add SYS_PTRACE; Kubernetes: securityContext.capabilities.add)"

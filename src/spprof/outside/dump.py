@@ -13,6 +13,7 @@ from ..errors import SpprofError, Unsupported
 from . import calls, interpreter, stacks
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
+from .rights import missing_right, opened, own_number
 from .stopping import STOP_S, stopped
 
 _TRIES = 4  # for a thread that wakes each time that it is read
@@ -50,12 +51,10 @@ class _Moment(NamedTuple):
 def dump(pid: int, may_stop: bool = True) -> Dump:
     """What its threads do. `may_stop`: those that run are stopped for at most a millisecond each. Raises SpprofError."""
     try:
-        file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        file = opened(pid)
     except (FileNotFoundError, ProcessLookupError):
         raise SpprofError(f"there is no process {pid}") from None
     except PermissionError:
-        from ..launching.attach import missing_right
-
         raise Unsupported(f"this user may not read process {pid}: {missing_right(os.stat(f'/proc/{pid}').st_uid)}") from None
     try:
         memory = Memory(file)
@@ -80,7 +79,7 @@ class _Reader:
 
     def _states(self, tids: List[int]) -> Dict[int, State]:
         """By the ids of their threads."""
-        numbers = {_own_number(self.pid, tid): tid for tid in tids}
+        numbers = {own_number(self.pid, tid): tid for tid in tids}
         at, found = self.python.at, list(interpreter.states(self.memory, self.python))
         by_tid: Dict[int, State] = {}
         place = -1 if at["ts_native_id"] >= 0 else self._place_of_tid(found, numbers)
@@ -167,15 +166,6 @@ def _moment(folder: str) -> _Moment:
     except (OSError, IndexError):
         return _Moment("", ())
     return _Moment("" if letter in "ZX" else letter, tuple(switches))
-
-
-def _own_number(pid: int, tid: int) -> int:
-    """A thread's id in its own container."""
-    try:
-        with open(f"/proc/{pid}/task/{tid}/status", errors="replace") as file:
-            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), tid)
-    except (OSError, ValueError):
-        return tid
 
 
 def _name(folder: str) -> str:

@@ -84,6 +84,11 @@ def _of_object(memory: Memory, start: int) -> Optional[Interpreter]:
     return Interpreter(name, full, runtime, LAYOUTS[name])
 
 
+def lets_in(name: str) -> bool:
+    """Whether other processes can have this version run something (PEP 768)."""
+    return name in LAYOUTS and LAYOUTS[name]["interp_entered"] >= 0
+
+
 def _name(version: int) -> str:
     return f"{version >> 24 & 255}.{version >> 16 & 255}"
 

@@ -55,6 +55,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 8,
         "gil_enabled": -1,
         "type_name": 24,
+        "interp_entered": -1,
     },
     "3.10": {
         "chain": 1,
@@ -104,6 +105,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 8,
         "gil_enabled": -1,
         "type_name": 24,
+        "interp_entered": -1,
     },
     "3.11": {
         "chain": 2,
@@ -153,6 +155,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 8,
         "gil_enabled": -1,
         "type_name": 24,
+        "interp_entered": -1,
     },
     "3.12": {
         "chain": 2,
@@ -202,6 +205,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 8,
         "gil_enabled": -1,
         "type_name": 24,
+        "interp_entered": -1,
     },
     "3.13": {
         "chain": 3,
@@ -251,6 +255,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 8,
         "gil_enabled": -1,
         "type_name": 24,
+        "interp_entered": -1,
     },
     "3.13t": {
         "chain": 3,
@@ -300,6 +305,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 16,
         "gil_enabled": 0,
         "type_name": 40,
+        "interp_entered": -1,
     },
     "3.14": {
         "chain": 3,
@@ -349,6 +355,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 8,
         "gil_enabled": -1,
         "type_name": 24,
+        "interp_entered": 8076,
     },
     "3.14t": {
         "chain": 3,
@@ -398,6 +405,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 16,
         "gil_enabled": 0,
         "type_name": 40,
+        "interp_entered": 8108,
     },
     "3.15": {
         "chain": 3,
@@ -447,6 +455,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 8,
         "gil_enabled": -1,
         "type_name": 24,
+        "interp_entered": 8028,
     },
     "3.15t": {
         "chain": 3,
@@ -496,6 +505,7 @@ LAYOUTS: Dict[str, Dict[str, int]] = {
         "gil_holder": 16,
         "gil_enabled": 0,
         "type_name": 40,
+        "interp_entered": 8036,
     },
 }
 
@@ -583,6 +593,7 @@ SAID: Dict[str, Dict[str, int]] = {
         "str_length": 632,
         "str_ascii_data": 640,
         "bytes_data": 608,
+        "interp_entered": 728,
         "size": 760,
     },
     "3.14t": {
@@ -611,6 +622,7 @@ SAID: Dict[str, Dict[str, int]] = {
         "str_length": 632,
         "str_ascii_data": 640,
         "bytes_data": 608,
+        "interp_entered": 728,
         "size": 760,
     },
     "3.15": {
@@ -639,6 +651,7 @@ SAID: Dict[str, Dict[str, int]] = {
         "str_length": 728,
         "str_ascii_data": 736,
         "bytes_data": 704,
+        "interp_entered": 856,
         "size": 888,
     },
     "3.15t": {
@@ -667,6 +680,7 @@ SAID: Dict[str, Dict[str, int]] = {
         "str_length": 728,
         "str_ascii_data": 736,
         "bytes_data": 704,
+        "interp_entered": 856,
         "size": 888,
     },
 }

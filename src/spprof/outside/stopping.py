@@ -9,7 +9,8 @@ import ctypes
 import os
 import time
 from contextlib import contextmanager
-from typing import Any, Iterator, List, Optional
+from functools import lru_cache
+from typing import Any, Iterator, Optional
 
 STOP_S = 0.001  # a thread is stopped for no longer than this, and what the machine's other work adds
 _PATIENCE_S = 0.05  # for a thread to stop: it may be in the kernel
@@ -20,6 +21,7 @@ _WALL = 0x40000000  # also threads: __WALL
 
 
 
+@lru_cache(None)
 def _libc() -> Any:
     call = ctypes.CDLL(None, use_errno=True).ptrace
     call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -27,13 +29,8 @@ def _libc() -> Any:
     return call
 
 
-_call: List[Any] = []
-
-
 def _ptrace(request: int, tid: int, data: int = 0) -> bool:
-    if not _call:
-        _call.append(_libc())
-    return bool(_call[0](request, tid, None, data) == 0)
+    return bool(_libc()(request, tid, None, data) == 0)
 
 
 @contextmanager

@@ -1,0 +1,44 @@
+"""`spprof ps`: the processes that run Python."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..errors import Unsupported
+from ..report.text import fit, printable, put, width_of_table
+
+HELP = "list processes that run Python"
+EXAMPLES = """\
+For each its number, its version of Python, whether `spprof attach` can enter it, and its command line:
+  listens  it called spprof.listen(): this spprof can attach to it
+  yes      it lets spprof in, when its main thread comes to a line of Python
+  no       and why. `spprof dump PID` needs no way in, only the right to read the process
+
+examples:
+  spprof ps
+  spprof dump 4711                         what does it do, or wait for?
+  spprof attach 4711                       profile it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None."""
+
+
+def main(options: argparse.Namespace) -> int:
+    """Prints them."""
+    if sys.platform != "linux":
+        raise Unsupported("spprof looks at other processes on Linux alone")
+    from ..outside.processes import processes
+
+    found, hidden = processes()
+    rows = [("PID", "PYTHON", "ATTACH", "COMMAND")]
+    rows += [(str(one.pid), one.version, one.attach, one.command) for one in found]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for pid, version, attach, command in rows:
+        line = f"{pid:>{widths[0]}}  {version:<{widths[1]}}  {attach:<{widths[2]}}  {printable(command)}"
+        put(sys.stdout, fit(line, width_of_table(sys.stdout)) + "\n")
+    if hidden:
+        put(sys.stdout, f"{hidden} processes of other users could not be looked at: root sees them\n")
+    return 0

@@ -1,0 +1,91 @@
+"""The processes of this machine that run Python, and whether `spprof attach` could enter them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import List, NamedTuple
+
+from ..errors import SpprofError
+from ..recording.listening import address
+from . import interpreter
+from .memory import Memory, Unreadable
+from .rights import command_of, missing_right, opened, own_number, python_of
+
+
+class Process(NamedTuple):
+    """One that runs Python."""
+
+    pid: int
+    version: str
+    attach: str  # 'listens', 'yes', or 'no: ' and why
+    command: str
+
+
+def processes() -> tuple[List[Process], int]:
+    """Those that this user may look at, and the number of the others."""
+    found, hidden = [], 0
+    for name in os.listdir("/proc"):
+        if not name.isdecimal() or int(name) == os.getpid():
+            continue
+        try:
+            version = python_of(int(name))
+        except PermissionError:
+            hidden += 1
+            continue
+        except OSError:  # it has ended
+            continue
+        if version:
+            try:
+                found.append(_process(int(name), version))
+            except OSError:
+                continue
+    return sorted(found), hidden
+
+
+def _process(pid: int, version: str) -> Process:
+    uid = os.stat(f"/proc/{pid}").st_uid
+    may_enter, full = False, version
+    try:
+        file = opened(pid)
+        try:
+            memory = Memory(file)
+            python = interpreter.of_process(memory, pid)
+            version, full = python.name, python.full + ("t" if python.name.endswith("t") else "")
+            may_enter = _may_enter(memory, python)
+        finally:
+            os.close(file)
+        right = ""
+    except PermissionError:
+        right = missing_right(uid)
+    except SpprofError:
+        right = ""
+    return Process(pid, full, _attach(pid, uid, version, right, may_enter), command_of(pid))
+
+
+def _may_enter(memory: Memory, python: interpreter.Interpreter) -> bool:
+    """Whether it lets others in (PEP 768), unless it is told not to."""
+    place = python.at["interp_entered"]
+    if place < 0:
+        return False
+    try:
+        return any(memory.half(state.interpreter + place) == 1 for state in interpreter.states(memory, python))
+    except Unreadable:
+        return False
+
+
+def _attach(pid: int, uid: int, version: str, right: str, may_enter: bool) -> str:
+    try:
+        if stat.S_ISSOCK(os.stat(f"/proc/{pid}/root{address(own_number(pid, pid), uid)}").st_mode):
+            return "listens"
+    except OSError:
+        pass
+    if right:
+        return f"no: {right}"
+    if not interpreter.lets_in(version):
+        return f"no: {version} lets nobody in, and the program does not call spprof.listen()"
+    if not may_enter:
+        return "no: it was started with PYTHON_DISABLE_REMOTE_DEBUG"
+    own = "{}.{}{}".format(*sys.version_info[:2], "t" if "t" in getattr(sys, "abiflags", "") else "")
+    return "yes" if own == version else f"no: use the spprof of a Python {version}"

@@ -1,0 +1,57 @@
+"""What another process is, and whether this user may read it."""
+
+from __future__ import annotations
+
+import os
+import re
+
+
+def opened(pid: int) -> int:
+    """Its memory. Raises OSError."""
+    return os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def missing_right(uid: int) -> str:
+    """Which right is missing, and what gives it."""
+    if os.geteuid() not in (0, uid):
+        return "it is another user's: run spprof as that user, or as root"
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            scope = int(file.read())
+    except (OSError, ValueError):
+        scope = 0
+    if scope and os.geteuid() != 0:
+        return f"kernel.yama.ptrace_scope is {scope}: run spprof as root, or set it to 0"
+    return "the capability SYS_PTRACE is missing (Docker: --cap-add SYS_PTRACE; Kubernetes: securityContext.capabilities.add)"
+
+
+def python_of(pid: int) -> str:
+    """The version of Python that a process runs, such as '3.14' or '3.13t', by the names of its files; '' if it runs none. Raises
+    PermissionError if this user may not know."""
+    with open(f"/proc/{pid}/maps", errors="replace") as file:
+        paths = {line.split(None, 5)[5].rstrip("\n") for line in file if "/" in line}
+    names = sorted(os.path.basename(path) for path in paths)
+    for pattern in (r"libpython(3\.\d+t?)", r"python(3\.\d+t?)(d|$)", r"\.cpython-(3)(\d+t?)d?-"):
+        for name in names:
+            found = re.match(pattern, name) if not pattern.startswith(r"\.") else re.search(pattern, name)
+            if found:
+                return ".".join(found.groups()) if pattern.startswith(r"\.") else found.group(1)
+    return ""
+
+
+def command_of(pid: int) -> str:
+    """Its words; '?' if it has none (any more)."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return " ".join(os.fsdecode(word) for word in file.read(1 << 16).split(b"\0")[:-1]) or "?"
+    except OSError:
+        return "?"
+
+
+def own_number(pid: int, tid: int) -> int:
+    """A thread's id in its own container."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/status", errors="replace") as file:
+            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), tid)
+    except (OSError, ValueError):
+        return tid
