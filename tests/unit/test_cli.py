@@ -18,6 +18,8 @@ from wine import WINE
 import spprof
 from spprof import Profile
 
+NO_PROCESS = str(1 << 30)  # more than there can be
+
 SHOW = """
 import json, sys
 main = sys.modules["__main__"]
@@ -365,7 +367,8 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["report", "x.py", "--limit", "-3"], 2, "0 or more"),
         (["diff", "x.py", "x.py", "--limit", "-3"], 2, "0 or more"),
         (["report", "4711"], 2, "a process id"),
-        (["dump", "4711"], 2, "NAME.4711.spprof"),
+        (["dump", NO_PROCESS], 2, f"no process {NO_PROCESS}"),
+        (["dump", "--nonblocking", "p.spprof"], 2, "--nonblocking is for processes"),
         (["x.py"], 2, "spprof run x.py"),
         (["reprot"], 2, "did you mean `spprof report`?"),
         (["p.spprof"], 2, "spprof report p.spprof"),
@@ -387,8 +390,8 @@ def test_alone_it_names_the_three_commands_that_people_need(tmp_path):
 
 
 def test_dump_finds_the_file_of_a_process_id(tmp_path):
-    (tmp_path / "server.4711.spprof").touch()
-    assert "here is server.4711.spprof" in run(["-m", "spprof", "dump", "4711"], tmp_path).stderr
+    (tmp_path / f"server.{NO_PROCESS}.spprof").touch()
+    assert f"here is server.{NO_PROCESS}.spprof" in run(["-m", "spprof", "dump", NO_PROCESS], tmp_path).stderr
 
 
 @pytest.mark.parametrize("program", [SHOW, "import sys; print(sys.stdin.read())", "def f(): 1 / 0\nf()", "1 +", "exit(7)"])
@@ -415,7 +418,7 @@ def test_a_time_after_the_end_is_refused(tmp_path):
         assert crossed.returncode == 2 and "not before" in crossed.stderr
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["report"], ["diff"], ["convert"], ["symbolize"], ["dump"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["report"], ["diff"], ["convert"], ["symbolize"], ["dump"], ["ps"]])
 def test_help_teaches_by_examples(tmp_path, command):
     done = run(["-m", "spprof", *command, "--help"], tmp_path)
     assert done.returncode == 0 and "examples:\n  spprof " in done.stdout

@@ -63,12 +63,25 @@ def count(text: str) -> int:
 def profile_path(text: str) -> str:
     """A profile, by its path. A process id is a usual mistake: other tools take one."""
     if text.isdecimal() and not os.path.exists(text):
-        import glob
-
-        found = sorted(glob.glob(f"*.{text}.spprof"))
-        there = f"here is {', '.join(found)}" if found else f"`spprof run` writes NAME.{text}.spprof"
-        raise _wrong(f"{text} is a process id, and a file is wanted: {there}")
+        raise _wrong(f"{text} is a process id, and a file is wanted: {_profile_of(text)}")
     return text
+
+
+def _profile_of(pid: str) -> str:
+    """Where the profile of a process may be, in words."""
+    import glob
+
+    found = sorted(glob.glob(f"*.{pid}.spprof"))
+    return f"here is {', '.join(found)}" if found else f"`spprof run` writes NAME.{pid}.spprof"
+
+
+def process_or_profile(text: str) -> Any:
+    """A process id, as an int, or the path of a profile."""
+    if not text.isdecimal() or os.path.exists(text):
+        return text
+    if os.path.isdir("/proc/self") and not os.path.isdir(f"/proc/{int(text)}"):
+        raise _wrong(f"there is no process {text}; of one that ran, {_profile_of(text)}")
+    return int(text)
 
 
 def add_full_paths(parser: Any) -> None:

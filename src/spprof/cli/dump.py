@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from ..errors import BadOption, Unsupported
 from ..report.text import put, say
-from ._arguments import Mistake, add_full_paths, profile_path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Union
+from ._arguments import Mistake, add_full_paths, process_or_profile
 
 HELP = "print the stack of each thread, of any Python process"
 EXAMPLES = """\
@@ -34,17 +29,11 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `dump`."""
-    parser.add_argument("target", metavar="PID|FILE", type=_target, help="a process, or the .spprof file of one")
+    parser.add_argument("target", metavar="PID|FILE", type=process_or_profile, help="a process, or the .spprof file of one")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name or system id (* and ? allowed)")
     parser.add_argument("--nonblocking", action="store_true", help="of a process: stop no thread; the stack of one that runs may "
                         "be mixed of two moments, and is marked")  # fmt: skip
     add_full_paths(parser)
-
-
-def _target(text: str) -> Union[int, str]:
-    if text.isdecimal() and not os.path.exists(text) and (sys.platform != "linux" or os.path.exists(f"/proc/{int(text)}")):
-        return int(text)
-    return profile_path(text)
 
 
 def main(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
 from .stopping import STOP_S, stopped
 
-_TRIES = 4  # for a thread that wakes each time that it is read
+_TRIES = 5  # for a thread that wakes each time that it is read, and where we do not get the processor while it is stopped
 _PTHREAD_BYTES = 2048  # of a pthread, where the C library keeps the thread's id
 
 
@@ -112,7 +112,7 @@ class _Reader:
     def _thread(self, tid: int, state: Optional[State]) -> Optional[Thread]:
         """None: it has ended."""
         folder = f"/proc/{self.pid}/task/{tid}"
-        sure = False
+        sure, longest = False, stacks.Walk([], "")
         for _ in range(_TRIES):
             before = _moment(folder)
             if not before.letter:
@@ -124,8 +124,11 @@ class _Reader:
             else:
                 walk, holds = self._walk(state, None)
             sure = sure or (before.letter != "R" and before == _moment(folder))
-            if sure:
+            if walk.late and len(walk.frames) <= len(longest.frames):
+                walk = longest
+            elif sure and not walk.late:
                 break
+            longest = walk
         does = "runs" if before.letter == "R" else self._waits(before.letter, call, state)
         frames = [frame for frame in map(self.names.frame, walk.frames) if frame is not None]
         cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")

@@ -10,7 +10,8 @@ import struct
 from typing import Dict
 
 READ_MOST = 1 << 20  # bytes of one read
-READS_MOST = 2_000_000  # of one dump: more than any process needs, seconds at most
+STEPS_MOST = 5_000_000  # of one dump: more than 5,000 threads need, some seconds at most
+_FETCH_STEPS = 4  # what a read that asks the kernel takes, in reads that do not
 _PAGE = 4096
 _PAGES_MOST = 4096  # that are kept
 
@@ -25,15 +26,22 @@ class Memory:
     def __init__(self, file: int) -> None:
         """`file`: /proc/PID/mem, open. It stays with the program that was there, whatever becomes of the process."""
         self.file = file
-        self.left = READS_MOST
+        self.left = STEPS_MOST
         self._pages: Dict[int, bytes] = {}
 
     def forget(self) -> None:
-        """What is read from now on is read anew."""
+        """What is read from now on is read again."""
         self._pages.clear()
+
+    def spend(self, steps: int) -> None:
+        """Work that depends on what was read. Raises Unreadable when there has been too much of it."""
+        self.left -= steps
+        if self.left < 0:
+            raise Unreadable("too much was read")
 
     def read(self, address: int, size: int) -> bytes:
         """So many bytes. Raises Unreadable."""
+        self.spend(1)
         if not (0 <= size <= READ_MOST and 0 < address < 1 << 56):
             raise Unreadable(f"{size} bytes at {address:#x}")
         first, last = address // _PAGE, (address + size - 1) // _PAGE
@@ -55,9 +63,7 @@ class Memory:
         return page
 
     def _fetch(self, address: int, size: int) -> bytes:
-        self.left -= 1
-        if self.left < 0:
-            raise Unreadable("too much was read")
+        self.spend(_FETCH_STEPS)
         try:
             data = os.pread(self.file, size, address)
         except (OSError, OverflowError) as error:

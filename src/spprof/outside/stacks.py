@@ -8,8 +8,10 @@ from typing import Dict, List, NamedTuple, Optional
 from .interpreter import Interpreter
 from .lines import line_of
 from .memory import Memory, Unreadable, fields
+from .stopping import STOP_S
 
 DEPTH_MOST = 2000  # frames of a stack
+_LINKS_MOST = 3 * DEPTH_MOST  # with the frames of the interpreter's own
 _TEXT_MOST = 4096  # characters of a name
 _TABLE_MOST = 1 << 19  # bytes of a code object's lines
 _CHAIN_OBJECTS, _CHAIN_CFRAME = 1, 2  # SPP_CHAIN_* of csrc/py/layout.h
@@ -31,54 +33,57 @@ class Frame(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """A stack, the leaf first. `cut`: why there is no more of it."""
+    """A stack, the leaf first."""
 
     frames: List[Raw]
-    cut: str
+    cut: str  # why there is no more of it
+    late: bool = False  # because `until` has come
 
 
 def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float] = None) -> Walk:
-    """The stack of a thread's state. `until`: a time of time.monotonic()."""
+    """The stack of a thread's state. `until`: a time of time.monotonic(). While it works the thread may be stopped: it reads each
+    frame once, and nothing else."""
     at = python.at
     frames: List[Raw] = []
+    previous = at["frame_previous"]
+    size = max(at[name] for name in ("frame_previous", "frame_code", "frame_instr", "frame_owner", "frame_tlbc")) + 8
     try:
         frame = memory.word(state + at["ts_frame"])
         if at["chain"] == _CHAIN_CFRAME and frame:
             frame = memory.word(frame + at["cframe_current"])
-        while frame:
+        for _ in range(_LINKS_MOST):
+            if not frame:
+                break
             if len(frames) >= DEPTH_MOST:
                 return Walk(frames, f"deeper than {DEPTH_MOST} frames")
             if until is not None and time.monotonic() > until:
-                return Walk(frames, "the thread could not be stopped for longer")
-            raw = _frame(memory, python, frame)
+                return Walk(frames, f"a thread that runs is stopped for {STOP_S * 1000:g} ms, which was not enough for more", True)
+            data = memory.read(frame, size)
+            raw = _frame(memory, at, data)
             if raw is not None:
                 frames.append(raw)
-            elif until is None and memory.left <= 0:
-                break
-            previous = memory.word(frame + at["frame_previous"])
-            if previous == frame:
-                raise Unreadable("a frame that calls itself")
-            frame = previous
+            frame = int.from_bytes(data[previous : previous + 8], "little")
     except Unreadable:
         return Walk(frames, "what comes before cannot be read")
     return Walk(frames, "")
 
 
-def _frame(memory: Memory, python: Interpreter, frame: int) -> Optional[Raw]:
+def _frame(memory: Memory, at: Dict[str, int], data: bytes) -> Optional[Raw]:
     """None: it is the interpreter's own."""
-    at = python.at
-    code = memory.word(frame + at["frame_code"])
+    place, instruction = at["frame_code"], at["frame_instr"]
+    code = int.from_bytes(data[place : place + 8], "little")
     if at["chain"] == _CHAIN_OBJECTS:
-        return Raw(code, memory.half(frame + at["frame_instr"]) * at["instr_scale"])
+        return Raw(code, int.from_bytes(data[instruction : instruction + 4], "little", signed=True) * at["instr_scale"])
     code &= ~7  # of a tagged reference; an address has none of these bits
-    if at["owner_entry_min"] <= memory.byte(frame + at["frame_owner"]) <= at["owner_entry_max"]:
+    if at["owner_entry_min"] <= data[at["frame_owner"]] <= at["owner_entry_max"]:
         return None
     start = code + at["code_bytecode"]
     if at["frame_tlbc"] >= 0:
-        index, copies = memory.half(frame + at["frame_tlbc"]), memory.word(code + at["code_tlbc"])
-        if 0 < index < 1 << 20 and copies:
+        index = int.from_bytes(data[at["frame_tlbc"] : at["frame_tlbc"] + 4], "little", signed=True)
+        copies = memory.word(code + at["code_tlbc"]) if index > 0 else 0
+        if copies:
             start = memory.word(copies + at["tlbc_entries"] + 8 * index)
-    return Raw(code, memory.word(frame + at["frame_instr"]) - start)
+    return Raw(code, int.from_bytes(data[instruction : instruction + 8], "little") - start)
 
 
 class Names:
@@ -99,6 +104,10 @@ class Names:
         if code is None:
             return None
         name, file, first_line, table = code
+        try:
+            self._memory.spend(len(table) // 8)
+        except Unreadable:
+            return Frame(name, file, 0)
         return Frame(name, file, line_of(self._python.at["lines"], table, first_line, raw.offset))
 
     def _read(self, code: int) -> tuple[str, str, int, bytes]:

@@ -1,0 +1,171 @@
+"""What reads other processes: it believes nothing that it reads. And its tables are those of the C core."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from spprof.outside import calls, interpreter, stacks
+from spprof.outside.elf import Symbols
+from spprof.outside.interpreter import Interpreter
+from spprof.outside.layouts import LAYOUTS, SAID
+from spprof.outside.lines import line_of
+from spprof.outside.memory import READ_MOST, STEPS_MOST, Memory, Unreadable
+
+CSRC = Path(__file__).resolve().parents[2] / "csrc"
+SIZE = 1 << 16  # of the invented memory
+
+
+@pytest.fixture
+def memory_of(tmp_path):
+    """Memory whose bytes at address 0 and after are these."""
+    files = []
+
+    def make(data):
+        files.append(open(tmp_path / f"{len(files)}", "wb+"))
+        files[-1].write(data)
+        files[-1].flush()
+        return Memory(files[-1].fileno())
+
+    yield make
+    for file in files:
+        file.close()
+
+
+def garbage(seed):
+    """Random bytes; most words are addresses in them, so that links lead on, or small numbers."""
+    source = random.Random(seed)
+    aligned = [source.randrange(SIZE) & ~7 for _ in range(SIZE // 8)]
+    others = [source.choice((source.randrange(SIZE), source.randrange(64), source.getrandbits(64))) for _ in range(SIZE // 40)]
+    words = source.sample(aligned + others, SIZE // 8)
+    return struct.pack(f"<{len(words)}Q", *words)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
+    frames = 0
+    for seed in range(15):
+        memory = memory_of(garbage(seed))
+        python = Interpreter(name, name, random.Random(seed).randrange(8, SIZE) & ~7, LAYOUTS[name])
+        names = stacks.Names(memory, python)
+        memory.left = STEPS_MOST // 50
+        for state in interpreter.states(memory, python):
+            walk = stacks.walk(memory, python, state.address)
+            frames += len([names.frame(raw) for raw in walk.frames])
+            try:
+                interpreter.holds(memory, python, state)
+            except Unreadable:
+                pass
+    assert frames, "the garbage led nowhere"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_an_object_of_garbage_neither_crashes_nor_hangs_it(memory_of, seed):
+    data = bytearray(garbage(seed))
+    data[64:72] = b"\x7fELF\x02\x01\x01\0"
+    struct.pack_into("<Q", data, 64 + 32, 64)  # the program headers
+    struct.pack_into("<HH", data, 64 + 54, 56, 2)
+    struct.pack_into("<IIQQ", data, 128, 1, 4, 0, 0)
+    struct.pack_into("<IIQQ", data, 128 + 56, 2, 4, 0, 4096)
+    for place, tag in enumerate((6, 5, random.Random(seed).choice((4, 0x6FFFFEF5)))):
+        struct.pack_into("<QQ", data, 64 + 4096 + 16 * place, tag, random.Random(seed + place).randrange(SIZE))
+    memory = memory_of(bytes(data))
+    try:
+        symbols = Symbols(memory, 64)
+        assert symbols.find("_PyRuntime") is None
+    except Unreadable:
+        pass
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_calls_with_arguments_of_garbage_have_words(memory_of, seed):
+    source, memory = random.Random(seed), memory_of(garbage(seed))
+    for kind in ("descriptor", "poll", "select", "epoll", "sleep", "again", "child", "signal", "futex", ""):
+        arguments = [source.choice((source.randrange(SIZE), source.getrandbits(64), source.randrange(9))) for _ in range(6)]
+        for name in ("clock_nanosleep", "wait4", "x"):
+            assert calls.in_words(calls.Call(name, kind, arguments), memory, 1 << 30).startswith(("waits", "sleeps"))
+
+
+def test_a_stack_that_links_to_itself_ends(memory_of):
+    at = LAYOUTS["3.13"]
+    data = bytearray(SIZE)
+    struct.pack_into("<Q", data, 512 + at["ts_frame"], 4096)
+    struct.pack_into("<Q", data, 4096 + at["frame_previous"], 4096)
+    python = Interpreter("3.13", "3.13", 8, at)
+    assert len(stacks.walk(memory_of(bytes(data)), python, 512).frames) == stacks.DEPTH_MOST
+    data[4096 + at["frame_owner"]] = at["owner_entry_min"]
+    assert stacks.walk(memory_of(bytes(data)), python, 512).frames == []
+
+
+@pytest.mark.parametrize("address, size", [(0, 8), (-8, 8), (1 << 63, 8), (1 << 64, 8), (SIZE - 4, 8), (8, READ_MOST + 1), (8, -1)])
+def test_what_is_not_there_is_unreadable(memory_of, address, size):
+    with pytest.raises(Unreadable):
+        memory_of(bytes(SIZE)).read(address, size)
+
+
+@pytest.mark.parametrize("place", [1, 4090, 4096, 8185])
+@pytest.mark.parametrize("size", [0, 1, 8, 4096, 9000])
+def test_reads_are_what_is_there(memory_of, place, size):
+    data = random.Random(1).randbytes(SIZE)
+    assert memory_of(data).read(place, size) == data[place : place + size]
+
+
+def test_too_much_is_not_read(memory_of):
+    memory = memory_of(bytes(SIZE))
+    memory.left = 100
+    with pytest.raises(Unreadable, match="too much"):
+        for _ in range(100):
+            memory.word(8)
+
+
+def code_of_many_lines():
+    source = "def f(x):\n" + "".join(f"    x = (x +{chr(10) * (n % 4)} {n})\n" * (n % 3) for n in range(300))
+    names = {}
+    exec(compile(source, "f", "exec"), names)
+    return names["f"].__code__
+
+
+def test_lines_are_those_that_python_says():
+    code = code_of_many_lines()
+    rules = LAYOUTS["{}.{}".format(*sys.version_info[:2])]["lines"]
+    table = code.co_lnotab if rules == 1 else code.co_linetable
+    if hasattr(code, "co_lines"):
+        expected = {offset: line or 0 for start, end, line in code.co_lines() for offset in range(start, end, 2)}
+    else:
+        import dis
+
+        expected, line = {}, 0
+        starts = dict(dis.findlinestarts(code))
+        for offset in range(0, len(code.co_code), 2):
+            expected[offset] = line = starts.get(offset, line)
+    assert len(set(expected.values())) > 100
+    assert {offset: line_of(rules, table, code.co_firstlineno, offset) for offset in expected} == expected
+
+
+@pytest.mark.parametrize("rules", [1, 2, 3])
+def test_tables_of_lines_of_garbage_end(rules):
+    source = random.Random(rules)
+    for _ in range(300):
+        assert isinstance(line_of(rules, source.randbytes(source.randrange(200)), 1, source.randrange(400)), int)
+
+
+@pytest.mark.skipif(not CSRC.is_dir(), reason="the tests were taken out of the tree")
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_offsets_are_those_of_the_core(name):
+    """The rest is checked by `tools/layouts --check`, which needs the interpreters."""
+    text = (CSRC / "py" / f"layout_{name.replace('.', '')}.h").read_text()
+    core = {key.lower(): value for key, value in re.findall(r"^#define SPP_L_(\w+) \(?(-?\d+)\)?(?: |$)", text, re.M)}
+    same = set(core) & set(LAYOUTS[name])
+    assert len(same) > 35
+    assert {key: int(core[key]) for key in same} == {key: LAYOUTS[name][key] for key in same}
+
+
+def test_each_version_is_known():
+    released = (CSRC.parent / "tools" / "interpreters.py").read_text()
+    assert set(LAYOUTS) == set(re.findall(r'Interpreter\("(3\.\d+t?)"', released))
+    assert set(SAID) == {name for name in LAYOUTS if int(name[2:4]) >= 13}
