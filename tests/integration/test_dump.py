@@ -143,6 +143,61 @@ def test_a_hang_is_named(kind, python, start):
             assert process.communicate(b"x", timeout=LATE_S) == (b"b'x'\n", b"") and process.returncode == 0
 
 
+def threads_when(process, wanted):
+    """The threads of the process by their functions (of the thread's own code), as soon as all that are wanted wait for a lock."""
+    late = time.monotonic() + LATE_S
+    while True:
+        found = dump(process.pid)
+        threads = {frame.name: thread for thread in found.threads for frame in thread.frames if frame.name in wanted}
+        if len(threads) == len(wanted) and all(thread.does.startswith("waits for the lock") for thread in threads.values()):
+            return found, threads
+        assert time.monotonic() < late, found
+
+
+CYCLE = """
+locks = [threading.Lock(), threading.{}(), threading.Lock()]
+begin = threading.Barrier(3)
+def take(mine, other):
+    with mine:
+        begin.wait()
+        with other:
+            pass
+def first(): take(locks[0], locks[1])
+def second(): take(locks[1], locks[2])
+def third(): take(locks[2], locks[0])
+for one in (first, second, third): threading.Thread(target=one, daemon=True).start()
+"""
+
+
+@each_python
+@pytest.mark.parametrize("kind", ["Lock", "RLock"])
+def test_a_cycle_of_locks_is_named(kind, python, start):
+    process = start(CYCLE.format(kind) + "os.read(0, 1)\n", python)
+    found, threads = threads_when(process, ("first", "second", "third"))
+    first, second, third = (threads[name].tid for name in ("first", "second", "third"))
+    owners = {thread.tid: thread.owner for thread in found.threads if thread.owner}
+    assert owners == {first: second, second: third, third: first}
+    (cycle,) = found.cycles
+    assert sorted(cycle) == sorted(owners) and all(owners[one] == cycle[(i + 1) % 3] for i, one in enumerate(cycle))
+
+
+@each_python
+def test_an_owner_is_one_that_is_in_the_block_now(python, start):
+    """Not one that was, nor one that took the lock in a way that leaves no trace."""
+    process = start(
+        "once, twice, done = threading.Lock(), threading.Lock(), threading.Event()\n"
+        "def was():\n    with once:\n        pass\n    done.set()\n    os.read(0, 1)\n"
+        "def alone():\n    with once:\n        pass\n"
+        "def itself():\n    with twice:\n        with twice:\n            pass\n"
+        "threading.Thread(target=was, daemon=True).start()\ndone.wait()\nonce.acquire()\n"
+        "for one in (alone, itself): threading.Thread(target=one, daemon=True).start()\nos.read(0, 1)\n",
+        python,
+    )
+    found, threads = threads_when(process, ("alone", "itself"))
+    assert {thread.tid: thread.owner for thread in found.threads if thread.owner} == {threads["itself"].tid: threads["itself"].tid}
+    assert found.cycles == [[threads["itself"].tid]]
+
+
 @each_python
 def test_a_thread_that_waits_for_the_gil(python, start):
     if "t" in python:
@@ -204,6 +259,15 @@ def test_the_command(start):
     assert re.fullmatch(rf".* \({process.pid}\): waits in read of descriptor 0, a pipe", rest[1])
     shown = [re.fullmatch(r"    (\S+) \(.*hang\.py:(\d+)\)", line).groups() for line in rest[2:]]
     assert [(name, int(line)) for name, line in shown] == expected(HANGS["pipe"][1])
+
+
+def test_the_command_names_a_deadlock(start):
+    process = start(CYCLE.format("Lock") + "os.read(0, 1)\n")
+    threads_when(process, ("first", "second", "third"))
+    done = subprocess.run([sys.executable, "-m", "spprof", "dump", str(process.pid)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    cycle = done.stdout.split("\nDeadlock:\n")[1].splitlines()
+    assert len(cycle) == 3 and all(re.fullmatch(r"    .* \(\d+\) waits for .* \(\d+\) at take \(.*hang\.py:10\)", one) for one in cycle)
 
 
 def test_ps_lists_it(start):

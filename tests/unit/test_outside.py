@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spprof.outside import calls, interpreter, stacks
+from spprof.outside import calls, interpreter, locks, stacks
 from spprof.outside.elf import Symbols
 from spprof.outside.interpreter import Interpreter
 from spprof.outside.layouts import LAYOUTS, SAID
@@ -57,6 +57,7 @@ def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
         for state in interpreter.states(memory, python):
             walk = stacks.walk(memory, python, state.address)
             frames += len([names.frame(raw) for raw in walk.frames])
+            locks.entered(memory, python, walk.frames, set(range(SIZE)))
             try:
                 interpreter.holds(memory, python, state)
             except Unreadable:
@@ -85,10 +86,12 @@ def test_an_object_of_garbage_neither_crashes_nor_hangs_it(memory_of, seed):
 @pytest.mark.parametrize("seed", range(30))
 def test_calls_with_arguments_of_garbage_have_words(memory_of, seed):
     source, memory = random.Random(seed), memory_of(garbage(seed))
+    pythons = [Interpreter(name, name, 8, LAYOUTS[name]) for name in ("3.13", "3.14")]
     for kind in ("descriptor", "poll", "select", "epoll", "sleep", "again", "child", "signal", "futex", ""):
         arguments = [source.choice((source.randrange(SIZE), source.getrandbits(64), source.randrange(9))) for _ in range(6)]
         for name in ("clock_nanosleep", "wait4", "x"):
             assert calls.in_words(calls.Call(name, kind, arguments), memory, 1 << 30).startswith(("waits", "sleeps"))
+            assert all(isinstance(locks.waited_for(memory, one, calls.Call(name, kind, arguments)), int) for one in pythons)
 
 
 def test_a_stack_that_links_to_itself_ends(memory_of):
@@ -147,11 +150,52 @@ def test_lines_are_those_that_python_says():
     assert {offset: line_of(rules, table, code.co_firstlineno, offset) for offset in expected} == expected
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="blocks were in frames")
+def test_depths_of_blocks_are_those_that_python_says():
+    import dis
+
+    def f(a, b):
+        with a:
+            for x in b:
+                with x:
+                    try:
+                        g(x)
+                    finally:
+                        h()
+            return b
+
+    code = f.__code__
+    entries = dis._parse_exception_table(code)
+    expected = {}
+    for entry in entries:
+        expected.update(dict.fromkeys(range(entry.start, entry.end, 2), entry.depth))
+    assert len(set(expected.values())) > 2
+    for offset in range(0, len(code.co_code), 2):
+        assert locks.depth_at(code.co_exceptiontable, offset) == expected.get(offset, 0)
+
+
+@pytest.mark.parametrize(
+    "waits, owners, cycles",
+    [
+        ({1: 10, 2: 20}, {10: 2, 20: 1}, [[1, 2]]),
+        ({1: 10}, {10: 1}, [[1]]),
+        ({1: 10, 2: 20, 3: 30}, {10: 2, 20: 3, 30: 2}, [[2, 3]]),
+        ({1: 10, 2: 20}, {10: 2}, []),
+        ({1: 10, 2: 20, 3: 30, 4: 40}, {10: 2, 20: 1, 30: 4, 40: 3}, [[1, 2], [3, 4]]),
+        ({}, {}, []),
+    ],
+)
+def test_cycles(waits, owners, cycles):
+    assert locks.cycles(waits, owners) == cycles
+
+
 @pytest.mark.parametrize("rules", [1, 2, 3])
 def test_tables_of_lines_of_garbage_end(rules):
     source = random.Random(rules)
     for _ in range(300):
-        assert isinstance(line_of(rules, source.randbytes(source.randrange(200)), 1, source.randrange(400)), int)
+        table = source.randbytes(source.randrange(200))
+        assert isinstance(line_of(rules, table, 1, source.randrange(400)), int)
+        assert locks.depth_at(table, source.randrange(400)) >= 0
 
 
 @pytest.mark.skipif(not CSRC.is_dir(), reason="the tests were taken out of the tree")

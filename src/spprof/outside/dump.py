@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..errors import SpprofError, Unsupported
-from . import calls, interpreter, stacks
+from . import calls, interpreter, locks, stacks
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
@@ -31,6 +31,7 @@ class Thread(NamedTuple):
     cut: str  # why there are no more frames
     known: bool  # to Python
     sure: bool  # it did not run while it was read
+    owner: int  # the thread that has the lock that it waits for; 0: unknown
 
 
 class Dump(NamedTuple):
@@ -39,6 +40,7 @@ class Dump(NamedTuple):
     pid: int
     version: str
     threads: List[Thread]
+    cycles: List[List[int]]  # threads of which each waits for the next, and the last for the first
 
 
 class _Moment(NamedTuple):
@@ -46,6 +48,16 @@ class _Moment(NamedTuple):
 
     letter: str  # as in proc(5); '' if it has ended
     switches: Tuple[str, ...]
+
+
+class _Seen(NamedTuple):
+    """A thread, and what is needed to look at it again."""
+
+    thread: Thread
+    folder: str
+    moment: _Moment
+    frames: List[stacks.Raw]
+    lock: int  # that it waits for
 
 
 def dump(pid: int, may_stop: bool = True) -> Dump:
@@ -74,8 +86,21 @@ class _Reader:
         except OSError:
             raise SpprofError(f"process {self.pid} has ended") from None
         states = self._states(tids)
-        read = [self._thread(tid, states.get(tid)) for tid in tids]
-        return Dump(self.pid, self.python.full, [thread for thread in read if thread is not None])
+        seen = [one for one in (self._thread(tid, states.get(tid)) for tid in tids) if one is not None]
+        waits = {one.thread.tid: one.lock for one in seen if one.lock}
+        owners = self._owners(seen, set(waits.values())) if waits else {}
+        threads = [one.thread._replace(owner=owners.get(one.lock, 0)) for one in seen]
+        return Dump(self.pid, self.python.full, threads, locks.cycles(waits, owners))
+
+    def _owners(self, seen: List[_Seen], wanted: Set[int]) -> Dict[int, int]:
+        """The threads that have these locks, of those that have not run since they were read."""
+        owners: Dict[int, int] = {}
+        for one in seen:
+            self.memory.forget()
+            found = locks.entered(self.memory, self.python, one.frames, wanted)
+            if one.thread.sure and one.moment == _moment(one.folder):
+                owners.update(dict.fromkeys(found, one.thread.tid))
+        return owners
 
     def _states(self, tids: List[int]) -> Dict[int, State]:
         """By the ids of their threads."""
@@ -98,7 +123,7 @@ class _Reader:
     def _place_of_tid(self, found: List[State], numbers: Dict[int, int]) -> int:
         """Where a pthread has the thread's id, which before 3.11 Python does not keep: the place at which most threads have
         different ones of this process."""
-        seen: Dict[int, set[int]] = {}
+        seen: Dict[int, Set[int]] = {}
         for state in found:
             try:
                 data = self.memory.read(self.memory.word(state.address + self.python.at["ts_thread_id"]), _PTHREAD_BYTES)
@@ -109,7 +134,7 @@ class _Reader:
                     seen.setdefault(4 * place, set()).add(number)
         return max(seen, key=lambda place: (len(seen[place]), -place), default=0)
 
-    def _thread(self, tid: int, state: Optional[State]) -> Optional[Thread]:
+    def _thread(self, tid: int, state: Optional[State]) -> Optional[_Seen]:
         """None: it has ended."""
         folder = f"/proc/{self.pid}/task/{tid}"
         sure, longest = False, stacks.Walk([], "")
@@ -129,10 +154,11 @@ class _Reader:
             elif sure and not walk.late:
                 break
             longest = walk
-        does = "runs" if before.letter == "R" else self._waits(before.letter, call, state)
+        does, lock = ("runs", 0) if before.letter == "R" else self._waits(before.letter, call, state)
         frames = [frame for frame in map(self.names.frame, walk.frames) if frame is not None]
         cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")
-        return Thread(tid, _name(folder), does, holds, frames, cut, state is not None, sure)
+        thread = Thread(tid, _name(folder), does, holds, frames, cut, state is not None, sure, 0)
+        return _Seen(thread, folder, before, walk.frames, lock)
 
     def _walk(self, state: Optional[State], until: Optional[float]) -> Tuple[stacks.Walk, bool]:
         self.memory.forget()
@@ -144,17 +170,19 @@ class _Reader:
         except Unreadable:
             return walk, False
 
-    def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State]) -> str:
+    def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State]) -> Tuple[str, int]:
+        """For what, in words; and for which lock."""
         if letter in "Tt":
-            return "is stopped by a signal" if letter == "T" else "is stopped by a debugger"
+            return "is stopped by a signal" if letter == "T" else "is stopped by a debugger", 0
         if call is None:
-            return "waits for a disk" if letter == "D" else "waits"
+            return "waits for a disk" if letter == "D" else "waits", 0
         if call.kind != "futex":
-            return calls.in_words(call, self.memory, self.pid)
+            return calls.in_words(call, self.memory, self.pid), 0
         address = call.arguments[0]
         if state is not None and state.gil and 0 <= address - state.gil < self.python.at["gil_size"]:
-            return "waits for the GIL"
-        return f"waits for the lock at {address:#x}: futex"
+            return "waits for the GIL", 0
+        lock = locks.waited_for(self.memory, self.python, call)
+        return f"waits for the lock at {lock or address:#x}", lock
 
 
 def _moment(folder: str) -> _Moment:

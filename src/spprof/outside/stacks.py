@@ -13,13 +13,14 @@ from .stopping import STOP_S
 DEPTH_MOST = 2000  # frames of a stack
 _LINKS_MOST = 3 * DEPTH_MOST  # with the frames of the interpreter's own
 _TEXT_MOST = 4096  # characters of a name
-_TABLE_MOST = 1 << 19  # bytes of a code object's lines
+_TABLE_MOST = 1 << 19  # bytes of a code object's table
 _CHAIN_OBJECTS, _CHAIN_CFRAME = 1, 2  # SPP_CHAIN_* of csrc/py/layout.h
 
 
 class Raw(NamedTuple):
-    """A frame: the address of its code object, and the instruction that it runs, in bytes."""
+    """A frame: its address, that of its code object, and the instruction that it runs, in bytes."""
 
+    address: int
     code: int
     offset: int
 
@@ -59,7 +60,7 @@ def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float]
             if until is not None and time.monotonic() > until:
                 return Walk(frames, f"a thread that runs is stopped for {STOP_S * 1000:g} ms, which was not enough for more", True)
             data = memory.read(frame, size)
-            raw = _frame(memory, at, data)
+            raw = _frame(memory, at, frame, data)
             if raw is not None:
                 frames.append(raw)
             frame = int.from_bytes(data[previous : previous + 8], "little")
@@ -68,12 +69,12 @@ def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float]
     return Walk(frames, "")
 
 
-def _frame(memory: Memory, at: Dict[str, int], data: bytes) -> Optional[Raw]:
+def _frame(memory: Memory, at: Dict[str, int], frame: int, data: bytes) -> Optional[Raw]:
     """None: it is the interpreter's own."""
     place, instruction = at["frame_code"], at["frame_instr"]
     code = int.from_bytes(data[place : place + 8], "little")
     if at["chain"] == _CHAIN_OBJECTS:
-        return Raw(code, int.from_bytes(data[instruction : instruction + 4], "little", signed=True) * at["instr_scale"])
+        return Raw(frame, code, int.from_bytes(data[instruction : instruction + 4], "little", signed=True) * at["instr_scale"])
     code &= ~7  # of a tagged reference; an address has none of these bits
     if at["owner_entry_min"] <= data[at["frame_owner"]] <= at["owner_entry_max"]:
         return None
@@ -83,7 +84,7 @@ def _frame(memory: Memory, at: Dict[str, int], data: bytes) -> Optional[Raw]:
         copies = memory.word(code + at["code_tlbc"]) if index > 0 else 0
         if copies:
             start = memory.word(copies + at["tlbc_entries"] + 8 * index)
-    return Raw(code, int.from_bytes(data[instruction : instruction + 8], "little") - start)
+    return Raw(frame, code, int.from_bytes(data[instruction : instruction + 8], "little") - start)
 
 
 class Names:
@@ -116,9 +117,7 @@ class Names:
             raise Unreadable("no code object")
         name = self._text(memory.word(code + (at["code_qualname"] if at["code_qualname"] >= 0 else at["code_name"])))
         file = self._text(memory.word(code + at["code_filename"]))
-        table = memory.word(code + at["code_linetable"])
-        size = memory.word(table + at["ob_size"])
-        lines = memory.read(table + at["bytes_data"], size) if size <= _TABLE_MOST else b""
+        lines = bytes_of(memory, self._python, memory.word(code + at["code_linetable"]))
         return name, file, memory.half(code + at["code_firstlineno"]), lines
 
     def _text(self, address: int) -> str:
@@ -134,6 +133,12 @@ class Names:
             raise Unreadable("no str")
         data = memory.read(address + at["str_ascii_data" if is_ascii else "str_data"], min(length, _TEXT_MOST) * width)
         return data.decode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width], "backslashreplace")
+
+
+def bytes_of(memory: Memory, python: Interpreter, address: int) -> bytes:
+    """What a bytes object has; nothing if that is too much. Raises Unreadable."""
+    size = memory.word(address + python.at["ob_size"])
+    return memory.read(address + python.at["bytes_data"], size) if size <= _TABLE_MOST else b""
 
 
 def type_name(memory: Memory, python: Interpreter, address: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Iterator, Optional
+from typing import Dict, Iterator, Optional
 
 from ..report.text import place, shown
 from .dump import Dump, Thread
@@ -11,16 +11,30 @@ from .dump import Dump, Thread
 
 def lines_of(dump: Dump, command: str, pattern: Optional[str] = None) -> Iterator[str]:
     """`pattern`: only threads of this name or system id."""
-    count = len(dump.threads)
+    count, threads = len(dump.threads), {thread.tid: thread for thread in dump.threads}
     yield shown(f"{command}: process {dump.pid}, Python {dump.version}, {count} thread{'s' if count != 1 else ''}")
     for thread in dump.threads:
         if pattern is None or fnmatchcase(thread.name, pattern) or fnmatchcase(str(thread.tid), pattern):
-            yield from _of_thread(thread)
+            yield from _of_thread(thread, threads)
+    for cycle in dump.cycles:
+        yield "\nDeadlock:"
+        for tid in cycle:
+            frame = threads[tid].frames[0] if threads[tid].frames else None
+            where = f" at {place(frame.name, frame.file, frame.line)}" if frame else ""
+            yield f"    {_title(threads[tid])} waits for {_title(threads[threads[tid].owner])}{where}"
 
 
-def _of_thread(thread: Thread) -> Iterator[str]:
-    words = [thread.does, "holds the GIL" if thread.holds_gil else "", "" if thread.known else "no thread of Python's"]
-    yield f"\n{shown(thread.name)} ({thread.tid}): {shown(', '.join(word for word in words if word))}"
+def _title(thread: Thread) -> str:
+    return shown(f"{thread.name} ({thread.tid})")
+
+
+def _of_thread(thread: Thread, threads: Dict[int, Thread]) -> Iterator[str]:
+    words = [thread.does]
+    if thread.owner:
+        words += [f"which {'it' if thread.owner == thread.tid else _title(threads[thread.owner])} has"]
+    words += ["holds the GIL"] if thread.holds_gil else []
+    words += [] if thread.known else ["not one of Python's"]
+    yield f"\n{_title(thread)}: {shown(', '.join(words))}"
     for frame in thread.frames:
         yield f"    {place(frame.name, frame.file, frame.line)}"
     if thread.cut:
