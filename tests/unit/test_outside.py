@@ -49,11 +49,11 @@ def garbage(seed):
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
     frames = 0
-    for seed in range(15):
+    for seed in range(10):
         memory = memory_of(garbage(seed))
         python = Interpreter(name, name, random.Random(seed).randrange(8, SIZE) & ~7, LAYOUTS[name])
         names = stacks.Names(memory, python)
-        memory.left = STEPS_MOST // 50
+        memory.left = STEPS_MOST // 500
         for state in interpreter.states(memory, python):
             walk = stacks.walk(memory, python, state.address)
             frames += len([names.frame(raw) for raw in walk.frames])
@@ -86,12 +86,11 @@ def test_an_object_of_garbage_neither_crashes_nor_hangs_it(memory_of, seed):
 @pytest.mark.parametrize("seed", range(30))
 def test_calls_with_arguments_of_garbage_have_words(memory_of, seed):
     source, memory = random.Random(seed), memory_of(garbage(seed))
-    pythons = [Interpreter(name, name, 8, LAYOUTS[name]) for name in ("3.13", "3.14")]
     for kind in ("descriptor", "poll", "select", "epoll", "sleep", "again", "child", "signal", "futex", ""):
         arguments = [source.choice((source.randrange(SIZE), source.getrandbits(64), source.randrange(9))) for _ in range(6)]
         for name in ("clock_nanosleep", "wait4", "x"):
             assert calls.in_words(calls.Call(name, kind, arguments), memory, 1 << 30).startswith(("waits", "sleeps"))
-            assert all(isinstance(locks.waited_for(memory, one, calls.Call(name, kind, arguments)), int) for one in pythons)
+            assert isinstance(locks.waited_for(memory, calls.Call(name, kind, arguments)), int)
 
 
 def test_a_stack_that_links_to_itself_ends(memory_of):
@@ -105,7 +104,9 @@ def test_a_stack_that_links_to_itself_ends(memory_of):
     assert stacks.walk(memory_of(bytes(data)), python, 512).frames == []
 
 
-@pytest.mark.parametrize("address, size", [(0, 8), (-8, 8), (1 << 63, 8), (1 << 64, 8), (SIZE - 4, 8), (8, READ_MOST + 1), (8, -1)])
+@pytest.mark.parametrize(
+    "address, size", [(0, 8), (-8, 8), (1 << 63, 8), (1 << 64, 8), (SIZE - 4, 8), (8, READ_MOST + 1), (8, -1)]
+)
 def test_what_is_not_there_is_unreadable(memory_of, address, size):
     with pytest.raises(Unreadable):
         memory_of(bytes(SIZE)).read(address, size)
@@ -159,9 +160,9 @@ def test_depths_of_blocks_are_those_that_python_says():
             for x in b:
                 with x:
                     try:
-                        g(x)
+                        x(b)
                     finally:
-                        h()
+                        a()
             return b
 
     code = f.__code__

@@ -59,7 +59,7 @@ def call_of(folder: str) -> Optional[Call]:
 
 def in_words(call: Call, memory: Memory, pid: int) -> str:
     """Such as 'waits for a child process, 4712: wait4'."""
-    first, second, third = call.arguments[:3]
+    first, second = call.arguments[:2]
     if call.kind == "descriptor":
         return f"waits in {call.name} of {descriptor(pid, first & 0xFFFFFFFF)}"
     if call.kind == "poll":

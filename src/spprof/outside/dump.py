@@ -181,8 +181,8 @@ class _Reader:
         address = call.arguments[0]
         if state is not None and state.gil and 0 <= address - state.gil < self.python.at["gil_size"]:
             return "waits for the GIL", 0
-        lock = locks.waited_for(self.memory, self.python, call)
-        return f"waits for the lock at {lock or address:#x}", lock
+        lock = locks.waited_for(self.memory, call)
+        return f"waits for the lock at {lock:#x}", lock
 
 
 def _moment(folder: str) -> _Moment:

@@ -19,17 +19,16 @@ _MASK = ~7  # of a tagged reference; an address has none of these bits
 _LOCKED_AND_AWAITED = 3  # the bits of a PyMutex
 
 
-def waited_for(memory: Memory, python: Interpreter, call: Call) -> int:
-    """The lock that a thread in a futex call waits for: its semaphore, or from 3.14 on its mutex. 0: it is none of Python's."""
+def waited_for(memory: Memory, call: Call) -> int:
+    """The lock that a thread in a futex call waits for: the address of its semaphore, or of its mutex."""
     address = call.arguments[0]
-    if python.at["lock_mutex"] < 0:
-        return address
     try:
-        # The thread waits for a semaphore of its own, on its stack. Before that is the mutex: struct wait_entry, Python/parking_lot.c.
+        # For a mutex (3.14, 3.13t) a thread waits at a semaphore on its own stack; struct wait_entry of Python/parking_lot.c has
+        # the mutex before that.
         mutex = memory.word(address - 8)
-        return mutex if memory.byte(mutex) & _LOCKED_AND_AWAITED == _LOCKED_AND_AWAITED else 0
+        return mutex if memory.byte(mutex) & _LOCKED_AND_AWAITED == _LOCKED_AND_AWAITED else address
     except Unreadable:
-        return 0
+        return address
 
 
 def entered(memory: Memory, python: Interpreter, frames: Iterable[Raw], locks: Set[int]) -> Set[int]:
@@ -62,16 +61,16 @@ def _kept(memory: Memory, python: Interpreter, frame: Raw) -> Iterator[int]:
 
 
 def _locks_of(memory: Memory, python: Interpreter, value: int) -> Iterator[int]:
-    """What it would be as a lock, and what it would be as a method of one."""
+    """What `waited_for` would return of it, if it is a lock, or a method of one. First in a lock (Modules/_threadmodule.c) is a
+    mutex, or the address of a semaphore."""
     at = python.at
-    if at["lock_mutex"] >= 0:
-        yield value + at["lock_mutex"]
-        return
-    try:
-        yield memory.word(value + at["lock_semaphore"])
-        yield memory.word(memory.word(value + at["cfunction_self"]) + at["lock_semaphore"])
-    except Unreadable:
-        return
+    for read in (lambda: value, lambda: memory.word(value + at["cfunction_self"])):
+        try:
+            first = read() + at["ob_size"]
+            yield first
+            yield memory.word(first)
+        except Unreadable:
+            continue
 
 
 def depth_at(table: bytes, offset: int) -> int:

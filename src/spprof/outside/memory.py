@@ -1,7 +1,7 @@
 """Guarded reads of another process's memory.
 
-Nothing that is read is believed: an address may be anything, a length too. Every read is bounded, and all reads of a dump together,
-so a process whose memory says anything can neither crash nor hang the reader."""
+Nothing that is read is believed: an address may be anything, a length too. Every read is bounded, and all reads of a dump
+together, so a process whose memory says anything can neither crash nor hang the reader."""
 
 from __future__ import annotations
 

@@ -19,8 +19,6 @@ _EVENT_STOP = 128  # the reason of a stop that no signal caused
 _WALL = 0x40000000  # also threads: __WALL
 
 
-
-
 @lru_cache(None)
 def _libc() -> Any:
     call = ctypes.CDLL(None, use_errno=True).ptrace
