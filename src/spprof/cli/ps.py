@@ -13,7 +13,8 @@ EXAMPLES = """\
 For each its number, its version of Python, whether `spprof attach` can enter it, and its command line:
   listens  it called spprof.listen(): this spprof can attach to it
   yes      it lets spprof in, when its main thread comes to a line of Python
-  no       and why. `spprof dump PID` needs no way in, only the right to read the process
+  no       and why. A program that calls spprof.listen() can be attached to on every version; `spprof dump PID` needs no way in,
+           only the right to read the process
 
 examples:
   spprof ps

@@ -84,7 +84,7 @@ def _attach(pid: int, uid: int, version: str, right: str, may_enter: bool) -> st
     if right:
         return f"no: {right}"
     if not interpreter.lets_in(version):
-        return f"no: {version} lets nobody in, and the program does not call spprof.listen()"
+        return f"no: {version} lets nobody in"
     if not may_enter:
         return "no: it was started with PYTHON_DISABLE_REMOTE_DEBUG"
     own = "{}.{}{}".format(*sys.version_info[:2], "t" if "t" in getattr(sys, "abiflags", "") else "")
