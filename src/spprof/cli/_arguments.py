@@ -80,7 +80,7 @@ def process_or_profile(text: str) -> Any:
     if not text.isdecimal() or os.path.exists(text):
         return text
     if os.path.isdir("/proc/self") and not os.path.isdir(f"/proc/{int(text)}"):
-        raise _wrong(f"there is no process {text}; of one that ran, {_profile_of(text)}")
+        raise _wrong(f"there is no process {text} that this user may see; of one that ran, {_profile_of(text)}")
     return int(text)
 
 
