@@ -64,9 +64,9 @@ def _locks_of(memory: Memory, python: Interpreter, value: int) -> Iterator[int]:
     """What `waited_for` would return of it, if it is a lock, or a method of one. First in a lock (Modules/_threadmodule.c) is a
     mutex, or the address of a semaphore."""
     at = python.at
-    for read in (lambda: value, lambda: memory.word(value + at["cfunction_self"])):
+    for is_method in (False, True):
         try:
-            first = read() + at["ob_size"]
+            first = (memory.word(value + at["cfunction_self"]) if is_method else value) + at["ob_size"]
             yield first
             yield memory.word(first)
         except Unreadable:
