@@ -305,10 +305,12 @@ static PyObject *run_record(PyObject *module, PyObject *args) {
     char next[TEXT_MOST];
     bool children = !failed && *record.field[STEM] != 0;
     long owner = failed ? 0 : strtol(record.field[OWNER], NULL, 10);
-    bool another = owner != 0 && owner != (long)getpid(); /* inherited from another process */
+    int link = failed ? -1 : (int)strtol(record.field[LINK], NULL, 10);
+    /* Another process is the program. */
+    bool another = owner != 0 ? owner != (long)getpid() : link >= 0 && !spp_os_beside_claim(link);
     record.module = Py_NewRef(module);
     if (!failed) expect_program();
-    if (!failed && !another) spp_beside_take((int)strtol(record.field[LINK], NULL, 10));
+    if (!failed && !another) spp_beside_take(link);
     if (!failed && (!another || children)) failed = begin(module, another ? "child" : record.field[HOW]);
     if (failed) say_why();
     if (!failed) preload_in_children(); /* also of one that takes this program's place */
@@ -358,6 +360,7 @@ static PyObject *forked(PyObject *module, PyObject *none) {
     bool was = PyTuple_Check(parents) && PyTuple_GET_SIZE(parents) == 2; /* the program may have begun one of its own */
     if (was) spp_output_close(PyTuple_GET_ITEM(parents, 0));
     Py_DECREF(parents);
+    record.field[HOW] = "child"; /* also of a program that takes its place */
     if (*record.field[STEM] != 0 && !is_about_to_exec() && begin(module, "child") != 0) say_why();
     Py_RETURN_NONE;
 }

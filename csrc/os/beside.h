@@ -9,6 +9,9 @@
 /* `fd`: the socket; -1: none. Returns whether there is one; then exit() waits, and the caller has the interpreter's end wait by
  * spp_os_beside_end(). Once, before the run begins. The main thread. */
 bool spp_os_beside_take(int fd);
+/* Whether this process is the program: the first that asks by the socket `fd`, which a command that is not Python may hand to
+ * several processes. Also true if there is no such socket any more: nobody else is known. */
+bool spp_os_beside_claim(int fd);
 /* Waits until the supervisor has done its part. Once; later calls return at once, as in any other process. With or without the
  * GIL. */
 void spp_os_beside_end(void);

@@ -112,12 +112,39 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "_core":
+        return _core_of_this_interpreter()
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'spprof' has no attribute {name!r}")
     value = getattr(_module(home), name)
     globals()[name] = value
     return value
+
+
+def _core_of_this_interpreter() -> object:
+    """The extension module. Its file is named after the interpreter's ABI, and one folder may hold several."""
+    from importlib import import_module
+
+    try:
+        return import_module("._core", __name__)
+    except ModuleNotFoundError:
+        from .errors import Unsupported
+
+        raise Unsupported(_no_core()) from None
+
+
+def _no_core() -> str:
+    """Which interpreters this package has a core for, where the running one is none of them."""
+    import sys
+    from importlib.machinery import EXTENSION_SUFFIXES
+    from os import listdir
+
+    tags = [name.split(".")[1].split("-") for name in listdir(__path__[0]) if name.startswith("_core.c")]
+    numbers = {tag[1] if tag[0] == "cpython" else tag[0][2:] for tag in tags}  # 313t; Windows has cp313t
+    known = [f"{number[0]}.{number[1:]}" for number in sorted(numbers, key=lambda number: (len(number.strip("td")), number))]
+    own = f"{sys.executable} is Python {sys.version.split()[0]} ({EXTENSION_SUFFIXES[0]})"
+    return f"{own}, and this spprof has cores for CPython {', '.join(known) or '(none)'}"
 
 
 _modules: dict[str, object] = {}

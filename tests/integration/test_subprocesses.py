@@ -161,8 +161,9 @@ def test_the_workers_of_multiprocessing(run, method):
         assert Profile.load(path).end is not None
 
 
-def test_a_child_that_replaces_itself_has_two_files(run):
-    _, (pid,), files = run(REPLACED)
+@pytest.mark.parametrize("options", [[], ["-o", "p.spprof"]], ids=["", "-o"])
+def test_a_child_that_replaces_itself_has_two_files(run, options):
+    _, (pid,), files = run(REPLACED, *options)
     first, second = sorted(files[pid], key=len)
     assert second == first[:-7] + ".2.spprof"
     assert "before" in names(first) and "in_child" in names(second)

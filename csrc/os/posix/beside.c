@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +106,13 @@ bool spp_os_beside_take(int fd) {
     (void)atexit(finish_at_exit);
 #endif
     return true;
+}
+
+/* The supervisor has sent one byte before the program began (src/spprof/launching/supervisor.py). */
+bool spp_os_beside_claim(int fd) {
+    char token;
+    ssize_t n = recv(fd, &token, 1, MSG_DONTWAIT);
+    return n == 1 || (n < 0 && (errno == EBADF || errno == ENOTSOCK));
 }
 
 int spp_os_beside_hand_on(void) { return is_our_socket() && fcntl(beside.fd, F_SETFD, 0) == 0 ? beside.fd : -1; }

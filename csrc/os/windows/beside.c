@@ -2,6 +2,7 @@
 #include "os/beside.h"
 
 bool spp_os_beside_take(int fd) { return (void)fd, false; }
+bool spp_os_beside_claim(int fd) { return (void)fd, true; }
 void spp_os_beside_end(void) {}
 int spp_os_beside_hand_on(void) { return -1; }
 void spp_os_beside_keep(void) {}

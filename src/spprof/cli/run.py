@@ -23,6 +23,8 @@ examples:
   spprof run -m pytest tests/              as python -m
   spprof run -c "import this"              as python -c
   spprof run - < script.py                 as python -
+  spprof run uvicorn app:app               a command, as a shell starts it: by its own interpreter
+  spprof run ./venv/bin/python script.py   another interpreter; also --python ./venv/bin/python
   spprof run --mode wall server.py         where does it wait?
   spprof run --rate 10000 script.py        10,000 samples a second
   spprof run --native script.py            C, C++ and Rust functions too
@@ -40,15 +42,16 @@ examples:
 
 
 def add_arguments(parser: Any) -> None:
-    """Options of `run`. All that follows SCRIPT, MODULE or CODE is the program's."""
+    """Options of `run`. All that follows SCRIPT, COMMAND, MODULE or CODE is the program's."""
     add_recording(parser)
     parser.add_argument("--delay", type=positive, metavar="S", help="take no samples in the first S seconds")
     parser.add_argument("--duration", type=positive, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
+    parser.add_argument("--python", metavar="PATH", help="run the program by this interpreter, not by spprof's own")
     parser.add_argument("--live", action="store_true", help="show the profile while the program runs (pip install 'spprof[tui]')")
     add_results(parser)
     # REMAINDER: from here on nothing is ours.
-    what = parser.add_argument_group("the program", "[-m MODULE | -c CODE | SCRIPT] ARGS...")
+    what = parser.add_argument_group("the program", "[-m MODULE | -c CODE | SCRIPT | COMMAND] ARGS...")
     what.add_argument("-m", dest="module", nargs=REMAINDER, help=parser.hidden)
     what.add_argument("-c", dest="code", nargs=REMAINDER, help=parser.hidden)
     what.add_argument("script", nargs=REMAINDER, help=parser.hidden)
@@ -92,4 +95,4 @@ def _given(options: argparse.Namespace) -> Tuple[str, List[str]]:
             command = command[1:]
         if command:
             return kind, command
-    raise Mistake("what shall run? Give a SCRIPT, -m MODULE, -c CODE, or - for a program from stdin")
+    raise Mistake("what shall run? Give a SCRIPT or a COMMAND, -m MODULE, -c CODE, or - for a program from stdin")

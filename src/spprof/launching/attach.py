@@ -20,7 +20,7 @@ from ..errors import SpprofError, Unsupported
 from ..files.writing import finish, is_being_written
 from ..outside.rights import missing_right, python_of
 from ..recording.listening import address
-from . import outputs, program
+from . import commands, outputs, program
 from .run import Run, say
 
 if TYPE_CHECKING:
@@ -285,14 +285,7 @@ def _name(pid: int) -> str:
             words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
     except OSError:
         words = []
-    rest = words[1:]
-    while rest and rest[0].startswith("-") and rest[0] not in ("-", "-m", "-c"):
-        rest = rest[2:] if rest[0] in ("-X", "-W") else rest[1:]
-    if rest[:1] == ["-m"] and rest[1:]:
-        return program.name("module", rest[1:])
-    if rest[:1] == ["-c"]:
-        return program.name("code", rest[1:])
-    return program.name("script", rest or words[:1] or [str(pid)])
+    return program.name(*commands.target(words)) if words else str(pid)
 
 
 def _check_ways(pid: int, uid: int) -> None:

@@ -37,12 +37,29 @@ def check_script(command: List[str]) -> None:
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         return
     try:
-        with open(path, "rb") as file:
-            beginning = file.read(4096)
+        with open(path, "rb"):
+            pass
     except OSError as error:
         raise BadOption(f"cannot open {path!r}: {error.strerror or error}{_instead(command)}") from None
-    if b"\0" in beginning and not path.endswith(".pyc") and b"PK\3\4" not in beginning:
+    if is_binary(path):
         raise BadOption(f"{path!r} is not Python source, but a binary file{_instead(command)}")
+
+
+def beginning(path: str) -> bytes:
+    """Of a regular file; b"" if it cannot be read."""
+    try:
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                return file.read(4096)
+    except OSError:
+        pass
+    return b""
+
+
+def is_binary(path: str) -> bool:
+    """Whether a file is nothing that Python opens: no text, no .pyc, no zip archive."""
+    data = beginning(path)
+    return b"\0" in data and not path.endswith(".pyc") and b"PK\3\4" not in data
 
 
 class NoModule(SpprofError):
@@ -63,33 +80,23 @@ def is_there(name: str) -> bool:
 
 
 def _instead(command: List[str]) -> str:
-    import re
-    from importlib.util import find_spec
-    from shutil import which
-
     path = command[0]
     name = os.path.basename(path)
-    if re.match(r"(python|pypy)[0-9.]*[dt]?(\.exe)?$", name):
-        rest = " ".join(command[1:]) or "SCRIPT"
-        own = path == name or os.path.abspath(path) == sys.executable
-        return f"; give what it is to run: {'spprof' if own else f'{path} -m spprof'} run {rest}"
-    if os.path.exists(path):
+    if name.startswith(("python", "pypy")) and command[1:]:
+        return f"; give what it is to run: spprof run {' '.join(command[1:])}"
+    if os.path.exists(path) or path != name:
         return ""
-    try:
-        module = name.isidentifier() and find_spec(path) is not None
-    except (ImportError, ValueError):
-        module = False
-    if module:
-        return f"; a module of this name is installed: spprof run -m {path}"
-    found = which(path)
-    return f"; a command of this name is installed: spprof run {found}" if found and _is_python(found) else ""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    if os.path.isfile(beside):
+        return f"; a command of this name is not on the PATH, but here: spprof run {beside}"
+    return f"; a module of this name is installed: spprof run -m {path}" if _runs(name) else ""
 
 
-def _is_python(path: str) -> bool:
-    """Whether a command is a Python script."""
-    try:
-        with open(path, "rb") as file:
-            first = file.readline(200)
-    except OSError:
-        return False
-    return first.startswith(b"#!") and b"python" in first
+def _runs(name: str) -> bool:
+    """Whether there is such a module, and it is a program."""
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec(name) if name.isidentifier() else None
+    if spec is None or spec.submodule_search_locations is None:
+        return spec is not None
+    return PathFinder.find_spec("__main__", list(spec.submodule_search_locations)) is not None

@@ -20,10 +20,17 @@ PRELOADED = os.path.join(_HERE, "enter.so")  # of csrc/enter, on Linux
 
 
 def environment(
-    options: Options, native: str, clock: str, window: Sequence[Optional[float]], is_module: bool, outputs: Outputs, link: int
+    options: Options,
+    native: str,
+    clock: str,
+    window: Sequence[Optional[float]],
+    is_module: bool,
+    closed: bool,
+    outputs: Outputs,
+    link: int,
 ) -> Dict[str, str]:
-    """The environment of a program that records itself. `window`: seconds until it begins, and for which it does. `link`: of the
-    supervisor, -1: it is the parent."""
+    """The environment of a program that records itself. `window`: seconds until it begins, and for which it does. `closed`: its
+    interpreter has to be entered in another way. `link`: of the supervisor, -1: it is the parent."""
     from .. import __version__
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in window]
@@ -31,7 +38,7 @@ def environment(
     fields += [",".join(options.events), options.calls, options.times, "yes" if options.exceptions else "", *times]
     fields += ["m" if is_module else "", outputs.run, _escaped(outputs.stream), _escaped(outputs.stem)]
     variables = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
-    for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if is_closed() and can_preload() else "")):
+    for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if closed and can_preload() else "")):
         if own:
             variables[name] = f"{own}{os.pathsep}{variables[name]}" if variables.get(name) else own
     return variables

@@ -6,9 +6,9 @@ import os
 import sys
 
 from .. import formats
-from ..errors import TAKEN, SpprofError
+from ..errors import TAKEN, BadOption, SpprofError
 from ..recording import api
-from . import outputs, program, recorder, supervisor
+from . import commands, outputs, program, recorder, supervisor
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
@@ -22,27 +22,32 @@ _UNSEEN_S, _UNSEEN_SHARE = 0.2, 0.25  # CPU time of others that is worth a word:
 
 
 class Run:
-    """A program that is profiled. `kind`: module, code or script; `command`: its words; `options`: those of `spprof run`. Raises
-    SpprofError; `program.NoModule` with Python's words."""
+    """A program that is profiled. `kind`: module, code or script (or a command); `command`: its words; `options`: those of
+    `spprof run`. Raises SpprofError; `program.NoModule` with Python's words."""
 
     def __init__(self, kind: str, command: List[str], recording: Options, options: argparse.Namespace) -> None:
         self.options = options
         native, clock = api.require_supported(recording)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
-        name = program.name(kind, command)
-        self.outputs = outputs.Outputs(options.output, options.format, name, options.subprocesses, options.force)
+        self.program = commands.Command(kind, command, options.python or "")
+        self.command = self.program.words
+        self.outputs = outputs.Outputs(options.output, options.format, self.program.name, options.subprocesses, options.force)
         if self.outputs.format != "spprof":
             formats.check(self.outputs.format, self.conversion)  # now, and not when the program is done
-        if kind == "script":
-            program.check_script(command)
-        flags = {"module": ["-m"], "code": ["-c"], "script": []}[kind]
-        self.command = [*recorder.interpreter(), *flags, *command]
-        self.module = command[0] if kind == "module" else ""  # whether it is there only its own process finds out
-        self._ends = supervisor.link() if hasattr(os, "fork") and not options.live else (-1, -1)
-        self.environment = recorder.environment(
-            recording, native, clock, (options.delay, options.duration), bool(self.module), self.outputs, self._ends[1]
-        )
+        if self.program.script:
+            program.check_script(self.program.script)
+        if options.live and not self.program.is_python:
+            name = os.path.basename(self.command[0])
+            raise BadOption(f"--live shows the process that starts, and {name} is no Python: spprof run --live python ...")
+        self.module = self.program.module  # whether it is there only its own process finds out
         self.pid, self.lost = 0, False  # lost: the profile is not where it was asked for
+        self._ends = supervisor.link() if hasattr(os, "fork") and not options.live else (-1, -1)
+        if self._ends[1] >= 0:
+            self._started(os.getpid())  # in whose place it comes; a command may start Python in another process
+        window = (options.delay, options.duration)
+        self.environment = recorder.environment(
+            recording, native, clock, window, bool(self.module), self.program.closed, self.outputs, self._ends[1]
+        )
 
     def run(self) -> int:
         """The program takes this process's place. Windows: as it ended."""
@@ -65,8 +70,9 @@ class Run:
             return 0
 
     def _started(self, pid: int) -> str:
-        self.pid = pid
-        self.outputs.started(pid)
+        if self.pid != pid:
+            self.pid = pid
+            self.outputs.started(pid)
         return self.outputs.stream
 
     def _end_of_recording(self, program: supervisor.Program) -> Optional[str]:
@@ -100,8 +106,9 @@ class Run:
     def _put(self, ended: bool) -> None:
         streams = self.outputs.streams()
         if not streams:
-            if ended and _why_not():
-                say(f"spprof: nothing was recorded{_why_not()}\n")
+            why = self._why_not()
+            if ended and why:
+                say(f"spprof: nothing was recorded: {why}\n")
             elif ended:
                 self.lost = True
                 why = "unless a line above says why, it was removed, moved or overwritten while the program ran"
@@ -172,6 +179,8 @@ class Run:
         return text
 
     def _say_what_goes_on(self) -> None:
+        if not self.program.is_python:  # what started it has the same environment
+            return
         pids = supervisor.forks(f"{recorder.VARIABLE}={self.environment[recorder.VARIABLE]}", self.pid)
         if not pids:
             return
@@ -180,13 +189,22 @@ class Run:
         grows = f"the profile grows in {_words(own)}" if own else "only --subprocesses profiles that"
         say(f"spprof: the program went into the background: {which}, and {grows}\n")
 
+    def _why_not(self) -> str:
+        """What explains that there is no file; '' if the recorder should have made one."""
+        if self.program.closed and not recorder.can_preload():
+            return "with -I, -E or -S the interpreter does not let the recorder in"
+        if self.program.is_python:
+            return ""
+        name = os.path.basename(self.command[0])
+        return f"{name} started no Python, or not with the environment that it was given; try `spprof run python ...`"
+
     def _say_which_environment(self) -> None:
         """Why a program may have failed that works alone: this spprof is installed elsewhere (pipx, uv tool)."""
         active = os.environ.get("VIRTUAL_ENV")
-        if active and os.path.isdir(active) and not os.path.samefile(active, sys.prefix):
+        if self.program.is_ours and active and os.path.isdir(active) and not os.path.samefile(active, sys.prefix):
             say(
                 f"spprof: the program ran in {sys.prefix}, where this spprof is installed, and not in the active environment "
-                f"{active}: install spprof there\n"
+                f"{active}: spprof run --python {os.path.join(active, 'bin', 'python')} ...\n"
             )
 
     def _say_where(self, why: str) -> None:
@@ -201,16 +219,6 @@ def _prepare(options: argparse.Namespace) -> None:
         from ..files import profile  # noqa: F401
     if not options.quiet:
         from ..report import summary  # noqa: F401
-
-
-def _why_not() -> str:
-    flags = sys.flags
-    if not recorder.is_closed() or recorder.can_preload():
-        return ""
-    for name, option in (("isolated", "-I"), ("no_site", "-S"), ("ignore_environment", "-E")):
-        if getattr(flags, name):
-            return f": with {option} the interpreter does not let the recorder in"
-    return ""
 
 
 def _relative(path: str) -> str:

@@ -95,7 +95,10 @@ class Beside:
             ready = {fd for fd, _ in self._poll.poll(min(left, _STEP if self._death < 0 else _DAY) * 1000)}
             said = b""
             if self._link in ready:  # and no more: it waits, or closed all that it found, or another program took its place
-                said = os.read(self._link, 1)
+                try:
+                    said = os.read(self._link, 1)
+                except ConnectionResetError:  # closed, and nobody took the byte that makes it the program
+                    pass
                 self._poll.unregister(self._link)
             if said == _NONE:
                 os._exit(0)
@@ -146,6 +149,7 @@ def link() -> Tuple[int, int]:
     least = 3 if os.sysconf("SC_OPEN_MAX") in range(_LINKS_FROM + 2) else _LINKS_FROM
     ends = import_module("_socket").socketpair()
     own, other = (fcntl.fcntl(end, fcntl.F_DUPFD, least) for end in ends)
+    os.write(own, b"1")  # for one process, which is the program then (csrc/os/posix/beside.c)
     for end in ends:
         end.close()
     return own, other

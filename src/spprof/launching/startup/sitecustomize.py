@@ -30,29 +30,70 @@ def _options(here: str) -> "tuple[str | None, str]":
     return options, rest
 
 
-def _core(package: str) -> "Any":
-    """The C core alone: nothing else of the package is imported. Another interpreter than that of `spprof run` has its own."""
+def _is_there(path: str) -> bool:
+    try:
+        _system.stat(path)
+    except OSError:
+        return False
+    return True
+
+
+class _Finder:
+    """Comes after all others, where a program has no spprof of its own: finds this one, and nothing else of its folder."""
+
+    def __init__(self, home: str) -> None:
+        self.package = home + "/spprof"
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if name != "spprof":
+            return None
+        from importlib.util import spec_from_file_location
+
+        return spec_from_file_location(name, self.package + "/__init__.py", submodule_search_locations=[self.package])
+
+
+def _core(home: str, version: str) -> "Any":
+    """The C core alone: nothing else of the package is imported. It is that of the package which the program would import, if
+    that is of the same version, so that there is one; else that of `spprof run`'s own package, which may have cores for several
+    interpreters."""
     imp: Any = sys.modules["_imp"]
-    spec_of: Any = type(sys.__spec__)
     suffix = imp.extension_suffixes()[0]
-    for folder in (package, *(f"{path}/spprof" for path in sys.path)):
-        file = f"{folder}/_core{suffix}"
-        try:
-            _system.stat(file)
-        except OSError:
+    same = [path for path in sys.path if path == home or _is_there(f"{path}/spprof-{version}.dist-info")]
+    for folder in (*same, home, *sys.path):
+        file = f"{folder}/spprof/_core{suffix}"
+        if not _is_there(file):
             continue
+        spec_of: Any = type(sys.__spec__)
         core = imp.create_dynamic(spec_of("spprof._core", None, origin=file))
         imp.exec_dynamic(core)
+        if folder not in sys.path and "site" in sys.modules:
+            sys.meta_path.append(_Finder(folder))
         return core
     return None
+
+
+def _refuse(home: str, fields: "list[str]") -> None:
+    """There is no core for this interpreter. The program itself does not run then; a child process goes on."""
+    if fields[1:2] != ["0"] or fields[3:4] != ["run"]:
+        sys.stderr.write(f"spprof: process {_system.getpid()} is not profiled: {sys.executable} has no spprof\n")
+        return
+    sys.meta_path.append(_Finder(home))
+    from spprof import _no_core
+
+    sys.stderr.write(f"spprof: {_no_core()}: install spprof there, or give another one by `spprof run --python PATH`\n")
+    sys.stderr.flush()
+    if int(fields[2]) >= 0:
+        _system.write(int(fields[2]), b"x")  # the supervisor ends then, and says nothing
+    _system._exit(2)
 
 
 def _begin(here: str, options: "str | None", rest: str, preload: str) -> None:
     if options is None:
         return
-    core = _core(here[: -len("/launching/startup")])
+    home, fields = here[: -len("/spprof/launching/startup")], options.split("\x1f")
+    core = _core(home, fields[0])
     if core is None:
-        sys.stderr.write(f"spprof: process {_system.getpid()} is not profiled: {sys.executable} has no spprof\n")
+        _refuse(home, fields)
     else:
         options = core.record(options, here, preload)
     if options is not None:  # for processes that this one starts
