@@ -195,3 +195,16 @@ def test_without_a_core_importing_works_and_starting_says_why(place, other):
     env = {**environment(place), "PYTHONPATH": str(other)}
     done = subprocess.run([place / "venv/bin/python", "-c", code], env=env, stdout=subprocess.PIPE, text=True)
     assert "this spprof has cores for CPython 3.0\n" in done.stdout
+
+
+@pytest.mark.parametrize("version, recorder", [(spprof.__version__, "its own"), ("0.0.1", "ours")])
+def test_a_program_that_has_the_same_spprof_is_recorded_by_that(tmp_path, version, recorder):
+    """So that it has one core, and what it asks of it is about its profile. One of another version would not understand ours."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    shutil.copytree(Path(spprof.__file__).parent, site / "spprof", ignore=shutil.ignore_patterns("__pycache__"))
+    (site / f"spprof-{version}.dist-info").mkdir()
+    code = "import spprof; print(spprof.__file__, spprof.is_active())"
+    done = run(tmp_path, "-q", "-o", "p.spprof", tmp_path / "venv/bin/python", "-c", code)
+    assert done == (0, f"{site / 'spprof/__init__.py'} {recorder == 'its own'}\n", "")
+    assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
