@@ -83,8 +83,8 @@ lint: ## style and static checks: clang-format, cppcheck, ruff, mypy
 format: ## the same, putting right what can be
 	tools/lint --fix
 
-wheel: ## a source archive and a wheel for each interpreter at hand, of HEAD, in dist/ (tools/wheels --help)
-	$(PYTHON) tools/wheels
+wheel: ## a source archive and a wheel for each interpreter at hand, of HEAD, in dist/; WHEELS=--one: one for all
+	$(PYTHON) tools/wheels $(WHEELS)
 
 sdist: ## the source archive alone
 	$(PYTHON) tools/wheels --sdist
