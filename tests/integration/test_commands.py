@@ -197,6 +197,18 @@ def test_without_a_core_importing_works_and_starting_says_why(place, other):
     assert "this spprof has cores for CPython 3.0\n" in done.stdout
 
 
+@pytest.mark.parametrize("found", [True, False], ids=["by the PATH", "by its path"])
+def test_an_active_environment_is_meant_by_who_finds_spprof_on_the_path(place, tmp_path, found):
+    script = tmp_path / "spprof"
+    script.write_text(f"#!{sys.executable}\nimport sys\nfrom spprof.cli import main\nsys.exit(main())\n")
+    script.chmod(0o755)
+    path = f"{tmp_path if found else place}{os.pathsep}{os.defpath}"
+    env = {**environment(place), "VIRTUAL_ENV": str(place / "venv"), "PATH": path}
+    words = [shutil.which("spprof", path=path) or script, "run", "-q", "-o", "p.spprof", "-c", "import sys; print(sys.prefix)"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+    assert done.stdout == f"{place / 'venv' if found else sys.prefix}\n"
+
+
 @pytest.mark.parametrize("version, recorder", [(spprof.__version__, "its own"), ("0.0.1", "ours")])
 def test_a_program_that_has_the_same_spprof_is_recorded_by_that(tmp_path, version, recorder):
     """So that it has one core, and what it asks of it is about its profile. One of another version would not understand ours."""

@@ -4,6 +4,7 @@ interpreter that runs."""
 from __future__ import annotations
 
 import os
+import sys
 
 from ..errors import BadOption
 from . import program, recorder
@@ -25,9 +26,10 @@ class Command:
         self.name, self.script, self.module = program.name(kind, given), given, ""
         self.closed, self.is_python, self.is_ours = False, True, False
         path = found(given[0]) if kind == "script" else ""
-        if python:
+        chosen = _interpreter(python) if python else "" if path else _of_active_environment()
+        if chosen:
             given = [path or given[0], *given[1:]]
-            self.words = [_interpreter(python), *_FLAGS[kind], *given]
+            self.words = [chosen, *_FLAGS[kind], *given]
         elif path:
             self.words = [path, *given[1:]]
             started = followed(self.words)
@@ -75,6 +77,23 @@ def _interpreter(given: str) -> str:
     if not (os.path.isfile(path) and os.access(path, os.X_OK)):
         raise BadOption(f"--python {given}: there is no such interpreter")
     return path
+
+
+def _of_active_environment() -> str:
+    """The interpreter that a shell has for `python`, if an environment is active, spprof is installed elsewhere (pipx, uv tool),
+    was found by the PATH and has a core for that version; else ''."""
+    active = os.environ.get("VIRTUAL_ENV") or ""
+    python, about = os.path.join(active, "bin", "python"), os.path.join(active, "pyvenv.cfg")
+    if not (active and os.path.isfile(python) and os.path.isfile(about)) or os.path.samefile(active, sys.prefix):
+        return ""
+    if which("spprof") != os.path.abspath(sys.argv[0]):
+        return ""
+    with open(about, encoding="utf-8", errors="replace") as file:
+        settings = dict([part.strip() for part in line.split("=", 1)] for line in file if "=" in line)
+    version = settings.get("version_info") or settings.get("version") or ""
+    known = f"_core.cpython-{''.join(version.split('.')[:2])}"
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return python if version and any(name.startswith(known) for name in os.listdir(package)) else ""
 
 
 def followed(words: List[str]) -> List[str]:
