@@ -70,7 +70,7 @@ def test_a_statement(shell):
     files = {frame.file.replace("\\", "/") for stack in profile.aggregate(thread=str(main.tid)) for frame in stack}
     assert not [file for file in files if "/IPython/core/" in file or file.endswith("integrations/ipython.py")]
     (plain,) = (output.data["text/plain"] for output in shown.outputs)
-    assert re.search(r"of CPU time, .* samples. By self time:(.*\n)*.* burn.*\(", plain)
+    assert re.search(r"of CPU time, .* samples. Your own code(.*\n)*By self time:(.*\n)*.* burn.*\(", plain)
 
 
 def test_a_cell_its_options_and_its_value(shell):

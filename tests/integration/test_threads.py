@@ -392,7 +392,7 @@ spprof.stop()
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that a thread could block")
 def test_a_thread_that_blocks_every_signal_is_named_in_the_report(run_once, run_python):
     ran = run_once("blocking_thread", 0)
-    report = run_python("-m", "spprof", "report", ran.path).out
+    report = run_python("-m", "spprof", "report", "-v", ran.path).out
     from spprof import _core
 
     assert (_core.LOSSES["signals_blocked"] in report) == (ran.profile.clock != "timer")

@@ -194,7 +194,7 @@ def test_summary_file_names_and_report(tmp_path):
     assert report.returncode == 0 and report.stdout.count(" (x.py:1)") == 1 and "... " in report.stdout
     missing = run(["-m", "spprof", "report", name, "--thread", "nobody"], tmp_path)
     assert missing.returncode == 2 and "MainThread" in missing.stderr
-    reported = [line for line in done.stderr.splitlines() if " samples. By self time:" in line]
+    reported = [line for line in done.stderr.splitlines() if " samples. Your own code" in line]
     assert reported == run(["-m", "spprof", "report", name, "--python-only"], tmp_path).stdout.splitlines()[:1]
     for option in "--native-only", "--native-calls":
         refused = run(["-m", "spprof", "report", name, option], tmp_path)

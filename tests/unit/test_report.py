@@ -39,7 +39,7 @@ def rows_of(text):
 
 
 def test_flat_has_error_bars(report, path):
-    text = report()
+    text = report("--limit", "15").split("By self time:")[1]
     assert rows_of(text) == [
         ("3.50 ms", "72.7%", "4.51 ms", "93.7%", "b (/app/%\\n.py:20)"),
         ("1.21 ms", "25.2%", "4.21 ms", "87.5%", "A.a (/app/x;y.py:10)"),
@@ -53,7 +53,7 @@ def test_flat_has_error_bars(report, path):
     low, high = profile.whole().share(3_500_000, squares=squares)[1:]
     assert f"72.7% ±{100 * (3500 / 4811 - low):.1f} " in text and 3500 / 4811 - low > high - 3500 / 4811
     assert re.search(r"b \(/app/%\\n\.py:20\) \[2 samples\]$", text, re.M)
-    assert "17 expected = 7 taken + 6 repeated + 4 x." in text
+    assert "17 expected = 7 taken + 6 repeated + 4 x." in report("-v")
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ def test_lines_fit_unless_all_of_them_is_wanted(monkeypatch, tmp_path, report):
 
 
 def test_by_line_file_and_thread(report):
-    lines = {row[-1]: row[:-1] for row in rows_of(report("--by", "line"))}
+    lines = {row[-1]: row[:-1] for row in rows_of(report("--by", "line", "--limit", "15"))}
     assert lines["A.a (/app/x;y.py:11)"] == ("1.20 ms", "24.9%", "4.21 ms", "87.5%")
     assert lines["A.a (/app/x;y.py:13)"] == ("0.01 ms", "0.2%", "0.01 ms", "0.2%")
     # Own time 1.21 + 0.10; all but the worker's 501 us: recursion through another file counts once.
-    assert rows_of(report("--by", "file"))[:2] == [
+    assert rows_of(report("--by", "file", "--limit", "15"))[:2] == [
         ("3.50 ms", "72.7%", "4.51 ms", "93.7%", "/app/%\\n.py"),
         ("1.31 ms", "27.2%", "4.31 ms", "89.6%", "/app/x;y.py"),
     ]
     assert rows_of(report("--by", "thread")) == [("4.31 ms", "89.6%", "Main (70)"), ("0.50 ms", "10.4%", "#wor;ker (71)")]
     assert rows_of(report("--by", "thread", "--thread", "71")) == [("0.50 ms", "100.0%", "#wor;ker (71)")]
-    assert [row[-1] for row in rows_of(report("--by", "file", "--sort", "total"))][2] == "[truncated]"
+    assert [row[-1] for row in rows_of(report("--by", "file", "--sort", "total", "--limit", "15"))][2] == "[truncated]"
 
 
 TREE = """\
@@ -208,7 +208,9 @@ def test_what_became_of_ticks_is_reported_if_it_matters(report, tmp_path, lost, 
     )
     file = tmp_path / "lost.spprof"
     file.write_bytes(writer.data)
-    assert ("Ticks: " in report(file=file), "Ticks: " in report("--format", "tree", file=file)) == (shown, shown)
+    for options in ([], ["--format", "tree"]):
+        said = report(*options, file=file)
+        assert ("Lost: 1.1% " in said, "Ticks: " in said) == (lost > 0 and shown, lost < 0)
     assert "Ticks: 1,000 expected = " in report("-v", file=file)
     assert "Ticks: 1,000 expected = " in report("-v", "--format", "tree", file=file)
 
@@ -226,9 +228,11 @@ def test_what_became_of_ticks_is_reported_if_it_matters(report, tmp_path, lost, 
      ([0] * 900 + [4] * 100, "perf", None)],
 )  # fmt: skip
 def test_why_intervals_are_wider(report, tmp_path, flags, clock, reported):
-    text = report(file=ticks(tmp_path, flags, clock))
+    text = report("-v", file=ticks(tmp_path, flags, clock))
+    assert ("Not sampled at random: " in report(file=tmp_path / "ticks.spprof")) == bool(reported)
     line = re.search(r"^In step\? .*", text, re.M)
     assert re.match(f"In step\\? {reported}", line[0]) if reported else line is None
+    text = text.split("By self time:")[1]
     rows = re.findall(r"^ +500\.00 ms +50\.0% ±(\S+) +", text.replace("0.50 s ", "500.00 ms "), re.M)
     unknown = sum(n in (2, 32) for n in flags) / 1000 if clock not in ("timer", "gil") else 0
     reach = intervals.share(500 + 1000 * unknown, 1000, 1000)[1] - 0.5
@@ -254,7 +258,7 @@ def test_system_calls_that_ticks_ended(report, tmp_path, path):
         writer.flush()
         writer.json(b"A", {"clock": "signal", "expected": 1, "taken": 1, "repeated": 0, "losses": {}, **tick_stats})
         (tmp_path / "calls.spprof").write_bytes(writer.data)
-        return re.findall(r"^System calls .*", report(file=tmp_path / "calls.spprof"), re.M)
+        return re.findall(r"^System calls .*", report("-v", file=tmp_path / "calls.spprof"), re.M)
 
     assert reported() == [] == reported(calls_interrupted=0)
     assert reported(calls_interrupted=1234) == ["System calls without the C library that a tick may have ended: 1,234."]

@@ -21,8 +21,8 @@ SHORT = """\
 spprof profiles Python programs. The three commands that people need:
 
   spprof run script.py              profile a program; prints a summary, writes script.PID.spprof
-  spprof open script.PID.spprof     look at it in the browser
-  spprof report script.PID.spprof   print the summary again
+  spprof open                       look at it in the browser
+  spprof report                     print the summary again; both take the newest file, or FILE
 
 `spprof --help` shows the others.
 """

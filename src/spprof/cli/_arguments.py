@@ -84,9 +84,29 @@ def process_or_profile(text: str) -> Any:
     return int(text)
 
 
+def newest() -> str:
+    """The profile to show if none is given: the one of this folder that was written last. Says which. Raises Mistake."""
+    import glob
+
+    found = glob.glob("*.spprof")
+    if not found:
+        raise Mistake("no .spprof file is in this folder: give a FILE, or make one by `spprof run script.py`")
+    file = max(found, key=lambda name: (os.path.getmtime(name), name))
+    from ..report.text import say  # here: `spprof run` shares its process with the program
+
+    say(f"spprof: {file}, the newest here")
+    return file
+
+
 def add_full_paths(parser: Any) -> None:
     """`--full-paths`, of the verbs that print names of files."""
     parser.add_argument("--full-paths", action="store_true", help="paths of source files whole, and lines as long as they are")
+
+
+def add_mine(parser: Any) -> None:
+    """`--mine`, of the verbs that print summaries."""
+    parser.add_argument("--mine", metavar="PATTERN", action="append", default=[],
+                        help="the tree of your own code has these files or packages, too (* and ? allowed)")  # fmt: skip
 
 
 def load(file: str) -> Profile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import formats
 from ..recording.options import INTERVAL_MS, MAX_DEPTH, MODES, RATE_HZ, Options
-from ._arguments import count, number
+from ._arguments import add_mine, count, number
 
 TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program starts, or not at all
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def add_results(parser: Any) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default NAME.PID.spprof)")
     parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help="default: what FILE ends with, else spprof")
     parser.add_argument("--force", action="store_true", help="replace FILE even if it is no profile")
-    parser.add_argument("--limit", type=count, default=15, metavar="N", help="functions in the summary (default 15)")
+    parser.add_argument("--limit", type=count, metavar="N", help="functions in the summary's table (default: at most 15)")
+    add_mine(parser)
     said = parser.add_mutually_exclusive_group()
     said.add_argument("-q", "--quiet", action="store_true", help="print no summary")
     said.add_argument("-v", "--verbose", action="store_true", help="say what became of each tick, even if none was lost")

@@ -14,7 +14,7 @@ from ..errors import BadFile, SpprofError
 from ..files.names import fitting
 from ..files.output import save
 from ..report.text import put, say
-from ._arguments import add_sources, load, say_of_sources
+from ._arguments import add_sources, load, newest, profile_path, say_of_sources
 
 HELP = "look at a profile in the browser"
 EXAMPLES = """\
@@ -22,6 +22,7 @@ Writes one HTML page with everything in it and opens it in your browser: no serv
 $BROWSER names the browser, if it is not to be the system's own.
 
 examples:
+  spprof open                                what was profiled last in this folder
   spprof open app.4711.spprof
   spprof open app.4711.spprof -o app.html    keep the page, to send it to somebody
   spprof open app.html                       one that `run -f html` or `convert` wrote
@@ -31,7 +32,8 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `open`."""
-    parser.add_argument("file", metavar="FILE", help="a .spprof file, or a page made of one (.html)")
+    kinds = "a .spprof file, or a page made of one (.html; default: the newest .spprof file of this folder)"
+    parser.add_argument("file", metavar="FILE", nargs="?", type=profile_path, help=kinds)
     parser.add_argument("-o", "--output", metavar="OUT", help="page to write (default: a temporary one that only you can read)")
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no page of ours")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
@@ -41,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the page's path; 1 if no browser could be started."""
+    if options.file is None:
+        options.file = newest()
     if options.file.endswith(formats.FORMATS["html"].extension):
         if options.output:
             raise SpprofError(f"{options.file} is a page already: copy it, or open the .spprof file with --output")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from typing import Sequence
 
 from ..errors import BadOption
 from ..files.profile import Profile
 from ..model.data import ProfileData
+from ..report.owners import patterns
 from ..report.summary import called, summary
 from ..report.tables import BY, table
 from ..report.text import put, readable, width_of_table
 from ..report.timed import slowest
 from . import _part
-from ._arguments import OTHERS, add_full_paths, count, percentage, profile_path
+from ._arguments import OTHERS, add_full_paths, add_mine, count, newest, percentage, profile_path
 
 HELP = "print the summary of a profile"
 EXAMPLES = """\
 examples:
+  spprof report                            what was profiled last in this folder
   spprof report script.1234.spprof
   spprof report p.spprof --by line         also: file, thread
   spprof report p.spprof --format tree     what calls what; --min-share 5 for less of it
@@ -43,8 +46,8 @@ A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samp
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `report`."""
-    kinds = f"a .spprof file, or another profiler's ({OTHERS}); several are added up"
-    parser.add_argument("files", metavar="FILE", nargs="+", type=profile_path, help=kinds)
+    kinds = f"a .spprof file, or another profiler's ({OTHERS}); several are added up (default: the newest of this folder)"
+    parser.add_argument("files", metavar="FILE", nargs="*", type=profile_path, help=kinds)
     parser.add_argument("-f", "--format", choices=("flat", "tree", "markdown", "json"), default="flat",
                         help="a table (default), the tree of calls, or the table for GitHub or for programs")  # fmt: skip
     parser.add_argument("--by", metavar="KIND", default="function",
@@ -71,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="which exceptions were raised and caught where, of a run with --exceptions")  # fmt: skip
     shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
                        help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
+    add_mine(parser)
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
     _part.add_arguments(parser)
@@ -78,9 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the report."""
-    profiles = _part.of_all([Profile.load(file) for file in options.files], options)
-    title = _part.title(profiles) if options.format in ("flat", "tree") else ""
-    put(sys.stdout, title + _text(profiles, options))
+    files = options.files or [newest()]
+    profiles = _part.of_all([Profile.load(file) for file in files], options)
+    title, end = "", ""
+    if options.format in ("flat", "tree"):
+        title, end = _part.title(profiles), f"  spprof open {shlex.quote(files[0])}\n"
+    put(sys.stdout, title + _text(profiles, options) + end)
     return 0
 
 
@@ -131,9 +138,8 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
             profiles, sys.stdout, options.thread, options.by, options.shown == "python", options.min_share, options.verbose
         )
     if options.format == "flat":
-        return summary(
-            profiles, limit, options.thread, options.sort, options.shown, options.by, width_of_table(sys.stdout), options.verbose
-        )
+        how = (options.limit, options.thread, options.sort, options.shown, options.by)
+        return summary(profiles, *how, width_of_table(sys.stdout), options.verbose, patterns(options.mine))
     from ..report import export
 
     if options.format == "markdown":

@@ -60,7 +60,7 @@ class SpprofMagics(Magics):
         --rate=HZ             samples a second of a thread, 1 to 20000 (default 1000)
         --event=NAME          what is sampled: time (default), page-faults, page-faults=N (each N); again: both
         --native              native frames too
-        --limit=N             functions in the text (default 15)
+        --limit=N             functions in the text's table (default: at most 15)
         -t, --text            only the text: the page of the flame graph takes 0.1 MB of the notebook and up to 3 bytes a sample
         -r                    give the profile, not the value of the last expression
 
@@ -76,7 +76,7 @@ class SpprofMagics(Magics):
         body, value = self._compiled(source, 0 if cell is None else 1)
         names = self.shell.user_ns  # a function of IPython's, which is not to be in the profile
         try:
-            rate, limit = float(options.get("rate", 1000)), int(options.get("limit", 15))
+            rate, limit = float(options.get("rate", 1000)), int(options["limit"]) if "limit" in options else None
             events = options.get("event", "time").split(",")
             api.start(rate=rate, mode=options.get("mode", "cpu"), native="native" in options, events=events)
         except (SpprofError, ValueError) as error:
@@ -101,7 +101,7 @@ class SpprofMagics(Magics):
         return compiler(tree, name, "exec"), compiler(ast.fix_missing_locations(ast.Expression(last)), name, "eval")
 
 
-def show(profile: Profile, limit: int = 15, text_only: bool = False) -> None:
+def show(profile: Profile, limit: Optional[int] = None, text_only: bool = False) -> None:
     """Displays the flame graph, and where no page can be shown the summary of each type of samples."""
     shown = {"text/plain": "\n".join(summary([each], limit) for each in profile.each_type())}
     if "html" in formats.FORMATS and not text_only:

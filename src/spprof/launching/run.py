@@ -129,14 +129,14 @@ class Run:
             say(text + self._places(places, profiles))
 
     def _summary(self, profiles: List[Profile]) -> str:
+        from ..report.owners import patterns
         from ..report.summary import summary
         from ..report.text import width_of_table
 
-        options, width = self.options, width_of_table(sys.stderr)
-        return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose)
+        options, width, mine = self.options, width_of_table(sys.stderr), patterns(self.options.mine)
+        return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
 
     def _places(self, places: List[str], profiles: List[Profile]) -> str:
-        from ..files.names import beside
         from ..report.text import printable
 
         format, text = self.outputs.format, ""
@@ -146,14 +146,15 @@ class Run:
                 title = title.replace("complete", "incomplete")
             size = f"{os.path.getsize(path):,} bytes, " if os.path.isfile(path) else ""
             text += f"Written: {printable(_relative(path))} ({size}{title}).\n"
-        if format == "spprof" and not self.outputs.is_special:
-            first = places[0]
-            text += f"  spprof report {_words(places)}\n"
-            text += f"  spprof convert {_words([first])} -f speedscope -o {_words([beside(first[:-7], '.speedscope.json')])}\n"
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        return text + self._children(places if format == "spprof" else []) + self._unseen()
+        text += self._children(places if format == "spprof" else []) + self._unseen()
+        if format == "spprof" and not self.outputs.is_special:
+            text += f"  spprof report {_words(places)}\n  spprof open {_words(places[:1])}\n"
+        elif format == "html" and not self.outputs.is_special:
+            text += f"  spprof open {_words(places[:1])}\n"
+        return text
 
     def _unseen(self) -> str:
         """What the processes used that the program started and waited for, where those are not recorded."""

@@ -346,14 +346,14 @@ class ProfileData:
         self, by: str = "function", thread: Optional[str] = None, only: Optional[str] = None
     ) -> Dict[Tuple[Any, ...], Tuple[float, float]]:
         """The first four fields of each row of `functions` -> what `Whole.samples_of` needs of its self and total time."""
-        rows = aggregation.functions(self._columns(), self._squares(thread), by, only)
+        rows = aggregation.functions(self._columns(), self.stack_squares(thread), by, only)
         return {row[:4]: (row.self_samples, row.total_samples) for row in rows}
 
     def squares(
         self, key_of: Callable[[int], Any], thread: Optional[str] = None, only: Optional[str] = None
     ) -> Dict[Any, Tuple[float, float]]:
         """The same of each key of `figures`."""
-        found = aggregation.figures(self._columns(), self._squares(thread), key_of, only)
+        found = aggregation.figures(self._columns(), self.stack_squares(thread), key_of, only)
         return {key: (figure[0], figure[2]) for key, figure in found.items()}
 
     def thread_squares(self, thread: int) -> float:
@@ -367,7 +367,7 @@ class ProfileData:
             self._stack_squares = sums.squares_by_thread(*columns)
         return self._stack_squares
 
-    def _squares(self, thread: Optional[str]) -> Any:
+    def stack_squares(self, thread: Optional[str]) -> Any:
         """As `stack_sums`, with squares for samples."""
         known, of_all = self._squares_of_threads(), self._thread_sums()
         return sums.merged((known[id], of_all[id][1]) for id in self.match_threads(thread) if id in known)  # type: ignore[misc]
@@ -420,6 +420,13 @@ class ProfileData:
     def stack_sums(self, thread: Optional[str] = None) -> Sums:
         """Stack -> samples and stack -> nanoseconds, of the threads that match a pattern."""
         known = self._thread_sums()
+        return sums.merged(known[id] for id in self.match_threads(thread) if id in known)
+
+    def off_cpu_sums(self, thread: Optional[str] = None) -> Sums:
+        """The same, of the samples of threads that did not run."""
+        off = [flags & OFF_CPU for flags in self.column("flags")]
+        columns = (self.column("thread"), self.stack_keys(), self.column("count"), self.column("weight"))
+        known = sums.sums_by_thread(*(list(compress(each, off)) for each in columns))
         return sums.merged(known[id] for id in self.match_threads(thread) if id in known)
 
     def sums_of(self, thread: int) -> Sums:

@@ -39,6 +39,16 @@ class Estimate(NamedTuple):
         """The same in another unit (`factor` >= 0)."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
+    @property
+    def reach(self) -> float:
+        """What is shown behind the ±: the larger side."""
+        return max(self.high - self.value, self.value - self.low)
+
+    @property
+    def is_more_than_nothing(self) -> bool:
+        """Whether the figure less what is behind its ± is above 0."""
+        return self.value > self.reach
+
 
 class Whole(NamedTuple):
     """The samples that a share is of: their weight in ns, their ticks, and `squares`, the sum of weight^2 / ticks; and the weight

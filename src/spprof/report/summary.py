@@ -1,4 +1,4 @@
-"""The summary of a profile as text: a table with error bars, waiting, the tick stats."""
+"""The summary of a profile as text: the tree of the user's own code, a table with error bars, waiting, the tick stats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.records import native_name
-from .tables import Table, check, heading, table
+from .owners import Owners
+from .owntree import OwnTree
+from .tables import Row, Table, check, heading, table
 from .text import amount, calls_of, fit, per_call, place, readable, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import table_of_times
@@ -15,30 +17,38 @@ from .timed import table_of_times
 
 def summary(
     profiles: Sequence[ProfileData],
-    limit: int = 15,
+    limit: Optional[int] = None,
     thread: Optional[str] = None,
     sort: str = "self",
     shown: Optional[str] = None,
     by: str = "function",
     width: int = 160,
     verbose: bool = False,
+    mine: Sequence[str] = (),
 ) -> str:
     """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
 
     `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`. `by`: what a row is,
-    one of `tables.BY` or the key of a label. `width`: columns of a line of the table. `verbose`: what became of each tick, even
-    if none was lost. Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are
-    none."""
+    one of `tables.BY` or the key of a label. `limit`: rows, whatever they say (None: at most 15, as long as they say something).
+    `width`: columns of a line of the table. `verbose`: what became of each tick, even if none was lost. `mine`: see `Owners`.
+    Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
     profiles = list(map(readable, profiles))
+    most = _ROWS if limit is None else limit
     if shown == "calls":
-        lines = _calls(profiles, limit, thread, width)
+        lines = _calls(profiles, most, thread, width)
     else:
-        lines = list(_flat(table(profiles, by, thread, sort, shown), limit, width))
+        rows = table(profiles, by, thread, sort, shown)
+        owners = Owners([file for profile in profiles for file in profile.files()], mine)
+        lines = _own(rows, owners, width)
+        rows_shown = rows.rows[:most] if limit is not None or rows.alone or sort == "calls" else _telling(rows, owners)
+        lines += _flat(rows, rows_shown, width, bool(lines))
         if by == "function" and thread is None:
-            lines += table_of_times(profiles, limit, width)
+            lines += table_of_times(profiles, most, width)
     return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
 
 
+_ROWS = 15  # of a table, unless more are asked for
+_OWN_ROWS = 5  # of these those of the user's functions of the largest totals
 _LEAST = 24  # columns for a name, whatever the terminal
 
 
@@ -46,11 +56,39 @@ def _named(figures: str, name: str, width: int) -> str:
     return f"{figures}  {fit(name, max(_LEAST, width - len(figures) - 2))}"
 
 
-def _flat(shown: Table, limit: int, width: int) -> Iterator[str]:
+def _own(shown: Table, owners: Owners, width: int) -> List[str]:
+    """The tree of the user's own code with the heading of all, where the table is of functions and there is such code."""
+    if shown.by != "function" or shown.sort != "self" or shown.only == "native":
+        return []
+    tree = OwnTree(shown.profiles, owners, shown.thread, shown.only == "python")
+    lines = list(tree.text(shown.unit, width)) if tree else []
+    if not lines:
+        return []
+    title = f"{heading(shown.profiles, shown.thread, shown.whole)} Your own code, and what it calls:"
+    return [title, "", *lines, ""]
+
+
+def _telling(shown: Table, owners: Owners) -> List[Row]:
+    """The rows whose own time is more than nothing, and those of the user's functions whose total time is largest."""
+    which = 1 if shown.sort == "total" else 0
+
+    def is_known(row: Row, which: int) -> bool:
+        time, squares = row.times(False)[which]
+        return not shown.whole.is_known or shown.whole.share(time, squares=squares).is_more_than_nothing
+
+    mine = [row for row in shown.rows if shown.by != "function" or owners.is_mine(row.what["file"], not row.what["line"])]
+    mine = sorted((row for row in mine if is_known(row, 1)), key=lambda row: -row.total_weight)[:_OWN_ROWS]
+    first = [row for row in shown.rows[:_ROWS] if is_known(row, which)]
+    first = first[: max(0, _ROWS - sum(row not in first for row in mine))]
+    return [row for row in shown.rows if row in first or row in mine] or shown.rows[:1]
+
+
+def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterator[str]:
+    """The table, with these of its rows. `headed`: whether all that shares are shares of has been said."""
     if not shown.rows:
         yield "No samples were taken." if shown.only is None else f"No samples of {shown.only} functions were taken."
         return
-    yield shown.heading()
+    yield f"By {shown.order}:" if headed else shown.heading()
     yield ""
     alone = shown.alone
     which = "total" if shown.sort == "total" else " self"
@@ -60,13 +98,13 @@ def _flat(shown: Table, limit: int, width: int) -> Iterator[str]:
         if alone
         else f"      self                   total               {counts}{shown.by}"
     )
-    for row in shown.rows[:limit]:
+    for row in rows:
         cells = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
         if shown.counted is not None:
             cells += f" {calls_of(row)} {per_call(shown.per_call(row))}"
         yield _named(cells, row.text, width - len(row.few)) + row.few
-    if len(shown.rows) > limit:
-        yield f"{'':{25 if alone else 49 + (len(counts) if counts else 0)}}... {len(shown.rows) - limit} more (--limit)"
+    if len(shown.rows) > len(rows):
+        yield f"{'':{25 if alone else 49 + (len(counts) if counts else 0)}}... {len(shown.rows) - len(rows)} more (--limit)"
     if shown.counted is not None and shown.counted.missing:
         yield f"Not counted: {shown.counted.missing}."
 

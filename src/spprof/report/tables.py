@@ -86,9 +86,13 @@ class Table(NamedTuple):
     def heading(self) -> str:
         """`8.31 s of CPU time, 8,310 samples. By self time:`"""
         native = sum(row.self_weight for row in self.rows) if self.only == "native" else None
+        return f"{heading(self.profiles, self.thread, self.whole, native)} By {self.order}:"
+
+    @property
+    def order(self) -> str:
+        """What rows are sorted by, in words."""
         sort = "calls" if self.sort == "calls" else f"{self.sort} {self.weight_word}"
-        what = self.by if self.alone else sort + (f" of each {self.by}" if self.by != "function" else "")
-        return f"{heading(self.profiles, self.thread, self.whole, native)} By {what}:"
+        return self.by if self.alone else sort + (f" of each {self.by}" if self.by != "function" else "")
 
 
 def table(

@@ -33,8 +33,7 @@ def percent(share: Estimate, known: bool = True) -> str:
     """A share with its error bar, 12 wide: ` 42.1% ±1.3 `, or `±?`. The larger side of the interval is shown."""
     if not known:
         return f"{share.value:>6.1%} ±{'?':<4}"
-    reach = max(share.high - share.value, share.value - share.low)
-    return f"{share.value:>6.1%} ±{100 * reach:<4.1f}"
+    return f"{share.value:>6.1%} ±{100 * share.reach:<4.1f}"
 
 
 def share_of(whole: Whole, ns: float, squares: float = 0.0) -> str:

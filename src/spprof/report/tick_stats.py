@@ -12,6 +12,7 @@ from .text import duration, weight_word
 
 LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
 LITTLE_UNKNOWN = 0.01  # of the time: less than chance alone has shares be off
+_INTERNAL = ("calls_interrupted",)  # counters that only -v shows
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
 
 
@@ -34,7 +35,7 @@ def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterat
         return
     yield from _waiting(profiles)
     yield from _ticks(profiles, verbose)
-    yield from _unknown(profiles)
+    yield from _unknown(profiles, verbose)
     yield from _others(profiles)
 
 
@@ -70,12 +71,14 @@ def _ticks(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
     missing = expected - sum(number for number, _ in parts)
     parts.append((missing, "not accounted for (a bug: please report it)"))
     lost = expected - sum(number for number, _ in parts[:2])
-    if verbose or missing or lost > LITTLE_LOST * expected:
+    if verbose or missing:
         shown = " + ".join(f"{number:,} {title}" for number, title in parts if number or title == "taken")
         yield f"Ticks: {expected:,} expected = {shown}."
+    elif lost > LITTLE_LOST * expected:
+        yield f"Lost: {lost / expected:.1%} of the samples that were to be taken (-v says why)."
     for key, line in COUNTERS.items():
         number = sum(stats.get(key, 0) for stats in stats_of_all)
-        if number and line:
+        if number and line and (verbose or key not in _INTERNAL):
             yield line.format(number=number, max_depth=profiles[0].header.get("max_depth"))
 
 
@@ -104,16 +107,19 @@ def _others(profiles: Sequence[ProfileData]) -> Iterator[str]:
         yield f"There are samples of {', '.join(others)} too: `spprof report --type {others[0]}`."
 
 
-def _unknown(profiles: Sequence[ProfileData]) -> Iterator[str]:
-    """Why intervals are wider, or none are shown, and what to do."""
+def _unknown(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
+    """That intervals are wider, or none are shown; why, and what to do."""
     whole = intervals.together(profile.whole() for profile in profiles)
     clocks = {profile.clock for profile in profiles if profile.whole().unknown_weight}
     if whole.unknown_share < (LITTLE_UNKNOWN if clocks <= {"signal"} else 1e-9):
         return
+    effect = "intervals are that much wider" if whole.unknown_share <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
+    if not verbose:
+        yield f"Not sampled at random: {whole.unknown_share:.1%} of the time, so {effect} (-v says why)."
+        return
     took = "hand-overs of the GIL" if clocks == {"gil"} else "the kernel's own tick"
     if "signal" in clocks:
         took = "instants that the scheduler chose, or its own tick"
-    effect = "intervals are that much wider" if whole.unknown_share <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
     if clocks == {"signal"}:
         advice = "The machine is busy, or the rate is high for it; or these threads block signals"
     elif clocks <= {"perf", "perf-trap", "signal"}:

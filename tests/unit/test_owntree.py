@@ -1,0 +1,203 @@
+"""The tree of the user's own code, on profiles whose figures are worked out by hand, and whose code a file is."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from spprof_file import Writer
+
+from spprof import Profile
+from spprof.cli import main
+from spprof.report import owners
+from spprof.report.owners import IMPORTS, MINE, Owners
+from spprof.report.paths import tails
+from spprof.report.summary import summary
+
+LIB, SITE = "/usr/lib/python3.12", "/srv/venv/lib/python3.12/site-packages"
+
+
+def frame(name, file, first=1, kind=0):
+    return (name.rpartition(".")[2], name, file, first, first if not kind else 0x100, 0, -1, -1, kind)
+
+
+MAIN = frame("<module>", "/app/run.py")
+LOAD = frame("load", "/app/shop/__init__.py", 3)
+ROW = frame("Row.parse", "/app/shop/row.py", 9)
+READ, LOOP = frame("read_csv", SITE + "/pandas/io.py"), frame("loop", SITE + "/pandas/core/loop.py")
+DUMPS = frame("dumps", LIB + "/json/__init__.py")
+FIND = frame("_find_and_load", "<frozen importlib._bootstrap>")
+PANDAS, NUMPY = frame("<module>", SITE + "/pandas/__init__.py"), frame("<module>", SITE + "/numpy/__init__.py")
+SHOP = frame("<module>", "/app/shop/__init__.py")
+ZLIB = frame("deflate", "/usr/lib/libz.so.1", kind=1)
+
+
+def profile_of(*stacks, **header):
+    """Each stack with its milliseconds, and perhaps its flags."""
+    writer, at = Writer(**header), 6000
+    for stack, ms, *flags in stacks:
+        for _ in range(ms):
+            at += 1000
+            writer.sample(stack, at, 1000, flags=flags[0] if flags else 0)
+    writer.flush()
+    return Profile(writer.data)
+
+
+def tree_of(profile, *patterns, **more):
+    """Rows: depth, time and words."""
+    text = summary([profile], mine=patterns, **more).split("By self")[0]
+    rows = re.findall(r"^ +([\d.]+ m?s) +[\d.]+% ±\S+ ( +[\d.]+ m?s)?  ( *)(\S.*)$", text, re.M)
+    return [(len(indent) // 2, time, words) for time, _, indent, words in rows]
+
+
+def test_what_is_called_in_libraries_is_one_line_each():
+    profile = profile_of(
+        ([MAIN, LOAD, READ, LOOP], 300), ([MAIN, LOAD, READ], 100), ([MAIN, LOAD, READ, LOOP, ROW], 200),
+        ([MAIN, LOAD, DUMPS], 150), ([MAIN, LOAD, ZLIB], 50), ([MAIN, LOAD], 100),
+    )  # fmt: skip
+    assert tree_of(profile) == [
+        (0, "0.90 s", "/app/run.py > load (/app/shop/__init__.py:3)"),
+        (1, "0.60 s", "pandas"),
+        (2, "0.20 s", "Row.parse (/app/shop/row.py:9)"),
+        (1, "0.15 s", "json"),
+        (1, "50.00 ms", "libz.so.1"),
+    ]
+    assert (1, "0.60 s", "read_csv (pandas/io.py:1)") in tree_of(profile, "pandas")
+    assert [words for _, _, words in tree_of(profile, shown="python")][1:] == ["pandas", "Row.parse (/app/shop/row.py:9)", "json"]
+
+
+def test_imports_are_one_line_each():
+    profile = profile_of(
+        ([MAIN, FIND], 100), ([MAIN, FIND, PANDAS], 200), ([MAIN, FIND, PANDAS, FIND, NUMPY], 300),
+        ([MAIN, FIND, SHOP, LOAD], 150), ([MAIN, FIND, SHOP, FIND, PANDAS], 50),
+        ([MAIN, LOAD, READ, FIND, NUMPY], 100), ([MAIN], 100),
+    )  # fmt: skip
+    assert tree_of(profile) == [
+        (0, "1.00 s", "/app/run.py"),
+        (1, "0.50 s", "import pandas"),
+        (1, "0.20 s", "import /app/shop/__init__.py"),
+        (2, "0.15 s", "load (/app/shop/__init__.py:3)"),
+        (2, "50.00 ms", "import pandas"),
+        (1, "0.10 s", "load (/app/shop/__init__.py:3) > pandas"),
+        (1, "0.10 s", "import (finding modules)"),
+    ]
+
+
+def test_a_recursion_is_one_node_with_the_figures_of_the_table():
+    """Whichever way it goes, and through a library too."""
+    walk, visit = frame("walk", "/app/w.py", 1), frame("visit", "/app/w.py", 5)
+    profile = profile_of(([MAIN, walk, visit, DUMPS, walk, visit, walk], 500), ([MAIN, walk, visit], 200), ([MAIN, walk], 300))
+    rows = [(0, "1.00 s", "/app/run.py > walk (/app/w.py:1)"), (1, "0.70 s", "visit (/app/w.py:5)"), (2, "0.50 s", "json")]
+    assert tree_of(profile) == rows
+    totals = {row.qualname: row.total_weight for row in profile.functions()}
+    assert (totals["walk"], totals["visit"]) == (1_000_000_000, 700_000_000)
+
+
+def test_it_has_about_twenty_lines_and_the_largest_calls():
+    stacks = [([MAIN, frame(f"f{n}", "/app/run.py", n)], 30 + n) for n in range(1, 30)]
+    rows = tree_of(profile_of(*stacks))
+    assert len(rows) == 18 and [words for _, _, words in rows[1:]] == [f"f{n} (/app/run.py:{n})" for n in range(29, 12, -1)]
+
+
+def test_it_has_80_columns_and_paths_that_nothing_else_ends_with():
+    deep = "/srv/" + "long/" * 12
+    calls = [frame("Controller.handle_request", deep + "a/views.py"), frame("Repository.load_all", deep + "b/views.py", 7)]
+    [row] = tree_of(profile_of(([MAIN, *calls], 100)))
+    assert row[2] == "run.py > ... > Repository.load_all (b/views.py:7)" and len(row[2]) <= 80 - 25
+    assert tails(["/a/x/__init__.py", "/a/y/__init__.py", "/a/y/z.py", "z.py"]) == {
+        "/a/x/__init__.py": "x/__init__.py", "/a/y/__init__.py": "y/__init__.py", "/a/y/z.py": "y/z.py", "z.py": "z.py",
+    }  # fmt: skip
+
+
+def test_wall_time_says_what_was_waiting():
+    text = summary([profile_of(([MAIN, LOAD], 100, 4), ([MAIN, LOAD], 50), ([MAIN, ROW], 50), mode="wall")])
+    assert re.search(r"^ +0\.15 s +75\.0% ±\S+ +0\.10 s +load \(", text, re.M)
+    assert re.search(r"^ +50\.00 ms +25\.0% ±\S+ +0\.00 ms +Row\.parse \(", text, re.M)
+
+
+def test_without_code_of_the_users_there_is_no_tree():
+    assert "Your own code" not in summary([profile_of(([READ, LOOP], 100))])
+    assert "Your own code" not in summary([profile_of(([MAIN], 100))], by="line")
+
+
+def test_the_table_ends_where_rows_say_nothing_but_has_the_users_own():
+    small = [([MAIN, LOAD, frame(f"g{n}", SITE + "/pandas/g.py", n)], 1) for n in range(1, 40)]
+    profile = profile_of(([MAIN, LOAD, READ], 900), *small, ([MAIN, ROW, READ], 100), ([MAIN, LOAD, DUMPS], 30))
+    table = summary([profile]).split("By self time:")[1]
+    names = re.findall(r"^ +[\d.]+ m?s .* (\S+) \(", table, re.M)
+    assert names == ["read_csv", "dumps", "<module>", "load", "Row.parse"] and "39 more (--limit)" in table
+    assert len(re.findall(r"^ +[\d.]+ m?s ", summary([profile], limit=20).split("By self time:")[1], re.M)) == 20
+
+
+@pytest.mark.parametrize(
+    "file, native, owner",
+    [
+        ("/app/x.py", False, MINE),
+        ("/app/lib/x.py", False, MINE),
+        (SITE + "/pandas/x.py", False, "pandas"),
+        (SITE + "/six.py", False, "six"),
+        (LIB + "/json/decoder.py", False, "json"),
+        (LIB + "/lib-dynload/_json.cpython-312-x86_64-linux-gnu.so", True, "_json"),
+        (SITE + "/numpy.libs/libopenblas.so", True, "numpy"),
+        ("/usr/lib/libz.so.1", True, "libz.so.1"),
+        ("/usr/lib/libpython3.12.so.1.0", True, None),
+        ("<frozen importlib._bootstrap_external>", False, IMPORTS),
+        ("<frozen runpy>", False, "runpy"),
+        ("/srv/venv/bin/black", False, "black"),
+        ("/home/me/bin/tool", False, MINE),
+        ("<string>", False, None),
+        ("<stdin>", False, MINE),
+        ("<ipython-input-1-abc>", False, MINE),
+        ("", False, None),
+    ],
+)
+def test_whose_a_file_is(file, native, owner):
+    assert Owners([SITE + "/pandas/x.py", LIB + "/json/decoder.py"]).of(file, native) == owner
+
+
+@pytest.mark.parametrize("pattern", ["pandas", "pandas/*", "pan*", SITE + "/pandas/*"])
+def test_patterns_make_code_the_users(pattern):
+    assert Owners([], [pattern]).of(SITE + "/pandas/x.py", False) == MINE
+    assert Owners([], [pattern]).of(SITE + "/numpy/x.py", False) == "numpy"
+
+
+def test_code_without_a_file_is_its_callers():
+    make, command = frame("__init__", "<string>", 2), frame("<module>", "<string>")
+    profile = profile_of(([command, make], 500), ([MAIN, READ, make], 600))
+    assert tree_of(profile) == [(0, "0.60 s", "/app/run.py > pandas"), (0, "0.50 s", "<string> > __init__ (<string>:2)")]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is of 3.11")
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ('[tool.spprof]\nmine = ["pandas", "x/*"]', ["a", "pandas", "x/*"]),
+        ("[tool.spprof]\nmine = 3", ["a"]),
+        ("[tool]\nspprof = 3", ["a"]),
+        ("[tool", ["a"]),
+    ],
+)
+def test_pyproject_names_more(tmp_path, monkeypatch, text, found):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "pyproject.toml").write_text(text)
+    monkeypatch.chdir(tmp_path / "below")
+    assert owners.patterns(["a"]) == found
+
+
+def test_the_newest_profile_is_taken_and_named(tmp_path, monkeypatch, capsys, data):
+    import os
+
+    monkeypatch.chdir(tmp_path)
+    for verb in ("report", "open"):
+        assert main([verb]) == 2
+        assert "no .spprof file is in this folder" in capsys.readouterr().err
+    for age, name in enumerate(("b.spprof", "a.spprof", "c.spprof")):
+        (tmp_path / name).write_bytes(data)
+        os.utime(name, (1_000_000 - age, 1_000_000 - age))
+    assert main(["report"]) == 0
+    reported = capsys.readouterr()
+    assert reported.err == "spprof: b.spprof, the newest here\n" and reported.out.endswith("\n  spprof open b.spprof\n")
+    assert main(["open", "--no-browser"]) == 0
+    opened = capsys.readouterr()
+    assert opened.out.rstrip().endswith("b.html") and "b.spprof, the newest here" in opened.err
