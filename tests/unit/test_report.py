@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -396,3 +397,42 @@ def test_figures_of_files_against_a_slow_count():
         own[:2] = own[0] + sample.count, own[1] + sample.weight
     found = profile.figures(lambda id: profile.frame(id).file)
     assert {None if isinstance(key, tuple) else key: list(figures) for key, figures in found.items()} == expected
+
+
+def test_callers_and_callees(report, path, capsys):
+    """Stacks of test_model's test_aggregate. Of a recursion the outermost call counts."""
+
+    def rows(*options):
+        return [(row[0], row[-1]) for row in rows_of(report(*options, "--min-share", "0"))]
+
+    # 3.00 ms below [truncated], 1.21 below <module>; b is called by A.a.
+    assert rows("--callers", "a") == [
+        ("4.21 ms", "A.a (/app/x;y.py:10)"), ("3.00 ms", "[truncated]"), ("1.21 ms", "<module> (/app/x;y.py:1)"),
+    ]  # fmt: skip
+    assert rows("--callees", "A.?") == [
+        ("4.21 ms", "A.a (/app/x;y.py:10)"), ("4.01 ms", "b (/app/%\\n.py:20)"), ("1.01 ms", "A.a (/app/x;y.py:10)"),
+    ]  # fmt: skip
+    assert rows("--callers", "b", "--thread", "#wor*") == [("0.50 ms", "b (/app/%\\n.py:20)")]
+    assert ("1.00 ms", "A.a (/app/x;y.py:11)") in rows("--callees", "b", "--by", "line")
+    assert "a has 4.21 ms, 87.5% ±" in report("--callers", "a")
+    assert main(["report", str(path), "--callers", "A.c"]) == 2
+    assert "no function that was sampled is called 'A.c' (* and ? are allowed); there is A.a" in capsys.readouterr().err
+    for more in (["--slowest"], ["-f", "json"], ["--by", "file"]):
+        report("--callers", "a", *more, code=2)
+
+
+@pytest.mark.parametrize("as_it_was", [True, False])
+def test_lines_have_their_text_if_it_is_what_ran(monkeypatch, report, tmp_path, as_it_was):
+    monkeypatch.setattr(paths, "_full", False)
+    source = tmp_path / "shop.py"
+    source.write_text("def f():\n    return 1 +\t2\n")
+    writer = Writer()
+    for at in range(20):
+        writer.sample([("f", "f", str(source), 1, 2)], 6000 + 1000 * at, 1000)
+    writer.flush()
+    writer.block(b"F", hashlib.sha256(source.read_bytes()).hexdigest().encode() + b" " + str(source).encode())
+    if not as_it_was:
+        source.write_text("def f():\n    return 3\n")
+    (tmp_path / "p.spprof").write_bytes(writer.data)
+    text = report("--by", "line", "--full-paths", file=tmp_path / "p.spprof")
+    assert ("shop.py:2)  return 1 +\\t2\n" in text, "return" in text) == (as_it_was, as_it_was)

@@ -25,6 +25,7 @@ examples:
   spprof report script.1234.spprof
   spprof report p.spprof --by line         also: file, thread
   spprof report p.spprof --format tree     what calls what; --min-share 5 for less of it
+  spprof report p.spprof --callers parse   what calls it, up to the beginning; --callees parse: what it calls
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
   spprof report script.*.spprof            a program and its child processes as one
@@ -74,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="which exceptions were raised and caught where, of a run with --exceptions")  # fmt: skip
     shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
                        help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
+    around = parser.add_mutually_exclusive_group()
+    around.add_argument("--callers", metavar="NAME", help="what calls these functions, and what calls that (* and ? allowed)")
+    around.add_argument("--callees", metavar="NAME", help="what these functions call, and what that calls")
     add_mine(parser)
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
@@ -92,6 +96,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
+    if options.callers is not None or options.callees is not None:
+        return _around(profiles, options)
     limit = 15 if options.limit is None else options.limit
     if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
         raise BadOption("--native-calls is a table of its own: use it without --format and --by")
@@ -150,3 +156,16 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format == "json"
         else export.as_markdown(shown, limit)
     )
+
+
+def _around(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
+    """The text of --callers and --callees."""
+    if options.format not in ("flat", "tree") or options.shown not in (None, "python") or options.by not in ("function", "line"):
+        raise BadOption(
+            "--callers and --callees are trees of functions: use them without --format, with --by line or --python-only"
+        )
+    from ..report.tree import around
+
+    callers = options.callers is not None
+    name = options.callers if callers else options.callees
+    return around(profiles, sys.stdout, name, callers, options.thread, options.by, options.shown == "python", options.min_share)

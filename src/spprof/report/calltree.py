@@ -43,7 +43,45 @@ class CallTree:
                 nothing = self._tree.child(0, names.setdefault(namer(profile.no_frames), len(names)))
                 nodes.update(dict.fromkeys(bare, nothing))
             nanoseconds.append(Totals(self._tree, moved(sums, nodes)).nanoseconds)
-        found = list(names)
+        self._finish(list(names), nanoseconds)
+
+    @classmethod
+    def around(
+        cls, profiles: Sequence[ProfileData], namers: Sequence[Namer], of: Callable[[Any], bool], callers: bool,
+        thread: Optional[str] = None, python_only: bool = False,
+    ) -> CallTree:  # fmt: skip
+        """The functions whose names `of` chooses with what they call, or (`callers`) with what calls them, below. In a stack that
+        has several of them the outermost is meant, so a recursion counts once."""
+        made = cls.__new__(cls)
+        made._tree = Tree()
+        names: Dict[Any, int] = {}
+        nanoseconds: List[Sequence[int]] = []
+        for profile, namer in zip(profiles, namers):
+            tree, (samples, weights) = profile.tree, profile.stack_sums(thread)
+            frames = set(tree.frames[1:])
+            hidden = {id for id in frames if python_only and profile.frame(id).native}
+            known = {id: namer(id) for id in frames - hidden}
+            chosen = {id for id, name in known.items() if of(name)}
+            tops = [0]  # for each node the outermost that is meant
+            for node in range(1, len(tree)):
+                tops.append(tops[tree.parents[node]] or (node if tree.frames[node] in chosen else 0))
+            sums: Tuple[Dict[int, int], Dict[int, int]] = ({}, {})
+            for stack in samples:
+                top, node = tops[stack], 0
+                if not top:
+                    continue
+                above = tree.path(top)
+                path = above[::-1] if callers else tree.path(stack)[len(above) - 1 :]
+                for id in path:
+                    if id not in hidden:
+                        node = made._tree.child(node, names.setdefault(known[id], len(names)))
+                sums[0][node] = sums[0].get(node, 0) + samples[stack]
+                sums[1][node] = sums[1].get(node, 0) + weights[stack]
+            nanoseconds.append(Totals(made._tree, sums).nanoseconds)
+        made._finish(list(names), nanoseconds)
+        return made
+
+    def _finish(self, found: List[Any], nanoseconds: List[Sequence[int]]) -> None:
         self._calls = [
             Call(found[name] if node else None, [each[node] if node < len(each) else 0 for each in nanoseconds])
             for node, name in enumerate(self._tree.frames)

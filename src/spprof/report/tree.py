@@ -1,9 +1,13 @@
-"""`spprof report --format tree`: the calls from the outermost down, with their shares."""
+"""`spprof report --format tree`: the calls from the outermost down, with their shares; `--callees` and `--callers`: those from a
+function down, or up."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Optional, Sequence, TextIO
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, Callable, Iterator, Optional, Sequence, Set, TextIO
 
+from ..errors import BadOption
 from ..model import intervals
 from ..model.data import ProfileData
 from .calltree import CallTree
@@ -30,6 +34,38 @@ def tree(
         lines += [f"{heading(profiles, thread, whole)} Calls of at least {min_share:g} % of it (--min-share):", ""]
         lines += [f"      {'total':{_FIGURES - 6}}{by}", *_lines(calls, whole, stream, min_share, profiles[0].unit)]
     return "\n".join([*lines, "", *tick_stats(profiles, verbose)]) + "\n"
+
+
+def around(
+    profiles: Sequence[ProfileData], stream: TextIO, pattern: str, callers: bool, thread: Optional[str] = None,
+    by: str = "function", python_only: bool = False, min_share: float = 1.0,
+) -> str:  # fmt: skip
+    """The text of `--callers` and `--callees`. `pattern`: a name, with its class or without (`*` and `?` allowed). Raises
+    BadOption if no function is called so."""
+    profiles = list(map(readable, profiles))
+    check(profiles, thread, native=False)
+    whole = intervals.together(profile.whole(thread) for profile in profiles)
+    seen: Set[str] = set()
+
+    def is_meant(name: Any) -> bool:
+        seen.add(name[1])
+        return any(fnmatchcase(each, pattern) for each in name[:2])
+
+    calls = CallTree.around(profiles, [_namer(profile, by) for profile in profiles], is_meant, callers, thread, python_only)
+    if not len(calls):
+        near = get_close_matches(pattern, seen, 3, 0.5)
+        hint = f"; there is {', '.join(near)}" if near else ""
+        raise BadOption(f"no function that was sampled is called {pattern!r} (* and ? are allowed){hint}")
+    found = amount(sum(calls.root.weights), profiles[0].unit)
+    share = percent(whole.share(sum(calls.root.weights)), whole.is_known).strip()
+    lines = [
+        *warnings(profiles),
+        f"{heading(profiles, thread, whole)} {pattern} has {found}, {share} of it.",
+        f"{'What calls it' if callers else 'What it calls'}, indented, at least {min_share:g} % of all (--min-share):",
+        "",
+        f"      {'total':{_FIGURES - 6}}{by}",
+    ]
+    return "\n".join([*lines, *_lines(calls, whole, stream, min_share, profiles[0].unit)]) + "\n"
 
 
 def _namer(profile: ProfileData, by: str) -> Callable[[int], Any]:
