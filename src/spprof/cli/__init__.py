@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program 
 if TYPE_CHECKING:
     from typing import Any, List, Optional
 
-VERBS = ("run", "attach", "live", "dump", "ps", "report", "open", "diff", "convert", "push", "symbolize")
+VERBS = ("run", "attach", "live", "dump", "ps", "report", "why", "open", "diff", "convert", "push", "symbolize")
 
 SHORT = """\
 spprof profiles Python programs. The three commands that people need:

@@ -9,8 +9,9 @@ from ..model.data import ProfileData
 from ..model.records import native_name
 from .owners import Owners
 from .owntree import OwnTree
+from .sources import lines_of
 from .tables import Row, Table, check, heading, table
-from .text import amount, calls_of, fit, per_call, place, printable, readable, share_of
+from .text import amount, calls_of, fit, per_call, place, readable, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import table_of_times
 
@@ -98,13 +99,14 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
         if alone
         else f"      self                   total               {counts}{shown.by}"
     )
-    text = _source_of(shown, rows) if shown.by == "line" else {}
+    places = [(row.what["file"], row.what["line"]) for row in rows] if shown.by == "line" else []
+    text = lines_of(shown.profiles, places)
     for row in rows:
         cells = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
         if shown.counted is not None:
             cells += f" {calls_of(row)} {per_call(shown.per_call(row))}"
         named = _named(cells, row.text, width - len(row.few)) + row.few
-        source = text.get((row.what.get("file"), row.what.get("line")), "")
+        source = text.get((row.what.get("file", ""), row.what.get("line", 0)), "")
         if source and len(named) + 2 + min(len(source), _LEAST) <= width:
             named += "  " + fit(source, width - len(named) - 2)
         elif source:
@@ -114,19 +116,6 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
         yield f"{'':{25 if alone else 49 + (len(counts) if counts else 0)}}... {len(shown.rows) - len(rows)} more (--limit)"
     if shown.counted is not None and shown.counted.missing:
         yield f"Not counted: {shown.counted.missing}."
-
-
-def _source_of(shown: Table, rows: Sequence[Row]) -> Dict[Tuple[Any, Any], str]:
-    """The text of lines, of files that are as they were when the program ran: a profile may name any file."""
-    from ..formats._sources import Texts
-
-    found: Dict[Tuple[Any, Any], str] = {}
-    for profile in shown.profiles:
-        wanted = dict.fromkeys(row.what["file"] for row in rows if row.what["line"])
-        for file, text in Texts(profile, [(file, False) for file in wanted], None).texts.items():
-            lines = text.split("\n")
-            found.update({(file, n): printable(line.strip()) for n, line in enumerate(lines, 1)})
-    return found
 
 
 def called(profiles: Sequence[ProfileData], limit: int = 15, width: int = 160) -> str:

@@ -1,0 +1,91 @@
+"""`spprof why` on profiles whose figures are worked out by hand: it says what the intervals hold, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+import pytest
+from spprof_file import Writer
+from test_owntree import DUMPS, FIND, LOAD, MAIN, NUMPY, PANDAS, READ, ROW, profile_of
+
+from spprof.cli import main
+from spprof.model.records import Marker
+from spprof.report.why import Why
+
+
+def why(profile, *mine):
+    return Why([profile], ["p.spprof"], mine).text()
+
+
+def places(text):
+    return re.findall(r"^\d\. (.*): ([\d.]+)% ±\S+, (.*)$", text, re.M)
+
+
+def test_all_time_is_divided_among_the_users_places():
+    profile = profile_of(
+        ([MAIN, LOAD], 400), ([MAIN, LOAD, READ], 200), ([MAIN, LOAD, READ, ROW], 140), ([MAIN, LOAD, DUMPS], 160),
+        ([MAIN, FIND, PANDAS, FIND, NUMPY], 90), ([READ], 10),
+    )  # fmt: skip
+    text = why(profile)
+    assert places(text) == [
+        ("load (/app/shop/__init__.py:3) itself", "40.0", "0.40 s"),
+        ("pandas, called by load (/app/shop/__init__.py:3)", "20.0", "0.20 s"),
+        ("json, called by load (/app/shop/__init__.py:3)", "16.0", "0.16 s"),
+        ("Row.parse (/app/shop/row.py:9) itself", "14.0", "0.14 s"),
+        ("import pandas in <module> (/app/run.py:1)", "9.0", "90.00 ms"),
+    ]
+    for command in ("--callers load", "--callees load", "--callers Row.parse", "--imports"):
+        assert f"     spprof report p.spprof {command}\n" in text
+    assert "The first is the largest of all" in text and len(text.splitlines()) <= 40
+    assert ("read_csv (pandas/io.py:1) itself", "21.0", "0.21 s") in places(why(profile, "pandas"))
+
+
+def test_what_the_samples_cannot_say_is_not_said():
+    close = profile_of(([MAIN, LOAD], 51), ([MAIN, ROW], 49))
+    assert len(places(why(close))) == 2 and "largest" not in why(close)
+    few = profile_of(*(([MAIN, LOAD, (*ROW[:3], n, n, 0, -1, -1, 0)], 1) for n in range(1, 21)))
+    assert places(why(few)) == [] and "The samples do not say which place" in why(few) and "That is few samples" in why(few)
+    unknown = profile_of(([MAIN, LOAD], 60, 32), ([MAIN, ROW], 40, 32), clock="timer")
+    assert "60.0% ±?" in why(unknown) and "largest" not in why(unknown)
+    assert "±" not in why(profile_of())
+
+
+def test_wall_time_says_what_was_waiting():
+    text = why(profile_of(([MAIN, LOAD], 100, 4), ([MAIN, LOAD], 50), mode="wall"))
+    assert "0.15 s, 0.10 s of it waiting" in text and "all wall time" in text
+
+
+def test_a_program_without_code_of_the_users_has_its_library():
+    text = why(profile_of(([READ], 100)))
+    assert "1. pandas, which no code of yours has called: 100.0%" in text and "spprof why p.spprof --mine pandas" in text
+
+
+def test_the_line_with_its_text_and_collections(tmp_path, monkeypatch, capsys):
+    source = tmp_path / "shop.py"
+    source.write_text("def f():\n    a = 1\n    return slow()\n")
+    writer = Writer()
+    for at in range(100):
+        writer.sample([("f", "f", str(source), 1, 3 if at % 5 else 2)], 6000 + 1000 * at, 1000)
+    writer.flush()
+    writer.block(b"F", hashlib.sha256(source.read_bytes()).hexdigest().encode() + b" " + str(source).encode())
+    writer.json(b"A", {"clock": "perf", "expected": 100, "taken": 100, "repeated": 0, "losses": {}, "wall_ns": 200_000_000})
+    (tmp_path / "p.spprof").write_bytes(writer.data)
+    monkeypatch.chdir(tmp_path)
+    assert main(["why"]) == 0
+    text = capsys.readouterr().out
+    assert "     line 3 has 80.0% ±" in text and text.count(": return slow()\n") == 1
+    assert text.endswith("spprof report p.spprof; spprof open p.spprof\n") and "Garbage" not in text
+    profile = profile_of(([MAIN], 100))
+    profile._columns()["tick_stats"] = {"wall_ns": 100_000_000}
+    profile._columns()["markers"] = [Marker("gc", 0, 6_000_000, 4_000_000, {})]
+    assert "Garbage collections took 4.00 ms of 0.10 s (exact)" in why(profile)
+    os.unlink("p.spprof")
+    assert main(["why"]) == 2
+
+
+@pytest.mark.parametrize("number, shown", [(3, "a b c"), (4, "a ...")])
+def test_commands_name_few_files(number, shown):
+    profile = profile_of(([MAIN], 100))
+    assert f"spprof report {shown};" in Why([profile] * number, list("abcd")[:number]).text()
