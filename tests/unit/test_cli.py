@@ -344,7 +344,7 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["run", "nosuch.py"], 2, "nosuch.py"),
         (["run", "-m", "nosuch"], 1, "No module named nosuch"),
         (["run", "--rate", "30000", "x"], 2, "1 to 20,000"),
-        (["run", "--rate", "abc", "x"], 2, "'abc' is out of range: give 1 to 20,000 samples a second"),
+        (["run", "--rate", "abc", "x"], 2, "'abc' is no number: give 1 to 20,000 samples a second"),
         (["run", "--interval", "nan", "x"], 2, "milliseconds"),
         (["run", "--duration", "-1", "x.py"], 2, "above 0"),
         (["run", "--delay", "0", "x.py"], 2, "above 0"),
@@ -371,6 +371,14 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["reprot"], 2, "did you mean `spprof report`?"),
         (["p.spprof"], 2, "spprof report p.spprof"),
         (["frobnicate"], 2, "the verbs are run, attach, live"),
+        (["record", "x.py"], 2, "`spprof run script.py` or `spprof attach PID`"),
+        (["top", "--pid", "4"], 2, "`spprof live FILE`"),
+        (["stat"], 2, "there is no verb 'stat'"),
+        (["--versoin"], 2, "there is no option --versoin; did you mean --version?"),
+        (["--frobnicate", "x.py"], 2, "there is no option --frobnicate; spprof VERB comes first"),
+        (["run", "--pid", "4711"], 2, "there is no option --pid: `spprof attach PID` profiles a process that runs already"),
+        (["run", "--duratoin", "3", "x.py"], 2, "did you mean --duration?"),
+        (["symbolize", "nosuch"], 2, "spprof: nosuch: No such file or directory\n"),
     ],
 )
 def test_usage_errors(tmp_path, command, code, words):
@@ -424,7 +432,24 @@ def test_a_time_after_the_end_is_refused(tmp_path):
 def test_help_teaches_by_examples(tmp_path, command):
     done = run(["-m", "spprof", *command, "--help"], tmp_path)
     assert done.returncode == 0 and "examples:\n  spprof " in done.stdout
-    assert run(["-m", "spprof", "--version"], tmp_path).stdout == "spprof 0.1.0\n"
+    for option in ("--version", "-V"):
+        assert run(["-m", "spprof", option], tmp_path).stdout == "spprof 0.1.0\n"
+
+
+def test_help_is_a_verb_too(tmp_path):
+    """It fits a terminal: only words that cannot be broken are longer than 80 columns."""
+    assert run(["-m", "spprof", "help"], tmp_path).stdout == run(["-m", "spprof", "--help"], tmp_path).stdout
+    done = run(["-m", "spprof", "help", "run"], tmp_path, env={**os.environ, "COLUMNS": "80"})
+    usage = done.stdout.split("examples:")[0]
+    assert usage.startswith("usage: spprof run ") and max(map(len, usage.splitlines())) <= 80
+
+
+def test_a_program_that_never_began_has_no_summary(tmp_path):
+    """No table, no clock, no advice to look at it. Before the delay is over, no sample is taken whatever the machine does."""
+    (tmp_path / "x.py").write_text("x = (")
+    done = run(["-m", "spprof", "run", "--delay", "1000", "x.py"], tmp_path)
+    ours = done.stderr.split("\n\n")[-1].splitlines()
+    assert [line.split()[0] for line in ours] == ["No", "Written:", "The"], done.stderr
 
 
 def test_broken_pipe(tmp_path, data):

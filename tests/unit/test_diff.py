@@ -13,6 +13,7 @@ from spprof import BadOption, Profile
 from spprof.cli import main
 from spprof.model import intervals
 from spprof.model.unicode import clean
+from spprof.report import paths
 from spprof.report.comparison import Comparison
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -389,3 +390,16 @@ def test_usage(files, capsys, tmp_path):
     assert reported.out == "" and "cut: " in reported.err and "Written: x.html" in reported.err
     Path("empty").write_bytes(written([]))
     assert main(["diff", files[0], "empty"]) == 2 and "no samples" in capsys.readouterr().err
+
+
+def test_rows_fit_the_width_of_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(paths, "_full", False)
+    for name in "ab":
+        writer = Writer()
+        for at in range(20):
+            writer.sample([("f", "g" * 200, "/srv/a.py", 1, 2)], 6000 + 1000 * at, 1000)
+        writer.flush()
+        (tmp_path / name).write_bytes(writer.data)
+    assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    [row] = [line for line in capsys.readouterr().out.splitlines() if "ggg" in line]
+    assert len(row) == 160 and row.endswith("/srv/a.py:1)")

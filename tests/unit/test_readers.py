@@ -1048,6 +1048,8 @@ def _cprofile(table):
         (lambda: pickle.dumps({"a": 1}), "a pickle"),
         (lambda: b"\x80\x04cline_profiler.line_profiler\nLineStats\n", "a line_profiler file"),
         (lambda: b"\x28\xb5\x2f\xfd" + bytes(9), "compressed by zstd"),
+        (lambda: b"\x04\x22\x4d\x18\x60\x40\x82" + bytes(9), "compressed by lz4"),
+        (lambda: b"\x04\x22\x4d\x18\x60\x40\x82\xf1\0\0\0\xf0memray\0\x0c" + bytes(9), "a memray file"),
         (lambda: bz2.compress(b"a 1\n"), "compressed by bzip2"),
         (lambda: lzma.compress(b"a 1\n"), "compressed by xz"),
         (lambda: zlib.compress(b"a 1\n"), "compressed by zlib"),

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 VERBS = ("run", "attach", "live", "dump", "ps", "report", "why", "open", "diff", "convert", "push", "symbolize")
 
+# What other profilers call it -> what there is.
+_ELSEWHERE = {
+    "record": "`spprof run script.py` or `spprof attach PID` records",
+    "top": "`spprof live FILE` shows a program while it runs, `spprof run --live script.py` starts one",
+}
+_OPTIONS = ("-h", "--help", "-V", "--version")  # that go without a verb
+
 SHORT = """\
 spprof profiles Python programs. The three commands that people need:
 
@@ -38,6 +45,8 @@ def _no_verb(word: str) -> str:
         return f"to profile it: spprof run {word}"
     if word.endswith(".spprof"):
         return f"to look at it: spprof report {word}, or spprof open {word}"
+    if word in _ELSEWHERE:
+        return _ELSEWHERE[word]
     from difflib import get_close_matches
 
     near = get_close_matches(word, VERBS, 1)
@@ -147,6 +156,15 @@ def _run(argv: List[str]) -> int:
     """The same, without a word about a stdout that cannot be written to: raises OSError then."""
     if not argv:
         sys.stdout.write(SHORT)
+        return 2
+    if argv[0] == "help":
+        argv = [*argv[1:2], "--help"]
+    if argv[0].startswith("-") and argv[0] not in _OPTIONS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(argv[0], _OPTIONS, 1)
+        hint = f"did you mean {near[0]}?" if near else "spprof VERB comes first (see `spprof --help`)"
+        _say(f"spprof: error: there is no option {argv[0]}; {hint}")
         return 2
     if not argv[0].startswith("-") and argv[0] not in VERBS:
         _say(f"spprof: error: there is no verb {argv[0]!r}; {_no_verb(argv[0])}")

@@ -32,7 +32,7 @@ def number(text: str, what: str, least: float, most: float = 1e300) -> float:
     try:
         value = float(text)
     except ValueError:
-        value = float("nan")
+        raise _wrong(f"{text!r} is no number: give {what}") from None
     if not least <= value <= most:
         raise _wrong(f"{text!r} is out of range: give {what}")
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn, Sequence
 
@@ -38,7 +39,7 @@ def parser(wanted: Sequence[str] = VERBS) -> argparse.ArgumentParser:
         epilog=EXAMPLES + "\n`spprof VERB --help` says more.",
         **more,
     )
-    made.add_argument("--version", action="version", version=f"spprof {__version__}")
+    made.add_argument("-V", "--version", action="version", version=f"spprof {__version__}")
     verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name in wanted:
         verb = import_module("." + name, __package__)
@@ -53,5 +54,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options. Exits, with words, for what is wrong with them, and for --help."""
     options, unknown = parser(argv[:1] if argv[0] in VERBS else VERBS).parse_known_args(argv)
     if unknown:
-        options.parser.error(f"there is no option {unknown[0]}")
+        options.parser.error(_no_option(unknown[0].partition("=")[0], options.parser))
     return options
+
+
+def _no_option(word: str, verb: argparse.ArgumentParser) -> str:
+    """What to do about an option that a verb has not."""
+    if word == "--pid":  # other profilers'
+        return f"there is no option {word}: `spprof attach PID` profiles a process that runs already"
+    near = get_close_matches(word, [name for action in verb._actions for name in action.option_strings], 1)
+    return f"there is no option {word}" + (f"; did you mean {near[0]}?" if near else "")

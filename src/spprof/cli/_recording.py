@@ -59,7 +59,8 @@ def add_results(parser: Any) -> None:
     parser.add_argument("--thread", metavar="PATTERN", help="summarise and convert only threads of this name (* and ? allowed)")
     parser.add_argument("--merge-threads", action="store_true", help="convert all threads as one")
     parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default NAME.PID.spprof)")
-    parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), help="default: what FILE ends with, else spprof")
+    parser.add_argument("-f", "--format", choices=tuple(formats.FORMATS), metavar="FORMAT",
+                        help=f"{', '.join(formats.FORMATS)} (default: what FILE ends with, else spprof)")  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace FILE even if it is no profile")
     parser.add_argument("--limit", type=count, metavar="N", help="functions in the summary's table (default: at most 15)")
     add_mine(parser)

@@ -58,7 +58,9 @@ def symbolize(
         chains = {
             int(frame): chain for _, payload in blocks(data, b"L") for frame, chain in json.loads(payload)["frames"].items()
         }
-    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise BadFile(f"{path}: {error.strerror or error}") from None
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise BadFile(f"{path}: {error}") from None
     wanted = _addresses(columns)
     if not wanted:

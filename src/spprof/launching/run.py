@@ -123,7 +123,7 @@ class Run:
             from ..files.profile import Profile
 
             profiles = [Profile.load(path) for path in streams]
-            text = self._summary(profiles)
+            text = self._summary(profiles) if any(map(_has_something, profiles)) else "\nNo samples were taken.\n"
         places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
         if profiles:
             say(text + self._places(places, profiles))
@@ -150,7 +150,7 @@ class Run:
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
         text += self._children(places if format == "spprof" else []) + self._unseen()
-        if format == "spprof" and not self.outputs.is_special:
+        if format == "spprof" and not self.outputs.is_special and any(map(_has_something, profiles)):
             text += f"  spprof report {_words(places)}\n  spprof open {_words(places[:1])}\n"
         elif format == "html" and not self.outputs.is_special:
             text += f"  spprof open {_words(places[:1])}\n"
@@ -220,6 +220,13 @@ def _prepare(options: argparse.Namespace) -> None:
         from ..files import profile  # noqa: F401
     if not options.quiet:
         from ..report import summary  # noqa: F401
+
+
+def _has_something(profile: Profile) -> bool:
+    """Whether a summary would say something: of samples, of what was counted, or of what is missing from the file."""
+    header = profile.header
+    exact = any(header.get(key) for key in ("calls", "times", "exceptions"))
+    return exact or bool(profile.unfinished or profile.dropped_count) or any(map(len, profile.each_type()))
 
 
 def _relative(path: str) -> str:

@@ -34,12 +34,15 @@ def refuse(title: str, way: str) -> NoReturn:
     raise ValueError(f"this is {title}, which spprof does not read: {way}")
 
 
+_LZ4 = b"\x04\x22\x4d\x18"
+_FIRST_WORDS = 64  # bytes
+
 # How a file begins -> what it is, and the way to one that is read.
 _BEGINNINGS: Tuple[Tuple[bytes, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", _UNPACK.format("zstd -d FILE")),
     (b"BZh", "compressed by bzip2", _UNPACK.format("bunzip2 FILE")),
     (b"\xfd7zXZ\0", "compressed by xz", _UNPACK.format("unxz FILE")),
-    (b"\x04\x22\x4d\x18", "compressed by lz4", _UNPACK.format("lz4 -d FILE")),
+    (_LZ4, "compressed by lz4", _UNPACK.format("lz4 -d FILE")),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK.format("7z x FILE")),
     (b"PK\x03\x04", "a zip archive", _UNPACK.format("unzip FILE")),
     (b"PK\x05\x06", "an empty zip archive", _RUN),
@@ -103,6 +106,8 @@ _OBJECTS: Tuple[Tuple[Tuple[str, ...], str, str], ...] = (
 
 def kind_of(data: bytes) -> Kind:
     """The reader of a file, and what it reads. Raises ValueError for a kind that is known and not read, and for damaged text."""
+    if data.startswith(_LZ4) and b"memray" in data[:_FIRST_WORDS]:
+        data = b"memray"  # which lz4 leaves as it is at the beginning of a file
     for beginning, title, way in _BEGINNINGS:
         if data.startswith(beginning):
             refuse(title, way)

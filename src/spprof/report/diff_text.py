@@ -10,7 +10,7 @@ from ..model.types import measured
 from .comparison import MEASURES, Change, Comparison, Row
 from .export import escape
 from .splitting import Factor, Split, split
-from .text import Paint, amount, each_takes, files_of, percent, place, times
+from .text import Paint, amount, each_takes, files_of, fit, percent, place, times, width_of_table
 
 
 class Shown(NamedTuple):
@@ -148,7 +148,8 @@ def text(comparison: Comparison, shown: Shown) -> Iterator[str]:
         seconds = change if shown.compare == "time" else comparison.change(row.figures(_kind(shown)), "time")
         mark = "*" if change.significant else " "
         line = f"{' '.join(_shares(comparison, shares))} {_difference(comparison, change, shown.compare):>18} {mark} "
-        line += f"{_alone(comparison, seconds.a):>10} {_alone(comparison, seconds.b):>10}  {_place(row)}"
+        line += f"{_alone(comparison, seconds.a):>10} {_alone(comparison, seconds.b):>10}  "
+        line += fit(_place(row), max(24, width_of_table(sys.stdout) - len(line)))
         yield paint(line, ("hot" if change.difference.value > 0 else "good") if change.significant else "")
         of_calls, of_a_call = _factors(comparison, split(comparison, row, _kind(shown), len(found)))
         if of_calls:
