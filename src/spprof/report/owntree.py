@@ -20,6 +20,7 @@ from .text import amount, fit, percent, shown
 
 MOST = 18  # lines
 _LEAST = 0.01  # of all time: less is left out, and a line of its own is not worth less
+_REST = 0.1  # of a call: so much may be beside the one that is shown in its line
 _COLUMNS = 80
 
 _FUNCTION, _LIBRARY, _IMPORT, _FOREIGN_IMPORT, _FINDING = range(5)  # kinds of nodes; the last: modules are looked for and read
@@ -163,7 +164,8 @@ class OwnTree:
             waiting += [(depth + 1, each) for each in below.get(node, ())]
 
     def _is_most(self, node: int, child: int) -> bool:
-        return self.totals[node] - self.totals[child] < _LEAST * self.whole.weight
+        rest = self.totals[node] - self.totals[child]
+        return rest < _LEAST * self.whole.weight and rest < _REST * self.totals[node]
 
     def text(self, unit: str, width: int) -> Iterator[str]:
         """The lines as people read them, at most 80 columns wide."""

@@ -46,7 +46,7 @@ def _waiting(profiles: Sequence[ProfileData]) -> Iterator[str]:
         return
     text = f"On CPU: {duration(cpu)} of {duration(wall)} wall time ({cpu / wall:.0%})."
     if profiles[0].mode == "cpu" and cpu < LITTLE_CPU * wall:
-        text += " The rest was waiting: `--mode wall` shows where."
+        text += " The rest it did not run: `--mode wall` shows where."
     yield text
 
 
