@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from fnmatch import fnmatchcase
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -233,3 +234,13 @@ def test_the_tutorial_shows_the_program_as_it_is():
         customers = module["make_customers"](20)
         results.append(module["total_by_country"](module["make_orders"](100, 20), customers))
     assert results[0] == results[1]
+
+
+def test_commands_beside_those_of_other_profilers_are_commands():
+    from spprof.cli._parser import parse
+
+    text = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    commands = re.findall(r"`spprof ([^`]+)`", text)
+    assert len(commands) > 20
+    for command in commands:
+        parse(shlex.split(command))
