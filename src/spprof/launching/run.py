@@ -25,6 +25,8 @@ class Run:
     """A program that is profiled. `kind`: module, code or script (or a command); `command`: its words; `options`: those of
     `spprof run`. Raises SpprofError; `program.NoModule` with Python's words."""
 
+    failed = False  # of the program
+
     def __init__(self, kind: str, command: List[str], recording: Options, options: argparse.Namespace) -> None:
         self.options = options
         native, clock = api.require_supported(recording)
@@ -90,6 +92,7 @@ class Run:
 
     def _finish(self, way_out: Optional[str], failed: bool) -> None:
         """Puts the profile where it was asked for, and says so. `way_out`: how the program ended; None: it has not yet."""
+        self.failed = failed
         if way_out is not None:
             self.outputs.finish(way_out)
         try:
@@ -123,10 +126,14 @@ class Run:
             from ..files.profile import Profile
 
             profiles = [Profile.load(path) for path in streams]
-            text = self._summary(profiles) if any(map(_has_something, profiles)) else "\nNo samples were taken.\n"
+            text = "\nNo samples were taken.\n" if self._never_began(profiles) else self._summary(profiles)
         places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
         if profiles:
             say(text + self._places(places, profiles))
+
+    def _never_began(self, profiles: List[Profile]) -> bool:
+        """Whether the program failed (a mistake of syntax) before anything was recorded that a summary could show."""
+        return self.failed and not any(map(_has_something, profiles))
 
     def _summary(self, profiles: List[Profile]) -> str:
         from ..report.owners import patterns
@@ -150,7 +157,7 @@ class Run:
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
         text += self._children(places if format == "spprof" else []) + self._unseen()
-        if format == "spprof" and not self.outputs.is_special and any(map(_has_something, profiles)):
+        if format == "spprof" and not self.outputs.is_special and not self._never_began(profiles):
             text += f"  spprof report {_words(places)}\n  spprof open {_words(places[:1])}\n"
         elif format == "html" and not self.outputs.is_special:
             text += f"  spprof open {_words(places[:1])}\n"
