@@ -1,6 +1,6 @@
 """`spprof attach`: a profile of a process that runs already, until Ctrl-C. The process takes it (recording/listening.py) and
-writes it to a file that is opened here. It is asked over its own socket if it listens; else Python's own way into another process
-of the same version is used (PEP 768: `sys.remote_exec`, 3.14)."""
+writes it to a file that is opened here. It is asked over its own socket if it listens; else it is entered, if it is of the same
+version: by Python's own way (PEP 768: `sys.remote_exec`, 3.14), before 3.14 by a pending call (entering.py)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import argparse
 
     from ..recording.options import Options
+    from .entering import Entering
 
 _PATIENCE_S = 2.0  # until a word is said about what is waited for
 _ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
@@ -177,8 +178,7 @@ class Attach(Run):
                 if os.geteuid() != self.uid:
                     for one in (path, script, folder):
                         os.chown(one, self.uid, -1)
-                self._execute(script)
-                return self._accept(listener)
+                return self._accept(listener, self._execute(script))
         finally:
             # A script that has not run yet must be found, or the process prints that it is not; and it does nothing then.
             if os.path.exists(os.path.join(folder, "script.py")):
@@ -187,18 +187,38 @@ class Attach(Run):
             else:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _execute(self, script: str) -> None:
-        try:
-            sys.remote_exec(self.pid, script)  # type: ignore[attr-defined,unused-ignore]
-        except ProcessLookupError:
-            raise SpprofError(f"there is no process {self.pid}") from None
-        except (RuntimeError, OSError) as error:
-            raise Unsupported(f"process {self.pid} cannot be entered: {error}") from error
+    def _execute(self, script: str) -> Optional[Entering]:
+        if hasattr(sys, "remote_exec"):
+            try:
+                sys.remote_exec(self.pid, script)
+            except ProcessLookupError:
+                raise SpprofError(f"there is no process {self.pid}") from None
+            except (RuntimeError, OSError) as error:
+                raise Unsupported(f"process {self.pid} cannot be entered: {error}") from error
+            return None
+        from .entering import Entering
 
-    def _accept(self, listener: socket.socket) -> Optional[socket.socket]:
+        return Entering(self.pid, python_of(self.pid), script)
+
+    def _accept(self, listener: socket.socket, entering: Optional[Entering]) -> Optional[socket.socket]:
         """The process's connection, when its main thread has come to it. None: Ctrl-C."""
+        connection = None
+        try:
+            connection = self._come(listener, entering)
+        finally:
+            if entering is not None:
+                entering.end(connection is not None)
+        return connection
+
+    def _come(self, listener: socket.socket, entering: Optional[Entering]) -> Optional[socket.socket]:
         said, began = False, time.monotonic()
         while True:
+            does = ""
+            if entering is not None and not entering.begun:
+                try:
+                    does = entering.attempt()
+                except OSError as error:
+                    raise SpprofError(f"process {self.pid} cannot be entered: {error.strerror}") from error
             ready = select.select([listener.fileno(), self._interrupted], [], [], 0.1)[0]
             if ready:
                 connection = listener.accept()[0] if listener.fileno() in ready else None
@@ -208,10 +228,15 @@ class Attach(Run):
             state = _state(self.pid)
             if not state:
                 raise SpprofError(f"process {self.pid} has ended")
-            if not said and time.monotonic() - began > _PATIENCE_S:
-                said = True
-                does = _DOES.get(state, "is in native code")
-                say(f"spprof: the main thread of process {self.pid} {does}: waiting until it runs Python code; Ctrl-C gives up\n")
+            if said or time.monotonic() - began < _PATIENCE_S:
+                continue
+            if does:
+                raise Unsupported(
+                    f"nothing can be run in process {self.pid}: its main thread {does}. `spprof dump {self.pid}` shows where"
+                )
+            said = True
+            does = _DOES.get(state, "is in native code")
+            say(f"spprof: the main thread of process {self.pid} {does}: waiting until it runs Python code; Ctrl-C gives up\n")
 
     def _children(self, own: List[str]) -> str:
         return ""
@@ -304,7 +329,5 @@ def _check_ways(pid: int, uid: int) -> None:
         raise Unsupported(f"process {pid} runs no Python")
     if version != own:
         raise Unsupported(f"process {pid} runs Python {version}, and this spprof is of {own}: use one of {version}{listening}")
-    if not hasattr(sys, "remote_exec"):
-        raise Unsupported(f"process {pid} does not listen, and Python {own} lets nobody in (3.14 does){listening}")
     if elsewhere:
         raise Unsupported(f"process {pid} is in another container: run spprof in that one{listening}")

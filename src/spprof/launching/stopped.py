@@ -1,0 +1,181 @@
+"""Another process whose threads are all stopped: its memory and its registers (Linux, x86_64). It is the kernel that lets the
+threads go on when this process ends in any way, so nothing that is here can leave them stopped."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import struct
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from ..errors import SpprofError, Unsupported
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_GETREGS, _SETREGS, _DETACH = 12, 13, 17
+_GETREGSET, _SEIZE, _INTERRUPT, _GETSIGMASK = 0x4204, 0x4206, 0x4207, 0x420A
+_XSTATE = 0x202
+_WALL = 0x40000000
+_EVENT_STOP = 128
+_LOOK_S = 0.0001
+_LONGEST_S = 1.0  # until all threads have stopped: one that waits for a disk, or in vfork, does not
+
+REGISTERS = (
+    "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs"
+).split()  # struct user_regs_struct
+_SIGNED = ("rax", "orig_rax")
+
+
+class _Piece(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+class Stopped:
+    """Process `pid` while its threads are stopped: `with Stopped(pid) as process`. Its calls must come from one thread. Raises
+    SpprofError if they cannot be stopped, and Unsupported if this user may not."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._seized: Dict[int, Optional[int]] = {}  # thread: what it stopped with, 0 for our request; None: not yet, or gone
+        self._libc: Any = ctypes.CDLL(None, use_errno=True)
+        self._libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self._libc.ptrace.restype = ctypes.c_long
+        self._memory = -1
+
+    def __enter__(self) -> Stopped:
+        try:
+            self._memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+            self._stop()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        """Each gets the signal that it stopped with."""
+        for tid, sent in self._seized.items():
+            if sent is not None:
+                self._libc.ptrace(_DETACH, tid, None, sent)
+        self._seized.clear()
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+    def _call(self, request: int, tid: int, address: int = 0, data: Any = None) -> None:
+        if self._libc.ptrace(request, tid, address, data) < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def _stop(self) -> None:
+        late = time.monotonic() + _LONGEST_S
+        while True:
+            new = [tid for tid in map(int, os.listdir(f"/proc/{self.pid}/task")) if tid not in self._seized]
+            if not new:
+                return
+            for tid in new:
+                self._seize(tid)
+            for tid in new:
+                self._wait(tid, late)
+
+    def _seize(self, tid: int) -> None:
+        self._seized[tid] = None
+        try:
+            self._call(_SEIZE, tid)
+            self._call(_INTERRUPT, tid)
+        except OSError as error:
+            if error.errno == errno.ESRCH or (error.errno == errno.EPERM and _state(self.pid, tid) in "ZX"):
+                return
+            raise Unsupported(f"process {self.pid} cannot be stopped for a moment: {_why(self.pid, error)}") from error
+
+    def _wait(self, tid: int, late: float) -> None:
+        while True:
+            try:
+                found, status = os.waitpid(tid, os.WNOHANG | _WALL)
+            except ChildProcessError:  # it has ended
+                return
+            if found and os.WIFSTOPPED(status):
+                sent = 0 if status >> 16 == _EVENT_STOP else os.WSTOPSIG(status)
+                self._seized[tid] = sent
+                if status >> 16 == _EVENT_STOP and os.WSTOPSIG(status) != signal.SIGTRAP:
+                    raise SpprofError(f"process {self.pid} is stopped: `kill -CONT {self.pid}` lets it go on")
+                return
+            if found:
+                return
+            time.sleep(_LOOK_S)
+            if time.monotonic() > late:
+                raise SpprofError(f"thread {tid} of process {self.pid} waits for a disk or a child, and cannot be stopped: try again")
+
+    @property
+    def threads(self) -> List[int]:
+        """Those that live."""
+        return [tid for tid, sent in self._seized.items() if sent is not None]
+
+    def stopped_for_us(self, tid: int) -> bool:
+        """Whether a thread was not about to take a signal."""
+        return self._seized[tid] == 0
+
+    def read(self, address: int, size: int) -> bytes:
+        """Raises OSError."""
+        data = os.pread(self._memory, size, address)
+        if len(data) != size:
+            raise OSError(errno.EIO, "memory that is not there")
+        return data
+
+    def write(self, address: int, data: bytes) -> None:
+        """At once for the process. Raises OSError."""
+        if os.pwrite(self._memory, data, address) != len(data):
+            raise OSError(errno.EIO, "memory that is not there")
+
+    def registers(self, tid: int) -> Dict[str, int]:
+        """Raises OSError."""
+        words = ctypes.create_string_buffer(8 * len(REGISTERS))
+        self._call(_GETREGS, tid, 0, ctypes.addressof(words))
+        found = dict(zip(REGISTERS, struct.unpack(f"{len(REGISTERS)}Q", words.raw)))
+        return {name: value - (1 << 64) if name in _SIGNED and value >> 63 else value for name, value in found.items()}
+
+    def set_registers(self, tid: int, registers: Dict[str, int]) -> None:
+        """All at once. Raises OSError."""
+        words = struct.pack(f"{len(REGISTERS)}Q", *(registers[name] & (1 << 64) - 1 for name in REGISTERS))
+        buffer = ctypes.create_string_buffer(words, len(words))
+        self._call(_SETREGS, tid, 0, ctypes.addressof(buffer))
+
+    def extended_state(self, tid: int) -> bytes:
+        """Registers of floating point and vectors, as XSAVE lays them out. Raises OSError."""
+        buffer = ctypes.create_string_buffer(1 << 16)
+        piece = _Piece(ctypes.addressof(buffer), len(buffer))
+        self._call(_GETREGSET, tid, _XSTATE, ctypes.addressof(piece))
+        return buffer.raw[: piece.size]
+
+    def blocked_signals(self, tid: int) -> int:
+        """A bit for each. Raises OSError."""
+        mask = ctypes.c_uint64()
+        self._call(_GETSIGMASK, tid, 8, ctypes.addressof(mask))
+        return mask.value
+
+
+def _status(path: str) -> Dict[str, str]:
+    try:
+        with open(path, errors="replace") as file:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    except OSError:
+        return {}
+
+
+def _state(pid: int, tid: int) -> str:
+    return _status(f"/proc/{pid}/task/{tid}/status").get("State", "X")[0]
+
+
+def _why(pid: int, error: OSError) -> str:
+    """Its memory could be opened, so that the rights are there."""
+    tracer = _status(f"/proc/{pid}/status").get("TracerPid", "0")
+    if tracer != "0":
+        return f"process {tracer} traces it (a debugger, strace, another attach)"
+    if _status("/proc/self/status").get("Seccomp", "0") != "0":
+        return "a seccomp filter of this container forbids ptrace (Docker: --security-opt seccomp=unconfined)"
+    return str(error.strerror)
