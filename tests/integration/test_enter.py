@@ -168,7 +168,7 @@ def counted(function):
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments)
     return call
-for name in ("_call", "write"):
+for name in ("_call", "write", "write_both"):
     setattr(stopped.Stopped, name, counted(getattr(stopped.Stopped, name)))
 entered = entering.Entering(pid, {version!r}, script)
 while not entered.begun:

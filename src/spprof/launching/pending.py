@@ -286,10 +286,15 @@ class Call:
         process.write(queue.slot(queue.end), call + bytes(layout.slot - len(call)))
         self._index = queue.end
         self.announce(process, queue)  # until the queue has it, in vain
-        process.write(queue.at + layout.first + 4, struct.pack("<i", (queue.end + 1) % layout.slots))
-        if layout.count >= 0:
-            process.write(queue.at + layout.count, struct.pack("<i", 1))
+        self._set_end(process, queue, queue.end + 1, 1)
         return True
+
+    def _set_end(self, process: Stopped, queue: Queue, end: int, count: int) -> None:
+        at, data = queue.at + self.layout.first + 4, struct.pack("<i", end % self.layout.slots)
+        if self.layout.count < 0:
+            process.write(at, data)
+        else:
+            process.write_both((at, data), (queue.at + self.layout.count, struct.pack("<i", count)))
 
     def _check(self, queue: Queue, images: Images) -> None:
         for address in (queue.at, queue.slot(-1) + self.layout.slot, queue.main, queue.interpreter):
@@ -319,7 +324,7 @@ class Call:
         """If it has not been begun; `empty`: an address with a zero byte that stays. False: a thread is at the queue."""
         if self._index is None:
             return True
-        layout, queue = self.layout, self.queue(process)
+        queue = self.queue(process)
         if queue.is_locked():
             return False
         if self.waits(queue):
@@ -328,9 +333,7 @@ class Call:
             if len(queue.waiting()) > 1:
                 self._index = None
                 return True
-            if layout.count >= 0:
-                process.write(queue.at + layout.count, struct.pack("<i", 0))
-            process.write(queue.at + layout.first + 4, struct.pack("<i", self._index))
+            self._set_end(process, queue, self._index, 0)
             self.forget(process)
         return True
 

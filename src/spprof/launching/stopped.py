@@ -9,7 +9,7 @@ import os
 import signal
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import SpprofError, Unsupported
 
@@ -131,6 +131,16 @@ class Stopped:
         """At once for the process. Raises OSError."""
         if os.pwrite(self._memory, data, address) != len(data):
             raise OSError(errno.EIO, "memory that is not there")
+
+    def write_both(self, first: Tuple[int, bytes], second: Tuple[int, bytes]) -> None:
+        """By one system call, which we may only die before or after: the pages are there. Raises OSError."""
+        buffers = [ctypes.create_string_buffer(data, len(data)) for _, data in (first, second)]
+        here = (_Piece * 2)(*(_Piece(ctypes.addressof(buffer), len(buffer)) for buffer in buffers))
+        there = (_Piece * 2)(*(_Piece(address, len(data)) for address, data in (first, second)))
+        size = sum(len(buffer) for buffer in buffers)
+        two, none = ctypes.c_ulong(2), ctypes.c_ulong(0)
+        if self._libc.process_vm_writev(self.pid, here, two, there, two, none) != size:
+            raise OSError(errno.EIO, "memory that cannot be written")
 
     def registers(self, tid: int) -> Dict[str, int]:
         """Raises OSError."""
