@@ -1,4 +1,4 @@
-"""A process that nobody prepared, before 3.14: its main thread is led to a pending call, wherever it waits, and finds its way back."""
+"""A process that nobody prepared, before 3.14: its main thread is led to a pending call, and finds its way back."""
 
 import os
 import platform
@@ -271,13 +271,17 @@ def test_a_loaded_server_answers_right_through_attachments_and_their_deaths(prog
     ran = program(SERVER)
     port = ran.process.stdout.readline().strip()
     clients = [
-        subprocess.Popen([sys.executable, "-c", CLIENT, port], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", CLIENT, port], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for _ in range(2)
     ]
     complete = 0
     try:
         for i in range(36):
             with subprocess.Popen(
-                [*ATTACH, str(ran.pid), "--duration", "0.1", "-q", "-o", f"{i}.spprof"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+                [*ATTACH, str(ran.pid), "--duration", "0.1", "-q", "-o", f"{i}.spprof"],
+                cwd=tmp_path,
+                stderr=subprocess.PIPE,
+                text=True,
             ) as attached:
                 if i % 2:
                     try:

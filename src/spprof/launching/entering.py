@@ -1,6 +1,6 @@
-"""Has another process run a script, before 3.14 and its `sys.remote_exec`: by a pending call (pending.py) to which the main thread
-is led (waking.py) while the process is stopped (stopped.py). The script runs on a thread of its own, where no signal's function
-runs: the main thread only starts it."""
+"""Has another process run a script, before 3.14 and its `sys.remote_exec`: by a pending call (pending.py) to which the main
+thread is led (waking.py) while the process is stopped (stopped.py). The script runs on a thread of its own, where no signal's
+function runs: the main thread only starts it."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Images:
         return {name: first.start + value for name, value in found.items()}
 
 
-def _exported(data: mmap.mmap, names: "set[str]") -> Dict[str, int]:
+def _exported(data: mmap.mmap, names: set[str]) -> Dict[str, int]:
     """Distances from where the file's first byte is mapped."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not of 64 bits")

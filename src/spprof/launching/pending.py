@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional
 
-from ..errors import SpprofError, Unsupported
+from ..errors import Unsupported
 
 if TYPE_CHECKING:
     from .images import Images
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
     thread_breaker: int
     lock: int
     to_do: int
-    count: int
+    number: int
     calls: int
     first: int  # and the end of the queue in the word after it
     slots: int
@@ -107,7 +107,7 @@ class Queue:
 
     def is_locked(self) -> bool:
         """Whether a thread is about to change it. Raises ValueError if there is no lock where it should be."""
-        if self.layout.count >= 0:
+        if self.layout.number >= 0:
             return bool(self._read(self.at + self.layout.lock, 1)[0] & 1)
         value, waiting = struct.unpack("<II", self._read(self._word(self.at + self.layout.lock), 8))  # a semaphore
         if value > 1 or waiting > _THREADS_MOST:
@@ -116,7 +116,7 @@ class Queue:
 
     def counted(self) -> int:
         """How many calls there are, by the count that 3.13 keeps; else by the queue itself."""
-        return self._int(self.at + self.layout.count) if self.layout.count >= 0 else len(self.waiting())
+        return self._int(self.at + self.layout.number) if self.layout.number >= 0 else len(self.waiting())
 
     def is_announced(self) -> bool:
         """Whether the main thread is to look into the queue."""
@@ -246,7 +246,10 @@ def _own_memory(address: int, size: int) -> bytes:
     buffer = ctypes.create_string_buffer(size)
     here, there = _Piece(ctypes.addressof(buffer), size), _Piece(address, size)
     read: Any = ctypes.PyDLL(None).process_vm_readv
-    if read(os.getpid(), ctypes.byref(here), ctypes.c_ulong(1), ctypes.byref(there), ctypes.c_ulong(1), ctypes.c_ulong(0)) != size:
+    if (
+        read(os.getpid(), ctypes.byref(here), ctypes.c_ulong(1), ctypes.byref(there), ctypes.c_ulong(1), ctypes.c_ulong(0))
+        != size
+    ):
         raise OSError(0, "memory that is not there")
     return buffer.raw
 
@@ -291,10 +294,10 @@ class Call:
 
     def _set_end(self, process: Stopped, queue: Queue, end: int, count: int) -> None:
         at, data = queue.at + self.layout.first + 4, struct.pack("<i", end % self.layout.slots)
-        if self.layout.count < 0:
+        if self.layout.number < 0:
             process.write(at, data)
         else:
-            process.write_both((at, data), (queue.at + self.layout.count, struct.pack("<i", count)))
+            process.write_both((at, data), (queue.at + self.layout.number, struct.pack("<i", count)))
 
     def _check(self, queue: Queue, images: Images) -> None:
         for address in (queue.at, queue.slot(-1) + self.layout.slot, queue.main, queue.interpreter):

@@ -109,7 +109,9 @@ class Stopped:
                 return
             time.sleep(_LOOK_S)
             if time.monotonic() > late:
-                raise SpprofError(f"thread {tid} of process {self.pid} waits for a disk or a child, and cannot be stopped: try again")
+                raise SpprofError(
+                    f"thread {tid} of process {self.pid} waits for a disk or a child, and cannot be stopped: try again"
+                )
 
     @property
     def threads(self) -> List[int]:

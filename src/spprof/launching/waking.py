@@ -146,9 +146,7 @@ def _signals(pid: int, tid: int) -> bool:
     return bool((int(words["SigPnd"], 16) | int(words["ShdPnd"], 16)) & ~blocked)
 
 
-def _frames(
-    process: Stopped, images: Images, tid: int, registers: Dict[str, int], places: Places
-) -> Optional["tuple[int, bytes]"]:
+def _frames(process: Stopped, images: Images, tid: int, registers: Dict[str, int], places: Places) -> Optional[tuple[int, bytes]]:
     """The stack of the way, and where it is to be written: unused, below the thread's own. None: it cannot be gone."""
     back, symbols = places.back, places.symbols
     stack = images.at(registers["rsp"])

@@ -20,6 +20,8 @@ def missing_right(uid: int) -> str:
             scope = int(file.read())
     except (OSError, ValueError):
         scope = 0
+    if scope == 3:
+        return "kernel.yama.ptrace_scope is 3: until this machine restarts nobody may"
     if scope and os.geteuid() != 0:
         return f"kernel.yama.ptrace_scope is {scope}: run spprof as root, or set it to 0"
     return "the capability SYS_PTRACE is missing (Docker: --cap-add SYS_PTRACE; Kubernetes: securityContext.capabilities.add)"
