@@ -301,6 +301,7 @@ static int exec_module(PyObject *module) {
     return spp_put(dict, "Output", spp_output_type()) && spp_put(dict, "layout_error", error) &&
                    spp_put(dict, "WriteError", Py_XNewRef(state->write_error)) &&
                    spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) && spp_put(dict, "COLUMNS", spp_profile_columns()) &&
+                   spp_put(dict, "REASONS", spp_profile_reasons()) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
                    spp_put(dict, "LIMITS", limits()) && spp_put(dict, "CLOCKS", clocks())
                ? 0

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/reasons.h"
 #include "core/file/read.h"
 #include "module/compat.h"
 
@@ -97,6 +98,24 @@ static PyObject *profile_dict(const spp_profile *p) {
     }
     if (!good) Py_CLEAR(dict);
     return dict;
+}
+
+PyObject *spp_profile_reasons(void) {
+    static const char *const names[] = {
+#define NAME(name) #name,
+        SPP_REASONS(NAME)
+#undef NAME
+    };
+    PyObject *made = PyTuple_New(SPP_REASON_COUNT);
+    for (int k = 0; made != NULL && k < SPP_REASON_COUNT; k++) {
+        PyObject *name = PyUnicode_FromString(names[k]);
+        if (name == NULL) {
+            Py_CLEAR(made);
+        } else {
+            PyTuple_SET_ITEM(made, k, name);
+        }
+    }
+    return made;
 }
 
 PyObject *spp_profile_columns(void) {

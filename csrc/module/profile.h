@@ -8,7 +8,8 @@
 
 /* GIL held. `_core.read`: see src/spprof/_core.pyi. */
 PyObject *spp_profile_read(PyObject *self, PyObject *data);
-/* GIL held. `_core.COLUMNS`: a new reference, or NULL with an exception. */
+/* GIL held. `_core.REASONS`, and `_core.COLUMNS`: a new reference, or NULL with an exception. */
+PyObject *spp_profile_reasons(void);
 PyObject *spp_profile_columns(void);
 /* GIL held. Puts a new reference into a dictionary; false, with an exception, on failure or if there is none. */
 bool spp_put(PyObject *dict, const char *key, PyObject *value);

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "module/current.h"
+#include "module/gil.h"
 #include "os/context.h"
 #include "os/lock.h"
 #include "os/memory.h"
@@ -294,11 +295,13 @@ const char *spp_tstate_init(spp_thread_states *to) {
     find_ender();
     if (!key_is_known && spp_os_suspends) return "thread state: the slot that holds it";
     spp_current_init();
+    spp_gil_init();
     forget_states();
     to->own = own;
     to->of_thread = of_thread;
     to->look = look;
     to->current = spp_current_state;
+    to->is_gil = spp_gil_is;
     to->births = (uint64_t *)((uintptr_t)PyInterpreterState_Main() + SPP_L_INTERP_NEXT_UNIQUE_ID);
     return NULL;
 }

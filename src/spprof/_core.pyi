@@ -9,6 +9,7 @@ LOSSES: Dict[str, str]
 NATIVE: bool
 """Whether native frames can be sampled here."""
 COLUMNS: Tuple[Tuple[str, str, str], ...]
+REASONS: Tuple[str, ...]
 """The columns of a file's samples in its order: name ('': not in the result of `read`), table, type of a value as in `array`."""
 LIMITS: Dict[str, Tuple[int, int]]
 """Options that are numbers -> the least and the most that `start` takes: interval_ns, max_depth."""

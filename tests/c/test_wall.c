@@ -57,8 +57,8 @@ enum spp_loss fake_frames(spp_walk *walk) {
     walk->out[1] = 42;
     return SPP_LOSS_NONE;
 }
-bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label) {
-    (void)t, (void)label;
+bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label, const spp_waiting *waiting) {
+    (void)t, (void)label, (void)waiting;
     given_unknown = walk->out[0] == SPP_UNKNOWN_STACK;
     if (given_unknown) return true;
     walks++;

@@ -6,6 +6,7 @@ import json
 import struct
 import zlib
 
+OPTIONAL = ["code_kind", "label", "reason", "waits_on"]
 MAGIC = b"\x89SPPROF\n"
 COLUMNS = (
     "string_len string_bytes code_name code_qualname code_file code_line frame_code frame_line frame_end_line frame_col "
@@ -75,7 +76,7 @@ class Writer:
         self._clear()
 
     def _clear(self):
-        self.columns = {name: [] for name in [*COLUMNS, "code_kind", "label"]}
+        self.columns = {name: [] for name in [*COLUMNS, *OPTIONAL]}
         self.values = []
 
     def _string(self, text):
@@ -121,7 +122,7 @@ class Writer:
             latest[:] = [frame, *(one for one in latest if one != frame)][:16]
         return self.ids["node"][path]
 
-    def sample(self, stack, time_us, weight_us, thread=0, count=1, flags=0, label=None):
+    def sample(self, stack, time_us, weight_us, thread=0, count=1, flags=0, label=None, reason=0, on=None):
         t, d = self.clocks.get(thread, (self.header["start_ns"] // 1000, 0))
         step = time_us - t
         error = step - d // 4
@@ -130,6 +131,8 @@ class Writer:
         for key, value in zip(COLUMNS[13:], values):
             self.columns[key].append(value)
         self.columns["label"].append(0 if label is None else self._string(label) + 1)
+        self.columns["reason"].append(reason)
+        self.columns["waits_on"].append(0 if on is None else self._string(on) + 1)
 
     def value(self, stack, time_us, weight, thread=0, count=1, flags=0, label=None, type=1):
         """A sample of another type than time."""
@@ -140,11 +143,8 @@ class Writer:
 
     def flush(self):
         """Closes a block of samples."""
-        names = COLUMNS
-        if any(self.columns["label"]):
-            names = [*COLUMNS, "code_kind", "label"]
-        elif any(self.columns["code_kind"]):
-            names = [*COLUMNS, "code_kind"]
+        last = max((at + 1 for at, name in enumerate(OPTIONAL) if any(self.columns[name])), default=0)
+        names = [*COLUMNS, *OPTIONAL[:last]]
         self.data += block(b"S", b"".join(column(self.columns[name]) for name in names))
         if self.values:
             self.data += block(b"V", b"".join(map(column, zip(*self.values))))

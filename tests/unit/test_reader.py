@@ -11,18 +11,22 @@ import pytest
 from spprof_file import MAGIC, Writer, block, varint
 
 from spprof import _core
-from spprof.model import layout
+from spprof.model import layout, waits
 from spprof.readers import spprof as _reader
 
 READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core", "twin"])
-TYPES = {"time_ns": "q", "weight": "q", "flags": "B", "code_kind": "B"}
+TYPES = {"time_ns": "q", "weight": "q", "flags": "B", "code_kind": "B", "reason": "B"}
 TYPES.update({"value_time_ns": "q", "value_weight": "q", "value_flags": "B", "value_type": "B"})
 TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
-SAMPLES = ("thread", "time_ns", "weight", "stack", "count", "flags", "label")
+SAMPLES = ("thread", "time_ns", "weight", "stack", "count", "flags", "label", "reason", "waits_on")
 
 
 def test_both_have_the_same_table_of_columns():
     assert _core.COLUMNS == layout.COLUMNS
+
+
+def test_both_have_the_same_reasons():
+    assert _core.REASONS == waits.REASONS and set(waits.TITLES) == set(waits.REASONS)
 
 
 def column(result, name):
@@ -143,6 +147,23 @@ def test_labels(read):
     writer.flush()
     result = read(writer.data)
     assert result["warning"] is not None and len(column(result, "label")) == 2
+
+
+@READERS
+def test_reasons(read):
+    writer = Writer()
+    writer.sample([("f", "f", "f.py", 1, 2)], 6000, 1)
+    writer.sample([("f", "f", "f.py", 1, 2)], 6001, 1, flags=4, reason=4, on="terminal /dev/tty1")
+    writer.flush()
+    result = read(writer.data)
+    assert result["warning"] is None and column(result, "reason") == [0, 4]
+    assert column(result, "waits_on") == [0, result["strings"].index("terminal /dev/tty1") + 1]
+    for name, value in (("reason", 256), ("waits_on", 9)):
+        writer.sample([("f", "f", "f.py", 1, 2)], 6002, 1)
+        writer.columns[name][-1] = value
+        writer.flush()
+        assert read(writer.data)["warning"] is not None
+        assert len(column(read(writer.data), name)) == 2
 
 
 @READERS

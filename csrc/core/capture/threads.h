@@ -95,7 +95,8 @@ typedef struct {
     uint64_t written_ns;               /* when that stack was last emitted */
     uint32_t repeats;                  /* ticks since then */
     uint32_t *path, depth, flags;      /* its frame ids, root first */
-    uint32_t label;                    /* as in resolve.h */
+    uint32_t label;                    /* as in resolved.h, as are these */
+    uint32_t reason, waits_on;
 } spp_thread_wall;
 
 /* Used by the thread that resolves, under the drain lock: the last record of the queue. */

@@ -16,6 +16,8 @@ typedef struct {
     void (*look)(void); /* before of_thread is asked, by the same thread and without the drain lock; or NULL */
     /* of those that such a thread has, the one that it runs on; `stack_end`: where its stack ends, or 0 */
     uintptr_t (*current)(int32_t tid, uintptr_t any, uintptr_t stack_end);
+    /* whether the lock at an address is the GIL of the interpreter of a state (0: of the main one); -1: nobody knows */
+    int (*is_gil)(uintptr_t state, uintptr_t address);
     uint64_t *births; /* the interpreter's count of thread states ever made, or NULL */
 } spp_thread_states;
 

@@ -37,6 +37,8 @@
     X(FLAGS, SAMPLE, "flags", 'B', NUMBER, 256)                                                                             \
     X(CODE_KIND, CODE, "code_kind", 'B', NUMBER, 2) /* from here on: missing, with all that follow, where all would be 0 */ \
     X(LABEL, SAMPLE, "label", 'I', STRING, 1)                                                                               \
+    X(REASON, SAMPLE, "reason", 'B', NUMBER, 256)                                                                           \
+    X(WAITS_ON, SAMPLE, "waits_on", 'I', STRING, 1)                                                                         \
     /* Block V */                                                                                                           \
     X(VALUE_TYPE, VALUE, "value_type", 'B', NUMBER, 256)                                                                    \
     X(VALUE_THREAD, VALUE, "value_thread", 'I', NUMBER, 1u << 24)                                                           \

@@ -43,6 +43,12 @@ void spp_resolve_forget_native(bool (*stays)(uintptr_t address)) {
     walk_again();
 }
 
+/* Text of ours, as a string id + 1; "": 0. */
+static uint32_t text_of(const char *text) {
+    const spp_bytes bytes = {.at = (uint8_t *)(uintptr_t)text, .n = strlen(text)};
+    return bytes.n > 0 ? spp_intern_string(&bytes) + 1 : 0;
+}
+
 /* The label of a sample, of the number that it was taken with. */
 static uint32_t label_of(uint64_t number) {
     if (number == 0) return 0;
@@ -51,20 +57,17 @@ static uint32_t label_of(uint64_t number) {
     return text.at != NULL ? spp_intern_string(&text) + 1 : 0;
 }
 
-static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, uint64_t time_ns, uint64_t weight, uint32_t flags,
-                uint32_t count, uint32_t label) {
+/* `head`: all of the sample but its thread and its frames. */
+static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, const spp_resolved_sample *head) {
     spp_resolved_sample *to = spp_resolved_reserve(&spp_resolved_now, depth);
     if (to == NULL) return -1;
     if (thread->queued.round != rounds) {
         thread->queued.round = rounds;
         thread->queued.first = spp_resolved_now.samples.n;
     }
-    *to = (spp_resolved_sample){.slot = (uint16_t)(thread - spp_threads),
-                                .flags = (uint16_t)flags,
-                                .count = count,
-                                .time_ns = time_ns,
-                                .weight = weight,
-                                .label = label};
+    *to = *head;
+    to->slot = (uint16_t)(thread - spp_threads);
+    to->depth = 0;
     for (uint32_t i = 0; i < depth; i++) {
         if (ids[i] != SPP_INTERN_HIDDEN) to->frames[to->depth++] = ids[i];
     }
@@ -94,9 +97,16 @@ void spp_resolve_hold(bool held) {
 void spp_resolve_flush(spp_thread *t) {
     if (t->wall.repeats == 0) return;
     uint64_t weight = t->wall.off_ns > 0 ? (uint64_t)t->wall.off_ns : 0;
+    const spp_resolved_sample head = {.flags = (uint16_t)t->wall.flags,
+                                      .count = t->wall.repeats,
+                                      .time_ns = t->wall.look_ns,
+                                      .weight = weight,
+                                      .label = t->wall.label,
+                                      .reason = t->wall.reason,
+                                      .waits_on = t->wall.waits_on};
     if (hold || t->wall.cut)
         lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
-    else if (emit(t, t->wall.path, t->wall.depth, t->wall.look_ns, weight, t->wall.flags, t->wall.repeats, t->wall.label) != 0)
+    else if (emit(t, t->wall.path, t->wall.depth, &head) != 0)
         lose(t, t->wall.flags, SPP_LOSS_store_full, t->wall.repeats);
     t->wall.off_ns -= (int64_t)weight;
     t->wall.written_ns = t->wall.look_ns;
@@ -124,10 +134,12 @@ static bool resolve_record(spp_thread *thread) {
         if (id == SPP_INTERN_BUSY) return false;
         thread->queued.path[record.depth - record.fresh + i] = id;
     }
-    uint32_t label = label_of(spp_record_label(queue, 0, &record));
-    if (emit(thread, thread->queued.path, record.depth, record.time_ns, record.weight, record.flags, 1, label) != 0) {
-        lose(thread, record.flags, SPP_LOSS_store_full, 1);
-    }
+    const spp_resolved_sample sample = {.flags = record.flags,
+                                        .count = 1,
+                                        .time_ns = record.time_ns,
+                                        .weight = record.weight,
+                                        .label = label_of(spp_record_label(queue, 0, &record))};
+    if (emit(thread, thread->queued.path, record.depth, &sample) != 0) lose(thread, record.flags, SPP_LOSS_store_full, 1);
     spp_queue_take(queue, words);
     thread->queued.cut = false;
     return true;
@@ -156,7 +168,7 @@ static void resolve_until(spp_thread *thread, uint64_t end_ns) {
 
 void spp_resolve_queue(spp_thread *thread) { resolve_until(thread, UINT64_MAX); }
 
-bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label) {
+bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label, const spp_waiting *waiting) {
     if (!resolve_some(thread, UINT64_MAX, RECORDS_PROMPT)) return false; /* what the handler took before comes before */
     thread->wall.cut = hold;
     if (hold) return true;
@@ -168,6 +180,8 @@ bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t labe
     thread->wall.depth = walk->depth;
     thread->wall.flags = walk->flags | SPP_SAMPLE_OFF_CPU;
     thread->wall.label = label_of(label);
+    thread->wall.reason = waiting->reason;
+    thread->wall.waits_on = text_of(waiting->on);
     return true;
 }
 
@@ -217,10 +231,11 @@ void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount) {
     uint32_t flags = source << SPP_SOURCE_SHIFT, id;
     resolve_now(thread, UINT64_MAX);
     uint64_t now = spp_os_now_ns();
+    const spp_resolved_sample sample = {.flags = (uint16_t)flags, .count = 1, .time_ns = now, .weight = amount};
     atomic_fetch_add_explicit(&thread->sources[source].taken, 1, memory_order_relaxed);
     if (hold)
         lose(thread, flags, SPP_LOSS_writer_behind, 1);
-    else if ((id = frame_of(SPP_UNKNOWN_STACK, now)) == SPP_INTERN_BUSY || emit(thread, &id, 1, now, amount, flags, 1, 0) != 0)
+    else if ((id = frame_of(SPP_UNKNOWN_STACK, now)) == SPP_INTERN_BUSY || emit(thread, &id, 1, &sample) != 0)
         lose(thread, flags, SPP_LOSS_store_full, 1);
 }
 

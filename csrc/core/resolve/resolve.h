@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/reasons.h"
 #include "core/capture/capture.h"
 #include "core/resolve/resolved.h"
 
@@ -22,9 +23,14 @@ void spp_resolve_queue(spp_thread *thread);
 void spp_resolve_sure(void);
 /* Resolves everything at once. */
 void spp_resolve_queues(void);
+/* Why a thread is off the CPU, and what it waits for ("": nothing that has a name). */
+typedef struct {
+    spp_reason reason;
+    const char *on;
+} spp_waiting;
 /* Keeps a stack walked from outside, with the number of its labels, as the thread's off-CPU stack.
  * False: it would hold the lock too long for threads that wait for it; call again, a part is done. */
-bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label);
+bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label, const spp_waiting *waiting);
 /* Emits the repeated ticks and the time of the off-CPU stack so far. */
 void spp_resolve_flush(spp_thread *thread);
 /* When a thread's clock ended, its samples represented so much too little time (negative: too

@@ -27,6 +27,8 @@ typedef struct {
     uint64_t time_ns, weight;
     uint32_t depth;
     uint32_t label;    /* the string id of a set of labels, + 1; 0: none */
+    uint32_t reason;   /* base/reasons.h */
+    uint32_t waits_on; /* the string id of what it waits for, + 1; 0: none */
     uint64_t frames[]; /* ids, root first */
 } spp_resolved_sample;
 

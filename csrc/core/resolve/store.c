@@ -139,6 +139,8 @@ static void add_sample(spp_thread *t, const spp_resolved_sample *s, uint32_t nod
     put(columns, SPP_COL_COUNT, s->count - 1u);
     put(columns, SPP_COL_FLAGS, s->flags & 0xFFu);
     put(columns, SPP_COL_LABEL, s->label);
+    put(columns, SPP_COL_REASON, s->reason);
+    put(columns, SPP_COL_WAITS_ON, s->waits_on);
 }
 
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {

@@ -18,6 +18,7 @@
 #include "os/memory.h"
 #include "os/threads.h"
 #include "os/ticks.h"
+#include "os/waits.h"
 #include "os/worker.h"
 
 #define REPEATS_NS 80000000u /* repeats are written at least this often, for readers of an unfinished file */
@@ -99,7 +100,7 @@ static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
 }
 
 /* Drain lock held. Walks a thread that may go on meanwhile; -1 if it did, or may have. */
-static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label) {
+static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label, spp_os_wait *wait) {
     uint64_t after;
     uintptr_t last = atomic_load_explicit(&t->tick.tstate, memory_order_relaxed);
     walk->tstate = spp_run_state.states.of_thread(t->tid, last);
@@ -111,12 +112,13 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     walk->tstate =
         spp_run_state.states.current(t->tid, walk->tstate, atomic_load_explicit(&t->tick.stack_end, memory_order_relaxed));
     atomic_store_explicit(&t->tick.tstate, walk->tstate, memory_order_relaxed);
-    uintptr_t pc;
     bool native = false;
+    *wait = spp_os_thread_waits(t->tid);
     if (scratch == NULL) {
         *loss = spp_frames_other(walk);
-    } else if (spp_os_thread_where(t->tid, &pc, &walk->sp) == 0) {
-        *loss = spp_frames_native_other(scratch, walk, pc, spp_cap.native);
+    } else if (wait->pc != 0) {
+        walk->sp = wait->sp;
+        *loss = spp_frames_native_other(scratch, walk, wait->pc, spp_cap.native);
         native = true;
     } else { /* it waits for a processor, and only the kernel knows its registers */
         *loss = spp_frames_other(walk);
@@ -127,18 +129,33 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
 }
 
+/* Drain lock held. What a thread with this state waits for; `name` is space for it. */
+static spp_waiting waiting_for(const spp_thread *t, const spp_os_wait *wait, uintptr_t tstate, char name[SPP_OS_DESCRIPTOR]) {
+    spp_waiting waiting = {.reason = wait->reason, .on = name};
+    name[0] = 0;
+    if (wait->fd >= 0) spp_os_descriptor(t->tid, wait->fd, name);
+    if (wait->address != 0 && spp_run_state.states.is_gil != NULL) {
+        int is_gil = spp_run_state.states.is_gil(tstate, wait->address);
+        if (is_gil != 0) waiting.reason = is_gil > 0 ? SPP_REASON_gil : SPP_REASON_running; /* the latter: unknown */
+    }
+    return waiting;
+}
+
 /* Drain lock held. Walks a thread that seems blocked, unless it moved meanwhile. */
 static void walk_off_cpu(spp_thread *t) {
     uint64_t label;
+    spp_os_wait wait = {.fd = -1};
+    char name[SPP_OS_DESCRIPTOR];
     spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
     enum spp_loss loss;
     int held = walk_held(t, &walk, &loss, &label);
-    if (held < 0 || (held > 0 && walk_free(t, &walk, &loss, &label) != 0)) return;
+    if (held < 0 || (held > 0 && walk_free(t, &walk, &loss, &label, &wait) != 0)) return;
     if (loss != SPP_LOSS_NONE) {
         lose(t, loss);
         return;
     }
-    if (!spp_resolve_blocked(t, &walk, label)) return; /* a later look finds it done */
+    const spp_waiting waiting = waiting_for(t, &wait, walk.tstate, name);
+    if (!spp_resolve_blocked(t, &walk, label, &waiting)) return; /* a later look finds it done */
     atomic_fetch_add_explicit(&t->wall.walked, 1, memory_order_relaxed);
     if (walk.flags & SPP_SAMPLE_TRUNCATED)
         atomic_fetch_add_explicit(&t->tick.counters[SPP_COUNTER_truncated], 1, memory_order_relaxed);
@@ -167,9 +184,10 @@ static bool asleep_and_due(const spp_thread *t, bool still) {
 static void lose_row(spp_thread *t, int64_t lost) {
     spp_frame unknown = SPP_UNKNOWN_STACK;
     const spp_walk walk = {.out = &unknown, .depth = 1};
+    const spp_waiting waiting = {.on = ""};
     int64_t time = lost * (int64_t)spp_run_state.interval_ns, rest = t->wall.off_ns - time;
     t->wall.due_ns -= time;
-    if (rest >= 0 && spp_resolve_blocked(t, &walk, 0)) {
+    if (rest >= 0 && spp_resolve_blocked(t, &walk, 0, &waiting)) {
         t->wall.off_ns = time;
         t->wall.repeats = 1;
         spp_resolve_flush(t);

@@ -86,6 +86,10 @@ clockid_t spp_linux_thread_clock(int32_t tid);
  * (spp_linux_apart), the second opens it on the calling thread. */
 ssize_t spp_linux_task_read(int32_t tid, const char *name, char *to, size_t size);
 ssize_t spp_linux_task_read_here(int32_t tid, const char *name, char *to, size_t size);
+/* Runs a job that opens files: here if the caller has its own table of descriptors (spp_os_own_files), else by the thread for
+ * files. And so read one that is not empty. */
+void spp_linux_with_files(void (*job)(void *arg), void *arg);
+bool spp_linux_task_text(int32_t tid, const char *name, char *to, size_t size);
 /* The signals a thread blocks. False: the thread has ended. */
 bool spp_linux_task_blocked(int32_t tid, uint64_t *mask);
 /* Whether a debugger is attached to this process. */

@@ -72,19 +72,23 @@ bool spp_os_own_files(int but) {
     return own_files;
 }
 
-static bool read_task_file(int32_t tid, const char *name, char *to, size_t size) {
-    task_file f = {tid, name, to, size, -1};
+void spp_linux_with_files(void (*job)(void *arg), void *arg) {
     if (own_files)
-        read_file(&f);
+        job(arg);
     else
-        spp_linux_apart(read_file, &f);
+        spp_linux_apart(job, arg);
+}
+
+bool spp_linux_task_text(int32_t tid, const char *name, char *to, size_t size) {
+    task_file f = {tid, name, to, size, -1};
+    spp_linux_with_files(read_file, &f);
     return f.n > 0;
 }
 
 /* The same for a file that stays open, which takes a third of the time. Such files have high descriptors, so that low ones remain
  * to open a file for each reading if the program lowers its limit, or if there are too many. */
 static bool read_kept(int *kept, int32_t tid, const char *name, char *to, size_t size) {
-    if (!own_files) return read_task_file(tid, name, to, size);
+    if (!own_files) return spp_linux_task_text(tid, name, to, size);
     ssize_t n = *kept > 0 ? pread(*kept, to, size - 1, 0) : -1;
     if (n < 0) { /* not open yet, or the thread ended */
         if (*kept > 0) close(*kept);
@@ -136,18 +140,4 @@ bool spp_linux_thread_ran_until(int32_t tid, spp_linux_files *f, uint64_t *until
     *until_ns = time_after(text, "\nse.exec_start");
     *cpu_ns = time_after(text, "\nse.sum_exec_runtime");
     return *until_ns != 0;
-}
-
-int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
-    char text[256];
-    /* proc_pid_syscall(5): `running`, or the call's number, its arguments (unless that is -1), sp and pc. */
-    if (!read_task_file(tid, "syscall", text, sizeof text)) return -1;
-    char *last = strrchr(text, ' ');
-    if (last == NULL) return -1;
-    *pc = strtoull(last, NULL, 16);
-    *last = 0;
-    last = strrchr(text, ' ');
-    if (last == NULL) return -1;
-    *sp = strtoull(last, NULL, 16);
-    return *pc != 0 && *sp != 0 ? 0 : -1;
 }

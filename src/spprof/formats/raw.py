@@ -65,6 +65,9 @@ def _json(kind: bytes, value: Any) -> bytes:
     return framed(kind, json.dumps(value, separators=(",", ":")).encode("ascii"))
 
 
+_KEPT = ("thread", "stack", "flags", "label", "reason", "waits_on")  # columns whose values stay
+
+
 class _Samples:
     """The part's samples of time, block by block of the whole file."""
 
@@ -111,7 +114,7 @@ class _Samples:
             weights.append(_zigzag(weight // 1000 - step))
             self.clocks[thread] = now, pace + unforeseen
         return {
-            **{name: [whole[name][number] for number in numbers] for name in ("thread", "stack", "flags", "label")},
+            **{name: [whole[name][number] for number in numbers] for name in _KEPT},
             "count": [count - 1 for count in part["count"][first:last]],
             "time_ns": times,
             "weight": weights,

@@ -13,7 +13,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 from ..errors import BadFile
 from ..files.profile import Profile
 from ..model.filtering import has_labels
-from ..model.layout import columns_of
+from ..model.layout import VALUE_COLUMNS, columns_of
 from ..model.records import TRUNCATED
 from ..model.sums import Sums, merged, moved, sums_by_thread
 from ..model.types import TIME, listed_types
@@ -151,7 +151,7 @@ class Follower:
         if self._number == TIME:
             return {name: columns[name] for name in columns_of("sample")}
         chosen = [each == self._number for each in columns["value_type"]]
-        return {name: array(code, compress(columns["value_" + name], chosen)) for name, code in columns_of("sample").items()}
+        return {name: array(columns[other].typecode, compress(columns[other], chosen)) for name, other in VALUE_COLUMNS.items()}
 
     def _counts(self, thread: int, label: int, reading: Reading) -> bool:
         """Whether the next sample of a thread is to be added up."""

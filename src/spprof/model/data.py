@@ -9,10 +9,10 @@ import errno
 import os
 from fnmatch import fnmatchcase
 from itertools import compress
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
+from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ..errors import BadOption
-from . import aggregation, intervals, sums, types
+from . import aggregation, intervals, sums, types, waits
 from .calls import Calls
 from .exceptions import Exceptions
 from .layout import Columns, changed, column
@@ -55,6 +55,7 @@ class ProfileData:
         self._stack_squares: Optional[Dict[int, Dict[int, float]]] = None
         self._wholes: Dict[Optional[str], intervals.Whole] = {}
         self._stacks: Dict[int, Tuple[Frame, ...]] = {}
+        self._reasons: Optional[Sequence[int]] = None
         self._frames: Dict[int, Frame] = {}
 
     @classmethod
@@ -376,16 +377,20 @@ class ProfileData:
         """All samples, or those of the threads that match a pattern. Shares and their intervals refer to it."""
         known = self._wholes.get(thread)
         if known is None:
-            weights, counts, flags = self.column("weight"), self.column("count"), self.column("flags")
-            if thread is not None:
-                matching = set(self.match_threads(thread))
-                chosen = [i for i, id in enumerate(self.column("thread")) if id in matching]
-                weights, counts, flags = ([column[i] for i in chosen] for column in (weights, counts, flags))
-            # The kernel's tick took these, or the GIL's handing over, and the program may be in step with that.
-            unknown = bytes(flags).translate(_UNKNOWN)
-            unknown_weight = sum(compress(weights, unknown)) if 1 in unknown else 0
-            known = self._wholes[thread] = intervals.whole(weights, counts, unknown_weight)
+            known = self._wholes[thread] = self.whole_of(None if thread is None else self.match_threads(thread))
         return known
+
+    def whole_of(self, threads: Optional[Collection[int]]) -> intervals.Whole:
+        """The same of the threads with these ids, or of all for None."""
+        weights, counts, flags = self.column("weight"), self.column("count"), self.column("flags")
+        if threads is not None:
+            matching = set(threads)
+            chosen = [i for i, id in enumerate(self.column("thread")) if id in matching]
+            weights, counts, flags = ([column[i] for i in chosen] for column in (weights, counts, flags))
+        # The kernel's tick took these, or the GIL's handing over, and the program may be in step with that.
+        unknown = bytes(flags).translate(_UNKNOWN)
+        unknown_weight = sum(compress(weights, unknown)) if 1 in unknown else 0
+        return intervals.whole(weights, counts, unknown_weight)
 
     def confidence_interval(self, part: int, thread: Optional[str] = None) -> Tuple[float, float]:
         """The 95 % interval (low, high), between 0 and 1, of the share that `part` is of the profile's weight, or of the
@@ -409,8 +414,17 @@ class ProfileData:
         return aggregation.native_calls(self._columns(), self.stack_sums(thread))
 
     def column(self, name: str) -> Sequence[int]:
-        """One column of samples: thread, time_ns, weight, count, flags or label (see `label_sets`)."""
+        """One column of samples: thread, time_ns, weight, count, flags, label (see `label_sets`), or reason (see `reasons`)."""
+        if name == "reason":
+            if self._reasons is None:
+                self._reasons = waits.reasons(self._columns(), self.stack_keys(), self.stack_frames)
+            return self._reasons
         return column(self._columns(), name)
+
+    @property
+    def reasons(self) -> Tuple[str, ...]:
+        """The names of the numbers in the column `reason`: why a sample's thread was off the CPU (docs/waits.md)."""
+        return waits.REASONS
 
     def stack_keys(self) -> Sequence[int]:
         """The stack of each sample: a node of `tree`."""

@@ -28,6 +28,8 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("flags", "sample", "B"),
     ("code_kind", "code", "B"),
     ("label", "sample", "I"),
+    ("reason", "sample", "B"),
+    ("waits_on", "sample", "I"),
     ("value_type", "value", "B"),  # from here on: block V
     ("value_thread", "value", "I"),
     ("value_time_ns", "value", "q"),
@@ -39,6 +41,9 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
 )
 VALUES = [name for name, _, _ in COLUMNS].index("value_type")  # the first of block V
 OPTIONAL = [name for name, _, _ in COLUMNS].index("code_kind")  # from here on: a block S may end before each; then all are 0
+
+# Column of a sample -> that of a row of block V, which has no others.
+VALUE_COLUMNS = {name[len("value_") :]: name for name, table, _ in COLUMNS if table == "value" and name != "value_type"}
 
 FIRST = {table: number for number, (_, table, _) in reversed(list(enumerate(COLUMNS)))}  # the column that says a table's length
 
@@ -87,6 +92,8 @@ class Columns(TypedDict, total=False):
     count: Sequence[int]
     flags: Sequence[int]
     label: Sequence[int]
+    reason: Sequence[int]
+    waits_on: Sequence[int]  # a string + 1
     # What columns.py adds.
     keys: Sequence[int]  # of each sample: the node of its stack in `tree`
     tree: Any

@@ -6,11 +6,9 @@ from array import array
 from itertools import compress
 from typing import Any, Dict, List, NamedTuple, Optional, cast
 
-from .layout import Columns, columns_of
+from .layout import VALUE_COLUMNS, Columns, columns_of
 
 TIME = 0  # its type, whose rows are in blocks S; those of all others are in blocks V
-# Column of a sample -> that of a row of another type than time.
-_COLUMNS = {name: "value_" + name for name in columns_of("sample")}
 
 
 class SampleType(NamedTuple):
@@ -41,13 +39,14 @@ def listed_types(header: Dict[str, Any]) -> List[Dict[str, Any]]:
 def join(result: Dict[str, Any]) -> Optional[bytes]:
     """Puts the rows of all types into the columns of samples, those of time first: what is done to stacks and labels is done
     once. Returns the type of each; None: there is time alone."""
-    others = {name: result.pop(other) for name, other in _COLUMNS.items()}
+    others = {name: result.pop(other) for name, other in VALUE_COLUMNS.items()}
     types = bytes(result.pop("value_type"))
     if not types:
         return None
     for name, typecode in columns_of("sample").items():
         both = array(typecode, result[name])
-        both.extend(array(typecode, others[name]))
+        absent = bytes(array(typecode).itemsize * len(types))
+        both.extend(array(typecode, others.get(name, absent)))
         result[name] = memoryview(both)
     return bytes(len(result["thread"]) - len(types)) + types
 

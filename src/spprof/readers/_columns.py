@@ -128,7 +128,15 @@ class Columns:
             node = 0
         self.elapse(thread, weight)
         self._append(
-            thread=thread, time_ns=self._clocks[thread], weight=weight, stack=node, count=count, flags=flags, label=label
+            thread=thread,
+            time_ns=self._clocks[thread],
+            weight=weight,
+            stack=node,
+            count=count,
+            flags=flags,
+            label=label,
+            reason=0,
+            waits_on=0,
         )
 
     def elapse(self, thread: int, weight: int) -> None:

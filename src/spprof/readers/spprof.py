@@ -162,6 +162,8 @@ class _Tables:
             self._nodes(fresh)
             clocks = self._samples(fresh)
             _check_below(fresh["label"], len(self.strings) + len(strings) + 1, "label")
+            _check_below(fresh["reason"], 256, "reason")
+            _check_below(fresh["waits_on"], len(self.strings) + len(strings) + 1, "string")
             typed = {name: array(self.columns[name].typecode, values) for name, values in fresh.items()}
         except OverflowError as error:
             raise _Damage(str(error)) from None

@@ -1,0 +1,195 @@
+/* Why a thread is off the CPU: the system call that it waits in, by /proc. */
+#include "os/waits.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+
+#include "os/linux/linux.h"
+#include "os/memory.h"
+#include "os/threads.h"
+
+enum { ARGUMENTS = 6 };
+
+#ifndef F_OFD_SETLKW /* missing in older headers, as are some calls below */
+#define F_OFD_SETLKW 38
+#endif
+
+typedef struct {
+    long number; /* -1: it waits in the kernel, and in no call: a page fault */
+    unsigned long arguments[ARGUMENTS];
+} call;
+
+/* Reads what proc_pid_syscall(5) says of a thread that waits. False: it says something else. */
+static bool parse(const char *text, call *c, uintptr_t *pc, uintptr_t *sp) {
+    char *at;
+    c->number = strtol(text, &at, 10);
+    if (at == text) return false;
+    for (int i = 0; c->number >= 0 && i < ARGUMENTS; i++) c->arguments[i] = strtoul(at, &at, 16);
+    *sp = strtoull(at, &at, 16);
+    *pc = strtoull(at, &at, 16);
+    return *sp != 0 && *pc != 0;
+}
+
+/* poll: of a time alone, of one descriptor, or of several. */
+static void polls(const call *c, spp_os_wait *wait) {
+    struct pollfd first;
+    wait->reason = c->arguments[1] == 0 ? SPP_REASON_sleep : SPP_REASON_io;
+    if (c->arguments[1] == 1 && spp_os_read(&first, c->arguments[0], sizeof first) == 0) wait->fd = first.fd;
+}
+
+/* select: likewise. */
+static void selects(const call *c, spp_os_wait *wait) {
+    enum { WORD = 8 * sizeof(unsigned long), WORDS = FD_SETSIZE / WORD };
+    unsigned long words[WORDS], all[WORDS] = {0};
+    size_t n = (c->arguments[0] + WORD - 1) / WORD;
+    int found = 0;
+    wait->reason = SPP_REASON_io;
+    if (n > WORDS) return;
+    for (int set = 1; set <= 3; set++) {
+        if (c->arguments[set] == 0 || n == 0) continue;
+        if (spp_os_read(words, c->arguments[set], n * sizeof *words) != 0) return;
+        for (size_t i = 0; i < n; i++) all[i] |= words[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (all[i] == 0) continue;
+        found += __builtin_popcountl(all[i]);
+        wait->fd = (int)(i * WORD) + __builtin_ctzl(all[i]);
+    }
+    if (found == 0) wait->reason = SPP_REASON_sleep;
+    if (found != 1) wait->fd = -1;
+}
+
+/* Calls that wait for a lock of a file if they are told to. */
+static bool waits_for_file_lock(const call *c) {
+    return c->number == SYS_flock || (c->number == SYS_fcntl && (c->arguments[1] == F_SETLKW || c->arguments[1] == F_OFD_SETLKW));
+}
+
+/* Calls whose first argument is a descriptor that they wait for. */
+static bool waits_for_descriptor(long number) {
+    switch (number) {
+    case SYS_read:
+    case SYS_write:
+    case SYS_pread64:
+    case SYS_pwrite64:
+    case SYS_readv:
+    case SYS_writev:
+    case SYS_preadv:
+    case SYS_pwritev:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_connect:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice:
+    case SYS_fsync:
+    case SYS_fdatasync:
+    case SYS_sync_file_range:
+    case SYS_ftruncate:
+    case SYS_fallocate:
+    case SYS_ioctl:
+    case SYS_mq_timedreceive:
+#ifdef SYS_preadv2
+    case SYS_preadv2:
+    case SYS_pwritev2:
+#endif
+#ifdef SYS_copy_file_range
+    case SYS_copy_file_range:
+#endif
+#ifdef SYS_io_uring_enter
+    case SYS_io_uring_enter:
+#endif
+    case SYS_mq_timedsend: return true;
+    default: return false;
+    }
+}
+
+/* Calls in which nothing is done until somebody else wants something: an event loop's, a server's. */
+static bool waits_for_work(long number) {
+    switch (number) {
+#ifdef SYS_epoll_wait /* missing on newer processors, as are others below */
+    case SYS_epoll_wait:
+#endif
+    case SYS_epoll_pwait:
+#ifdef SYS_epoll_pwait2
+    case SYS_epoll_pwait2:
+#endif
+#ifdef SYS_pause
+    case SYS_pause:
+#endif
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait: return true;
+    default: return false;
+    }
+}
+
+static void classify(const call *c, spp_os_wait *wait) {
+    if (waits_for_descriptor(c->number) || waits_for_file_lock(c)) {
+        wait->reason = waits_for_file_lock(c) ? SPP_REASON_lock : SPP_REASON_io;
+        wait->fd = (int)c->arguments[0];
+        return;
+    }
+    if (waits_for_work(c->number)) {
+        wait->reason = SPP_REASON_idle;
+        return;
+    }
+    switch (c->number) {
+    case SYS_futex:
+        wait->reason = SPP_REASON_lock;
+        wait->address = c->arguments[0];
+        break;
+#ifdef SYS_futex_waitv
+    case SYS_futex_waitv:
+#endif
+    case SYS_semtimedop:
+    case SYS_semop: wait->reason = SPP_REASON_lock; break;
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep: wait->reason = SPP_REASON_sleep; break;
+#ifdef SYS_poll
+    case SYS_poll:
+#endif
+    case SYS_ppoll: polls(c, wait); break;
+#ifdef SYS_select
+    case SYS_select:
+#endif
+    case SYS_pselect6: selects(c, wait); break;
+#ifdef SYS_vfork
+    case SYS_vfork:
+#endif
+    case SYS_wait4:
+    case SYS_waitid: wait->reason = SPP_REASON_child; break;
+    case SYS_clone: wait->reason = c->arguments[0] & CLONE_VFORK ? SPP_REASON_child : SPP_REASON_kernel; break;
+    case SYS_restart_syscall: break; /* one of those that wait for a time, and the kernel does not say which */
+    default: wait->reason = SPP_REASON_kernel;
+    }
+}
+
+spp_os_wait spp_os_thread_waits(int32_t tid) {
+    spp_os_wait wait = {.fd = -1};
+    char text[256];
+    call c = {0};
+    if (!spp_linux_task_text(tid, "syscall", text, sizeof text)) return wait;
+    if (parse(text, &c, &wait.pc, &wait.sp))
+        classify(&c, &wait);
+    else if (strncmp(text, "running", 7) == 0)
+        wait.reason = SPP_REASON_ready;
+    return wait;
+}
+
+int spp_os_thread_where(int32_t tid, uintptr_t *pc, uintptr_t *sp) {
+    spp_os_wait wait = spp_os_thread_waits(tid);
+    *pc = wait.pc;
+    *sp = wait.sp;
+    return wait.pc != 0 ? 0 : -1;
+}

@@ -1,0 +1,67 @@
+"""Why threads were off the CPU: the column `reason` of samples (docs/waits.md)."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Sequence
+
+from .layout import Columns
+from .records import OFF_CPU
+
+# Names of the column's numbers: csrc/base/reasons.h for Python. A test compares the two (`_core.REASONS`).
+REASONS = ("running", "ready", "gil", "lock", "io", "child", "sleep", "idle", "kernel", "unknown")
+_LOCK, _IO, _IDLE, _UNKNOWN = (REASONS.index(name) for name in ("lock", "io", "idle", "unknown"))
+_RUNNING = 0
+
+# For people.
+TITLES = {
+    "running": "running",
+    "ready": "ready, without a processor",
+    "gil": "the GIL",
+    "lock": "a lock",
+    "io": "input or output",
+    "child": "a child process",
+    "sleep": "sleep",
+    "idle": "idle: for work",
+    "kernel": "page faults and other kernel work",
+    "unknown": "unknown",
+}
+
+_THREADING = "threading.py"
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+def reasons(columns: Columns, keys: Sequence[int], path: Callable[[int], List[int]]) -> Sequence[int]:
+    """The reason of each sample. `keys`: their stacks, whose frames `path` gives.
+
+    The file has `running` for a sample off the CPU of which nobody knows more. And to wait for a lock or for input is to be idle
+    for a thread on whose stack is no function but the standard library's: a pool's thread without a job."""
+    found = bytearray(columns["reason"])
+    pools: Dict[int, bool] = {}
+    for i, flags in enumerate(columns["flags"]):
+        reason = found[i]
+        if reason == _RUNNING:
+            found[i] = _UNKNOWN if flags & OFF_CPU else _RUNNING
+        elif reason >= _UNKNOWN:  # of a version to come
+            found[i] = _UNKNOWN
+        elif reason in (_LOCK, _IO):
+            stack = keys[i]
+            if stack not in pools:
+                pools[stack] = _is_the_librarys(columns, path(stack))
+            found[i] = _IDLE if pools[stack] else reason
+    return found
+
+
+def _is_the_librarys(columns: Columns, frames: Sequence[int]) -> bool:
+    """Whether a stack, root first, is that of a thread of `threading` in which the program has no function."""
+    codes = (columns["frame_code"][frame] for frame in frames)
+    files = [columns["strings"][columns["code_file"][code]] for code in codes if not columns["code_kind"][code]]
+    if not files or not files[0].endswith("/" + _THREADING):
+        return False
+    library = files[0][: -len(_THREADING)]
+    return all(file.startswith(library) and not any(place in file for place in _INSTALLED) for file in files)
+
+
+def things(columns: Columns) -> Dict[int, str]:
+    """What samples waited for: each number of the column `waits_on` -> what it is, as `socket 10.0.0.3:5432`; '': nothing with a
+    name."""
+    return {each: columns["strings"][each - 1] if each else "" for each in set(columns["waits_on"])}
