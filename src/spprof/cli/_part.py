@@ -1,4 +1,4 @@
-"""`--label`, `--from`, `--to`: options of the verbs that show a part of a profile."""
+"""`--label`, `--waiting`, `--from`, `--to`: options of the verbs that show a part of a profile."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import List, Optional, Sequence, Tuple
 
 from ..errors import BadOption
 from ..files.profile import Profile
+from ..model.waits import REASONS
 from ._arguments import seconds
 
 
@@ -23,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--type", metavar="NAME", help="samples of this type, such as page-faults (default: the first)")
     group.add_argument("--label", metavar="KEY=VALUE", type=_label, action="append", default=[],
                        help="only samples with this label (* and ? allowed); again: with all of them")  # fmt: skip
+    group.add_argument("--waiting", metavar="REASON", choices=REASONS, action="append", default=[],
+                       help=f"only time of this reason: {', '.join(REASONS)}; again: or of that")  # fmt: skip
     group.add_argument("--from", dest="first", type=seconds, metavar="S", help="only from S seconds after the profile's start")
     group.add_argument("--to", dest="last", type=seconds, metavar="S", help="only up to S seconds after the profile's start")
 
@@ -56,7 +59,7 @@ def _samples(profile: Profile) -> int:
 
 def of(profile: Profile, options: argparse.Namespace) -> Profile:
     """The part that was asked for; the profile itself if it is all. Raises BadOption for a label that no sample carries."""
-    if not (options.label or options.first is not None or options.last is not None):
+    if not (options.label or options.waiting or options.first is not None or options.last is not None):
         return profile
     from ..model.filtering import filtered, has_labels  # here: `spprof run` shares its process with the program
 
@@ -69,7 +72,8 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
     def clock(seconds: Optional[float]) -> Optional[int]:
         return None if seconds is None else int(profile.header["start_ns"]) + round(seconds * 1e9)
 
-    return filtered(profile, labels=dict(options.label), start_ns=clock(options.first), stop_ns=clock(options.last))
+    first, last = clock(options.first), clock(options.last)
+    return filtered(profile, labels=dict(options.label), start_ns=first, stop_ns=last, waiting=options.waiting)
 
 
 def title(profiles: Sequence[Profile]) -> str:

@@ -38,6 +38,7 @@ examples:
   spprof report p.spprof --slowest         the slowest calls of `spprof run --time`, with stacks and labels
   spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
   spprof report p.spprof --gc              who triggered garbage collections, of `spprof run --event time --event gc`
+  spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
   spprof report p.spprof --imports         which modules took how long to import (run with --rate 10000)
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -79,6 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     around.add_argument("--callers", metavar="NAME", help="what calls these functions, and what calls that (* and ? allowed)")
     around.add_argument("--callees", metavar="NAME", help="what these functions call, and what that calls")
     add_mine(parser)
+    shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
+                       help="what each thread waited for, of a run with --mode wall")  # fmt: skip
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
     _part.add_arguments(parser)
@@ -125,6 +128,14 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format == "json":
             return collections.as_json(profiles, options.limit)
         return collections.collections(profiles, limit, width_of_table(sys.stdout))
+    if options.shown == "waits":
+        if options.format not in ("flat", "json") or options.by != "function":
+            raise BadOption("--waits is a table of its own: use it without --by and other formats")
+        from ..report import waits
+
+        if options.format == "json":
+            return waits.as_json(profiles, options.limit, options.thread)
+        return waits.text(profiles, limit, options.thread, width_of_table(sys.stdout))
     if options.sort == "calls" and options.format == "tree":
         raise BadOption("a tree is of time: use --sort calls without --format tree")
     if options.shown == "imports":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from fnmatch import fnmatchcase
 from itertools import compress
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import BadOption
 from .data import Data, ProfileData
@@ -29,31 +29,34 @@ def filtered(
     labels: Optional[Mapping[str, str]] = None,
     start_ns: Optional[int] = None,
     stop_ns: Optional[int] = None,
+    waiting: Optional[Sequence[str]] = None,
 ) -> Data:
     """The part of a profile in the threads that match a pattern (as `Profile.match_threads`), that carries all of `labels`
-    (see `has_labels`), and that lies from `start_ns` to before `stop_ns` (on the clock of the samples, that of
-    `time.monotonic_ns`).
+    (see `has_labels`), that waited for one of `waiting` (see `Profile.reasons`), and that lies from `start_ns` to before
+    `stop_ns` (on the clock of the samples, that of `time.monotonic_ns`).
 
     A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
     the weight that lies there, and as much of its ticks (at least one). The range is in whole microseconds, as all times of a
     .spprof file. Samples of another type than time are in the range or not: what they count happened when they were taken.
-    Markers carry no labels: with `labels` there are none. Threads without samples are left out. The tick stats stay those of
-    the whole profile, and so does the header, whose `part` says what was asked for. Raises BadOption for a range that ends
-    before it begins."""
+    Markers carry no labels and wait for nothing: with `labels` or `waiting` there are none. Threads without samples are left
+    out. The tick stats stay those of the whole profile, and so does the header, whose `part` says what was asked for. Raises
+    BadOption for a range that ends before it begins."""
     if start_ns is not None and stop_ns is not None and stop_ns < start_ns:
         raise BadOption("the range ends before it begins")
     columns = profile._columns()
     chosen = set(profile.match_threads(thread))
-    parts = [_samples(each, thread, labels or {}, start_ns, stop_ns) for each in profile.each_type()]
+    parts = [_samples(each, thread, labels or {}, start_ns, stop_ns, waiting) for each in profile.each_type()]
     part: Dict[str, Any] = {**parts[0]}
     if len(parts) > 1:
         part["by_type"] = {about["type"]: samples for about, samples in zip(profile._listed_types(), parts)}
     first, end = _range(profile, start_ns, stop_ns)
-    markers = [] if labels else [each for each in profile.markers if each.thread in chosen and first <= each.time_ns < end]
+    markers = (
+        [] if labels or waiting else [each for each in profile.markers if each.thread in chosen and first <= each.time_ns < end]
+    )
     present = {*(marker.thread for marker in markers)}.union(*(samples["thread"] for samples in parts))
     part["markers"] = markers
     part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
-    part["header"] = _header(profile, thread, labels or {}, start_ns, stop_ns)
+    part["header"] = _header(profile, thread, labels or {}, start_ns, stop_ns, waiting)
     return profile.of_columns(changed(columns, part), profile)
 
 
@@ -63,7 +66,12 @@ def _range(profile: ProfileData, start_ns: Optional[int], stop_ns: Optional[int]
 
 
 def _samples(
-    profile: ProfileData, thread: Optional[str], labels: Mapping[str, str], start_ns: Optional[int], stop_ns: Optional[int]
+    profile: ProfileData,
+    thread: Optional[str],
+    labels: Mapping[str, str],
+    start_ns: Optional[int],
+    stop_ns: Optional[int],
+    waiting: Optional[Sequence[str]],
 ) -> Dict[str, Any]:
     """The columns of those samples of one type; `numbers`: their places in the columns of the whole."""
     columns = profile._columns()
@@ -73,6 +81,9 @@ def _samples(
     if labels:
         sets = [has_labels(each, labels) for each in profile.label_sets]
         selectors.append(list(map(sets.__getitem__, columns["label"])))
+    if waiting:
+        chosen = [name in waiting for name in profile.reasons]
+        selectors.append(list(map(chosen.__getitem__, profile.column("reason"))))
     part: Dict[str, Any] = {name: column(columns, name) for name in _SAMPLE_COLUMNS}
     part["keys"] = profile.stack_keys()
     part["numbers"] = columns.get("numbers") or range(len(profile))
@@ -93,13 +104,19 @@ def _samples(
 
 
 def _header(
-    profile: Data, thread: Optional[str], labels: Mapping[str, str], start_ns: Optional[int], stop_ns: Optional[int]
+    profile: Data,
+    thread: Optional[str],
+    labels: Mapping[str, str],
+    start_ns: Optional[int],
+    stop_ns: Optional[int],
+    waiting: Optional[Sequence[str]],
 ) -> Dict[str, Any]:
     """The header, with what was asked for in words."""
     header = dict(profile.header)
     words = [header["part"]] if header.get("part") else []
     words += [] if thread is None else [f"thread {thread}"]
     words += [f"{key}={value}" for key, value in labels.items()]
+    words += [f"waiting for {' or '.join(waiting)}"] if waiting else []
     for way, time_ns in (("from", start_ns), ("to", stop_ns)):
         words += [] if time_ns is None else [f"{way} {(time_ns - int(header['start_ns'])) / 1e9:g} s"]
     return {**header, "part": ", ".join(words)} if words else header

@@ -1,0 +1,195 @@
+"""Why threads wait: programs whose threads wait for known reasons, for known times."""
+
+import json
+import platform
+import sys
+import sysconfig
+
+import pytest
+from ran import TARGETS
+
+import spprof
+from spprof.cli import main
+
+pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what a thread waits for")
+GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
+REASONS = {
+    "waits_sleep": "sleep",
+    "waits_select": "sleep",
+    "waits_lock": "lock",
+    "waits_event": "lock",
+    "waits_queue": "lock",
+    "waits_pipe": "io",
+    "waits_select_pipe": "io",
+    "waits_socket": "io",
+    "waits_poll": "io",
+    "waits_unix": "io",
+    "waits_accept": "idle",
+    "waits_child": "child",
+    "waits_epoll": "idle",
+    "pool_0": "idle",
+}
+# What the machine and the interpreter do to any thread, whatever it asked for. `unknown`: the sampler did not run.
+ANY = {"running", "ready", "gil", "kernel", "unknown"}
+
+
+@pytest.fixture(scope="module", params=["python", "native"])
+def waiting(request, run_once):
+    ran = run_once("waiting", request.param)
+    return ran.json, ran.profile, ran.path
+
+
+def times_of(profile):
+    """(thread's name, reason) -> ns."""
+    found = {}
+    for sample, reason in zip(profile.samples(), profile.column("reason")):
+        key = sample.thread_name, profile.reasons[reason]
+        found[key] = found.get(key, 0) + sample.weight
+    return found
+
+
+@pytest.mark.parametrize("thread", REASONS)
+def test_a_thread_waits_for_what_it_waits_for(waiting, thread):
+    """It waits for one thing from before the start to after the end. Nothing else that it could have asked for is seen."""
+    _, profile, _ = waiting
+    times = {reason: ns for (name, reason), ns in times_of(profile).items() if name == thread}
+    assert REASONS[thread] in times
+    assert set(times) <= ANY | {REASONS[thread]}
+
+
+def test_what_a_thread_waits_on_has_its_name(waiting):
+    on, profile, _ = waiting
+    strings = profile._columns()["strings"]
+    found = {}
+    for sample, reason, number in zip(profile.samples(), profile.column("reason"), profile.column("waits_on")):
+        if profile.reasons[reason] == "io":
+            found.setdefault(sample.thread_name, set()).add(strings[number - 1] if number else "")
+    assert found == {name: {text} for name, text in on.items()}
+
+
+def test_threads_that_compute_wait_for_nothing_that_they_did_not_ask_for(waiting):
+    times = times_of(waiting[1])
+    for thread in ("spins_0", "spins_1"):
+        assert {reason for name, reason in times if name == thread} <= ANY
+
+
+def test_the_gil_is_waited_for_where_there_is_one(waiting):
+    """Of two threads that compute one has it."""
+    waited = {name for name, reason in times_of(waiting[1]) if reason == "gil"}
+    assert waited >= {"spins_0", "spins_1"} if GIL else not waited
+
+
+def test_the_rows_of_a_thread_add_up_to_its_time(waiting, capsys):
+    _, profile, path = waiting
+    assert main(["report", str(path), "--waits", "-f", "json"]) == 0
+    sums = {}
+    for row in json.loads(capsys.readouterr().out)["rows"]:
+        sums[row["thread"], row["tid"]] = sums.get((row["thread"], row["tid"]), 0) + row["ns"]
+    assert sums == {(thread.name, thread.tid): thread.weight for thread in profile.threads if thread.samples}
+
+
+def test_a_part_is_of_one_reason(waiting, tmp_path, capsys):
+    _, profile, path = waiting
+    part = tmp_path / "part.spprof"
+    assert main(["convert", str(path), "--waiting", "sleep", "--waiting", "child", "-o", str(part)]) == 0
+    times = times_of(spprof.Profile.load(part))
+    assert times == {key: ns for key, ns in times_of(profile).items() if key[1] in ("sleep", "child")}
+    assert {name for name, _ in times} >= {"waits_sleep", "waits_select", "waits_child"}
+
+
+PARTS = """
+import json, os, subprocess, sys, threading, time
+import spprof
+
+reads, writes = os.pipe()
+lock, wanted = threading.Lock(), threading.Semaphore(0)
+took = {"sleep": 0, "io": 0, "lock": 0, "child": 0}
+done = False
+
+def other():
+    while True:
+        wanted.acquire()
+        if done: return
+        time.sleep(0.04)
+        os.write(writes, b"x")
+        wanted.acquire()
+        with lock:
+            held.set()
+            time.sleep(0.04)
+
+def timed(reason, call, *args):
+    begun = time.monotonic_ns()
+    call(*args)
+    took[reason] += time.monotonic_ns() - begun
+
+thread = threading.Thread(target=other)
+thread.start()
+spprof.start(1, "wall", sys.argv[1])
+for _ in range(15):
+    held = threading.Event()
+    timed("sleep", time.sleep, 0.04)
+    wanted.release()
+    timed("io", os.read, reads, 1)
+    wanted.release()
+    while not held.is_set(): pass
+    timed("lock", lock.acquire)
+    lock.release()
+    child = subprocess.Popen(["sleep", "0.04"])
+    timed("child", child.wait)
+spprof.stop()
+done = True
+wanted.release()
+thread.join()
+print(json.dumps(took))
+"""
+
+
+@pytest.mark.statistical(
+    "each part is off by at most a tick at both ends of its 15 waits of 40 ms, unless the sampler gets no processor"
+)
+def test_shares_are_those_of_the_clock(run_python, tmp_path):
+    out = tmp_path / "out.spprof"
+    ran = run_python("-c", PARTS, out)
+    times, took = times_of(ran.profile), ran.json
+    for reason, ns in took.items():
+        assert times["MainThread", reason] == pytest.approx(ns, rel=0.1), (reason, times, took)
+
+
+@pytest.mark.statistical(
+    "two threads that compute wait for the GIL in turn: each for 40 to 60 % of the time, on a machine that has a free processor"
+)
+@pytest.mark.skipif(not GIL, reason="there is no GIL")
+def test_two_hogs_wait_for_the_gil_in_turn(run_python, tmp_path):
+    out = tmp_path / "out.spprof"
+    ran = run_python("-c", """
+import sys, threading, time
+import spprof
+def hog():
+    end = time.monotonic() + 2
+    while time.monotonic() < end: sum(range(200))
+spprof.start(1, "wall", sys.argv[1])
+threads = [threading.Thread(target=hog, name="hog") for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+spprof.stop()
+""", out)  # fmt: skip
+    times = times_of(ran.profile)
+    all_time = sum(ns for (name, _), ns in times.items() if name == "hog")
+    assert 0.4 < times["hog", "gil"] / all_time < 0.6, times
+
+
+def test_where_the_reason_is_unknown_the_report_says_so(tmp_path, capsys):
+    """As on systems that do not say it, and in older files."""
+    sys.path.insert(0, str(TARGETS.parent / "unit"))
+    from spprof_file import Writer
+
+    writer = Writer(mode="wall")
+    stack = [("f", "f", "a.py", 1, 2)]
+    writer.sample(stack, 6_000, 1_000)
+    writer.sample(stack, 9_000, 3_000, count=3, flags=4)
+    writer.flush()
+    path = tmp_path / "old.spprof"
+    path.write_bytes(writer.data)
+    assert main(["report", str(path), "--waits"]) == 0
+    text = capsys.readouterr().out
+    assert "3.00 ms" in text and "unknown" in text and text.count("Why threads waited is unknown") == 1

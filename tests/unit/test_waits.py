@@ -1,0 +1,115 @@
+"""Why threads wait, as reports have it: the column, its names, the table and parts."""
+
+import json
+
+import pytest
+from spprof_file import Writer
+
+from spprof import Profile
+from spprof.cli import main
+from spprof.model import waits
+
+LIB = "/usr/lib/python3.11/"
+BOOT = [("_bootstrap", "Thread._bootstrap", LIB + "threading.py", 990, 1002)]
+WORKER = [*BOOT, ("_worker", "_worker", LIB + "concurrent/futures/thread.py", 69, 81)]
+JOB = [*WORKER, ("job", "job", "/srv/app.py", 5, 6), ("wait", "Event.wait", LIB + "threading.py", 600, 629)]
+INSTALLED = [*BOOT, ("serve", "serve", LIB + "site-packages/server.py", 5, 6)]
+MAIN = [("<module>", "<module>", "/srv/app.py", 1, 9), ("read", "read", LIB + "socket.py", 5, 6)]
+OFF = 4
+
+
+@pytest.fixture
+def profile(tmp_path):
+    writer = Writer(mode="wall")
+    number = waits.REASONS.index
+    for at, (stack, reason, on, flags) in enumerate(
+        [
+            (WORKER, "lock", None, OFF),
+            (JOB, "lock", None, OFF),
+            (INSTALLED, "lock", None, OFF),
+            (WORKER, "sleep", None, OFF),
+            (MAIN, "io", "socket 10.0.0.3:5432", OFF),
+            (MAIN, "io", "pipe, descriptor 3", OFF),
+            (MAIN, "running", None, OFF),
+            (MAIN, "running", None, 0),
+            (WORKER, "io", None, OFF),
+        ]
+    ):
+        writer.sample(stack, 6_000 + 1_000 * at, 1_000, flags=flags, reason=number(reason), on=on)
+    writer.sample(MAIN, 99_000, 500, flags=OFF, reason=77)
+    writer.flush()
+    writer.block(b"T", json.dumps([{"id": 0, "tid": 7, "name": "only"}]).encode())
+    path = tmp_path / "p.spprof"
+    path.write_bytes(writer.data)
+    return Profile.load(path)
+
+
+def test_a_thread_of_a_pool_without_a_job_is_idle(profile):
+    """And what nobody knows, or only a later version, is unknown."""
+    found = [profile.reasons[reason] for reason in profile.column("reason")]
+    assert found[:5] == ["idle", "lock", "lock", "sleep", "io"]
+    assert found[5:] == ["io", "unknown", "running", "idle", "unknown"]
+
+
+def test_the_table(profile, capsys):
+    assert main(["report", profile.path, "--waits"]) == 0
+    text = capsys.readouterr().out
+    assert "  only (7)" in text
+    rows = {line.split("  ", 1)[1].split("  ")[-1]: line.split()[:3] for line in text.splitlines() if "±" in line}
+    assert rows["idle"][0] == "2.00" and rows["a lock"][0] == "2.00"
+    assert rows["input or output: socket 10.0.0.3:5432"][0] == "1.00"
+    assert rows["input or output: pipe, descriptor 3"][0] == "1.00"
+    assert rows["unknown"][0] == "1.50" and rows["running"][0] == "1.00"
+    assert "Why threads waited is unknown" not in text
+
+
+def test_the_table_has_a_limit_and_still_adds_up(profile, capsys):
+    assert main(["report", profile.path, "--waits", "--limit", "2"]) == 0
+    assert "5.50 ms               5 more (--limit)" in capsys.readouterr().out
+
+
+def test_the_table_for_programs(profile, capsys):
+    assert main(["report", profile.path, "--waits", "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["kind"] == "waits" and sum(row["ns"] for row in made["rows"]) == 9_500_000
+    row = next(row for row in made["rows"] if row["on"].startswith("socket"))
+    assert (row["thread"], row["tid"], row["reason"], row["samples"]) == ("only", 7, "io", 1)
+    assert row["share"] == pytest.approx(1 / 9.5)
+    assert row["share_interval"][0] < row["share"] < row["share_interval"][1]
+
+
+def test_parts(profile, tmp_path, capsys):
+    part = tmp_path / "part.spprof"
+    assert main(["convert", profile.path, "--waiting", "io", "--waiting", "idle", "-o", str(part)]) == 0
+    read = Profile.load(part)
+    assert [read.reasons[reason] for reason in read.column("reason")] == ["idle", "io", "io", "idle"]
+    assert read.header["part"] == "waiting for io or idle"
+    assert main(["report", profile.path, "--waiting", "io"]) == 0
+    assert "waiting for io" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--waits", "--by", "line"], "a table of its own"),
+        (["--waits", "-f", "tree"], "a table of its own"),
+        (["--waits", "--thread", "none"], "no thread matches"),
+        (["--waiting", "gil"], "no sample is waiting for gil"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(profile, capsys, options, text):
+    assert main(["report", profile.path, *options]) != 0
+    assert text in capsys.readouterr().err
+
+
+def test_a_reason_that_there_is_not_is_refused(profile, capsys):
+    with pytest.raises(SystemExit):
+        main(["report", profile.path, "--waiting", "coffee"])
+    assert "'coffee'" in capsys.readouterr().err
+
+
+def test_only_wall_time_has_waits(data, tmp_path, capsys):
+    path = tmp_path / "cpu.spprof"
+    path.write_bytes(data)
+    assert main(["report", str(path), "--waits"]) != 0
+    assert "--mode wall" in capsys.readouterr().err
