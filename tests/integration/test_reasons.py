@@ -155,9 +155,7 @@ def test_shares_are_those_of_the_clock(run_python, tmp_path):
         assert times["MainThread", reason] == pytest.approx(ns, rel=0.1), (reason, times, took)
 
 
-@pytest.mark.statistical(
-    "two threads that compute wait for the GIL in turn: each for 40 to 60 % of the time, on a machine that has a free processor"
-)
+@pytest.mark.statistical("while one of them has the GIL the other one waits: 400 turns of 5 ms, unless the sampler does not run")
 @pytest.mark.skipif(not GIL, reason="there is no GIL")
 def test_two_hogs_wait_for_the_gil_in_turn(run_python, tmp_path):
     out = tmp_path / "out.spprof"
@@ -174,8 +172,9 @@ for thread in threads: thread.join()
 spprof.stop()
 """, out)  # fmt: skip
     times = times_of(ran.profile)
-    all_time = sum(ns for (name, _), ns in times.items() if name == "hog")
-    assert 0.4 < times["hog", "gil"] / all_time < 0.6, times
+    every = sum(ns for (name, _), ns in times.items() if name == "hog")
+    waiting, ready = times["hog", "gil"] / every, times.get(("hog", "ready"), 0) / every  # the latter on a full machine
+    assert waiting < 0.55 and waiting + ready > 0.4, times
 
 
 def test_where_the_reason_is_unknown_the_report_says_so(tmp_path, capsys):
