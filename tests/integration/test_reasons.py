@@ -62,21 +62,23 @@ def test_what_a_thread_waits_on_has_its_name(waiting):
     strings = profile._columns()["strings"]
     found = {}
     for sample, reason, number in zip(profile.samples(), profile.column("reason"), profile.column("waits_on")):
-        if profile.reasons[reason] == "io":
+        if profile.reasons[reason] == "io" and sample.thread_name in on:
             found.setdefault(sample.thread_name, set()).add(strings[number - 1] if number else "")
     assert found == {name: {text} for name, text in on.items()}
 
 
 def test_threads_that_compute_wait_for_nothing_that_they_did_not_ask_for(waiting):
     times = times_of(waiting[1])
+    own = set() if GIL else {"lock"}  # of their list, and of the interpreter that stops all threads
     for thread in ("spins_0", "spins_1"):
-        assert {reason for name, reason in times if name == thread} <= ANY
+        assert {reason for name, reason in times if name == thread} <= ANY | own
 
 
-def test_the_gil_is_waited_for_where_there_is_one(waiting):
+@pytest.mark.skipif(not GIL, reason="the GIL is there only while a module is imported that needs it")
+def test_the_gil_is_waited_for(waiting):
     """Of two threads that compute one has it."""
     waited = {name for name, reason in times_of(waiting[1]) if reason == "gil"}
-    assert waited >= {"spins_0", "spins_1"} if GIL else not waited
+    assert waited >= {"spins_0", "spins_1"}
 
 
 def test_the_rows_of_a_thread_add_up_to_its_time(waiting, capsys):
@@ -175,6 +177,44 @@ spprof.stop()
     every = sum(ns for (name, _), ns in times.items() if name == "hog")
     waiting, ready = times["hog", "gil"] / every, times.get(("hog", "ready"), 0) / every  # the latter on a full machine
     assert waiting < 0.55 and waiting + ready > 0.4, times
+
+
+def test_what_cannot_be_read_is_unknown(run_python, tmp_path):
+    """The process may open no file any more, as in a sandbox."""
+    out = tmp_path / "out.spprof"
+    ran = run_python("-c", """
+import resource, sys, threading, time
+import spprof
+naps = [0]
+done = False
+def nap():
+    while not done:
+        time.sleep(0.003)
+        naps[0] += 1
+thread = threading.Thread(target=nap, name="naps")
+thread.start()
+spprof.start(1, "wall", sys.argv[1])
+while spprof.stats()["threads"] < 2: time.sleep(0.01)
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+before = naps[0]
+while naps[0] < before + 2: time.sleep(0.003)
+now, taken = time.monotonic_ns(), spprof.stats()["taken"]
+while spprof.stats()["taken"] < taken + 200: time.sleep(0.003)
+resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+done = True
+thread.join()
+spprof.stop()
+print(now)
+""", out)  # fmt: skip
+    samples = zip(ran.profile.samples(), ran.profile.column("reason"))
+    mine = [
+        ran.profile.reasons[reason] for each, reason in samples if each.thread_name == "naps" and each.timestamp_ns > ran.json
+    ]
+    assert "unknown" in mine and set(mine[1:-1]) <= {
+        "unknown",
+        "running",
+    }  # the first was looked at before, the last one perhaps afterwards
 
 
 def test_where_the_reason_is_unknown_the_report_says_so(tmp_path, capsys):
