@@ -13,6 +13,8 @@
 #define spp_os_stop_ns fake_stop_ns
 #define spp_frames_own fake_frames
 #define spp_frames_other fake_frames
+#define spp_os_thread_waits fake_waits
+#define spp_os_descriptor fake_descriptor
 #define spp_resolve_blocked fake_blocked
 #define spp_resolve_flush fake_flush
 #define spp_wall_body fake_body
@@ -50,6 +52,9 @@ void fake_let_go(const spp_os_trigger *trigger) {
     cpu_ns += hold_moves_ns;
 }
 static enum spp_loss fails; /* every walk */
+static spp_os_wait waits;   /* why the thread is off the CPU */
+static spp_reason given_reason;
+static char given_on[SPP_OS_DESCRIPTOR];
 enum spp_loss fake_frames(spp_walk *walk) {
     if (fails != SPP_LOSS_NONE) return fails;
     walk->depth = 2;
@@ -57,8 +62,18 @@ enum spp_loss fake_frames(spp_walk *walk) {
     walk->out[1] = 42;
     return SPP_LOSS_NONE;
 }
+spp_os_wait fake_waits(int32_t tid) {
+    (void)tid;
+    return waits;
+}
+void fake_descriptor(int32_t tid, int fd, char to[SPP_OS_DESCRIPTOR]) {
+    (void)tid;
+    snprintf(to, SPP_OS_DESCRIPTOR, "file %d", fd);
+}
 bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label, const spp_waiting *waiting) {
-    (void)t, (void)label, (void)waiting;
+    (void)t, (void)label;
+    given_reason = waiting->reason;
+    strcpy(given_on, waiting->on);
     given_unknown = walk->out[0] == SPP_UNKNOWN_STACK;
     if (given_unknown) return true;
     walks++;
@@ -208,6 +223,49 @@ static void test_a_thread_that_let_go_of_its_state_loses_one_tick(void) {
                 (int64_t)(LOOKS * INTERVAL));
 }
 
+enum { STATE = 4711, GIL = 4096, NOT_THE_GIL = 8192, UNPROVEN = 12288 };
+static int is_gil(uintptr_t state, uintptr_t address) {
+    CHECK_EQUAL(state, STATE);
+    return address == GIL ? 1 : address == NOT_THE_GIL ? 0 : -1;
+}
+static uintptr_t same_state(int32_t tid, uintptr_t last) {
+    (void)tid;
+    return last;
+}
+
+/* What the system says is what is kept, but that the module knows the GIL among locks; where that is not proven, any lock may be
+ * the GIL, and the reason is unknown. */
+static void test_a_lock_may_be_the_gil(void) {
+    static const struct {
+        spp_os_wait wait;
+        spp_reason reason;
+        const char *on;
+    } cases[] = {
+        {{.reason = SPP_REASON_lock, .fd = -1, .address = GIL}, SPP_REASON_gil, ""},
+        {{.reason = SPP_REASON_lock, .fd = -1, .address = NOT_THE_GIL}, SPP_REASON_lock, ""},
+        {{.reason = SPP_REASON_lock, .fd = -1, .address = UNPROVEN}, SPP_REASON_running, ""},
+        {{.reason = SPP_REASON_lock, .fd = 7}, SPP_REASON_lock, "file 7"},
+        {{.reason = SPP_REASON_io, .fd = 0}, SPP_REASON_io, "file 0"},
+        {{.reason = SPP_REASON_ready, .fd = -1}, SPP_REASON_ready, ""},
+    };
+    holds_none = true;
+    spp_run_state.states.of_thread = same_state;
+    spp_run_state.states.current = that_state;
+    spp_run_state.states.is_gil = is_gil;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(0);
+        thread.tick.tstate = STATE;
+        waits = cases[i].wait;
+        sleep_for(2);
+        CHECK_EQUAL(walks, 1);
+        CHECK_EQUAL(given_reason, cases[i].reason);
+        CHECK(strcmp(given_on, cases[i].on) == 0);
+    }
+    waits = (spp_os_wait){.fd = -1};
+    spp_run_state.states.is_gil = NULL;
+    holds_none = false;
+}
+
 int main(void) {
     test_time_in_which_nobody_looked_is_nobodys();
     test_a_lost_tick_is_counted_once();
@@ -215,5 +273,6 @@ int main(void) {
     test_a_sleeper_is_held_once();
     test_one_that_moved_on_is_walked_again();
     test_other_movement_is_the_threads();
+    test_a_lock_may_be_the_gil();
     return check_done();
 }
