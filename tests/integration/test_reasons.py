@@ -62,7 +62,7 @@ def test_what_a_thread_waits_on_has_its_name(waiting):
     strings = profile._columns()["strings"]
     found = {}
     for sample, reason, number in zip(profile.samples(), profile.column("reason"), profile.column("waits_on")):
-        if profile.reasons[reason] == "io" and sample.thread_name in on:
+        if profile.reasons[reason] in ("io", "idle") and sample.thread_name in on:
             found.setdefault(sample.thread_name, set()).add(strings[number - 1] if number else "")
     assert found == {name: {text} for name, text in on.items()}
 

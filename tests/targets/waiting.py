@@ -121,6 +121,7 @@ def main(out, native):
     on = {"waits_socket": f"socket 127.0.0.1:{port}", "waits_poll": f"socket 127.0.0.1:{port}"}
     on["waits_pipe"] = f"pipe, descriptor {reads}"
     on["waits_select_pipe"] = f"pipe, descriptor {selected[0]}"
+    on["waits_accept"] = f"server 127.0.0.1:{port}"
     on["waits_unix"] = f"socket, descriptor {right.fileno()}"
     print(json.dumps(on), flush=True)
     child.kill()

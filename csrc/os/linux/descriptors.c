@@ -12,7 +12,7 @@
 #include "os/waits.h"
 
 /* Sockets that were looked up, by their inode: a number that no other has for a long time. The sampler's alone. */
-#define KNOWN 256u
+#define KNOWN 4096u
 static struct {
     uint64_t inode, until_ns; /* one without a peer is looked up again then */
     char text[64];            /* "": no table has it */
@@ -46,8 +46,9 @@ static void put_address(const char *text, char *to, size_t size) {
     snprintf(to, size, strchr(host, ':') != NULL ? "[%s]:%lu" : "%s:%lu", host, strtoul(colon + 1, NULL, 16));
 }
 
-/* A line: number, local address, its peer's, state, queues, timer, timeouts, user, probes, inode, ... */
-static void keep_line(char *line) {
+/* The table's sockets, of all processes, are kept too, but not in the place of the one that is looked up.
+ * A line: number, local address, its peer's, state, queues, timer, timeouts, user, probes, inode, ... */
+static void keep_line(char *line, uint64_t wanted) {
     enum { LOCAL = 1, PEER, STATE, INODE = 9, FIELDS };
     char *fields[FIELDS], *rest = NULL;
     int n = 0;
@@ -55,7 +56,7 @@ static void keep_line(char *line) {
         fields[n++] = field;
     }
     uint64_t inode = n == FIELDS ? strtoull(fields[INODE], NULL, 10) : 0;
-    if (inode == 0) return;
+    if (inode == 0 || (inode != wanted && inode % KNOWN == wanted % KNOWN)) return;
     char address[56] = "";
     bool listens = strtoul(fields[STATE], NULL, 16) == LISTENS;
     put_address(fields[listens ? LOCAL : PEER], address, sizeof address);
@@ -64,9 +65,14 @@ static void keep_line(char *line) {
     snprintf(known[inode % KNOWN].text, sizeof known->text, listens ? "server %s" : "socket %s", address);
 }
 
-static void read_table(int32_t tid, const char *name) {
+typedef struct {
+    int32_t tid;
+    uint64_t inode;
+} lookup;
+
+static void read_table(const lookup *wanted, const char *name) {
     char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/self/task/%d/net/%s", tid, name);
+    snprintf(path, sizeof path, "/proc/self/task/%d/net/%s", wanted->tid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n;
     size_t kept = 0, all = 0;
@@ -76,7 +82,7 @@ static void read_table(int32_t tid, const char *name) {
         *end = 0;
         for (; (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1) {
             *next = 0;
-            keep_line(line);
+            keep_line(line, wanted->inode);
         }
         kept = (size_t)(end - line);
         if (kept == sizeof text - 1) kept = 0; /* no line is so long */
@@ -86,9 +92,9 @@ static void read_table(int32_t tid, const char *name) {
     close(fd);
 }
 
-static void read_tables(void *tid) {
-    read_table(*(int32_t *)tid, "tcp");
-    read_table(*(int32_t *)tid, "tcp6");
+static void read_tables(void *wanted) {
+    read_table(wanted, "tcp");
+    read_table(wanted, "tcp6");
 }
 
 /* Writes the name of a socket with a peer, or one that listens; "" for others. */
@@ -101,8 +107,9 @@ static void put_socket(int32_t tid, uint64_t inode, char *to, size_t size) {
         known[inode % KNOWN].inode = inode;
         known[inode % KNOWN].until_ns = now + PEERLESS_NS;
         known[inode % KNOWN].text[0] = 0;
-        spp_linux_with_files(read_tables, &tid);
-        is_known = known[inode % KNOWN].inode == inode;
+        lookup wanted = {tid, inode};
+        spp_linux_with_files(read_tables, &wanted);
+        is_known = true;
     }
     snprintf(to, size, "%s", is_known ? known[inode % KNOWN].text : "");
 }

@@ -142,6 +142,7 @@ static void classify(const call *c, spp_os_wait *wait) {
     }
     if (waits_for_work(c->number)) {
         wait->reason = SPP_REASON_idle;
+        if (c->number == SYS_accept || c->number == SYS_accept4) wait->fd = (int)c->arguments[0];
         return;
     }
     switch (c->number) {

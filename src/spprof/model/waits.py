@@ -21,7 +21,7 @@ TITLES = {
     "io": "input or output",
     "child": "a child process",
     "sleep": "sleep",
-    "idle": "idle: for work",
+    "idle": "idle",
     "kernel": "page faults and other kernel work",
     "unknown": "unknown",
 }
