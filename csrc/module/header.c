@@ -67,13 +67,14 @@ int spp_events_choose(const char *events, spp_source_set *sources) {
 }
 
 int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events,
-                         const char *calls, const char *exceptions) {
+                         const char *calls, const char *exceptions, const char *imports) {
     bool off = *native == 0, leaf = strcmp(native, "leaf") == 0, full = strcmp(native, "full") == 0;
     options->wall = strcmp(mode, "wall") == 0;
     options->native = off ? SPP_NATIVE_OFF : leaf ? SPP_NATIVE_LEAF : SPP_NATIVE_ALL;
     options->native_full = full;
     options->calls = *calls == 0 ? SPP_CALLS_NO : strcmp(calls, "c") == 0 ? SPP_CALLS_OF_ALL : SPP_CALLS_OF_PYTHON;
     options->exceptions = *exceptions != 0;
+    options->imports = *imports != 0;
     if ((!options->wall && strcmp(mode, "cpu") != 0) || !(off || leaf || full || strcmp(native, "yes") == 0)) {
         PyErr_Format(PyExc_ValueError, "no mode '%s', or no native frames '%s'", mode, native);
         return -1;
@@ -197,6 +198,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     if (o->calls != SPP_CALLS_NO) word(to, "calls", o->calls == SPP_CALLS_OF_ALL ? "c" : "python");
     if (*o->times != 0) word(to, "times", o->times);
     if (o->exceptions) word(to, "exceptions", "yes");
+    if (o->imports) word(to, "imports", "yes");
     if (run != NULL) word(to, "run", run);
     spp_json_raw(to, "}");
     Py_XDECREF(name);

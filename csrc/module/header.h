@@ -14,9 +14,9 @@
  * system refused. */
 int spp_clock_choose(const char *name, const spp_clock **clock);
 /* Fills in the clock, `wall`, the sources (as spp_source_parse has them) and what `native` ("", "leaf", "yes" or "full"),
- * `calls` ("", "python" or "c") and `exceptions` ("" or "yes") mean. */
+ * `calls` ("", "python" or "c") and `exceptions` and `imports` ("" or "yes") mean. */
 int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events,
-                         const char *calls, const char *exceptions);
+                         const char *calls, const char *exceptions, const char *imports);
 /* Sources by their words; ValueError, or an OSError whose filename says what the system refused. */
 int spp_events_choose(const char *events, spp_source_set *sources);
 /* The JSON of block H (docs/file-format.md). `argv`: a list; NULL: sys.argv. `begun`: how the run was begun;

@@ -27,7 +27,6 @@
 #define PID_PLACE '\x1e' /* in a path: the process id */
 #define ESCAPE '\x1d'    /* in a path: the next character stands for the one that is less by 64: one of these three */
 #define VARIABLE "SPPROF_RECORD"
-#define FIELDS 19
 #define TEXT_MOST 16384
 
 /* src/spprof/launching/recorder.py writes the same. */
@@ -45,12 +44,14 @@ enum {
     CALLS,
     TIMES,
     EXCEPTIONS,
+    IMPORTS,
     RESUME,
     END,
     MAIN,
     RUN,
     PATH,
-    STEM
+    STEM,
+    FIELDS
 };
 
 /* Of the process: there is one run. */
@@ -95,11 +96,11 @@ static int describe(char *to, size_t size, long owner, int link, const char *how
     int n = snprintf(
         to, size,
         "%s%s%ld%s%d%s%s%s"
-        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
+        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
         "%llu%s%llu%s%s%s%s%s%s%s",
         f[VERSION], s, owner, s, link, s, how, s,                                                                   /* */
         f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, f[EVENTS], s, f[CALLS], s, f[TIMES], s, /* */
-        f[EXCEPTIONS], s,                                                                                           /* */
+        f[EXCEPTIONS], s, f[IMPORTS], s,                                                                            /* */
         (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, f[RUN], s, path, s, f[STEM]);
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
@@ -244,7 +245,8 @@ static int begin(PyObject *module, const char *how) {
     spp_bytes header = {0};
     PyObject *argv = NULL, *path = NULL, *output = NULL, *session = NULL;
     int begun = -1;
-    if (spp_options_of_words(&options, f[CLOCK], f[MODE], f[NATIVE], f[EVENTS], f[CALLS], f[EXCEPTIONS]) != 0) return -1;
+    if (spp_options_of_words(&options, f[CLOCK], f[MODE], f[NATIVE], f[EVENTS], f[CALLS], f[EXCEPTIONS], f[IMPORTS]) != 0)
+        return -1;
     if ((argv = words()) == NULL || spp_header(&header, &options, f[NATIVE], how, f[RUN], argv) != 0) goto done;
     options.header = header.at;
     options.header_n = header.n;

@@ -17,6 +17,7 @@
 #include "module/header.h"
 #include "module/held.h"
 #include "module/hooks.h"
+#include "module/imports.h"
 #include "module/names.h"
 #include "module/note.h"
 #include "module/output.h"
@@ -172,6 +173,7 @@ static PyObject *detach(void) {
     spp_calling_leave();
     spp_timing_leave();
     spp_exceptions_leave();
+    spp_importing_leave();
     return session;
 }
 
@@ -321,7 +323,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     calls_now = calls;
     if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
         spp_timing_enter(options->times) != 0 || spp_exceptions_enter(options->exceptions) != 0 ||
-        start(module, options, output) != 0) {
+        spp_importing_enter(options->imports) != 0 || start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         let_go();
@@ -335,16 +337,16 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
 }
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
-    const char *clock, *mode, *native, *events, *calls, *times, *exceptions;
+    const char *clock, *mode, *native, *events, *calls, *times, *exceptions, *imports;
     unsigned long long interval_ns;
     unsigned int max_depth;
     PyObject *session, *output;
     spp_bytes header = {0};
-    if (!PyArg_ParseTuple(args, "OOssKIsssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
-                          &calls, &times, &exceptions))
+    if (!PyArg_ParseTuple(args, "OOssKIssssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
+                          &calls, &times, &exceptions, &imports))
         return NULL;
     spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth, .times = times};
-    if (spp_options_of_words(&options, clock, mode, native, events, calls, exceptions) != 0) return NULL;
+    if (spp_options_of_words(&options, clock, mode, native, events, calls, exceptions, imports) != 0) return NULL;
     if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;
     options.header_n = header.n;

@@ -36,6 +36,7 @@ _HOMES = {
     "Calls": "model.calls",
     "Function": "model.calls",
     "Exceptions": "model.exceptions",
+    "Import": "model.imports",
     "Raised": "model.exceptions",
     "Histogram": "model.times",
     "SlowCall": "model.times",
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from .files.profile import Profile
     from .model.calls import Call, Calls, Function
     from .model.exceptions import Exceptions, Raised
+    from .model.imports import Import
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
     from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
@@ -81,6 +83,7 @@ __all__ = [
     "Function",
     "FunctionRow",
     "Histogram",
+    "Import",
     "Marker",
     "NativeCall",
     "NotActive",

@@ -160,6 +160,12 @@ class Writer:
         edges = [(names.of(of), names.of(caller) + 1 if caller else 0, *rest) for of, caller, *rest in rows]
         self.block(b"C", b"".join(map(column, [*names.columns(), *zip(*edges), [uncounted, taken]])))
 
+    def imports(self, *rows):
+        """Block I. Each row: name, file, thread's system id, beginning, time, whether it failed; in the order of their ends."""
+        names = _Names()
+        numbered = [(*(names.strings.setdefault(text, len(names.strings)) for text in row[:2]), *row[2:]) for row in rows]
+        self.block(b"I", b"".join(map(column, [*names.columns()[:2], *zip(*numbered)])))
+
     def exceptions(self, *rows, uncounted=0, forgotten=0):
         """Block K. Each row: type, function that raises, line, function that catches (or None), line, how, count, frames, ns."""
         names = _Names()

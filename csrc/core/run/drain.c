@@ -12,6 +12,7 @@
 #include "core/resolve/resolve.h"
 #include "core/resolve/store.h"
 #include "core/run/calls.h"
+#include "core/run/imports.h"
 #include "core/run/pause.h"
 #include "core/run/raises.h"
 #include "core/run/silent.h"
@@ -143,6 +144,7 @@ static void finish(const char *reason) {
     spp_calls_write(true);
     spp_times_write(true);
     spp_raises_write(true);
+    spp_imports_write(true);
     spp_writer_made();
     write_end(reason);
 }
@@ -244,6 +246,7 @@ static turns_end drain_turns(void) {
             spp_calls_write(false);
             spp_times_write(false);
             spp_raises_write(false);
+            spp_imports_write(false);
             flushing.waits = true;
             flushing.asked = asked;
             flushing.until_ns = spp_os_now_ns() + SPP_WRITER_STUCK_NS;

@@ -6,6 +6,7 @@
 #include "core/resolve/resolve.h"
 #include "core/run/arm.h"
 #include "core/run/calls.h"
+#include "core/run/imports.h"
 #include "core/run/raises.h"
 #include "core/run/state.h"
 #include "core/run/tick_stats.h"
@@ -81,6 +82,7 @@ void spp_pause_ask(bool paused) {
     spp_calls_follow(paused);
     spp_times_follow(paused);
     spp_raises_follow(paused);
+    spp_imports_follow(paused);
     spp_os_bell_ring(&spp_cap.bell);
     if (spp_run_state.drain == NULL || spp_os_tid() == spp_os_worker_tid(spp_run_state.drain)) return;
     /* What the caller runs next is to be sampled, or no event of it to be counted. Not for long: the drain thread may wait for

@@ -30,6 +30,7 @@ typedef struct {
     int calls;         /* which calls are counted, for the module (module/calls.h) */
     const char *times; /* which are timed, likewise (module/times.h) */
     bool exceptions;   /* they are counted; likewise (module/exceptions.h) */
+    bool imports;      /* they are timed; likewise (module/imports.h) */
     uint64_t resume_at_ns,
         end_at_ns;       /* monotonic: no samples before the first, and the run ends itself at the second; 0: neither */
     uint64_t counted_ns; /* both are relative to this instant, and move with the run's start; 0: they are absolute */

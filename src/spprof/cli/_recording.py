@@ -46,6 +46,7 @@ def add_recording(parser: Any) -> None:
     parser.add_argument("--time-cpu", action="store_true", help="the CPU time of each of these calls, too")
     parser.add_argument("--exceptions", action="store_true",
                         help="count each exception, by its type and the lines that raised and caught it (3.12+)")  # fmt: skip
+    parser.add_argument("--imports", action="store_true", help="time each import, exactly, as -X importtime does")
     parser.add_argument(
         "--max-depth", type=_depth, default=MAX_DEPTH.default, metavar="N", help="frames kept of a stack (default %(default)s)"
     )
@@ -83,4 +84,5 @@ def recording_of(options: argparse.Namespace) -> Options:
         time=options.time,
         time_cpu=options.time_cpu,
         exceptions=options.exceptions,
+        imports=options.imports,
     )

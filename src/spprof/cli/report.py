@@ -39,7 +39,7 @@ examples:
   spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
   spprof report p.spprof --gc              who triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
-  spprof report p.spprof --imports         which modules took how long to import (run with --rate 10000)
+  spprof report p.spprof --imports         which modules took how long to import; exactly, of `spprof run --imports`
   spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
 
 A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samples allows to say (docs/intervals.md).
@@ -141,6 +141,12 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
     if options.shown == "imports":
         if options.format not in ("flat", "tree") or options.by != "function":
             raise BadOption("--imports is a tree of its own: use it without --format and --by")
+        if all(profile.imports is not None for profile in profiles):
+            if options.thread is not None:
+                raise BadOption("imports that were timed are shown of all threads: use --imports without --thread")
+            from ..report.import_times import import_times
+
+            return import_times(profiles, sys.stdout, options.min_share)
         from ..report.imports import imports
 
         return imports(profiles, sys.stdout, options.thread, options.min_share, options.verbose)

@@ -9,6 +9,7 @@ from ..errors import BadFile
 from ..model.calls import Calls
 from ..model.data import ProfileData
 from ..model.exceptions import Exceptions
+from ..model.imports import Import
 from ..model.layout import Columns
 from ..model.records import Marker
 from ..model.times import Times
@@ -108,6 +109,11 @@ class Profile(ProfileData):
             for thread, time_ns, duration_ns, *counts in collections(self.raw())
         ]
         return sorted(found, key=lambda marker: marker.time_ns)
+
+    def _timed_imports(self) -> Optional[List[Import]]:
+        from ..readers.spprof import imports
+
+        return imports(self.raw()) if self.header.get("imports") else None
 
     def _counted_exceptions(self) -> Optional[Exceptions]:
         from ..readers.spprof import exceptions

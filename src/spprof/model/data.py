@@ -15,6 +15,7 @@ from ..errors import BadOption
 from . import aggregation, intervals, sums, types, waits
 from .calls import Calls
 from .exceptions import Exceptions
+from .imports import Import
 from .layout import Columns, changed, column
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
@@ -174,6 +175,20 @@ class ProfileData:
             columns["exceptions"] = self._counted_exceptions()
         exceptions: Optional[Exceptions] = columns["exceptions"]
         return exceptions if not self.header.get("part") else None
+
+    @property
+    def imports(self) -> Optional[List[Import]]:
+        """The imports of the run with their exact times, in the order in which they began (`spprof.start(imports=True)`); None if
+        they were not timed, or the program died before they were written. A part of a profile has none."""
+        columns = self._columns()
+        if "imports" not in columns:
+            columns["imports"] = self._timed_imports()
+        imports: Optional[List[Import]] = columns["imports"]
+        return imports if not self.header.get("part") else None
+
+    def _timed_imports(self) -> Optional[List[Import]]:
+        """The imports, where the columns do not have them."""
+        return None
 
     def _counted_exceptions(self) -> Optional[Exceptions]:
         """The exact counts of exceptions, where the columns do not have them."""

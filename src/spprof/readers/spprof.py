@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Ty
 from ..model import exceptions as raises
 from ..model.calls import Call, Calls, Function
 from ..model.exceptions import HOW, Exceptions, Raised
+from ..model.imports import Import, nested
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
 
@@ -512,6 +513,22 @@ def _slowest(
             )
         )
     return result
+
+
+_IMPORTS = 8  # columns of block I
+
+
+def imports(data: bytes) -> Optional[List[Import]]:
+    """The imports that were timed, in the order in which they began; None if none were, or the file ends before them."""
+    return _last(data, b"I", _IMPORTS, _imports)
+
+
+def _imports(columns: List[array[int]]) -> List[Import]:
+    strings = _Tables._strings(*columns[:2])
+    _same_length(*columns[2:])
+    for column in columns[2:4]:
+        _check_below(column, len(strings), "string")
+    return nested((strings[name], strings[file], *rest) for name, file, *rest in zip(*columns[2:]))
 
 
 _RAISES = 17  # columns of block K

@@ -35,6 +35,7 @@ def start(
     time: Union[str, Sequence[str]] = (),
     time_cpu: bool = False,
     exceptions: bool = False,
+    imports: bool = False,
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -58,6 +59,7 @@ def start(
     time_cpu: the CPU time of each of these calls too, which takes two system calls.
     exceptions: True counts each exception exactly, by its type, the line that raised it and the line that caught it (Python 3.12
         and later). See `Profile.exceptions`.
+    imports: True times each import exactly, as -X importtime does. See `Profile.imports`.
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
@@ -76,6 +78,7 @@ def start(
         time=time,
         time_cpu=time_cpu,
         exceptions=exceptions,
+        imports=imports,
     )
     begin(chosen, output_path)
 
@@ -112,6 +115,7 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
             options.calls,
             options.times,
             "yes" if options.exceptions else "",
+            "yes" if options.imports else "",
         )
         if not begun:
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")

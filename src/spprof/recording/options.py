@@ -39,11 +39,12 @@ class Options:
     The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
     system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
 
-    __slots__ = ("calls", "clock", "events", "exceptions", "interval_ns", "max_depth", "mode", "native", "times")
+    __slots__ = ("calls", "clock", "events", "exceptions", "imports", "interval_ns", "max_depth", "mode", "native", "times")
     calls: str
     clock: str
     events: Tuple[str, ...]
     exceptions: bool
+    imports: bool
     interval_ns: int
     max_depth: int
     mode: str
@@ -64,6 +65,7 @@ class Options:
         time: Union[str, Sequence[str]] = (),
         time_cpu: bool = False,
         exceptions: bool = False,
+        imports: bool = False,
     ) -> None:
         if mode not in MODES:
             raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
@@ -77,6 +79,8 @@ class Options:
             raise BadOption(f"calls={calls!r}: give False, True, or 'c' to count functions in C, too")
         if exceptions not in (False, True):
             raise BadOption(f"exceptions={exceptions!r}: give False or True")
+        if imports not in (False, True):
+            raise BadOption(f"imports={imports!r}: give False or True")
         values = {
             "calls": "python" if calls is True else calls or "",
             "clock": clock,
@@ -87,6 +91,7 @@ class Options:
             "events": chosen,
             "exceptions": bool(exceptions),
             "times": _times(time, time_cpu),
+            "imports": bool(imports),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -110,13 +115,14 @@ class Options:
                 ",".join(self.events),
                 "exceptions" if self.exceptions else "",
                 self.times,
+                "imports" if self.imports else "",
             ]
         )
 
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native, calls, events, exceptions, times = text.split("\t")
+        interval_ns, mode, clock, max_depth, native, calls, events, exceptions, times, imports = text.split("\t")
         patterns = [each for each in times.split(",") if each not in ("", "cpu")]
         kind = {"True": True, "False": False}.get(native, native)
         return cls(
@@ -130,6 +136,7 @@ class Options:
             time=patterns,
             time_cpu=times.startswith("cpu,"),
             exceptions=bool(exceptions),
+            imports=bool(imports),
         )
 
 

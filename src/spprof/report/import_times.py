@@ -1,0 +1,51 @@
+"""`spprof report --imports` of a run that timed its imports: the tree with exact times, and what may be imported lazily."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, Sequence, TextIO
+
+from ..model.data import ProfileData
+from ..model.imports import Import, never_called
+from .text import Paint, amount, fit, heat, readable, shown, width_of_table
+
+_LAZY = 15  # rows
+
+
+def import_times(profiles: Sequence[ProfileData], stream: TextIO, min_share: float) -> str:
+    """The text. Imports that took less than `min_share` percent of all are left out."""
+    lines: List[str] = []
+    for profile in map(readable, profiles):
+        rows = profile.imports or []
+        whole = sum(row.total_ns for row in rows if row.parent < 0)
+        took = amount(whole, "nanoseconds").strip()
+        lines += [f"{len(rows):,} imports took {took}. Those of at least {min_share:g} % of it (--min-share):", ""]
+        lines += ["     total       self  module", *_tree(rows, whole, stream, min_share), ""]
+        lines += _lazy(profile, rows, whole)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _tree(rows: Sequence[Import], whole: int, stream: TextIO, min_share: float) -> Iterator[str]:
+    paint, width = Paint(stream), width_of_table(stream)
+    depths: Dict[int, int] = {-1: -1}
+    for at, row in enumerate(rows):
+        depth = depths[at] = depths[row.parent] + 1
+        if row.total_ns < min_share / 100 * whole:
+            continue
+        times = f"{amount(row.total_ns, 'nanoseconds'):>10} {amount(row.self_ns, 'nanoseconds'):>10}  "
+        name = "  " * depth + shown(row.name) + (" [failed]" if row.failed else "")
+        yield paint(times, heat(row.total_ns / whole if whole else 0.0)) + fit(name, max(24, width - len(times)))
+
+
+def _lazy(profile: ProfileData, rows: Sequence[Import], whole: int) -> Iterator[str]:
+    if profile.calls is None:
+        yield "With --calls, too: modules that nobody called in the run, which may be imported lazily."
+        return
+    found = never_called(rows, profile.calls)
+    yield "No other file called a function of these modules in this run; imported lazily, they may cost nothing:"
+    yield ""
+    yield "     total       self  module"
+    for row in found[:_LAZY]:
+        times = f"{amount(row.total_ns, 'nanoseconds'):>10} {amount(row.self_ns, 'nanoseconds'):>10}  "
+        yield times + shown(row.name)
+    if len(found) > _LAZY:
+        yield f"{'':23}... {len(found) - _LAZY} more"

@@ -1,0 +1,86 @@
+"""Exact times of imports: what is read, and which modules nobody called."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from spprof_file import Writer
+
+import spprof
+from spprof import formats
+from spprof.model.filtering import filtered
+from spprof.model.imports import never_called
+from spprof.report.import_times import import_times
+
+# Two threads; b and c within a, d within c.
+ROWS = [
+    ("b", "/app/b.py", 7, 110, 20, 0), ("d", "/app/d.py", 7, 145, 30, 1), ("c", "/app/c.py", 7, 140, 50, 0),
+    ("e", "", 8, 105, 500, 0),
+    ("a", "/app/a.py", 7, 100, 100, 0), ("f", "/app/f.py", 7, 300, 1, 0),
+]  # fmt: skip
+
+
+def written(rows=ROWS, calls=(), header="yes"):
+    writer = Writer(**({"imports": header} if header else {}), **({"calls": "python"} if calls else {}))
+    writer.sample([("a", "a", "/app/a.py", 10, 12)], 6000, 1000)
+    writer.flush()
+    if rows is not None:
+        writer.imports(*rows)
+    if calls:
+        writer.calls(*calls)
+    return writer.data
+
+
+def test_imports_are_nested_by_thread():
+    found = spprof.Profile(written()).imports
+    assert [(row.name, row.tid, row.total_ns, row.self_ns, row.parent) for row in found] == [
+        ("a", 7, 100, 30, -1), ("e", 8, 500, 500, -1), ("b", 7, 20, 20, 0), ("c", 7, 50, 20, 0), ("d", 7, 30, 30, 3),
+        ("f", 7, 1, 1, -1),
+    ]  # fmt: skip
+    assert [row.name for row in found if row.failed] == ["d"]
+    assert (found[0].file, found[0].began_ns) == ("/app/a.py", 100)
+
+
+def test_the_last_block_wins_and_one_that_makes_no_sense_is_not_read():
+    writer = Writer(imports="yes")
+    writer.imports(ROWS[0])
+    writer.imports(ROWS[5])
+    writer.block(b"I", b"\x01\x01\x01\x05")
+    assert [row.name for row in spprof.Profile(writer.data).imports] == ["f"]
+
+
+def test_without_times():
+    assert spprof.Profile(written(None)).imports is None
+    assert spprof.Profile(written(None, header="")).imports is None
+
+
+def test_a_part_has_none():
+    part = filtered(spprof.Profile(written()), start_ns=10_000_000)
+    assert part.imports is None
+    out = io.BytesIO()
+    formats.write(part, out, "spprof", formats.Options())
+    assert spprof.Profile(out.getvalue()).imports is None
+
+
+def test_modules_that_no_other_file_called():
+    def function(name, file):
+        return (name, name, file, 1, 0)
+
+    main, own = function("<module>", "/app/a.py"), function("helper", "/app/b.py")
+    calls = [
+        (function("<module>", "/app/b.py"), main, 1, 1, 0), (own, function("<module>", "/app/b.py"), 2, 9, 0),
+        (function("used", "/app/c.py"), main, 3, 1, 0), (function("thread", "/app/f.py"), None, 0, 1, 0),
+    ]  # fmt: skip
+    profile = spprof.Profile(written(calls=calls))
+    assert [row.name for row in never_called(profile.imports, profile.calls)] == ["a", "b"]  # d failed, e has no code in Python
+    text = import_times([profile], io.StringIO(), 0)
+    assert text.splitlines()[0].startswith("6 imports took")
+    assert [line.split()[-1] for line in text.partition("may cost nothing:")[2].splitlines()[3:]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("least, names", [(0, "aebcdf"), (5, "aec"), (60, "e")])
+def test_the_tree_leaves_out_what_is_short(least, names):
+    text = import_times([spprof.Profile(written())], io.StringIO(), least)
+    rows = text.partition("module\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.replace(" [failed]", "").split()[-1] for line in rows] == list(names)
