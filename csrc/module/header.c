@@ -197,6 +197,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     put_events(to, o);
     if (o->calls != SPP_CALLS_NO) word(to, "calls", o->calls == SPP_CALLS_OF_ALL ? "c" : "python");
     if (*o->times != 0) word(to, "times", o->times);
+    if (*o->lines != 0) word(to, "lines", o->lines);
     if (o->exceptions) word(to, "exceptions", "yes");
     if (o->imports) word(to, "imports", "yes");
     if (run != NULL) word(to, "run", run);

@@ -43,6 +43,7 @@ enum {
     EVENTS,
     CALLS,
     TIMES,
+    LINES,
     EXCEPTIONS,
     IMPORTS,
     RESUME,
@@ -96,11 +97,11 @@ static int describe(char *to, size_t size, long owner, int link, const char *how
     int n = snprintf(
         to, size,
         "%s%s%ld%s%d%s%s%s"
-        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
+        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
         "%llu%s%llu%s%s%s%s%s%s%s",
         f[VERSION], s, owner, s, link, s, how, s,                                                                   /* */
         f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, f[EVENTS], s, f[CALLS], s, f[TIMES], s, /* */
-        f[EXCEPTIONS], s, f[IMPORTS], s,                                                                            /* */
+        f[LINES], s, f[EXCEPTIONS], s, f[IMPORTS], s,                                                               /* */
         (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, f[RUN], s, path, s, f[STEM]);
     return n > 0 && (size_t)n < size ? 0 : -1;
 }
@@ -233,6 +234,7 @@ static int begin(PyObject *module, const char *how) {
     spp_options options = {.interval_ns = strtoull(f[INTERVAL], NULL, 10),
                            .max_depth = (uint32_t)strtoul(f[DEPTH], NULL, 10),
                            .times = f[TIMES],
+                           .lines = f[LINES],
                            .ended = ended};
     options.resume_at_ns = record.resume_at_ns = instant(f[RESUME], now);
     options.end_at_ns = record.end_at_ns = instant(f[END], record.resume_at_ns > now ? record.resume_at_ns : now);

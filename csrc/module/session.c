@@ -13,6 +13,7 @@
 #include "module/calls.h"
 #include "module/compat.h"
 #include "module/exceptions.h"
+#include "module/executions.h"
 #include "module/functions.h"
 #include "module/header.h"
 #include "module/held.h"
@@ -172,6 +173,7 @@ static PyObject *detach(void) {
     leave_gc();
     spp_calling_leave();
     spp_timing_leave();
+    spp_executing_leave();
     spp_exceptions_leave();
     spp_importing_leave();
     return session;
@@ -322,8 +324,9 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     if (turned <= 0) return turned;
     calls_now = calls;
     if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
-        spp_timing_enter(options->times) != 0 || spp_exceptions_enter(options->exceptions) != 0 ||
-        spp_importing_enter(options->imports) != 0 || start(module, options, output) != 0) {
+        spp_timing_enter(options->times) != 0 || spp_executing_enter(options->lines) != 0 ||
+        spp_exceptions_enter(options->exceptions) != 0 || spp_importing_enter(options->imports) != 0 ||
+        start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         let_go();
@@ -337,15 +340,15 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
 }
 
 static PyObject *run_start(PyObject *self, PyObject *args) {
-    const char *clock, *mode, *native, *events, *calls, *times, *exceptions, *imports;
+    const char *clock, *mode, *native, *events, *calls, *times, *lines, *exceptions, *imports;
     unsigned long long interval_ns;
     unsigned int max_depth;
     PyObject *session, *output;
     spp_bytes header = {0};
-    if (!PyArg_ParseTuple(args, "OOssKIssssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
-                          &calls, &times, &exceptions, &imports))
+    if (!PyArg_ParseTuple(args, "OOssKIsssssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
+                          &calls, &times, &lines, &exceptions, &imports))
         return NULL;
-    spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth, .times = times};
+    spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth, .times = times, .lines = lines};
     if (spp_options_of_words(&options, clock, mode, native, events, calls, exceptions, imports) != 0) return NULL;
     if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;

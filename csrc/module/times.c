@@ -13,6 +13,7 @@
 #include "core/capture/frames.h"
 #include "core/capture/labels.h"
 #include "core/run/times.h"
+#include "module/chosen.h"
 #include "module/compat.h"
 #include "module/held.h"
 #include "module/monitor.h"
@@ -23,58 +24,15 @@
 
 static struct {
     bool armed;
-    char *patterns; /* pairs of a module's and a qualified name's, each ending with a zero byte; an empty one behind them */
+    spp_chosen chosen;
 } heard;
 
 static spp_monitor monitor = SPP_MONITOR_NONE;
 static PyObject *never; /* sys.monitoring.DISABLE, which lives as long as its interpreter */
 
-/* ---- which functions */
-
-/* Whether a text is like a pattern: * stands for any characters, ? for one byte. The latest * takes more, if what follows does
- * not fit; so it ends after as many steps as the product of both lengths. */
-static bool is_like(const char *text, const char *pattern) {
-    const char *again = NULL, *from = NULL;
-    while (*text != 0) {
-        if (*pattern == '*') {
-            again = ++pattern;
-            from = text;
-        } else if (*pattern == '?' || *pattern == *text) {
-            pattern++;
-            text++;
-        } else if (again != NULL) {
-            pattern = again;
-            text = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return *pattern == 0;
-}
-
-static bool is_chosen(const char *module, const char *qualname) {
-    for (const char *at = heard.patterns; *at != 0;) {
-        const char *function = at + strlen(at) + 1;
-        if (is_like(module, at) && is_like(qualname, function)) return true;
-        at = function + strlen(function) + 1;
-    }
-    return false;
-}
-
 /* Only functions: not the bodies of modules and classes. */
-static bool is_function(const PyCodeObject *code) { return (code->co_flags & CO_OPTIMIZED) != 0; }
-
-/* Of the running frame's function, which begins. */
 static bool is_timed(const PyCodeObject *code) {
-    if (!is_function(code)) return false;
-    PyObject *name = spp_held(PyEval_GetGlobals(), "__name__");
-    const char *module = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-    const char *qualname = module != NULL ? PyUnicode_AsUTF8(code->co_qualname) : NULL;
-    bool timed = qualname != NULL && is_chosen(module, qualname);
-    PyErr_Clear();
-    Py_XDECREF(name);
-    return timed;
+    return (code->co_flags & CO_OPTIMIZED) != 0 && spp_chosen_has(&heard.chosen, code);
 }
 
 /* ---- callbacks: code object, offset, and what the event has more. They raise nothing. CPython calls none for what runs within
@@ -194,17 +152,11 @@ int spp_timing_enter(const char *what) {
     if (*what == 0) return 0;
     bool cpu = strncmp(what, "cpu,", 4) == 0;
     if (cpu) what += 4;
-    size_t n = strlen(what);
-    heard.patterns = PyMem_RawMalloc(n + 2);
-    if (heard.patterns == NULL || spp_times_start(cpu) != 0) {
-        PyMem_RawFree(heard.patterns);
+    if (spp_chosen_set(&heard.chosen, what) != 0) return -1;
+    if (spp_times_start(cpu) != 0) {
+        spp_chosen_free(&heard.chosen);
         PyErr_NoMemory();
         return -1;
-    }
-    memcpy(heard.patterns, what, n + 1);
-    heard.patterns[n + 1] = 0;
-    for (char *at = heard.patterns; *at != 0; at++) {
-        if (*at == ',' || *at == ':') *at = 0;
     }
     heard.armed = true;
     if (arm() == 0) return 0;
@@ -227,7 +179,7 @@ void spp_timing_leave(void) {
     spp_times_each(disarm);
     spp_monitor_leave(&monitor);
     spp_times_stop(release);
-    PyMem_RawFree(heard.patterns);
+    spp_chosen_free(&heard.chosen);
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);
 }

@@ -38,6 +38,10 @@ _HOMES = {
     "Exceptions": "model.exceptions",
     "Import": "model.imports",
     "Raised": "model.exceptions",
+    "Branch": "model.line_counts",
+    "CountedFunction": "model.line_counts",
+    "LineCounts": "model.line_counts",
+    "Way": "model.line_counts",
     "Histogram": "model.times",
     "SlowCall": "model.times",
     "TimedFunction": "model.times",
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from .model.calls import Call, Calls, Function
     from .model.exceptions import Exceptions, Raised
     from .model.imports import Import
+    from .model.line_counts import Branch, CountedFunction, LineCounts, Way
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
     from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
@@ -75,15 +80,18 @@ __all__ = [
     "AlreadyActive",
     "BadFile",
     "BadOption",
+    "Branch",
     "Call",
     "Calls",
     "CannotWrite",
+    "CountedFunction",
     "Exceptions",
     "Frame",
     "Function",
     "FunctionRow",
     "Histogram",
     "Import",
+    "LineCounts",
     "Marker",
     "NativeCall",
     "NotActive",
@@ -98,6 +106,7 @@ __all__ = [
     "Times",
     "Total",
     "Unsupported",
+    "Way",
     "__version__",
     "current_labels",
     "flush",

@@ -160,6 +160,15 @@ class Writer:
         edges = [(names.of(of), names.of(caller) + 1 if caller else 0, *rest) for of, caller, *rest in rows]
         self.block(b"C", b"".join(map(column, [*names.columns(), *zip(*edges), [uncounted, taken]])))
 
+    def line_counts(self, *rows, uncounted=0, lost=0):
+        """Block B. Each row: function (as in `calls`), calls, {line: executions}, ways (from, to, line, next line, count)."""
+        names = _Names()
+        codes = [(names.of(of), calls) for of, calls, *_ in rows]
+        lines = [(i, *pair) for i, row in enumerate(rows) for pair in row[2].items()]
+        ways = [(i, *way) for i, row in enumerate(rows) for way in row[3]]
+        tables = [each for table, n in ((codes, 2), (lines, 3), (ways, 6)) for each in (zip(*table) if table else [[]] * n)]
+        self.block(b"B", b"".join(map(column, [*names.columns(), *tables, [uncounted, lost]])))
+
     def imports(self, *rows):
         """Block I. Each row: name, file, thread's system id, beginning, time, whether it failed; in the order of their ends."""
         names = _Names()

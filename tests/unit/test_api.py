@@ -80,13 +80,14 @@ def test_a_rate_is_an_interval():
 
 
 def test_options_are_checked_and_immutable():
-    options = Options(rate=500, mode="wall", clock="timer", max_depth=7, native="leaf")
+    counted = {"calls": "c", "time": "m:f", "time_cpu": True, "lines": ["m:f", "n:*"], "exceptions": True, "imports": True}
+    options = Options(rate=500, mode="wall", clock="timer", max_depth=7, native="leaf", **counted)
     with pytest.raises(AttributeError):
         options.mode = "cpu"
     again = Options.of_text(options.to_text())
     assert repr(again) == repr(options) and again.interval_ns == 2_000_000 and again.native == "leaf"
     assert Options().interval_ns == Options(interval_ms=1).interval_ns == Options(rate=1000).interval_ns == 1_000_000
-    for bad in ({"mode": "gpu"}, {"native": "yes"}, {"max_depth": 1.5}, {"interval_ms": 0.01}):
+    for bad in ({"mode": "gpu"}, {"native": "yes"}, {"max_depth": 1.5}, {"interval_ms": 0.01}, {"lines": "f"}):
         with pytest.raises(spprof.BadOption):
             Options(**bad)
 

@@ -12,6 +12,7 @@
 #include "core/resolve/resolve.h"
 #include "core/resolve/store.h"
 #include "core/run/calls.h"
+#include "core/run/executions.h"
 #include "core/run/imports.h"
 #include "core/run/pause.h"
 #include "core/run/raises.h"
@@ -143,6 +144,7 @@ static void finish(const char *reason) {
     spp_bytes_free(&names);
     spp_calls_write(true);
     spp_times_write(true);
+    spp_executions_write(true);
     spp_raises_write(true);
     spp_imports_write(true);
     spp_writer_made();
@@ -245,6 +247,7 @@ static turns_end drain_turns(void) {
         if (flush) {
             spp_calls_write(false);
             spp_times_write(false);
+            spp_executions_write(false);
             spp_raises_write(false);
             spp_imports_write(false);
             flushing.waits = true;

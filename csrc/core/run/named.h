@@ -1,4 +1,4 @@
-/* Strings and functions of a block of exact numbers: the columns with which blocks C, K and M begin (docs/file-format.md). One
+/* Strings and functions of a block of exact numbers: the columns with which blocks B, C, K and M begin (docs/file-format.md). One
  * thread; no lock: the code objects live as long as the tables that refer to them. No memory: something is missing. */
 #ifndef SPPROF_CORE_RUN_NAMED_H
 #define SPPROF_CORE_RUN_NAMED_H

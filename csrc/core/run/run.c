@@ -17,6 +17,7 @@
 #include "core/run/alone.h"
 #include "core/run/calls.h"
 #include "core/run/drain.h"
+#include "core/run/executions.h"
 #include "core/run/imports.h"
 #include "core/run/pause.h"
 #include "core/run/raises.h"
@@ -54,6 +55,7 @@ static void in_child(void) {
     spp_threads_child();
     spp_calls_child();
     spp_times_close();
+    spp_executions_close();
     spp_raises_child();
     spp_imports_child();
     spp_watch_abandon();
@@ -227,6 +229,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
     spp_calls_follow(o->resume_at_ns != 0);
     spp_times_follow(o->resume_at_ns != 0);
+    spp_executions_follow(o->resume_at_ns != 0);
     spp_raises_follow(o->resume_at_ns != 0);
     spp_imports_follow(o->resume_at_ns != 0);
     atomic_store(&spp_run_state.begun, 1);

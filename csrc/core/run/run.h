@@ -29,6 +29,7 @@ typedef struct {
     bool native_full;
     int calls;         /* which calls are counted, for the module (module/calls.h) */
     const char *times; /* which are timed, likewise (module/times.h) */
+    const char *lines; /* the executions of which functions are counted, likewise (module/executions.h) */
     bool exceptions;   /* they are counted; likewise (module/exceptions.h) */
     bool imports;      /* they are timed; likewise (module/imports.h) */
     uint64_t resume_at_ns,

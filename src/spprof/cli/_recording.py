@@ -44,6 +44,8 @@ def add_recording(parser: Any) -> None:
     parser.add_argument("--time", metavar="PATTERN", action="append", default=[],
                         help="time each call of these functions, exactly: MODULE:QUALNAME (* and ? allowed; 3.12+)")  # fmt: skip
     parser.add_argument("--time-cpu", action="store_true", help="the CPU time of each of these calls, too")
+    parser.add_argument("--lines", metavar="PATTERN", action="append", default=[],
+                        help="count executions of these functions' lines and branches, exactly: as --time (3.12+)")  # fmt: skip
     parser.add_argument("--exceptions", action="store_true",
                         help="count each exception, by its type and the lines that raised and caught it (3.12+)")  # fmt: skip
     parser.add_argument("--imports", action="store_true", help="time each import, exactly, as -X importtime does")
@@ -83,6 +85,7 @@ def recording_of(options: argparse.Namespace) -> Options:
         calls=options.calls,
         time=options.time,
         time_cpu=options.time_cpu,
+        lines=options.lines,
         exceptions=options.exceptions,
         imports=options.imports,
     )

@@ -36,6 +36,7 @@ examples:
   spprof report p.spprof --native-calls    native time by the Python line that called it
   spprof report p.spprof --sort calls      exact numbers of calls, of `spprof run --calls`; --calls: by calling line
   spprof report p.spprof --slowest         the slowest calls of `spprof run --time`, with stacks and labels
+  spprof report p.spprof --lines           each line of the functions of `spprof run --lines`: how often, how long; -f json too
   spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
   spprof report p.spprof --gc              who triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
@@ -72,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="how often each line called what, of a run with --calls")  # fmt: skip
     shown.add_argument("--slowest", dest="shown", action="store_const", const="slowest",
                        help="the slowest calls of each timed function with their stacks, of a run with --time")  # fmt: skip
+    shown.add_argument("--lines", dest="shown", action="store_const", const="lines",
+                       help="executions, time and source of each line, and branches, of a run with --lines")  # fmt: skip
     shown.add_argument("--exceptions", dest="shown", action="store_const", const="exceptions",
                        help="which exceptions were raised and caught where, of a run with --exceptions")  # fmt: skip
     shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
@@ -82,6 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mine(parser)
     shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
                        help="what each thread waited for, of a run with --mode wall")  # fmt: skip
+    parser.add_argument("--sources", action="store_true",
+                        help="with --lines: source text as it is now, also of files that may have changed")  # fmt: skip
     add_full_paths(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="what became of each tick, even if none was lost")
     _part.add_arguments(parser)
@@ -112,6 +117,14 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format != "flat" or options.by != "function" or options.thread is not None:
             raise BadOption("--slowest is a list of its own, of all threads: use it without --format, --by and --thread")
         return slowest(profiles, limit, width_of_table(sys.stdout))
+    if options.shown == "lines":
+        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
+            raise BadOption("--lines is a listing of its own, of all threads: use it without --by, --thread and other formats")
+        from ..report import line_counts
+
+        if options.format == "json":
+            return line_counts.as_json(profiles, options.limit)
+        return line_counts.line_counts(profiles, limit, width_of_table(sys.stdout), options.sources)
     if options.shown == "exceptions":
         if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
             raise BadOption("--exceptions is a table of its own, of all threads: use it without --by, --thread and other formats")

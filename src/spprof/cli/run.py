@@ -32,6 +32,8 @@ examples:
   spprof run --event list                  context switches, migrations, cycles, ...: what there is here
   spprof run --calls script.py             how often is each function called? Exact numbers beside the time
   spprof run --time 'shop.price:*' x.py    how long does each call of these functions take? Exact quantiles
+  spprof run --lines 'shop.price:*' x.py   how often does each line of these functions run? Exact numbers, branches too
+  spprof run --imports script.py           how long does each import take? Exact times as a tree
   spprof run --exceptions script.py        which exceptions are raised and caught where, how often?
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds

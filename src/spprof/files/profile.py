@@ -11,6 +11,7 @@ from ..model.data import ProfileData
 from ..model.exceptions import Exceptions
 from ..model.imports import Import
 from ..model.layout import Columns
+from ..model.line_counts import LineCounts
 from ..model.records import Marker
 from ..model.times import Times
 from ..readers.loading import load
@@ -129,6 +130,11 @@ class Profile(ProfileData):
         from ..readers.spprof import times
 
         return times(self.raw()) if self.header.get("times") else None
+
+    def _counted_lines(self) -> Optional[LineCounts]:
+        from ..readers.spprof import lines
+
+        return lines(self.raw()) if self.header.get("lines") else None
 
     def _columns(self) -> Columns:
         if self._loaded is None:

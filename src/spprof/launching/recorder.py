@@ -36,7 +36,7 @@ def environment(
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in window]
     fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native]
     asked = ("yes" if each else "" for each in (options.exceptions, options.imports))
-    fields += [",".join(options.events), options.calls, options.times, *asked, *times]
+    fields += [",".join(options.events), options.calls, options.times, options.lines, *asked, *times]
     fields += ["m" if is_module else "", outputs.run, _escaped(outputs.stream), _escaped(outputs.stem)]
     variables = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if closed and can_preload() else "")):

@@ -17,6 +17,7 @@ from .calls import Calls
 from .exceptions import Exceptions
 from .imports import Import
 from .layout import Columns, changed, column
+from .line_counts import LineCounts
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
 from .times import Times
@@ -213,6 +214,24 @@ class ProfileData:
 
     def _timed_calls(self) -> Optional[Times]:
         """The exact times of calls, where the columns do not have them."""
+        return None
+
+    @property
+    def line_counts(self) -> Optional[LineCounts]:
+        """How often each line of the chosen functions ran, and which ways their branches went, exactly
+        (`spprof.start(lines=...)`); None if that was not counted, or the program died before it was written. A part of a profile
+        has none.
+
+            for counted in profile.line_counts.functions:
+                print(counted.function.qualname, counted.lines, counted.branches)"""
+        columns = self._columns()
+        if "line_counts" not in columns:
+            columns["line_counts"] = self._counted_lines()
+        counts: Optional[LineCounts] = columns["line_counts"]
+        return counts if not self.header.get("part") else None
+
+    def _counted_lines(self) -> Optional[LineCounts]:
+        """The exact executions of lines, where the columns do not have them."""
         return None
 
     @property

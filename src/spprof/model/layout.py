@@ -72,7 +72,9 @@ class Columns(TypedDict, total=False):
     markers: Any
     calls: Any
     times: Any
+    line_counts: Any
     exceptions: Any
+    imports: Any
     code_name: Sequence[int]
     code_qualname: Sequence[int]
     code_file: Sequence[int]

@@ -13,10 +13,12 @@ from array import array
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, TypeVar
 
 from ..model import exceptions as raises
+from ..model import line_counts
 from ..model.calls import Call, Calls, Function
 from ..model.exceptions import HOW, Exceptions, Raised
 from ..model.imports import Import, nested
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
+from ..model.line_counts import CountedFunction, LineCounts, Way, branches_of
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
 
 Made = TypeVar("Made")
@@ -413,7 +415,7 @@ def _last(data: bytes, kind: bytes, columns: int, made: Callable[[List[array[int
 
 
 def _named(columns: List[array[int]]) -> Tuple[List[str], List[Function]]:
-    """The strings and functions with which blocks C, K and M begin."""
+    """The strings and functions with which blocks B, C, K and M begin."""
     strings, functions_in = _Tables._strings(*columns[:2]), columns[2:7]
     _same_length(*functions_in)
     for column in functions_in[:3]:
@@ -513,6 +515,37 @@ def _slowest(
             )
         )
     return result
+
+
+_LINES = 19  # columns of block B
+
+
+def lines(data: bytes) -> Optional[LineCounts]:
+    """The exact executions of lines; None if none were counted, or the file ends before them."""
+    return _last(data, b"B", _LINES, _lines)
+
+
+def _lines(columns: List[array[int]]) -> LineCounts:
+    functions = _named(columns)[1]
+    codes, lines, ways, about = columns[7:9], columns[9:12], columns[12:18], columns[18]
+    for table in (codes, lines, ways):
+        _same_length(*table)
+    _check_below(codes[0], len(functions), "function")
+    _check_below(lines[0], len(codes[0]), "counted function")
+    _check_below(ways[0], len(codes[0]), "counted function")
+    if len(about) != 2:
+        raise _Damage("there are not two numbers about the lines")
+    executions: List[Dict[int, int]] = [{} for _ in codes[0]]
+    for row, line, count in zip(*lines):
+        executions[row][line] = count
+    taken: List[List[Tuple[int, int, Way]]] = [[] for _ in codes[0]]
+    for row, start, end, line, goes_on, count in zip(*ways):
+        taken[row].append((line, start, Way(goes_on, end, count)))
+    rows = [
+        CountedFunction(functions[function], calls, executions[i], branches_of(taken[i]))
+        for i, (function, calls) in enumerate(zip(*codes))
+    ]
+    return line_counts.together([LineCounts(rows, *about)])
 
 
 _IMPORTS = 8  # columns of block I

@@ -34,6 +34,7 @@ def start(
     calls: Union[bool, str] = False,
     time: Union[str, Sequence[str]] = (),
     time_cpu: bool = False,
+    lines: Union[str, Sequence[str]] = (),
     exceptions: bool = False,
     imports: bool = False,
 ) -> None:
@@ -57,6 +58,8 @@ def start(
     time: functions whose calls are timed, each by itself: 'module:qualname', with * and ?, or a list of these (Python 3.12 and
         later). See `Profile.times`.
     time_cpu: the CPU time of each of these calls too, which takes two system calls.
+    lines: functions of which each line's executions are counted, and each branch's ways; as `time` (Python 3.12 and later). See
+        `Profile.line_counts`.
     exceptions: True counts each exception exactly, by its type, the line that raised it and the line that caught it (Python 3.12
         and later). See `Profile.exceptions`.
     imports: True times each import exactly, as -X importtime does. See `Profile.imports`.
@@ -77,6 +80,7 @@ def start(
         calls=calls,
         time=time,
         time_cpu=time_cpu,
+        lines=lines,
         exceptions=exceptions,
         imports=imports,
     )
@@ -114,6 +118,7 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
             ",".join(options.events),
             options.calls,
             options.times,
+            options.lines,
             "yes" if options.exceptions else "",
             "yes" if options.imports else "",
         )
@@ -236,6 +241,8 @@ def require_supported(options: Options) -> Tuple[str, str]:
     require_events(options.events)
     if options.times and sys.version_info < (3, 12):
         raise Unsupported("calls of chosen functions can be timed from Python 3.12 on, which has sys.monitoring; run it there")
+    if options.lines and sys.version_info < (3, 12):
+        raise Unsupported("executions of lines can be counted from Python 3.12 on, which has sys.monitoring; run it there")
     if clock == "gil" and (options.mode != "cpu" or native):
         raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
     return native, clock

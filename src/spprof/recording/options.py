@@ -39,13 +39,26 @@ class Options:
     The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
     system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
 
-    __slots__ = ("calls", "clock", "events", "exceptions", "imports", "interval_ns", "max_depth", "mode", "native", "times")
+    __slots__ = (
+        "calls",
+        "clock",
+        "events",
+        "exceptions",
+        "imports",
+        "interval_ns",
+        "lines",
+        "max_depth",
+        "mode",
+        "native",
+        "times",
+    )
     calls: str
     clock: str
     events: Tuple[str, ...]
     exceptions: bool
     imports: bool
     interval_ns: int
+    lines: str
     max_depth: int
     mode: str
     native: Union[bool, str]
@@ -64,6 +77,7 @@ class Options:
         calls: Union[bool, str] = False,
         time: Union[str, Sequence[str]] = (),
         time_cpu: bool = False,
+        lines: Union[str, Sequence[str]] = (),
         exceptions: bool = False,
         imports: bool = False,
     ) -> None:
@@ -91,6 +105,7 @@ class Options:
             "events": chosen,
             "exceptions": bool(exceptions),
             "times": _times(time, time_cpu),
+            "lines": ",".join(_patterns("lines", lines)),
             "imports": bool(imports),
         }
         for name, value in values.items():
@@ -115,6 +130,7 @@ class Options:
                 ",".join(self.events),
                 "exceptions" if self.exceptions else "",
                 self.times,
+                self.lines,
                 "imports" if self.imports else "",
             ]
         )
@@ -122,7 +138,7 @@ class Options:
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native, calls, events, exceptions, times, imports = text.split("\t")
+        interval_ns, mode, clock, max_depth, native, calls, events, exceptions, times, lines, imports = text.split("\t")
         patterns = [each for each in times.split(",") if each not in ("", "cpu")]
         kind = {"True": True, "False": False}.get(native, native)
         return cls(
@@ -135,6 +151,7 @@ class Options:
             calls=calls,
             time=patterns,
             time_cpu=times.startswith("cpu,"),
+            lines=[each for each in lines.split(",") if each],
             exceptions=bool(exceptions),
             imports=bool(imports),
         )
@@ -152,14 +169,20 @@ def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
 
 def _times(time: Union[str, Sequence[str]], cpu: bool) -> str:
     """Which functions' calls are timed, as the core takes it."""
-    patterns = (time,) if isinstance(time, str) else tuple(time)
-    for pattern in patterns:
-        parts = pattern.split(":") if isinstance(pattern, str) else []
-        if len(parts) != 2 or not all(parts) or set(pattern) & set(", \t\n\0\x1d\x1e\x1f"):
-            raise BadOption(f"time={pattern!r}: give MODULE:QUALNAME, such as 'shop.price:*' or '__main__:main'")
+    patterns = _patterns("time", time)
     if cpu and not patterns:
         raise BadOption("time_cpu=True: of which functions? Give them as `time`")
     return ",".join((*(["cpu"] if cpu else []), *patterns))
+
+
+def _patterns(option: str, given: Union[str, Sequence[str]]) -> Tuple[str, ...]:
+    """Which functions are meant."""
+    patterns = (given,) if isinstance(given, str) else tuple(given)
+    for pattern in patterns:
+        parts = pattern.split(":") if isinstance(pattern, str) else []
+        if len(parts) != 2 or not all(parts) or set(pattern) & set(", \t\n\0\x1d\x1e\x1f"):
+            raise BadOption(f"{option}={pattern!r}: give MODULE:QUALNAME, such as 'shop.price:*' or '__main__:main'")
+    return patterns
 
 
 def _is_word(event: str) -> bool:

@@ -40,12 +40,13 @@ class Profiler:
         calls: Union[bool, str] = False,
         time: Union[str, Sequence[str]] = (),
         time_cpu: bool = False,
+        lines: Union[str, Sequence[str]] = (),
         exceptions: bool = False,
         imports: bool = False,
     ) -> None:
         self._options: dict[str, Any] = {"interval_ms": interval_ms, "mode": mode, "output_path": output_path}
         self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls)
-        self._options.update(time=time, time_cpu=time_cpu, exceptions=exceptions, imports=imports)
+        self._options.update(time=time, time_cpu=time_cpu, lines=lines, exceptions=exceptions, imports=imports)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
         calls: Union[bool, str] = ...,
         time: Union[str, Sequence[str]] = ...,
         time_cpu: bool = ...,
+        lines: Union[str, Sequence[str]] = ...,
         exceptions: bool = ...,
         imports: bool = ...,
     ) -> Callable[[Function], Function]: ...
