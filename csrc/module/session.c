@@ -437,6 +437,13 @@ PyObject *spp_session_forget(PyObject *self, PyObject *none) {
     return session;
 }
 
+static PyObject *time_calls(PyObject *self, PyObject *code) {
+    (void)self;
+    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "time_calls: a code object"), NULL;
+    if (spp_timing_mark(code) != 0) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *name_all(PyObject *self, PyObject *none) {
     (void)self, (void)none;
     spp_names_all(true);
@@ -450,6 +457,7 @@ PyMethodDef spp_session_methods[] = {
     {"session", run_session, METH_NOARGS, "What start() was given."},
     {"forget", spp_session_forget, METH_NOARGS, "Lets go of the parent's profile."},
     {"name_all", name_all, METH_NOARGS, "Names threads and native functions."},
+    {"time_calls", time_calls, METH_O, "Times the calls of a code object in each run."},
     {"collection", collection, METH_VARARGS, "A callback for gc.callbacks."},
     {NULL, NULL, 0, NULL},
 };

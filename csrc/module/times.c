@@ -1,6 +1,7 @@
-/* CPython 3.12+: events of sys.monitoring. The beginning of every function is reported once, and never again unless it is
- * chosen. So other functions cost nothing; but before 3.15 the events of exceptions that leave a function come
- * for all functions, because they cannot be armed for one.
+/* CPython 3.12+: events of sys.monitoring. If functions are chosen by patterns, the beginning of every function is reported once,
+ * and never again unless it is chosen. So other functions cost nothing; but before 3.15 the events of exceptions that leave a
+ * function come for all functions, because they cannot be armed for one. Functions that the program has marked need no pattern:
+ * they are armed at the start, or when they are marked.
  *
  * Before 3.12 there is but a profile function, which would make each call of each function slower: it is refused. */
 #include "module/times.h"
@@ -12,6 +13,7 @@
 #include "base/sample.h"
 #include "core/capture/frames.h"
 #include "core/capture/labels.h"
+#include "core/run/run.h"
 #include "core/run/times.h"
 #include "module/chosen.h"
 #include "module/compat.h"
@@ -20,10 +22,10 @@
 
 #if SPP_MONITORS
 
-#define EVERYWHERE (PY_VERSION_HEX >= 0x030F0000 ? 1u : 3u) /* the first so many events */
-
 static struct {
-    bool armed;
+    PyInterpreterState *of; /* whose run it is; NULL: there is none */
+    bool armed, arming;
+    size_t everywhere; /* the first so many events are of all functions */
     spp_chosen chosen;
 } heard;
 
@@ -44,18 +46,23 @@ static inline uintptr_t frame_here(void) {
     return spp_frames_here((uintptr_t)PyThreadState_Get(), false, &code, &offset);
 }
 
-/* The first call of a function, or of what is none of the chosen. It is armed before others find it: else a thread without the
- * GIL would see a call begin and not end. So two threads may arm it, the second one for nothing. */
-static SPP_COLD PyObject *begins_first(PyObject *code) {
-    if (!atomic_load(&spp_times_open)) Py_RETURN_NONE;
-    if (!is_timed((PyCodeObject *)code)) return Py_NewRef(never);
+/* A function is armed before others find it: else a thread without the GIL would see a call begin and not end. So two threads may
+ * arm it, the second one for nothing. NULL: it cannot be timed. */
+static SPP_COLD spp_timed *choose(PyObject *code) {
     bool added, steps = (((PyCodeObject *)code)->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
-    bool armed = spp_monitor_arm(&monitor, code, EVERYWHERE) == 0;
+    bool armed = spp_monitor_arm(&monitor, code, heard.everywhere) == 0;
     spp_timed *function = armed ? spp_times_add((uintptr_t)code, steps, &added) : NULL;
     if (armed && function == NULL) (void)spp_monitor_disarm(&monitor, code);
     PyErr_Clear();
+    if (function != NULL && added) Py_INCREF(code);
+    return function;
+}
+
+/* The first call of a function, or of what is none of the chosen. */
+static SPP_COLD PyObject *begins_first(PyObject *code) {
+    if (!atomic_load(&spp_times_open)) Py_RETURN_NONE;
+    spp_timed *function = is_timed((PyCodeObject *)code) ? choose(code) : NULL;
     if (function == NULL) return Py_NewRef(never);
-    if (added) Py_INCREF(code);
     if (atomic_load(&spp_times_on)) spp_times_begin(function, frame_here());
     Py_RETURN_NONE;
 }
@@ -125,17 +132,94 @@ static PyObject *unwinds(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 
 #define CALLBACK(event, function, does) \
     { event, (PyCFunction)(void (*)(void))function, METH_FASTCALL, does }
+#define OF_EXCEPTIONS                                                   \
+    CALLBACK("PY_THROW", goes_on, "spprof times a call that goes on."), \
+        CALLBACK("PY_UNWIND", unwinds, "spprof times a call that ends.")
+#define LOCAL_EXCEPTIONS (PY_VERSION_HEX >= 0x030F0000)
+
+/* Those first that are of all functions: always, or for patterns. */
 static PyMethodDef callbacks[] = {
+#if !LOCAL_EXCEPTIONS
+    OF_EXCEPTIONS,
+#endif
     CALLBACK("PY_START", begins, "spprof times a call."),
-    CALLBACK("PY_THROW", goes_on, "spprof times a call that goes on."),
-    CALLBACK("PY_UNWIND", unwinds, "spprof times a call that ends."),
+#if LOCAL_EXCEPTIONS
+    OF_EXCEPTIONS,
+#endif
     CALLBACK("PY_RESUME", goes_on, "spprof times a call that goes on."),
     CALLBACK("PY_YIELD", waits, "spprof times a call that waits."),
     CALLBACK("PY_RETURN", returns, "spprof times a call that ends."),
 };
 #define EVENTS (sizeof callbacks / sizeof *callbacks)
 
-/* ---- a run */
+/* ---- functions that the program has marked: weak references to their code objects, as long as their interpreter lives */
+
+#define MARKS "spprof.timed"
+
+/* Borrowed; NULL: there is none, or no memory. */
+static PyObject *marks(bool make) {
+    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    PyObject *list = dict != NULL ? PyDict_GetItemString(dict, MARKS) : NULL;
+    if (list != NULL || dict == NULL || !make) return list;
+    list = PyList_New(0);
+    if (list != NULL && PyDict_SetItemString(dict, MARKS, list) != 0) Py_CLEAR(list);
+    Py_XDECREF(list);
+    return list;
+}
+
+/* A new reference; NULL: it is dead. */
+static PyObject *marked_at(PyObject *list, Py_ssize_t i) {
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *code = NULL;
+    (void)PyWeakref_GetRef(PyList_GET_ITEM(list, i), &code);
+    return code;
+#else
+    PyObject *code = PyWeakref_GetObject(PyList_GET_ITEM(list, i));
+    return code != Py_None ? Py_NewRef(code) : NULL;
+#endif
+}
+
+/* Forgets dead ones. 1: this one is among the others; 0: it is not; -1 with an exception. */
+static int look_for(PyObject *list, PyObject *wanted) {
+    int known = 0;
+    for (Py_ssize_t i = PyList_GET_SIZE(list); i-- > 0;) {
+        PyObject *code = marked_at(list, i);
+        known |= code != NULL && code == wanted;
+        if (code == NULL && PyList_SetSlice(list, i, i + 1, NULL) != 0) return -1;
+        Py_XDECREF(code);
+    }
+    return known;
+}
+
+static int add_mark(PyObject *code) {
+    PyObject *list = marks(true), *reference = NULL;
+    if (list == NULL) return PyErr_NoMemory(), -1;
+    int known = look_for(list, code);
+    if (known == 0) reference = PyWeakref_NewRef(code, NULL);
+    int failed = known < 0 || (known == 0 && (reference == NULL || PyList_Append(list, reference) != 0));
+    Py_XDECREF(reference);
+    return failed ? -1 : 0;
+}
+
+static void choose_marked(void) {
+    PyObject *list = marks(false);
+    for (Py_ssize_t i = 0; list != NULL && i < PyList_GET_SIZE(list); i++) {
+        PyObject *code = marked_at(list, i);
+        if (code != NULL) (void)choose(code);
+        Py_XDECREF(code);
+    }
+}
+
+/* ---- a run. One thread at a time: who starts or stops a run, or marks a function */
+
+#ifdef Py_GIL_DISABLED
+static PyMutex turn;
+#define TURN_BEGINS() PyMutex_Lock(&turn)
+#define TURN_ENDS() PyMutex_Unlock(&turn)
+#else
+#define TURN_BEGINS() ((void)0)
+#define TURN_ENDS() ((void)0)
+#endif
 
 static int arm(void) {
     PyObject *module = spp_held_by_module("sys", "monitoring"), *sign = NULL;
@@ -144,24 +228,25 @@ static int arm(void) {
     never = sign;
     Py_XDECREF(module);
     Py_XDECREF(sign);
-    if (spp_monitor_enter(&monitor, callbacks, EVENTS, EVERYWHERE, "calls cannot be timed") != 0) return -1;
+    heard.everywhere = (LOCAL_EXCEPTIONS ? 0u : 2u) + (*heard.chosen.patterns != 0 ? 1u : 0u);
+    if (spp_monitor_enter(&monitor, callbacks, EVENTS, heard.everywhere, "calls cannot be timed") != 0) return -1;
     return spp_monitor_restart();
 }
 
-int spp_timing_enter(const char *what) {
-    if (*what == 0) return 0;
+/* `what`: as for spp_timing_enter. 0, or -1 with an exception. */
+static int listen(const char *what) {
     bool cpu = strncmp(what, "cpu,", 4) == 0;
     if (cpu) what += 4;
     if (spp_chosen_set(&heard.chosen, what) != 0) return -1;
     if (spp_times_start(cpu) != 0) {
         spp_chosen_free(&heard.chosen);
-        PyErr_NoMemory();
-        return -1;
+        return PyErr_NoMemory(), -1;
     }
-    heard.armed = true;
-    if (arm() == 0) return 0;
-    spp_timing_leave();
-    return -1;
+    heard.armed = heard.arming = true;
+    int failed = arm();
+    heard.arming = false;
+    if (failed == 0) choose_marked();
+    return failed;
 }
 
 static void disarm(uintptr_t code) {
@@ -170,7 +255,8 @@ static void disarm(uintptr_t code) {
 
 static void release(uintptr_t code) { Py_DECREF((PyObject *)code); }
 
-void spp_timing_leave(void) {
+/* An exception that there is stays. */
+static void end_all(void) {
     if (!heard.armed) return;
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
@@ -184,6 +270,52 @@ void spp_timing_leave(void) {
     PyErr_Restore(kind, value, traceback);
 }
 
+int spp_timing_enter(const char *what) {
+    TURN_BEGINS();
+    heard.of = PyInterpreterState_Get();
+    PyObject *list = marks(false);
+    int failed = list != NULL && look_for(list, NULL) < 0 ? -1 : 0;
+    if (!failed && (*what != 0 || (list != NULL && PyList_GET_SIZE(list) > 0))) failed = listen(what);
+    TURN_ENDS();
+    if (failed) spp_timing_leave();
+    return failed;
+}
+
+void spp_timing_leave(void) {
+    TURN_BEGINS();
+    heard.of = NULL;
+    if (!heard.arming) end_all();
+    TURN_ENDS();
+}
+
+/* A function is marked while a run goes on. */
+static int join(PyObject *code) {
+    bool first = !heard.armed;
+    int failed = first ? listen("") : 0;
+    if (failed || heard.of == NULL) { /* the run ended meanwhile */
+        end_all();
+        return failed;
+    }
+    if (!first) (void)choose(code);
+    if (first && spp_run_active()) {
+        bool paused;
+        do {
+            paused = spp_run_paused();
+            spp_times_follow(paused);
+        } while (paused != spp_run_paused());
+    }
+    /* It may have been called before, and been none of the chosen. */
+    return !first && *heard.chosen.patterns != 0 ? spp_monitor_restart() : 0;
+}
+
+int spp_timing_mark(PyObject *code) {
+    TURN_BEGINS();
+    int failed = add_mark(code);
+    if (failed == 0 && heard.of == PyInterpreterState_Get() && !heard.arming) failed = join(code);
+    TURN_ENDS();
+    return failed;
+}
+
 #else
 
 int spp_timing_enter(const char *what) {
@@ -193,5 +325,10 @@ int spp_timing_enter(const char *what) {
 }
 
 void spp_timing_leave(void) {}
+
+int spp_timing_mark(PyObject *code) {
+    (void)code;
+    return 0;
+}
 
 #endif

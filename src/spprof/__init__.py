@@ -28,6 +28,7 @@ _HOMES = {
     "current_labels": "recording.labels",
     "Profiler": "recording.profiler",
     "profile": "recording.profiler",
+    "timed": "recording.timing",
     "Profile": "files.profile",
     "Sample": "model.records",
     "Frame": "model.records",
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from .recording.labels import current_labels, label
     from .recording.listening import listen
     from .recording.profiler import Profiler, profile
+    from .recording.timing import timed
 
 __all__ = [
     "AlreadyActive",
@@ -120,6 +122,7 @@ __all__ = [
     "start",
     "stats",
     "stop",
+    "timed",
 ]
 
 

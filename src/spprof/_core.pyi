@@ -149,6 +149,10 @@ def function_address(callable: Any) -> int:
 def functions(wanted: Dict[int, int]) -> Dict[int, str]:
     """Of what native_functions gives: code id -> the name that the function has in Python, if it has one alone."""
 
+def time_calls(code: Any) -> None:
+    """Times the calls of a code object whenever there is a run, as long as it lives; nothing before 3.12. RuntimeError: not in the
+    run that there is, because other tools have taken all ids of sys.monitoring."""
+
 def collection(phase: str, info: Dict[str, int]) -> None:
     """A callback for `gc.callbacks`: notes each garbage collection while a profile is taken."""
 

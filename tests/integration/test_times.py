@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -423,6 +424,183 @@ def test_without_a_free_id_it_is_refused(free, options):
             sys.monitoring.free_tool_id(tool)
 
 
+MARKED = """
+import asyncio, functools
+from spprof import timed
+
+def twice(function):
+    @functools.wraps(function)
+    def wrapper():
+        function()
+        function()
+    return wrapper
+
+@timed
+def plain():
+    pass
+
+def other():
+    plain()
+
+class Shop:
+    @timed
+    def price(self):
+        pass
+
+    @staticmethod
+    @timed
+    def still():
+        pass
+
+    @timed
+    @classmethod
+    def make(cls):
+        pass
+
+    @timed
+    @property
+    def name(self):
+        pass
+
+@timed
+@twice
+def wrapped():
+    pass
+
+@timed
+def steps(n):
+    yield from range(n)
+
+@timed
+async def waiting():
+    await asyncio.sleep(0)
+
+def work():
+    for _ in range(3):
+        other()
+    Shop().price()
+    Shop.still()
+    Shop.make()
+    Shop().name
+    wrapped()
+    list(steps(4))
+    asyncio.run(waiting())
+"""
+EACH = {"plain": 3, "price": 1, "still": 1, "make": 1, "name": 1, "wrapped": 2, "steps": 1, "waiting": 1}
+
+
+@pytest.fixture
+def marking():
+    """Runs a program that marks functions; they are gone after the test."""
+    all_names = []
+
+    def marked(program=MARKED):
+        names = {"__name__": "marked"}
+        exec(program, names)
+        all_names.append(names)
+        return names
+
+    yield marked
+    for names in all_names:
+        names.clear()
+    all_names.clear()
+    gc.collect()
+
+
+def counted(profile):
+    return {timed.function.name: timed.calls for timed in profile.times.functions}
+
+
+@timed_only
+def test_marked_functions_are_timed_in_each_run(marking):
+    names = marking()
+    for _ in range(2):
+        spprof.start()
+        names["work"]()
+        profile = spprof.stop()
+        assert counted(profile) == EACH and not profile.times.missing
+        running = {timed.function.name for timed in profile.times.functions if timed.running is not None}
+        assert running == {"steps", "waiting"}
+        sys.monitoring.use_tool_id(4, "test_times")
+        assert not any(
+            sys.monitoring.get_local_events(4, names[name].__code__) for name in ("plain", "steps", "waiting", "other")
+        )
+        sys.monitoring.free_tool_id(4)
+
+
+@timed_only
+@pytest.mark.parametrize("patterns", [(), ("marked:other", "marked:plain")])
+def test_functions_that_are_marked_in_a_run(marking, patterns):
+    spprof.start(time=patterns)
+    spprof.pause()
+    names = marking()
+    names["work"]()
+    spprof.resume()
+    names["work"]()
+    assert counted(spprof.stop()) == ({**EACH, "other": 3} if patterns else EACH)
+
+
+@timed_only
+def test_a_function_that_is_marked_after_it_was_none_of_the_chosen(marking):
+    names = marking("def late(): pass")
+    spprof.start(time="elsewhere:*")
+    names["late"]()
+    assert spprof.timed(names["late"]) is names["late"]
+    names["late"]()
+    assert counted(spprof.stop()) == {"late": 1}
+
+
+@timed_only
+def test_marks_end_with_their_functions(marking):
+    names = marking()
+    names.clear()
+    gc.collect()
+    spprof.start()
+    assert spprof.stop().times is None
+
+
+@timed_only
+def test_without_a_free_id_marked_functions_are_not_timed(marking):
+    taken = [tool for tool in (2, 3, 4) if sys.monitoring.get_tool(tool) is None]
+    for tool in taken:
+        sys.monitoring.use_tool_id(tool, "test_times")
+    try:
+        spprof.start()
+        with pytest.warns(RuntimeWarning, match="not timed: calls cannot be timed: other tools have taken"):
+            names = marking()
+        names["work"]()
+        assert spprof.stop().times is None
+        with pytest.raises(spprof.Unsupported, match="other tools have taken"):
+            spprof.start()
+    finally:
+        for tool in taken:
+            sys.monitoring.free_tool_id(tool)
+
+
+@pytest.mark.parametrize("what", [len, 5, list.append, object()])
+def test_what_is_no_function_cannot_be_marked(what):
+    with pytest.raises(spprof.BadOption, match="no function in Python"):
+        spprof.timed(what)
+
+
+@timed_only
+@forks
+def test_marked_functions_of_a_program_and_its_child(tmp_path):
+    program = """
+    import spprof
+    leaf = spprof.timed(leaf)
+    if os.fork() == 0:
+        work(300)
+        sys.exit()
+    os.wait()
+    work(10)
+    """
+    path, said = run(tmp_path, program, "--subprocesses", times=())
+    assert said == "" and found(path) == {"leaf": (10, 0)}
+    (child,) = [each for each in tmp_path.glob("*.spprof") if each != path]
+    assert found(child) == {"leaf": (300, 0)}
+
+
 @timed_only
 def test_a_run_without_times_has_none():
     spprof.start()
@@ -438,10 +616,10 @@ def work(n):
 """
 
 
-def run(tmp_path, program, *options, code=0):
+def run(tmp_path, program, *options, code=0, times=("--time", "__main__:*")):
     path, source = tmp_path / "p.spprof", tmp_path / "program.py"
     source.write_text(PROGRAM + textwrap.dedent(program))
-    command = [sys.executable, "-m", "spprof", "run", "-q", "--time", "__main__:*", *options, "-o", str(path), str(source)]
+    command = [sys.executable, "-m", "spprof", "run", "-q", *times, *options, "-o", str(path), str(source)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == code, done.stderr
     return path, done.stderr
@@ -504,3 +682,24 @@ def test_before_3_12_it_is_refused(tmp_path):
     with pytest.raises(spprof.Unsupported, match=r"3\.12"):
         spprof.start(time="a:b")
     assert "3.12" in run(tmp_path, "print(1)", code=2)[1]
+
+
+@pytest.mark.skipif(MONITORS, reason="there is sys.monitoring")
+def test_before_3_12_marks_do_nothing_but_warn_with_a_profile(tmp_path):
+    program = """
+    import warnings
+    import spprof
+    warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True) as said:
+        assert spprof.timed(leaf) is leaf
+        work(1)
+        assert not said
+        for _ in range(2):
+            spprof.start()
+            work(1)
+            assert spprof.stop().times is None
+        assert ["not timed: before Python 3.12" in str(each.message) for each in said] == [True]
+    """
+    source = tmp_path / "program.py"
+    source.write_text(PROGRAM + textwrap.dedent(program))
+    subprocess.run([sys.executable, str(source)], check=True, timeout=120)

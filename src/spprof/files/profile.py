@@ -129,7 +129,7 @@ class Profile(ProfileData):
     def _timed_calls(self) -> Optional[Times]:
         from ..readers.spprof import times
 
-        return times(self.raw()) if self.header.get("times") else None
+        return times(self.raw())  # functions may be marked after the header was written
 
     def _counted_lines(self) -> Optional[LineCounts]:
         from ..readers.spprof import lines

@@ -405,7 +405,7 @@ def calls(data: bytes) -> Optional[Calls]:
 def _last(data: bytes, kind: bytes, columns: int, made: Callable[[List[array[int]]], Made]) -> Optional[Made]:
     """What the last block of a kind, of so many columns, says; None if there is none. One that makes no sense ends the file."""
     result = None
-    for _, payload in blocks(data, kind):
+    for _, payload in blocks(data, kind) if data.startswith(MAGIC) else ():
         cursor = _Cursor(payload, _LIMIT_FIRST + _LIMIT_PER_BYTE * len(payload))
         try:
             result = made([cursor.column() for _ in range(columns)])

@@ -134,6 +134,9 @@ def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[
             raise Unsupported(str(error)) from error
         raise
     output.keep()
+    timing = sys.modules.get("spprof.recording.timing")
+    if timing is not None:
+        timing.warn_if_old()
     return taken
 
 
