@@ -210,7 +210,7 @@ static void choose_marked(void) {
     }
 }
 
-/* ---- a run. One thread at a time: who starts or stops a run, or marks a function */
+/* ---- a run. One thread at a time starts or stops it, or marks a function */
 
 #ifdef Py_GIL_DISABLED
 static PyMutex turn;
