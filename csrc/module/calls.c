@@ -452,7 +452,7 @@ static int arm(void) {
 /* ---- a run */
 
 int spp_calling_enter(spp_calls_which which) {
-    if (which == SPP_CALLS_NO) return 0;
+    if (which == SPP_CALLS_NO || which == SPP_CALLS_HOT) return 0;
     heard.which = which;
     heard.number++;
     spp_calls_start();

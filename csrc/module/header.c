@@ -66,13 +66,22 @@ int spp_events_choose(const char *events, spp_source_set *sources) {
     return -1;
 }
 
+static const char *const call_kinds[] = {
+    [SPP_CALLS_NO] = "", [SPP_CALLS_OF_PYTHON] = "python", [SPP_CALLS_OF_ALL] = "c", [SPP_CALLS_HOT] = "hot"};
+
+static spp_calls_which call_kind(const char *text) {
+    size_t kind = sizeof call_kinds / sizeof *call_kinds - 1;
+    while (kind > 0 && strcmp(text, call_kinds[kind]) != 0) kind--;
+    return (spp_calls_which)kind;
+}
+
 int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events,
                          const char *calls, const char *exceptions, const char *imports) {
     bool off = *native == 0, leaf = strcmp(native, "leaf") == 0, full = strcmp(native, "full") == 0;
     options->wall = strcmp(mode, "wall") == 0;
     options->native = off ? SPP_NATIVE_OFF : leaf ? SPP_NATIVE_LEAF : SPP_NATIVE_ALL;
     options->native_full = full;
-    options->calls = *calls == 0 ? SPP_CALLS_NO : strcmp(calls, "c") == 0 ? SPP_CALLS_OF_ALL : SPP_CALLS_OF_PYTHON;
+    options->calls = (int)call_kind(calls);
     options->exceptions = *exceptions != 0;
     options->imports = *imports != 0;
     if ((!options->wall && strcmp(mode, "cpu") != 0) || !(off || leaf || full || strcmp(native, "yes") == 0)) {
@@ -195,7 +204,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     word(to, "spprof", SPP_VERSION);
     word(to, "begun", begun);
     put_events(to, o);
-    if (o->calls != SPP_CALLS_NO) word(to, "calls", o->calls == SPP_CALLS_OF_ALL ? "c" : "python");
+    if (o->calls != SPP_CALLS_NO) word(to, "calls", call_kinds[o->calls]);
     if (*o->times != 0) word(to, "times", o->times);
     if (*o->lines != 0) word(to, "lines", o->lines);
     if (o->exceptions) word(to, "exceptions", "yes");

@@ -18,6 +18,7 @@
 #include "module/header.h"
 #include "module/held.h"
 #include "module/hooks.h"
+#include "module/hot.h"
 #include "module/imports.h"
 #include "module/names.h"
 #include "module/note.h"
@@ -172,6 +173,7 @@ static PyObject *detach(void) {
     PyErr_Clear();
     leave_gc();
     spp_calling_leave();
+    spp_hot_leave();
     spp_timing_leave();
     spp_executing_leave();
     spp_exceptions_leave();
@@ -324,7 +326,7 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     if (turned <= 0) return turned;
     calls_now = calls;
     if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
-        spp_timing_enter(options->times) != 0 || spp_executing_enter(options->lines) != 0 ||
+        spp_hot_enter(options->calls == SPP_CALLS_HOT) != 0 || spp_timing_enter(options->times) != 0 || spp_executing_enter(options->lines) != 0 ||
         spp_exceptions_enter(options->exceptions) != 0 || spp_importing_enter(options->imports) != 0 ||
         start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;

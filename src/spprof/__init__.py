@@ -36,6 +36,8 @@ _HOMES = {
     "Call": "model.calls",
     "Calls": "model.calls",
     "Function": "model.calls",
+    "HotCalls": "model.hot",
+    "HotFunction": "model.hot",
     "Exceptions": "model.exceptions",
     "Import": "model.imports",
     "Raised": "model.exceptions",
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from .files.profile import Profile
     from .model.calls import Call, Calls, Function
     from .model.exceptions import Exceptions, Raised
+    from .model.hot import HotCalls, HotFunction
     from .model.imports import Import
     from .model.line_counts import Branch, CountedFunction, LineCounts, Way
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
@@ -92,6 +95,8 @@ __all__ = [
     "Function",
     "FunctionRow",
     "Histogram",
+    "HotCalls",
+    "HotFunction",
     "Import",
     "LineCounts",
     "Marker",

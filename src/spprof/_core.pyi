@@ -73,7 +73,7 @@ def start(
     """Writes the magic and the header block (docs/file-format.md) to a copy of output's descriptor, and starts sampling every thread;
     in mode `wall` also while it is off the CPU. `clock` as choose_clock takes it, `events` as choose_events. `native`: "" no native frames, "leaf" those below
     the last Python frame, "yes" all, "full" CPython's own functions too. `calls`: "", or what is
-    counted exactly: "python" calls of Python functions, "c" those of functions in C too. `times`: "", or patterns MODULE:QUALNAME of functions whose calls are timed,
+    counted exactly: "python" calls of Python functions, "c" those of functions in C too, "hot" those of the hottest functions only. `times`: "", or patterns MODULE:QUALNAME of functions whose calls are timed,
     separated by commas, and perhaps "cpu" before them; `lines`: such patterns of functions whose lines are counted. `exceptions`: "yes", if they are counted; `imports`: "yes", if they are timed. `session` (the output, its path)
     is kept until the stop. False: there is a run already, or this thread is just starting or stopping one. RuntimeError if the layout
     is unproven, WriteError, another OSError whose `filename` says what was refused; then nothing has changed."""

@@ -233,3 +233,33 @@ def test_parquet_has_calls_of_the_leaf_and_all_rows(profile, tmp_path):
 def test_other_formats_do_not_mind(profile):
     for format in ("speedscope", "collapsed", "gecko"):
         assert render(profile, format)
+
+
+def test_counts_of_the_hottest_functions_are_estimates():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "file-format.md").read_text(encoding="utf-8")
+    lines = page.rpartition("An example: `f` (`x.py`, line 1) was called five times")[2].split("```")[1].strip().splitlines()
+    payload = bytes.fromhex("".join(line[:27] for line in lines))
+    writer = Writer(calls="hot")
+    for i in range(10):
+        writer.sample([("f", "f", "x.py", 1, 2)], 6000 + 1000 * i, 3)
+    writer.flush()
+    writer.block(b"W", payload)
+    profile = spprof.Profile(writer.data)
+    f = spprof.HotFunction(spprof.Function("f", "f", "x.py", 1), 5, 2000, 1, 3000, 9e6)
+    assert profile.calls is None and profile.hot == spprof.HotCalls([f])
+    assert (f.per_call_ns, f.estimate(30_000)) == (600, 50)
+    (row,) = table([profile]).rows
+    assert (row.calls, row.hot) == (50, f)
+    assert table([profile]).per_call(row).value == pytest.approx(600)
+    assert "~50" in summary([profile], 5) and table([profile], sort="total").per_call(row) is None
+    assert table([profile, profile]).rows[0].calls == 100
+    assert table([profile], thread="*").hot is None and filtered(profile, stop_ns=9000).hot is None
+    with pytest.raises(spprof.BadOption, match="only the hottest"):
+        called([profile])
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x01\x01\x01\x05", b"\x00\x00" * 12, b"\x00\x00" * 7 + b"\x01\x01\x01\x05" * 6])
+def test_a_block_of_the_hottest_that_makes_no_sense_is_not_read(payload):
+    writer = Writer(calls="hot")
+    writer.block(b"W", payload)
+    assert spprof.Profile(writer.data).hot is None

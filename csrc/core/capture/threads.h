@@ -97,12 +97,14 @@ typedef struct {
     uint32_t *path, depth, flags;      /* its frame ids, root first */
     uint32_t label;                    /* as in resolved.h, as are these */
     uint32_t reason, waits_on;
+    uintptr_t leaf;                    /* the code object of that stack's leaf; 0: it is none */
 } spp_thread_wall;
 
 /* Used by the thread that resolves, under the drain lock: the last record of the queue. */
 typedef struct {
     uint32_t *path; /* its frame ids, root first */
     bool cut;       /* it was not kept */
+    uintptr_t leaf; /* the code object of its leaf; 0: it is none */
     uint32_t round; /* which of the collections in resolve.c has samples of its clock, and where the first begins */
     uint64_t first;
 } spp_thread_queued;

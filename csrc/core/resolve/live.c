@@ -11,6 +11,8 @@
 
 /* A code object that lives: its file id, its line table, and the frames seen of it. */
 typedef struct {
+    uintptr_t address; /* 0: it is dead */
+    uint64_t self_ns;  /* see spp_live_add_self */
     uint32_t code_id;
     int32_t first_line;
     bool hidden; /* not the program's: see is_hidden */
@@ -83,6 +85,7 @@ static uint32_t adopt(uintptr_t address) {
         forget_live(index);
         return SPP_MAP_NONE;
     }
+    code->address = address;
     return index;
 }
 
@@ -146,6 +149,23 @@ uint32_t spp_live_frame(spp_frame frame) {
     return id;
 }
 
+void spp_live_add_self(uintptr_t code, uint64_t ns) {
+    uint32_t index = spp_map_get(&live_of_address, code, 0);
+    if (index != SPP_MAP_NONE && live[index].address == code) live[index].self_ns += ns;
+}
+
+uint32_t spp_live_hottest(spp_live_self *to, uint32_t most) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < live_n; i++) {
+        const spp_live_self one = {live[i].address, live[i].self_ns};
+        if (one.code == 0 || one.self_ns == 0 || live[i].hidden || (n == most && one.self_ns <= to[n - 1].self_ns)) continue;
+        uint32_t at = n < most ? n++ : n - 1;
+        for (; at > 0 && to[at - 1].self_ns < one.self_ns; at--) to[at] = to[at - 1];
+        to[at] = one;
+    }
+    return n;
+}
+
 void spp_live_sure(uint64_t sure_ns) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < orphans_n; i++) {
@@ -174,6 +194,7 @@ static bool make_orphan(uint32_t index) {
     }
     if (spp_map_add(&live_of_address, spp_table_address(&live[index].lines), 0, index) != 0) return false;
     orphans[orphans_n++] = (orphan){index, spp_os_now_ns()};
+    live[index].address = 0;
     return true;
 }
 

@@ -12,6 +12,17 @@
 /* The id of a frame of Python code (intern.h), or SPP_INTERN_HIDDEN, or SPP_INTERN_BUSY. */
 uint32_t spp_live_frame(spp_frame frame);
 
+/* A code object that lives, and the time in which samples found it at the leaf: since it was first sampled, or all was forgotten.
+ */
+typedef struct {
+    uintptr_t code;
+    uint64_t self_ns;
+} spp_live_self;
+/* Adds to it; nothing, if no such code object lives. */
+void spp_live_add_self(uintptr_t code, uint64_t ns);
+/* Those with the most, the first of them first; how many there are. */
+uint32_t spp_live_hottest(spp_live_self *to, uint32_t most);
+
 /* A frame of the code object that is about to die, as it may stay in a queue: its id, or what names the copy of its line table.
  * 0: that is to be copied first. */
 spp_frame spp_live_outlive(spp_frame frame);

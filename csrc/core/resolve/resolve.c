@@ -14,7 +14,8 @@
 
 static uint32_t rounds = 1; /* how often spp_resolved_now was another one */
 static bool hold;           /* nothing more is to be collected */
-static bool copy_wanted;    /* of the line table of the code object that is about to die */
+static void (*see_leaf)(uintptr_t code, uint64_t time_ns, uint64_t weight, uint32_t count);
+static bool copy_wanted; /* of the line table of the code object that is about to die */
 
 static void forget_everything(void) {
     spp_intern_forget();
@@ -56,6 +57,17 @@ static uint32_t label_of(uint64_t number) {
     text.at = (uint8_t *)(uintptr_t)spp_label_text(number, &text.n);
     return text.at != NULL ? spp_intern_string(&text) + 1 : 0;
 }
+
+/* The code object of a leaf; 0: it is none, or not any more. */
+static uintptr_t leaf_of(spp_frame frame) {
+    return spp_frame_is_native(frame) || spp_frame_is_known(frame) ? 0 : spp_frame_code(frame);
+}
+
+static void see(uintptr_t leaf, uint64_t time_ns, uint64_t weight, uint32_t flags, uint32_t count) {
+    if (see_leaf != NULL && leaf != 0 && spp_source_of_flags(flags) == SPP_SOURCE_TIME) see_leaf(leaf, time_ns, weight, count);
+}
+
+void spp_resolve_leaves(void (*seen)(uintptr_t code, uint64_t time_ns, uint64_t weight, uint32_t count)) { see_leaf = seen; }
 
 /* `head`: all of the sample but its thread and its frames. */
 static int emit(spp_thread *thread, const uint32_t *ids, uint32_t depth, const spp_resolved_sample *head) {
@@ -108,6 +120,8 @@ void spp_resolve_flush(spp_thread *t) {
         lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
     else if (emit(t, t->wall.path, t->wall.depth, &head) != 0)
         lose(t, t->wall.flags, SPP_LOSS_store_full, t->wall.repeats);
+    else
+        see(t->wall.leaf, t->wall.look_ns, weight, t->wall.flags, t->wall.repeats);
     t->wall.off_ns -= (int64_t)weight;
     t->wall.written_ns = t->wall.look_ns;
     t->wall.repeats = 0;
@@ -134,12 +148,15 @@ static bool resolve_record(spp_thread *thread) {
         if (id == SPP_INTERN_BUSY) return false;
         thread->queued.path[record.depth - record.fresh + i] = id;
     }
+    if (record.fresh > 0) thread->queued.leaf = leaf_of(spp_queue_peek(queue, head + record.fresh - 1));
     const spp_resolved_sample sample = {.flags = record.flags,
                                         .count = 1,
                                         .time_ns = record.time_ns,
                                         .weight = record.weight,
                                         .label = label_of(spp_record_label(queue, 0, &record))};
     if (emit(thread, thread->queued.path, record.depth, &sample) != 0) lose(thread, record.flags, SPP_LOSS_store_full, 1);
+    else
+        see(thread->queued.leaf, record.time_ns, record.weight, record.flags, 1);
     spp_queue_take(queue, words);
     thread->queued.cut = false;
     return true;
@@ -178,6 +195,7 @@ bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t labe
         thread->wall.path[i] = id;
     }
     thread->wall.depth = walk->depth;
+    thread->wall.leaf = walk->depth > 0 ? leaf_of(walk->out[0]) : 0;
     thread->wall.flags = walk->flags | SPP_SAMPLE_OFF_CPU;
     thread->wall.label = label_of(label);
     thread->wall.reason = waiting->reason;

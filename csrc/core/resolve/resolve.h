@@ -37,6 +37,8 @@ void spp_resolve_flush(spp_thread *thread);
  * much). Samples that were not swapped out yet take it, in proportion, each at most seven eighths
  * of its own weight. Returns how much they took. */
 int64_t spp_resolve_settle(spp_thread *thread, int64_t open_ns);
+/* Calls see() for each sample of time whose leaf is Python code, with the code object, which may be dead. NULL: calls nothing. */
+void spp_resolve_leaves(void (*see)(uintptr_t code, uint64_t time_ns, uint64_t weight, uint32_t count));
 /* Adds a sample of a source other than time, taken now, with weight `amount` and an unknown stack.
  * The thread's handler must not run any more. */
 void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount);

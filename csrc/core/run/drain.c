@@ -13,6 +13,7 @@
 #include "core/resolve/store.h"
 #include "core/run/calls.h"
 #include "core/run/executions.h"
+#include "core/run/hot.h"
 #include "core/run/imports.h"
 #include "core/run/pause.h"
 #include "core/run/raises.h"
@@ -129,6 +130,7 @@ static void report_cpu(void) {
 /* Disarms everything and finishes the file. By the drain thread, so that nothing else touches the store. */
 static void finish(const char *reason) {
     spp_silent_last();
+    spp_hot_close();
     atomic_store(&spp_cap.active, 0);
     spp_watch_disarm_all();
     report_cpu();
@@ -143,6 +145,7 @@ static void finish(const char *reason) {
     if (names.n > 0) spp_write_block('N', names.at, names.n);
     spp_bytes_free(&names);
     spp_calls_write(true);
+    spp_hot_write();
     spp_times_write(true);
     spp_executions_write(true);
     spp_raises_write(true);
@@ -231,6 +234,7 @@ static turns_end drain_turns(void) {
         if (flush) flush_off_cpu();
         if (due) {
             drain(false);
+            spp_hot_turn();
             spp_watch_care();
             spp_run_state.written_ns = now;
         } else if (rung) { /* a queue is half full, say; small blocks take more space, so none is written yet */
@@ -246,6 +250,7 @@ static turns_end drain_turns(void) {
         }
         if (flush) {
             spp_calls_write(false);
+            spp_hot_write();
             spp_times_write(false);
             spp_executions_write(false);
             spp_raises_write(false);
@@ -255,6 +260,7 @@ static turns_end drain_turns(void) {
             flushing.until_ns = spp_os_now_ns() + SPP_WRITER_STUCK_NS;
         }
         spp_os_work_end();
+        spp_hot_ask();
         if (flush) look_at_flush();
     }
     return in_time && !atomic_load(&spp_run_state.confined) ? TURNS_STOP : TURNS_DURATION;

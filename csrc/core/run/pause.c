@@ -7,6 +7,7 @@
 #include "core/run/arm.h"
 #include "core/run/calls.h"
 #include "core/run/executions.h"
+#include "core/run/hot.h"
 #include "core/run/imports.h"
 #include "core/run/raises.h"
 #include "core/run/state.h"
@@ -81,6 +82,7 @@ void spp_pause_ask(bool paused) {
     count_pause(paused);
     spp_os_unlock();
     spp_calls_follow(paused);
+    spp_hot_follow(paused);
     spp_times_follow(paused);
     spp_executions_follow(paused);
     spp_raises_follow(paused);

@@ -18,6 +18,7 @@
 #include "core/run/calls.h"
 #include "core/run/drain.h"
 #include "core/run/executions.h"
+#include "core/run/hot.h"
 #include "core/run/imports.h"
 #include "core/run/pause.h"
 #include "core/run/raises.h"
@@ -54,6 +55,7 @@ static void in_child(void) {
     atomic_store(&spp_run_state.active, false);
     spp_threads_child();
     spp_calls_child();
+    spp_hot_child();
     spp_times_close();
     spp_executions_close();
     spp_raises_child();
@@ -228,6 +230,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
     atomic_store(&spp_run_state.pause_wanted, o->resume_at_ns != 0);
     atomic_store(&spp_cap.active, o->resume_at_ns != 0 ? 2 : 1);
     spp_calls_follow(o->resume_at_ns != 0);
+    spp_hot_follow(o->resume_at_ns != 0);
     spp_times_follow(o->resume_at_ns != 0);
     spp_executions_follow(o->resume_at_ns != 0);
     spp_raises_follow(o->resume_at_ns != 0);

@@ -41,6 +41,8 @@ def add_recording(parser: Any) -> None:
         "--calls", action="store_true", help="count each call of a Python function, exactly, by the line that calls"
     )
     parser.add_argument("--calls=c", dest="calls", action="store_const", const="c", help="functions in C that Python calls, too")
+    parser.add_argument("--calls=hot", dest="calls", action="store_const", const="hot",
+                        help="of the hottest functions only, in a part of the run, with next to no slowdown (3.12+)")  # fmt: skip
     parser.add_argument("--time", metavar="PATTERN", action="append", default=[],
                         help="time each call of these functions, exactly: MODULE:QUALNAME (* and ? allowed; 3.12+)")  # fmt: skip
     parser.add_argument("--time-cpu", action="store_true", help="the CPU time of each of these calls, too")

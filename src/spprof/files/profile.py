@@ -9,6 +9,7 @@ from ..errors import BadFile
 from ..model.calls import Calls
 from ..model.data import ProfileData
 from ..model.exceptions import Exceptions
+from ..model.hot import HotCalls
 from ..model.imports import Import
 from ..model.layout import Columns
 from ..model.line_counts import LineCounts
@@ -125,6 +126,11 @@ class Profile(ProfileData):
         from ..readers.spprof import calls
 
         return calls(self.raw()) if self.header.get("calls") else None
+
+    def _counted_hot_calls(self) -> Optional[HotCalls]:
+        from ..readers.spprof import hot_calls
+
+        return hot_calls(self.raw()) if self.header.get("calls") == "hot" else None
 
     def _timed_calls(self) -> Optional[Times]:
         from ..readers.spprof import times

@@ -49,7 +49,7 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
             made = samples.of_block(payload) if kind == b"S" else values.of_block(payload)
             if made:
                 yield framed(kind, made)
-        elif kind not in b"HTGCKMAE":
+        elif kind not in b"HTGCKMWAE":
             yield framed(kind, payload)
     yield _json(b"T", list(columns["threads"].values()))
     if part.markers:

@@ -15,6 +15,7 @@ from ..errors import BadOption
 from . import aggregation, intervals, sums, types, waits
 from .calls import Calls
 from .exceptions import Exceptions
+from .hot import HotCalls
 from .imports import Import
 from .layout import Columns, changed, column
 from .line_counts import LineCounts
@@ -189,6 +190,24 @@ class ProfileData:
 
     def _timed_imports(self) -> Optional[List[Import]]:
         """The imports, where the columns do not have them."""
+        return None
+
+    @property
+    def hot(self) -> Optional[HotCalls]:
+        """How often those functions were called that samples showed hottest, each in a part of the run
+        (`spprof.start(calls="hot")`); None if that was not counted, or the program died before it was written. A part of a
+        profile has none.
+
+            for hot in profile.hot.functions:
+                print(hot.function.qualname, hot.calls, hot.counted_ns, hot.per_call_ns)"""
+        columns = self._columns()
+        if "hot" not in columns:
+            columns["hot"] = self._counted_hot_calls()
+        hot: Optional[HotCalls] = columns["hot"]
+        return hot if not self.header.get("part") else None
+
+    def _counted_hot_calls(self) -> Optional[HotCalls]:
+        """The counts of the hottest functions' calls, where the columns do not have them."""
         return None
 
     def _counted_exceptions(self) -> Optional[Exceptions]:

@@ -71,6 +71,7 @@ class Columns(TypedDict, total=False):
     sources: Dict[int, Tuple[str, int]]  # of native frames by id: the source file and line
     markers: Any
     calls: Any
+    hot: Any
     times: Any
     line_counts: Any
     exceptions: Any

@@ -13,9 +13,10 @@ from array import array
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, TypeVar
 
 from ..model import exceptions as raises
-from ..model import line_counts
+from ..model import hot, line_counts
 from ..model.calls import Call, Calls, Function
 from ..model.exceptions import HOW, Exceptions, Raised
+from ..model.hot import HotCalls, HotFunction
 from ..model.imports import Import, nested
 from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
 from ..model.line_counts import CountedFunction, LineCounts, Way, branches_of
@@ -415,7 +416,7 @@ def _last(data: bytes, kind: bytes, columns: int, made: Callable[[List[array[int
 
 
 def _named(columns: List[array[int]]) -> Tuple[List[str], List[Function]]:
-    """The strings and functions with which blocks B, C, K and M begin."""
+    """The strings and functions with which blocks B, C, K, M and W begin."""
     strings, functions_in = _Tables._strings(*columns[:2]), columns[2:7]
     _same_length(*functions_in)
     for column in functions_in[:3]:
@@ -438,6 +439,26 @@ def _calls(columns: List[array[int]]) -> Calls:
     callers = [None, *functions]
     rows = [Call(functions[callee], callers[caller], *rest) for callee, caller, *rest in zip(*edges)]
     return Calls(rows, *about)
+
+
+_HOT = 13  # columns of block W
+
+
+def hot_calls(data: bytes) -> Optional[HotCalls]:
+    """The counts of the hottest functions' calls; None if none were taken, or the file ends before them."""
+    return _last(data, b"W", _HOT, _hot_calls)
+
+
+def _hot_calls(columns: List[array[int]]) -> HotCalls:
+    functions = _named(columns)[1]
+    counted = columns[7:]
+    _same_length(*counted)
+    _check_below(counted[0], len(functions), "function")
+    rows = [
+        HotFunction(functions[function], calls, counted_ns, samples, self_ns, squares * 1e6)
+        for function, calls, counted_ns, samples, self_ns, squares in zip(*counted)
+    ]
+    return hot.together([HotCalls(rows)])
 
 
 _TIMES = 34  # columns of block M

@@ -54,7 +54,8 @@ def start(
         several; 'page-faults=100' takes a sample for each 100 of a thread instead of 31 or more. Each is a type of samples of its
         own: see `Profile.sample_types` and `Profile.of`.
     calls: True counts each call of a Python function exactly, by the line that calls; 'c' also functions in C that Python code
-        calls. See `Profile.calls`; every call takes some 50 ns longer then.
+        calls. See `Profile.calls`; every call takes some 50 ns longer then. 'hot' counts those functions only that samples show
+        hottest, in a part of the run (Python 3.12 and later): see `Profile.hot`.
     time: functions whose calls are timed, each by itself: 'module:qualname', with * and ?, or a list of these (Python 3.12 and
         later). See `Profile.times`.
     time_cpu: the CPU time of each of these calls too, which takes two system calls.
@@ -239,6 +240,10 @@ def require_supported(options: Options) -> Tuple[str, str]:
         raise Unsupported(
             f"exceptions cannot be counted by Python {sys.version.split()[0]}: sys.monitoring came with 3.12. Run the program "
             "with Python 3.12 or later, or without counting them"
+        )
+    if options.calls == "hot" and sys.version_info < (3, 12):
+        raise Unsupported(
+            "calls of the hottest functions only can be counted from Python 3.12 on, which has sys.monitoring; count all calls"
         )
     native, clock = _native(options.native), _clock(options.clock)
     require_events(options.events)

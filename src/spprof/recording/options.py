@@ -89,8 +89,12 @@ class Options:
         if native not in (False, True, "full", "leaf"):
             raise BadOption(f"native={native!r}: give False, True, 'leaf' or 'full'")
         chosen = _events(events, mode)
-        if calls not in ("", False, True, "python", "c"):
-            raise BadOption(f"calls={calls!r}: give False, True, or 'c' to count functions in C, too")
+        if calls not in ("", False, True, "python", "c", "hot"):
+            raise BadOption(
+                f"calls={calls!r}: give False, True, 'c' to count functions in C, too, or 'hot' to count the hottest ones only"
+            )
+        if calls == "hot" and "time" not in chosen:
+            raise BadOption("calls='hot': samples of time say which functions are the hottest; give the event time, too")
         if exceptions not in (False, True):
             raise BadOption(f"exceptions={exceptions!r}: give False or True")
         if imports not in (False, True):

@@ -12,7 +12,7 @@ from ..model.unicode import cleaned
 from .comparison import Change, Comparison, Runs
 from .splitting import Factor, Split, split
 from .tables import Row, Table
-from .text import amount, calls_of, per_call, share_of
+from .text import ESTIMATED, amount, calls_of, per_call, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import as_json as times
 
@@ -53,10 +53,20 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
 
 
 def _counts(shown: Table, row: Row) -> Dict[str, Any]:
-    """Exact calls of a row, where they were counted."""
+    """Calls of a row, where they were counted."""
+    time = shown.per_call(row)
+    if row.hot is not None:
+        of = row.hot
+        figures = {
+            "estimate": row.calls,
+            "counted": of.calls,
+            "counted_ns": of.counted_ns,
+            "self": of.self_ns,
+            "samples": of.samples,
+        }
+        return {"hot_calls": {**figures, **({} if time is None else {"per_call": _estimate(time, "weight")})}}
     if row.calls is None:
         return {}
-    time = shown.per_call(row)
     counts: Dict[str, Any] = {"calls": row.calls, "resumes": row.resumes}
     return counts if time is None else {**counts, "per_call": _estimate(time, "weight")}
 
@@ -104,7 +114,7 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     yield escape(shown.heading())
     yield ""
     alone = shown.alone
-    counts = shown.counted is not None
+    counts = shown.has_calls
     more = f" calls | {'total' if shown.sort == 'total' else 'self'} a call |" if counts else ""
     yield (
         f"| {escape(shown.weight_word)} | share | {shown.by} |"
@@ -118,6 +128,8 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
         yield f"| {' | '.join(cells)} | {escape(row.text + row.few)} |"
     if len(shown.rows) > limit:
         yield f"\n{len(shown.rows) - limit} more (`--limit`)"
+    if shown.hot is not None:
+        yield f"\n{escape(ESTIMATED)}"
     yield ""
     for line in tick_stats(shown.profiles):
         yield f"- {escape(line)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from ..errors import BadOption
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.records import native_name
@@ -11,7 +12,7 @@ from .owners import Owners
 from .owntree import OwnTree
 from .sources import lines_of
 from .tables import Row, Table, check, heading, table
-from .text import amount, calls_of, fit, per_call, place, readable, share_of
+from .text import ESTIMATED, amount, calls_of, fit, per_call, place, readable, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import table_of_times
 
@@ -93,7 +94,7 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
     yield ""
     alone = shown.alone
     which = "total" if shown.sort == "total" else " self"
-    counts = "" if shown.counted is None else f"     calls {which} a call     "
+    counts = "" if not shown.has_calls else f"     calls {which} a call     "
     yield (
         f"      {shown.weight_word:<19}{shown.by}"
         if alone
@@ -103,7 +104,7 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
     text = lines_of(shown.profiles, places)
     for row in rows:
         cells = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
-        if shown.counted is not None:
+        if shown.has_calls:
             cells += f" {calls_of(row)} {per_call(shown.per_call(row))}"
         named = _named(cells, row.text, width - len(row.few)) + row.few
         source = text.get((row.what.get("file", ""), row.what.get("line", 0)), "")
@@ -114,6 +115,8 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
         yield named
     if len(shown.rows) > len(rows):
         yield f"{'':{25 if alone else 49 + (len(counts) if counts else 0)}}... {len(shown.rows) - len(rows)} more (--limit)"
+    if shown.hot is not None:
+        yield ESTIMATED
     if shown.counted is not None and shown.counted.missing:
         yield f"Not counted: {shown.counted.missing}."
 
@@ -122,7 +125,8 @@ def called(profiles: Sequence[ProfileData], limit: int = 15, width: int = 160) -
     """The text of `spprof report --calls`: each line that calls and what it calls, by the number of calls."""
     profiles = list(map(readable, profiles))
     calls = table(profiles, sort="calls").counted
-    assert calls is not None  # or the table was refused
+    if calls is None:
+        raise BadOption("the calling lines are not known: only the hottest functions were counted; report without --calls")
     lines = [f"{sum(call.calls for call in calls.rows):,} calls were counted. By calling line:", ""]
     lines.append("        calls      resumes  line that calls > function")
     order = sorted(calls.rows, key=lambda call: (-call.calls - call.resumes, call.function, call.line))

@@ -6,9 +6,11 @@ from operator import add
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import BadOption
+from ..model import hot as hottest
 from ..model import intervals
 from ..model.calls import Calls, summed, together
 from ..model.data import ProfileData
+from ..model.hot import HotCalls, HotFunction
 from ..model.intervals import Estimate, Whole
 from ..model.types import measured
 from .paths import short
@@ -34,6 +36,7 @@ class Row(NamedTuple):
     total_squares: float = 0.0
     calls: Optional[int] = None  # exact counts, where calls were counted; None: not of this function
     resumes: int = 0
+    hot: Optional[HotFunction] = None  # it was counted in a part of the run only: `calls` is an estimate
 
     def times(self, alone: bool) -> List[Tuple[int, float]]:
         """Its times with their squares: its own and that with what it calls; `alone`: that only."""
@@ -59,10 +62,20 @@ class Table(NamedTuple):
     whole: Whole
     rows: List[Row]
     counted: Optional[Calls] = None
+    hot: Optional[HotCalls] = None  # the same, of the hottest functions only
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether rows say how often functions were called."""
+        return self.counted is not None or self.hot is not None
 
     def per_call(self, row: Row) -> Optional[Estimate]:
         """The sampled time of one call in ns, its own or (sorted by total time) that with what it calls; resumes are part of
         their call. None: it was not called, or nobody knows how often."""
+        if row.hot is not None:  # of its windows alone, and nobody knows what functions that it calls took in these
+            time, calls = (row.hot.self_ns, row.hot.squares), row.hot.calls
+            known = calls and time[0] and self.sort != "total"
+            return self.whole.share(time[0], squares=time[1]).times(self.whole.weight / calls) if known else None
         if not row.calls:
             return None
         time = row.times(False)[1 if self.sort == "total" else 0]
@@ -118,8 +131,9 @@ def table(
             known = sums.setdefault(key, [0, 0, 0, 0, 0.0, 0.0])
             known[:] = map(add, known, (*figures, *squares.get(key, (0.0, 0.0))))
     foreign = "source" in profiles[0].header
-    calls = counted(profiles) if by == "function" and thread is None and only != "native" else None
-    if sort == "calls" and calls is None:
+    may_have_calls = by == "function" and thread is None and only != "native"
+    calls, hot = (counted(profiles), _hot(profiles)) if may_have_calls else (None, None)
+    if sort == "calls" and calls is None and hot is None:
         raise BadOption(f"nothing to sort by: {_no_calls(profiles)}")
     counts = summed(calls.rows, lambda call: call.function[:4]) if calls is not None else {}
     for key in counts if sort == "calls" else ():
@@ -129,13 +143,29 @@ def table(
     if sort == "calls":
         ordered.sort(key=lambda item: -sum(counts.get(item[0], ())))
     rows = [Row(*_named(by, key, foreign), *figures)._replace(**_calls_of(key, calls, counts)) for key, figures in ordered]
-    return Table(profiles, thread, by, sort, only, whole, rows, calls)
+    if hot is not None:
+        rows = _with_hot(rows, ordered, hot)
+        rows.sort(key=lambda row: -(row.calls or 0) if sort == "calls" else 0)
+    return Table(profiles, thread, by, sort, only, whole, rows, calls, hot)
 
 
 def counted(profiles: Sequence[ProfileData]) -> Optional[Calls]:
     """The exact counts of calls of all profiles together, if each has them."""
     each = [profile.calls for profile in profiles]
     return together([calls for calls in each if calls is not None]) if None not in each else None
+
+
+def _hot(profiles: Sequence[ProfileData]) -> Optional[HotCalls]:
+    """The counts of the hottest functions' calls of all profiles together, if each has them."""
+    each = [profile.hot for profile in profiles]
+    return hottest.together([hot for hot in each if hot is not None]) if None not in each else None
+
+
+def _with_hot(rows: List[Row], ordered: Iterable[Tuple[Tuple[Any, ...], Any]], hot: HotCalls) -> List[Row]:
+    """The rows, with estimates of the calls of those functions that were counted."""
+    known = {each.function[:4]: each for each in hot.functions}
+    found = [(row, known.get(key)) for row, (key, _) in zip(rows, ordered)]
+    return [row if each is None else row._replace(calls=each.estimate(row.self_weight), hot=each) for row, each in found]
 
 
 def _no_calls(profiles: Sequence[ProfileData]) -> str:

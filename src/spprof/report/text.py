@@ -41,11 +41,14 @@ def share_of(whole: Whole, ns: float, squares: float = 0.0) -> str:
     return percent(whole.share(ns, squares=squares), whole.is_known)
 
 
+ESTIMATED = "~ calls: an estimate for the whole run, of functions that were counted in a part of it."
+
+
 def calls_of(row: Any) -> str:
-    """The exact number of calls of a row, 11 wide."""
+    """The number of calls of a row, 11 wide: exact, or with a tilde an estimate."""
     if row.calls is None:
         return f"{'':>11}"
-    return f"{row.calls:>11,}"
+    return f"{('~' if row.hot is not None else '') + format(row.calls, ','):>11}"
 
 
 def per_call(time: Optional[Estimate]) -> str:
