@@ -403,8 +403,13 @@ static void put_slow(writing *w, const slow_call *slow, const uint64_t times[HIS
 static void put_function(writing *w, spp_timed *function) {
     slow_call slow[SLOW_MOST];
     uint32_t slow_n = 0;
+    uint32_t open = spp_map_get(&w->open, (uintptr_t)function, 0);
     spp_spin_lock(&function->lock);
     uint64_t calls = function->calls, raised = function->raised;
+    if (calls == 0 && open == SPP_MAP_NONE) { /* it was marked, and not called */
+        spp_spin_unlock(&function->lock);
+        return;
+    }
     w->lost += function->lost;
     for (int k = 0; k < HISTOGRAMS; k++) {
         w->what = (uint64_t)k;
@@ -423,7 +428,6 @@ static void put_function(writing *w, spp_timed *function) {
         slow_n++;
     }
     spp_spin_unlock(&function->lock);
-    uint32_t open = spp_map_get(&w->open, (uintptr_t)function, 0);
     push(w, FUNCTION, spp_named_code(&w->named, function->code));
     push(w, STEPS, function->steps);
     push(w, CALLS, calls);
