@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import threading
 from math import ceil
@@ -560,6 +561,7 @@ def test_a_function_that_is_marked_after_it_was_none_of_the_chosen():
 
 
 @timed_only
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="without the GIL code objects may live for ever")
 def test_marks_end_with_their_functions():
     alone("""
     names = marked()
