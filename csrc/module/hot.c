@@ -89,7 +89,7 @@ static int change(void *unused) {
 
 /* CPython's own way to let any thread of an interpreter, not only the main one, make a pending call. It is exported, but in no
  * public header. The result is 0 if it will. */
-extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*call)(void *), void *argument, int flags);
+PyAPI_FUNC(int) _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*call)(void *), void *argument, int flags);
 
 /* The drain thread; takes CPython's lock of its pending calls, as signals from other threads do. */
 static void ask(void) {
