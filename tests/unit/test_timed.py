@@ -103,10 +103,14 @@ def test_the_last_block_wins_and_damage_is_not_read():
 
 
 def test_without_times():
-    none = spprof.Profile(written(header=""))
+    none = spprof.Profile(Writer().data)
     assert none.times is None and "Timed calls" not in summary([none])
     with pytest.raises(spprof.BadOption, match="--time"):
         slowest([none], 5, 100)
+
+
+def test_functions_that_were_marked_in_the_run_have_no_pattern_in_the_header(profile):
+    assert spprof.Profile(written(header="")).times == profile.times
 
 
 def test_a_part_has_none(profile):
