@@ -305,7 +305,9 @@ def test_faults_at_no_random_instant_are_no_time():
         writer.value([MAIN], 5000 + at, 100, 0, 1, 32 if at else 0, None, 1)
     writer.flush()
     writer.json(b"A", {"clock": "perf", "expected": 4, "taken": 4, "losses": {}})
-    text = summary([spprof.Profile(writer.data).of("page-faults")])
+    profile = spprof.Profile(writer.data).of("page-faults")
+    assert "Not sampled at random: 75.0% of the faults, so" in summary([profile])
+    text = summary([profile], verbose=True)
     assert "In step? 75.0% of the faults were sampled at " in text and " time" not in text
 
 

@@ -97,7 +97,7 @@ typedef struct {
     uint32_t *path, depth, flags;      /* its frame ids, root first */
     uint32_t label;                    /* as in resolved.h, as are these */
     uint32_t reason, waits_on;
-    uintptr_t leaf;                    /* the code object of that stack's leaf; 0: it is none */
+    uintptr_t leaf; /* the code object of that stack's leaf; 0: it is none */
 } spp_thread_wall;
 
 /* Used by the thread that resolves, under the drain lock: the last record of the queue. */

@@ -154,7 +154,8 @@ static bool resolve_record(spp_thread *thread) {
                                         .time_ns = record.time_ns,
                                         .weight = record.weight,
                                         .label = label_of(spp_record_label(queue, 0, &record))};
-    if (emit(thread, thread->queued.path, record.depth, &sample) != 0) lose(thread, record.flags, SPP_LOSS_store_full, 1);
+    if (emit(thread, thread->queued.path, record.depth, &sample) != 0)
+        lose(thread, record.flags, SPP_LOSS_store_full, 1);
     else
         see(thread->queued.leaf, record.time_ns, record.weight, record.flags, 1);
     spp_queue_take(queue, words);

@@ -114,8 +114,9 @@ def _unknown(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
     if whole.unknown_share < (LITTLE_UNKNOWN if clocks <= {"signal"} else 1e-9):
         return
     effect = "intervals are that much wider" if whole.unknown_share <= intervals.MOST_UNKNOWN else "shares have no error bar (±?)"
+    what = weight_word(profiles[0].unit)
     if not verbose:
-        yield f"Not sampled at random: {whole.unknown_share:.1%} of the time, so {effect} (-v says why)."
+        yield f"Not sampled at random: {whole.unknown_share:.1%} of the {what}, so {effect} (-v says why)."
         return
     took = "hand-overs of the GIL" if clocks == {"gil"} else "the kernel's own tick"
     if "signal" in clocks:
@@ -128,7 +129,6 @@ def _unknown(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:
         advice = "The clock `suspend` has none of this"
     else:
         advice = "Use `--clock signal`"
-    what = weight_word(profiles[0].unit)
     yield (
         f"In step? {whole.unknown_share:.1%} of the {what} {'was' if what == 'time' else 'were'} sampled at {took}, which the "
         f"program may be in step with: {effect}. {advice} (docs/intervals.md)."

@@ -11,11 +11,12 @@ from ..model import intervals
 from ..model.data import ProfileData
 from ..model.intervals import Estimate
 from ..model.sums import Sums
+from ..model.types import measured
 from .imports import module_name
 from .owners import IMPORTS, MINE, Owners
 from .sources import lines_of
 from .tables import check_units, counted, heading
-from .text import amount, duration, fit, percent, place, readable, time_kind
+from .text import amount, duration, fit, percent, place, readable
 from .tick_stats import tick_stats, warnings
 
 _MOST = 5  # places
@@ -104,8 +105,8 @@ class Why:
             yield f"The samples do not say which place has {_LEAST:.0%} of it or more."
             yield ""
             return
-        kind = time_kind(self._profiles) if self._unit == "nanoseconds" else self._unit
-        yield f"The places in your own code that use most, in shares of all {kind} (± is the 95 % interval):"
+        all_of = measured(self._profiles[0].header)
+        yield f"The places in your own code that use most, in shares of all {all_of} (± is the 95 % interval):"
         yield ""
         for number, each in enumerate(worth[:_MOST], 1):
             yield from self._place(number, each, places[each], shares[each])
