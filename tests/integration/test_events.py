@@ -338,7 +338,8 @@ def test_several_tracepoints_at_once(tmp_path):
     assert opens.unit == passes.unit == "events"
     found = of_functions(opens)
     assert found["opens"] == pytest.approx(1500, abs=70) and "sleeps" not in found
-    assert sum(passes.column("weight")) == pytest.approx(sum(switches.column("weight")), abs=3)
+    # Neither begins nor ends at the same instant as the other.
+    assert sum(passes.column("weight")) == pytest.approx(sum(switches.column("weight")), rel=0.01, abs=3)
     assert of_functions(passes)["sleeps"] >= 1400
 
 
