@@ -34,6 +34,44 @@ def compiled(folder, source):
     return library
 
 
+# ---- shares of short calls
+
+SHORT_CALLS = """
+import json, sys, time, spprof
+read, block, clock = open("/dev/zero", "rb", buffering=0).readinto, bytearray(1024), time.perf_counter_ns
+def works(times):
+    for _ in range(times): clock()
+def calls(turns, times):
+    for _ in range(turns):
+        works(times)
+        read(block)
+def took(times):
+    began = time.thread_time_ns()
+    calls(200, times)
+    return (time.thread_time_ns() - began) / 200
+times = 1
+while min(took(times) for _ in range(5)) < 50_000: times += times // 8 + 1
+rest, turn = (min(took(n) for _ in range(50)) for n in (0, times))
+spprof.start(1, "cpu", sys.argv[1], clock="signal")
+while spprof.stats()["taken"] < 3000: calls(200, times)
+spprof.stop()
+print(json.dumps(rest / turn))
+"""
+
+
+@pytest.mark.statistical(
+    "1 in 1,000,000 by chance: 5 standard deviations of the samples. Two points more are the ticks' own: a timer's setting, and a "
+    "call that is slower after a tick"
+)
+def test_a_short_call_has_no_more_samples_than_time(run_python, tmp_path):
+    """A tick under way when a call begins is not the call's, unless the call lasts that long; nor is one that a timer brings."""
+    ran = run_python("-c", SHORT_CALLS, tmp_path / "out.spprof")
+    rest = ran.json  # with the call of a function that does nothing
+    counts = {row.name: row.self_samples for row in ran.profile.functions()}
+    seen = counts.get("calls", 0) / (counts.get("calls", 0) + counts["works"])
+    assert seen <= rest + 0.02 + 5 * (rest / 3000) ** 0.5
+
+
 # ---- alternate signal stacks
 
 ALTERNATE = """
