@@ -208,6 +208,7 @@ static bool was_woken(spp_linux_handshake *h, uint64_t cpu, uint64_t *due) {
 /* A call has returned. Takes the samples that were due in it, and schedules one that is not due yet. */
 static void take_due_ticks(spp_linux_handshake *h) {
     uint32_t wanted = atomic_exchange(&h->wanted, 0), n = wanted & ~SPP_WANTED_ASLEEP, here = 0;
+    bool joins = false;
     uint64_t cpu = spp_os_own_cpu_ns(), due = 0, last = atomic_load(&h->wanted_cpu);
     if (atomic_load(&h->tick) == SPP_TICK_LEFT) {
         due = atomic_load(&h->due_cpu);
@@ -216,36 +217,43 @@ static void take_due_ticks(spp_linux_handshake *h) {
     if ((wanted & SPP_WANTED_ASLEEP) && was_woken(h, cpu, &last)) n++;
     if (n > 0) {
         here += n - 1;
-        if (cpu >= last || due != 0)
+        if (cpu >= last) {
             here++;
-        else
+        } else if (due != 0) {
+            joins = true;
+            if (last < due) due = last;
+        } else {
             due = last;
+        }
     }
+    uint64_t left = due > cpu ? due - cpu : 0; /* sampling is not the program's time */
+    if (here > 0) sample_masked(h, here);
+    if (joins) spp_linux_ticks_by->join(h);
     if (due == 0) {
         atomic_store(&h->tick, SPP_TICK_NONE);
     } else if (atomic_load_explicit(&h->quick, memory_order_relaxed) >= QUICK) {
-        atomic_store_explicit(&h->due_cpu, due, memory_order_relaxed);
+        atomic_store_explicit(&h->due_cpu, here > 0 ? spp_os_own_cpu_ns() + left : due, memory_order_relaxed);
         atomic_store(&h->tick, SPP_TICK_LEFT);
     } else {
         atomic_store(&h->tick, SPP_TICK_TIMED);
-        if (!spp_linux_ticks_by->time(h, due - cpu)) {
+        if (!spp_linux_ticks_by->time(h, left)) {
             atomic_store(&h->tick, SPP_TICK_NONE);
-            here++;
+            sample_masked(h, 1);
         }
     }
-    if (here > 0) sample_masked(h, here);
 }
 
 SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function) {
     if (atomic_load(&h->target) == NULL || spp_linux_ticks_by == NULL) return;
     int saved = errno;
-    uint32_t tick = atomic_load(&h->tick);
-    if (atomic_load(&h->wanted) == 0 && tick != SPP_TICK_LEFT) return; /* a signal under way may come now */
-    atomic_exchange(&h->call, here);                                   /* keeps ticks away meanwhile */
-    if (tick != SPP_TICK_LEFT) spp_linux_settle_tick(h);
-    h->function = function;
-    take_due_ticks(h);
-    h->function = 0;
-    atomic_store_explicit(&h->call, 0, memory_order_release);
+    if (atomic_load(&h->wanted) == 0 && atomic_load(&h->tick) != SPP_TICK_LEFT) return; /* a signal under way may come now */
+    do {
+        atomic_exchange(&h->call, here); /* keeps ticks away meanwhile */
+        if (atomic_load(&h->tick) != SPP_TICK_LEFT) spp_linux_settle_tick(h);
+        h->function = function;
+        take_due_ticks(h);
+        h->function = 0;
+        atomic_store(&h->call, 0);
+    } while (atomic_load(&h->wanted) != 0); /* an instant that fell into what this took */
     errno = saved;
 }

@@ -72,6 +72,8 @@ typedef struct {
     uint64_t (*stop)(spp_linux_handshake *h, uint64_t *ran);
     /* Starts that timer, so that it interrupts the thread when it has run for `ns` more. False: not possible. */
     bool (*time)(spp_linux_handshake *h, uint64_t ns);
+    /* Counts one instant more for the tick under way. */
+    void (*join)(spp_linux_handshake *h);
     /* Takes `n` samples of the calling thread. All signals are blocked. */
     void (*sample)(spp_linux_handshake *h, uint32_t n);
     /* Removes pending ticks, which the thread blocks. */

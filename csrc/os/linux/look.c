@@ -209,7 +209,8 @@ static void tick_target(spp_linux_target *t, const spp_linux_look *l, bool runs,
     if (before == SPP_TICK_LEFT && t->look_cpu > atomic_load(&h->due_cpu) + SPP_LINUX_WAY_MOST_NS)
         lost = true; /* no call began since */
     if (before != SPP_TICK_NONE && lost && atomic_load(&h->call) == 0) {
-        (void)atomic_compare_exchange_strong(&h->tick, &before, SPP_TICK_NONE);
+        bool left = before == SPP_TICK_LEFT, changed = atomic_compare_exchange_strong(&h->tick, &before, SPP_TICK_NONE);
+        if (left && changed) atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
         atomic_store_explicit(&h->quick, 0, memory_order_relaxed);
     }
     for (int i = 0; i < RETURNS_MOST; i++) {
@@ -239,10 +240,16 @@ static void note_asleep(spp_linux_target *t, uint64_t now, uint64_t *random) {
     t->slept_ns = now;
     t->left_asleep = atomic_load(&h->call) > SPP_CALL_UNKNOWN;
     if (!t->left_asleep) return;
+    atomic_fetch_and(&h->wanted, ~SPP_WANTED_ASLEEP); /* an earlier one that the thread has not seen */
     atomic_store_explicit(&h->asleep_ns, now, memory_order_relaxed);
     atomic_store_explicit(&h->asleep_cpu, t->look_cpu, memory_order_relaxed);
     atomic_store_explicit(&h->delay_ns, mean_ago / 16 + spp_linux_way(0, random), memory_order_relaxed);
     atomic_fetch_or(&h->wanted, SPP_WANTED_ASLEEP);
+    if (atomic_load(&h->call) == 0 && (atomic_fetch_and(&h->wanted, ~SPP_WANTED_ASLEEP) & SPP_WANTED_ASLEEP)) {
+        t->left_asleep = false; /* the call has returned, and the thread has not seen this */
+    } else {
+        t->sent_cpu = t->look_cpu; /* as in leave_to_call() */
+    }
 }
 
 /* Lock held. The thread was asleep at the previous look, in a call that has no wrapper, and ran for `ran` since. If its clock
@@ -290,7 +297,7 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
      * sampler woke. */
     if (on == SPP_LINUX_UNKNOWN && (atomic_load(&t->shakes->call) == 0 || ran_all(l, ran))) on = l->here;
     t->asleep = spp_share_shift(t->asleep, !runs && on < 0);
-    if (!runs && on < 0 && counts) note_asleep(t, now, l->random);
+    if (!runs && on != l->here && counts) note_asleep(t, now, l->random); /* or it is being woken, on another processor */
     if (runs)
         tick_target(t, l, true, now);
     else if (on == l->here)

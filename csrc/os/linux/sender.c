@@ -89,8 +89,8 @@ static void learn_set(uint32_t in_ns, uint32_t took, bool goes_on) {
     uint32_t set = atomic_load_explicit(&set_ns, memory_order_relaxed),
              least = atomic_load_explicit(&least_ns, memory_order_relaxed);
     if (goes_on && took < SPP_LINUX_WAY_MOST_NS) atomic_store_explicit(&set_ns, set - set / 16 + took / 16, memory_order_relaxed);
-    if (!goes_on && in_ns > least)
-        least += (in_ns < SPP_LINUX_WAY_MOST_NS ? in_ns - least : 0) / 8;
+    if (!goes_on && in_ns >= least)
+        least += least / 16 + (in_ns < SPP_LINUX_WAY_MOST_NS ? in_ns - least : 0) / 8;
     else if (goes_on && in_ns < least + least / 8)
         least -= least / 64;
     atomic_store_explicit(&least_ns, least, memory_order_relaxed);
@@ -126,6 +126,12 @@ static void add_instants(spp_linux_target *t, bool in_call, spp_linux_instant *o
     of->coarse = atomic_load_explicit(&t->late, memory_order_relaxed);
 }
 
+/* spp_linux_ticks.join */
+static void join_tick(spp_linux_handshake *h) {
+    spp_linux_target *t = atomic_load(&h->target);
+    if (t != NULL) atomic_fetch_add_explicit(&t->more, 1, memory_order_relaxed);
+}
+
 /* spp_linux_ticks.sample: the thread itself, at the end of a call. */
 static void sample_left_call(spp_linux_handshake *h, uint32_t n) {
     spp_linux_target *t = atomic_load(&h->target);
@@ -143,11 +149,13 @@ static void count_cut_short(spp_linux_target *t, const ucontext_t *uc) {
     atomic_store_explicit(&t->cut_short, spp_share_shift(share, spp_linux_interrupted_call(uc)), memory_order_relaxed);
 }
 
-static const spp_linux_ticks sender_ticks = {stop_tick_timer, start_tick_timer, sample_left_call, spp_linux_signals_take_back};
+static const spp_linux_ticks sender_ticks = {stop_tick_timer, start_tick_timer, join_tick, sample_left_call,
+                                             spp_linux_signals_take_back};
 
 /* Handler. The thread is about to begin a call, before the tick's delay is over: `ns` of it are left. */
 static bool leave_tick(spp_linux_handshake *h, uint64_t ns) {
-    h->left_ns = ns;
+    h->left_ns = ns; /* where the thread settles the tick; else this: */
+    atomic_store(&h->due_cpu, spp_os_own_cpu_ns() + ns);
     atomic_store(&h->tick, SPP_TICK_LEFT);
     return false;
 }
@@ -228,7 +236,6 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     event.sigev_notify_thread_id = tid;
     atomic_store(&t->use, use);
     t->tid = tid;
-    t->shakes = NULL;
     uint64_t cpu = 0;
     int32_t timer;
     t->kernels_timer = -1;
@@ -238,11 +245,14 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     }
     /* Without a timer, samples that should be taken later are taken at once. */
     if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) == 0) t->kernels_timer = timer;
-    if ((t->shakes = spp_linux_handshake_arm(tid, t)) == NULL) {
+    spp_linux_handshake *shakes = spp_linux_handshake_arm(tid, t);
+    if (shakes == NULL) {
         spp_linux_target_free(t);
         errno = EAGAIN;
         return NULL;
     }
+    t->shakes = shakes; /* never NULL again: a late handler of the target's last use may read it */
+    t->sent_cpu = cpu;
     t->look_cpu = cpu;
     t->looked_ns = spp_os_now_ns();
     t->moved_ns = 0; /* it may have been asleep for long */

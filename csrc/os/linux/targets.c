@@ -50,7 +50,8 @@ void spp_linux_target_free(spp_linux_target *t) {
         spp_linux_targets.armed_n--;
     }
     atomic_store(&t->cookie, 0);
-    if (t->shakes != NULL) atomic_store(&t->shakes->target, NULL);
+    void *own = t; /* the handshake may be another thread's by now */
+    if (t->shakes != NULL) (void)atomic_compare_exchange_strong(&t->shakes->target, &own, NULL);
     if (t->kernels_timer >= 0) syscall(SYS_timer_delete, t->kernels_timer); /* the id may be reused from here on */
     t->next = freed;
     freed = t;
@@ -71,5 +72,9 @@ void spp_linux_targets_child(void) {
     for (uint32_t i = 0; pool != NULL && i < SPP_LINUX_TARGETS && atomic_load(&pool[i].use) != 0; i++) {
         atomic_store(&pool[i].cookie, 0);
         pool[i].link = NULL;
+        if (pool[i].shakes == NULL) continue;
+        atomic_store(&pool[i].shakes->tick,
+                     SPP_TICK_NONE); /* a thread that gets this id must not wait for a tick of the parent's */
+        atomic_store(&pool[i].shakes->target, NULL);
     }
 }

@@ -26,7 +26,7 @@ examples:
 
 def _process(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process id: `ps aux` and `pgrep -f NAME` list them")
+        raise argparse.ArgumentTypeError(f"{text!r} is no process id: `spprof ps` lists them")
     return int(text)
 
 

@@ -79,12 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="which exceptions were raised and caught where, of a run with --exceptions")  # fmt: skip
     shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
                        help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
+    shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
+                       help="what each thread waited for, of a run with --mode wall")  # fmt: skip
     around = parser.add_mutually_exclusive_group()
     around.add_argument("--callers", metavar="NAME", help="what calls these functions, and what calls that (* and ? allowed)")
     around.add_argument("--callees", metavar="NAME", help="what these functions call, and what that calls")
     add_mine(parser)
-    shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
-                       help="what each thread waited for, of a run with --mode wall")  # fmt: skip
     parser.add_argument("--sources", action="store_true",
                         help="with --lines: source text as it is now, also of files that may have changed")  # fmt: skip
     add_full_paths(parser)
@@ -117,6 +117,8 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format != "flat" or options.by != "function" or options.thread is not None:
             raise BadOption("--slowest is a list of its own, of all threads: use it without --format, --by and --thread")
         return slowest(profiles, limit, width_of_table(sys.stdout))
+    if options.sources and options.shown != "lines":
+        raise BadOption("--sources goes with --lines")
     if options.shown == "lines":
         if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
             raise BadOption("--lines is a listing of its own, of all threads: use it without --by, --thread and other formats")

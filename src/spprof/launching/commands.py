@@ -91,7 +91,7 @@ def _of_active_environment() -> str:
     with open(about, encoding="utf-8", errors="replace") as file:
         settings = dict([part.strip() for part in line.split("=", 1)] for line in file if "=" in line)
     version = settings.get("version_info") or settings.get("version") or ""
-    known = f"_core.cpython-{''.join(version.split('.')[:2])}"
+    known = f"_core.cpython-{''.join(version.split('.')[:2])}-"
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return python if version and any(name.startswith(known) for name in os.listdir(package)) else ""
 
@@ -101,7 +101,7 @@ def followed(words: List[str]) -> List[str]:
     interpreter on. []: it is not known to be one. Raises BadOption if an interpreter is missing."""
     for _ in range(_FOLLOWED):
         name = os.path.basename(words[0])
-        if name.startswith(("python", "pypy")):
+        if name.rstrip("0123456789.tdw") in ("python", "pypy"):  # not `python-config`
             return words
         if name == "env":
             words = _of_env(words[1:])

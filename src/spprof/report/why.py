@@ -36,6 +36,10 @@ class _Spot(NamedTuple):
     line: int
 
 
+def _is_import(library: str) -> bool:
+    return library == IMPORTS or library.startswith(IMPORTS + " ")  # not `importlib`
+
+
 class Why:
     """The answer of several profiles together, whose files are `files`. Raises BadOption if they count different things."""
 
@@ -138,7 +142,7 @@ class Why:
             return
         where, figures = place(*function), self._figures(spots, share) + self._calls(function)
         what = f"{library}, called by {where}" if library else f"{where} itself"
-        if library.startswith(IMPORTS):
+        if _is_import(library):
             what = f"{library} in {where}"
         yield f"{number}. {fit(what, max(24, _COLUMNS - len(figures) - 5))}: {figures}"
         hot = max(spots, key=lambda spot: (self._weights[spot], -spot.line))
@@ -148,7 +152,7 @@ class Why:
             said = f"line {hot.line} has {percent(line, self._whole.is_known).strip()}"
             yield "     " + fit(f"{said}: {text}" if text else said, _COLUMNS - 5)
         name = shlex.quote(function[0])
-        more = "--imports" if library.startswith(IMPORTS) else f"--callees {name}" if library else f"--callers {name}"
+        more = "--imports" if _is_import(library) else f"--callees {name}" if library else f"--callers {name}"
         yield f"     spprof report {self._files} {more}"
 
     def _calls(self, function: Tuple[str, str, int]) -> str:
