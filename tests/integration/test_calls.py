@@ -60,8 +60,8 @@ print(json.dumps(rest / turn))
 
 
 @pytest.mark.statistical(
-    "1 in 1,000,000 by chance: 5 standard deviations of the samples. Two points more are the ticks' own: setting a timer, and a call "
-    "that is slower after a tick"
+    "1 in 1,000,000 by chance: 5 standard deviations of the samples. Two points more are the ticks' own: setting a timer, and "
+    "a call that is slower after a tick"
 )
 def test_a_short_call_has_no_more_samples_than_time(run_python, tmp_path):
     """A tick under way when a call begins is not the call's, unless the call lasts that long; nor is one that a timer brings."""
