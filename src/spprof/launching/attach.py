@@ -19,7 +19,7 @@ from .. import __version__, formats
 from ..errors import SpprofError, Unsupported
 from ..files.writing import finish, is_being_written
 from ..outside.rights import missing_right, python_of
-from ..recording.listening import address
+from ..recording.sockets import address
 from . import commands, outputs, program
 from .run import Run, say
 

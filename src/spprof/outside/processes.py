@@ -8,7 +8,7 @@ import sys
 from typing import List, NamedTuple
 
 from ..errors import SpprofError
-from ..recording.listening import address
+from ..recording.sockets import address
 from . import interpreter
 from .memory import Memory, Unreadable
 from .rights import command_of, missing_right, opened, own_number, python_of

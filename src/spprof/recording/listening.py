@@ -15,6 +15,7 @@ from .. import __version__
 from ..errors import CannotWrite, NotActive, SpprofError, Unsupported
 from . import api, forks
 from .options import Options
+from .sockets import address
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ _open: List[Any] = []  # sockets of this process
 _listener: Any = None
 _path: Optional[str] = None
 _hooked = False  # a fork and the process's end are seen to
-
-
-def address(pid: int, uid: int) -> str:
-    """The path of the socket of a process that listens. `pid` is its number in its own container."""
-    return f"/tmp/spprof-{uid}/{pid}.sock"
 
 
 def listen() -> str:
