@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 import re
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from spprof.outside import calls, interpreter, locks, stacks
+from spprof.outside.dump import Dump, Thread
 from spprof.outside.elf import Symbols
 from spprof.outside.interpreter import Interpreter
 from spprof.outside.layouts import LAYOUTS, SAID
 from spprof.outside.lines import line_of
 from spprof.outside.memory import READ_MOST, STEPS_MOST, Memory, Unreadable
+from spprof.outside.text import lines_of
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 SIZE = 1 << 16  # of the invented memory
@@ -214,3 +217,17 @@ def test_each_version_is_known():
     released = (CSRC.parent / "tools" / "interpreters.py").read_text()
     assert set(LAYOUTS) == set(re.findall(r'Interpreter\("(3\.\d+t?)"', released))
     assert set(SAID) == {name for name in LAYOUTS if int(name[2:4]) >= 13}
+
+
+def test_a_pattern_that_no_thread_matches_is_said():
+    thread = Thread(7, "worker", "runs", False, [], "", True, True, 0)
+    found = Dump(7, "3.11.2", [thread], [])
+    assert list(lines_of(found, "app.py", "w*"))[1:] == ["\nworker (7): runs"]
+    assert list(lines_of(found, "app.py", "x*"))[1:] == ["\nno thread has the name or id x*"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are listed on Linux alone")
+def test_processes_are_listed_without_the_core():
+    text = "import sys; sys.modules['spprof._core'] = None; from spprof.cli import main; sys.exit(main(['ps']))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.split()[:4] == ["PID", "PYTHON", "ATTACH", "COMMAND"]

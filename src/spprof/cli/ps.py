@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from ..errors import Unsupported
@@ -12,7 +13,8 @@ HELP = "list processes that run Python"
 EXAMPLES = """\
 For each its number, its version of Python, whether `spprof attach` can enter it, and its command line:
   listens  it called spprof.listen(): this spprof can attach to it
-  yes      it lets spprof in, when its main thread comes to a line of Python
+  yes      this spprof can enter it, when its main thread comes to a line of Python (before 3.14 also while it waits in a call of
+           CPython's own)
   no       and why. A program that calls spprof.listen() can be attached to on every version; `spprof dump PID` needs no way in,
            only the right to read the process
 
@@ -41,5 +43,7 @@ def main(options: argparse.Namespace) -> int:
         line = f"{pid:>{widths[0]}}  {version:<{widths[1]}}  {attach:<{widths[2]}}  {printable(command)}"
         put(sys.stdout, fit(line, width_of_table(sys.stdout)) + "\n")
     if hidden:
-        put(sys.stdout, f"{hidden} processes of other users could not be looked at: root sees them\n")
+        whose = "process of another user" if hidden == 1 else "processes of other users"
+        why = "root sees them" if os.geteuid() else "the capability SYS_PTRACE is missing"
+        put(sys.stdout, f"{hidden} {whose} could not be looked at: {why}\n")
     return 0

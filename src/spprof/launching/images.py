@@ -53,7 +53,7 @@ class Images:
         """The path of the file that has CPython's functions. Raises Unsupported."""
         paths = {mapping.path: None for mapping in self.mappings if mapping.path.startswith("/")}
         for path in paths:
-            if re.match(r"libpython3", os.path.basename(path)):
+            if re.match(r"libpython3\.\d", os.path.basename(path)):
                 return path
         try:
             return os.readlink(f"/proc/{self.pid}/exe")

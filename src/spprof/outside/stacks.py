@@ -58,7 +58,7 @@ def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float]
             if len(frames) >= DEPTH_MOST:
                 return Walk(frames, f"deeper than {DEPTH_MOST} frames")
             if until is not None and time.monotonic() > until:
-                return Walk(frames, f"it is stopped for {STOP_S * 1000:g} ms at most, which was not enough for more", True)
+                return Walk(frames, f"reading ends after {STOP_S * 1000:g} ms of a stop", True)
             data = memory.read(frame, size)
             raw = _frame(memory, at, frame, data)
             if raw is not None:

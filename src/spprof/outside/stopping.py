@@ -1,7 +1,7 @@
 """Stops one thread of another process for a moment, by ptrace.
 
-Only a thread that runs is stopped: it is then in no call that a stop could interrupt, so it does not notice. If we are killed
-meanwhile, the kernel lets it run."""
+Only a thread that runs is stopped: it is then hardly ever in a call that a stop could interrupt, so it does not notice. If we
+are killed meanwhile, the kernel lets it run."""
 
 from __future__ import annotations
 

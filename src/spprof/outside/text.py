@@ -13,9 +13,15 @@ def lines_of(dump: Dump, command: str, pattern: Optional[str] = None) -> Iterato
     """`pattern`: only threads of this name or system id."""
     count, threads = len(dump.threads), {thread.tid: thread for thread in dump.threads}
     yield shown(f"{command}: process {dump.pid}, Python {dump.version}, {count} thread{'s' if count != 1 else ''}")
-    for thread in dump.threads:
-        if pattern is None or fnmatchcase(thread.name, pattern) or fnmatchcase(str(thread.tid), pattern):
-            yield from _of_thread(thread, threads)
+    wanted = [
+        thread
+        for thread in dump.threads
+        if pattern is None or fnmatchcase(thread.name, pattern) or fnmatchcase(str(thread.tid), pattern)
+    ]
+    for thread in wanted:
+        yield from _of_thread(thread, threads)
+    if not wanted:
+        yield "\n" + shown(f"no thread has the name or id {pattern}")
     for cycle in dump.cycles:
         yield "\nDeadlock:"
         for tid in cycle:
