@@ -12,7 +12,7 @@ import pytest
 from attached import ATTACH, Program, names
 
 from spprof import Profile
-from spprof.recording.listening import address
+from spprof.recording.sockets import address
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
 remote = pytest.mark.skipif(not hasattr(sys, "remote_exec"), reason="Python lets others in from 3.14 on")
@@ -210,6 +210,16 @@ def test_what_cannot_be_attached_to_is_said(program, tmp_path):
         other.wait()
     assert "there is no process" in said["gone"] and "runs no Python" in said["no Python"] and "pgrep" in said["word"]
     assert os.listdir(tmp_path) == ["program.py"]
+
+
+def test_a_thread_is_said_to_be_one(program, tmp_path):
+    ran = program(
+        "import os, threading, time\nthreading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()\n"
+        "print(os.getpid(), flush=True)\ntime.sleep(1e6)\n"
+    )
+    (tid,) = set(map(int, os.listdir(f"/proc/{ran.pid}/task"))) - {ran.pid}
+    done = subprocess.run([*ATTACH, str(tid)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and f"{tid} is a thread of process {ran.pid}: spprof attach {ran.pid}" in done.stderr, done.stderr
 
 
 @remote

@@ -19,6 +19,7 @@ from .. import __version__, formats
 from ..errors import SpprofError, Unsupported
 from ..files.writing import finish, is_being_written
 from ..outside.rights import missing_right, python_of
+from ..outside.ways import obstacle
 from ..recording.sockets import address
 from . import commands, outputs, program
 from .run import Run, say
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 2.0  # until a word is said about what is waited for
 _ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
+
+_LISTENING = "; a program that calls spprof.listen() can be attached to on every version"
 
 _DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
 
@@ -192,9 +195,9 @@ class Attach(Run):
             try:
                 sys.remote_exec(self.pid, script)
             except ProcessLookupError:
-                raise SpprofError(f"there is no process {self.pid}") from None
+                raise SpprofError(f"process {self.pid} has ended") from None
             except (RuntimeError, OSError) as error:
-                raise Unsupported(f"process {self.pid} cannot be entered: {error}") from error
+                raise Unsupported(f"process {self.pid} cannot be entered: {error}{_LISTENING}") from error
             return None
         from .entering import Entering
 
@@ -286,7 +289,11 @@ def _status(pid: int) -> Dict[str, str]:
 
 
 def _uid(pid: int) -> int:
-    return int(_status(pid)["Uid"].split()[1])
+    """Whose process it is. Raises SpprofError, also for the id of another thread than the first: it has files of a process."""
+    status = _status(pid)
+    if int(status["Tgid"]) != pid:
+        raise SpprofError(f"{pid} is a thread of process {status['Tgid']}: spprof attach {status['Tgid']}")
+    return int(status["Uid"].split()[1])
 
 
 def _number_within(pid: int) -> int:
@@ -315,19 +322,15 @@ def _name(pid: int) -> str:
 
 def _check_ways(pid: int, uid: int) -> None:
     """Whether it can be entered. Raises Unsupported with what to do."""
-    listening = "; a program that calls spprof.listen() can be attached to on every version"
-    own = "{}.{}{}".format(*sys.version_info[:2], "t" if "t" in getattr(sys, "abiflags", "") else "")
     try:
         version = python_of(pid)
-        elsewhere = not os.path.samestat(os.stat(f"/proc/{pid}/root/"), os.stat("/"))
+        if not version:
+            raise Unsupported(f"process {pid} {'runs no Python' if _state(pid) else 'has ended'}")
         os.close(os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC))
-    except FileNotFoundError:
-        raise SpprofError(f"there is no process {pid}") from None
+        why = obstacle(pid, version)
+    except (FileNotFoundError, ProcessLookupError):
+        raise SpprofError(f"process {pid} has ended") from None
     except PermissionError:
-        raise Unsupported(f"this user may not enter process {pid}: {missing_right(uid)}{listening}") from None
-    if not version:
-        raise Unsupported(f"process {pid} runs no Python")
-    if version != own:
-        raise Unsupported(f"process {pid} runs Python {version}, and this spprof is of {own}: use one of {version}{listening}")
-    if elsewhere:
-        raise Unsupported(f"process {pid} is in another container: run spprof in that one{listening}")
+        raise Unsupported(f"this user may not enter process {pid}: {missing_right(uid)}{_LISTENING}") from None
+    if why:
+        raise Unsupported(f"process {pid}, of Python {version}, cannot be entered: {why}{_LISTENING}")

@@ -4,7 +4,6 @@ function runs: the main thread only starts it."""
 
 from __future__ import annotations
 
-import platform
 import sys
 from typing import Optional
 
@@ -26,8 +25,6 @@ class Entering:
     cannot be, SpprofError if the process cannot be stopped."""
 
     def __init__(self, pid: int, version: str, script: str) -> None:
-        if platform.machine() != "x86_64":
-            raise Unsupported(f"spprof enters processes of Python {version} on x86_64 alone")
         self.pid = pid
         self.begun = False
         layout = pending.layout_of(version)

@@ -61,18 +61,26 @@ class _Seen(NamedTuple):
 
 
 def dump(pid: int, may_stop: bool = True) -> Dump:
-    """What its threads do. `may_stop`: those that run are stopped for at most a millisecond each. Raises SpprofError."""
-    try:
-        file = opened(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        raise SpprofError(f"there is no process {pid}") from None
-    except PermissionError:
-        raise Unsupported(f"this user may not read process {pid}: {missing_right(os.stat(f'/proc/{pid}').st_uid)}") from None
+    """What its threads do. `may_stop`: one that runs is stopped for 1 ms of reading, at most five times; on a full machine a stop
+    lasts until we have the processor again, some 50 ms. Raises SpprofError."""
+    file = _opened(pid)
     try:
         memory = Memory(file)
         return _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop).dump()
     finally:
         os.close(file)
+
+
+def _opened(pid: int) -> int:
+    """Its memory. Raises SpprofError."""
+    try:
+        try:
+            return opened(pid)
+        except PermissionError:
+            uid = os.stat(f"/proc/{pid}").st_uid
+    except (FileNotFoundError, ProcessLookupError):
+        raise SpprofError(f"there is no process {pid}") from None
+    raise Unsupported(f"this user may not read process {pid}: {missing_right(uid)}")
 
 
 class _Reader:

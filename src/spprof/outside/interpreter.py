@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from ..errors import Unsupported
+from ..errors import SpprofError, Unsupported
 from .elf import Symbols
 from .layouts import LAYOUTS, SAID
 from .memory import Memory, Unreadable, fields
@@ -35,7 +35,7 @@ class State(NamedTuple):
 
 
 def of_process(memory: Memory, pid: int) -> Interpreter:
-    """The Python that runs in it. Raises Unsupported."""
+    """The Python that runs in it. Raises SpprofError."""
     unknown = None
     for start in _objects(pid):
         try:
@@ -52,8 +52,11 @@ def of_process(memory: Memory, pid: int) -> Interpreter:
 
 def _objects(pid: int) -> List[int]:
     """Where objects begin in its memory: that of the program and of Python's library first."""
-    with open(f"/proc/{pid}/maps", errors="replace") as file:
-        lines = [line.split(None, 5) for line in file]
+    try:
+        with open(f"/proc/{pid}/maps", errors="replace") as file:
+            lines = [line.split(None, 5) for line in file]
+    except OSError:
+        raise SpprofError(f"process {pid} has ended") from None
     found: Dict[str, int] = {}
     for words in lines:
         if len(words) == 6 and words[2].strip("0") == "" and words[1].startswith("r"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from typing import List, NamedTuple
 
 from ..errors import SpprofError
@@ -12,6 +11,7 @@ from ..recording.sockets import address
 from . import interpreter
 from .memory import Memory, Unreadable
 from .rights import command_of, missing_right, opened, own_number, python_of
+from .ways import obstacle
 
 
 class Process(NamedTuple):
@@ -46,14 +46,14 @@ def processes() -> tuple[List[Process], int]:
 
 def _process(pid: int, version: str) -> Process:
     uid = os.stat(f"/proc/{pid}").st_uid
-    may_enter, full = False, version
+    refuses, full = False, version
     try:
         file = opened(pid)
         try:
             memory = Memory(file)
             python = interpreter.of_process(memory, pid)
             version, full = python.name, python.full + ("t" if python.name.endswith("t") else "")
-            may_enter = _may_enter(memory, python)
+            refuses = _refuses(memory, python)
         finally:
             os.close(file)
         right = ""
@@ -61,21 +61,22 @@ def _process(pid: int, version: str) -> Process:
         right = missing_right(uid)
     except SpprofError:
         right = ""
-    return Process(pid, full, _attach(pid, uid, version, right, may_enter), command_of(pid))
+    return Process(pid, full, _attach(pid, uid, version, right, refuses), command_of(pid))
 
 
-def _may_enter(memory: Memory, python: interpreter.Interpreter) -> bool:
-    """Whether it lets others in (PEP 768), unless it is told not to."""
+def _refuses(memory: Memory, python: interpreter.Interpreter) -> bool:
+    """Whether it is told to let nobody in, as from 3.14 on it would (PEP 768)."""
     place = python.at["interp_entered"]
     if place < 0:
         return False
     try:
-        return any(memory.half(state.interpreter + place) == 1 for state in interpreter.states(memory, python))
+        said = [memory.half(state.interpreter + place) for state in interpreter.states(memory, python)]
     except Unreadable:
         return False
+    return bool(said) and 1 not in said
 
 
-def _attach(pid: int, uid: int, version: str, right: str, may_enter: bool) -> str:
+def _attach(pid: int, uid: int, version: str, right: str, refuses: bool) -> str:
     try:
         if stat.S_ISSOCK(os.stat(f"/proc/{pid}/root{address(own_number(pid, pid), uid)}").st_mode):
             return "listens"
@@ -83,9 +84,7 @@ def _attach(pid: int, uid: int, version: str, right: str, may_enter: bool) -> st
         pass
     if right:
         return f"no: {right}"
-    if not interpreter.lets_in(version):
-        return f"no: {version} lets nobody in"
-    if not may_enter:
-        return "no: it was started with PYTHON_DISABLE_REMOTE_DEBUG"
-    own = "{}.{}{}".format(*sys.version_info[:2], "t" if "t" in getattr(sys, "abiflags", "") else "")
-    return "yes" if own == version else f"no: use the spprof of a Python {version}"
+    why = obstacle(pid, version)
+    if not why and refuses:
+        why = "it was started with PYTHON_DISABLE_REMOTE_DEBUG"
+    return f"no: {why}" if why else "yes"
