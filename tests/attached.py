@@ -9,6 +9,22 @@ from spprof import Profile
 
 ATTACH = [sys.executable, "-m", "spprof", "attach"]
 
+# A program one of whose threads is suspended in vfork, where nobody can stop it, from a line of input until its child has been
+# able to open a FIFO.
+SUSPENDED = """
+import ctypes, os, threading
+libc, actions, null = ctypes.CDLL(None), ctypes.create_string_buffer(512), ctypes.c_void_p()
+libc.posix_spawn_file_actions_init(actions)
+libc.posix_spawn_file_actions_addopen(actions, 3, b"fifo", os.O_RDONLY, 0)
+words = (ctypes.c_char_p * 2)(b"true", None)
+def spawn(): libc.posix_spawn(ctypes.byref(ctypes.c_int()), b"/bin/true", actions, null, words, null)
+os.mkfifo("fifo")
+print(os.getpid(), flush=True)
+os.read(0, 1)
+threading.Thread(target=spawn).start()
+while True: os.read(0, 1)
+"""
+
 
 class Program:
     """A program that runs until it is killed, or ends."""
@@ -45,3 +61,38 @@ class Program:
 
 def names(path):
     return {frame.name for sample in Profile.load(path).samples() for frame in sample.frames}
+
+
+def status(pid, tid):
+    """What the system says of a thread."""
+    with open(f"/proc/{pid}/task/{tid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file)
+
+
+def _in_vfork(ran):
+    for tid in os.listdir(f"/proc/{ran.pid}/task"):
+        try:
+            if status(ran.pid, tid)["State"].startswith("D"):
+                return int(tid)
+        except OSError:  # it has ended
+            pass
+    return 0
+
+
+def suspended(ran):
+    """Has SUSPENDED's thread be so: its id."""
+    ran.process.stdin.write("\n")
+    ran.process.stdin.flush()
+    late = time.monotonic() + 60  # a limit that only a hang reaches
+    while not _in_vfork(ran):
+        assert time.monotonic() < late
+    return _in_vfork(ran)
+
+
+def go_on(ran):
+    """Ends what SUSPENDED's thread waits for."""
+    fifo = os.open(ran.folder / "fifo", os.O_RDWR)
+    late = time.monotonic() + 60
+    while ran.process.poll() is None and _in_vfork(ran):
+        assert time.monotonic() < late
+    os.close(fifo)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from attached import SUSPENDED, Program, go_on, status, suspended
 
 from spprof.errors import SpprofError
 
@@ -18,6 +19,7 @@ if sys.platform != "linux":
     pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 
 from spprof.outside.dump import dump
+from spprof.outside.stopping import let_go, stopped
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = "{}.{}{}".format(*sys.version_info[:2], getattr(sys, "abiflags", ""))
@@ -244,6 +246,24 @@ def test_signals_that_come_while_it_is_stopped_are_not_lost(start):
         process.send_signal(signal.SIGUSR1)
         dump(process.pid)
     assert process.wait(LATE_S) == 0
+
+
+def test_a_thread_that_stops_late_is_let_go(tmp_path):
+    ran = Program(SUSPENDED, tmp_path)
+    try:
+        tid = suspended(ran)
+        with stopped(tid) as is_stopped:
+            assert not is_stopped
+        assert status(ran.pid, tid)["TracerPid"] == str(os.getpid())
+        go_on(ran)
+        late = time.monotonic() + LATE_S
+        while os.path.exists(f"/proc/{ran.pid}/task/{tid}"):  # it has only this to do, then it ends
+            let_go()
+            assert time.monotonic() < late
+    finally:
+        go_on(ran)
+        ran.process.kill()
+        ran.process.communicate()
 
 
 def test_nonblocking_says_what_it_cannot_be_sure_of(start):

@@ -14,7 +14,7 @@ from . import calls, interpreter, locks, stacks
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
-from .stopping import STOP_S, stopped
+from .stopping import STOP_S, let_go, stopped
 
 _TRIES = 5  # for a thread that wakes each time that it is read, and where we do not get the processor while it is stopped
 _PTHREAD_BYTES = 2048  # of a pthread, where the C library keeps the thread's id
@@ -68,6 +68,7 @@ def dump(pid: int, may_stop: bool = True) -> Dump:
         memory = Memory(file)
         return _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop).dump()
     finally:
+        let_go()
         os.close(file)
 
 

@@ -10,13 +10,15 @@ import os
 import time
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Set
 
 STOP_S = 0.001  # a thread is stopped for no longer than this, and what the machine's other work adds
 _PATIENCE_S = 0.05  # for a thread to stop: it may be in the kernel
 _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
 _EVENT_STOP = 128  # the reason of a stop that no signal caused
 _WALL = 0x40000000  # also threads: __WALL
+_ENDED = -1
+_late: Set[int] = set()  # threads that we have and that have not stopped yet
 
 
 @lru_cache(None)
@@ -34,32 +36,53 @@ def _ptrace(request: int, tid: int, data: int = 0) -> bool:
 @contextmanager
 def stopped(tid: int) -> Iterator[bool]:
     """Whether it is stopped; it is not if a debugger has it, if it has ended, or if it stays in the kernel."""
+    let_go()
     if not _ptrace(_SEIZE, tid):
         yield False
         return
     signal = None
     try:
         signal = _wait(tid) if _ptrace(_INTERRUPT, tid) else None
-        yield signal is not None
+        yield signal is not None and signal != _ENDED
     finally:
         if signal is None:
             signal = _wait(tid)
-        # One that has not stopped by now is let go when we end: nobody can detach from a thread that runs.
-        if signal is not None:
-            _ptrace(_DETACH, tid, signal)
+        _detach(tid, signal)
+
+
+def let_go() -> None:
+    """Lets those go that have stopped too late. What is left at our end is let go by the kernel."""
+    for tid in list(_late):
+        _detach(tid, _look(tid))
+
+
+def _detach(tid: int, signal: Optional[int]) -> None:
+    """Nobody can detach from a thread that runs: it has to stop first."""
+    if signal is None:
+        _late.add(tid)
+        return
+    _late.discard(tid)
+    if signal != _ENDED:
+        _ptrace(_DETACH, tid, signal)
 
 
 def _wait(tid: int) -> Optional[int]:
-    """The signal that it stopped for, which it must get: 0 for our own stop. None: it has not stopped."""
+    """As `_look`, for a while."""
     late = time.monotonic() + _PATIENCE_S
     while True:
-        try:
-            found, status = os.waitpid(tid, os.WNOHANG | _WALL)
-        except ChildProcessError:
-            return None
-        if found:
-            if not os.WIFSTOPPED(status):
-                return None
-            return 0 if status >> 16 == _EVENT_STOP else os.WSTOPSIG(status)
-        if time.monotonic() > late:
-            return None
+        signal = _look(tid)
+        if signal is not None or time.monotonic() > late:
+            return signal
+
+
+def _look(tid: int) -> Optional[int]:
+    """The signal that it stopped for, which it must get: 0 for our own stop; or _ENDED. None: it has not stopped."""
+    try:
+        found, status = os.waitpid(tid, os.WNOHANG | _WALL)
+    except ChildProcessError:
+        return _ENDED
+    if not found:
+        return None
+    if not os.WIFSTOPPED(status):
+        return _ENDED
+    return 0 if status >> 16 == _EVENT_STOP else os.WSTOPSIG(status)
