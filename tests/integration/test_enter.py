@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from attached import ATTACH, Program, names
+from attached import ATTACH, SUSPENDED, Program, go_on, names, status, suspended
 
 from spprof import Profile
 from spprof.errors import Unsupported
@@ -139,12 +139,25 @@ while LIBRARY(None).poll(ctypes.byref(one), 1, 0) == 0: hot(500)
 """
 
 
+# spprof whose temporary folders are in another one.
+ELSEWHERE = """
+import os, sys, tempfile
+made, folder = tempfile.mkdtemp, os.path.abspath(sys.argv.pop(1))
+tempfile.mkdtemp = lambda **how: made(**{**how, "dir": folder})
+from spprof.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.parametrize("library", ["ctypes.CDLL", "ctypes.PyDLL"])
 def test_one_that_cannot_be_entered_is_said_and_let_alone(library, program, tmp_path):
     """What was written is taken back: nothing runs when the main thread comes back, and the next attachment can."""
     ran = program(LIBRARY.replace("LIBRARY", library), (7,))
-    done = ran.attach("--duration", "1", "-o", "p.spprof")
+    (tmp_path / "way").mkdir()
+    command = [sys.executable, "-c", ELSEWHERE, "way", "attach", str(ran.pid), "--duration", "1", "-o", "p.spprof"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2 and "nothing can be run" in done.stderr, done.stderr
+    (tmp_path / "way").rmdir()  # it is empty
     assert "waits in poll, called by lib" in done.stderr and f"`spprof dump {ran.pid}`" in done.stderr
     assert os.listdir(tmp_path) == ["program.py"] and is_let_alone(ran.pid)
     ran.process.stdin.write("line\n")
@@ -203,6 +216,35 @@ def test_an_attachment_that_is_killed_at_any_step_leaves_the_program_well(wait, 
     ran.process.kill()
     said = ran.process.communicate()
     assert said[0].startswith("in\n") and said[1] == "", said
+
+
+ENDS = """
+import sys
+from spprof.launching import entering
+entered = entering.Entering(int(sys.argv[1]), {version!r}, "script.py")
+while not entered.begun:
+    entered.attempt()
+print("begun", flush=True)
+sys.stdin.readline()
+print(entered.end(True), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_thread_that_cannot_be_stopped_at_the_end_is_not_kept(program, tmp_path):
+    """The attachment lives as long as the profile: it may have no thread that would stop then."""
+    (tmp_path / "script.py").write_text("")
+    ran = program(SUSPENDED, (0,))
+    command = [sys.executable, "-c", ENDS.format(version=VERSION), str(ran.pid)]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as attacher:
+        try:
+            assert attacher.stdout.readline() == "begun\n"
+            suspended(ran)
+            attacher.stdin.write("\n")
+            assert attacher.stdout.readline() == "False\n"
+            assert {status(ran.pid, tid)["TracerPid"] for tid in os.listdir(f"/proc/{ran.pid}/task")} == {"0"}
+        finally:
+            go_on(ran)
 
 
 def test_a_process_that_another_traces_is_said(program, tmp_path):

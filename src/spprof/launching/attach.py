@@ -76,6 +76,7 @@ class Attach(Run):
         options.delay = None  # of `run`
         self.pid, self.recording, self.options = pid, recording, options
         self.lost = False
+        self._may_run = False  # the script that the process was given
         self.uid = _uid(pid)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
         self.outputs = outputs.Outputs(options.output, options.format, _name(pid), False, options.force)
@@ -183,8 +184,8 @@ class Attach(Run):
                         os.chown(one, self.uid, -1)
                 return self._accept(listener, self._execute(script))
         finally:
-            # A script that has not run yet must be found, or the process prints that it is not; and it does nothing then.
-            if os.path.exists(os.path.join(folder, "script.py")):
+            # A script that may yet run must be found, or the process prints that it is not; and it does nothing then.
+            if self._may_run and _state(self.pid) and os.path.exists(os.path.join(folder, "script.py")):
                 with open(os.path.join(folder, "script.py"), "w") as file:
                     file.write("")
             else:
@@ -198,6 +199,7 @@ class Attach(Run):
                 raise SpprofError(f"process {self.pid} has ended") from None
             except (RuntimeError, OSError) as error:
                 raise Unsupported(f"process {self.pid} cannot be entered: {error}{_LISTENING}") from error
+            self._may_run = True
             return None
         from .entering import Entering
 
@@ -210,7 +212,7 @@ class Attach(Run):
             connection = self._come(listener, entering)
         finally:
             if entering is not None:
-                entering.end(connection is not None)
+                self._may_run = not entering.end(connection is not None)
         return connection
 
     def _come(self, listener: socket.socket, entering: Optional[Entering]) -> Optional[socket.socket]:

@@ -4,6 +4,7 @@ function runs: the main thread only starts it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Optional
 
@@ -41,7 +42,8 @@ class Entering:
         self._is_put = False
 
     def attempt(self) -> str:
-        """Brings the main thread to it; again, if it was not enough. What the main thread does."""
+        """Brings the main thread to it; again, if it was not enough. What the main thread does; '' if it has
+        come."""
         images = Images(self.pid)
         with Stopped(self.pid) as process:
             return self._attempt(process, images)
@@ -57,7 +59,7 @@ class Entering:
         queue = call.queue(process)
         self.begun = not call.waits(queue)
         if self.begun:
-            return "runs"
+            return ""
         call.announce(process, queue)
         return waking.wake(process, images, queue, self._places).does
 
@@ -69,15 +71,28 @@ class Entering:
                 raise Unsupported(f"process {self.pid} runs Python {version >> 24}.{version >> 16 & 255}")
 
     def end(self, has_run: bool) -> bool:
-        """Leaves nothing of it in the process; if it has not been begun, it will not be. False: it may yet run."""
+        """Leaves nothing of it in the process; if it has not been begun, it will not be. False: it may yet run.
+
+        A child does it: a thread that stops too late to be let go is let go by the kernel when the child ends, but would stand
+        for as long as we live. No other thread of ours is in Python meanwhile, so the fork finds no lock taken."""
         call, self._call = self._call, None
         if call is None or not self._is_put:
             return True
+        child = os.fork()
+        if not child:
+            ended = False
+            try:
+                ended = self._end(call, has_run)
+            finally:
+                os._exit(0 if ended else 1)
+        return os.waitpid(child, 0)[1] == 0
+
+    def _end(self, call: pending.Call, has_run: bool) -> bool:
         for _ in range(10):
             try:
                 with Stopped(self.pid) as process:
                     if call.forget(process) if has_run else call.take_back(process, self._places.empty):
-                        return True
+                        return not call.is_there
             except (SpprofError, OSError):
-                return False  # it has ended
+                return False  # it has ended, or cannot be stopped
         return False

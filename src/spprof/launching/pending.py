@@ -323,6 +323,11 @@ class Call:
         call = _CALL.pack(self.symbols[RUN], self._text_at)
         return any(one[: len(call)] == call for one in queue.waiting())
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it was put, and has been neither taken back nor forgotten."""
+        return self._index is not None
+
     def take_back(self, process: Stopped, empty: int) -> bool:
         """If it has not been begun; `empty`: an address with a zero byte that stays. False: a thread is at the queue."""
         if self._index is None:

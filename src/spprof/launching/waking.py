@@ -36,6 +36,7 @@ _RESTART_BLOCK = -516  # another call, which a signal's frame makes impossible
 _SYSCALL = b"\x0f\x05"
 _LOAD, _LOADED_WITHIN = 0xB8, 32  # mov $NUMBER, %eax; bytes before the end of the system call's instruction
 _SIGRETURN = b"\x48\xc7\xc0\x0f\x00\x00\x00" + _SYSCALL  # mov $15, %rax; syscall: in each C library
+_RUNS = "runs C code that does not end"  # if it is still so after a while: Python code would have come to its calls
 _RELEASED = 1  # PyGILState_UNLOCKED: what PyGILState_Ensure gives to a thread that is without the lock
 
 _RED_ZONE = 128
@@ -84,9 +85,9 @@ def wake(process: Stopped, images: Images, queue: Queue, places: Places) -> Woke
     registers = process.registers(tid)
     call, result = registers["orig_rax"], registers["rax"]
     if call < 0:
-        return Woken(True, "runs" if queue.main_holds_lock() else "runs native code")
+        return Woken(True, _RUNS if queue.main_holds_lock() else "runs native code")
     if not process.stopped_for_us(tid) or result not in (*_RESTARTS, _RESTART_BLOCK, _EINTR):
-        return Woken(True, "runs")  # the call is at its end
+        return Woken(True, _RUNS)  # the call is at its end
     if call == _RESTART:
         call = _first_call(process, registers)
     if call == _FUTEX:
