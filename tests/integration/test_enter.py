@@ -13,6 +13,7 @@ from attached import ATTACH, SUSPENDED, Program, go_on, names, status, suspended
 from spprof import Profile
 from spprof.errors import Unsupported
 from spprof.launching import pending
+from spprof.launching.images import Images
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or hasattr(sys, "remote_exec"),
@@ -354,3 +355,10 @@ def test_the_layout_is_proven_and_a_wrong_one_refused():
     for field in ("first", "calls", "thread_id", "runtime_main_thread"):
         with pytest.raises(Unsupported, match="pending calls"):
             pending.prove(layout._replace(**{field: getattr(layout, field) + 8}))
+
+
+def test_the_library_of_the_stable_interface_is_not_the_interpreter():
+    images = Images(os.getpid())
+    paths = ("/usr/lib/libpython3.so", "/usr/lib/libpython3.11.so.1.0")
+    images.mappings = [images.mappings[0]._replace(path=path) for path in paths]
+    assert images.interpreter() == paths[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import random
 import re
 import struct
@@ -19,6 +21,7 @@ from spprof.outside.layouts import LAYOUTS, SAID
 from spprof.outside.lines import line_of
 from spprof.outside.memory import READ_MOST, STEPS_MOST, Memory, Unreadable
 from spprof.outside.text import lines_of
+from spprof.outside.ways import obstacle
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 SIZE = 1 << 16  # of the invented memory
@@ -231,3 +234,15 @@ def test_processes_are_listed_without_the_core():
     text = "import sys; sys.modules['spprof._core'] = None; from spprof.cli import main; sys.exit(main(['ps']))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.split()[:4] == ["PID", "PYTHON", "ATTACH", "COMMAND"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are entered on Linux alone")
+def test_what_hinders_an_entry_is_said(monkeypatch):
+    own = "{}.{}{}".format(*sys.version_info[:2], "t" if "t" in getattr(sys, "abiflags", "") else "")
+    other = "3.9" if own != "3.9" else "3.10"
+    assert obstacle(os.getpid(), "3.8") == "this spprof does not know 3.8"
+    assert obstacle(os.getpid(), other) == f"use the spprof of a Python {other}"
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert obstacle(os.getpid(), own) == ""
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert obstacle(os.getpid(), own) == ("" if sys.version_info >= (3, 14) else f"{own} is entered on x86_64 alone")
