@@ -203,7 +203,14 @@ class Attach(Run):
             return None
         from .entering import Entering
 
-        return Entering(self.pid, python_of(self.pid), script)
+        try:
+            return Entering(self.pid, python_of(self.pid), script)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> SpprofError:
+        why = f"cannot be entered: {error.strerror}" if _state(self.pid) else "has ended"
+        return SpprofError(f"process {self.pid} {why}")
 
     def _accept(self, listener: socket.socket, entering: Optional[Entering]) -> Optional[socket.socket]:
         """The process's connection, when its main thread has come to it. None: Ctrl-C."""
@@ -223,7 +230,7 @@ class Attach(Run):
                 try:
                     does = entering.attempt()
                 except OSError as error:
-                    raise SpprofError(f"process {self.pid} cannot be entered: {error.strerror}") from error
+                    raise self._refused(error) from error
             ready = select.select([listener.fileno(), self._interrupted], [], [], 0.1)[0]
             if ready:
                 connection = listener.accept()[0] if listener.fileno() in ready else None

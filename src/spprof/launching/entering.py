@@ -42,8 +42,7 @@ class Entering:
         self._is_put = False
 
     def attempt(self) -> str:
-        """Brings the main thread to it; again, if it was not enough. What the main thread does; '' if it has
-        come."""
+        """Brings the main thread to it; again, if it was not enough. What the main thread does; '' if it has come."""
         images = Images(self.pid)
         with Stopped(self.pid) as process:
             return self._attempt(process, images)
