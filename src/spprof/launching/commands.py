@@ -88,12 +88,11 @@ def _of_active_environment() -> str:
         return ""
     if which("spprof") != os.path.abspath(sys.argv[0]):
         return ""
-    with open(about, encoding="utf-8", errors="replace") as file:
-        settings = dict([part.strip() for part in line.split("=", 1)] for line in file if "=" in line)
-    version = settings.get("version_info") or settings.get("version") or ""
-    known = f"_core.cpython-{''.join(version.split('.')[:2])}-"
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return python if version and any(name.startswith(known) for name in os.listdir(package)) else ""
+    package, libraries = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.join(active, "lib")
+    names = os.listdir(libraries) if os.path.isdir(libraries) else []
+    versions = [name[6:].replace(".", "") for name in names if name.startswith("python")]  # "313t", say
+    cores = tuple(f"_core.cpython-{version}-" for version in versions)
+    return python if any(name.startswith(cores) for name in os.listdir(package)) else ""
 
 
 def followed(words: List[str]) -> List[str]:
