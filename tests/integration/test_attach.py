@@ -208,7 +208,7 @@ def test_what_cannot_be_attached_to_is_said(program, tmp_path):
     finally:
         other.kill()
         other.wait()
-    assert "there is no process" in said["gone"] and "runs no Python" in said["no Python"] and "pgrep" in said["word"]
+    assert "there is no process" in said["gone"] and "runs no Python" in said["no Python"] and "spprof ps" in said["word"]
     assert os.listdir(tmp_path) == ["program.py"]
 
 
