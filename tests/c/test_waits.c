@@ -145,7 +145,7 @@ int main(void) {
     }
     for (size_t i = 0; i < CASES; i++) {
         pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, run, (void *)i) == 0);
+        CHECK(pthread_create(&thread, NULL, run, (void *)i) == 0 && pthread_detach(thread) == 0);
     }
     test_each_wait_is_known();
     test_descriptors_have_names(file);

@@ -175,6 +175,8 @@ def test_a_socket_of_another_process_gets_nothing(program, tmp_path):
     ran = program(FOREVER)
     path = address(ran.pid, os.geteuid())
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    if os.path.exists(path):  # of a process that had this id before, and was killed
+        os.unlink(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         other.bind(path)
         other.listen(1)
