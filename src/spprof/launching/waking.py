@@ -122,11 +122,17 @@ def _caller(process: Stopped, images: Images, registers: Dict[str, int], interpr
         if mapping is None or "x" not in mapping.access:
             continue
         name = os.path.basename(mapping.path)
-        if name.startswith(_C_LIBRARY):
+        if name.startswith(_C_LIBRARY) or _is_core(mapping.path):
             continue
         own = mapping.path == interpreter or os.path.basename(os.path.dirname(mapping.path)) == "lib-dynload"
         return "" if own else name or "generated code"
     return "native code"
+
+
+def _is_core(path: str) -> bool:
+    """Whether it is spprof's own library, through which a program's calls go while it is profiled."""
+    folder, name = os.path.split(path)
+    return name.startswith("_core.") and os.path.basename(folder) == "spprof"
 
 
 def _first_call(process: Stopped, registers: Dict[str, int]) -> int:
