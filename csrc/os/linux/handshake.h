@@ -33,11 +33,11 @@ enum {
     SPP_TICK_LEFT,    /* T: due when the thread's CPU clock reaches `due_cpu`; checked where calls begin and end */
 };
 
-/* A look found the thread asleep, by its CPU clock. But the kernel counts CPU time from when a thread is woken, and on an idle
- * processor it takes 10 us and more until it runs; meanwhile others read an old value of its clock (enqueue_task() updates the
- * run queue's, and __schedule() does not again: rq_clock_skip_update in kernel/sched/core.c). The thread itself knows later when
- * it was woken, and whether that instant fell into its CPU time. */
-#define SPP_WANTED_ASLEEP 0x80000000u
+/* A look found the thread in a call. Whether it was asleep there, the thread itself knows best, and soonest, when the call ends.
+ * For the kernel counts CPU time from when a thread is woken, and on an idle processor it takes 10 us and more until it runs;
+ * meanwhile others read an old value of its clock (enqueue_task() updates the run queue's, and __schedule() does not again:
+ * rq_clock_skip_update in kernel/sched/core.c). A look that finds out itself that the thread is running takes this back. */
+#define SPP_WANTED_UNSURE 0x80000000u
 
 /* State that a thread and the samplers share. */
 typedef struct {
@@ -46,10 +46,10 @@ typedef struct {
     _Atomic uintptr_t call;      /* the frame of the wrapper that the thread is in; 0: in none */
     _Atomic uint64_t blocks;     /* the signals that it blocks, as far as its wrappers saw */
     _Atomic(void *) target;      /* sender.c's target; NULL: not armed */
-    _Atomic uint32_t wanted;     /* number of instants that fell into the call, and SPP_WANTED_ASLEEP */
-    _Atomic uint32_t woken;      /* T: how many instants of SPP_WANTED_ASLEEP it was not asleep at */
-    _Atomic uint64_t asleep_ns;  /* the last instant at which the thread seemed asleep in the call, */
-    _Atomic uint64_t asleep_cpu; /* its CPU time then, */
+    _Atomic uint32_t wanted;     /* number of instants that fell into the call, and SPP_WANTED_UNSURE */
+    _Atomic uint32_t woken;      /* T: how many instants of SPP_WANTED_UNSURE it was not asleep at */
+    _Atomic uint64_t noted_ns;   /* the last instant of SPP_WANTED_UNSURE, */
+    _Atomic uint64_t noted_cpu;  /* the thread's CPU time then, */
     _Atomic uint64_t delay_ns;   /* and the delay from that instant to a tick's sample */
     _Atomic uint32_t quick;      /* T: how often in a row a call began soon after a timer was set */
     _Atomic uint64_t wanted_cpu; /* CPU time at which the last of `wanted` is due */

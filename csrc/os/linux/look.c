@@ -43,6 +43,11 @@
 #define KNOWN_LEAST_NS 100000u
 #define KNOWN_MOST_NS 10000000u
 
+/* Lock held. False: there is no note, or the thread has seen it and decided. */
+static bool take_note_back(spp_linux_handshake *h) {
+    return (atomic_fetch_and(&h->wanted, ~SPP_WANTED_UNSURE) & SPP_WANTED_UNSURE) != 0;
+}
+
 /* Lock held. The instant fell into a call of the C library: the thread takes the sample itself when the call returns. False: it
  * has returned meanwhile, and the thread may not have seen this. */
 static bool leave_to_call(spp_linux_target *t, uint64_t delay_ns) {
@@ -185,7 +190,7 @@ static bool begin_tick(spp_linux_target *t, const spp_linux_look *l, bool runs, 
         return true;
     }
     /* The call that these instants fell into is over, and the thread has not taken them. */
-    atomic_fetch_add_explicit(&t->more, atomic_exchange(&t->shakes->wanted, 0) & ~SPP_WANTED_ASLEEP, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->more, atomic_exchange(&t->shakes->wanted, 0) & ~SPP_WANTED_UNSURE, memory_order_relaxed);
     atomic_store_explicit(&t->late, l->late_ns > SPP_LINUX_LATE_NS && target_is_fast(t), memory_order_relaxed);
     send_tick(t, l->process, runs, put_off);
     return true;
@@ -234,22 +239,19 @@ static void tick_displaced(const spp_linux_look *l) {
         tick_target(t, l, false, spp_os_now_ns());
 }
 
-/* Lock held. The thread seems asleep. */
-static void note_asleep(spp_linux_target *t, uint64_t now, uint64_t *random) {
+/* Lock held, just after the thread's CPU clock was read. If the thread is in a call, notes the look as SPP_WANTED_UNSURE. It may
+ * take another 10 us to find out whether the thread is asleep, and the call may return before. Returns whether it was noted. */
+static bool note_look(spp_linux_target *t, uint64_t *random) {
     spp_linux_handshake *h = t->shakes;
-    t->slept_ns = now;
-    t->left_asleep = atomic_load(&h->call) > SPP_CALL_UNKNOWN;
-    if (!t->left_asleep) return;
-    atomic_fetch_and(&h->wanted, ~SPP_WANTED_ASLEEP); /* an earlier one that the thread has not seen */
-    atomic_store_explicit(&h->asleep_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&h->asleep_cpu, t->look_cpu, memory_order_relaxed);
+    if (atomic_load(&h->call) <= SPP_CALL_UNKNOWN) return false;
+    (void)take_note_back(h); /* an earlier one that the thread has not seen */
+    atomic_store_explicit(&h->noted_ns, spp_os_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&h->noted_cpu, t->look_cpu, memory_order_relaxed);
     atomic_store_explicit(&h->delay_ns, mean_ago / 16 + spp_linux_way(0, random), memory_order_relaxed);
-    atomic_fetch_or(&h->wanted, SPP_WANTED_ASLEEP);
-    if (atomic_load(&h->call) == 0 && (atomic_fetch_and(&h->wanted, ~SPP_WANTED_ASLEEP) & SPP_WANTED_ASLEEP)) {
-        t->left_asleep = false; /* the call has returned, and the thread has not seen this */
-    } else {
-        t->sent_cpu = t->look_cpu; /* as in leave_to_call() */
-    }
+    atomic_fetch_or(&h->wanted, SPP_WANTED_UNSURE);
+    if (atomic_load(&h->call) == 0 && take_note_back(h)) return false; /* it has returned, and the thread has not seen the note */
+    t->sent_cpu = t->look_cpu; /* as in leave_to_call() */
+    return true;
 }
 
 /* Lock held. The thread was asleep at the previous look, in a call that has no wrapper, and ran for `ran` since. If its clock
@@ -280,27 +282,35 @@ static void look_at_target(spp_linux_target *t, spp_linux_look *l) {
     if (ran != 0) t->moved_ns = now;
     uint64_t slept_ns = t->slept_ns;
     t->slept_ns = 0;
-    if (slept_ns != 0 && !t->left_asleep) count_waking(t, ran, now - slept_ns);
+    if (slept_ns != 0 && !t->noted) count_waking(t, ran, now - slept_ns);
+    t->noted = false;
     /* Looks come sooner for threads that are owed ticks. Others skip some, or they would get too many: a short-lived thread could
      * not make up for it. */
     if (l->hurried && t->owed_ns - (int64_t)ran <= BEHIND * period && spp_random_below(l->random, SPP_LINUX_HURRY) == 0) return;
-    bool counts = l->late_ns <= SPP_LINUX_LATE_NS || l->mostly_late;
-    if (ran == 0 && counts) note_asleep(t, now, l->random);
-    if (ran == 0 || t->owed_ns < -OWED_MOST * period) return;
+    bool counts = l->late_ns <= SPP_LINUX_LATE_NS || l->mostly_late, due = t->owed_ns >= -OWED_MOST * period;
+    if (counts && (ran == 0 || due)) t->noted = note_look(t, l->random);
+    if (ran == 0 && counts) t->slept_ns = now;
+    if (ran == 0 || !due) return;
     bool runs = all || (spp_os_thread_cpu_ns(t->tid, &again) == 0 && again != cpu);
     l->running += runs;
     l->stopped += !runs;
     l->handed += !runs && t->asleep > HANDS_OVER;
+    int on = SPP_LINUX_SLEEPS;
     if (!runs && knows_displaced(l)) return; /* the sampler preempted another thread */
-    int on = runs ? SPP_LINUX_SLEEPS : spp_linux_thread_ready(t->tid, open_files_of(t, l));
+    if (!runs) on = spp_linux_thread_ready(t->tid, open_files_of(t, l));
     /* Without /proc: a thread outside a call waits for a processor, most likely the sampler's. So does one that ran until the
      * sampler woke. */
     if (on == SPP_LINUX_UNKNOWN && (atomic_load(&t->shakes->call) == 0 || ran_all(l, ran))) on = l->here;
     t->asleep = spp_share_shift(t->asleep, !runs && on < 0);
-    if (!runs && on != l->here && counts) note_asleep(t, now, l->random); /* or it is being woken, on another processor */
+    if (!runs && on != l->here) { /* asleep, or being woken, or on another processor */
+        if (counts) t->slept_ns = now;
+        return;
+    }
+    if (t->noted && !take_note_back(t->shakes)) return;
+    t->noted = false;
     if (runs)
         tick_target(t, l, true, now);
-    else if (on == l->here)
+    else
         weigh_displaced(t, ran, l);
 }
 

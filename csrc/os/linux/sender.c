@@ -259,7 +259,7 @@ void *spp_linux_sender_arm(int32_t tid, int by, uint64_t period_ns, void *cookie
     t->owed_ns = 0;
     t->declined_seen = 0;
     t->woken_seen = atomic_load(&t->shakes->woken);
-    t->left_asleep = false;
+    t->noted = false;
     t->asleep = 0;
     atomic_store(&t->declined, 0);
     atomic_store(&t->more, 0);
