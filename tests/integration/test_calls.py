@@ -72,6 +72,41 @@ def test_a_short_call_has_no_more_samples_than_time(run_python, tmp_path):
     assert seen <= rest + 0.02 + 5 * (rest / 3000) ** 0.5
 
 
+AFTER_SLEEP = """
+import json, sys, time, spprof
+clock = time.perf_counter_ns
+def spin(times):
+    began = last = clock()
+    off = 0
+    for _ in range(times):
+        now = clock()
+        if now - last > 100_000: off += now - last  # the thread waited for a processor
+        last = now
+    return last - began - off
+def before(times): return spin(times)
+def after(times): return spin(times)
+times = int(20_000 / (min(spin(100) for _ in range(50)) / 100))
+took = [0, 0]
+spprof.start(0.1, "cpu", sys.argv[1], clock="signal")
+while spprof.stats()["taken"] < 16000:
+    for _ in range(200):
+        took[0] += after(times)
+        took[1] += before(times)
+        time.sleep(20e-6)
+spprof.stop()
+print(json.dumps(took[0] / sum(took)))
+"""
+
+
+@pytest.mark.statistical("1 in 1,000,000 by chance: 5 standard deviations of the samples")
+def test_what_follows_a_sleep_has_its_time(run_python, tmp_path):
+    """A look that falls into the last microseconds of a call, while the thread is being woken, is not lost."""
+    ran = run_python("-c", AFTER_SLEEP, tmp_path / "out.spprof")
+    counts = {row.name: row.total_samples for row in ran.profile.functions()}
+    samples = counts["after"] + counts["before"]
+    assert counts["after"] / samples == pytest.approx(ran.json, abs=5 * (0.25 / samples) ** 0.5)
+
+
 # ---- alternate signal stacks
 
 ALTERNATE = """

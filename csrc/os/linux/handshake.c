@@ -195,12 +195,12 @@ SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
     for (int i = 1; !settle_step(h, i); i++) {}
 }
 
-/* Whether the thread ran at the instant of SPP_WANTED_UNSURE, or had been woken. Stores the CPU time at which its sample is due. `cpu`:
- * its CPU time now. It has run since it was woken. */
-static bool was_awake(spp_linux_handshake *h, uint64_t cpu, uint64_t *due) {
-    uint64_t at = atomic_load(&h->noted_ns), before = atomic_load(&h->noted_cpu), woken = spp_os_now_ns() - (cpu - before);
-    if (cpu <= before || at < woken) return false;
-    *due = before + (at - woken) + atomic_load(&h->delay_ns);
+/* Whether the thread ran at the instant of SPP_WANTED_UNSURE, or had been woken. Stores the CPU time at which its sample is due.
+ * `now`, `cpu`: the thread's clocks now. It has run since it was woken. */
+static bool was_awake(spp_linux_handshake *h, uint64_t now, uint64_t cpu, uint64_t *due) {
+    uint64_t at = atomic_load(&h->noted_ns), before = atomic_load(&h->noted_cpu), woken = now - (cpu - before);
+    if (cpu <= before || at + CPU_READ_NS < woken) return false;
+    *due = before + (at > woken ? at - woken : 0) + atomic_load(&h->delay_ns);
     atomic_fetch_add_explicit(&h->woken, 1, memory_order_relaxed);
     return true;
 }
@@ -209,12 +209,12 @@ static bool was_awake(spp_linux_handshake *h, uint64_t cpu, uint64_t *due) {
 static void take_due_ticks(spp_linux_handshake *h) {
     uint32_t wanted = atomic_exchange(&h->wanted, 0), n = wanted & ~SPP_WANTED_UNSURE, here = 0;
     bool joins = false;
-    uint64_t cpu = spp_os_own_cpu_ns(), due = 0, last = atomic_load(&h->wanted_cpu);
+    uint64_t cpu = spp_os_own_cpu_ns(), now = spp_os_now_ns(), due = 0, last = atomic_load(&h->wanted_cpu);
     if (atomic_load(&h->tick) == SPP_TICK_LEFT) {
         due = atomic_load(&h->due_cpu);
         if (cpu >= due) here++, due = 0;
     }
-    if ((wanted & SPP_WANTED_UNSURE) && was_awake(h, cpu, &last)) n++;
+    if ((wanted & SPP_WANTED_UNSURE) && was_awake(h, now, cpu, &last)) n++;
     if (n > 0) {
         here += n - 1;
         if (cpu >= last) {

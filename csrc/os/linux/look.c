@@ -250,7 +250,7 @@ static bool note_look(spp_linux_target *t, uint64_t *random) {
     atomic_store_explicit(&h->delay_ns, mean_ago / 16 + spp_linux_way(0, random), memory_order_relaxed);
     atomic_fetch_or(&h->wanted, SPP_WANTED_UNSURE);
     if (atomic_load(&h->call) == 0 && take_note_back(h)) return false; /* it has returned, and the thread has not seen the note */
-    t->sent_cpu = t->look_cpu; /* as in leave_to_call() */
+    t->sent_cpu = t->look_cpu;                                         /* as in leave_to_call() */
     return true;
 }
 

@@ -96,11 +96,15 @@ static void learn_set(uint32_t in_ns, uint32_t took, bool goes_on) {
     atomic_store_explicit(&least_ns, least, memory_order_relaxed);
 }
 
-/* spp_linux_ticks.time */
+/* spp_linux_ticks.time. A time that is too short for a timer becomes either none or the shortest, as often as keeps the mean. */
 static bool start_tick_timer(spp_linux_handshake *h, uint64_t ns) {
     spp_linux_target *t = atomic_load(&h->target);
     bool goes_on = false;
     if (t == NULL || spp_linux_target_blocks(h)) return false;
+    uint32_t set = atomic_load_explicit(&set_ns, memory_order_relaxed),
+             shortest = atomic_load_explicit(&least_ns, memory_order_relaxed);
+    shortest = shortest > set ? shortest - set : 0;
+    if (ns < shortest && spp_random_below(&t->random, shortest) >= ns) return false;
     for (uint32_t i = 0; i < SETS_MOST && !goes_on; i++) {
         uint64_t in_ns = ns + atomic_load_explicit(&set_ns, memory_order_relaxed), began = spp_os_now_ns();
         uint32_t least = atomic_load_explicit(&least_ns, memory_order_relaxed);

@@ -48,7 +48,7 @@ typedef struct spp_linux_target {
     uint32_t asleep;   /* the share of looks that found it asleep after it ran since the previous look */
     int64_t owed_ns;   /* CPU time for which no signal was sent yet; negative: ahead */
     uint32_t declined_seen, woken_seen;
-    bool noted;                                /* at the last look: the thread decides whether it was asleep (SPP_WANTED_UNSURE) */
+    bool noted; /* at the last look: the thread decides whether it was asleep (SPP_WANTED_UNSURE) */
     spp_linux_files files[SPP_LINUX_SAMPLERS]; /* open in each sampler's own descriptor table */
 } spp_linux_target;
 
