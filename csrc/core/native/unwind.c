@@ -137,40 +137,45 @@ static SPP_COLD bool likely(const spp_unwind_map *map, spp_unwind_walk *w, const
     return *cfa > f->sp && peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->ra, &back) && behind_call(map, back);
 }
 
-/* One step by a rule. False: the walk is lost, or there is no rule (*end says which). */
-static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f, bool first,
-                        uintptr_t *cfa, spp_unwind_end *end) {
-    uintptr_t base = 0, back = 0, fp = f->fp;
-    *end = SPP_UNWIND_NO_RULE;
+/* What a rule says of a step: nothing; the CFA; or all of the caller's frame, without the rule's further columns. */
+enum outcome { NOTHING, CFA, FRAME };
+
+static inline enum outcome without(const spp_unwind_map *map, spp_unwind_walk *w, frame *f, uintptr_t *cfa) {
+    if (!step_without(map, w, f, cfa)) return NOTHING;
+    f->called = true;
+    return FRAME;
+}
+
+static inline enum outcome cfa_of(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f,
+                                  bool first, uintptr_t *cfa) {
+    uintptr_t base = 0;
     switch (rule->kind) {
     case SPP_CFA_REG:
-        if (SPP_CALL_PUSHES == 0 && spp_rare(f->sp_low) && rule->reg == SPP_REG_SP) {
-            if (!cfa_by_fp(rule, f, cfa)) return false;
-            break;
-        }
-        if (!register_of(w, f, rule->reg, first, &base)) return false;
+        if (SPP_CALL_PUSHES == 0 && spp_rare(f->sp_low) && rule->reg == SPP_REG_SP)
+            return cfa_by_fp(rule, f, cfa) ? CFA : NOTHING;
+        if (!register_of(w, f, rule->reg, first, &base)) return NOTHING;
         *cfa = base + (uintptr_t)(intptr_t)rule->off;
-        break;
+        return CFA;
     case SPP_CFA_LIKELY:
-        if (likely(map, w, rule, f, first, cfa)) break;
+        if (likely(map, w, rule, f, first, cfa)) return CFA;
         *cfa = f->sp;
-        if (!step_without(map, w, f, cfa)) return false;
-        f->called = true;
-        goto check;
+        return without(map, w, f, cfa);
     case SPP_CFA_DEREF:
-        if (!register_of(w, f, rule->reg, first, &base)) return false;
-        if (!peek(w, f->sp, base + (uintptr_t)(intptr_t)rule->off, cfa)) return false;
+        if (!register_of(w, f, rule->reg, first, &base)) return NOTHING;
+        if (!peek(w, f->sp, base + (uintptr_t)(intptr_t)rule->off, cfa)) return NOTHING;
         *cfa += rule->add;
-        break;
-    case SPP_CFA_PLT: *cfa = f->sp + ((f->pc & 15) >= rule->add ? 16 : 8); break;
+        return CFA;
+    case SPP_CFA_PLT: *cfa = f->sp + ((f->pc & 15) >= rule->add ? 16 : 8); return CFA;
     case SPP_CFA_SIGNAL:
-        if ((SPP_CALL_PUSHES == 0 && f->sp_low) || !step_signal(w, f, f->sp + (uintptr_t)(intptr_t)rule->off, cfa)) return false;
-        goto check;
-    default:
-        if (!step_without(map, w, f, cfa)) return false;
-        f->called = true;
-        goto check;
+        if (SPP_CALL_PUSHES == 0 && f->sp_low) return NOTHING;
+        return step_signal(w, f, f->sp + (uintptr_t)(intptr_t)rule->off, cfa) ? FRAME : NOTHING;
+    default: return without(map, w, f, cfa);
     }
+}
+
+/* The caller's registers, by the CFA and the rule's further columns. False: as step. */
+static inline bool registers_by(spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f, uintptr_t cfa, spp_unwind_end *end) {
+    uintptr_t back = 0, fp = f->fp;
     if (spp_rare(rule->ra == SPP_UNWIND_END)) {
         *end = SPP_UNWIND_REACHED;
         return false;
@@ -178,12 +183,12 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
     if (spp_rare(rule->ra <= SPP_UNWIND_AT_FP)) {
         if (SPP_CALL_PUSHES != 0 || rule->ra != SPP_UNWIND_SAME || f->ra == 0) return false;
         back = f->ra;
-    } else if (!peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->ra, &back)) {
+    } else if (!peek(w, f->sp, cfa + (uintptr_t)(intptr_t)rule->ra, &back)) {
         *end = SPP_UNWIND_ASTRAY;
         return false;
     }
     if (rule->fp > SPP_UNWIND_AT_FP) {
-        if (!peek(w, f->sp, *cfa + (uintptr_t)(intptr_t)rule->fp, &fp)) return false;
+        if (!peek(w, f->sp, cfa + (uintptr_t)(intptr_t)rule->fp, &fp)) return false;
     } else if (rule->fp == SPP_UNWIND_AT_FP) {
         if (!peek(w, f->sp, f->fp, &fp)) return false;
     } else if (rule->fp == SPP_UNWIND_LOST) {
@@ -194,7 +199,15 @@ static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp
     f->ra = 0;
     f->called = true;
     f->sp_low = false;
-check:
+    return true;
+}
+
+/* One step by a rule. False: the walk is lost, or there is no rule (*end says which). */
+static inline bool step(const spp_unwind_map *map, spp_unwind_walk *w, const spp_unwind_rule *rule, frame *f, bool first,
+                        uintptr_t *cfa, spp_unwind_end *end) {
+    *end = SPP_UNWIND_NO_RULE;
+    enum outcome known = cfa_of(map, w, rule, f, first, cfa);
+    if (known == NOTHING || (known == CFA && !registers_by(w, rule, f, *cfa, end))) return false;
     *end = SPP_UNWIND_ASTRAY;
     /* Where a call pushes nothing an interrupted function may have an empty frame. */
     return (*cfa > f->sp || (SPP_CALL_PUSHES == 0 && *cfa == f->sp)) && *cfa <= w->stack_end && (*cfa & 7) == 0;
