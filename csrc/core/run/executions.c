@@ -5,11 +5,10 @@
 #include "base/heap.h"
 #include "base/hints.h"
 #include "core/file/write.h"
+#include "core/run/code_table.h"
 #include "core/run/named.h"
 #include "os/lock.h"
 
-#define CODES_MOST 4096u
-#define SLOTS (2 * CODES_MOST)       /* so that there always is an empty one */
 #define INSTRUCTIONS_MOST (1u << 20) /* of a code object */
 #define SPAN_MOST (1u << 20)         /* from its first line to its last */
 #define WAYS 2u
@@ -22,7 +21,7 @@ typedef struct {
 } way;
 
 struct spp_executions {
-    uintptr_t code;
+    uintptr_t code; /* first, as in each entry of a table of code objects */
     uint32_t instructions, first_line, span;
     _Atomic uint64_t calls;
     uint32_t *line_of;       /* of each instruction */
@@ -34,22 +33,14 @@ struct spp_executions {
 _Atomic bool spp_executions_on, spp_executions_open;
 
 static struct {
-    _Atomic(spp_executions *) *slots;
-    size_t codes;          /* under the drain lock, as what is below */
-    uint64_t no_space;     /* code objects that are not counted */
+    spp_code_table codes;
+    uint64_t no_space;     /* code objects that are not counted; under the drain lock */
     _Atomic uint64_t lost; /* branches: a third way */
 } state;
 
 /* ---- code objects */
 
-static inline size_t slot_of(uintptr_t code) { return (size_t)((code >> 4) * 0x9E3779B97F4A7C15u >> 40) % SLOTS; }
-
-SPP_HOT spp_executions *spp_executions_find(uintptr_t code) {
-    for (size_t i = slot_of(code);; i = (i + 1) % SLOTS) {
-        spp_executions *at = atomic_load_explicit(&state.slots[i], memory_order_acquire);
-        if (at == NULL || spp_usual(at->code == code)) return at;
-    }
-}
+SPP_HOT spp_executions *spp_executions_find(uintptr_t code) { return spp_code_table_find(&state.codes, code); }
 
 static void free_lines(spp_executions *of) {
     spp_free(of->line_of);
@@ -88,15 +79,12 @@ static spp_executions *make(uintptr_t code, const uint32_t *line_of, uint32_t n,
 }
 
 static spp_executions *add(uintptr_t code, const uint32_t *line_of, uint32_t n, uint32_t first) {
-    spp_executions *made = state.codes < CODES_MOST ? make(code, line_of, n, first) : NULL;
+    spp_executions *made = state.codes.n < SPP_CODES_MOST ? make(code, line_of, n, first) : NULL;
     if (made == NULL) {
         state.no_space++;
         return NULL;
     }
-    size_t i = slot_of(code);
-    while (atomic_load(&state.slots[i]) != NULL) i = (i + 1) % SLOTS;
-    atomic_store_explicit(&state.slots[i], made, memory_order_release);
-    state.codes++;
+    spp_code_table_add(&state.codes, made);
     return made;
 }
 
@@ -109,12 +97,7 @@ spp_executions *spp_executions_add(uintptr_t code, const uint32_t *line_of, uint
     return of;
 }
 
-void spp_executions_each(void (*see)(uintptr_t code)) {
-    for (size_t i = 0; i < SLOTS; i++) {
-        spp_executions *of = atomic_load_explicit(&state.slots[i], memory_order_acquire);
-        if (of != NULL) see(of->code);
-    }
-}
+void spp_executions_each(void (*see)(uintptr_t code)) { spp_code_table_each(&state.codes, see); }
 
 uint32_t spp_executions_at(const spp_executions *of, uint32_t instruction) {
     return instruction < of->instructions ? of->line_of[instruction] : 0;
@@ -175,9 +158,9 @@ SPP_COLD void spp_executions_add_way(spp_executions *of, uint32_t from, uint32_t
 int spp_executions_start(void) {
     state.no_space = 0;
     atomic_store(&state.lost, 0);
-    state.slots = spp_alloc_zeroed(SLOTS, sizeof *state.slots);
-    atomic_store(&spp_executions_open, state.slots != NULL);
-    return state.slots != NULL ? 0 : -1;
+    int failed = spp_code_table_start(&state.codes);
+    atomic_store(&spp_executions_open, !failed);
+    return failed;
 }
 
 void spp_executions_follow(bool paused) {
@@ -193,15 +176,13 @@ void spp_executions_close(void) {
 
 void spp_executions_stop(void (*release)(uintptr_t code)) {
     spp_executions_close();
-    for (size_t i = 0; state.slots != NULL && i < SLOTS; i++) {
-        spp_executions *of = atomic_load(&state.slots[i]);
+    for (size_t i = 0; i < SPP_CODE_SLOTS; i++) {
+        spp_executions *of = spp_code_table_at(&state.codes, i);
         if (of == NULL) continue;
         release(of->code);
         free_lines(of);
     }
-    spp_free(state.slots);
-    state.slots = NULL;
-    state.codes = 0;
+    spp_code_table_free(&state.codes);
 }
 
 /* ---- the file */
@@ -260,8 +241,8 @@ void spp_executions_write(bool last) {
         spp_executions_close();
         spp_os_unlock();
     }
-    for (size_t i = 0; i < SLOTS; i++) {
-        const spp_executions *of = atomic_load_explicit(&state.slots[i], memory_order_acquire);
+    for (size_t i = 0; i < SPP_CODE_SLOTS; i++) {
+        const spp_executions *of = spp_code_table_at(&state.codes, i);
         if (of == NULL) continue;
         push(&w, FUNCTION, spp_named_code(&w.named, of->code));
         push(&w, CALLS, atomic_load_explicit(&of->calls, memory_order_relaxed));

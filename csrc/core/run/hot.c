@@ -5,6 +5,7 @@
 #include "core/file/write.h"
 #include "core/resolve/live.h"
 #include "core/resolve/resolve.h"
+#include "core/run/code_table.h"
 #include "core/run/named.h"
 #include "os/clock.h"
 #include "os/lock.h"
@@ -12,8 +13,7 @@
 #define HOTTEST 20u /* so many functions are counted at a time */
 #define STAYS 30u   /* and one that is remains so while it is among these, so that the last ones do not take turns */
 #define FUNCTIONS_MOST 1024u
-#define SLOTS (2 * FUNCTIONS_MOST) /* so that there always is an empty one */
-#define WINDOWS 4u                 /* the latest ones of a function, for samples that are resolved later */
+#define WINDOWS 4u /* the latest ones of a function, for samples that are resolved later */
 #define TURN_LEAST_NS 20000000u
 /* So many calls are counted in a second, of all functions together. Each takes some 30 ns longer. */
 #define CALLS_A_SECOND 1000000u
@@ -23,7 +23,7 @@ typedef struct {
 } window;
 
 typedef struct {
-    uintptr_t code;
+    uintptr_t code; /* first, as in each entry of a table of code objects */
     _Atomic uint64_t calls;
     _Atomic bool counts; /* a window is open */
     /* under the drain lock, all below */
@@ -39,9 +39,10 @@ typedef struct {
 } function;
 
 _Atomic bool spp_hot_open;
+_Static_assert(FUNCTIONS_MOST <= SPP_CODES_MOST, "a table has space for them");
 
 static struct {
-    _Atomic(function *) *slots;
+    spp_code_table functions;
     function **all; /* under the drain lock, as all below */
     uint32_t n;
     bool paused, closed, asks;
@@ -51,14 +52,7 @@ static struct {
 
 /* ---- counting */
 
-static inline size_t slot_of(uintptr_t code) { return (size_t)((code >> 4) * 0x9E3779B97F4A7C15u >> 40) % SLOTS; }
-
-static inline function *find(uintptr_t code) {
-    for (size_t i = slot_of(code);; i = (i + 1) % SLOTS) {
-        function *at = atomic_load_explicit(&state.slots[i], memory_order_acquire);
-        if (at == NULL || spp_usual(at->code == code)) return at;
-    }
-}
+static inline function *find(uintptr_t code) { return spp_code_table_find(&state.functions, code); }
 
 SPP_HOT void spp_hot_count(uintptr_t code) {
     if (spp_rare(!atomic_load_explicit(&spp_hot_open, memory_order_acquire))) return;
@@ -110,9 +104,7 @@ static function *add(uintptr_t code) {
     if (made == NULL) return NULL;
     made->code = code;
     made->chosen = true;
-    size_t i = slot_of(code);
-    while (atomic_load(&state.slots[i]) != NULL) i = (i + 1) % SLOTS;
-    atomic_store_explicit(&state.slots[i], made, memory_order_release);
+    spp_code_table_add(&state.functions, made);
     state.all[state.n++] = made;
     return made;
 }
@@ -216,22 +208,21 @@ void spp_hot_done(uintptr_t code, bool armed, bool failed) {
 /* ---- a run */
 
 static void free_tables(void) {
+    spp_code_table_free(&state.functions);
     spp_free(state.all);
-    spp_free(state.slots);
     state.all = NULL;
-    state.slots = NULL;
     state.n = 0;
 }
 
 int spp_hot_start(void (*ask)(void)) {
-    state.slots = spp_alloc_zeroed(SLOTS, sizeof *state.slots);
+    int failed = spp_code_table_start(&state.functions);
     state.all = spp_alloc_zeroed(FUNCTIONS_MOST, sizeof *state.all);
     state.n = 0;
     state.closed = state.asks = false;
     state.paused = true;
     state.turned_ns = spp_os_now_ns();
     state.ask = ask;
-    bool made = state.slots != NULL && state.all != NULL;
+    bool made = !failed && state.all != NULL;
     atomic_store(&spp_hot_open, made);
     if (made) spp_resolve_leaves(see);
     if (made) return 0;

@@ -9,14 +9,13 @@
 #include "base/spinlock.h"
 #include "core/capture/labels.h"
 #include "core/file/write.h"
+#include "core/run/code_table.h"
 #include "core/run/named.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "os/threads.h"
 
-#define FUNCTIONS_MOST 4096u
-#define SLOTS (2 * FUNCTIONS_MOST) /* so that there always is an empty one */
-#define PARTS 1024u                /* of the table of calls that have begun; a part is searched from its end */
+#define PARTS 1024u /* of the table of calls that have begun; a part is searched from its end */
 #define CALLS_FIRST 8u
 #define SLOW_MOST 8u      /* calls that are kept of a function */
 #define NAMES_MOST 65536u /* code objects that stacks refer to */
@@ -33,7 +32,7 @@ typedef struct {
 enum { TOOK, RAN, CPU, HISTOGRAMS };
 
 struct spp_timed {
-    uintptr_t code;
+    uintptr_t code; /* first, as in each entry of a table of code objects */
     bool steps;
     spp_spinlock lock;            /* of all below */
     uint64_t calls, raised, lost; /* lost: no memory */
@@ -60,37 +59,26 @@ _Atomic bool spp_times_on, spp_times_open;
 
 static struct {
     bool cpu;
-    _Atomic(spp_timed *) *slots;
+    spp_code_table functions;
     part *parts;
-    spp_map names; /* under the drain lock, as all below */
-    size_t functions;
+    spp_map names;         /* under the drain lock, as all below */
     uint64_t untimed;      /* functions that are not timed */
     _Atomic uint64_t lost; /* calls: no memory, or not seen to end */
 } state;
 
 /* ---- functions */
 
-static inline size_t slot_of(uintptr_t code) { return (size_t)((code >> 4) * 0x9E3779B97F4A7C15u >> 40) % SLOTS; }
-
-SPP_HOT spp_timed *spp_times_find(uintptr_t code) {
-    for (size_t i = slot_of(code);; i = (i + 1) % SLOTS) {
-        spp_timed *at = atomic_load_explicit(&state.slots[i], memory_order_acquire);
-        if (at == NULL || spp_usual(at->code == code)) return at;
-    }
-}
+SPP_HOT spp_timed *spp_times_find(uintptr_t code) { return spp_code_table_find(&state.functions, code); }
 
 static spp_timed *add(uintptr_t code, bool steps) {
-    spp_timed *made = state.functions < FUNCTIONS_MOST ? spp_alloc_zeroed(1, sizeof *made) : NULL;
+    spp_timed *made = state.functions.n < SPP_CODES_MOST ? spp_alloc_zeroed(1, sizeof *made) : NULL;
     if (made == NULL) {
         state.untimed++;
         return NULL;
     }
     made->code = code;
     made->steps = steps;
-    size_t i = slot_of(code);
-    while (atomic_load(&state.slots[i]) != NULL) i = (i + 1) % SLOTS;
-    atomic_store_explicit(&state.slots[i], made, memory_order_release);
-    state.functions++;
+    spp_code_table_add(&state.functions, made);
     return made;
 }
 
@@ -103,12 +91,7 @@ spp_timed *spp_times_add(uintptr_t code, bool steps, bool *added) {
     return function;
 }
 
-void spp_times_each(void (*see)(uintptr_t code)) {
-    for (size_t i = 0; i < SLOTS; i++) {
-        spp_timed *function = atomic_load_explicit(&state.slots[i], memory_order_acquire);
-        if (function != NULL) see(function->code);
-    }
-}
+void spp_times_each(void (*see)(uintptr_t code)) { spp_code_table_each(&state.functions, see); }
 
 bool spp_times_name(uintptr_t code, bool *added) {
     spp_os_lock();
@@ -279,9 +262,9 @@ int spp_times_start(bool cpu) {
     state.cpu = cpu;
     state.untimed = 0;
     atomic_store(&state.lost, 0);
-    state.slots = spp_alloc_zeroed(SLOTS, sizeof *state.slots);
+    int failed = spp_code_table_start(&state.functions);
     state.parts = spp_alloc_zeroed(PARTS, sizeof *state.parts);
-    bool made = state.slots != NULL && state.parts != NULL;
+    bool made = !failed && state.parts != NULL;
     atomic_store(&spp_times_open, made);
     if (made) return 0;
     spp_times_stop(NULL);
@@ -301,8 +284,8 @@ void spp_times_close(void) {
 
 void spp_times_stop(void (*release)(uintptr_t code)) {
     spp_times_close();
-    for (size_t i = 0; state.slots != NULL && i < SLOTS; i++) {
-        spp_timed *function = atomic_load(&state.slots[i]);
+    for (size_t i = 0; i < SPP_CODE_SLOTS; i++) {
+        spp_timed *function = spp_code_table_at(&state.functions, i);
         if (function == NULL) continue;
         for (int k = 0; k < HISTOGRAMS; k++) spp_histogram_free(&function->of[k]);
         for (uint32_t k = 0; k < function->slow_n; k++) free_slow(&function->slow[k]);
@@ -314,11 +297,9 @@ void spp_times_stop(void (*release)(uintptr_t code)) {
         if (state.names.slots[i].used) release((uintptr_t)state.names.slots[i].a);
     }
     spp_map_free(&state.names);
-    spp_free(state.slots);
+    spp_code_table_free(&state.functions);
     spp_free(state.parts);
-    state.slots = NULL;
     state.parts = NULL;
-    state.functions = 0;
 }
 
 /* ---- the file */
@@ -451,8 +432,8 @@ void spp_times_write(bool last) {
         spp_os_unlock();
     }
     count_open(&w);
-    for (size_t i = 0; i < SLOTS; i++) {
-        spp_timed *function = atomic_load_explicit(&state.slots[i], memory_order_acquire);
+    for (size_t i = 0; i < SPP_CODE_SLOTS; i++) {
+        spp_timed *function = spp_code_table_at(&state.functions, i);
         if (function != NULL) put_function(&w, function);
     }
     spp_os_lock();
