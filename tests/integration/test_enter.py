@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from attached import ATTACH, SUSPENDED, Program, go_on, names, status, suspended
 from spprof import Profile
 from spprof.errors import Unsupported
 from spprof.launching import pending
-from spprof.launching.images import Images
+from spprof.outside.proc import Maps
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64" or hasattr(sys, "remote_exec"),
@@ -361,7 +362,25 @@ def test_the_layout_is_proven_and_a_wrong_one_refused():
 
 
 def test_the_library_of_the_stable_interface_is_not_the_interpreter():
-    images = Images(os.getpid())
+    maps = Maps(os.getpid())
     paths = ("/usr/lib/libpython3.so", "/usr/lib/libpython3.11.so.1.0")
-    images.mappings = [images.mappings[0]._replace(path=path) for path in paths]
-    assert images.interpreter() == paths[1]
+    maps.mappings = [maps.mappings[0]._replace(path=path) for path in paths]
+    assert maps.interpreter() == paths[1]
+
+
+def test_an_interpreter_whose_file_is_gone_is_entered(tmp_path):
+    """As after an upgrade: its functions are found in its memory."""
+    library = Maps(os.getpid()).interpreter()
+    if not os.path.basename(library).startswith("libpython"):
+        pytest.skip("this Python has no library of its own that could be replaced")
+    copy = shutil.copy(library, tmp_path)
+    ran = Program(WAITS.replace("WAIT", "busy()"), tmp_path, {**os.environ, "LD_PRELOAD": copy})
+    os.unlink(copy)
+    try:
+        assert Maps(ran.pid).interpreter() == f"{copy} (deleted)"
+        done = ran.attach("--duration", "0.2", "-o", "p.spprof", "-q")
+        assert done.returncode == 0, done.stderr
+        assert "busy" in names(tmp_path / "p.spprof")
+    finally:
+        ran.process.kill()
+        ran.process.communicate()

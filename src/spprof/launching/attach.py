@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 from .. import __version__, formats
 from ..errors import SpprofError, Unsupported
 from ..files.writing import finish, is_being_written
+from ..outside.proc import status
 from ..outside.rights import missing_right, python_of
 from ..outside.ways import obstacle
 from ..recording.sockets import address
@@ -289,20 +290,19 @@ def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
 
 
 def _status(pid: int) -> Dict[str, str]:
-    """What /proc/PID/status says. Raises SpprofError."""
+    """Raises SpprofError."""
     try:
-        with open(f"/proc/{pid}/status", errors="replace") as file:
-            return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        return status(pid)
     except (FileNotFoundError, ProcessLookupError):
         raise SpprofError(f"there is no process {pid}") from None
 
 
 def _uid(pid: int) -> int:
     """Whose process it is. Raises SpprofError, also for the id of another thread than the first: it has files of a process."""
-    status = _status(pid)
-    if int(status["Tgid"]) != pid:
-        raise SpprofError(f"{pid} is a thread of process {status['Tgid']}: spprof attach {status['Tgid']}")
-    return int(status["Uid"].split()[1])
+    words = _status(pid)
+    if int(words["Tgid"]) != pid:
+        raise SpprofError(f"{pid} is a thread of process {words['Tgid']}: spprof attach {words['Tgid']}")
+    return int(words["Uid"].split()[1])
 
 
 def _number_within(pid: int) -> int:

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Optional
+from typing import Dict, List, Optional, Tuple
 
 from ..errors import SpprofError, Unsupported
+from ..outside.elf import Symbols
+from ..outside.interpreter import name_of
+from ..outside.memory import Memory, Unreadable
+from ..outside.proc import Maps
+from ..outside.rights import opened
 from . import pending, waking
-from .images import Images
 from .stopped import Stopped
 
 _VERSION = "Py_Version"  # 3.11 and later
@@ -30,29 +34,28 @@ class Entering:
         self.begun = False
         layout = pending.layout_of(version)
         pending.prove(layout)
-        images = Images(pid)
-        path = images.interpreter()
+        maps = Maps(pid)
+        path = maps.interpreter()
         names = [pending.RUNTIME, pending.RUN, waking.ENSURE, waking.RELEASE]
         if sys.version_info >= (3, 11):
             names.append(_VERSION)
-        symbols = images.symbols(path, names)
-        first = next(mapping.start for mapping in images.mappings if mapping.path == path and mapping.offset == 0)
-        self._places = waking.Places(path, symbols, first + _ZERO, waking.way_back(images))
+        symbols, first = _symbols(maps, path, names)
+        self._places = waking.Places(path, symbols, first + _ZERO, waking.way_back(maps))
         self._call: Optional[pending.Call] = pending.Call(layout, symbols, _TEXT % (script,))
         self._is_put = False
 
     def attempt(self) -> str:
         """Brings the main thread to it; again, if it was not enough. What the main thread does; '' if it has come."""
-        images = Images(self.pid)
+        maps = Maps(self.pid)
         with Stopped(self.pid) as process:
-            return self._attempt(process, images)
+            return self._attempt(process, maps)
 
-    def _attempt(self, process: Stopped, images: Images) -> str:
+    def _attempt(self, process: Stopped, maps: Maps) -> str:
         call = self._call
         assert call is not None
         if not self._is_put:
             self._check_version(process)
-            self._is_put = call.put(process, images)
+            self._is_put = call.put(process, maps)
             if not self._is_put:
                 return "has other pending calls to run"
         queue = call.queue(process)
@@ -60,14 +63,14 @@ class Entering:
         if self.begun:
             return ""
         call.announce(process, queue)
-        return waking.wake(process, images, queue, self._places).does
+        return waking.wake(process, maps, queue, self._places).does
 
     def _check_version(self, process: Stopped) -> None:
         at = self._places.symbols.get(_VERSION)
         if at is not None:
             version = int.from_bytes(process.read(at, 8), "little")
             if version >> 16 != sys.hexversion >> 16:
-                raise Unsupported(f"process {self.pid} runs Python {version >> 24}.{version >> 16 & 255}")
+                raise Unsupported(f"process {self.pid} runs Python {name_of(version)}")
 
     def end(self, has_run: bool) -> bool:
         """Leaves nothing of it in the process; if it has not been begun, it will not be. False: it may yet run.
@@ -95,3 +98,22 @@ class Entering:
             except (SpprofError, OSError):
                 return False  # it has ended, or cannot be stopped
         return False
+
+
+def _symbols(maps: Maps, path: str, names: List[str]) -> Tuple[Dict[str, int], int]:
+    """Where the process has what this file of its exports, and where the file begins. Raises Unsupported, OSError."""
+    first = maps.objects().get(path)
+    if first is None:
+        raise Unsupported(f"process {maps.pid} runs no Python that spprof can read")
+    file = opened(maps.pid)
+    try:
+        symbols = Symbols(Memory(file), first)
+        found = {name: symbols.find(name) or 0 for name in names}
+    except Unreadable as error:
+        raise Unsupported(f"{path} is no ELF file that spprof can read: {error}") from error
+    finally:
+        os.close(file)
+    missing = sorted(name for name in names if not found[name])
+    if missing:
+        raise Unsupported(f"{path} does not export {', '.join(missing)}")
+    return found, first

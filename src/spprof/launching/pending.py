@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 from ..errors import Unsupported
 
 if TYPE_CHECKING:
-    from .images import Images
+    from ..outside.proc import Maps
     from .stopped import Stopped
 
 RUNTIME, RUN = "_PyRuntime", "PyRun_SimpleString"
@@ -270,13 +270,13 @@ class Call:
         except (OSError, ValueError) as error:
             raise Unsupported(f"process {process.pid} runs a Python of another build: {error}") from error
 
-    def put(self, process: Stopped, images: Images) -> bool:
+    def put(self, process: Stopped, maps: Maps) -> bool:
         """Into the queue, if that is empty and nobody is at it."""
         layout, queue = self.layout, self.queue(process)
         try:
             if queue.is_locked() or queue.waiting() or queue.counted():
                 return False
-            self._check(queue, images)
+            self._check(queue, maps)
         except (OSError, ValueError) as error:
             raise Unsupported(f"process {process.pid} runs a Python of another build: {error}") from error
         used = -(-len(self.text) // layout.slot)
@@ -299,12 +299,12 @@ class Call:
         else:
             process.write_both((at, data), (queue.at + self.layout.number, struct.pack("<i", count)))
 
-    def _check(self, queue: Queue, images: Images) -> None:
+    def _check(self, queue: Queue, maps: Maps) -> None:
         for address in (queue.at, queue.slot(-1) + self.layout.slot, queue.main, queue.interpreter):
-            mapping = images.at(address)
+            mapping = maps.at(address)
             if mapping is None or not mapping.access.startswith("rw"):
                 raise ValueError("the queue is not in memory that is written to")
-        mapping = images.at(self.symbols[RUN])
+        mapping = maps.at(self.symbols[RUN])
         if mapping is None or "x" not in mapping.access:
             raise ValueError("its functions are not where they should be")
 

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import SpprofError, Unsupported
+from ..outside.proc import status
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -171,23 +172,22 @@ class Stopped:
         return mask.value
 
 
-def _status(path: str) -> Dict[str, str]:
+def _status(pid: int, tid: Optional[int] = None) -> Dict[str, str]:
     try:
-        with open(path, errors="replace") as file:
-            return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        return status(pid, tid)
     except OSError:
         return {}
 
 
 def _state(pid: int, tid: int) -> str:
-    return _status(f"/proc/{pid}/task/{tid}/status").get("State", "X")[0]
+    return _status(pid, tid).get("State", "X")[0]
 
 
 def _why(pid: int, error: OSError) -> str:
     """Its memory could be opened, so that the rights are there."""
-    tracer = _status(f"/proc/{pid}/status").get("TracerPid", "0")
+    tracer = _status(pid).get("TracerPid", "0")
     if tracer != "0":
         return f"process {tracer} traces it (a debugger, strace, another attach)"
-    if _status("/proc/self/status").get("Seccomp", "0") != "0":
+    if _status(os.getpid()).get("Seccomp", "0") != "0":
         return "a seccomp filter of this container forbids ptrace (Docker: --security-opt seccomp=unconfined)"
     return str(error.strerror)

@@ -15,10 +15,11 @@ import os
 import struct
 from typing import TYPE_CHECKING, Dict, NamedTuple, Optional
 
+from ..outside.proc import status
 from .pending import RUN
 
 if TYPE_CHECKING:
-    from .images import Images
+    from ..outside.proc import Maps
     from .pending import Queue
     from .stopped import Stopped
 
@@ -77,7 +78,7 @@ def main_thread(process: Stopped, queue: Queue) -> Optional[int]:
     return None
 
 
-def wake(process: Stopped, images: Images, queue: Queue, places: Places) -> Woken:
+def wake(process: Stopped, maps: Maps, queue: Queue, places: Places) -> Woken:
     """Leads the main thread to the queue."""
     tid = main_thread(process, queue)
     if tid is None:
@@ -94,7 +95,7 @@ def wake(process: Stopped, images: Images, queue: Queue, places: Places) -> Woke
         process.set_registers(tid, {**registers, "rax": _EINTR, "orig_rax": -1})
         return Woken(True, "waits for a lock")
     name = _WAITS.get(call, f"system call {call}")
-    caller = _caller(process, images, registers, places.interpreter)
+    caller = _caller(process, maps, registers, places.interpreter)
     if caller:
         return Woken(False, f"waits in {name}, called by {caller}")
     if queue.main_holds_lock():
@@ -105,7 +106,7 @@ def wake(process: Stopped, images: Images, queue: Queue, places: Places) -> Woke
         # Its own function comes first, and may raise: CPython calls it where that is expected.
         process.set_registers(tid, {**registers, "rax": _EINTR, "orig_rax": -1})
         return Woken(True, f"waits in {name}")
-    frames = _frames(process, images, tid, registers, places)
+    frames = _frames(process, maps, tid, registers, places)
     if frames is None:
         return Woken(False, f"waits in {name}, and there is no way from there")
     process.write(*frames)
@@ -114,11 +115,11 @@ def wake(process: Stopped, images: Images, queue: Queue, places: Places) -> Woke
     return Woken(True, f"waits in {name}")
 
 
-def _caller(process: Stopped, images: Images, registers: Dict[str, int], interpreter: str) -> str:
+def _caller(process: Stopped, maps: Maps, registers: Dict[str, int], interpreter: str) -> str:
     """The library that made the call if it is not CPython: it may have locks of its own then, which others wait for."""
     data = process.read(registers["rsp"], _RETURN_WITHIN)
     for (address,) in struct.iter_unpack("<Q", data):
-        mapping = images.at(address)
+        mapping = maps.at(address)
         if mapping is None or "x" not in mapping.access:
             continue
         name = os.path.basename(mapping.path)
@@ -147,16 +148,15 @@ def _first_call(process: Stopped, registers: Dict[str, int]) -> int:
 
 def _signals(pid: int, tid: int) -> bool:
     """Whether some wait to be taken by the thread."""
-    with open(f"/proc/{pid}/task/{tid}/status", errors="replace") as file:
-        words = dict(line.split(":", 1) for line in file)
+    words = status(pid, tid)
     blocked = int(words["SigBlk"], 16)
     return bool((int(words["SigPnd"], 16) | int(words["ShdPnd"], 16)) & ~blocked)
 
 
-def _frames(process: Stopped, images: Images, tid: int, registers: Dict[str, int], places: Places) -> Optional[tuple[int, bytes]]:
+def _frames(process: Stopped, maps: Maps, tid: int, registers: Dict[str, int], places: Places) -> Optional[tuple[int, bytes]]:
     """The stack of the way, and where it is to be written: unused, below the thread's own. None: it cannot be gone."""
     back, symbols = places.back, places.symbols
-    stack = images.at(registers["rsp"])
+    stack = maps.at(registers["rsp"])
     state = process.extended_state(tid)[:_STATE_MOST]
     here = process.read(registers["rip"] - len(_SYSCALL), len(_SYSCALL))
     if back is None or stack is None or here != _SYSCALL or _has_shadow_stack(process.pid):
@@ -199,10 +199,10 @@ def _features(state: bytes) -> int:
     return int(struct.unpack_from("<Q", state, _SW_RESERVED)[0])
 
 
-def way_back(images: Images) -> Optional[int]:
+def way_back(maps: Maps) -> Optional[int]:
     """Where the C library returns from signals. Raises OSError."""
-    with open(f"/proc/{images.pid}/mem", "rb", buffering=0) as memory:
-        for mapping in images.mappings:
+    with open(f"/proc/{maps.pid}/mem", "rb", buffering=0) as memory:
+        for mapping in maps.mappings:
             name = os.path.basename(mapping.path)
             if "x" in mapping.access and name.startswith(_C_LIBRARY):
                 memory.seek(mapping.start)
@@ -213,5 +213,4 @@ def way_back(images: Images) -> Optional[int]:
 
 
 def _has_shadow_stack(pid: int) -> bool:
-    with open(f"/proc/{pid}/status", errors="replace") as file:
-        return any(line.startswith("x86_Thread_features:") and "shstk" in line for line in file)
+    return "shstk" in status(pid).get("x86_Thread_features", "")

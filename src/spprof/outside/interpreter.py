@@ -9,6 +9,7 @@ from ..errors import SpprofError, Unsupported
 from .elf import Symbols
 from .layouts import LAYOUTS, SAID
 from .memory import Memory, Unreadable, fields
+from .proc import Maps
 
 INTERPRETERS_MOST = 1000
 THREADS_MOST = 20_000
@@ -53,14 +54,9 @@ def of_process(memory: Memory, pid: int) -> Interpreter:
 def _objects(pid: int) -> List[int]:
     """Where objects begin in its memory: that of the program and of Python's library first."""
     try:
-        with open(f"/proc/{pid}/maps", errors="replace") as file:
-            lines = [line.split(None, 5) for line in file]
+        found = Maps(pid).objects()
     except OSError:
         raise SpprofError(f"process {pid} has ended") from None
-    found: Dict[str, int] = {}
-    for words in lines:
-        if len(words) == 6 and words[2].strip("0") == "" and words[1].startswith("r"):
-            found.setdefault(words[5].rstrip("\n"), int(words[0].split("-")[0], 16))
     first = next(iter(found), "")
     return [found[path] for path in sorted(found, key=lambda path: (path != first, "python" not in os.path.basename(path)))]
 
@@ -72,14 +68,14 @@ def _of_object(memory: Memory, start: int) -> Optional[Interpreter]:
         return None
     if memory.read(runtime, len(_COOKIE)) == _COOKIE:
         version, free_threaded = fields("<QQ", memory.read(runtime + len(_COOKIE), 16))
-        name = _name(version) + ("t" if free_threaded else "")
+        name = name_of(version) + ("t" if free_threaded else "")
         if name not in SAID:
             raise _not_known(name)
         return Interpreter(name, _full(version), runtime, _said(memory, runtime, name))
     number = symbols.find("Py_Version")
     if number is not None:
         version = memory.word(number)
-        name, full = _name(version), _full(version)
+        name, full = name_of(version), _full(version)
     else:
         name = full = next((name for symbol, name in _NEW_IN if symbols.find(symbol) is not None), "3.8 or older")
     if name not in LAYOUTS or name in SAID:
@@ -92,12 +88,13 @@ def lets_in(name: str) -> bool:
     return name in LAYOUTS and LAYOUTS[name]["interp_entered"] >= 0
 
 
-def _name(version: int) -> str:
+def name_of(version: int) -> str:
+    """A version in words: `Py_Version`, `sys.hexversion`."""
     return f"{version >> 24 & 255}.{version >> 16 & 255}"
 
 
 def _full(version: int) -> str:
-    return f"{_name(version)}.{version >> 8 & 255}"
+    return f"{name_of(version)}.{version >> 8 & 255}"
 
 
 def _not_known(name: str) -> Unsupported:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from .proc import Maps, status
+
 
 def opened(pid: int) -> int:
     """Its memory. Raises OSError."""
@@ -30,9 +32,7 @@ def missing_right(uid: int) -> str:
 def python_of(pid: int) -> str:
     """The version of Python that a process runs, such as '3.14' or '3.13t', by the names of its files; '' if it runs none. Raises
     PermissionError if this user may not know."""
-    with open(f"/proc/{pid}/maps", errors="replace") as file:
-        paths = {line.split(None, 5)[5].rstrip("\n") for line in file if "/" in line}
-    names = sorted(os.path.basename(path) for path in paths)
+    names = sorted({mapping.name for mapping in Maps(pid).mappings})
     for pattern in (r"libpython(3\.\d+t?)", r"python(3\.\d+t?)(d|$)", r"\.cpython-(3)(\d+t?)d?-"):
         for name in names:
             found = re.match(pattern, name) if not pattern.startswith(r"\.") else re.search(pattern, name)
@@ -53,7 +53,6 @@ def command_of(pid: int) -> str:
 def own_number(pid: int, tid: int) -> int:
     """A thread's id in its own container."""
     try:
-        with open(f"/proc/{pid}/task/{tid}/status", errors="replace") as file:
-            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), tid)
+        return int(status(pid, tid).get("NSpid", str(tid)).split()[-1])
     except (OSError, ValueError):
         return tid

@@ -1,0 +1,72 @@
+"""What Linux says of a process: its status, and what it has mapped."""
+
+from __future__ import annotations
+
+import bisect
+import os
+import re
+from typing import Dict, List, NamedTuple, Optional
+
+from ..errors import Unsupported
+
+_GONE = " (deleted)"  # behind the path of a file that is no longer there
+
+
+def status(pid: int, tid: Optional[int] = None) -> Dict[str, str]:
+    """The words of a process, or of one of its threads, as in proc(5). Raises OSError."""
+    path = f"/proc/{pid}/status" if tid is None else f"/proc/{pid}/task/{tid}/status"
+    with open(path, errors="replace") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+class Mapping(NamedTuple):
+    """A line of /proc/PID/maps."""
+
+    start: int
+    end: int
+    access: str
+    offset: int
+    path: str
+
+    @property
+    def name(self) -> str:
+        """That of the file, whether or not it is still there; '' for memory."""
+        path = self.path[: -len(_GONE)] if self.path.endswith(_GONE) else self.path
+        return os.path.basename(path) if path.startswith("/") else ""
+
+
+class Maps:
+    """What process `pid` has mapped now. Raises OSError."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.mappings: List[Mapping] = []
+        with open(f"/proc/{pid}/maps", errors="surrogateescape") as file:
+            for line in file:
+                words = line.rstrip("\n").split(None, 5)
+                start, end = (int(word, 16) for word in words[0].split("-"))
+                self.mappings.append(Mapping(start, end, words[1], int(words[2], 16), words[5] if len(words) == 6 else ""))
+        self._starts = [mapping.start for mapping in self.mappings]
+
+    def at(self, address: int) -> Optional[Mapping]:
+        """The mapping that has the address."""
+        found = bisect.bisect_right(self._starts, address) - 1
+        return self.mappings[found] if found >= 0 and address < self.mappings[found].end else None
+
+    def objects(self) -> Dict[str, int]:
+        """Where each file begins that is mapped from its beginning on."""
+        found: Dict[str, int] = {}
+        for mapping in self.mappings:
+            if mapping.path and mapping.offset == 0 and mapping.access.startswith("r"):
+                found.setdefault(mapping.path, mapping.start)
+        return found
+
+    def interpreter(self) -> str:
+        """The path of the file that has CPython's functions. Raises Unsupported."""
+        for mapping in self.mappings:
+            if re.match(r"libpython3\.\d", mapping.name):
+                return mapping.path
+        try:
+            return os.readlink(f"/proc/{self.pid}/exe")
+        except OSError as error:
+            raise Unsupported(f"process {self.pid} has no program: {error.strerror}") from error
