@@ -5,6 +5,7 @@
 
 #include "base/hints.h"
 #include "base/peek.h"
+#include "core/capture/copies.h"
 #include "os/memory.h"
 #include "py/layout.h"
 
@@ -15,44 +16,16 @@ spp_python spp_py;
 
 /* ---- the two memories */
 
-/* A few pages of another thread's memory, copied whole: a walk reads its frames' pages many times. */
-#define PAGE 4096u
-#define PAGES 16u
-typedef struct {
-    uintptr_t page[PAGES];
-    uint32_t next;
-    bool failed;
-    uint8_t bytes[PAGES][PAGE];
-} copies;
-
-/* `align`: the address must be a multiple of it. */
-static const uint8_t *copied(copies *c, uintptr_t addr, size_t align) {
-    if (addr & (align - 1)) {
-        c->failed = true;
-        return NULL;
-    }
-    uintptr_t page = addr & ~(uintptr_t)(PAGE - 1);
-    for (uint32_t i = 0; i < PAGES; i++) {
-        if (c->page[i] == page) return c->bytes[i] + (addr - page);
-    }
-    uint32_t slot = c->next++ % PAGES;
-    c->page[slot] = 0;
-    if (spp_os_read(c->bytes[slot], page, PAGE) != 0) {
-        c->failed = true;
-        return NULL;
-    }
-    c->page[slot] = page;
-    return c->bytes[slot] + (addr - page);
-}
+typedef spp_copies copies;
 
 /* `c` NULL: in place. All fields read are aligned to their size, so none crosses a page. */
-#define READER(name, type, peek)                           \
-    INLINE type name(copies *c, uintptr_t addr) {          \
-        if (c == NULL) return peek(addr);                  \
-        type value = 0;                                    \
-        const uint8_t *at = copied(c, addr, sizeof value); \
-        if (at != NULL) memcpy(&value, at, sizeof value);  \
-        return value;                                      \
+#define READER(name, type, peek)                                  \
+    INLINE type name(copies *c, uintptr_t addr) {                 \
+        if (c == NULL) return peek(addr);                         \
+        type value = 0;                                           \
+        const uint8_t *at = spp_copies_at(c, addr, sizeof value); \
+        if (at != NULL) memcpy(&value, at, sizeof value);         \
+        return value;                                             \
     }
 READER(word, uint64_t, spp_peek64)
 READER(half, int32_t, spp_peek32)
@@ -62,9 +35,9 @@ READER(byte, uint8_t, spp_peek8)
 
 /* Whether [addr, addr + n) can be read, n <= 4096: its first and last word decide. */
 INLINE bool there(copies *c, uintptr_t addr, size_t n) {
-    if (c != NULL) return copied(c, addr, 1) != NULL && copied(c, addr + n - 1, 1) != NULL;
+    if (c != NULL) return spp_copies_at(c, addr, 1) != NULL && spp_copies_at(c, addr + n - 1, 1) != NULL;
     if (!spp_os_readable(addr)) return false;
-    return ((addr ^ (addr + n - 1)) & ~(uintptr_t)(PAGE - 1)) == 0 || spp_os_readable(addr + n - 1);
+    return ((addr ^ (addr + n - 1)) & ~(uintptr_t)(SPP_COPIES_PAGE - 1)) == 0 || spp_os_readable(addr + n - 1);
 }
 
 /* ---- code objects and offsets */
