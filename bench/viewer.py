@@ -2,6 +2,7 @@
 
   python3 -m bench.viewer                              10 million samples, 50,000 distinct stacks; about 4 minutes
   python3 -m bench.viewer --samples 1000000 --runs 1
+  python3 -m bench.viewer --samples 600000 --stacks 300000 --spread      nearly every sample has a stack of its own
   python3 -m bench.viewer --profile app.4711.spprof    a profile that was taken
 
 Needs Chromium, node and `make browser`. The made profile: a tree of calls in which new stacks branch off old ones (depth up to
@@ -44,8 +45,8 @@ print(len(profile), len(set(profile.stack_keys())), read, took, used, base, mega
 """
 
 
-def make(path: Path, samples: int, stacks: int, seed: int = 7) -> None:
-    """Writes the made profile with the tests' independent writer."""
+def make(path: Path, samples: int, stacks: int, spread: bool = False, seed: int = 7) -> None:
+    """Writes the made profile with the tests' independent writer. `spread`: each stack is as common as the others."""
     sys.path.insert(0, str(ROOT / "tests" / "unit"))
     from spprof_file import COLUMNS, Writer, block, column, zigzag
 
@@ -86,7 +87,9 @@ def make(path: Path, samples: int, stacks: int, seed: int = 7) -> None:
             nodes, times, corrections = [], [], []
             for _ in range(n):
                 chance = draw.random()
-                if chance > 0.8:
+                if spread:
+                    last = draw.choice(leaves)
+                elif chance > 0.8:
                     last = next(fresh)
                     recent[draw.randrange(8)] = last
                 elif chance > 0.5:
@@ -112,16 +115,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=10_000_000)
     parser.add_argument("--stacks", type=int, default=50_000)
+    parser.add_argument("--spread", action="store_true", help="all stacks are equally common: few samples share one")
     parser.add_argument("--runs", type=int, default=5, help="how often the page is opened")
     parser.add_argument("--profile", type=Path, help="a profile that was taken, instead of one made here")
     parser.add_argument("--directory", type=Path, help="where the profile and the page are kept")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         directory = options.directory or Path(temporary)
-        path = options.profile or directory / f"made-{options.samples}-{options.stacks}.spprof"
+        path = options.profile or directory / f"made-{options.samples}-{options.stacks}{'-spread' * options.spread}.spprof"
         if not path.exists():
             began = time.perf_counter()
-            make(path, options.samples, options.stacks)
+            make(path, options.samples, options.stacks, options.spread)
             print(f"made in {time.perf_counter() - began:.0f} s: {path.stat().st_size:,} bytes", flush=True)
         page = directory / (path.stem + ".html")
         written = subprocess.run([sys.executable, "-c", WRITE, str(path), str(page)], check=True, capture_output=True, text=True)

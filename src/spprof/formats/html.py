@@ -31,18 +31,18 @@ import os
 import sys
 import zlib
 from array import array
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..model.calls import Function
 from ..model.sums import merged
-from ..model.tree import Tree
 from ._sources import Texts
 
 if TYPE_CHECKING:
     from ..model.calls import Calls
     from ..model.data import ProfileData
     from ..model.records import Frame
+    from ..model.sums import Sums
     from .options import Options
 
 PAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "viewers", "page.html")
@@ -67,7 +67,8 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     start = min([int(profile.header.get("start_ns", 0)), *(each.column("time_ns")[samples[0]] for each, samples in pairs)])
     last = max((each.column("time_ns")[samples[-1]] for each, samples in pairs), default=start)
     unit = _unit(sum(len(samples) for _, samples in pairs), last - start)
-    tables = _Tables(profile, merged(each.stack_sums(options.thread) for each in types)[0])
+    sums = [each.stack_sums(options.thread) for each in types]
+    tables = _Tables(profile, merged(sums)[0])
     first, *others = reported = [_of_type(each) for each in types]
     about = _about(profile, first, ids, start, unit)
     if others:
@@ -75,7 +76,7 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     about.update(strings=list(tables.strings), functions=tables.functions)
     if profile.calls is not None and options.thread is None:
         about.update(calls=tables.calls(profile.calls), calls_missing=profile.calls.missing)
-    found = Texts(profile, _by_heat(types, tables, options), options.sources)
+    found = Texts(profile, _by_heat(profile, sums, tables), options.sources)
     about.update(sources=found.texts, changed=list(found.changed), without=found.without)
     text = json.dumps(about, separators=(",", ":")).encode("ascii")
     stream.write(len(text).to_bytes(4, "little") + text)
@@ -174,7 +175,7 @@ def _columns(
     counts = _take(profile.column("count"), samples)
     if len(counts) and (min(counts) < 1 or max(counts) > 1 << 32):  # of another profiler's file
         counts = [min(max(count, 1), 1 << 32) for count in counts]
-    yield array("I", (count - 1 for count in counts))
+    yield array("I", (count - 1 for count in counts)) if any(count > 1 for count in counts) else array("I", bytes(4 * len(counts)))
     yield array("B", _take(profile.column("flags"), samples))
     yield array("I", _take(profile.column("label"), samples))
 
@@ -215,16 +216,21 @@ class _Tables:
         self.functions: List[Tuple[int, int, int, int, int]] = []
         self.frames: Tuple[array[int], ...] = tuple(array("I") for _ in range(7))
         self.parents, self.nodes, self.stacks = array("I"), array("I"), array("I")
-        self.ids: Dict[int, int] = {}  # key -> stack
+        self.ids: Dict[int, int]  # key -> stack
         self.files: Dict[str, bool] = {}  # file -> native
         self._known: Dict[Any, int] = {}
-        tree = Tree()
-        nodes = tree.graft(profile.tree, samples, lambda id: (self._frame(profile.frame(id), profile.first_line(id)),))
-        self.parents.extend(node - tree.parents[node] for node in range(1, len(tree)))
-        self.nodes.extend(tree.frames[1:])
-        for key in sorted(samples, key=lambda key: (-samples[key], nodes[key])):
-            self.ids[key] = len(self.stacks)
-            self.stacks.append(nodes[key])
+        # A node for each of the tree's that a stack passes through: large trees are not merged again, one call after the other.
+        nodes = _with_callers(profile.tree.parents, samples)
+        made = dict(zip(nodes, range(1, len(nodes) + 1)))
+        made[0] = 0
+        above = map(made.__getitem__, map(profile.tree.parents.__getitem__, nodes))
+        self.parents.extend(node - parent for node, parent in enumerate(above, 1))
+        frames = list(map(profile.tree.frames.__getitem__, nodes))
+        known = {id: self._frame(profile.frame(id), profile.first_line(id)) for id in dict.fromkeys(frames)}
+        self.nodes.extend(map(known.__getitem__, frames))
+        order = sorted(sorted(samples), key=samples.__getitem__, reverse=True)
+        self.ids = dict(zip(order, range(len(order))))
+        self.stacks.extend(map(made.__getitem__, order))
 
     def calls(self, counted: Calls) -> List[Optional[Tuple[int, int]]]:
         """Exact calls and resumes of each function. One in Python that was never seen to begin has 0, of others nobody knows."""
@@ -292,13 +298,30 @@ def _titles(losses: Dict[str, int]) -> List[Tuple[str, str, int]]:
     return [(key, loss_title(key), ticks) for key, ticks in losses.items() if ticks]
 
 
-def _by_heat(types: Sequence[ProfileData], tables: _Tables, options: Options) -> List[Tuple[str, bool]]:
+def _with_callers(parents: Sequence[int], stacks: Iterable[int]) -> List[int]:
+    """`Tree.with_callers` of so many stacks that most of the tree is theirs."""
+    seen = bytearray(len(parents))
+    seen[0] = 1
+    for node in stacks:
+        while not seen[node]:
+            seen[node] = 1
+            node = parents[node]
+    seen[0] = 0
+    return list(compress(range(len(parents)), seen))
+
+
+def _by_heat(profile: ProfileData, sums: Sequence[Sums], tables: _Tables) -> List[Tuple[str, bool]]:
     """The source files of these frames, and whether they are of native code; the hottest, of shares in each type, first."""
     heat: Dict[str, float] = dict.fromkeys(tables.files, 0)
-    for each in types:
-        rows = each.functions(thread=options.thread)
-        whole = sum(row.self_weight for row in rows) or 1
-        for row in rows:
-            if row.file in heat:
-                heat[row.file] += row.self_weight / whole
+    leaves = profile.tree.frames
+    for _, weights in sums:
+        of_frame: Dict[int, int] = {}
+        for stack, weight in weights.items():
+            of_frame[leaves[stack]] = of_frame.get(leaves[stack], 0) + weight
+        whole = sum(of_frame.values()) or 1
+        for id, weight in of_frame.items():
+            frame = profile.frame(id)
+            file = frame.source or frame.file
+            if file in heat:
+                heat[file] += weight / whole
     return sorted(tables.files.items(), key=lambda item: (-heat[item[0]], item[0]))

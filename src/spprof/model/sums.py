@@ -36,9 +36,9 @@ def squares_by_thread(
 
 def merged(parts: Iterable[Sums]) -> Sums:
     """The sums of several threads together."""
-    samples: Dict[int, int] = {}
-    nanoseconds: Dict[int, int] = {}
-    for some_samples, some_nanoseconds in parts:
+    first, *others = list(parts) or [({}, {})]
+    samples, nanoseconds = dict(first[0]), dict(first[1])
+    for some_samples, some_nanoseconds in others:
         for stack, count in some_samples.items():
             samples[stack] = samples.get(stack, 0) + count
         for stack, weight in some_nanoseconds.items():
