@@ -1,14 +1,14 @@
 // What the page shows: the profile, what was chosen, and all that follows from both. Data flows one way: the views read these
 // signals and set only those of the first half.
 import { computed, signal } from '@preact/signals'
-import { aggregate, EVERYTHING, isEverything, type Filter } from './data/aggregate'
-import { figures, outermost } from './data/figures'
+import { aggregate, EVERYTHING, hasOffCpu, isEverything, threadTotals, type Filter } from './data/aggregate'
+import { figures, outermost, selfOfFunctions } from './data/figures'
 import { labels, nodeLabels, shown, type Grain } from './data/labels'
 import type { Profile } from './data/profile'
 import { sourceLines } from './data/source'
 import { treeOf, weighted } from './data/tree'
 import { amountOf } from './format'
-import { byFunction, byThread, theme, type Colours, type Scheme } from './draw/colour'
+import { byFunction, byThread, legend as legendOf, theme, type Colours, type Scheme } from './draw/colour'
 
 export type Tab = 'flame' | 'table' | 'butterfly' | 'source'
 
@@ -35,14 +35,16 @@ export const sums = computed(() => aggregate(profile.value, filter.value))
 function grained(grain: Grain) {
   const list = labels(first.value, grain)
   const nodes = nodeLabels(first.value, list)
-  return { labels: list, nodes, outer: outermost(first.value.parent, nodes, list.list.length), names: list.list.map(shown) }
+  const { parent } = first.value
+  let outer: Uint8Array | undefined // made when first asked for: the flame graph needs none
+  return { labels: list, nodes, outer: () => (outer ??= outermost(parent, nodes, list.list.length)), names: list.list.map(shown) }
 }
 
 // Functions, or their lines.
 export const grains = computed(() => grained(byLine.value ? 'line' : 'function'))
 const places = computed(() => grained('place'))
 const spans = computed(() => grained('span'))
-const figuresOf = ({ labels, nodes, outer }: ReturnType<typeof grained>) => figures(profile.value, nodes, outer, labels.list.length, sums.value)
+const figuresOf = ({ labels, nodes, outer }: ReturnType<typeof grained>) => figures(profile.value, nodes, outer(), labels.list.length, sums.value)
 export const rows = computed(() => figuresOf(grains.value))
 export const lines = computed(() => sourceLines(places.value.labels.list, figuresOf(places.value), spans.value.labels.list, figuresOf(spans.value)))
 export const tree = computed(() => treeOf(first.value, grains.value.nodes))
@@ -85,14 +87,7 @@ export const palette = computed(() => theme(dark.value))
 
 // Colours do not change with the filters, so that one finds again what one saw.
 export const everything = computed(() => aggregate(profile.value))
-export const functionTimes = computed(() => {
-  const all = labels(profile.value, 'function')
-  const nodes = nodeLabels(profile.value, all)
-  const figure = figures(profile.value, nodes, outermost(profile.value.parent, nodes, all.list.length), all.list.length, everything.value)
-  const times = new Float64Array(profile.value.fns.length)
-  all.list.forEach((label, i) => (times[label.fnId] = figure.selfNs[i]!))
-  return times
-})
+export const functionTimes = computed(() => selfOfFunctions(profile.value, everything.value.ns))
 export const colours = computed<Colours>(() => {
   if (scheme.value !== 'thread') {
     return byFunction(profile.value, scheme.value, functionTimes.value, tree.value, grains.value.labels, dark.value)
@@ -100,6 +95,15 @@ export const colours = computed<Colours>(() => {
   const one = (place: number) => weighted(profile.value, tree.value, aggregate(profile.value, { ...EVERYTHING, threads: new Set([place]) }))
   return byThread(profile.value, one, tree.value, dark.value)
 })
+
+// The figures of the view, whose colours are those of the whole.
+export const legend = computed(() =>
+  legendOf(colours.value, scheme.value === 'thread' ? threadTotals(profile.value, filter.value) : selfOfFunctions(profile.value, sums.value.ns)),
+)
+
+// Of what ran and what waited, where a profile has both.
+export const canSplit = computed(() => types.value.some(hasOffCpu))
+export const offCpu = computed(() => (hasOffCpu(profile.value) ? aggregate(profile.value, { ...EVERYTHING, cpu: 'off' }).totalNs : 0))
 
 // The function of a chosen line stays chosen, and a function's hottest line becomes it.
 export function setByLine(value: boolean): void {

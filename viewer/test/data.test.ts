@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { activity, after, aggregate, EVERYTHING, isEverything, labelValues, lanesOf } from '../src/data/aggregate'
+import { activity, after, aggregate, EVERYTHING, hasOffCpu, isEverything, labelValues, lanesOf } from '../src/data/aggregate'
 import { decode, unpack } from '../src/data/decode'
 import { figures, outermost, samplesOf, wilson } from '../src/data/figures'
 import { labels, nodeLabels } from '../src/data/labels'
@@ -50,6 +50,13 @@ describe('sums', () => {
     expect(aggregate(some).unknownNs).toBe(12_000)
     expect(aggregate(some, { ...EVERYTHING, range: [0, 22] }).unknownNs).toBe(5_000)
     expect(aggregate(some, { ...EVERYTHING, labels: { x: '1' } }).unknownNs).toBe(0)
+  })
+  test('of threads that ran, and of those that waited', () => {
+    const both = made([{ stack: 'a', time: 10, weight: 10 }, { stack: 'a', time: 30, weight: 20, flags: 4 | 1, label: 1 }], [{}, { x: '1' }])
+    const of = (filter: object) => aggregate(both, { ...EVERYTHING, ...filter }).totalNs
+    expect([hasOffCpu(both), hasOffCpu(KNOWN)]).toEqual([true, false])
+    expect([of({ cpu: 'on' }), of({ cpu: 'off' }), of({ cpu: 'on', labels: { x: '1' } })]).toEqual([10_000, 20_000, 0])
+    expect(isEverything({ ...EVERYTHING, cpu: 'on' })).toBe(false)
   })
   test('labels that occur', () => {
     expect([...labelValues(KNOWN)]).toEqual([['request', ['1', '2']], ['user', ['x']]])
@@ -269,4 +276,13 @@ test('a part of few big samples is as sure as these', () => {
   expect(samplesOf(280, whole, 100 + 3 * 3600)).toBeCloseTo(39.4272, 4)
   expect(samplesOf(100, whole, 100)).toBeCloseTo(118)
   expect(interval(280, whole, 100 + 3 * 3600)).not.toBe(interval(280, whole))
+})
+
+test('a tree of many nodes: each pair of parent and label is one', () => {
+  const many = made(Array.from({ length: 3000 }, (_, i) => ({ stack: `m f${i % 1000}:${i} g${i % 10}`, time: i, weight: 1 })))
+  const tree = treeOf(many, nodeLabels(many, labels(many, 'function')))
+  expect(tree.parent.length).toBe(1 + 1 + 1000 + 1000)
+  const found = layout(weighted(many, tree, aggregate(many)))
+  const ns = weighted(many, tree, aggregate(many)).ns
+  for (const row of found.rows) expect([...row].every((node, i) => i === 0 || tree.parent[node] !== tree.parent[row[i - 1]!] || ns[row[i - 1]!]! >= ns[node]!)).toBe(true)
 })

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { aggregate, EVERYTHING } from '../src/data/aggregate'
+import { aggregate, EVERYTHING, threadTotals } from '../src/data/aggregate'
+import { selfOfFunctions } from '../src/data/figures'
 import { labels, nodeLabels } from '../src/data/labels'
 import { layout, treeOf, weighted } from '../src/data/tree'
-import { faded, oklch, packages } from '../src/draw/colour'
+import { byFunction, faded, legend, oklch, packages } from '../src/draw/colour'
 import { heavyRows, laneRows, timeRows, type Rows } from '../src/draw/rows'
 import { interval, percent, time } from '../src/format'
 import { made } from './made'
@@ -45,14 +46,14 @@ describe('left-heavy', () => {
 })
 
 describe('by time', () => {
-  const rows = timeRows(KNOWN, tree, KNOWN.threads[0]!, null, {})
+  const rows = timeRows(KNOWN, tree, KNOWN.threads[0]!, EVERYTHING)
   test('runs of a stack are one box; where nothing ran is nothing', () => {
     expect(drawn(rows, 1, 0, 100, 10)).toEqual([['a', 0, 1], ['b', 1, 3], ['a', 6, 10]])
     expect(drawn(rows, 0, 0, 100, 10)).toEqual([['m', 0, 3], ['m', 6, 10]])
   })
   test('a moment in a pixel where nothing else ran is seen', () => {
     const profile = made([{ stack: 'm', time: 13, weight: 1 }, { stack: 'm', time: 100, weight: 1 }])
-    const moment = timeRows(profile, treeOf(profile, nodeLabels(profile, labels(profile, 'function'))), profile.threads[0]!, null, {})
+    const moment = timeRows(profile, treeOf(profile, nodeLabels(profile, labels(profile, 'function'))), profile.threads[0]!, EVERYTHING)
     const seen: number[][] = []
     moment.boxes(0, 0, 100, 10, (_, left, right) => seen.push([left, right]))
     expect(seen).toEqual([[1, 2], [9, 10]])
@@ -62,9 +63,9 @@ describe('by time', () => {
     expect(rows.at(0, 45)).toBeNull()
   })
   test('a range begins at 0, a label hides the rest', () => {
-    const part = timeRows(KNOWN, tree, KNOWN.threads[0]!, [20, 100], {})
+    const part = timeRows(KNOWN, tree, KNOWN.threads[0]!, { ...EVERYTHING, range: [20, 100] })
     expect([part.width, drawn(part, 1, 0, 80, 8)]).toEqual([80, [['b', 0, 1], ['a', 4, 8]]])
-    expect(drawn(timeRows(KNOWN, tree, KNOWN.threads[0]!, null, { k: 'v' }), 1, 0, 100, 10)).toEqual([['b', 2, 3]])
+    expect(drawn(timeRows(KNOWN, tree, KNOWN.threads[0]!, { ...EVERYTHING, labels: { k: 'v' } }), 1, 0, 100, 10)).toEqual([['b', 2, 3]])
   })
 })
 
@@ -77,7 +78,7 @@ describe('by time, several threads', () => {
   ])
   const names = labels(two, 'function')
   const all = treeOf(two, nodeLabels(two, names))
-  const rows = laneRows(two, all, two.threads, null, {})
+  const rows = laneRows(two, all, two.threads, EVERYTHING)
   const nameOf = (node: number) => names.list[all.label[node]!]!.fn.name
   const boxes = (row: number, some = rows) => {
     const seen: [string, number, number][] = []
@@ -97,12 +98,12 @@ describe('by time, several threads', () => {
     expect([rows.at(0, 5), rows.at(4, 12), rows.at(3, 15), rows.at(8, 30)]).toEqual([null, null, null, null])
   })
   test('in a range no more rows than are needed there, and no thread that does nothing', () => {
-    const part = laneRows(two, all, two.threads, [12, 16], {})
+    const part = laneRows(two, all, two.threads, { ...EVERYTHING, range: [12, 16] })
     expect([part.headings, part.depth]).toEqual([[{ row: 0, text: 'thread 0' }, { row: 3, text: 'thread 1' }], 5])
-    expect(laneRows(two, all, two.threads, [30, 40], {}).headings).toBeUndefined()
+    expect(laneRows(two, all, two.threads, { ...EVERYTHING, range: [30, 40] }).headings).toBeUndefined()
   })
   test('one thread needs no name', () => {
-    const alone = laneRows(two, all, [two.threads[2]!], null, {})
+    const alone = laneRows(two, all, [two.threads[2]!], EVERYTHING)
     expect([alone.headings, alone.depth, boxes(0, alone)]).toEqual([undefined, 1, [['m', 4, 8]]])
   })
 })
@@ -138,3 +139,20 @@ test('numbers', () => {
 })
 
 test('everything is looked at unless something was chosen', () => expect(aggregate(KNOWN, EVERYTHING).totalNs).toBe(70_000))
+
+test('the legend has the figures of the view, in the colours of the whole', () => {
+  const two = made([
+    { stack: 'm a', time: 10, weight: 10 },
+    { stack: 'm b', time: 40, weight: 30 },
+    { stack: 'm b', time: 20, weight: 5, thread: 1 },
+  ])
+  const functions = labels(two, 'function')
+  const all = selfOfFunctions(two, aggregate(two).ns)
+  expect([...all].sort((a, b) => a - b)).toEqual([0, 10_000, 35_000])
+  const colours = byFunction(two, 'package', all, treeOf(two, nodeLabels(two, functions)), functions, false)
+  const whole = legend(colours, all)
+  expect(whole.map(({ name, ns }) => [name, ns])).toEqual([['b.py', 35_000], ['a.py', 10_000]])
+  const part = legend(colours, selfOfFunctions(two, aggregate(two, { ...EVERYTHING, range: [0, 20] }).ns))
+  expect(part).toEqual([{ ...whole[1], ns: 10_000 }])
+  expect([...threadTotals(two, { ...EVERYTHING, range: [15, 41] })]).toEqual([30_000, 5_000])
+})

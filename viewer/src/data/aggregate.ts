@@ -5,11 +5,13 @@ export interface Filter {
   threads: ReadonlySet<number> | null // places in profile.threads; null: all
   range: readonly [number, number] | null // units; samples taken from the first until before the second
   labels: Readonly<Record<string, string>>
+  cpu: 'on' | 'off' | null // only samples of threads that ran, or that waited
 }
 
-export const EVERYTHING: Filter = { threads: null, range: null, labels: {} }
+export const EVERYTHING: Filter = { threads: null, range: null, labels: {}, cpu: null }
 
-export const isEverything = ({ threads, range, labels }: Filter): boolean => threads === null && range === null && Object.keys(labels).length === 0
+export const isEverything = ({ threads, range, labels, cpu }: Filter): boolean =>
+  threads === null && range === null && cpu === null && Object.keys(labels).length === 0
 
 // Of each stack, and of all: nanoseconds (or what the profile counts), and ticks.
 export interface Sums {
@@ -30,11 +32,11 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
   const ns = new Float64Array(n)
   const samples = new Float64Array(n)
   const squares = new Float64Array(n)
-  const wanted = labelMask(profile, filter.labels)
   let most = 0
   let unknown = 0
   profile.threads.forEach((thread, place) => {
     if (filter.threads !== null && !filter.threads.has(place)) return
+    const wanted = picks(profile, thread, filter)
     most = Math.max(most, add(thread, filter.range, wanted, ns, samples, squares))
     unknown += unknownOf(thread, filter.range, wanted)
   })
@@ -53,12 +55,12 @@ export function aggregate(profile: Profile, filter: Filter = EVERYTHING): Sums {
 const BIG = 2
 
 // Gives the largest weight of a tick, in units.
-function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, ns: Float64Array, samples: Float64Array, squares: Float64Array): number {
-  const { stack, weight, extraTicks, label } = thread
+function add(thread: Thread, range: Filter['range'], wanted: Wanted, ns: Float64Array, samples: Float64Array, squares: Float64Array): number {
+  const { stack, weight, extraTicks } = thread
   let most = 0
   const [from, to] = range ? [after(thread.time, range[0]), after(thread.time, range[1])] : [0, thread.length]
   for (let i = from; i < to; i++) {
-    if (wanted && !wanted[label ? label[i]! : 0]) continue
+    if (wanted && !wanted(i)) continue
     const s = stack[i]!
     const w = weight[i]!
     ns[s]! += w
@@ -69,7 +71,7 @@ function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, 
   if (!extraTicks) return most
   for (let i = from; i < to; i++) {
     const extra = extraTicks[i]!
-    if (!extra || (wanted && !wanted[label ? label[i]! : 0])) continue
+    if (!extra || (wanted && !wanted(i))) continue
     samples[stack[i]!]! += extra
     squares[stack[i]!]! -= (weight[i]! ** 2 * extra) / (1 + extra)
   }
@@ -77,13 +79,13 @@ function add(thread: Thread, range: Filter['range'], wanted: Uint8Array | null, 
 }
 
 // In units.
-function unknownOf(thread: Thread, range: Filter['range'], wanted: Uint8Array | null): number {
-  const { time, weight, flags, label } = thread
+function unknownOf(thread: Thread, range: Filter['range'], wanted: Wanted): number {
+  const { time, weight, flags } = thread
   if (!flags) return 0
   let sum = 0
   const [from, to] = range ? [after(time, range[0]), after(time, range[1])] : [0, thread.length]
   for (let i = from; i < to; i++) {
-    if (isUnknown(flags[i]!) && !(wanted && !wanted[label ? label[i]! : 0])) sum += weight[i]!
+    if (isUnknown(flags[i]!) && (!wanted || wanted(i))) sum += weight[i]!
   }
   return sum
 }
@@ -100,8 +102,35 @@ export function after(column: Uint32Array, value: number): number {
   return low
 }
 
+// What each thread has of what is looked at.
+export function threadTotals(profile: Profile, filter: Filter): Float64Array {
+  return Float64Array.from(profile.threads, (thread, place) => {
+    if (filter.threads !== null && !filter.threads.has(place)) return 0
+    const wanted = picks(profile, thread, filter)
+    const [from, to] = filter.range ? filter.range.map((edge) => after(thread.time, edge)) : [0, thread.length]
+    let sum = 0
+    for (let i = from!; i < to!; i++) if (!wanted || wanted(i)) sum += thread.weight[i]!
+    return sum * profile.weightUnit
+  })
+}
+
+type Wanted = ((sample: number) => boolean) | null // null: all
+
+// Which samples of a thread are looked at, whenever they were taken.
+export function picks(profile: Profile, thread: Thread, { labels, cpu }: Filter): Wanted {
+  const { label, flags } = thread
+  const mask = labelMask(profile, labels)
+  const labelled: Wanted = mask && ((i) => mask[label ? label[i]! : 0] === 1)
+  if (cpu === null) return labelled
+  const wanted = cpu === 'off' ? OFF_CPU : 0
+  return (i) => ((flags ? flags[i]! : 0) & OFF_CPU) === wanted && (!labelled || labelled(i))
+}
+
+// Whether threads of this profile ran in some samples, and waited in others.
+export const hasOffCpu = (profile: Profile): boolean => profile.threads.some(({ flags }) => flags?.some((each) => each & OFF_CPU))
+
 // Which sets of labels are looked at; null: all.
-export function labelMask(profile: Profile, labels: Filter['labels']): Uint8Array | null {
+function labelMask(profile: Profile, labels: Filter['labels']): Uint8Array | null {
   const chosen = Object.entries(labels)
   if (chosen.length === 0) return null
   return Uint8Array.from(profile.labelSets, (set) => Number(chosen.every(([key, value]) => set[key] === value)))

@@ -18,6 +18,14 @@ export function ownOfNodes(profile: Profile, column: Float64Array): Float64Array
   return own
 }
 
+// What ends in each function.
+export function selfOfFunctions(profile: Profile, column: Float64Array): Float64Array {
+  const { stacks, frame, frames } = profile
+  const self = new Float64Array(profile.fns.length)
+  for (let stack = 0; stack < column.length; stack++) if (stacks[stack]) self[frames.fn[frame[stacks[stack]!]!]!]! += column[stack]!
+  return self
+}
+
 // What ends in each node or below it.
 export function totalsOf(parent: Uint32Array, own: Float64Array): Float64Array {
   const total = own.slice()

@@ -11,33 +11,61 @@ export interface Tree {
   of: Int32Array // node of the profile's trie -> node here; -1: not in this tree
 }
 
+// Nodes by parent and label, in a hash table of node numbers: a Map takes ten times as long for a million.
 class Builder {
-  parent: number[] = [0]
-  label: number[] = [0]
-  private known = new Map<number, number>()
+  private parent: Uint32Array<ArrayBuffer>
+  private label: Uint32Array<ArrayBuffer>
+  private table: Uint32Array<ArrayBuffer>
+  private size = 1
+
+  constructor(expected = 1024) {
+    const room = 2 ** Math.ceil(Math.log2(Math.max(2, expected)))
+    ;[this.parent, this.label, this.table] = [new Uint32Array(room), new Uint32Array(room), new Uint32Array(2 * room)]
+  }
 
   child(parent: number, label: number): number {
-    const key = parent * 0x200000 + label // 2 ** 21 labels; 2 ** 32 nodes
-    let node = this.known.get(key)
-    if (node === undefined) {
-      this.known.set(key, (node = this.parent.length))
-      this.parent.push(parent)
-      this.label.push(label)
-    }
+    const mask = this.table.length - 1
+    let slot = slotOf(parent, label) & mask
+    for (let node; (node = this.table[slot]!); slot = (slot + 1) & mask) if (this.parent[node] === parent && this.label[node] === label) return node
+    const node = this.size++
+    this.parent[node] = parent
+    this.label[node] = label
+    this.table[slot] = node
+    if (this.size === this.parent.length) this.grow()
     return node
   }
 
-  tree(of: Int32Array): Tree {
-    const parent = Uint32Array.from(this.parent)
-    const depth = new Uint16Array(parent.length)
-    for (let node = 1; node < parent.length; node++) depth[node] = parent[node] ? depth[parent[node]!]! + 1 : 0
-    return { parent, label: Uint32Array.from(this.label), depth, of }
+  private grow(): void {
+    const wider = (old: Uint32Array) => {
+      const result = new Uint32Array(2 * old.length)
+      result.set(old)
+      return result
+    }
+    ;[this.parent, this.label, this.table] = [wider(this.parent), wider(this.label), new Uint32Array(2 * this.table.length)]
+    const mask = this.table.length - 1
+    for (let node = 1; node < this.size; node++) {
+      let slot = slotOf(this.parent[node]!, this.label[node]!) & mask
+      while (this.table[slot]) slot = (slot + 1) & mask
+      this.table[slot] = node
+    }
   }
+
+  tree(of: Int32Array): Tree {
+    const [parent, label] = [this.parent.slice(0, this.size), this.label.slice(0, this.size)]
+    const depth = new Uint16Array(this.size)
+    for (let node = 1; node < this.size; node++) depth[node] = parent[node] ? depth[parent[node]!]! + 1 : 0
+    return { parent, label, depth, of }
+  }
+}
+
+function slotOf(parent: number, label: number): number {
+  const mixed = Math.imul(Math.imul(parent, 0x9e3779b1) ^ label, 0x85ebca6b)
+  return mixed ^ (mixed >>> 15)
 }
 
 // All stacks.
 export function treeOf(profile: Profile, label: Uint32Array): Tree {
-  const builder = new Builder()
+  const builder = new Builder(profile.parent.length)
   const of = new Int32Array(profile.parent.length)
   for (let node = 1; node < of.length; node++) of[node] = builder.child(of[profile.parent[node]!]!, label[node]!)
   return builder.tree(of)
@@ -117,7 +145,7 @@ export function layout({ tree, ns }: Weighted): Layout {
     let to = 0
     for (const node of row) {
       const some = children.subarray(start[node]!, start[node + 1]!)
-      if (some.length > 1) some.sort(heavier)
+      sort(some, heavier)
       let at = left[node]!
       for (const child of some) {
         left[child] = at
@@ -126,6 +154,19 @@ export function layout({ tree, ns }: Weighted): Layout {
       }
     }
     rows.push((row = below))
+  }
+}
+
+// Most nodes have a few children, for which the array's own sort takes longer to begin than to sort.
+function sort(some: Uint32Array, heavier: (a: number, b: number) => number): void {
+  if (some.length > 16) some.sort(heavier)
+  else {
+    for (let i = 1; i < some.length; i++) {
+      const node = some[i]!
+      let to = i
+      for (; to > 0 && heavier(some[to - 1]!, node) > 0; to--) some[to] = some[to - 1]!
+      some[to] = node
+    }
   }
 }
 

@@ -13,7 +13,8 @@ export interface Category {
 
 export interface Colours {
   fill: Uint32Array // of each node, as ImageData has it (little-endian ABGR)
-  legend: Category[] // the largest first
+  categories: Pick<Category, 'name' | 'css'>[]
+  of: Uint32Array // the category of each function, or of each thread
 }
 
 const HUES = [48, 250, 150, 305, 15, 195, 95, 340, 125, 275]
@@ -78,8 +79,14 @@ function numbered(names: string[], weight: (at: number) => number): { of: Uint32
   return { of: Uint32Array.from(names, (name) => place.get(name)!), order }
 }
 
-const legendOf = (order: [string, number][], dark: boolean): Category[] =>
-  order.map(([name, ns], i) => ({ name, ns, css: `rgb(${tone(i, dark, 0).join(' ')})` }))
+const categoriesOf = (order: [string, number][], dark: boolean) => order.map(([name], i) => ({ name, css: `rgb(${tone(i, dark, 0).join(' ')})` }))
+
+// What is there of each colour in a view, the largest first. `weights`: of each function, or of each thread.
+export function legend({ categories, of }: Omit<Colours, 'fill'>, weights: Float64Array): Category[] {
+  const shown = categories.map((category) => ({ ...category, ns: 0 }))
+  weights.forEach((weight, i) => (shown[of[i]!]!.ns += weight))
+  return shown.filter(({ ns }) => ns > 0).sort((a, b) => b.ns - a.ns)
+}
 
 // By package or language: `selfNs` of each function decides which categories get the first colours.
 export function byFunction(profile: Profile, scheme: 'package' | 'language', selfNs: Float64Array, tree: Tree, labels: Labels, dark: boolean): Colours {
@@ -87,7 +94,7 @@ export function byFunction(profile: Profile, scheme: 'package' | 'language', sel
   const ofFn = Uint32Array.from(profile.fns, (fn, i) => pack(tone(of[i]!, dark, hash(fn.qualname))))
   const fill = new Uint32Array(tree.parent.length)
   for (let node = 1; node < fill.length; node++) fill[node] = ofFn[labels.list[tree.label[node]!]!.fnId]!
-  return { fill, legend: legendOf(order, dark) }
+  return { fill, of, categories: categoriesOf(order, dark) }
 }
 
 // By thread: each box has the colour of the thread that spent most time in it. `each` gives the trees of the threads one by one.
@@ -105,7 +112,7 @@ export function byThread(profile: Profile, each: (place: number) => Weighted, tr
   const tones = profile.threads.map((_, place) => pack(tone(of[place]!, dark, 0)))
   const fill = new Uint32Array(n)
   for (let node = 1; node < n; node++) fill[node] = whose[node]! < 0 ? pack(tone(-1, dark, 0)) : tones[whose[node]!]!
-  return { fill, legend: legendOf(order, dark) }
+  return { fill, of, categories: categoriesOf(order, dark) }
 }
 
 // What a search shows: matches as they are, the rest faded into the background.

@@ -1,5 +1,5 @@
 // What a flame graph draws: boxes in rows, asked for by the part that is visible.
-import { after, labelMask, type Filter } from '../data/aggregate'
+import { after, picks, type Filter } from '../data/aggregate'
 import type { Profile, Thread } from '../data/profile'
 import type { Layout, Tree, Weighted } from '../data/tree'
 
@@ -69,16 +69,16 @@ export function heavyRows({ ns }: Weighted, { rows, left, width }: Layout): Rows
 
 // The order of time: one thread's stacks as they came. Each pixel shows what ran in its middle or, if nothing did, what ran in it first,
 // so that it does not matter how many samples there are; from a pixel a sample on it is exact.
-export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Filter['range'], labels: Filter['labels']): Rows {
-  const wanted = labelMask(profile, labels)
-  const [begin, end] = range ?? [0, profile.duration]
+export function timeRows(profile: Profile, tree: Tree, thread: Thread, filter: Filter): Rows {
+  const wanted = picks(profile, thread, filter)
+  const [begin, end] = filter.range ?? [0, profile.duration]
   const depth = deepest(profile, tree, thread, begin, end, wanted)
   let key = ''
   let cells = new Int32Array(0)
   const leafAt = (x: number, orUntil = x): number => {
     const i = after(thread.time, begin + x)
     if (i >= thread.length || thread.time[i]! - thread.weight[i]! > begin + orUntil) return -1
-    if (wanted && !wanted[thread.label ? thread.label[i]! : 0]) return -1
+    if (wanted && !wanted(i)) return -1
     return tree.of[profile.stacks[thread.stack[i]!]!]!
   }
   const prepare = (from: number, to: number, pixels: number): void => {
@@ -125,12 +125,12 @@ export function timeRows(profile: Profile, tree: Tree, thread: Thread, range: Fi
 }
 
 // How many rows a thread needs in a range.
-function deepest(profile: Profile, tree: Tree, thread: Thread, begin: number, end: number, wanted: Uint8Array | null): number {
+function deepest(profile: Profile, tree: Tree, thread: Thread, begin: number, end: number, wanted: ReturnType<typeof picks>): number {
   const seen = new Uint8Array(profile.stacks.length)
   const last = Math.min(thread.length - 1, after(thread.time, end))
   for (let i = after(thread.time, begin); i <= last; i++) {
     const inside = thread.time[i]! - thread.weight[i]! < end
-    if (inside && (!wanted || wanted[thread.label ? thread.label[i]! : 0])) seen[thread.stack[i]!] = 1
+    if (inside && (!wanted || wanted(i))) seen[thread.stack[i]!] = 1
   }
   let depth = 0
   for (let i = 0; i < seen.length; i++) if (seen[i]) depth = Math.max(depth, tree.depth[tree.of[profile.stacks[i]!]!]! + 1)
@@ -138,11 +138,11 @@ function deepest(profile: Profile, tree: Tree, thread: Thread, begin: number, en
 }
 
 // The order of time of several threads, one below the other, each under its name; of one thread without it.
-export function laneRows(profile: Profile, tree: Tree, threads: Thread[], range: Filter['range'], labels: Filter['labels']): Rows {
-  const all = threads.map((thread) => ({ name: thread.name, rows: timeRows(profile, tree, thread, range, labels) }))
+export function laneRows(profile: Profile, tree: Tree, threads: Thread[], filter: Filter): Rows {
+  const all = threads.map((thread) => ({ name: thread.name, rows: timeRows(profile, tree, thread, filter) }))
   const lanes = all.filter(({ rows }) => rows.depth)
   if (lanes.length === 1) return lanes[0]!.rows
-  const [begin, end] = range ?? [0, profile.duration]
+  const [begin, end] = filter.range ?? [0, profile.duration]
   const headings: { row: number; text: string }[] = []
   const first: number[] = [] // the row of each lane's roots
   let depth = 0

@@ -18,8 +18,8 @@ export function Butterfly() {
   const sums = state.sums.value
   const hottest = useMemo(() => figure.selfNs.reduce((best, ns, i) => (ns > figure.selfNs[best]! ? i : best), 0), [figure])
   const label = state.chosen.value >= 0 ? state.chosen.value : hottest
-  const up = useMemo(() => callers(profile, nodes, outer, label, sums), [nodes, label, sums])
-  const down = useMemo(() => callees(profile, nodes, outer, label, sums), [nodes, label, sums])
+  const up = useMemo(() => callers(profile, nodes, outer(), label, sums), [nodes, label, sums])
+  const down = useMemo(() => callees(profile, nodes, outer(), label, sums), [nodes, label, sums])
   if (names.length === 0) return <p class="empty">No samples here.</p>
   const total = figure.totalNs[label]!
   const self = figure.selfNs[label]!

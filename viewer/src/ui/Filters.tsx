@@ -1,5 +1,5 @@
 // The search, and what is looked at: range of time, threads, labels. Each says what it leaves.
-import { labelValues } from '../data/aggregate'
+import { isEverything, labelValues, type Filter } from '../data/aggregate'
 import { percent, plural, share } from '../format'
 import * as state from '../state'
 import { Choice } from './Choice'
@@ -7,9 +7,9 @@ import { Choice } from './Choice'
 export function Filters() {
   const profile = state.profile.value
   const { filter, search, sums, everything, found, foundNs } = state
-  const { range, labels, threads } = filter.value
+  const { range, labels, cpu } = filter.value
   const second = 1e9 / profile.unit
-  const filtered = range !== null || threads !== null || Object.keys(labels).length > 0
+  const filtered = !isEverything(filter.value)
   const setRange = (from: number, to: number) => {
     if (!Number.isFinite(from) || !Number.isFinite(to)) return
     const whole = from <= 0 && to >= profile.duration + 1
@@ -40,6 +40,10 @@ export function Filters() {
           {edge('to', to, (units) => setRange(from, units))}
           <span class="dim">s</span>
         </>
+      )}
+      {state.canSplit.value && (
+        <Choice label="Time" value={cpu ?? 'both'} options={[['both', 'on and off CPU'], ['on', 'on CPU'], ['off', 'off CPU (waiting)']]}
+          onChange={(value) => (filter.value = { ...filter.value, cpu: value === 'both' ? null : (value as Filter['cpu']) })} />
       )}
       {[...labelValues(profile)].map(([key, values]) => (
         <Choice key={key} label={key} value={labels[key] ?? ''}

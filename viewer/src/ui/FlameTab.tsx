@@ -19,7 +19,7 @@ export function FlameTab() {
   const rows = useMemo(
     () =>
       inOrder && lanes.length
-        ? laneRows(profile, weighted.tree, lanes, filter.value.range, filter.value.labels)
+        ? laneRows(profile, weighted.tree, lanes, filter.value)
         : heavyRows(weighted, layout(weighted)),
     [inOrder, weighted],
   )
@@ -65,10 +65,10 @@ export function FlameTab() {
 }
 
 function Legend() {
-  const { legend } = state.colours.value
+  const legend = state.legend.value
   const whole = legend.reduce((sum, { ns }) => sum + ns, 0)
   return (
-    <ul class="legend" aria-label="Colours, with the share of self time">
+    <ul class="legend" aria-label={`Colours, with the share of self ${state.kind.value} in this view`}>
       {legend.slice(0, 7).map(({ name, ns, css }) => (
         <li key={name} title={name}>
           <span class="swatch" style={{ background: css }} />

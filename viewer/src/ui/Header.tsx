@@ -26,6 +26,9 @@ export function Header() {
   const lost = Number(stats.dropped) || 0
   const chips: [string, string][] = [
     [counts || (header.mode === 'wall' ? 'wall time' : header.mode === 'cpu' ? 'CPU time' : 'time'), state.figure(all.totalNs)],
+    ...(state.offCpu.value
+      ? [['on CPU', state.figure(all.totalNs - state.offCpu.value)], ['off CPU', state.figure(state.offCpu.value)]] as [string, string][]
+      : []),
     ['samples', counts === 'samples' ? '' : count(all.totalSamples)],
     ['lasted', timed ? time(duration * unit) : ''],
     ['threads', count(threads.length)],
