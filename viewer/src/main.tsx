@@ -1,5 +1,6 @@
 import { effect } from '@preact/signals'
 import { render } from 'preact'
+import { follow } from './address'
 import { decode, unpack } from './data/decode'
 import * as state from './state'
 import { App } from './ui/App'
@@ -22,6 +23,7 @@ async function main(): Promise<void> {
   effect(() => {
     document.documentElement.dataset.theme = state.dark.value ? 'dark' : 'light' // before any view reads its colours
   })
+  follow(effect)
   root.textContent = ''
   render(<App />, root)
   requestAnimationFrame(() => requestAnimationFrame(() => performance.mark('shown'))) // for bench/viewer.py

@@ -5,17 +5,25 @@ import { aggregate, EVERYTHING, hasOffCpu, isEverything, threadTotals, type Filt
 import { figures, outermost, selfOfFunctions } from './data/figures'
 import { labels, nodeLabels, shown, type Grain } from './data/labels'
 import type { Profile } from './data/profile'
+import { reshape, Role } from './data/shape'
 import { sourceLines } from './data/source'
 import { treeOf, weighted } from './data/tree'
 import { amountOf } from './format'
-import { byFunction, byThread, legend as legendOf, theme, type Colours, type Scheme } from './draw/colour'
+import { byFunction, byThread, legend as legendOf, packages, theme, type Colours, type Scheme } from './draw/colour'
 
-export type Tab = 'flame' | 'table' | 'butterfly' | 'source'
+export type Tab = 'flame' | 'table' | 'butterfly' | 'source' | 'tree'
 
 export const types = signal<Profile[]>([]) // of each type of samples; set before the first view exists
 export const type = signal(0) // which of them is looked at
 export const tab = signal<Tab>('flame')
 export const filter = signal<Filter>(EVERYTHING)
+export interface Shape { // of the stacks: functions, and packages, that are not shown as they are
+  merged: ReadonlySet<number>
+  folded: ReadonlySet<number>
+  hidden: ReadonlySet<string>
+}
+const WHOLE: Shape = { merged: new Set(), folded: new Set(), hidden: new Set() }
+export const shape = signal<Shape>(WHOLE)
 export const search = signal('')
 export const byLine = signal(false)
 export const flip = signal(false)
@@ -26,11 +34,23 @@ export const systemDark = signal(false)
 export const chosen = signal(-1) // a label of `grains`, whose callers and callees are shown
 export const place = signal<{ file: string; line: number } | null>(null) // in the sources
 export const helping = signal(false)
+export const inverted = signal(false) // the call tree
+export const zoom = signal<[number, number, number] | null>(null) // of the flame graph: from, to, both of its width; pixels from the root
+export const arrived = signal(0) // how often the address said what to show
 
 export const dark = computed(() => (themeChoice.value === 'auto' ? systemDark.value : themeChoice.value === 'dark'))
-export const profile = computed(() => types.value[type.value]!)
-const first = computed(() => types.value[0]!) // whose stacks are those of all types
-export const sums = computed(() => aggregate(profile.value, filter.value))
+const asTaken = computed(() => types.value[type.value]!)
+export const packageOf = computed(() => packages(types.value[0]!)) // each function
+export const isShaped = computed(() => Object.values(shape.value).some(({ size }) => size > 0))
+const trie = computed(() => {
+  if (!isShaped.value) return {}
+  const { merged, folded, hidden } = shape.value
+  const roles = Uint8Array.from(packageOf.value, (name, fn) => (merged.has(fn) || hidden.has(name) ? Role.Merged : folded.has(fn) ? Role.Folded : Role.Kept))
+  return reshape(types.value[0]!, roles)
+})
+export const profile = computed(() => ({ ...asTaken.value, ...trie.value }))
+const first = computed(() => ({ ...types.value[0]!, ...trie.value })) // whose stacks are those of all types
+export const sums = computed(() => aggregate(asTaken.value, filter.value))
 
 function grained(grain: Grain) {
   const list = labels(first.value, grain)
@@ -86,8 +106,8 @@ export const calls = computed(() => (isEverything(filter.value) && !byLine.value
 export const palette = computed(() => theme(dark.value))
 
 // Colours do not change with the filters, so that one finds again what one saw.
-export const everything = computed(() => aggregate(profile.value))
-export const functionTimes = computed(() => selfOfFunctions(profile.value, everything.value.ns))
+export const everything = computed(() => aggregate(asTaken.value))
+export const functionTimes = computed(() => selfOfFunctions(asTaken.value, everything.value.ns))
 export const colours = computed<Colours>(() => {
   if (scheme.value !== 'thread') {
     return byFunction(profile.value, scheme.value, functionTimes.value, tree.value, grains.value.labels, dark.value)
@@ -114,6 +134,13 @@ export function setByLine(value: boolean): void {
   chosen.value = grains.value.labels.list.reduce((best, label, i) => (label.fnId === fn && (best < 0 || times[i]! > times[best]!) ? i : best), -1)
 }
 
+// Merges or folds a function, hides a package; shows them again.
+export function toggleShape<K extends keyof Shape>(key: K, one: Shape[K] extends ReadonlySet<infer T> ? T : never): void {
+  const set = new Set<unknown>(shape.value[key])
+  if (!set.delete(one)) set.add(one)
+  shape.value = { ...shape.value, [key]: set }
+}
+
 export function showCallers(label: number): void {
   chosen.value = label
   tab.value = 'butterfly'
@@ -126,5 +153,6 @@ export function showSource(file: string, line: number): void {
 
 export function clearFilters(): void {
   filter.value = EVERYTHING
+  shape.value = WHOLE
   search.value = ''
 }

@@ -5,6 +5,8 @@ import { figures, outermost, samplesOf, wilson } from '../src/data/figures'
 import { labels, nodeLabels } from '../src/data/labels'
 import { interval, perCall, perCallInterval } from '../src/format'
 import { indexOfByte, pieces, sourceLines } from '../src/data/source'
+import { callTree, invertedTree, type Call } from '../src/data/calls'
+import { reshape, Role } from '../src/data/shape'
 import { callees, callers, layout, topLevel, treeOf, weighted } from '../src/data/tree'
 import type { Profile } from '../src/data/profile'
 import { made } from './made'
@@ -285,4 +287,41 @@ test('a tree of many nodes: each pair of parent and label is one', () => {
   const found = layout(weighted(many, tree, aggregate(many)))
   const ns = weighted(many, tree, aggregate(many)).ns
   for (const row of found.rows) expect([...row].every((node, i) => i === 0 || tree.parent[node] !== tree.parent[row[i - 1]!] || ns[row[i - 1]!]! >= ns[node]!)).toBe(true)
+})
+
+describe('stacks without some functions', () => {
+  const shown = (roles: Record<string, Role>) => {
+    const profile = { ...KNOWN, ...reshape(KNOWN, Uint8Array.from(KNOWN.fns, ({ name }) => roles[name] ?? Role.Kept)) }
+    const { list, nodes } = functions(profile)
+    const tree = treeOf(profile, nodes)
+    const { ns } = weighted(profile, tree, aggregate(profile))
+    const path = (node: number): string => (node ? `${path(tree.parent[node]!)} ${list.list[tree.label[node]!]!.fn.name}`.trim() : '')
+    return Object.fromEntries([...ns].map((one, node) => [path(node), one / 1000]).filter(([, one]) => one))
+  }
+  test('all', () => expect(shown({})).toEqual({ '': 250, m: 200, 'm a': 100, 'm a b': 90, 'm a b a': 60, 'm c': 100, t: 50, 't b': 50 }))
+  test('merged: the time of a function is its callers\', and so is what it calls', () => {
+    expect(shown({ b: Role.Merged })).toEqual({ '': 250, m: 200, 'm a': 100, 'm a a': 60, 'm c': 100, t: 50 })
+    expect(shown({ t: Role.Merged, b: Role.Merged })).toEqual({ '': 250, m: 200, 'm a': 100, 'm a a': 60, 'm c': 100 })
+  })
+  test('folded: what a function calls is a part of it', () => {
+    expect(shown({ b: Role.Folded })).toEqual({ '': 250, m: 200, 'm a': 100, 'm a b': 90, 'm c': 100, t: 50, 't b': 50 })
+    expect(shown({ m: Role.Folded, b: Role.Merged })).toEqual({ '': 250, m: 200, t: 50 })
+  })
+})
+
+describe('call trees', () => {
+  const { list, nodes } = functions(KNOWN)
+  const all = weighted(KNOWN, treeOf(KNOWN, nodes), aggregate(KNOWN))
+  const text = (calls: Call[], deep: number): unknown[] =>
+    calls.map(({ label, ns, self, samples, below }) => [list.list[label]!.fn.name, ns / 1000, self / 1000, samples, ...(deep ? text(below(), deep - 1) : [])])
+  test('from the roots', () => {
+    expect(text(callTree(all), 1)).toEqual([['m', 200, 0, 6, ['a', 100, 10, 5], ['c', 100, 100, 1]], ['t', 50, 0, 1, ['b', 50, 50, 1]]])
+  })
+  test('inverted: who called what was on top, and for how much of its time', () => {
+    expect(text(invertedTree(all), 1)).toEqual([
+      ['c', 100, 100, 1, ['m', 100, 100, 1]],
+      ['b', 80, 80, 2, ['t', 50, 50, 1], ['a', 30, 30, 1]],
+      ['a', 70, 70, 4, ['b', 60, 60, 3], ['m', 10, 10, 1]],
+    ])
+  })
 })

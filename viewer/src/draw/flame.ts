@@ -6,7 +6,10 @@ export interface Told {
   hover(node: number, x: number, y: number): void // 0: nothing; CSS pixels of the window
   select(node: number): void // 0: nothing
   zoom(zoomed: boolean): void
+  view(part: Part | null): void // null: the whole graph
 }
+
+export type Part = [from: number, to: number, scroll: number] // from and to are parts of the width
 
 const EASE_MS = 150
 const still = () => window.matchMedia('(prefers-reduced-motion: reduce)').matches
@@ -23,7 +26,7 @@ export class Flame {
   private frame = 0
   private drag: { x: number; y: number; view: View; moved: boolean } | null = null
 
-  constructor(private canvas: HTMLCanvasElement, private told: Told) {
+  constructor(private canvas: HTMLCanvasElement, private told: Told, private start: Part | null = null) {
     this.painter = new Painter(canvas)
     canvas.addEventListener('wheel', this.onWheel, { passive: false })
     canvas.addEventListener('pointerdown', this.onDown)
@@ -44,8 +47,11 @@ export class Flame {
     this.selected = kept && (scene.rows.find(kept.node) ?? (fresh ? null : kept))
     if (fresh) {
       this.goal = null
-      this.view = { from: 0, to: Math.max(scene.rows.width, 1e-9), scroll: 0 }
-      this.told.zoom(false)
+      const { width } = scene.rows
+      const [from, to, scroll] = this.start ?? [0, 1, 0]
+      this.start = null
+      this.view = { from: from * width, to: Math.max(to * width, 1e-9), scroll } // what is too far is limited when the height is known
+      this.tell(this.view)
     }
     if (!this.selected) this.told.select(0)
     this.draw()
@@ -106,12 +112,19 @@ export class Flame {
 
   private go(view: View, now = still()): void {
     const to = this.limit(view)
-    this.told.zoom(to.to - to.from < 0.999999 * (this.scene?.rows.width ?? 0))
+    this.tell(to)
     if (now) {
       this.goal = null
       this.view = to
     } else this.goal = { from: { ...this.view }, to, began: performance.now() }
     this.draw()
+  }
+
+  private tell({ from, to, scroll }: View): void {
+    const width = this.scene?.rows.width ?? 0
+    const zoomed = to - from < 0.999999 * width
+    this.told.zoom(zoomed)
+    this.told.view(zoomed || scroll > 0 ? [from / width, to / width, scroll] : null)
   }
 
   private rowOf(box: Box): number {

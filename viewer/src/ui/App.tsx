@@ -1,6 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import * as state from '../state'
 import { Butterfly } from './Butterfly'
+import { CallTree } from './CallTree'
 import { Filters } from './Filters'
 import { FlameTab } from './FlameTab'
 import { Header } from './Header'
@@ -13,6 +14,7 @@ const TABS: [state.Tab, string, () => preact.JSX.Element][] = [
   ['table', 'Table', Table],
   ['butterfly', 'Callers and callees', Butterfly],
   ['source', 'Source', Source],
+  ['tree', 'Call tree', CallTree],
 ]
 
 export function App() {
@@ -58,7 +60,10 @@ export function App() {
 function onKey(event: KeyboardEvent): void {
   const typing = event.target instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)
   if (event.key === 'Escape' && state.helping.value) state.helping.value = false
-  else if (event.key === 'Escape' && (event.target as HTMLElement).id === 'search') state.search.value = ''
+  else if (event.key === 'Escape' && (event.target as HTMLElement).id === 'search') {
+    state.search.value = ''
+    ;(event.target as HTMLElement).blur() // so that the next key is a command again
+  }
   else if (typing || event.ctrlKey || event.metaKey || event.altKey) return
   else if (event.key === '/') document.getElementById('search')!.focus()
   else if (event.key === '?') state.helping.value = !state.helping.value
@@ -69,8 +74,8 @@ function onKey(event: KeyboardEvent): void {
 }
 
 const KEYS: [string, string][] = [
-  ['1 2 3 4', 'flame graph, table, callers and callees, source'],
-  ['/', 'search; Esc in the field clears it'],
+  ['1 2 3 4 5', 'flame graph, table, callers and callees, source, call tree'],
+  ['/', 'search; Esc in the field clears and leaves it'],
   ['r', 'look at all again: no search, no filter'],
   ['?', 'this list'],
   ['↑ ↓ ← →', 'in a flame graph: caller, callee, neighbours'],
@@ -81,6 +86,9 @@ const KEYS: [string, string][] = [
   ['Esc 0 Home', 'the whole graph'],
   ['c', 'callers and callees of the selected box'],
   ['s', 'source of the selected box'],
+  ['m', 'merge the selected function into its callers'],
+  ['f', 'fold what the selected function calls into it'],
+  ['h', 'hide the package of the selected function: its time goes to its callers'],
 ]
 
 function Help() {

@@ -10,6 +10,8 @@ export function Filters() {
   const { range, labels, cpu } = filter.value
   const second = 1e9 / profile.unit
   const filtered = !isEverything(filter.value)
+  const { merged, folded, hidden } = state.shape.value
+  const name = (fn: number) => profile.fns[fn]!.qualname
   const setRange = (from: number, to: number) => {
     if (!Number.isFinite(from) || !Number.isFinite(to)) return
     const whole = from <= 0 && to >= profile.duration + 1
@@ -53,6 +55,10 @@ export function Filters() {
             filter.value = { ...filter.value, labels: value ? { ...rest, [key]: value } : rest }
           }} />
       ))}
+      {[...hidden].map((one) => <Shaped key={`h ${one}`} what="hidden" name={one} undo={() => state.toggleShape('hidden', one)} />)}
+      {[...merged].map((fn) => <Shaped key={`m ${fn}`} what="merged" name={name(fn)} undo={() => state.toggleShape('merged', fn)} />)}
+      {[...folded].map((fn) => <Shaped key={`f ${fn}`} what="folded" name={name(fn)} undo={() => state.toggleShape('folded', fn)} />)}
+      {state.isShaped.value && !filtered && <button type="button" onClick={state.clearFilters}>Show all</button>}
       {filtered && (
         <>
           <output data-testid="looking">
@@ -62,5 +68,14 @@ export function Filters() {
         </>
       )}
     </div>
+  )
+}
+
+// What of the stacks is not shown as it is.
+function Shaped({ what, name, undo }: { what: string; name: string; undo: () => void }) {
+  return (
+    <button type="button" class="shaped" title={`${what}: ${name}. Click to show it again`} onClick={undo}>
+      {what} {name.length > 24 ? `${name.slice(0, 23)}…` : name} <span aria-hidden="true">×</span>
+    </button>
   )
 }

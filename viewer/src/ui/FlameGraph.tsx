@@ -2,7 +2,7 @@
 // document, with its figures as its name; the Table tab has the same figures as a real table.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { ComponentChildren } from 'preact'
-import { Flame } from '../draw/flame'
+import { Flame, type Part } from '../draw/flame'
 import type { Rows } from '../draw/rows'
 import type { Weighted } from '../data/tree'
 import type { Label } from '../data/labels'
@@ -24,6 +24,8 @@ interface Props {
   height?: number // CSS pixels; else what room there is
   actions: (label: number) => ComponentChildren
   onKey?: (key: string, label: number) => void
+  start?: Part | null // of the graph, that is looked at first
+  onView?: (part: Part | null) => void // null: the whole graph
   bar?: (flame: { reset: () => void; zoomed: boolean }) => ComponentChildren
 }
 
@@ -43,7 +45,8 @@ export function FlameGraph(props: Props) {
       hover: (node, x, y) => setHover({ node, x, y }),
       select: setSelected,
       zoom: setZoomed,
-    })
+      view: (part) => props.onView?.(part),
+    }, props.start ?? null)
     const watch = new ResizeObserver(([entry]) => flame.current!.resize(entry!.contentRect.width, entry!.contentRect.height))
     watch.observe(box.current!)
     return () => watch.disconnect()

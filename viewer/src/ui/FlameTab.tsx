@@ -33,7 +33,10 @@ export function FlameTab() {
   const actions = (label: number) => <LabelActions label={label} />
   return (
     <FlameGraph
+      key={state.arrived.value}
       id="flame"
+      start={state.zoom.value}
+      onView={(view) => (state.zoom.value = view)}
       title={`Flame graph, ${flip.value ? 'callers at the bottom' : 'callers at the top'}`}
       {...{ weighted, rows, fill, names, lit, actions }}
       labels={labels.list}
@@ -41,6 +44,10 @@ export function FlameTab() {
       whole={state.sums.value}
       onKey={(key, label) => {
         if (key === 'c') state.showCallers(label)
+        const { fnId } = labels.list[label]!
+        if (key === 'm') state.toggleShape('merged', fnId)
+        if (key === 'f') state.toggleShape('folded', fnId)
+        if (key === 'h') state.toggleShape('hidden', state.packageOf.value[fnId]!)
         if (key === 's') state.showSource(labels.list[label]!.file, labels.list[label]!.line)
       }}
       bar={({ reset, zoomed }) => (
@@ -80,9 +87,15 @@ function Legend() {
 }
 
 export function LabelActions({ label }: { label: number }) {
-  const { file, line } = state.grains.value.labels.list[label]!
+  const { file, line, fnId } = state.grains.value.labels.list[label]!
+  const name = state.packageOf.value[fnId]!
   return (
     <>
+      <button type="button" title="Leaves this function out: its time, and what it calls, is its callers'" onClick={() => state.toggleShape('merged', fnId)}>Merge</button>
+      <button type="button" title="All that this function calls becomes a part of it" onClick={() => state.toggleShape('folded', fnId)}>Fold</button>
+      <button type="button" title="Leaves out all functions of this package: their time is their callers'" onClick={() => state.toggleShape('hidden', name)}>
+        Hide {name.length > 20 ? `${name.slice(0, 19)}…` : name}
+      </button>
       <button type="button" onClick={() => state.showCallers(label)}>Callers and callees</button>
       {state.profile.value.about.sources[file] !== undefined && (
         <button type="button" onClick={() => state.showSource(file, line)}>Source: {baseName(file)}</button>

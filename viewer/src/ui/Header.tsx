@@ -7,7 +7,26 @@ import { clip } from './FlameGraph'
 
 // What took samples at no random instant, by clock (src/spprof/report/tick_stats.py).
 const TOOK: Record<string, string> = { gil: 'hand-overs of the GIL', signal: 'instants that the scheduler chose, or its own tick' }
+const MUCH_LOST = 0.05 // no share is off by more than what was lost, so a little is no alarm
 const LITTLE_UNKNOWN = 0.01 // less than chance alone has shares be off
+
+// Words for what the header of a profile has; the rest is named as it is there.
+const WORDS: Record<string, string> = {
+  pid: 'process', platform: 'system', mode: 'time', interval_ns: 'a sample every', start_unix_ns: 'began at', max_depth: 'frames of a stack, at most', native: 'native frames',
+  begun: 'begun by', run: 'run, as its other processes name it', source: 'file of',
+}
+
+// What a key of the header says, and its value.
+function inWords(key: string, value: unknown): [string, string] {
+  const words = WORDS[key] ?? key.replace(/(_unix)?_ns$/, '').replaceAll('_', ' ')
+  if (typeof value === 'boolean') return [words, value ? 'yes' : 'no']
+  if (typeof value !== 'number') return [words, text(value)]
+  if (key.endsWith('_unix_ns')) return [words, new Date(value / 1e6).toLocaleString()]
+  return [words, key.endsWith('_ns') ? time(value) : text(value)]
+}
+
+// Of no use to people: an instant of a clock that began at no known time, the format of the file.
+const LEFT_OUT = new Set(['start_ns', 'version'])
 
 const text = (value: unknown): string => (value === undefined || value === null ? '' : String(value))
 
@@ -49,7 +68,7 @@ export function Header() {
             <div key={key}><dt>{key}</dt><dd>{value}</dd></div>
           ))}
           {expected > 0 && (
-            <div class={lost > 0.01 * expected ? 'bad' : ''}><dt>lost</dt><dd>{percent(share(lost, expected))}</dd></div>
+            <div class={lost > MUCH_LOST * expected ? 'bad' : ''}><dt>lost</dt><dd>{percent(share(lost, expected))}</dd></div>
           )}
         </dl>
         <details class="tick-stats">
@@ -69,9 +88,10 @@ export function Header() {
             ) : <p>{header.source ? `A file of another profiler (${text(header.source)}) has no tick stats.` : 'The tick stats were not written.'}</p>}
             <table aria-label="The run">
               <tbody>
-                {Object.entries(header).filter(([, value]) => typeof value !== 'object' && value !== '').map(([key, value]) => (
-                  <tr key={key}><td class="dim">{key}</td><td>{clip(text(value))}</td></tr>
-                ))}
+                {Object.entries(header).filter(([key, value]) => typeof value !== 'object' && value !== '' && !LEFT_OUT.has(key)).map(([key, value]) => {
+                  const [words, shown] = inWords(key, value)
+                  return <tr key={key}><td class="dim">{words}</td><td>{clip(shown)}</td></tr>
+                })}
                 <tr><td class="dim">page by</td><td>spprof {about.spprof}</td></tr>
               </tbody>
             </table>

@@ -71,7 +71,7 @@ export function Table() {
             {head('total', `Total ${unit}`.trimEnd())}
             <th scope="col" class="number">Share</th>
             <th scope="col" class="number">95 % range</th>
-            {head('samples', 'Samples', '', 'Samples in the function itself')}
+            {head('samples', 'Self samples', '', 'Samples in the function itself')}
             {counted && head('calls', 'Calls', '', 'How often its body began: an exact count')}
             {counted && head('each', 'Self a call', '', 'Sampled time in the function itself, divided by its calls')}
             {counted && <th scope="col" class="number">95 % range</th>}

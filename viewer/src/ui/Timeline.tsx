@@ -127,9 +127,27 @@ function Lanes() {
             onPointerLeave={() => setSaid('')} />
         </div>
       </div>
+      <ul class="legend lanes-legend" aria-label="Colours of the timeline">
+        {coloursOf(state.types.value).map(([variable, what]) => (
+          <li key={variable}><span class="swatch" style={{ background: `var(${variable})` }} />{what}</li>
+        ))}
+      </ul>
       <p class="said dim">{said || 'Drag to look at a range only; click to look at all again. A thread’s name shows that thread only.'}</p>
     </section>
   )
+}
+
+// Colours that are in these lanes, and what each is.
+function coloursOf(types: Profile[]): [string, string][] {
+  const [times, counted] = [types.filter(({ counts }) => !counts), types.filter(({ counts }) => counts)]
+  const markers = [...new Set(types[0]!.markers.map(({ name }) => (name === 'gc' ? 'garbage collection' : name)))]
+  const all: [string, string, boolean][] = [
+    ['--busy', state.canSplit.value ? 'on CPU' : 'samples', times.length > 0],
+    ['--off-cpu', 'off CPU (waiting)', state.canSplit.value],
+    ['--counted', counted.map(({ counts }) => counts).join(', '), counted.length > 0],
+    ['--gc', markers.join(', '), markers.length > 0],
+  ]
+  return all.filter(([, , there]) => there).map(([variable, what]) => [variable, what])
 }
 
 function step(span: number, room: number): number {
