@@ -14,7 +14,7 @@ let page
 let troubles = []
 
 const commands = {
-  async open({ path, scheme = 'light', width = 1280, height = 800 }) {
+  async open({ path, scheme = 'light', width = 1280, height = 800, fragment = '' }) {
     await page?.close()
     page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce' })
     troubles = []
@@ -28,7 +28,7 @@ const commands = {
       if (!/^(file|data|blob):/.test(request.url())) troubles.push(`asked for ${request.url()}`)
     })
     page.setDefaultTimeout(10000)
-    await page.goto(pathToFileURL(path).href, { timeout: 60000 })
+    await page.goto(pathToFileURL(path).href + fragment, { timeout: 60000 })
     await page.waitForSelector('header, .broken', { timeout: 60000 })
     await commands.settle()
   },

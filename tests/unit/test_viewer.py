@@ -160,13 +160,29 @@ def test_header_says_what_was_profiled_and_lost(opened):
         )
     )
     assert chips == {
-        "CPU time": "85.74 ms", "samples": "112", "lasted": "100.00 ms", "threads": "2",
+        "CPU time": "85.74 ms", "on CPU": "80.74 ms", "off CPU": "5.00 ms", "samples": "112", "lasted": "100.00 ms", "threads": "2",
         "rate": "1,000 Hz, perf", "Python": "3.11.7", "lost": "13.8 %",
     }  # fmt: skip
     opened.click(selector="summary")
     tick_stats = opened.rows(selector='table[aria-label="What became of every tick"]')
     assert [row[0] for row in tick_stats] == ["130", "92", "20", "18"]
     assert "queue was full" in tick_stats[3][1]
+    run = dict(opened.rows(selector='table[aria-label="The run"]'))
+    assert run["python"] == "3.11.7 (main)" and run["a sample every"] == "1.00 ms"
+    assert not [key for key in run if "_" in key]
+
+
+@pytest.mark.parametrize("lost, red", [(1.07, False), (5, False), (5.1, True)])
+def test_a_little_that_was_lost_is_no_alarm(browser, tmp_path, lost, red):
+    writer = Writer()
+    writer.sample([("f", "f", "/f.py", 1, 1)], 6000, 1000)
+    writer.flush()
+    ticks = {"expected": 10_000, "taken": 1, "dropped": round(lost * 100), "losses": {"queue_full": round(lost * 100)}}
+    writer.json(b"A", {"clock": "perf", **ticks})
+    Profile(writer.data).save(tmp_path / "x.html", format="html")
+    browser.open(path=str(tmp_path / "x.html"))
+    shown = "[...document.querySelectorAll('.chips .bad')].map((e) => e.innerText.split('\\n')[0])"
+    assert browser.evaluate(script=shown) == (["lost"] if red else [])
 
 
 @pytest.mark.parametrize("by", ["function", "line"])
@@ -295,7 +311,148 @@ def test_search_shows_the_share_of_stacks_and_fades_the_rest(opened, known):
     opened.press(key="2")  # goes into the field
     assert opened.said("found") == "0.0 % in 0 functions"
     opened.press(key="Escape")
+    opened.press(key="1")  # a command again: the field is left
     assert opened.pixel(5, 2) == before
+
+
+def legend(browser):
+    return " ".join(browser.text(selector=".bar .legend").split())
+
+
+def test_filters_reach_the_legend(opened):
+    """The figures are those of the view, and colours stay."""
+    colours = "Object.fromEntries([...document.querySelectorAll('.bar .legend li')].map((e) => [e.title, e.firstChild.style.background]))"
+    assert legend(opened) == "app.py 81.3 % libz.so.1 18.7 % [no Python frames] 0.05 %"
+    whole = opened.evaluate(script=colours)
+    opened.click(selector='.lanes button:has-text("worker")')
+    assert legend(opened) == "app.py 99.3 % [no Python frames] 0.70 %"
+    part = opened.evaluate(script=colours)
+    assert part["app.py"] == whole["app.py"]
+
+
+def test_on_cpu_and_off_cpu_apart(opened, known):
+    opened.press(key="2")
+    for value, off in (("off", True), ("on", False)):
+        opened.select(selector='.filters label:has-text("Time") select', value=value)
+        some = [sample for sample in known[0].samples() if bool(sample.flags & 4) == off]
+        assert shown_self_times(opened) == self_times(some)
+        assert f"of 85.74 ms, {sum(sample.count for sample in some)} samples" in opened.said("looking")
+    opened.press(key="r")
+    assert sorted(opened.table()) == sorted(known_rows(known[0].functions()))
+
+
+def test_the_timelines_colours_have_a_legend(opened):
+    assert opened.text(selector=".lanes-legend").split("\n") == ["on CPU", "off CPU (waiting)", "garbage collection"]
+    swatch = "[...document.querySelectorAll('.lanes-legend .swatch')].map((e) => getComputedStyle(e).backgroundColor)"
+    drawn = "[...document.querySelector('.lane-box canvas').getContext('2d').getImageData(5, 33, 1, 1).data].slice(0, 3).join(', ')"
+    assert opened.evaluate(script=swatch)[0] == f"rgb({opened.evaluate(script=drawn)})"
+
+
+def tree_rows(browser):
+    """Total, self, level and name of each row."""
+    script = """[...document.querySelectorAll('.calls tbody tr')].map((row) => [row.cells[0].innerText, row.cells[3].innerText,
+      Number(row.cells[5].firstChild.getAttribute('aria-level')), row.cells[5].innerText.slice(1).split(' (')[0]])"""
+    return [tuple(row) for row in browser.evaluate(script=script)]
+
+
+def test_a_call_tree_and_an_inverted_one(opened):
+    opened.press(key="5")
+    # What has 30 % is open at first.
+    assert tree_rows(opened)[:5] == [
+        ("80.00 ms", "16.00 ms", 1, "main"), ("48.00 ms", "16.00 ms", 2, "slow"), ("16.00 ms", "16.00 ms", 3, "slow"),
+        ("16.00 ms", "16.00 ms", 3, "deflate [libz.so.1]"), ("16.00 ms", "16.00 ms", 2, "parse"),
+    ]  # fmt: skip
+    opened.click(selector='.calls button:has-text("main")')
+    assert [row[3] for row in tree_rows(opened)] == ["main", "slow", "[truncated]", "[no Python frames]"]
+    opened.select(selector='#panel label:has-text("Tree") select', value="inverted")
+    top = [row[::3] for row in tree_rows(opened)]
+    assert top[:2] == [("32.00 ms", "slow"), ("21.70 ms", "parse")] and top[4][1] == "[no Python frames]"
+    assert sorted(top[2:4]) == [("16.00 ms", "deflate [libz.so.1]"), ("16.00 ms", "main")]
+    opened.click(selector='.calls button:has-text("parse")')
+    below = [row[::3] for row in tree_rows(opened) if row[2] == 2]
+    assert below == [("16.00 ms", "main"), ("5.00 ms", "slow"), ("700 \u00b5s", "[truncated]")]
+
+
+def test_functions_merged_and_folded_and_libraries_hidden(opened):
+    """Their time is not lost: it is the caller's. Each is undone by a click."""
+
+    def selves():
+        opened.press(key="2")
+        return {row[0]: row[2] for row in opened.table()}
+
+    whole = selves()
+    assert (whole["slow"], whole["deflate"]) == ("32.00 ms", "16.00 ms")
+    opened.press(key="1")
+    opened.click(selector="#flame", at={"x": 20, "y": 30})  # slow
+    opened.click(selector='.selected-actions button:has-text("Fold")')
+    assert selves()["slow"] == "53.00 ms"
+    opened.click(selector='.shaped:has-text("folded slow")')
+    assert selves() == whole
+    opened.press(key="1")
+    opened.evaluate(script="document.getElementById('flame').focus()")
+    opened.press(key="ArrowDown")
+    opened.press(key="ArrowDown")
+    opened.press(key="m")
+    merged = selves()
+    assert "slow" not in merged and merged["main"] == "48.00 ms"
+    opened.press(key="r")
+    opened.press(key="1")
+    opened.evaluate(script="document.getElementById('flame').focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        opened.press(key=key)
+    if "deflate" not in opened.selected():
+        opened.press(key="ArrowRight")
+    opened.press(key="h")
+    hidden = selves()
+    assert "deflate" not in hidden and hidden["slow"] == "48.00 ms"
+    assert opened.text(selector=".shaped").split(" ")[:2] == ["hidden", "libz.so.1"]
+
+
+def test_the_address_shows_what_was_seen(browser, known):
+    """Whatever one chose; and an address of another page does no harm."""
+    address = "location.hash"
+    settled = "new Promise((done) => setTimeout(done, 400))"  # addresses are written when nothing changed for a moment
+    browser.open(path=known[1])
+    browser.press(key="2")
+    browser.click(selector='.lanes button:has-text("worker")')
+    browser.select(selector='.filters label:has-text("Time") select', value="off")
+    browser.fill(selector="#search", text="slow")
+    seen = browser.table()
+    browser.evaluate(script=settled)
+    link = browser.evaluate(script=address)
+    assert "tab=table" in link and "cpu=off" in link and "threads=1" in link
+    browser.open(path=known[1])
+    everything = browser.evaluate(script="document.querySelector('[aria-selected=true]').id")
+    assert everything == "tab-flame"
+    browser.evaluate(script=f"location.hash = {json.dumps(link)}; {settled}")
+    assert browser.table() == seen and browser.evaluate(script="document.getElementById('search').value") == "slow"
+    # A part of the flame graph.
+    browser.evaluate(script=f"location.hash = ''; {settled}")
+    browser.click(selector="#flame", at={"x": 20, "y": 30})
+    browser.evaluate(script=settled)
+    link = browser.evaluate(script=address)
+    assert "zoom=" in link
+    browser.open(path=known[1], fragment=link)
+    assert browser.evaluate(script="document.querySelector('.bar button').disabled") is False
+    row = "[...document.getElementById('flame').getContext('2d').getImageData(0, 25, 900, 1).data].join()"
+    here = browser.evaluate(script=row)
+    browser.click(selector='button:has-text("Reset zoom")')
+    assert browser.evaluate(script=row) != here
+    browser.open(path=known[1], fragment="#tab=x&threads=99&type=7&range=9,1&zoom=2&chosen=1e9&merged=-1,77&source=1&boxes=q&other")
+    assert browser.evaluate(script="document.querySelector('[aria-selected=true]').id") == "tab-flame"
+    assert browser.troubles() == []
+
+
+def test_a_narrow_window_leaves_the_graph_its_room(browser, known):
+    browser.open(path=known[1], width=420, height=800)
+    box = browser.evaluate(script="document.getElementById('flame').getBoundingClientRect().toJSON()")
+    assert box["height"] >= 0.45 * 800 and box["width"] >= 0.95 * 420
+    assert browser.evaluate(script="document.documentElement.scrollWidth") <= 420
+    assert box["bottom"] <= 800
+    for key in "2345":
+        browser.press(key=key)
+        assert browser.evaluate(script="document.documentElement.scrollWidth") <= 420
+    assert browser.troubles() == []
 
 
 def test_boxes_by_mouse(opened, known):
@@ -380,7 +537,7 @@ def test_directions_orders_and_colours(opened, known):
     legend = {}
     for scheme in ("package", "language", "thread"):
         opened.select(selector='label:has-text("Colour") select', value=scheme)
-        legend[scheme] = opened.text(selector=".legend").replace("\n", " ")
+        legend[scheme] = opened.text(selector=".bar .legend").replace("\n", " ")
     assert "app.py" in legend["package"] and "libz.so.1" in legend["package"]
     assert "Python 81.3 %" in legend["language"] and "native 18.7 %" in legend["language"]
     assert legend["thread"] == "MainThread (70) 93.3 % worker (71) 6.69 %"
@@ -458,13 +615,13 @@ NAMED = set(
 def test_everything_has_a_name_for_screen_readers(opened):
     opened.evaluate(script="document.getElementById('flame').focus()")
     opened.press(key="ArrowDown")
-    for tab in "1234":
+    for tab in "12345":
         opened.press(key=tab)
-        opened.press(key="?") if tab == "4" else None
+        opened.press(key="?") if tab == "5" else None
         tree = opened.tree()
         nameless = [role for role, name in tree if role.lower() in NAMED and not name]
         assert nameless == []
-    assert len([name for role, name in tree if role == "tab"]) == 4
+    assert len([name for role, name in tree if role == "tab"]) == 5
 
 
 def test_names_from_hell_do_no_harm(browser, tmp_path):
@@ -474,7 +631,7 @@ def test_names_from_hell_do_no_harm(browser, tmp_path):
     columns["label_sets"] = [{}, {NAMES[1]: NAMES[0], "x": NAMES[5]}]
     profile.save(path, format="html", sources=True)
     browser.open(path=str(path))
-    for key in "1234":
+    for key in "12345":
         browser.press(key=key)
     browser.press(key="2")
     shown = browser.evaluate(script="[...document.querySelectorAll('td.wide:nth-child(8)')].map((cell) => cell.textContent)")
