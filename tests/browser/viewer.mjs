@@ -14,7 +14,7 @@ let page
 let troubles = []
 
 const commands = {
-  async open({ path, scheme = 'light', width = 1280, height = 800, fragment = '' }) {
+  async open({ path, scheme = 'light', width = 1280, height = 800, fragment = '', until = 'header, .broken' }) {
     await page?.close()
     page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce' })
     troubles = []
@@ -29,7 +29,7 @@ const commands = {
     })
     page.setDefaultTimeout(10000)
     await page.goto(pathToFileURL(path).href + fragment, { timeout: 60000 })
-    await page.waitForSelector('header, .broken', { timeout: 60000 })
+    await page.waitForSelector(until, { timeout: 60000 })
     await commands.settle()
   },
   // What an event changed is on the canvas after a frame; what was just opened measures itself, and listens, within three.

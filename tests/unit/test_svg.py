@@ -11,6 +11,7 @@ import pytest
 from browser import CHROMIUM, environment, needs_browser
 from conftest import any_name, named, render
 from spprof_file import Writer
+from test_viewer import Browser
 
 from spprof import BadOption, Profile
 from spprof.formats.svg import NARROWEST, ROW, WIDTH
@@ -86,7 +87,8 @@ def test_names_that_xml_cannot_hold():
     writer.sample([("f", "<script>alert(1)</script>\x00\ud800&\"'", "/a&b.py", 1, 1)], 6000, 1000)
     writer.flush()
     picture = render(Profile(writer.data), "svg")
-    assert b"<script" not in picture and all(byte >= 32 or byte == 10 for byte in picture)
+    assert picture.count(b"<script") == 1 and b"<script>alert" not in picture  # the picture's own
+    assert all(byte >= 32 or byte == 10 for byte in picture)
     ((name,),) = boxes(picture)
     assert name == "<script>alert(1)</script>\ufffd\\ud800&\"'"
 
@@ -94,6 +96,61 @@ def test_names_that_xml_cannot_hold():
 @any_name
 def test_any_name_is_xml(name):
     assert len(ElementTree.fromstring(render(named(name), "svg")).findall(f"{SVG}g")) == 3
+
+
+def texts(picture):
+    return [group.find(f"{SVG}text").text for group in ElementTree.fromstring(picture).findall(f"{SVG}g")]
+
+
+def test_boxes_say_where_and_how_much_as_far_as_there_is_room():
+    writer = Writer(argv=["x.py"])
+    for i in range(100):
+        leaf = [("wide", "wide", "/a/json/__init__.py", 7, 8), ("narrow_one", "narrow_one", "/b/c.py", 3, 4)][i >= 86]
+        writer.sample([("main", "main", "/app/main.py", 1, 2), leaf], 6000 + 1000 * i, 1000)
+    writer.flush()
+    picture = render(Profile(writer.data), "svg")
+    assert texts(picture) == ["main (main.py:1) 100.00%", "wide (json/__init__.py:7) 86.00%", "narrow_one 14.00%"]
+    style = ElementTree.fromstring(picture).find(f"{SVG}style").text
+    assert "prefers-color-scheme: dark" in style
+
+
+@needs_browser
+def test_zoom_search_and_dark_in_the_browser(tmp_path):
+    """A click zooms to a box, its callers stay; what is typed is found with its share; Escape undoes both."""
+    writer = Writer(argv=["x.py"])
+    main, a, b = (("main", "main", "/m.py", 1, 2), ("a", "a", "/a.py", 7, 8), ("b", "b", "/b.py", 3, 4))
+    for i in range(100):
+        writer.sample([main, [a, b][i >= 75], *([b] if i < 25 else [])], 6000 + 1000 * i, 1000)
+    writer.flush()
+    (tmp_path / "p.svg").write_bytes(render(Profile(writer.data), "svg"))
+    browser = Browser()
+    try:
+        browser.open(path=str(tmp_path / "p.svg"), until="input")
+        shown = """[...document.querySelectorAll('g.box')].filter((g) => g.style.display !== 'none').map((g) =>
+          [g.querySelector('title').textContent.split(' ')[0], Math.round(g.querySelector('rect').getAttribute('width'))])"""
+        whole = [["main", 1200], ["a", 900], ["b", 300], ["b", 300]]
+        assert sorted(browser.evaluate(script=shown)) == sorted(whole)
+        browser.click(selector='g.box rect[y="46"][x="0.00"]')
+        assert sorted(browser.evaluate(script=shown)) == [["a", 1200], ["b", 400], ["main", 1200]]
+        said = "[...document.querySelectorAll('g.box text')].map((text) => text.textContent)"
+        assert "a (a.py:7) 75.00%" in browser.evaluate(script=said)
+        browser.press(key="Escape")
+        assert sorted(browser.evaluate(script=shown)) == sorted(whole)
+        browser.press(key="/")
+        for key in "B.py":
+            browser.press(key=key)
+        found = "[...document.querySelectorAll('text.head')].map((text) => text.textContent).find((text) => text.endsWith('found'))"
+        assert browser.evaluate(script=found) == "50.0 % found"
+        assert browser.evaluate(script="document.querySelectorAll('.match').length") == 2
+        browser.press(key="Escape")
+        assert browser.evaluate(script="document.querySelectorAll('.match').length") == 0
+        back = "getComputedStyle(document.querySelector('.back')).fill"
+        assert browser.evaluate(script=back) == "rgb(255, 255, 255)"
+        browser.open(path=str(tmp_path / "p.svg"), until="input", scheme="dark")
+        assert browser.evaluate(script=back) == "rgb(24, 26, 31)"
+        assert browser.troubles() == []
+    finally:
+        browser.close()
 
 
 @needs_browser

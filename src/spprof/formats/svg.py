@@ -1,4 +1,5 @@
-"""A flame graph as a picture (SVG 1.1, without scripts: it shows in documents, on GitHub and in mail).
+"""A flame graph as a picture: SVG 1.1, which shows in documents, on GitHub and in mail. In a browser, alone, its script
+(viewers/picture.js) zooms and searches.
 
 The root is above, callees are below their callers, and a box is as wide as its share of all time. Functions that are called by
 the same stack are in the order of their names, so two pictures can be compared. Boxes too narrow to be seen are left out.
@@ -6,6 +7,7 @@ the same stack are in the order of their names, so two pictures can be compared.
 
 from __future__ import annotations
 
+import os
 from colorsys import hls_to_rgb
 from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List, Optional, Sequence, Tuple
 from zlib import crc32
@@ -26,6 +28,13 @@ HEAD = 28  # above the boxes: the title
 NARROWEST = 0.3  # of a box that is drawn
 _GAP = 0.3  # between two boxes
 _LETTER = 6.7  # width of one, in the monospaced font of 11
+_SCRIPT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "viewers", "picture.js")
+_STYLE = """<style>
+.back { fill: #fff } .head { fill: #16181d } .box { cursor: pointer } .box:hover rect { stroke: #16181d } .above { opacity: .6 }
+.match text { font-weight: bold }
+@media (prefers-color-scheme: dark) { .back { fill: #181a1f } .head { fill: #eceef2 } .box rect { opacity: .8 } .box:hover rect { stroke: #fff } }
+</style>
+"""
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
@@ -46,7 +55,8 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     for node, depth, left, width in boxes:
         look = frames.looks[tree.frames[node]]
         out.write(_box(look, depth, left, width, weights[node], weights[0], _amount(profile, options.weight)).encode())
-    out.write(b"</svg>\n")
+    with open(_SCRIPT, "rb") as script:
+        out.write(b"<script><![CDATA[\n" + script.read() + b"]]></script>\n</svg>\n")
 
 
 def _boxes(tree: Tree, weights: Sequence[int], looks: Sequence[Look]) -> Iterator[Tuple[int, int, float, float]]:
@@ -83,8 +93,8 @@ def _head(profile: ProfileData, rows: int, weight: int, samples: int, counted: O
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height}" width="{WIDTH:.0f}" height="{height}" '
         'font-family="monospace" font-size="11">\n'
-        f'<rect width="{WIDTH:.0f}" height="{height}" fill="#fff"/>\n'
-        f'<text x="4" y="18" font-size="13">{markup(title if len(title) < 140 else title[:139] + "…")}</text>\n'
+        f'{_STYLE}<rect class="back" width="{WIDTH:.0f}" height="{height}" fill="#fff"/>\n'
+        f'<text class="head" x="4" y="18" font-size="13">{markup(title if len(title) < 100 else title[:99] + "…")}</text>\n'
     )
 
 
@@ -92,13 +102,24 @@ def _box(look: Look, depth: int, left: float, width: float, weight: int, whole: 
     where = "" if look.native or not look.file else f" ({look.file}:{look.first_line})"
     top = HEAD + ROW * depth
     letters = int((width - 6) / _LETTER)
-    name = look.title if len(look.title) <= letters else look.title[: letters - 1] + "…"
+    name = _text(look, f"{weight / whole:.2%}", letters)
     text = f'<text x="{left + 3:.1f}" y="{top + 12.5}">{markup(name)}</text>' if letters >= 3 else ""
     size = f'width="{max(width - _GAP, _GAP):.2f}" height="{ROW - 1}"'
     return (
-        f"<g><title>{markup(look.title + where)}\n{markup(_number(weight, unit))}, {weight / whole:.2%}</title>"
+        f'<g class="box"><title>{markup(look.title + where)}\n{markup(_number(weight, unit))}, {weight / whole:.2%}</title>'
         f'<rect x="{left:.2f}" y="{top}" {size} fill="{_colour(look)}"/>{text}</g>\n'
     )
+
+
+def _text(look: Look, share: str, letters: int) -> str:
+    """As much as there is room for: name, line and share, or less."""
+    parts = look.file.replace("\\", "/").split("/")
+    file = "/".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])  # `json/__init__.py`
+    place = "" if look.native or not look.file else f" ({file}:{look.first_line})"
+    for text in (f"{look.title}{place} {share}", f"{look.title} {share}", look.title):
+        if len(text) <= letters:
+            return text
+    return look.title[: max(letters - 1, 0)] + "…"
 
 
 def _colour(look: Look) -> str:
