@@ -50,7 +50,7 @@ const trie = computed(() => {
 })
 export const profile = computed(() => ({ ...asTaken.value, ...trie.value }))
 const first = computed(() => ({ ...types.value[0]!, ...trie.value })) // whose stacks are those of all types
-export const sums = computed(() => aggregate(asTaken.value, filter.value))
+export const sums = computed(() => (isEverything(filter.value) ? everything.value : aggregate(asTaken.value, filter.value)))
 
 function grained(grain: Grain) {
   const list = labels(first.value, grain)

@@ -139,7 +139,8 @@ test('boxes: the heaviest first, children inside their parent, nothing without t
   const tree = treeOf(KNOWN, nodes)
   const all = weighted(KNOWN, tree, aggregate(KNOWN))
   const shown = (of: typeof all) => {
-    const { rows, left, width } = layout(of)
+    const { depth, row, left, width } = layout(of)
+    const rows = Array.from({ length: depth }, (_, at) => row(at).nodes)
     return { width, rows: rows.map((row) => [...row].map((node) => [list.list[tree.label[node]!]!.fn.name, left[node], of.ns[node]])) }
   }
   expect(shown(all)).toEqual({
@@ -286,7 +287,10 @@ test('a tree of many nodes: each pair of parent and label is one', () => {
   expect(tree.parent.length).toBe(1 + 1 + 1000 + 1000)
   const found = layout(weighted(many, tree, aggregate(many)))
   const ns = weighted(many, tree, aggregate(many)).ns
-  for (const row of found.rows) expect([...row].every((node, i) => i === 0 || tree.parent[node] !== tree.parent[row[i - 1]!] || ns[row[i - 1]!]! >= ns[node]!)).toBe(true)
+  for (let depth = 0; depth < found.depth; depth++) {
+    const row = found.row(depth).nodes
+    expect([...row].every((node, i) => i === 0 || tree.parent[node] !== tree.parent[row[i - 1]!] || ns[row[i - 1]!]! >= ns[node]!)).toBe(true)
+  }
 })
 
 describe('stacks without some functions', () => {

@@ -35,7 +35,7 @@ describe('left-heavy', () => {
     expect(rows.at(1, 50_000)).toMatchObject({ from: 50_000, to: 70_000 })
     expect([rows.at(1, 70_001), rows.at(2, 0), rows.find(0)]).toEqual([null, null, null])
   })
-  test('boxes below half a pixel: one for each pixel', () => {
+  test('boxes below a pixel: one for each pixel', () => {
     const many = made(Array.from({ length: 1000 }, (_, i) => ({ stack: `m f${i}`, time: i, weight: 1 })))
     const bush = treeOf(many, nodeLabels(many, labels(many, 'function')))
     const some = weighted(many, bush, aggregate(many))
@@ -43,6 +43,26 @@ describe('left-heavy', () => {
     heavyRows(some, layout(some)).boxes(1, 0, 1_000_000, 10, (_, left) => seen.push(left))
     expect(seen).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
   })
+})
+
+test('left-heavy: whatever the zoom, each box that is wide enough is drawn, and no pixel twice', () => {
+  let seed = 1
+  const random = (n: number) => (seed = (seed * 48271) % 2147483647) % n
+  const many = made(Array.from({ length: 3000 }, (_, i) => ({ stack: `m f${random(300)} g${random(9)}`, time: i, weight: 1 + random(random(20) ? 3 : 3000) })))
+  const bush = treeOf(many, nodeLabels(many, labels(many, 'function')))
+  const some = weighted(many, bush, aggregate(many))
+  const { row, left } = layout(some)
+  const rows = heavyRows(some, layout(some))
+  for (const [from, to] of [[0, rows.width], [rows.width / 3, rows.width / 2], [rows.width * 0.97, rows.width]] as const) {
+    for (let depth = 0; depth < 3; depth++) {
+      const drawn: number[] = []
+      rows.boxes(depth, from, to, 400, (node) => drawn.push(node))
+      const scale = 400 / (to - from)
+      const wide = [...row(depth).nodes].filter((node) => some.ns[node]! * scale >= 1 && left[node]! < to && left[node]! + some.ns[node]! > from)
+      expect(drawn).toEqual(expect.arrayContaining(wide))
+      expect(new Set(drawn).size).toBe(drawn.length)
+    }
+  }
 })
 
 describe('by time', () => {

@@ -74,7 +74,7 @@ export function treeOf(profile: Profile, label: Uint32Array): Tree {
 export interface Weighted {
   tree: Tree
   ns: Float64Array // of each node with all below it
-  samples: Float64Array
+  readonly samples: Float64Array
 }
 
 function weigh(tree: Tree, ns: Float64Array, samples: Float64Array): Weighted {
@@ -83,7 +83,14 @@ function weigh(tree: Tree, ns: Float64Array, samples: Float64Array): Weighted {
     for (let node = 0; node < column.length; node++) if (tree.of[node]! >= 0) own[tree.of[node]!]! += column[node]!
     return totalsOf(tree.parent, own)
   }
-  return { tree, ns: total(ns), samples: total(samples) }
+  let all: Float64Array | undefined // made when first asked for, as boxes are drawn without it
+  return {
+    tree,
+    ns: total(ns),
+    get samples() {
+      return (all ??= total(samples))
+    },
+  }
 }
 
 export function weighted(profile: Profile, tree: Tree, sums: Sums): Weighted {
@@ -117,44 +124,52 @@ export function callers(profile: Profile, label: Uint32Array, outer: Uint8Array,
   return weigh(builder.tree(of), all(sums.ns), all(sums.samples))
 }
 
-// Where the boxes of a tree lie: of each depth the nodes from left to right, and where each begins, in nanoseconds.
+// Where the boxes of a tree lie: of each depth the nodes from left to right, and where each begins, in nanoseconds. A row is
+// laid out when it is first asked for: most are below what one sees.
 export interface Layout {
-  rows: Uint32Array[]
-  left: Float64Array
+  depth: number // of the deepest node, and one
+  row: (depth: number) => Row
+  left: Float64Array // of each node that was laid out
   width: number
+}
+
+export interface Row {
+  nodes: Uint32Array
+  edges: Float64Array // where each begins
 }
 
 export function layout({ tree, ns }: Weighted): Layout {
   const n = tree.parent.length
-  // Children of each node, side by side in one array; those without any time have no box.
-  const start = new Uint32Array(n + 1)
-  for (let node = 1; node < n; node++) if (ns[node]! > 0) start[tree.parent[node]! + 1]!++
-  for (let node = 0; node < n; node++) start[node + 1]! += start[node]!
-  const place = start.slice(0, n)
-  const children = new Uint32Array(start[n]!)
-  for (let node = 1; node < n; node++) if (ns[node]! > 0) children[place[tree.parent[node]!]!++] = node
-  const heavier = (a: number, b: number) => ns[b]! - ns[a]! || a - b
-  const left = new Float64Array(n)
-  const rows: Uint32Array[] = []
-  let row: Uint32Array = Uint32Array.of(0)
-  for (;;) {
-    let size = 0
-    for (const node of row) size += start[node + 1]! - start[node]!
-    if (size === 0) return { rows, left, width: ns[0]! }
-    const below = new Uint32Array(size)
-    let to = 0
-    for (const node of row) {
-      const some = children.subarray(start[node]!, start[node + 1]!)
-      sort(some, heavier)
-      let at = left[node]!
-      for (const child of some) {
-        left[child] = at
-        at += ns[child]!
-        below[to++] = child
-      }
-    }
-    rows.push((row = below))
+  const [first, next, left] = [new Uint32Array(n), new Uint32Array(n), new Float64Array(n)]
+  const sizes: number[] = []
+  for (let node = n - 1; node > 0; node--) {
+    if (!(ns[node]! > 0)) continue // no time, no box
+    next[node] = first[tree.parent[node]!]!
+    first[tree.parent[node]!] = node
+    sizes[tree.depth[node]!] = (sizes[tree.depth[node]!] ?? 0) + 1
   }
+  const heavier = (a: number, b: number) => ns[b]! - ns[a]! || a - b
+  const rows: Row[] = []
+  const row = (depth: number): Row => {
+    while (rows.length <= depth) {
+      const [size, above] = [sizes[rows.length]!, rows[rows.length - 1]?.nodes ?? Uint32Array.of(0)]
+      const [nodes, edges] = [new Uint32Array(size), new Float64Array(size)]
+      let to = 0
+      for (const node of above) {
+        const from = to
+        for (let child = first[node]!; child; child = next[child]!) nodes[to++] = child
+        if (to - from > 1) sort(nodes.subarray(from, to), heavier)
+        for (let i = from, at = left[node]!; i < to; i++) {
+          const child = nodes[i]!
+          left[child] = edges[i] = at
+          at += ns[child]!
+        }
+      }
+      rows.push({ nodes, edges })
+    }
+    return rows[depth]!
+  }
+  return { depth: sizes.length, row, left, width: ns[0]! }
 }
 
 // Most nodes have a few children, for which the array's own sort takes longer to begin than to sort.

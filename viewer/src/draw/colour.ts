@@ -93,7 +93,8 @@ export function byFunction(profile: Profile, scheme: 'package' | 'language', sel
   const { of, order } = numbered(scheme === 'package' ? packages(profile) : languages(profile), (fn) => selfNs[fn] ?? 0)
   const ofFn = Uint32Array.from(profile.fns, (fn, i) => pack(tone(of[i]!, dark, hash(fn.qualname))))
   const fill = new Uint32Array(tree.parent.length)
-  for (let node = 1; node < fill.length; node++) fill[node] = ofFn[labels.list[tree.label[node]!]!.fnId]!
+  const ofLabel = Uint32Array.from(labels.list, ({ fnId }) => ofFn[fnId]!)
+  for (let node = 1; node < fill.length; node++) fill[node] = ofLabel[tree.label[node]!]!
   return { fill, of, categories: categoriesOf(order, dark) }
 }
 

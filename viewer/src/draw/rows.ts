@@ -1,7 +1,7 @@
 // What a flame graph draws: boxes in rows, asked for by the part that is visible.
 import { after, picks, type Filter } from '../data/aggregate'
 import type { Profile, Thread } from '../data/profile'
-import type { Layout, Tree, Weighted } from '../data/tree'
+import type { Layout, Row, Tree, Weighted } from '../data/tree'
 
 export interface Box {
   node: number
@@ -13,7 +13,7 @@ export interface Box {
 export interface Rows {
   depth: number
   width: number // the boxes lie between 0 and this
-  // Calls `emit` for each box of a row that is at least half a pixel wide, from left to right, in pixels. Of those that are
+  // Calls `emit` for each box of a row that is at least a pixel wide, from left to right, in pixels. Of those that are
   // narrower the first in each pixel stands for all.
   boxes(row: number, from: number, to: number, pixels: number, emit: (node: number, left: number, right: number) => void): void
   at(row: number, x: number): Box | null
@@ -22,36 +22,43 @@ export interface Rows {
 }
 
 // The left-heavy order: all samples of a stack side by side.
-export function heavyRows({ ns }: Weighted, { rows, left, width }: Layout): Rows {
-  const first = (row: Uint32Array, x: number): number => {
-    let low = 0
-    let high = row.length
+export function heavyRows({ tree, ns }: Weighted, { depth, row: rowOf, left, width }: Layout): Rows {
+  // The first of a row, from `low` on, that begins at `x` or later.
+  const beginning = (edges: Float64Array, x: number, low: number): number => {
+    let high = edges.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      const node = row[middle]!
-      if (left[node]! + ns[node]! <= x) low = middle + 1
+      if (edges[middle]! < x) low = middle + 1
       else high = middle
     }
     return low
   }
+  // The first that ends after `x`.
+  const first = ({ nodes, edges }: Row, x: number): number => {
+    const i = Math.max(0, beginning(edges, x, 0) - 1)
+    return i < nodes.length && edges[i]! + ns[nodes[i]!]! <= x ? i + 1 : i
+  }
   const box = (node: number): Box => ({ node, from: left[node]!, to: left[node]! + ns[node]! })
   return {
-    depth: rows.length,
+    depth,
     width,
     boxes(row, from, to, pixels, emit) {
-      const nodes = rows[row]!
+      const here = rowOf(row)
+      const { nodes, edges } = here
       const scale = pixels / (to - from)
       let taken = -1 // the last pixel with a box in it
-      for (let i = first(nodes, from); i < nodes.length; i++) {
+      for (let i = first(here, from); i < nodes.length; i++) {
         const node = nodes[i]!
-        const a = (left[node]! - from) * scale
+        const a = (edges[i]! - from) * scale
         if (a >= pixels) return
         const b = a + ns[node]! * scale
-        if (b - a < 0.5) {
+        if (b - a < 1) {
           const pixel = a | 0
-          if (pixel === taken) continue
+          if (pixel !== taken) emit(node, pixel, pixel + 1)
           taken = pixel
-          emit(node, pixel, pixel + 1)
+          // All that begin in the same pixel but the last, which may be wide.
+          const end = from + (pixel + 1) / scale
+          if (edges[i + 2]! < end) i = beginning(edges, end, i + 2) - 2
         } else {
           taken = Math.round(b) - 1
           emit(node, a, b)
@@ -59,11 +66,15 @@ export function heavyRows({ ns }: Weighted, { rows, left, width }: Layout): Rows
       }
     },
     at(row, x) {
-      const nodes = rows[row]
-      const node = nodes?.[first(nodes, x)]
+      if (row < 0 || row >= depth) return null
+      const node = rowOf(row).nodes[first(rowOf(row), x)]
       return node !== undefined && left[node]! <= x ? box(node) : null
     },
-    find: (node) => (node > 0 && ns[node]! > 0 ? box(node) : null),
+    find(node) {
+      if (!(node > 0 && ns[node]! > 0)) return null
+      rowOf(tree.depth[node]!)
+      return box(node)
+    },
   }
 }
 
