@@ -148,7 +148,6 @@ export function layout({ tree, ns }: Weighted): Layout {
     first[tree.parent[node]!] = node
     sizes[tree.depth[node]!] = (sizes[tree.depth[node]!] ?? 0) + 1
   }
-  const heavier = (a: number, b: number) => ns[b]! - ns[a]! || a - b
   const rows: Row[] = []
   const row = (depth: number): Row => {
     while (rows.length <= depth) {
@@ -158,7 +157,7 @@ export function layout({ tree, ns }: Weighted): Layout {
       for (const node of above) {
         const from = to
         for (let child = first[node]!; child; child = next[child]!) nodes[to++] = child
-        if (to - from > 1) sort(nodes.subarray(from, to), heavier)
+        if (to - from > 1) sort(nodes.subarray(from, to), ns)
         for (let i = from, at = left[node]!; i < to; i++) {
           const child = nodes[i]!
           left[child] = edges[i] = at
@@ -172,17 +171,33 @@ export function layout({ tree, ns }: Weighted): Layout {
   return { depth: sizes.length, row, left, width: ns[0]! }
 }
 
-// Most nodes have a few children, for which the array's own sort takes longer to begin than to sort.
-function sort(some: Uint32Array, heavier: (a: number, b: number) => number): void {
-  if (some.length > 16) some.sort(heavier)
-  else {
-    for (let i = 1; i < some.length; i++) {
-      const node = some[i]!
-      let to = i
-      for (; to > 0 && heavier(some[to - 1]!, node) > 0; to--) some[to] = some[to - 1]!
-      some[to] = node
+// The heaviest first; of equal ones the one with the lesser number, as `some` begins in their order.
+function sort(some: Uint32Array, ns: Float64Array): void {
+  if (some.length > FEW) sortRoughly(some, ns)
+  for (let i = 1; i < some.length; i++) {
+    const node = some[i]!
+    const weight = ns[node]!
+    let to = i
+    for (; to > 0; to--) {
+      const before = some[to - 1]!
+      if (ns[before]! > weight || (ns[before]! === weight && before < node)) break
+      some[to] = before
     }
+    some[to] = node
   }
+}
+
+const FEW = 16
+const PLACES = 2 ** 21 // more than any call has children
+
+// Many children: numbers are sorted much faster than nodes by a function that compares two, so weight (in 2 ** 31 steps) and place
+// become one number.
+function sortRoughly(some: Uint32Array, ns: Float64Array): void {
+  let most = 0
+  for (const node of some) most = Math.max(most, ns[node]!)
+  const keys = Float64Array.from(some, (node, i) => (2 ** 31 - Math.floor((ns[node]! / most) * 2 ** 31)) * PLACES + i)
+  const old = some.slice()
+  keys.sort().forEach((key, i) => (some[i] = old[key % PLACES]!))
 }
 
 // The children of the root, the heaviest first.
