@@ -102,7 +102,7 @@ def texts(picture):
     return [group.find(f"{SVG}text").text for group in ElementTree.fromstring(picture).findall(f"{SVG}g")]
 
 
-def test_boxes_say_where_and_how_much_as_far_as_there_is_room():
+def test_boxes_have_line_and_share_if_they_fit():
     writer = Writer(argv=["x.py"])
     for i in range(100):
         leaf = [("wide", "wide", "/a/json/__init__.py", 7, 8), ("narrow_one", "narrow_one", "/b/c.py", 3, 4)][i >= 86]
@@ -139,7 +139,9 @@ def test_zoom_search_and_dark_in_the_browser(tmp_path):
         browser.press(key="/")
         for key in "B.py":
             browser.press(key=key)
-        found = "[...document.querySelectorAll('text.head')].map((text) => text.textContent).find((text) => text.endsWith('found'))"
+        found = (
+            "[...document.querySelectorAll('text.head')].map((text) => text.textContent).find((text) => text.endsWith('found'))"
+        )
         assert browser.evaluate(script=found) == "50.0 % found"
         assert browser.evaluate(script="document.querySelectorAll('.match').length") == 2
         browser.press(key="Escape")

@@ -160,8 +160,8 @@ def test_header_says_what_was_profiled_and_lost(opened):
         )
     )
     assert chips == {
-        "CPU time": "85.74 ms", "on CPU": "80.74 ms", "off CPU": "5.00 ms", "samples": "112", "lasted": "100.00 ms", "threads": "2",
-        "rate": "1,000 Hz, perf", "Python": "3.11.7", "lost": "13.8 %",
+        "CPU time": "85.74 ms", "on CPU": "80.74 ms", "off CPU": "5.00 ms", "samples": "112", "lasted": "100.00 ms",
+        "threads": "2", "rate": "1,000 Hz, perf", "Python": "3.11.7", "lost": "13.8 %",
     }  # fmt: skip
     opened.click(selector="summary")
     tick_stats = opened.rows(selector='table[aria-label="What became of every tick"]')
@@ -321,7 +321,8 @@ def legend(browser):
 
 def test_filters_reach_the_legend(opened):
     """The figures are those of the view, and colours stay."""
-    colours = "Object.fromEntries([...document.querySelectorAll('.bar .legend li')].map((e) => [e.title, e.firstChild.style.background]))"
+    items = "[...document.querySelectorAll('.bar .legend li')]"
+    colours = f"Object.fromEntries({items}.map((item) => [item.title, item.firstChild.style.background]))"
     assert legend(opened) == "app.py 81.3 % libz.so.1 18.7 % [no Python frames] 0.05 %"
     whole = opened.evaluate(script=colours)
     opened.click(selector='.lanes button:has-text("worker")')
@@ -344,7 +345,9 @@ def test_on_cpu_and_off_cpu_apart(opened, known):
 def test_the_timelines_colours_have_a_legend(opened):
     assert opened.text(selector=".lanes-legend").split("\n") == ["on CPU", "off CPU (waiting)", "garbage collection"]
     swatch = "[...document.querySelectorAll('.lanes-legend .swatch')].map((e) => getComputedStyle(e).backgroundColor)"
-    drawn = "[...document.querySelector('.lane-box canvas').getContext('2d').getImageData(5, 33, 1, 1).data].slice(0, 3).join(', ')"
+    drawn = (
+        "[...document.querySelector('.lane-box canvas').getContext('2d').getImageData(5, 33, 1, 1).data].slice(0, 3).join(', ')"
+    )
     assert opened.evaluate(script=swatch)[0] == f"rgb({opened.evaluate(script=drawn)})"
 
 
@@ -438,12 +441,14 @@ def test_the_address_shows_what_was_seen(browser, known):
     here = browser.evaluate(script=row)
     browser.click(selector='button:has-text("Reset zoom")')
     assert browser.evaluate(script=row) != here
-    browser.open(path=known[1], fragment="#tab=x&threads=99&type=7&range=9,1&zoom=2&chosen=1e9&merged=-1,77&source=1&boxes=q&other")
+    browser.open(
+        path=known[1], fragment="#tab=x&threads=99&type=7&range=9,1&zoom=2&chosen=1e9&merged=-1,77&source=1&boxes=q&other"
+    )
     assert browser.evaluate(script="document.querySelector('[aria-selected=true]').id") == "tab-flame"
     assert browser.troubles() == []
 
 
-def test_a_narrow_window_leaves_the_graph_its_room(browser, known):
+def test_in_a_narrow_window_the_graph_has_most(browser, known):
     browser.open(path=known[1], width=420, height=800)
     box = browser.evaluate(script="document.getElementById('flame').getBoundingClientRect().toJSON()")
     assert box["height"] >= 0.45 * 800 and box["width"] >= 0.95 * 420

@@ -175,7 +175,8 @@ def _columns(
     counts = _take(profile.column("count"), samples)
     if len(counts) and (min(counts) < 1 or max(counts) > 1 << 32):  # of another profiler's file
         counts = [min(max(count, 1), 1 << 32) for count in counts]
-    yield array("I", (count - 1 for count in counts)) if any(count > 1 for count in counts) else array("I", bytes(4 * len(counts)))
+    more = max(counts, default=1) > 1
+    yield array("I", (count - 1 for count in counts)) if more else array("I", bytes(4 * len(counts)))
     yield array("B", _take(profile.column("flags"), samples))
     yield array("I", _take(profile.column("label"), samples))
 

@@ -32,7 +32,9 @@ _SCRIPT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "viewers", "p
 _STYLE = """<style>
 .back { fill: #fff } .head { fill: #16181d } .box { cursor: pointer } .box:hover rect { stroke: #16181d } .above { opacity: .6 }
 .match text { font-weight: bold }
-@media (prefers-color-scheme: dark) { .back { fill: #181a1f } .head { fill: #eceef2 } .box rect { opacity: .8 } .box:hover rect { stroke: #fff } }
+@media (prefers-color-scheme: dark) {
+  .back { fill: #181a1f } .head { fill: #eceef2 } .box rect { opacity: .8 } .box:hover rect { stroke: #fff }
+}
 </style>
 """
 
@@ -112,7 +114,7 @@ def _box(look: Look, depth: int, left: float, width: float, weight: int, whole: 
 
 
 def _text(look: Look, share: str, letters: int) -> str:
-    """As much as there is room for: name, line and share, or less."""
+    """Name, line and share, or what of them fits."""
     parts = look.file.replace("\\", "/").split("/")
     file = "/".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])  # `json/__init__.py`
     place = "" if look.native or not look.file else f" ({file}:{look.first_line})"
