@@ -42,7 +42,7 @@ IDIOMS: Dict[str, str] = {
 def texts() -> Iterator[Tuple[Path, str]]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in KINDS and path.is_file() and "__pycache__" not in path.parts:
+            if path.suffix in KINDS and path.is_file() and not {"__pycache__", "node_modules"}.intersection(path.parts):
                 yield path, path.read_text(encoding="utf-8")
 
 
