@@ -190,6 +190,7 @@ def test_the_table_is_the_models(opened, known, by):
     opened.press(key="2")
     opened.select(selector="#panel select", value=by)
     assert opened.table() == known_rows(known[0].functions(by=by))
+    assert "Self samples" in opened.text(selector="table.figures thead")
     # Any column, both ways.
     rows = known[0].functions(by=by)
     columns = {
