@@ -138,8 +138,19 @@ def test_a_child_has_a_file_with_all_that_it_ran(run, text):
     assert path.endswith(f"p.{pid}.spprof")
     assert {"in_child", "work", "burn"} <= names(path)
     assert Profile.load(path).end is not None
-    assert "Child processes: 1 files" in ran.stderr and "spprof report p.*.spprof" in ran.stderr
+    (own,) = (one for of_process in files.values() for one in of_process if one != path)
+    report = f"  spprof report {os.path.basename(own)} {os.path.basename(path)}\n"
+    assert "Child processes: 1 files" in ran.stderr and report in ran.stderr
+    assert "time of 2 processes" in ran.stderr, "one summary of all"
     assert [thread.name for thread in Profile.load(path).threads if thread.tid == pid] == ["MainThread"]
+
+
+def test_another_format_is_one_file_of_all(run, tmp_path):
+    ran, (pid,), files = run(FORKS, "-o", "all.collapsed")
+    assert not files, "they are in that file"
+    text = (tmp_path / "all.collapsed").read_text()
+    assert f"MainThread, p.py {pid};" in text and "in_child (" in text
+    assert "Child processes: 1, in the same file." in ran.stderr and ran.stderr.count("Written: ") == 1
 
 
 @pytest.mark.statistical("none by chance; a full machine may lose ticks")

@@ -185,7 +185,7 @@ def test_by_labels(report, requests):
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--by", "colour"], "choose function, line, file, thread, label, or a label: route, user"),
+        (["--by", "colour"], "choose function, line, file, thread, process, label, or a label: route, user"),
         (["--by", "route", "--native-only"], "no native frames"),
         (["--by", "label", "--python-only"], "all their time"),
         (["--label", "route=/x*"], "route is /cart/1, /cart/2"),

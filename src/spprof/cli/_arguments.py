@@ -8,7 +8,7 @@ from ..errors import SpprofError
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, List
 
     from ..files.profile import Profile
 
@@ -84,18 +84,25 @@ def process_or_profile(text: str) -> Any:
     return int(text)
 
 
-def newest() -> str:
-    """The profile to show if none is given: the one of this folder that was written last. Says which. Raises Mistake."""
+def newest() -> List[str]:
+    """The profiles to show if none is given: the one of this folder that was written last, and those of other processes of its
+    run. Says which. Raises Mistake."""
     import glob
 
     found = glob.glob("*.spprof")
     if not found:
         raise Mistake("no .spprof file is in this folder: give a FILE, or make one by `spprof run script.py`")
     file = max(found, key=lambda name: (os.path.getmtime(name), name))
-    from ..report.text import say  # here: `spprof run` shares its process with the program
+    from ..files.writing import begun  # here: `spprof run` shares its process with the program
+    from ..report.text import say
 
-    say(f"spprof: {file}, the newest here")
-    return file
+    run, files = begun(file).get("run"), [file]
+    if run:
+        headers = {name: begun(name) for name in found}
+        of_run = [name for name in found if headers[name].get("run") == run]
+        files = sorted(of_run, key=lambda name: (headers[name].get("begun") == "child", name))
+    say(f"spprof: {files[0]}{f' with {len(files) - 1} more of its run' if files[1:] else ''}, the newest here")
+    return files
 
 
 def add_full_paths(parser: Any) -> None:

@@ -76,6 +76,18 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
     return filtered(profile, labels=dict(options.label), start_ns=first, stop_ns=last, waiting=options.waiting)
 
 
+def together(profiles: Sequence[Profile], thread: Optional[str]) -> Profile:
+    """Several processes as one profile, of the threads that match a pattern. Raises BadOption if they count different things, or
+    no thread matches."""
+    from ..model.joining import joined  # here: `spprof run` shares its process with the program
+    from ..report.tables import check
+
+    if len(profiles) == 1:
+        return profiles[0]
+    check(profiles, thread, native=False)
+    return joined(profiles, thread)
+
+
 def title(profiles: Sequence[Profile]) -> str:
     """Which parts of profiles these are, as a line above the figures; '' if they are whole."""
     from ..report.text import printable  # here: `spprof run` shares its process with the program

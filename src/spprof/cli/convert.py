@@ -18,6 +18,7 @@ examples:
   spprof convert p.spprof -f collapsed -o - | flamegraph.pl > p.svg
   spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: pprof, perf script, ...
   spprof convert p.spprof -f collapsed --weight value --merge-threads -o p.collapsed
+  spprof convert app.*.spprof -o app.html  a program and its child processes as one
   spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
 
@@ -27,7 +28,8 @@ formats:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `convert`."""
-    parser.add_argument("file", metavar="FILE", help=f"a .spprof file, or another profiler's ({OTHERS})")
+    kinds = f"a .spprof file, or another profiler's ({OTHERS}); several become one"
+    parser.add_argument("files", metavar="FILE", nargs="+", help=kinds)
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="file to write, - for stdout")
     help_text = "one of those below (default: what OUT ends with)"
     parser.add_argument("-f", "--format", metavar="FORMAT", choices=tuple(formats.FORMATS), help=help_text)
@@ -42,13 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Converts."""
-    profile = load(options.file)
-    [profile] = _part.of_all([profile], options)
-    chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, options.thread, options.sources)
+    profile = _part.together(_part.of_all(list(map(load, options.files)), options), options.thread)
+    thread = options.thread if len(options.files) == 1 else None
+    chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, thread, options.sources)
     say_of_sources(profile, options.format or formats.format_of(options.output), options.sources)
     if options.output == "-":
         formats.write(profile, sys.stdout.buffer, options.format or "collapsed", chosen)
         sys.stdout.flush()
     else:
-        save(profile, options.output, options.format, chosen, options.force, [options.file])
+        save(profile, options.output, options.format, chosen, options.force, options.files)
     return 0

@@ -14,6 +14,7 @@ from ..errors import BadFile, SpprofError
 from ..files.names import fitting
 from ..files.output import save
 from ..report.text import put, say
+from . import _part
 from ._arguments import add_sources, load, newest, profile_path, say_of_sources
 
 HELP = "look at a profile in the browser"
@@ -24,6 +25,7 @@ $BROWSER names the browser, if it is not to be the system's own.
 examples:
   spprof open                                what was profiled last in this folder
   spprof open app.4711.spprof
+  spprof open app.*.spprof                   a program and its child processes as one
   spprof open app.4711.spprof -o app.html    keep the page, to send it to somebody
   spprof open app.html                       one that `run -f html` or `convert` wrote
   spprof open app.4711.spprof --no-browser   only write it and print where it is
@@ -32,8 +34,8 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `open`."""
-    kinds = "a .spprof file, or a page made of one (.html; default: the newest .spprof file of this folder)"
-    parser.add_argument("file", metavar="FILE", nargs="?", type=profile_path, help=kinds)
+    kinds = "a .spprof file, or several as one, or a page made of them (.html; default: the newest .spprof file of this folder)"
+    parser.add_argument("files", metavar="FILE", nargs="*", type=profile_path, help=kinds)
     parser.add_argument("-o", "--output", metavar="OUT", help="page to write (default: a temporary one that only you can read)")
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no page of ours")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
@@ -43,21 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the page's path; 1 if no browser could be started."""
-    if options.file is None:
-        options.file = newest()
-    if options.file.endswith(formats.FORMATS["html"].extension):
-        if options.output:
-            raise SpprofError(f"{options.file} is a page already: copy it, or open the .spprof file with --output")
-        path = _checked(options.file)
+    files = options.files or newest()
+    page = next((file for file in files if file.endswith(formats.FORMATS["html"].extension)), None)
+    if page is not None:
+        if options.output or len(files) > 1:
+            raise SpprofError(f"{page} is a page already: open it alone and without --output, or open .spprof files")
+        path = _checked(page)
     else:
-        profile = load(options.file)
+        profile = _part.together(list(map(load, files)), options.thread)
         # mkdtemp's directory is for its owner only (0700), so nobody can read or replace the page, nor guess its place.
-        path = options.output or os.path.join(tempfile.mkdtemp(prefix="spprof-"), _name(options.file))
-        chosen = formats.Options(thread=options.thread, sources=options.sources)
+        path = options.output or os.path.join(tempfile.mkdtemp(prefix="spprof-"), _name(files[0]))
+        chosen = formats.Options(thread=options.thread if len(files) == 1 else None, sources=options.sources)
         say_of_sources(profile, "html", options.sources)
         if not options.output:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        save(profile, path, "html", chosen, options.force, [options.file])
+        save(profile, path, "html", chosen, options.force, files)
     path = os.path.abspath(path)
     put(sys.stdout, f"{path}\n")
     sys.stdout.flush()

@@ -28,7 +28,7 @@ examples:
   spprof report p.spprof --callers parse   what calls it, up to the beginning; --callees parse: what it calls
   spprof report p.spprof --sort total --limit 40
   spprof report p.spprof --thread 'worker*'
-  spprof report script.*.spprof            a program and its child processes as one
+  spprof report script.*.spprof            a program and its child processes as one; --by process: which used what
   spprof report cpu.pprof                  another profiler's file: pprof, speedscope, perf script, ...
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
   spprof report p.spprof --label 'route=/cart*' --from 10 --to 20
@@ -94,11 +94,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the report."""
-    files = options.files or [newest()]
+    files = options.files or newest()
     profiles = _part.of_all([Profile.load(file) for file in files], options)
     title, end = "", ""
     if options.format in ("flat", "tree"):
-        title, end = _part.title(profiles), f"  spprof open {shlex.quote(files[0])}\n"
+        title, end = _part.title(profiles), f"  spprof open {' '.join(map(shlex.quote, files))}\n"
     put(sys.stdout, title + _text(profiles, options) + end)
     return 0
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the answer."""
-    files = options.files or [newest()]
+    files = options.files or newest()
     profiles = _part.of_all([Profile.load(file) for file in files], options)
     put(sys.stdout, _part.title(profiles) + Why(profiles, files, patterns(options.mine)).text())
     return 0

@@ -176,7 +176,7 @@ def save(
     len(profile)  # a file that cannot be read is said before all else
     formats.check(format, options, profile)
     source = profile.origin.path
-    inputs = [*inputs, *([source] if source else [])]
+    inputs = [*inputs, *(path for path in (source, *(each.path for each in profile.origin.joins)) if path)]
     whole = format == "spprof" and profile.part_of is None and options.thread is None
     if not (whole and source and os.path.exists(path) and os.path.samefile(source, path)):  # it is there already
         Output(path, format, force, inputs).write(lambda out: formats.write(profile, out, format or "", options))

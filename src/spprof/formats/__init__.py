@@ -97,6 +97,8 @@ def check(format: str, options: Options, profile: Optional[ProfileData] = None) 
         raise BadOption(f"--no-sources does not fit the format {format}: it holds no text of sources")
     if format == "spprof" and profile is not None and "source" in profile.header:
         raise BadOption(f"a {profile.header['source']} file cannot become a .spprof file: choose another format")
+    if format == "spprof" and profile is not None and profile.origin.joins:
+        raise BadOption("several processes cannot become one .spprof file: choose another format")
     if profile is not None and options.thread is not None and not profile.match_threads(options.thread):
         names = ", ".join(sorted({each.name for each in profile.threads})) or "none at all"
         raise BadOption(f"no thread matches {options.thread!r}; the profile has: {names}")

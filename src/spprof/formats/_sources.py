@@ -35,7 +35,7 @@ class Texts:
         self.without: Dict[str, str] = {}  # file -> why it has no text here
         if asked is False:
             return
-        known, left = hashes(profile.origin.raw()), CAP
+        known, left = _hashes(profile), CAP
         began = int(profile.header.get("start_unix_ns") or 0)
         for file, native in files:
             digits = known.get(file)
@@ -58,7 +58,16 @@ class Texts:
 
 def has_hashes(profile: ProfileData) -> bool:
     """Whether the profile says of any file what it was."""
-    return bool(hashes(profile.origin.raw()))
+    return bool(_hashes(profile))
+
+
+def _hashes(profile: ProfileData) -> Dict[str, str]:
+    """Of several processes: a file that changed between them is one that has changed."""
+    known: Dict[str, str] = {}
+    for raw in profile.raws():
+        for file, digits in hashes(raw).items():
+            known[file] = digits if known.get(file, digits) == digits else ""
+    return known
 
 
 def _is_newer(file: str, began: int) -> bool:

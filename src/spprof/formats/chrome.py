@@ -32,14 +32,16 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     frames = Frames(profile, options.lines)
     part = Part(profile, frames, distinct_keys(profile, chosen))
     tails = [b',"name":%b,"cat":"%b"}' % (_json(_title(look)), _category(look)) for look in frames.looks]
-    pid, tids = int(profile.header.get("pid") or 0), distinct_tids(profile)
-    argv = [str(each) for each in profile.header.get("argv") or ["python"]]
+    tids = distinct_tids(profile)
+    processes = {track.thread: profile.process_of(track.thread or 0) for track in chosen} or {None: profile.header}
+    pids = {thread: int(header.get("pid") or 0) for thread, header in processes.items()}
+    names = {pids[thread]: " ".join(map(str, header.get("argv") or ["python"])) for thread, header in processes.items()}
     out.write(b'{"displayTimeUnit":"ns","otherData":%b,"traceEvents":[' % _json({"exporter": f"spprof {__version__}"}))
-    events = [_about("process_name", pid, 0, " ".join(argv))]
-    events += [_about("thread_name", pid, tids[track.thread or 0], track.name) for track in chosen]
+    events = [_about("process_name", pid, 0, name) for pid, name in names.items()]
+    events += [_about("thread_name", pids[track.thread], tids[track.thread or 0], track.name) for track in chosen]
     out.write(b"\n" + b",\n".join(events))
     for track in chosen:
-        where = b'"pid":%d,"tid":%d' % (pid, tids[track.thread or 0])
+        where = b'"pid":%d,"tid":%d' % (pids[track.thread], tids[track.thread or 0])
         _calls(profile, track, part, tails, where, out)
         _markers(profile, track, where, out)
     out.write(b"\n]}\n")

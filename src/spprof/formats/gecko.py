@@ -172,7 +172,7 @@ def _columns(names: Sequence[str], rows: Sequence[Any]) -> Dict[str, Any]:
 def _libraries(profile: ProfileData, paths: Iterable[str]) -> List[Dict[str, Any]]:
     from ..readers.spprof import build_ids
 
-    ids = build_ids(profile.raw()) if paths else {}
+    ids = build_ids(*profile.raws()) if paths else {}
     result = []
     for path in map(clean, paths):
         name, known = path.rpartition("/")[2], ids.get(path, set())
@@ -187,7 +187,7 @@ def _thread(profile: ProfileData, track: Track, tids: Dict[int, int]) -> Dict[st
     header, end = profile.header, profile.end or {}
     start = int(header.get("start_ns") or 0)
     stop = end.get("stop_ns")
-    pid = header.get("pid") or 0
+    pid = (header if track.thread is None else profile.process_of(track.thread)).get("pid") or 0
     tid = pid if track.thread is None else tids[track.thread]
     return {
         "processType": "default",

@@ -135,9 +135,10 @@ class _Table:
         time_ns = self._numbers(columns["time_ns"])
         start = header.get("start_unix_ns")
         since = int(start) - int(header.get("start_ns") or 0) if start else None
+        process = profile.process_of(thread)
         same = {
-            "pid": header.get("pid"),
-            "argv": " ".join(map(str, header.get("argv") or [])),
+            "pid": process.get("pid"),
+            "argv": " ".join(map(str, process.get("argv") or [])),
             "python": str(header.get("python", "")),
             "mode": profile.mode,
             "tid": self.tids[thread],

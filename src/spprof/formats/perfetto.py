@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from itertools import repeat
-from typing import TYPE_CHECKING, BinaryIO, Dict, Iterator, List
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List
 
 from ..model.records import KERNEL, TRUNCATED
 from ._frames import Frames
@@ -51,15 +51,18 @@ def _packets(profile: ProfileData, options: Options) -> Iterator[bytes]:
         clocks += data(1, number(1, _REALTIME) + number(2, int(header["start_unix_ns"])))
     yield _packet(_CLEARED, data(6, clocks + number(2, _MONOTONIC)), data(59, _defaults(profile)))
 
-    pid = int(header.get("pid") or _NO_PID)
     # Tracks are called by their threads' system ids, but two threads with one id, one after the other, are two.
     tids = distinct_tids(profile)
     parts = tracks(profile, options)
-    # Field 60, track_descriptor. Its uuid 1 is the process, 2 + id a thread.
-    yield _packet(data(60, number(1, 1) + data(3, _process(profile, pid))))
+    # Field 60, track_descriptor. Its uuid is 2 + id of a thread; those of processes are what these leave.
+    processes = {_pid_of(each): each for each in (profile.header, *map(profile.process_of, tids))}
+    uuids = {pid: 1 if not place else 2 + max(tids) + place for place, pid in enumerate(processes)}
+    for pid, of_process in processes.items():
+        yield _packet(data(60, number(1, uuids[pid]) + data(3, _process(of_process, pid))))
     for thread in tids if options.merge_threads else [part.thread for part in parts if part.thread is not None]:
+        pid = _pid_of(profile.process_of(thread))
         about = number(1, pid) + number(2, tids[thread]) + text(5, profile.thread_name(thread))
-        yield _packet(data(60, number(1, 2 + thread) + number(5, 1) + data(4, about)))
+        yield _packet(data(60, number(1, 2 + thread) + number(5, uuids[pid]) + data(4, about)))
 
     callstacks: Dict[int, int] = {}
     for key in profile.stack_keys():
@@ -70,6 +73,7 @@ def _packets(profile: ProfileData, options: Options) -> Iterator[bytes]:
         yield _packet(_NEEDS_STATE, data(12, b"".join(named)))
     for part in parts:
         tid = number(3, tids[part.thread]) if part.thread is not None else b""
+        pid = _pid_of(header if part.thread is None else profile.process_of(part.thread))
         yield from _samples(profile, part, number(2, pid) + tid, callstacks)
     wanted = set(profile.match_threads(options.thread))
     for marker in profile.markers:
@@ -90,8 +94,12 @@ def _defaults(profile: ProfileData) -> bytes:
     return number(58, _MONOTONIC) + data(100, text(1, "python.spprof") + data(2, counter))
 
 
-def _process(profile: ProfileData, pid: int) -> bytes:
-    argv = list(map(str, profile.header.get("argv") or []))
+def _pid_of(header: Dict[str, Any]) -> int:
+    return int(header.get("pid") or _NO_PID)
+
+
+def _process(header: Dict[str, Any], pid: int) -> bytes:
+    argv = list(map(str, header.get("argv") or []))
     name = os.path.basename(argv[0]) if argv else "python"
     return number(1, pid) + b"".join(text(2, arg) for arg in argv) + text(6, name)
 

@@ -130,7 +130,7 @@ class _File:
         if len(self.mappings) > 1:
             from ..readers.spprof import build_ids
 
-            ids = build_ids(self.profile.raw())
+            ids = build_ids(*self.profile.raws())
         result = []
         for (path, id), limit in zip(self.mappings.items(), self.limits):
             known: Optional[str] = next(iter(ids[path])) if len(ids.get(path, ())) == 1 else None

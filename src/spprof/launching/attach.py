@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from .. import __version__, formats
 from ..errors import SpprofError, Unsupported
@@ -251,9 +251,6 @@ class Attach(Run):
             does = _DOES.get(state, "is in native code")
             say(f"spprof: the main thread of process {self.pid} {does}: waiting until it runs Python code; Ctrl-C gives up\n")
 
-    def _children(self, own: List[str]) -> str:
-        return ""
-
     def _unseen(self) -> str:
         return ""
 
@@ -271,7 +268,7 @@ class Attach(Run):
             text = self._summary(profiles)
         places = [self.outputs.place(1, path, self.conversion)]
         if profiles:
-            say(text + self._places(places, profiles))
+            say(text + self._places(places, [], profiles))
 
 
 def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:

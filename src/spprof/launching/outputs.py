@@ -12,7 +12,9 @@ from ..files.writing import begun, ending, finish, is_being_written
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
-    from typing import List, Optional, Set
+    from typing import List, Optional, Sequence, Set
+
+    from ..files.profile import Profile
 
 PID = "\0"  # which is in no path
 _NUMBERS = ".4294967295", ".9999"  # the longest that follow a name: a process id, and which of its programs it is
@@ -106,9 +108,41 @@ class Outputs:
     def place(self, number: int, path: str, conversion: formats.Options) -> str:
         """Puts the profile in `path`, the `number`th of the program's, where it was asked for. Gives its place. Raises
         SpprofError, OSError, and then `path` is as before."""
+        output = self._wanted(number, path)
+        if output is None:
+            return path
+        if self.format == "spprof":
+            output.take(path)
+        else:
+            from ..files.profile import Profile
+
+            self._convert(output, Profile.load(path), conversion)
+            os.unlink(path)
+        return output.path
+
+    def place_as_one(self, paths: List[str], profiles: Sequence[Profile], conversion: formats.Options) -> str:
+        """The same of the profiles of all processes: as one file, of another format than ours. Files that are still being
+        written stay."""
+        from ..model.joining import joined
+
+        output = self._wanted(1, paths[0])
+        assert output is not None
+        whole = formats.Options(conversion.weight, conversion.lines, conversion.merge_threads, sources=conversion.sources)
+        self._convert(output, joined(profiles, conversion.thread), whole)
+        for path in paths:
+            if not is_being_written(path):
+                os.unlink(path)
+        return output.path
+
+    def _convert(self, output: Output, profile: Profile, conversion: formats.Options) -> None:
+        formats.check(self.format, conversion, profile)
+        output.write(lambda out: formats.write(profile, out, self.format, conversion))
+
+    def _wanted(self, number: int, path: str) -> Optional[Output]:
+        """Where the `number`th profile of the program's is to be; None: where it is, which is `path`."""
         output = self.output
         if (output is None and self.format == "spprof") or (output is not None and output.path == path):
-            return path
+            return None
         if output is None:  # nobody asked for this name: whatever has it stays
             wanted, n = f"{self._name}{self._extension}", 2
             while os.path.lexists(wanted):
@@ -119,18 +153,9 @@ class Outputs:
             base = output.path[: -len(self._extension)] if known else output.path
             wanted = beside(base, f".{number}{self._extension if known else ''}")
             if wanted == path:
-                return path
+                return None
             output = Output(wanted, self.format, self.force)
-        if self.format == "spprof":
-            output.take(path)
-        else:
-            from ..files.profile import Profile
-
-            profile = Profile.load(path)
-            formats.check(self.format, conversion, profile)
-            output.write(lambda out: formats.write(profile, out, self.format, conversion))
-            os.unlink(path)
-        return output.path
+        return output
 
 
 def _finish(path: str, reason: str) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..files.profile import Profile
     from ..recording.options import Options
 
+_MOST_FILES = 8  # that a command names
 _UNSEEN_S, _UNSEEN_SHARE = 0.2, 0.25  # CPU time of others that is worth a word: in seconds, and of all
 
 
@@ -122,14 +123,20 @@ class Run:
             return
         profiles: List[Profile] = []
         text = ""
-        if not self.options.quiet:
+        children = self.outputs.children()
+        as_one = bool(children) and self.outputs.format != "spprof"
+        if as_one or not self.options.quiet:
             from ..files.profile import Profile
 
-            profiles = [Profile.load(path) for path in streams]
+            profiles = [Profile.load(path) for path in [*streams, *children]]
+        if not self.options.quiet:
             text = "\nNo samples were taken.\n" if self._never_began(profiles) else self._summary(profiles)
-        places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
-        if profiles:
-            say(text + self._places(places, profiles))
+        if as_one:
+            places = [self.outputs.place_as_one([*streams, *children], profiles, self.conversion)]
+        else:
+            places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
+        if not self.options.quiet:
+            say(text + self._places(places, children, profiles))
 
     def _never_began(self, profiles: List[Profile]) -> bool:
         """Whether the program failed (a mistake of syntax) before anything was recorded that a summary could show."""
@@ -143,7 +150,7 @@ class Run:
         options, width, mine = self.options, width_of_table(sys.stderr), patterns(self.options.mine)
         return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
 
-    def _places(self, places: List[str], profiles: List[Profile]) -> str:
+    def _places(self, places: List[str], children: List[str], profiles: List[Profile]) -> str:
         from ..report.text import printable
 
         format, text = self.outputs.format, ""
@@ -156,9 +163,10 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        text += self._children(places if format == "spprof" else []) + self._unseen()
+        text += self._children(children) + self._unseen()
         if format == "spprof" and not self.outputs.is_special and not self._never_began(profiles):
-            text += f"  spprof report {_words(places)}\n  spprof open {_words(places[:1])}\n"
+            files = self._files([*places, *children])
+            text += f"  spprof report {files}\n  spprof open {files}\n"
         elif format == "html" and not self.outputs.is_special:
             text += f"  spprof open {_words(places[:1])}\n"
         return text
@@ -171,20 +179,22 @@ class Run:
             return ""
         return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
 
-    def _children(self, own: List[str]) -> str:
+    def _children(self, children: List[str]) -> str:
         from ..files.writing import is_being_written
 
-        others = self.outputs.children()
-        if not others:
+        if not children:
             return ""
-        stem = self.outputs.stem
-        name = os.path.basename(stem)
-        more = [path for path in own if not os.path.basename(path)[: -len(".spprof")].startswith(f"{name}.")]
-        text = f"Child processes: {len(others)} files.\n  spprof report {_words([*more, stem])}.*.spprof\n"
-        growing = [path for path in others if is_being_written(path)]
-        if growing:
-            text += f"Still running, and their files grow: {_words(growing)}\n"
-        return text
+        what = f"{len(children)} files" if self.outputs.format == "spprof" else f"{len(children)}, in the same file"
+        growing = [path for path in children if is_being_written(path)]
+        more = f"Still running, and their files grow: {_words(growing)}\n" if growing else ""
+        return f"Child processes: {what}.\n{more}"
+
+    def _files(self, paths: List[str]) -> str:
+        """As a command line has them. Of many a pattern, which may find another run's, too."""
+        if len(paths) <= _MOST_FILES:
+            return _words(paths)
+        others = [path for path in paths if not path.startswith(f"{self.outputs.stem}.")]
+        return _words([*others, self.outputs.stem]) + ".*.spprof"
 
     def _say_what_goes_on(self) -> None:
         if not self.program.is_python:  # what started it has the same environment

@@ -53,6 +53,7 @@ class ProfileData:
 
     def __init__(self) -> None:
         self.part_of: Optional[ProfileData] = None
+        self.joins: Sequence[ProfileData] = ()  # those that this one has all of
         self._loaded: Optional[Columns] = None
         self._sums: Optional[Dict[int, Sums]] = None
         self._stack_squares: Optional[Dict[int, Dict[int, float]]] = None
@@ -94,6 +95,16 @@ class ProfileData:
     def raw(self) -> bytes:
         """The bytes of the .spprof file; those of the whole if this is a part, none if it is no file."""
         return b"" if self.part_of is None else self.part_of.raw()
+
+    def raws(self) -> List[bytes]:
+        """The bytes of each file that it is made of."""
+        origin = self.origin
+        return [raw for each in origin.joins for raw in each.raws()] if origin.joins else [origin.raw()]
+
+    def process_of(self, thread: int) -> Dict[str, Any]:
+        """The header of a thread's process."""
+        joins = self.origin.joins
+        return joins[self._columns()["threads"][thread]["process"]].header if joins else self.header
 
     @property
     def header(self) -> Dict[str, Any]:

@@ -611,10 +611,10 @@ def _exceptions(columns: List[array[int]]) -> Exceptions:
     return raises.together([Exceptions(rows, *about)])
 
 
-def build_ids(data: bytes) -> Dict[str, Set[str]]:
+def build_ids(*files: bytes) -> Dict[str, Set[str]]:
     """Path of each library that was loaded -> its build ids, in hexadecimal digits ('': it has none)."""
     ids: Dict[str, Set[str]] = {}
-    for _, payload in blocks(data, b"O"):
+    for payload in (payload for data in files for _, payload in blocks(data, b"O")):
         for entry in payload.split(b"\0")[:-1]:
             build_id, _, path = entry.partition(b" ")
             ids.setdefault(text_of(path), set()).add(build_id.decode("ascii", "replace"))

@@ -12,11 +12,12 @@ from ..model.calls import Calls, summed, together
 from ..model.data import ProfileData
 from ..model.hot import HotCalls, HotFunction
 from ..model.intervals import Estimate, Whole
+from ..model.joining import title_of
 from ..model.types import measured
 from .paths import short
 from .text import amount, place, shown, weight_word
 
-BY = ("function", "line", "file", "thread", "label")  # or the key of a label
+BY = ("function", "line", "file", "thread", "process", "label")  # or the key of a label
 _ON_STACKS = BY[:3]  # these have self and total time
 
 
@@ -24,7 +25,7 @@ _FEW = 10  # samples
 
 
 class Row(NamedTuple):
-    """`what` identifies it for machines, `text` for people. A thread or label has no self time: it is its total."""
+    """`what` identifies it for machines, `text` for people. A thread, process or label has no self time: it is its total."""
 
     what: Dict[str, Any]
     text: str
@@ -122,7 +123,7 @@ def table(
     if by not in BY:
         _check_label(profiles, by)
     if by not in _ON_STACKS and only is not None:
-        raise BadOption("threads and labels are listed with all their time: leave out --python-only and --native-only")
+        raise BadOption("threads, processes and labels are listed with all their time: leave out --python-only and --native-only")
     sums: Dict[Tuple[Any, ...], List[Any]] = {}
     big = any(profile.has_big_samples(thread) for profile in profiles)
     for number, profile in enumerate(profiles):
@@ -142,7 +143,10 @@ def table(
     ordered = sorted(sums.items(), key=lambda item: _order(sort, item))
     if sort == "calls":
         ordered.sort(key=lambda item: -sum(counts.get(item[0], ())))
-    rows = [Row(*_named(by, key, foreign), *figures)._replace(**_calls_of(key, calls, counts)) for key, figures in ordered]
+    rows = [
+        Row(*_named(by, key, foreign, len(profiles) > 1), *figures)._replace(**_calls_of(key, calls, counts))
+        for key, figures in ordered
+    ]
     if hot is not None:
         rows = _with_hot(rows, ordered, hot)
         rows.sort(key=lambda row: -(row.calls or 0) if sort == "calls" else 0)
@@ -198,6 +202,11 @@ def _figures(
     if by == "file":
         return [((file,), figures) for file, figures in profile.figures(_file_of(profile), thread, only).items()]
     matching = set(profile.match_threads(thread))
+    if by == "process":
+        return [
+            (_process(profile, number), (sum(sums[0].values()), sum(sums[1].values())) * 2)
+            for sums in [profile.stack_sums(thread)]
+        ]
     if by != "thread":
         return _figures_of_labels(profile, None if by == "label" else by, matching)
     pid = profile.header.get("pid")
@@ -215,11 +224,17 @@ def _squares(
     if by == "file":
         return {(file,): squares for file, squares in profile.squares(_file_of(profile), thread, only).items()}
     matching = set(profile.match_threads(thread))
+    if by == "process":
+        return {_process(profile, number): (sum(map(profile.thread_squares, matching)),) * 2}
     if by != "thread":
         return {key: (of[2], of[2]) for key, of in _sums_of_labels(profile, None if by == "label" else by, matching).items()}
     pid = profile.header.get("pid")
     threads = [each for each in profile.threads if each.id in matching]
     return {(each.name, each.tid, number, each.id, pid): (profile.thread_squares(each.id),) * 2 for each in threads}
+
+
+def _process(profile: ProfileData, number: int) -> Tuple[Any, ...]:
+    return title_of(profile.header), profile.header.get("pid"), number, 0
 
 
 def _file_of(profile: ProfileData) -> Callable[[int], str]:
@@ -260,11 +275,14 @@ def _check_label(profiles: Sequence[ProfileData], key: str) -> None:
         raise BadOption(f"--by {key}: choose {', '.join(BY)}{there}")
 
 
-def _named(by: str, key: Tuple[Any, ...], foreign: bool) -> Tuple[Dict[str, Any], str]:
+def _named(by: str, key: Tuple[Any, ...], foreign: bool, several: bool) -> Tuple[Dict[str, Any], str]:
     if by == "file":
         return {"file": key[0]}, shown(short(key[0])) or "[unknown]"
     if by == "thread":
-        return {"thread": key[0], "tid": key[1], "pid": key[4]}, f"{shown(key[0])} ({key[1]})"
+        process = f", process {key[4]}" if several and key[4] else ""
+        return {"thread": key[0], "tid": key[1], "pid": key[4]}, f"{shown(key[0])} ({key[1]}{process})"
+    if by == "process":
+        return {"process": key[0], "pid": key[1]}, shown(key[0])
     if by not in _ON_STACKS[:2]:
         return {"labels": dict(key[0])}, shown(", ".join(f"{name}={value}" for name, value in key[0])) or "[no label]"
     if foreign and key[2] and not key[3]:  # most profilers do not say where a function begins

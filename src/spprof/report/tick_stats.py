@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Dict, Iterator, List, Sequence
 
 from ..model import intervals
 from ..model.counters import COUNTERS
@@ -12,16 +12,21 @@ from .text import duration, weight_word
 
 LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
 LITTLE_UNKNOWN = 0.01  # of the time: less than chance alone has shares be off
+_MOST_PIDS = 4  # that a warning names
 _INTERNAL = ("calls_interrupted",)  # counters that only -v shows
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
 
 
 def warnings(profiles: Sequence[ProfileData]) -> Iterator[str]:
     """What is missing from the files."""
+    pids: Dict[str, List[str]] = {}
     for profile in profiles:
-        where = f"process {profile.header.get('pid')}: " if len(profiles) > 1 else ""
         if profile.unfinished:
-            yield f"Warning: {where}{profile.unfinished}."
+            pids.setdefault(profile.unfinished, []).append(str(profile.header.get("pid")))
+    for what, of in pids.items():
+        more = ", ..." if len(of) > _MOST_PIDS else ""
+        which = f"process {of[0]}: " if len(of) == 1 else f"{len(of)} processes ({', '.join(of[:_MOST_PIDS])}{more}): "
+        yield f"Warning: {which if len(profiles) > 1 else ''}{what}."
 
 
 def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterator[str]:

@@ -1,0 +1,175 @@
+"""Several processes' profiles as one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import render
+from spprof_file import Writer
+
+from spprof import Profile
+from spprof.cli import main
+from spprof.errors import BadOption
+from spprof.formats import FORMATS
+from spprof.model.joining import joined, title_of
+
+MAIN = ("<module>", "<module>", "/srv/app.py", 1, 3)
+WORK = ("work", "work", "/srv/app.py", 10, 12)
+ONLY_HERE = ("here", "here", "/srv/worker.py", 5, 6)
+
+
+def process(pid, *stacks, **header):
+    """Each stack is a millisecond."""
+    times = {"start_ns": 5_000_000, "start_unix_ns": 1_700_000_000_000_000_000}
+    writer = Writer(**{"pid": pid, "argv": ["/bin/gunicorn", "app:app"], **times, **header})
+    at = writer.header["start_ns"] // 1000
+    for number, stack in enumerate(stacks, 1):
+        writer.sample(stack, at + 1000 * number, 1000)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": pid, "name": "MainThread"}])
+    writer.json(b"A", {"clock": "perf", "expected": 4, "taken": len(stacks), "losses": {"x": 1}, "wall_ns": pid, "cpu_ns": 10})
+    writer.json(b"E", {"stop_ns": writer.header["start_ns"] + 9_000_000, "reason": "exit"})
+    return Profile(writer.data)
+
+
+@pytest.fixture
+def two():
+    return [process(70, [MAIN], [MAIN, WORK]), process(71, [MAIN, ONLY_HERE, WORK], [MAIN, WORK], [MAIN, WORK])]
+
+
+def test_figures_are_those_of_both(two):
+    one = joined(two)
+    rows = {row.qualname: row[4:] for row in one.functions()}
+    assert rows["work"] == (4, 4_000_000, 4, 4_000_000) and rows["here"] == (0, 0, 1, 1_000_000)
+    assert rows["<module>"] == (1, 1_000_000, 5, 5_000_000)
+    assert len(one) == 5 and one.end == {"stop_ns": 14_000_000, "reason": "exit"} and one.unfinished is None
+    stacks = {frames: total for profile in two for frames, total in profile.aggregate().items()}
+    assert one.aggregate().keys() == stacks.keys()
+    assert sorted(sample.timestamp_ns for sample in one.samples()) == sorted(s.timestamp_ns for p in two for s in p.samples())
+
+
+def test_threads_have_their_process(two):
+    one = joined(two)
+    assert [(each.name, each.tid) for each in one.threads] == [
+        ("MainThread, gunicorn app:app 70", 70),
+        ("MainThread, gunicorn app:app 71", 71),
+    ]
+    assert [one.process_of(thread.id)["pid"] for thread in one.threads] == [70, 71]
+    assert title_of({"argv": ["/x/y.py", "z" * 90], "pid": 3}) == "y.py " + "z" * 32 + "... 3"
+
+
+def test_tick_stats_are_added_up(two):
+    stats = joined(two).stats
+    assert (stats["expected"], stats["losses"], stats["wall_ns"], stats["cpu_ns"], stats["clock"]) == (
+        8,
+        {"x": 2},
+        71,
+        20,
+        "perf",
+    )
+
+
+def test_labels_and_what_was_waited_for(two):
+    made = []
+    for pid, peer in ((70, "socket 10.0.0.3:5432"), (71, "lock")):
+        writer = Writer(pid=pid, mode="wall")
+        writer.sample([MAIN], 6000, 1000, label=json.dumps({"route": f"/{pid}"}), reason=4, on=peer, flags=4)
+        writer.sample([MAIN], 7000, 1000, label=json.dumps({"route": "/"}))
+        writer.flush()
+        made.append(Profile(writer.data))
+    one = joined(made)
+    strings = one._columns()["strings"]
+    sets, reasons = one.label_sets, one.column("reason")
+    rows = zip(one.column("label"), reasons, one._columns()["waits_on"])
+    assert [(sets[label], one.reasons[reason], strings[on - 1] if on else "") for label, reason, on in rows] == [
+        ({"route": "/70"}, "io", "socket 10.0.0.3:5432"),
+        ({"route": "/"}, "running", ""),
+        ({"route": "/71"}, "io", "lock"),
+        ({"route": "/"}, "running", ""),
+    ]
+
+
+def test_another_machines_clock_is_that_of_the_day():
+    here, there = process(1, [MAIN]), process(2, [MAIN], start_ns=900_000_000_000, start_unix_ns=1_700_000_002_000_000_000)
+    one = joined([here, there])
+    assert list(one.column("time_ns")) == [6_000_000, 2_006_000_000]
+    assert one.header["start_ns"] == 5_000_000
+
+
+def test_all_types_of_samples_that_each_has():
+    time = {"type": 0, "name": "time", "unit": "nanoseconds", "period": 1_000_000}
+    faults = {"type": 1, "name": "page-faults", "unit": "faults", "period": 1}
+    both, alone = process(1, [MAIN], events=[time, faults]), process(2, [MAIN], events=[time])
+    assert [each.name for each in joined([both, both]).sample_types] == ["time", "page-faults"]
+    assert len(joined([both, both]).of("page-faults")) == 0
+    assert [each.name for each in joined([both, alone]).sample_types] == ["time"]
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+def test_every_format_takes_it(two, format):
+    one = joined(two)
+    if format == "spprof":
+        with pytest.raises(BadOption, match=r"cannot become one \.spprof file"):
+            render(one, format)
+    else:
+        assert render(one, format)
+
+
+def test_a_timeline_has_processes_as_groups(two):
+    events = json.loads(render(joined(two), "chrome"))["traceEvents"]
+    assert {event["pid"] for event in events if event["ph"] == "X"} == {70, 71}
+    named = [(event["pid"], event["args"]["name"]) for event in events if event["name"] == "process_name"]
+    assert named == [(70, "/bin/gunicorn app:app"), (71, "/bin/gunicorn app:app")]
+
+
+@pytest.fixture
+def files(two, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number, profile in enumerate(two):
+        (tmp_path / f"p{number}.spprof").write_bytes(profile.raw())
+    return ["p0.spprof", "p1.spprof"]
+
+
+def test_convert_and_open_take_several(files, tmp_path, capsys):
+    assert main(["convert", *files, "-o", "all.collapsed", "--no-lines"]) == 0
+    assert "MainThread, gunicorn app:app 71;<module> (/srv/app.py);here" in (tmp_path / "all.collapsed").read_text()
+    assert main(["convert", *files, "-o", "main.collapsed", "--thread", "MainThread"]) == 0
+    assert main(["convert", *files, "-o", "x.collapsed", "--thread", "nobody"]) == 2
+    assert "no thread matches 'nobody'" in capsys.readouterr().err
+    assert main(["open", "--no-browser", *files, "-o", "all.html"]) == 0
+    assert main(["open", "--no-browser", "all.html", files[0]]) == 2
+    assert "is a page already" in capsys.readouterr().err
+
+
+def test_report_by_process(files, capsys):
+    assert main(["report", "--by", "process", *files]) == 0
+    said = capsys.readouterr().out
+    first, second = (line for line in said.splitlines() if "gunicorn" in line)
+    assert "3.00 ms  60.0%" in first and first.endswith("gunicorn app:app 71") and second.endswith("gunicorn app:app 70")
+    assert said.endswith("  spprof open p0.spprof p1.spprof\n")
+    assert main(["report", "--by", "thread", *files]) == 0
+    assert "MainThread (71, process 71)" in capsys.readouterr().out
+    assert main(["report", "--by", "process", "--format", "json", *files]) == 0
+    assert [row["pid"] for row in json.loads(capsys.readouterr().out)["rows"]] == [71, 70]
+
+
+def test_a_warning_of_many_processes_is_one(two, capsys, tmp_path, monkeypatch):
+    from spprof.report.tick_stats import warnings
+
+    cut = [Profile(process(pid, [MAIN]).raw()[:-60]) for pid in range(1, 7)]
+    (line,) = warnings(cut)
+    assert line.startswith("Warning: 6 processes (1, 2, 3, 4, ...): ")
+
+
+def test_the_newest_is_the_whole_run(tmp_path, monkeypatch, capsys):
+    import os
+
+    monkeypatch.chdir(tmp_path)
+    for age, (name, run) in enumerate((("a.2", "r"), ("a.1", "r"), ("a.3", "other"), ("a.4", None))):
+        (tmp_path / f"{name}.spprof").write_bytes(process(age, [MAIN], **({"run": run} if run else {})).raw())
+        os.utime(f"{name}.spprof", (1_000_000 - age, 1_000_000 - age))
+    assert main(["report"]) == 0
+    reported = capsys.readouterr()
+    assert reported.err == "spprof: a.1.spprof with 1 more of its run, the newest here\n"
+    assert "of 2 processes" in reported.out
