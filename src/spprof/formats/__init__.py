@@ -37,7 +37,7 @@ _COPY = dict.fromkeys(("weight", "lines", "merge_threads", "sources"), "it is a 
 _BOTH = "it holds both samples and what they count"
 _PAGE = dict.fromkeys(("weight", "lines", "merge_threads"), "the page has all of it; choose there")
 _TABLE = dict.fromkeys(("weight", "lines", "merge_threads"), "it is a table with all of it; choose in the query")
-_TIME_ONLY = ("gecko", "pstats", "chrome")
+_TIME_ONLY = ("gecko", "pstats", "chrome", "cpuprofile")
 _NOT_EMPTY = {"gecko": "Firefox's profiler", "pstats": "pstats"}  # what opens no file without samples
 _PROFILES = "opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2"
 
@@ -65,6 +65,12 @@ FORMATS: Dict[str, Format] = {
     "jsonl": Format("jsonl", ".jsonl", "one JSON object a line, for jq, DuckDB and programs", {"weight": _BOTH}),
     "perfetto": Format("perfetto", ".perfetto-trace", "for https://ui.perfetto.dev", {"weight": "it holds time"}),
     "parquet": Format("parquet", ".parquet", "a table of samples for DuckDB and others (extra: parquet)", _TABLE, "pyarrow"),
+    "cpuprofile": Format(
+        "cpuprofile",
+        ".cpuprofile",
+        "for VS Code and Chrome's developer tools",
+        {"weight": "it holds time", "merge_threads": "it shows all threads as one"},
+    ),
     "otlp": Format("otlp", ".otlp", "an OpenTelemetry profiles request, for a collector (extra: otlp)", {}, _PROFILES),
 }
 

@@ -25,6 +25,7 @@ _BEGINNINGS = {
     "callgrind": rb"# callgrind|version:|creator:",
     "collapsed": rb"# no samples were taken\n|(?:[^\n]+ [0-9]+\n)+\Z",
     "perfetto": rb"\x0a..?h.*spprof",
+    "cpuprofile": rb'\{\s*"nodes"',
     "otlp": rb"\x0a.*service\.name",
 }
 

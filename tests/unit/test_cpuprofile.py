@@ -1,0 +1,62 @@
+"""V8's CPU profile, read back by the reader of such files, and by the protocol's own description."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import render
+
+from spprof import Profile
+from spprof.errors import BadOption
+
+
+@pytest.fixture
+def document(data):
+    return json.loads(render(Profile(data), "cpuprofile"))
+
+
+def test_read_back_all_functions_have_their_times(data):
+    profile, back = Profile(data), Profile(render(Profile(data), "cpuprofile"))
+    figures = {row[1:3]: row[5::2] for row in profile.functions()}
+    assert {row[1:3]: row[5::2] for row in back.functions()} == figures
+    assert back.whole().weight == profile.whole().weight
+
+
+def test_it_is_as_the_protocol_says(document):
+    """Profiler.Profile: required nodes, startTime, endTime; ids, hit counts, lines from 0 of a function, from 1 of a tick."""
+    assert set(document) == {"nodes", "startTime", "endTime", "samples", "timeDeltas"}
+    nodes = {node["id"]: node for node in document["nodes"]}
+    for node in nodes.values():
+        assert set(node["callFrame"]) == {"functionName", "scriptId", "url", "lineNumber", "columnNumber"}
+        assert node["hitCount"] >= sum(each["ticks"] for each in node.get("positionTicks", []))
+        assert all(child in nodes for child in node["children"])
+    assert len(document["samples"]) == len(document["timeDeltas"]) and set(document["samples"]) <= set(nodes)
+    assert all(type(delta) is int and delta >= 0 for delta in document["timeDeltas"])
+    called = [child for node in nodes.values() for child in node["children"]]
+    assert sorted(called) == sorted(set(nodes) - {1}), "a tree whose root is the first"
+
+
+def test_places(document):
+    frame = next(node for node in document["nodes"] if node["callFrame"]["functionName"] == "A.a")
+    assert frame["callFrame"]["url"] == "file:///app/x%3By.py" and frame["callFrame"]["lineNumber"] == 9
+    ticks = [
+        node["positionTicks"] for node in document["nodes"] if node["callFrame"]["functionName"] == "A.a" and node["hitCount"]
+    ]
+    assert {"line": 11, "ticks": 1} in [each for of_node in ticks for each in of_node]
+
+
+def test_native_functions_have_no_url_and_files_no_lines_if_so_asked(native):
+    document = json.loads(render(native, "cpuprofile", lines=False))
+    assert "deflate [libz.so.1]" in {
+        node["callFrame"]["functionName"] for node in document["nodes"] if not node["callFrame"]["url"]
+    }
+    assert not any("positionTicks" in node for node in document["nodes"])
+
+
+def test_one_thread(data):
+    profile = Profile(data)
+    alone = Profile(render(profile, "cpuprofile", thread="Main"))
+    assert alone.whole().weight == profile.whole("Main").weight
+    with pytest.raises(BadOption, match="all threads as one"):
+        render(profile, "cpuprofile", merge_threads=True)
