@@ -89,3 +89,17 @@ def test_the_line_with_its_text_and_collections(tmp_path, monkeypatch, capsys):
 def test_commands_name_few_files(number, shown):
     profile = profile_of(([MAIN], 100))
     assert f"spprof report {shown};" in Why([profile] * number, list("abcd")[:number]).text()
+
+
+def test_commands_keep_the_part_that_is_looked_at(tmp_path, monkeypatch, capsys):
+    writer = Writer()
+    for at in range(100):
+        writer.sample([MAIN], 6000 + 1000 * at, 1000, label='{"route": "/a b"}')
+    writer.flush()
+    (tmp_path / "p.spprof").write_bytes(writer.data)
+    monkeypatch.chdir(tmp_path)
+    part = ["--type", "time", "--label", "route=/a b", "--from", "0.01", "--to", "0.09"]
+    assert main(["why", "p.spprof", *part]) == 0
+    words = "--type time --label 'route=/a b' --from 0.01 --to 0.09"
+    commands = [line for line in capsys.readouterr().out.splitlines() if "spprof report" in line]
+    assert len(commands) > 1 and all(f"spprof report p.spprof {words}" in line for line in commands)

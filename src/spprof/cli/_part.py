@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import List, Optional, Sequence, Tuple
 
 from ..errors import BadOption
@@ -74,6 +75,15 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
 
     first, last = clock(options.first), clock(options.last)
     return filtered(profile, labels=dict(options.label), start_ns=first, stop_ns=last, waiting=options.waiting)
+
+
+def words(options: argparse.Namespace) -> str:
+    """These options as a command line has them, with a blank before each."""
+    given = [("--type", options.type)] if options.type is not None else []
+    given += [("--label", f"{key}={value}") for key, value in options.label]
+    given += [("--waiting", reason) for reason in options.waiting]
+    given += [(name, f"{at:.12g}") for name, at in (("--from", options.first), ("--to", options.last)) if at is not None]
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in given)
 
 
 def together(profiles: Sequence[Profile], thread: Optional[str]) -> Profile:

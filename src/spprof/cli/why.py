@@ -38,5 +38,6 @@ def main(options: argparse.Namespace) -> int:
     """Prints the answer."""
     files = options.files or newest()
     profiles = _part.of_all([Profile.load(file) for file in files], options)
-    put(sys.stdout, _part.title(profiles) + Why(profiles, files, patterns(options.mine)).text())
+    why = Why(profiles, files, patterns(options.mine), _part.words(options))
+    put(sys.stdout, _part.title(profiles) + why.text())
     return 0

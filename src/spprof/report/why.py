@@ -41,13 +41,15 @@ def _is_import(library: str) -> bool:
 
 
 class Why:
-    """The answer of several profiles together, whose files are `files`. Raises BadOption if they count different things."""
+    """The answer of several profiles together, whose files are `files`, or of the parts of them that the options `part` choose.
+    Raises BadOption if they count different things."""
 
-    def __init__(self, profiles: Sequence[ProfileData], files: Sequence[str], mine: Sequence[str] = ()) -> None:
+    def __init__(self, profiles: Sequence[ProfileData], files: Sequence[str], mine: Sequence[str] = (), part: str = "") -> None:
         self._profiles = list(map(readable, profiles))
         check_units(self._profiles, "added up")
-        self._file = shlex.quote(files[0])
-        self._files = " ".join(map(shlex.quote, files)) if len(files) <= _MOST_FILES else f"{self._file} ..."
+        first = shlex.quote(files[0])
+        named = " ".join(map(shlex.quote, files)) if len(files) <= _MOST_FILES else f"{first} ..."
+        self._opened, self._files = named, named + part  # a page shows the whole, and chooses there
         self._owners = Owners([file for profile in self._profiles for file in profile.files()], mine)
         self._whole = intervals.together(profile.whole() for profile in self._profiles)
         self._unit = self._profiles[0].unit
@@ -91,7 +93,7 @@ class Why:
         lines = [*warnings(self._profiles), heading(self._profiles, None, self._whole), *self._caveats(), ""]
         if self._whole.ticks:
             lines += [*self._answer(), *self._collections()]
-        lines += [*tick_stats(self._profiles), f"All of it: spprof report {self._files}; spprof open {self._file}"]
+        lines += [*tick_stats(self._profiles), f"All of it: spprof report {self._files}; spprof open {self._opened}"]
         return "\n".join(lines) + "\n"
 
     def _caveats(self) -> Iterator[str]:
