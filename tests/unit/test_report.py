@@ -329,16 +329,64 @@ def test_json_is_as_described(report, path):
             assert (reported[kind]["low"], reported[kind]["high"]) == profile.confidence_interval(figures[1])
             assert reported[kind]["share"] == figures[1] / 4_811_000
     assert len(document["rows"]) == 5 and document["processes"][0]["tick_stats"]["losses"] == {"x": 4}
-    assert len(json.loads(report("--format", "json", "--limit", "2"))["rows"]) == 2
+    assert document["more"] == 0
+    two = json.loads(report("--format", "json", "--limit", "2"))
+    assert (len(two["rows"]), two["more"]) == (2, 3)
+    assert json.loads(report("--format", "json", "--limit", "all")) == document
 
 
 def test_markdown(report):
     lines = report("--format", "markdown", "--limit", "3").splitlines()
     at = lines.index("| self | share | total | share | function |")
-    row = r"\| 3\.50 ms \| 72\.7% ±\d+\.\d \| 4\.51 ms \| 93\.7% ±\d+\.\d \| b \(/app/%\\\\n\.py:20\) \\\[2 samples\\\] \|"
+    row = r"\| 3\.50 ms \| 72\.7% ±\d+\.\d \| 4\.51 ms \| 93\.7% ±\d+\.\d \| `b \(/app/%\\n\.py:20\)` \[2 samples\] \|"
     assert re.fullmatch(row, lines[at + 2])
-    assert r"| \<module\> (/app/x;y.py:1)" in lines[at + 4]
+    assert "| `<module> (/app/x;y.py:1)` [2 samples] |" in lines[at + 4]
     assert lines[at + 6] == "2 more (`--limit`)"
+
+
+def test_markdown_begins_with_the_tree_of_the_users_own_code(report):
+    text = report("--format", "markdown")
+    assert text.startswith("Your own code, and what it calls:\n\n```\n     total")
+    assert "```" not in report("--format", "markdown", "--by", "line")
+
+
+@pytest.mark.parametrize(
+    "text, cell",
+    [("a_b", "`a_b`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), ("a|b", r"`a\|b`"), ("<b>*_x_*[a](b)", "`<b>*_x_*[a](b)`")],
+)
+def test_names_are_code_in_markdown(text, cell):
+    from spprof.report.export import code
+
+    assert code(text) == cell
+
+
+@pytest.mark.parametrize(
+    "text, escaped",
+    [
+        (
+            "in hot_function of a[1] & b: `--mode wall` shows it (-v).",
+            "in hot_function of a[1] & b: `--mode wall` shows it (-v).",
+        ),
+        ("_x_ `", r"\_x\_ \`"),
+        ("[a](b) <b> &lt; *a* |", r"\[a](b) \<b> \&lt; \*a\* \|"),
+        ("> a", r"\> a"),
+    ],
+)
+def test_text_is_escaped_where_it_would_mean_something(text, escaped):
+    from spprof.report.export import escape
+
+    assert escape(text) == escaped
+
+
+def test_json_is_bounded(tmp_path, capsys):
+    writer = Writer()
+    for number in range(60):
+        writer.sample([(f"f{number}", f"f{number}", "/a.py", 1, 1)], 6000 + number, 1)
+    writer.flush()
+    (tmp_path / "many.spprof").write_bytes(writer.data)
+    assert main(["report", "--format", "json", str(tmp_path / "many.spprof")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (len(document["rows"]), document["more"]) == (50, 10)
 
 
 def test_several_files_add_up(path, report, capsys):

@@ -10,8 +10,8 @@ from typing import Sequence
 from ..errors import BadOption
 from ..files.profile import Profile
 from ..model.data import ProfileData
-from ..report.owners import patterns
-from ..report.summary import called, summary
+from ..report.owners import Owners, patterns
+from ..report.summary import called, own_code, summary
 from ..report.tables import BY, table
 from ..report.text import put, readable, width_of_table
 from ..report.timed import slowest
@@ -41,10 +41,18 @@ examples:
   spprof report p.spprof --gc              who triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
   spprof report p.spprof --imports         which modules took how long to import; exactly, of `spprof run --imports`
-  spprof report p.spprof --format json | jq '.rows[0]'        docs/report.schema.json describes it
+  spprof report p.spprof --format json --limit all | jq '.rows[0]'        docs/report.schema.json describes it
 
 A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samples allows to say (docs/intervals.md).
 """
+
+
+_JSON_ROWS = 50  # some 30 kB
+_ALL = 1 << 62
+
+
+def _limit(text: str) -> int:
+    return _ALL if text == "all" else count(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="a table (default), the tree of calls, or the table for GitHub or for programs")  # fmt: skip
     parser.add_argument("--by", metavar="KIND", default="function",
                         help=f"what a row is: {', '.join(BY)}, or a label's key (default function)")  # fmt: skip
-    parser.add_argument("--limit", type=count, metavar="N", help="rows to print (default 15; json: all; tree: see --min-share)")
+    parser.add_argument("--limit", type=_limit, metavar="N",
+                        help=f"rows to print, or all (default 15; json: {_JSON_ROWS}; tree: see --min-share)")  # fmt: skip
     parser.add_argument("--min-share", type=percentage, default=1.0, metavar="PERCENT",
                         help="calls or imports of less of all time are left out of the tree (default 1)")  # fmt: skip
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
@@ -183,11 +192,10 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
     if options.format == "markdown":
         profiles = list(map(readable, profiles))
     shown = table(profiles, options.by, options.thread, options.sort, options.shown)
-    return (
-        export.as_json(shown, None if options.limit is None else limit)
-        if options.format == "json"
-        else export.as_markdown(shown, limit)
-    )
+    if options.format == "json":
+        return export.as_json(shown, _JSON_ROWS if options.limit is None else limit)
+    owners = Owners([file for profile in profiles for file in profile.files()], patterns(options.mine))
+    return export.as_markdown(shown, limit, own_code(shown, owners, width_of_table(sys.stdout)))
 
 
 def _around(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:

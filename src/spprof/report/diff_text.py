@@ -8,7 +8,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 from ..model.intervals import Estimate
 from ..model.types import measured
 from .comparison import MEASURES, Change, Comparison, Row
-from .export import escape
+from .export import code, escape
 from .splitting import Factor, Split, split
 from .text import Paint, amount, each_takes, files_of, fit, percent, place, times, width_of_table
 
@@ -177,7 +177,7 @@ def markdown(comparison: Comparison, shown: Shown) -> Iterator[str]:
         if comparison.calls is not None:
             factors = _factors(comparison, split(comparison, row, _kind(shown), len(found)))
             cells += [each.replace("*", "\\*") for each in factors]
-        cells.append(escape(_place(row)))
+        cells.append(code(_place(row)))
         yield f"| {' | '.join(cells)} |"
     yield ""
     for line in _foot(comparison, shown, found, shown.limit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
@@ -16,7 +16,8 @@ from .text import ESTIMATED, amount, calls_of, per_call, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import as_json as times
 
-_MEANS = re.compile(r"([\\`*_\[\]<>|~&$])")  # something in GitHub's Markdown, within a table
+# What means something in GitHub's Markdown, within a table: `_` beside a word, not in it; a bracket that may begin a link.
+_MEANS = re.compile(r"(\\(?=[!-/:-@\[-`{-~])|[*<|~$]|(?<!\w)_|_(?!\w)|\[(?=.*\][(\[:])|&(?=#?\w+;)|^[>#\[])")
 
 
 def as_json(shown: Table, limit: Optional[int]) -> str:
@@ -46,6 +47,7 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
             }
             for row in shown.rows[:limit]
         ],
+        "more": len(shown.rows) - len(shown.rows[:limit]),
         "processes": [_process(profile, profile.whole(shown.thread)) for profile in shown.profiles],
         **(times(shown.profiles) if shown.by == "function" and shown.thread is None else {}),
     }
@@ -99,18 +101,29 @@ def _estimate(value: Estimate, name: str) -> Dict[str, float]:
 
 
 def escape(text: str) -> str:
-    """Text that means nothing in Markdown, in the cell of a table."""
-    return _MEANS.sub(r"\\\1", text)
+    """Text that means nothing in Markdown, but for pairs of backticks, in the cell of a table."""
+    made = _MEANS.sub(r"\\\1", text)
+    return made if made.count("`") % 2 == 0 else made.replace("`", "\\`")
 
 
-def as_markdown(shown: Table, limit: int) -> str:
-    """A table for an issue or a pull request."""
-    return "\n".join(_markdown(shown, limit)) + "\n"
+def code(text: str) -> str:
+    """Text as code, in the cell of a table: nothing in it means anything but a bar."""
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
 
 
-def _markdown(shown: Table, limit: int) -> Iterator[str]:
+def as_markdown(shown: Table, limit: int, own: Sequence[str] = ()) -> str:
+    """A table for an issue or a pull request. `own`: lines of the tree of the user's own code, above it."""
+    return "\n".join(_markdown(shown, limit, own)) + "\n"
+
+
+def _markdown(shown: Table, limit: int, own: Sequence[str]) -> Iterator[str]:
     for line in warnings(shown.profiles):
         yield escape(line) + "\n"
+    if own:
+        fence = "`" * max(3, *(len(run) + 1 for line in own for run in ["", *re.findall("`+", line)]))
+        yield from ("Your own code, and what it calls:", "", fence, *own, fence, "")
     yield escape(shown.heading())
     yield ""
     alone = shown.alone
@@ -125,7 +138,7 @@ def _markdown(shown: Table, limit: int) -> Iterator[str]:
     for row in shown.rows[:limit]:
         cells = [cell for one in row.times(alone) for cell in (amount(one[0], shown.unit), share_of(shown.whole, *one).strip())]
         cells += [calls_of(row).strip(), per_call(shown.per_call(row)).strip()] if counts else []
-        yield f"| {' | '.join(cells)} | {escape(row.text + row.few)} |"
+        yield f"| {' | '.join(cells)} | {code(row.text)}{row.few} |"
     if len(shown.rows) > limit:
         yield f"\n{len(shown.rows) - limit} more (`--limit`)"
     if shown.hot is not None:

@@ -58,12 +58,17 @@ def _named(figures: str, name: str, width: int) -> str:
     return f"{figures}  {fit(name, max(_LEAST, width - len(figures) - 2))}"
 
 
-def _own(shown: Table, owners: Owners, width: int) -> List[str]:
-    """The tree of the user's own code with the heading of all, where the table is of functions and there is such code."""
+def own_code(shown: Table, owners: Owners, width: int) -> List[str]:
+    """The lines of the tree of the user's own code, where a table is of functions and there is such code."""
     if shown.by != "function" or shown.sort != "self" or shown.only == "native":
         return []
     tree = OwnTree(shown.profiles, owners, shown.thread, shown.only == "python")
-    lines = list(tree.text(shown.unit, width)) if tree else []
+    return list(tree.text(shown.unit, width)) if tree else []
+
+
+def _own(shown: Table, owners: Owners, width: int) -> List[str]:
+    """The same with the heading of all."""
+    lines = own_code(shown, owners, width)
     if not lines:
         return []
     title = f"{heading(shown.profiles, shown.thread, shown.whole)} Your own code, and what it calls:"
