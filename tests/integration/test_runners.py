@@ -3,6 +3,7 @@ each is recorded to its end. And how the recorder gets into an interpreter at al
 
 import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -234,3 +235,24 @@ def test_a_failure_in_another_environment_has_a_hint(programs):
     for code, active in (("pass", str(programs)), ("import only_there", sys.prefix)):
         done = run(programs, "-q", "-o", "q.spprof", "-c", code, env={**os.environ, "VIRTUAL_ENV": active})
         assert "environment" not in done.stderr
+
+
+CROWDED = """
+import os, time
+pid, began, queued = os.getpid(), time.monotonic(), 0
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+if os.fork() == 0:
+    while os.getppid() == pid: sum(range(1000))
+    os._exit(0)
+while queued < max(0.5, 0.3 * (time.monotonic() - began)):
+    sum(range(10_000))
+    queued = int(open("/proc/self/schedstat").read().split()[1]) / 1e9
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel does not count the time in run queues")
+def test_time_without_a_processor_is_said(tmp_path):
+    (tmp_path / "crowded.py").write_text(CROWDED)
+    done = run(tmp_path, "crowded.py")
+    (said,) = re.findall(r"^At least (\d+\.\d+) s it was ready to run and had no processor", done.stderr, re.M)
+    assert float(said) >= 0.5

@@ -254,6 +254,9 @@ class Attach(Run):
     def _unseen(self) -> str:
         return ""
 
+    def _queued(self, wall: float) -> str:
+        return ""  # it may have been so before
+
     def _say_what_goes_on(self) -> None:
         pass
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..files.profile import Profile
     from ..recording.options import Options
 
+_QUEUED_S, _QUEUED_SHARE = 0.1, 0.1  # the same of the time without a processor, of wall time
 _MOST_FILES = 8  # that a command names
 _UNSEEN_S, _UNSEEN_SHARE = 0.2, 0.25  # CPU time of others that is worth a word: in seconds, and of all
 
@@ -163,7 +164,7 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        text += self._children(children) + self._unseen()
+        text += self._children(children) + self._unseen() + self._queued(wall)
         if format == "spprof" and not self.outputs.is_special and not self._never_began(profiles):
             files = self._files([*places, *children])
             text += f"  spprof report {files}\n  spprof open {files}\n"
@@ -178,6 +179,13 @@ class Run:
         if self.outputs.stem or unseen < max(_UNSEEN_S, _UNSEEN_SHARE * used):
             return ""
         return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
+
+    def _queued(self, wall: float) -> str:
+        """That the program was ready to run, and the machine ran others."""
+        ready = supervisor.queued(self.pid)
+        if ready < max(_QUEUED_S, _QUEUED_SHARE * wall):
+            return ""
+        return f"At least {ready:.2f} s it was ready to run and had no processor: the machine was busy with others.\n"
 
     def _children(self, children: List[str]) -> str:
         from ..files.writing import is_being_written

@@ -224,6 +224,20 @@ def used_by(pid: int) -> Tuple[float, float]:
     return sum(times), sum(times[:2])
 
 
+def queued(pid: int) -> float:
+    """Seconds in which the threads that a process still has were ready to run and had no processor. Linux; elsewhere none."""
+    seconds = 0.0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(
+                f"/proc/{pid}/task/{thread}/schedstat", "rb", buffering=0
+            ) as file:  # ran, waited, how often: sched-stats.rst
+                seconds += int((file.read() or b"0 0").split()[1]) / 1e9
+    except (OSError, ValueError):  # gone; a kernel that does not count
+        pass
+    return seconds
+
+
 def _code(pid: int, death: int) -> Optional[int]:
     """The exit code of a process that is gone, or minus its signal: until its parent has asked, and from Linux 6.15 on."""
     status = _stat(pid)
