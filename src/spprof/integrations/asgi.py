@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Awaitable, Callable, Dict
 
 from .. import _core
+from .routes import of_asgi
 from .web import ANSWER, HEADER, Recorder, Settings
 
 Scope = Dict[str, Any]
@@ -34,7 +35,7 @@ class SpprofMiddleware:
         recorder = self.recorder
         header = next((value for name, value in scope["headers"] if name == _TOKEN), b"")
         wanted = recorder.asked(header.decode("latin-1"), scope.get("query_string", b"").decode("latin-1"))
-        request = recorder.begin(scope["method"], scope["path"], wanted)
+        request = recorder.begin(scope["method"], scope["path"], wanted, lambda: of_asgi(self.app, scope))
         if request is None:
             return await self.app(scope, receive, send)
         id, stop_ns = request.id.encode(), 0

@@ -14,7 +14,7 @@ import queue
 import re
 import tempfile
 import threading
-from typing import Deque, Dict, NamedTuple, Optional, Sequence, Union
+from typing import Callable, Deque, Dict, NamedTuple, Optional, Sequence, Union
 from urllib.parse import parse_qsl
 
 from .. import _core, formats
@@ -151,15 +151,18 @@ class Recorder:
         secret = self.settings.token.encode()
         return any(hmac.compare_digest(value.encode("utf-8", "replace"), secret) for value in given)
 
-    def begin(self, method: str, path: str, wanted: bool) -> Optional[Request]:
-        """A request begins. None if nothing is to be known about it."""
+    def begin(self, method: str, path: str, wanted: bool, route: Callable[[], str]) -> Optional[Request]:
+        """A request begins. None if nothing is to be known about it. `route`: is asked if it is profiled."""
         if not self.is_on and not api.is_active():
             return None
         take = self._take() if wanted or self.settings.slower_than is not None else None
         if take is None and not api.is_active():
             return None
         id = os.urandom(6).hex()
-        return Request(id, wanted, {"request": id, "method": method, "path": path[:200]}, _core.now_ns(), take)
+        labels, template = {"request": id, "method": method, "path": path[:200]}, route()
+        if template:
+            labels["route"] = template[:200]
+        return Request(id, wanted, labels, _core.now_ns(), take)
 
     def _take(self) -> Optional[_Take]:
         """The profile that is being taken, begun if need be; None if there is one that is not ours, or there can be none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from .. import _core
+from .routes import of_wsgi
 from .web import ANSWER, HEADER, Recorder, Request, Settings
 
 _TOKEN = "HTTP_" + HEADER.upper().replace("-", "_")
@@ -37,7 +38,7 @@ class SpprofMiddleware:
         recorder = self.recorder
         wanted = recorder.asked(environ.get(_TOKEN), environ.get("QUERY_STRING", ""))
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-        request = recorder.begin(environ.get("REQUEST_METHOD", ""), path, wanted)
+        request = recorder.begin(environ.get("REQUEST_METHOD", ""), path, wanted, lambda: of_wsgi(self.app, environ))
         if request is None:
             return self.app(environ, start_response)
         id = request.id
