@@ -190,3 +190,64 @@ def test_uwsgi_and_its_workers(tmp_path, mode, signals):
             assert blocked > 0  # until a timer serves them
         else:
             assert len(threads) > 1 and blocked == 0
+
+
+RUNSERVER = """
+import sys
+from django.conf import settings
+settings.configure(DEBUG=True, ROOT_URLCONF=__name__, SECRET_KEY="x", ALLOWED_HOSTS=["*"])
+from django.http import HttpResponse
+from django.urls import path
+def leaf(n):
+    return sum([i * i for i in range(n)])
+def view(request, id):
+    return HttpResponse(str(leaf(300_000)))
+urlpatterns = [path("<int:id>/", view)]
+if __name__ == "__main__":
+    from django.core.management import execute_from_command_line
+    execute_from_command_line(sys.argv)
+"""
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("server", ["gunicorn", "runserver"])
+def test_a_server_of_several_processes_is_one_program(tmp_path, server):
+    """By the command that one types: one summary, in which the function that the requests spend their time in is near the top."""
+    pytest.importorskip("django" if server == "runserver" else "gunicorn")
+    (tmp_path / "application.py").write_text(APP if server == "gunicorn" else RUNSERVER)
+    port = free_port()
+    words = {
+        "gunicorn": ["-m", "gunicorn", "--workers", "4", "--bind", f"127.0.0.1:{port}", "application:app"],
+        "runserver": ["application.py", "runserver", f"127.0.0.1:{port}"],
+    }[server]
+    command = [sys.executable, "-m", "spprof", "run", "--subprocesses", *words]
+    group = {"start_new_session": True, "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    with (
+        open(tmp_path / "said", "w+") as said,
+        subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=said, **group) as running,
+    ):
+        try:
+            late = time.monotonic() + 60
+            while time.monotonic() < late:
+                try:
+                    ask(port, 0, [], 1)
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            if server == "gunicorn":
+                ask(port, 1, [], 300)
+            else:
+                for number in range(60):
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                    connection.request("GET", f"/{number}/")
+                    assert connection.getresponse().status == 200
+            os.killpg(running.pid, signal.SIGINT)  # Ctrl-C
+            running.wait(timeout=60)
+        finally:
+            running.kill()
+        said.seek(0)
+        text = said.read()
+    number = 5 if server == "gunicorn" else 2
+    assert len(list(tmp_path.glob("*.spprof"))) == number
+    summary = text[text.rindex(f"of {number} processes") :].splitlines()
+    assert any("leaf" in line for line in summary[:10]), text
