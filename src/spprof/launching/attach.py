@@ -28,6 +28,7 @@ from .run import Run, say
 if TYPE_CHECKING:
     import argparse
 
+    from ..files.profile import Profile
     from ..recording.options import Options
     from .entering import Entering
 
@@ -254,7 +255,7 @@ class Attach(Run):
     def _unseen(self) -> str:
         return ""
 
-    def _queued(self, wall: float) -> str:
+    def _queued(self, profile: Profile) -> str:
         return ""  # it may have been so before
 
     def _say_what_goes_on(self) -> None:

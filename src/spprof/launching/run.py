@@ -164,7 +164,7 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        text += self._children(children) + self._unseen() + self._queued(wall)
+        text += self._children(children) + self._unseen() + self._queued(profiles[0])
         if format == "spprof" and not self.outputs.is_special and not self._never_began(profiles):
             files = self._files([*places, *children])
             text += f"  spprof report {files}\n  spprof open {files}\n"
@@ -180,10 +180,11 @@ class Run:
             return ""
         return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
 
-    def _queued(self, wall: float) -> str:
-        """That the program was ready to run, and the machine ran others."""
-        ready = supervisor.queued(self.pid)
-        if ready < max(_QUEUED_S, _QUEUED_SHARE * wall):
+    def _queued(self, profile: Profile) -> str:
+        """That the program, if it had work to do, was ready to run, and the machine ran others."""
+        ready, stats = supervisor.queued(self.pid), profile.stats
+        wall, cpu = ((stats.get(name) or 0) / 1e9 for name in ("wall_ns", "cpu_ns"))
+        if ready < max(_QUEUED_S, _QUEUED_SHARE * wall) or cpu < _QUEUED_S:
             return ""
         return f"At least {ready:.2f} s it was ready to run and had no processor: the machine was busy with others.\n"
 
