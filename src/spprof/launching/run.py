@@ -45,8 +45,10 @@ class Run:
             raise BadOption(f"--live shows the process that starts, and {name} is no Python: spprof run --live python ...")
         self.module = self.program.module  # whether it is there only its own process finds out
         self.pid, self.lost = 0, False  # lost: the profile is not where it was asked for
+        self._queued_before = 0.0
         self._ends = supervisor.link() if hasattr(os, "fork") and not options.live else (-1, -1)
         if self._ends[1] >= 0:
+            self._queued_before = supervisor.queued(os.getpid())
             self._started(os.getpid())  # in whose place it comes; a command may start Python in another process
         window = (options.delay, options.duration)
         self.environment = recorder.environment(
@@ -182,11 +184,11 @@ class Run:
 
     def _queued(self, profile: Profile) -> str:
         """That the program, if it had work to do, was ready to run, and the machine ran others."""
-        ready, stats = supervisor.queued(self.pid), profile.stats
+        ready, stats = supervisor.queued(self.pid) - self._queued_before, profile.stats
         wall, cpu = ((stats.get(name) or 0) / 1e9 for name in ("wall_ns", "cpu_ns"))
         if ready < max(_QUEUED_S, _QUEUED_SHARE * wall) or cpu < _QUEUED_S:
             return ""
-        return f"At least {ready:.2f} s it was ready to run and had no processor: the machine was busy with others.\n"
+        return f"For {ready:.2f} s its main thread was ready to run and had no processor: the machine was busy with others.\n"
 
     def _children(self, children: List[str]) -> str:
         from ..files.writing import is_being_written

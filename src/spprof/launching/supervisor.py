@@ -225,17 +225,12 @@ def used_by(pid: int) -> Tuple[float, float]:
 
 
 def queued(pid: int) -> float:
-    """Seconds in which the threads that a process still has were ready to run and had no processor. Linux; elsewhere none."""
-    seconds = 0.0
+    """Seconds in which the main thread of a process was ready to run and had no processor. Linux; elsewhere none."""
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(
-                f"/proc/{pid}/task/{thread}/schedstat", "rb", buffering=0
-            ) as file:  # ran, waited, how often: sched-stats.rst
-                seconds += int((file.read() or b"0 0").split()[1]) / 1e9
-    except (OSError, ValueError):  # gone; a kernel that does not count
-        pass
-    return seconds
+        with open(f"/proc/{pid}/schedstat", "rb", buffering=0) as file:  # ns that it ran and waited, ...: sched-stats.rst
+            return int((file.read() or b"").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):  # gone; a kernel that does not count
+        return 0.0
 
 
 def _code(pid: int, death: int) -> Optional[int]:
