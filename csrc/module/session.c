@@ -23,6 +23,7 @@
 #include "module/names.h"
 #include "module/note.h"
 #include "module/output.h"
+#include "module/tasks.h"
 #include "module/times.h"
 #include "module/tstate.h"
 #include "os/beside.h"
@@ -270,6 +271,7 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
     spp_thread_states states;
     const char *broken = spp_tstate_init(&states);
     spp_os_signals_wait_at((volatile int *)spp_note_find());
+    spp_tasks_enter();
     if (broken != NULL) {
         PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
         return -1;

@@ -91,4 +91,14 @@
 #define SPP_L_STR_DATA 56
 #define SPP_L_BYTES_DATA 32
 
+/* dict */
+#define SPP_L_DICT_KEYS 32 /* ma_keys; ma_values follows */
+#define SPP_L_KEYS_SHAPE 1 /* dk_log2_size and what follows it describe the table */
+#define SPP_L_KEYS_USED 24 /* dk_nentries; the indices follow */
+
+/* asyncio: TaskObj, and how a thread state's dict has its loop */
+#define SPP_L_TASK_SIZE 144
+#define SPP_L_TASK_NAME 128
+#define SPP_L_LOOP_HOLDER (-1)
+
 #endif

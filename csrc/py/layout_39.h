@@ -91,4 +91,14 @@
 #define SPP_L_STR_DATA 72
 #define SPP_L_BYTES_DATA 32
 
+/* dict */
+#define SPP_L_DICT_KEYS 32 /* ma_keys; ma_values follows */
+#define SPP_L_KEYS_SHAPE 0 /* dk_size does */
+#define SPP_L_KEYS_USED 32 /* dk_nentries; the indices follow */
+
+/* asyncio: TaskObj, and how a thread state's dict has its loop */
+#define SPP_L_TASK_SIZE 184
+#define SPP_L_TASK_NAME 160
+#define SPP_L_LOOP_HOLDER 16 /* rl_loop */
+
 #endif

@@ -17,6 +17,7 @@
 #include <internal/pycore_interp.h>
 #if PY_VERSION_HEX >= 0x030B0000
 #include <internal/pycore_code.h>
+#include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
 #endif
 #if PY_VERSION_HEX >= 0x030D0000
@@ -239,3 +240,15 @@ SAME(SPP_L_STR_STATE, offsetof(PyASCIIObject, state) + sizeof(((PyASCIIObject *)
 SAME(SPP_L_STR_ASCII_DATA, sizeof(PyASCIIObject));
 SAME(SPP_L_STR_DATA, sizeof(PyCompactUnicodeObject));
 AT(SPP_L_BYTES_DATA, PyBytesObject, ob_sval);
+
+/* dict. The tables of keys have no header before 3.11: module/tasks.c proves what is read of them at each start. TaskObj has none
+ * at all: its size is compared when asyncio is found, and the names of tasks are tested. */
+AT(SPP_L_DICT_KEYS, PyDictObject, ma_keys);
+SAME(SPP_L_DICT_KEYS + 8, offsetof(PyDictObject, ma_values));
+#if PY_VERSION_HEX >= 0x030B0000
+AT(SPP_L_KEYS_USED, struct _dictkeysobject, dk_nentries);
+SAME(SPP_L_KEYS_USED + 8, offsetof(struct _dictkeysobject, dk_indices));
+_Static_assert(SPP_L_KEYS_SHAPE == 1 && offsetof(struct _dictkeysobject, dk_log2_size) == 8 &&
+                   offsetof(struct _dictkeysobject, dk_log2_index_bytes) == 9 && offsetof(struct _dictkeysobject, dk_kind) == 10,
+               "layout: dk_log2_size, dk_log2_index_bytes and dk_kind are elsewhere");
+#endif

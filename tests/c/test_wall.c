@@ -70,8 +70,8 @@ void fake_descriptor(int32_t tid, int fd, char to[SPP_OS_DESCRIPTOR]) {
     (void)tid;
     snprintf(to, SPP_OS_DESCRIPTOR, "file %d", fd);
 }
-bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label, const spp_waiting *waiting) {
-    (void)t, (void)label;
+bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label, const spp_task *task, const spp_waiting *waiting) {
+    (void)t, (void)label, (void)task;
     given_reason = waiting->reason;
     strcpy(given_on, waiting->on);
     given_unknown = walk->out[0] == SPP_UNKNOWN_STACK;

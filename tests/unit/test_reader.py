@@ -18,7 +18,7 @@ READERS = pytest.mark.parametrize("read", [_core.read, _reader.read], ids=["core
 TYPES = {"time_ns": "q", "weight": "q", "flags": "B", "code_kind": "B", "reason": "B"}
 TYPES.update({"value_time_ns": "q", "value_weight": "q", "value_flags": "B", "value_type": "B"})
 TYPES.update(dict.fromkeys(["frame_line", "frame_end_line", "frame_col", "frame_end_col"], "i"))
-SAMPLES = ("thread", "time_ns", "weight", "stack", "count", "flags", "label", "reason", "waits_on")
+SAMPLES = ("thread", "time_ns", "weight", "stack", "count", "flags", "label", "reason", "waits_on", "task")
 
 
 def test_both_have_the_same_table_of_columns():

@@ -7,6 +7,7 @@
 #include "base/hints.h"
 #include "core/capture/labels.h"
 #include "core/capture/record.h"
+#include "core/capture/tasks.h"
 #include "core/capture/weigh.h"
 #include "os/clock.h"
 #include "os/memory.h"
@@ -37,15 +38,19 @@ static uint32_t common_root(const spp_thread *t, uint32_t depth) {
 static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight, uint32_t flags) {
     uint32_t depth = w->depth;
     uint64_t label = spp_rare(atomic_load_explicit(&spp_labels.used, memory_order_relaxed)) ? spp_label_own(w->tstate) : 0;
+    spp_task task;
+    task.bytes = 0;
+    if (spp_rare(atomic_load_explicit(&spp_task_type, memory_order_relaxed) != 0)) spp_task_own(w->tstate, &task);
     const spp_record record = {.time_ns = now,
                                .weight = weight,
                                .depth = (uint16_t)depth,
                                .flags = (uint16_t)(flags | w->flags),
                                .fresh = (uint16_t)(depth - common_root(t, depth)),
-                               .labelled = label != 0};
+                               .labelled = label != 0,
+                               .task = spp_record_task_words(&task)};
     uint32_t words = spp_record_words(&record);
     if (!spp_queue_fits(&t->tick.queue, words)) return false;
-    spp_record_put(&t->tick.queue, &record, label, t->tick.now);
+    spp_record_put(&t->tick.queue, &record, label, &task, t->tick.now);
     spp_queue_publish(&t->tick.queue, words);
     spp_threads_mark(t);
     spp_frame *swap = t->tick.now;

@@ -1,5 +1,6 @@
 /* A record in a thread's queue: a sample as the handler leaves it for the drain thread. The queue wraps at any word, so a record
- * is put and read word by word, here alone: its head, the number of its labels if it has any, and its frames. */
+ * is put and read word by word, here alone: its head, the number of its labels if it has any, the name of its task if it has one,
+ * and its frames. */
 #ifndef SPPROF_CORE_CAPTURE_RECORD_H
 #define SPPROF_CORE_CAPTURE_RECORD_H
 
@@ -9,6 +10,7 @@
 #include "base/hints.h"
 #include "base/sample.h"
 #include "core/capture/queue.h"
+#include "core/capture/tasks.h"
 
 /* Of the `depth` frames only the `fresh` leaf-most ones are in the record; the others, at the root, are those of the previous
  * one. */
@@ -16,22 +18,34 @@ typedef struct {
     uint64_t time_ns; /* monotonic */
     uint64_t weight;
     uint16_t depth, flags, fresh, labelled; /* labelled: 0 or 1 */
+    uint16_t task;                          /* words of its task's name, with the one that says its length; 0: none */
 } spp_record;
 
-/* Words of the head: time; weight; depth | flags << 16 | fresh << 32 | labelled << 48. */
+/* Words of the head: time; weight; depth | flags << 16 | fresh << 32 | labelled << 48 | task << 49. */
 #define SPP_RECORD_HEAD 3u
 
-static inline uint32_t spp_record_frames_at(const spp_record *r) { return SPP_RECORD_HEAD + r->labelled; }
+static inline uint32_t spp_record_frames_at(const spp_record *r) { return SPP_RECORD_HEAD + r->labelled + r->task; }
+static inline uint16_t spp_record_task_words(const spp_task *task) {
+    return task->bytes > 0 ? (uint16_t)(1u + (task->bytes + 7u) / 8u) : 0;
+}
 /* Words of the whole. */
 static inline uint32_t spp_record_words(const spp_record *r) { return spp_record_frames_at(r) + r->fresh; }
 
 /* Producer, inline for the handler. Puts a whole record, without publishing it; the queue has space for its words. `fresh`: those
  * frames, leaf first, as a walk has them; in the queue the root-most one is first. `label`: its number, if it is labelled. */
-static inline void spp_record_put(spp_queue *queue, const spp_record *r, uint64_t label, const spp_frame *fresh) {
+static inline void spp_record_put(spp_queue *queue, const spp_record *r, uint64_t label, const spp_task *task,
+                                  const spp_frame *fresh) {
     spp_queue_put(queue, 0, r->time_ns);
     spp_queue_put(queue, 1, r->weight);
-    spp_queue_put(queue, 2, r->depth | (uint64_t)r->flags << 16 | (uint64_t)r->fresh << 32 | (uint64_t)r->labelled << 48);
+    spp_queue_put(queue, 2,
+                  r->depth | (uint64_t)r->flags << 16 | (uint64_t)r->fresh << 32 | (uint64_t)r->labelled << 48 |
+                      (uint64_t)r->task << 49);
     if (spp_rare(r->labelled)) spp_queue_put(queue, SPP_RECORD_HEAD, label);
+    if (spp_rare(r->task)) {
+        uint32_t named = SPP_RECORD_HEAD + r->labelled;
+        spp_queue_put(queue, named, task->bytes | (uint64_t)task->kind << 32);
+        for (uint32_t i = 1; i < r->task; i++) spp_queue_put(queue, named + i, task->text[i - 1]);
+    }
     uint32_t at = spp_record_frames_at(r);
     for (uint32_t i = 0; i < r->fresh; i++) spp_queue_put(queue, at + i, fresh[r->fresh - 1u - i]);
 }
@@ -46,11 +60,22 @@ static inline spp_record spp_record_read(const spp_queue *queue, uint64_t at) {
                         .depth = (uint16_t)word,
                         .flags = (uint16_t)(word >> 16),
                         .fresh = (uint16_t)(word >> 32),
-                        .labelled = (uint16_t)(word >> 48)};
+                        .labelled = (uint16_t)(word >> 48 & 1),
+                        .task = (uint16_t)(word >> 49)};
 }
 /* The number of its labels; 0: none. */
 static inline uint64_t spp_record_label(const spp_queue *queue, uint64_t at, const spp_record *r) {
     return r->labelled ? spp_queue_peek(queue, at + SPP_RECORD_HEAD) : 0;
+}
+/* The name of its task. */
+static inline void spp_record_task(const spp_queue *queue, uint64_t at, const spp_record *r, spp_task *task) {
+    task->bytes = 0;
+    if (!r->task) return;
+    at += SPP_RECORD_HEAD + r->labelled;
+    uint64_t word = spp_queue_peek(queue, at);
+    task->bytes = (uint32_t)word;
+    task->kind = (uint32_t)(word >> 32);
+    for (uint32_t i = 1; i < r->task; i++) task->text[i - 1] = spp_queue_peek(queue, at + i);
 }
 
 #endif

@@ -96,7 +96,7 @@ typedef struct {
     uint32_t repeats;                  /* ticks since then */
     uint32_t *path, depth, flags;      /* its frame ids, root first */
     uint32_t label;                    /* as in resolved.h, as are these */
-    uint32_t reason, waits_on;
+    uint32_t reason, waits_on, task;
     uintptr_t leaf; /* the code object of that stack's leaf; 0: it is none */
 } spp_thread_wall;
 

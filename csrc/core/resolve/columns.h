@@ -39,6 +39,7 @@
     X(LABEL, SAMPLE, "label", 'I', STRING, 1)                                                                               \
     X(REASON, SAMPLE, "reason", 'B', NUMBER, 256)                                                                           \
     X(WAITS_ON, SAMPLE, "waits_on", 'I', STRING, 1)                                                                         \
+    X(TASK, SAMPLE, "task", 'I', STRING, 1)                                                                                 \
     /* Block V */                                                                                                           \
     X(VALUE_TYPE, VALUE, "value_type", 'B', NUMBER, 256)                                                                    \
     X(VALUE_THREAD, VALUE, "value_thread", 'I', NUMBER, 1u << 24)                                                           \

@@ -1,13 +1,16 @@
 #include "core/resolve/resolve.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/capture/labels.h"
 #include "core/capture/record.h"
+#include "core/capture/tasks.h"
 #include "core/native/native.h"
 #include "core/resolve/intern.h"
 #include "core/resolve/live.h"
+#include "core/resolve/resolve_code.h"
 #include "core/resolve/resolve_native.h"
 #include "os/clock.h"
 #include "os/lock.h"
@@ -56,6 +59,20 @@ static uint32_t label_of(uint64_t number) {
     spp_bytes text = {0};
     text.at = (uint8_t *)(uintptr_t)spp_label_text(number, &text.n);
     return text.at != NULL ? spp_intern_string(&text) + 1 : 0;
+}
+
+/* The task of a sample. */
+static uint32_t task_of(const spp_task *task) {
+    static spp_bytes text; /* used again */
+    char number[32];
+    if (task->bytes == 0) return 0;
+    if (task->kind == SPP_TASK_NUMBERED) {
+        snprintf(number, sizeof number, "Task-%llu", (unsigned long long)task->text[0]);
+        return text_of(number);
+    }
+    text.n = 0;
+    spp_code_characters((const uint8_t *)task->text, task->bytes, task->kind, &text);
+    return spp_intern_string(&text) + 1;
 }
 
 /* The code object of a leaf; 0: it is none, or not any more. */
@@ -115,7 +132,8 @@ void spp_resolve_flush(spp_thread *t) {
                                       .weight = weight,
                                       .label = t->wall.label,
                                       .reason = t->wall.reason,
-                                      .waits_on = t->wall.waits_on};
+                                      .waits_on = t->wall.waits_on,
+                                      .task = t->wall.task};
     if (hold || t->wall.cut)
         lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
     else if (emit(t, t->wall.path, t->wall.depth, &head) != 0)
@@ -148,12 +166,15 @@ static bool resolve_record(spp_thread *thread) {
         if (id == SPP_INTERN_BUSY) return false;
         thread->queued.path[record.depth - record.fresh + i] = id;
     }
+    spp_task task;
+    spp_record_task(queue, 0, &record, &task);
     if (record.fresh > 0) thread->queued.leaf = leaf_of(spp_queue_peek(queue, head + record.fresh - 1));
     const spp_resolved_sample sample = {.flags = record.flags,
                                         .count = 1,
                                         .time_ns = record.time_ns,
                                         .weight = record.weight,
-                                        .label = label_of(spp_record_label(queue, 0, &record))};
+                                        .label = label_of(spp_record_label(queue, 0, &record)),
+                                        .task = task_of(&task)};
     if (emit(thread, thread->queued.path, record.depth, &sample) != 0)
         lose(thread, record.flags, SPP_LOSS_store_full, 1);
     else
@@ -186,7 +207,8 @@ static void resolve_until(spp_thread *thread, uint64_t end_ns) {
 
 void spp_resolve_queue(spp_thread *thread) { resolve_until(thread, UINT64_MAX); }
 
-bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label, const spp_waiting *waiting) {
+bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label, const spp_task *task,
+                         const spp_waiting *waiting) {
     if (!resolve_some(thread, UINT64_MAX, RECORDS_PROMPT)) return false; /* what the handler took before comes before */
     thread->wall.cut = hold;
     if (hold) return true;
@@ -199,6 +221,7 @@ bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t labe
     thread->wall.leaf = walk->depth > 0 ? leaf_of(walk->out[0]) : 0;
     thread->wall.flags = walk->flags | SPP_SAMPLE_OFF_CPU;
     thread->wall.label = label_of(label);
+    thread->wall.task = task_of(task);
     thread->wall.reason = waiting->reason;
     thread->wall.waits_on = text_of(waiting->on);
     return true;

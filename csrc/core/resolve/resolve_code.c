@@ -39,6 +39,15 @@ static void append_utf8(spp_bytes *to, uint32_t c) {
     spp_bytes_append(to, out, n);
 }
 
+void spp_code_characters(const uint8_t *at, size_t bytes, uint32_t kind, spp_bytes *to) {
+    for (size_t i = 0; i + kind <= bytes; i += kind) {
+        uint32_t c = at[i];
+        if (kind >= 2) c |= (uint32_t)at[i + 1] << 8;
+        if (kind == 4) c |= (uint32_t)at[i + 2] << 16 | (uint32_t)at[i + 3] << 24;
+        append_utf8(to, c);
+    }
+}
+
 /* Appends the characters at `data`, `kind` bytes each. */
 static int read_characters(uintptr_t data, size_t length, uint32_t kind, spp_bytes *to) {
     uint8_t chunk[1024];
@@ -46,12 +55,7 @@ static int read_characters(uintptr_t data, size_t length, uint32_t kind, spp_byt
     for (size_t done = 0; done < bytes;) {
         size_t n = bytes - done < sizeof chunk ? bytes - done : sizeof chunk;
         if (spp_os_read(chunk, data + done, n) != 0) return -1;
-        for (size_t i = 0; i < n; i += kind) {
-            uint32_t c = chunk[i];
-            if (kind >= 2) c |= (uint32_t)chunk[i + 1] << 8;
-            if (kind == 4) c |= (uint32_t)chunk[i + 2] << 16 | (uint32_t)chunk[i + 3] << 24;
-            append_utf8(to, c);
-        }
+        spp_code_characters(chunk, n, kind, to);
         done += n;
     }
     return 0;

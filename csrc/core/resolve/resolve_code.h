@@ -24,4 +24,7 @@ extern size_t spp_py_type_flags;
 /* Fills `code`, whose byte vectors are used again from call to call. A name that cannot be read becomes "<unreadable>".
  * -1: this is no code object. */
 int spp_code_read(uintptr_t address, spp_code *code);
+
+/* Appends characters of `kind` bytes each as UTF-8, surrogates as three bytes each; `bytes` of them in all. */
+void spp_code_characters(const uint8_t *at, size_t bytes, uint32_t kind, spp_bytes *to);
 #endif

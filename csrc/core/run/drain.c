@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/capture/tasks.h"
 #include "core/file/hashes.h"
 #include "core/file/write.h"
 #include "core/file/writer.h"
@@ -222,6 +223,7 @@ static turns_end drain_turns(void) {
         uint32_t asked = atomic_load(&flush_asked); /* first: a later request waits for the next turn */
         bool flush = asked != atomic_load(&flush_done) && !flushing.waits;
         look_for_objects();
+        spp_task_look();
         spp_os_work_begin();
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         in_time = look_at_clock(now);

@@ -63,9 +63,10 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
     if not (options.label or options.waiting or options.first is not None or options.last is not None):
         return profile
     from ..model.filtering import filtered, has_labels  # here: `spprof run` shares its process with the program
+    from ..model.tasks import values
 
     for key, value in options.label:
-        known = sorted({each[key] for each in profile.label_sets if key in each})
+        known = sorted(values(profile, key))
         if not any(has_labels({key: each}, {key: value}) for each in known):
             has = f"{key} is {', '.join(known)}" if known else f"there is no label {key!r}"
             raise BadOption(f"no sample carries the label {key}={value} ({has})")

@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ..errors import BadOption
-from . import aggregation, intervals, sums, types, waits
+from . import aggregation, intervals, sums, tasks, types, waits
 from .calls import Calls
 from .exceptions import Exceptions
 from .hot import HotCalls
@@ -368,9 +368,12 @@ class ProfileData:
         columns = self._columns()
         names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
         sets = self.label_sets
-        order = ("thread", "time_ns", "weight", "count", "flags", "label")
-        for key, thread, time, weight, count, flags, label in zip(self.stack_keys(), *(column(columns, name) for name in order)):
-            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, sets[label])
+        task_names = tasks.names(self)
+        order = ("thread", "time_ns", "weight", "count", "flags", "label", "task")
+        for key, thread, time, weight, count, flags, label, task in zip(
+            self.stack_keys(), *(column(columns, name) for name in order)
+        ):
+            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, sets[label], task_names[task])
 
     def aggregate(self, thread: Optional[str] = None) -> Dict[Tuple[Frame, ...], Total]:
         """Each distinct stack (frames from root to leaf) with its samples and weight, of the threads that match a pattern."""

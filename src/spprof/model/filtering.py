@@ -8,6 +8,7 @@ from itertools import compress
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import BadOption
+from . import tasks
 from .data import Data, ProfileData
 from .layout import Columns, changed, column, columns_of
 
@@ -32,7 +33,7 @@ def filtered(
     waiting: Optional[Sequence[str]] = None,
 ) -> Data:
     """The part of a profile in the threads that match a pattern (as `Profile.match_threads`), that carries all of `labels`
-    (see `has_labels`), that waited for one of `waiting` (see `Profile.reasons`), and that lies from `start_ns` to before
+    (see `has_labels`; `task` is the name of the asyncio task), that waited for one of `waiting` (see `Profile.reasons`), and that lies from `start_ns` to before
     `stop_ns` (on the clock of the samples, that of `time.monotonic_ns`).
 
     A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
@@ -79,8 +80,9 @@ def _samples(
     if thread is not None:
         selectors.append(list(map(set(profile.match_threads(thread)).__contains__, columns["thread"])))
     if labels:
-        sets = [has_labels(each, labels) for each in profile.label_sets]
-        selectors.append(list(map(sets.__getitem__, columns["label"])))
+        numbers, known = tasks.label_sets(profile) if tasks.LABEL in labels else (columns["label"], profile.label_sets)
+        sets = [has_labels(each, labels) for each in known]
+        selectors.append(list(map(sets.__getitem__, numbers)))
     if waiting:
         chosen = [name in waiting for name in profile.reasons]
         selectors.append(list(map(chosen.__getitem__, profile.column("reason"))))

@@ -30,6 +30,7 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("label", "sample", "I"),
     ("reason", "sample", "B"),
     ("waits_on", "sample", "I"),
+    ("task", "sample", "I"),
     ("value_type", "value", "B"),  # from here on: block V
     ("value_thread", "value", "I"),
     ("value_time_ns", "value", "q"),
@@ -97,6 +98,7 @@ class Columns(TypedDict, total=False):
     label: Sequence[int]
     reason: Sequence[int]
     waits_on: Sequence[int]  # a string + 1
+    task: Sequence[int]  # a string + 1
     # What columns.py adds.
     keys: Sequence[int]  # of each sample: the node of its stack in `tree`
     tree: Any

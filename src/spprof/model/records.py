@@ -56,7 +56,7 @@ class Sample(NamedTuple):
     `timestamp_ns` is on the clock of `time.monotonic_ns()`. `weight` is the measured time that the sample represents.
     `count` is its number of ticks (more than 1 for a thread that was off the CPU in wall mode). `flags` is a sum of: 1
     truncated, 2 kernel time, 4 off-CPU, 8 native frames missing, 16 native frames left out, 32 taken at no random instant.
-    `labels` are those of `spprof.label`."""
+    `labels` are those of `spprof.label`; `task` is the name of the asyncio task that ran, '' if none did."""
 
     thread: int
     thread_name: str
@@ -66,6 +66,7 @@ class Sample(NamedTuple):
     frames: Tuple[Frame, ...]
     flags: int
     labels: Dict[str, str]
+    task: str = ""
 
 
 class Marker(NamedTuple):

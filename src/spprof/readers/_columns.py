@@ -137,6 +137,7 @@ class Columns:
             label=label,
             reason=0,
             waits_on=0,
+            task=0,
         )
 
     def elapse(self, thread: int, weight: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 from ..errors import BadOption
 from ..model import hot as hottest
-from ..model import intervals
+from ..model import intervals, tasks
 from ..model.calls import Calls, summed, together
 from ..model.data import ProfileData
 from ..model.hot import HotCalls, HotFunction
@@ -254,12 +254,10 @@ def _figures_of_labels(
 
 def _sums_of_labels(profile: ProfileData, key: Optional[str], threads: Set[int]) -> Dict[Tuple[Any, ...], List[Any]]:
     """Samples, nanoseconds and squares."""
-    sets = [
-        tuple(sorted(each.items() if key is None else ((k, v) for k, v in each.items() if k == key)))
-        for each in profile.label_sets
-    ]
+    numbers, known_sets = tasks.label_sets(profile) if key == tasks.LABEL else (profile.column("label"), profile.label_sets)
+    sets = [tuple(sorted(each.items() if key is None else ((k, v) for k, v in each.items() if k == key))) for each in known_sets]
     figures: Dict[Tuple[Any, ...], List[Any]] = {}
-    for one, label, count, weight in zip(*map(profile.column, ("thread", "label", "count", "weight"))):
+    for one, label, count, weight in zip(profile.column("thread"), numbers, *map(profile.column, ("count", "weight"))):
         if one in threads:
             known = figures.setdefault((sets[label],), [0, 0, 0.0])
             known[0] += count
@@ -270,6 +268,8 @@ def _sums_of_labels(profile: ProfileData, key: Optional[str], threads: Set[int])
 
 def _check_label(profiles: Sequence[ProfileData], key: str) -> None:
     keys = sorted({key for profile in profiles for each in profile.label_sets for key in each})
+    if key == tasks.LABEL and any(map(tasks.has_tasks, profiles)):
+        return
     if key not in keys:
         there = f", or a label: {', '.join(keys)}" if keys else "; no sample carries a label"
         raise BadOption(f"--by {key}: choose {', '.join(BY)}{there}")
@@ -284,7 +284,7 @@ def _named(by: str, key: Tuple[Any, ...], foreign: bool, several: bool) -> Tuple
     if by == "process":
         return {"process": key[0], "pid": key[1]}, shown(key[0])
     if by not in _ON_STACKS[:2]:
-        return {"labels": dict(key[0])}, shown(", ".join(f"{name}={value}" for name, value in key[0])) or "[no label]"
+        return {"labels": dict(key[0])}, shown(", ".join(f"{name}={value}" for name, value in key[0])) or f"[no {tasks.LABEL if by == tasks.LABEL else 'label'}]"
     if foreign and key[2] and not key[3]:  # most profilers do not say where a function begins
         text = shown(f"{key[1]} ({short(key[2])})")
     else:
