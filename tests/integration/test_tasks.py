@@ -1,5 +1,5 @@
-"""Tasks of asyncio: each function of the target runs in one task alone, under a name that the program itself saw, so every sample of
-it must carry just that name."""
+"""Tasks of asyncio: each function of the target runs in one task alone, under a name that the program itself saw, so every
+sample of it must carry just that name."""
 
 import json
 

@@ -47,7 +47,7 @@ static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight
                                .flags = (uint16_t)(flags | w->flags),
                                .fresh = (uint16_t)(depth - common_root(t, depth)),
                                .labelled = label != 0,
-                               .task = spp_record_task_words(&task)};
+                               .task = spp_record_task_words(task.bytes)};
     uint32_t words = spp_record_words(&record);
     if (!spp_queue_fits(&t->tick.queue, words)) return false;
     spp_record_put(&t->tick.queue, &record, label, &task, t->tick.now);

@@ -25,9 +25,8 @@ typedef struct {
 #define SPP_RECORD_HEAD 3u
 
 static inline uint32_t spp_record_frames_at(const spp_record *r) { return SPP_RECORD_HEAD + r->labelled + r->task; }
-static inline uint16_t spp_record_task_words(const spp_task *task) {
-    return task->bytes > 0 ? (uint16_t)(1u + (task->bytes + 7u) / 8u) : 0;
-}
+/* Words for a task's name of so many bytes. */
+static inline uint16_t spp_record_task_words(uint32_t bytes) { return bytes > 0 ? (uint16_t)(1u + (bytes + 7u) / 8u) : 0; }
 /* Words of the whole. */
 static inline uint32_t spp_record_words(const spp_record *r) { return spp_record_frames_at(r) + r->fresh; }
 

@@ -66,7 +66,7 @@ def of(profile: Profile, options: argparse.Namespace) -> Profile:
     from ..model.tasks import values
 
     for key, value in options.label:
-        known = sorted(values(profile, key))
+        known = sorted(values(profile._columns(), key))
         if not any(has_labels({key: each}, {key: value}) for each in known):
             has = f"{key} is {', '.join(known)}" if known else f"there is no label {key!r}"
             raise BadOption(f"no sample carries the label {key}={value} ({has})")

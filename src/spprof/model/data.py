@@ -368,7 +368,7 @@ class ProfileData:
         columns = self._columns()
         names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
         sets = self.label_sets
-        task_names = tasks.names(self)
+        task_names = tasks.names(columns)
         order = ("thread", "time_ns", "weight", "count", "flags", "label", "task")
         for key, thread, time, weight, count, flags, label, task in zip(
             self.stack_keys(), *(column(columns, name) for name in order)

@@ -33,8 +33,8 @@ def filtered(
     waiting: Optional[Sequence[str]] = None,
 ) -> Data:
     """The part of a profile in the threads that match a pattern (as `Profile.match_threads`), that carries all of `labels`
-    (see `has_labels`; `task` is the name of the asyncio task), that waited for one of `waiting` (see `Profile.reasons`), and that lies from `start_ns` to before
-    `stop_ns` (on the clock of the samples, that of `time.monotonic_ns`).
+    (see `has_labels`; `task` is the name of the asyncio task), that waited for one of `waiting` (see `Profile.reasons`), and
+    that lies from `start_ns` to before `stop_ns` (on the clock of the samples, that of `time.monotonic_ns`).
 
     A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
     the weight that lies there, and as much of its ticks (at least one). The range is in whole microseconds, as all times of a
@@ -80,7 +80,7 @@ def _samples(
     if thread is not None:
         selectors.append(list(map(set(profile.match_threads(thread)).__contains__, columns["thread"])))
     if labels:
-        numbers, known = tasks.label_sets(profile) if tasks.LABEL in labels else (columns["label"], profile.label_sets)
+        numbers, known = tasks.label_sets(columns, tasks.LABEL if tasks.LABEL in labels else "")
         sets = [has_labels(each, labels) for each in known]
         selectors.append(list(map(sets.__getitem__, numbers)))
     if waiting:
