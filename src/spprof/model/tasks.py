@@ -25,7 +25,8 @@ def label_sets(columns: Columns, key: str) -> Tuple[Sequence[int], List[Dict[str
     among the others if that is asked for."""
     if key != LABEL:
         return columns["label"], columns["label_sets"]
-    known, names_of, sets = columns["label_sets"], names(columns), []
+    known, names_of = columns["label_sets"], names(columns)
+    sets: List[Dict[str, str]] = []
     index: Dict[Tuple[int, int], int] = {}
     numbers = []
     for label, task in zip(columns["label"], columns["task"]):
