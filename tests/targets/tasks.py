@@ -34,7 +34,9 @@ def work():
         sum(range(200))
 
 
-async def worker(first, second, renamed):
+async def worker(first, second, renamed, named):
+    if named:
+        await asyncio.sleep(0)  # an eager task begins before it has its name
     while not stop:
         first()
         await asyncio.sleep(0)
@@ -57,7 +59,7 @@ async def gathered(prefix, factory):
     tasks = []
     for i, name in enumerate([*NAMES, None, None]):
         first, second = function(f"{prefix}_{i}_first"), function(f"{prefix}_{i}_second")
-        task = asyncio.ensure_future(worker(first, second, f"{prefix} renamed {i}" if i % 2 else None))
+        task = asyncio.ensure_future(worker(first, second, f"{prefix} renamed {i}" if i % 2 else None, name is not None))
         if name is not None:
             task.set_name(prefix + name if name else name)
         tasks.append(task)
