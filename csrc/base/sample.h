@@ -63,6 +63,7 @@ enum {
     SPP_SAMPLE_GAP = 8,       /* native frames are missing: code without unwind information was crossed, or ended the walk */
     SPP_SAMPLE_UNPAIRED = 16, /* native frames were left out: they did not fit the Python frames */
     SPP_SAMPLE_COARSE = 32,   /* not at a random instant: by the kernel's tick, a hand-over of the GIL, a late sampler */
+    SPP_SAMPLE_GIL = 64,      /* the thread held the GIL (wall mode) */
 };
 
 #endif

@@ -141,6 +141,8 @@ static uint64_t read_at;       /* the value of `stamp` before the last complete 
 static bool all_have_threads;  /* ... and no state waited for its thread then */
 static bool just_read;         /* in the current look of the sampler */
 static bool want_more;         /* more states came than could be read under the lock */
+static uintptr_t asked_state;  /* the one whose thread was asked for last in this look; 0: none, as is its tid */
+static int32_t asked_tid;
 
 static int32_t tid_of(uintptr_t state) {
     unsigned long thread = 0; /* as CPython declares it */
@@ -250,6 +252,8 @@ static void forget_states(void) {
 /* The sampler, without the drain lock: reading a list takes 1 us for each thread. */
 static void look(void) {
     static size_t least = FEW_STATES;
+    asked_state = 0;
+    asked_tid = 0;
     if (states.n > 2 * least) { /* of threads that ended, most likely */
         spp_os_lock();
         forget_states();
@@ -268,6 +272,17 @@ static uintptr_t of_thread(int32_t tid, uintptr_t last) {
     uintptr_t state = found(tid);
     if ((state != 0 && !unborn(state)) || ((all_have_threads || just_read) && read_at == stamp())) return state;
     return read_lists(FEW_STATES, true) ? found(tid) : SPP_STATE_UNKNOWN;
+}
+
+/* The sampler. Many threads may wait for one at a look, so the last answer is kept for its duration. */
+static int32_t gil_holder(uintptr_t state) {
+    uintptr_t holder = spp_gil_holder(state);
+    if (holder != asked_state) {
+        int32_t tid = holder != 0 ? tid_of(holder) : 0;
+        asked_tid = tid > 0 ? tid : 0;
+        asked_state = holder;
+    }
+    return asked_tid;
 }
 
 /* Compares the result with the interpreter's own functions, for states that cannot go away
@@ -302,6 +317,8 @@ const char *spp_tstate_init(spp_thread_states *to) {
     to->look = look;
     to->current = spp_current_state;
     to->is_gil = spp_gil_is;
+    to->gil_holder = gil_holder;
+    to->holds_gil = spp_gil_holds;
     to->births = (uint64_t *)((uintptr_t)PyInterpreterState_Main() + SPP_L_INTERP_NEXT_UNIQUE_ID);
     return NULL;
 }

@@ -71,7 +71,9 @@ void fake_descriptor(int32_t tid, int fd, char to[SPP_OS_DESCRIPTOR]) {
     snprintf(to, SPP_OS_DESCRIPTOR, "file %d", fd);
 }
 bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label, const spp_task *task, const spp_waiting *waiting) {
-    (void)t, (void)label, (void)task;
+    (void)label, (void)task;
+    t->wall.reason = waiting->reason;
+    t->wall.held_by = waiting->held_by;
     given_reason = waiting->reason;
     strcpy(given_on, waiting->on);
     given_unknown = walk->out[0] == SPP_UNKNOWN_STACK;
@@ -103,7 +105,7 @@ static uintptr_t that_state(int32_t tid, uintptr_t any, uintptr_t stack_end) {
     return any;
 }
 
-static spp_thread thread;
+static spp_thread thread, slots[3];
 
 static void begin(uint64_t moves) {
     static spp_frame frames[8];
@@ -266,6 +268,58 @@ static void test_a_lock_may_be_the_gil(void) {
     holds_none = false;
 }
 
+static int32_t holder_tid;
+static int32_t gil_holder(uintptr_t state) {
+    CHECK_EQUAL(state, STATE);
+    return holder_tid;
+}
+
+/* Time of a wait for the GIL is in a sample with its holder, also if the waiting thread never runs meanwhile; and the ticks stay
+ * those of the time. */
+static void test_a_wait_names_each_holder_of_the_gil(void) {
+    enum { OWN = 40, FIRST, SECOND, NEITHER };
+    static const int32_t turns[] = {FIRST, FIRST, SECOND, NEITHER, SECOND, OWN, FIRST};
+    uint64_t charged[3] = {0}, before = 0, expected[3] = {INTERVAL}; /* the first look finds none of them */
+    begin(0);
+    spp_threads = slots;
+    slots[1] = (spp_thread){.state = SPP_THREAD_ARMED, .tid = FIRST, .id = 0};
+    slots[2] = (spp_thread){.state = SPP_THREAD_ARMED, .tid = SECOND, .id = 1};
+    spp_roster_enter(&slots[1]);
+    spp_roster_enter(&slots[2]);
+    holds_none = true;
+    spp_run_state.states.of_thread = same_state;
+    spp_run_state.states.current = that_state;
+    spp_run_state.states.is_gil = is_gil;
+    spp_run_state.states.gil_holder = gil_holder;
+    thread.tid = OWN;
+    thread.tick.tstate = STATE;
+    waits = (spp_os_wait){.reason = SPP_REASON_lock, .fd = -1, .address = GIL};
+    holder_tid = NEITHER;
+    sleep_for(1);
+    for (unsigned turn = 0; turn < 7 * 20; turn++) {
+        uint32_t was = thread.wall.held_by;
+        holder_tid = turns[turn % 7];
+        sleep_for(1 + turn % 3);
+        charged[was] += written_ns - before;
+        before = written_ns;
+        expected[was] += INTERVAL;
+        expected[thread.wall.held_by] += turn % 3 * INTERVAL;
+        CHECK_EQUAL(thread.wall.held_by, holder_tid == FIRST ? 1 : holder_tid == SECOND ? 2 : 0);
+    }
+    fake_flush(&thread);
+    charged[thread.wall.held_by] += written_ns - before;
+    CHECK_EQUAL(walks, 1);
+    for (int i = 0; i < 3; i++) CHECK_EQUAL(charged[i], expected[i]);
+    uint64_t ticks = thread.wall.walked + thread.wall.repeated;
+    CHECK_EQUAL((int64_t)(ticks * INTERVAL) + thread.wall.due_ns, (int64_t)(charged[0] + charged[1] + charged[2]));
+    CHECK(thread.wall.due_ns >= -EARLY_MOST * (int64_t)INTERVAL);
+    spp_roster_leave(&slots[1]);
+    spp_roster_leave(&slots[2]);
+    waits = (spp_os_wait){.fd = -1};
+    memset(&spp_run_state.states, 0, sizeof spp_run_state.states);
+    holds_none = false;
+}
+
 int main(void) {
     test_time_in_which_nobody_looked_is_nobodys();
     test_a_lost_tick_is_counted_once();
@@ -274,5 +328,6 @@ int main(void) {
     test_one_that_moved_on_is_walked_again();
     test_other_movement_is_the_threads();
     test_a_lock_may_be_the_gil();
+    test_a_wait_names_each_holder_of_the_gil();
     return check_done();
 }

@@ -109,6 +109,7 @@ static inline __attribute__((always_inline)) enum spp_loss sample(spp_thread *t,
                              ? spp_frames_native_own(t->tick.native, &walk, context, spp_cap.native)
                              : spp_frames_own(&walk);
     if (spp_rare(loss != SPP_LOSS_NONE)) return loss;
+    if (spp_rare(spp_cap.holds_gil != NULL) && spp_cap.holds_gil(walk.tstate)) flags |= SPP_SAMPLE_GIL;
     if (!push(t, &walk, now, weight, flags)) return SPP_LOSS_queue_full;
     if (spp_rare(walk.flags != 0)) {
         if (walk.flags & SPP_SAMPLE_TRUNCATED) SPP_BUMP(t->tick.counters[SPP_COUNTER_truncated], 1);

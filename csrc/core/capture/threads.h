@@ -96,7 +96,7 @@ typedef struct {
     uint32_t repeats;                  /* ticks since then */
     uint32_t *path, depth, flags;      /* its frame ids, root first */
     uint32_t label;                    /* as in resolved.h, as are these */
-    uint32_t reason, waits_on, task;
+    uint32_t reason, waits_on, task, held_by;
     uintptr_t leaf; /* the code object of that stack's leaf; 0: it is none */
 } spp_thread_wall;
 
@@ -161,6 +161,7 @@ typedef struct {
     uint64_t interval_ns;
     uint32_t group;                                           /* ticks that share a period */
     uintptr_t (*thread_state)(const spp_os_subject *subject); /* of the calling thread, or a suspended one; async-signal-safe */
+    bool (*holds_gil)(uintptr_t state);                       /* as in tstates.h; NULL: nobody asks */
     _Atomic(uint64_t *) births;                               /* the interpreter's count of thread states; NULL if unknown */
     uint64_t births_seen;
     spp_os_bell bell; /* wakes the watch */

@@ -2,6 +2,7 @@
 #ifndef SPPROF_CORE_CAPTURE_TSTATES_H
 #define SPPROF_CORE_CAPTURE_TSTATES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "os/context.h"
@@ -18,7 +19,10 @@ typedef struct {
     uintptr_t (*current)(int32_t tid, uintptr_t any, uintptr_t stack_end);
     /* whether the lock at an address is the GIL of the interpreter of a state (0: of the main one); -1: nobody knows */
     int (*is_gil)(uintptr_t state, uintptr_t address);
-    uint64_t *births; /* the interpreter's count of thread states ever made, or NULL */
+    /* by which thread it is held, by guarded reads; 0: by none, or nobody knows. `state` is as there */
+    int32_t (*gil_holder)(uintptr_t state);
+    bool (*holds_gil)(uintptr_t state); /* whether it is held by the calling thread, which has this state; handler */
+    uint64_t *births;                   /* the interpreter's count of thread states ever made, or NULL */
 } spp_thread_states;
 
 #endif

@@ -133,7 +133,8 @@ void spp_resolve_flush(spp_thread *t) {
                                       .label = t->wall.label,
                                       .reason = t->wall.reason,
                                       .waits_on = t->wall.waits_on,
-                                      .task = t->wall.task};
+                                      .task = t->wall.task,
+                                      .held_by = t->wall.held_by};
     if (hold || t->wall.cut)
         lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
     else if (emit(t, t->wall.path, t->wall.depth, &head) != 0)
@@ -224,6 +225,7 @@ bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t labe
     thread->wall.task = task_of(task);
     thread->wall.reason = waiting->reason;
     thread->wall.waits_on = text_of(waiting->on);
+    thread->wall.held_by = waiting->held_by;
     return true;
 }
 

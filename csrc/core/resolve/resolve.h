@@ -28,6 +28,7 @@ void spp_resolve_queues(void);
 typedef struct {
     spp_reason reason;
     const char *on;
+    uint32_t held_by; /* as in resolved.h */
 } spp_waiting;
 /* Keeps a stack walked from outside, with the number of its labels and its task, as the thread's off-CPU stack.
  * False: it would hold the lock too long for threads that wait for it; call again, a part is done. */

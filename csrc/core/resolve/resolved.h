@@ -30,6 +30,7 @@ typedef struct {
     uint32_t reason;   /* base/reasons.h */
     uint32_t waits_on; /* the string id of what it waits for, + 1; 0: none */
     uint32_t task;     /* the string id of its task's name, + 1; 0: none */
+    uint32_t held_by;  /* the id of the thread that held what it waits for, + 1; 0: nobody knows */
     uint64_t frames[]; /* ids, root first */
 } spp_resolved_sample;
 

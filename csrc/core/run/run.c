@@ -155,6 +155,7 @@ static int set_up(spp_options *o, const spp_thread_states *states, const char **
     /* Changing a period costs two settings of the hardware timer, 15 us on a virtual machine: at 10 kHz one tick in 64. */
     spp_cap.group = rate < 64 ? 1 : rate > 4096 ? 64 : (uint32_t)(rate / 64);
     spp_cap.thread_state = states->own;
+    spp_cap.holds_gil = o->wall ? states->holds_gil : NULL; /* CPU mode has no samples of waits */
     spp_cap.births = states->births;
     spp_cap.births_seen = states->births ? *states->births : 0;
     if (spp_os_signal_install(spp_capture_tick, spp_threads_valid, o->clock, o->may_trap) != 0) {

@@ -10,6 +10,7 @@
 #include "core/capture/labels.h"
 #include "core/capture/tasks.h"
 #include "core/resolve/resolve.h"
+#include "core/run/roster.h"
 #include "core/run/state.h"
 #include "core/run/wall.h"
 #include "os/clock.h"
@@ -132,6 +133,13 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
 }
 
+/* Drain lock held. Which thread holds the GIL that one with this state waits for, as in resolved.h. */
+static uint32_t gil_held_by(const spp_thread *t, uintptr_t tstate) {
+    int32_t tid = spp_run_state.states.gil_holder != NULL ? spp_run_state.states.gil_holder(tstate) : 0;
+    uint32_t slot = tid > 0 && tid != t->tid ? spp_roster_slot(tid) : SPP_MAP_NONE;
+    return slot != SPP_MAP_NONE ? spp_threads[slot].id + 1 : 0;
+}
+
 /* Drain lock held. What a thread with this state waits for; `name` is space for it. */
 static spp_waiting waiting_for(const spp_thread *t, const spp_os_wait *wait, uintptr_t tstate, char name[SPP_OS_DESCRIPTOR]) {
     spp_waiting waiting = {.reason = wait->reason, .on = name};
@@ -141,7 +149,27 @@ static spp_waiting waiting_for(const spp_thread *t, const spp_os_wait *wait, uin
         int is_gil = spp_run_state.states.is_gil(tstate, wait->address);
         if (is_gil != 0) waiting.reason = is_gil > 0 ? SPP_REASON_gil : SPP_REASON_running; /* the latter: unknown */
     }
+    if (waiting.reason == SPP_REASON_gil) waiting.held_by = gil_held_by(t, tstate);
     return waiting;
+}
+
+/* Drain lock held. Whether a thread that is off the CPU holds the GIL: it waits for something else with it. */
+static bool holds_gil(const spp_thread *t, uintptr_t tstate) {
+    return tstate != 0 && spp_run_state.states.gil_holder != NULL && spp_run_state.states.gil_holder(tstate) == t->tid;
+}
+
+/* Drain lock held. A thread that still waits for the GIL: if another one holds it by now, the time so far is in a sample with
+ * the one that did. A tick is taken for that before it is due, but no more than any look may. */
+static void follow_holder(spp_thread *t) {
+    uint32_t held_by = gil_held_by(t, atomic_load_explicit(&t->tick.tstate, memory_order_relaxed));
+    if (held_by == t->wall.held_by) return;
+    if (t->wall.repeats == 0 && t->wall.due_ns > -EARLY_MOST * (int64_t)spp_run_state.interval_ns) {
+        t->wall.due_ns -= (int64_t)spp_run_state.interval_ns;
+        t->wall.repeats = 1;
+        atomic_fetch_add_explicit(&t->wall.repeated, 1, memory_order_relaxed);
+    }
+    spp_resolve_flush(t);
+    t->wall.held_by = held_by;
 }
 
 /* Drain lock held. Walks a thread that seems blocked, unless it moved meanwhile. */
@@ -160,6 +188,7 @@ static void walk_off_cpu(spp_thread *t) {
         return;
     }
     const spp_waiting waiting = waiting_for(t, &wait, walk.tstate, name);
+    if (waiting.reason != SPP_REASON_gil && holds_gil(t, walk.tstate)) walk.flags |= SPP_SAMPLE_GIL;
     if (!spp_resolve_blocked(t, &walk, label, &task, &waiting)) return; /* a later look finds it done */
     atomic_fetch_add_explicit(&t->wall.walked, 1, memory_order_relaxed);
     if (walk.flags & SPP_SAMPLE_TRUNCATED)
@@ -229,6 +258,7 @@ static void look_at(spp_thread *t) {
         t->wall.due_ns -= ticks * interval;
         t->wall.repeats += ticks;
         atomic_fetch_add_explicit(&t->wall.repeated, ticks, memory_order_relaxed);
+        if (t->wall.reason == SPP_REASON_gil) follow_holder(t);
         if (now - t->wall.written_ns >= REPEATS_NS) spp_resolve_flush(t);
         return;
     }

@@ -40,6 +40,7 @@ examples:
   spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
   spprof report p.spprof --gc              who triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
+  spprof report p.spprof --blame           which threads, and what in them, held the GIL while others waited for it
   spprof report p.spprof --imports         which modules took how long to import; exactly, of `spprof run --imports`
   spprof report p.spprof --format json --limit all | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -90,6 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
     shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
                        help="what each thread waited for, of a run with --mode wall")  # fmt: skip
+    shown.add_argument("--blame", dest="shown", action="store_const", const="blame",
+                       help="who held the GIL while others waited for it, of a run with --mode wall")  # fmt: skip
     around = parser.add_mutually_exclusive_group()
     around.add_argument("--callers", metavar="NAME", help="what calls these functions, and what calls that (* and ? allowed)")
     around.add_argument("--callees", metavar="NAME", help="what these functions call, and what that calls")
@@ -152,14 +155,16 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format == "json":
             return collections.as_json(profiles, options.limit)
         return collections.collections(profiles, limit, width_of_table(sys.stdout))
-    if options.shown == "waits":
+    if options.shown in ("waits", "blame"):
         if options.format not in ("flat", "json") or options.by != "function":
-            raise BadOption("--waits is a table of its own: use it without --by and other formats")
-        from ..report import waits
+            raise BadOption(f"--{options.shown} is a table of its own: use it without --by and other formats")
+        from ..report import blame, waits
 
         if options.format == "json":
-            return waits.as_json(profiles, options.limit, options.thread)
-        return waits.text(profiles, limit, options.thread, width_of_table(sys.stdout))
+            as_json = waits.as_json if options.shown == "waits" else blame.as_json
+            return as_json(profiles, options.limit, options.thread)
+        as_text = waits.text if options.shown == "waits" else blame.text
+        return as_text(profiles, limit, options.thread, width_of_table(sys.stdout))
     if options.sort == "calls" and options.format == "tree":
         raise BadOption("a tree is of time: use --sort calls without --format tree")
     if options.shown == "imports":

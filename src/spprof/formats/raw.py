@@ -65,7 +65,7 @@ def _json(kind: bytes, value: Any) -> bytes:
     return framed(kind, json.dumps(value, separators=(",", ":")).encode("ascii"))
 
 
-_KEPT = ("thread", "stack", "flags", "label", "reason", "waits_on", "task")  # columns whose values stay
+_KEPT = ("thread", "stack", "flags", "label", "reason", "waits_on", "task", "held_by")  # columns whose values stay
 
 
 class _Samples:

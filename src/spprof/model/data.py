@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ..errors import BadOption
-from . import aggregation, intervals, sums, tasks, types, waits
+from . import aggregation, blame, intervals, sums, tasks, types, waits
 from .calls import Calls
 from .exceptions import Exceptions
 from .hot import HotCalls
@@ -487,6 +487,11 @@ class ProfileData:
                 self._reasons = waits.reasons(self._columns(), self.stack_keys(), self.stack_frames)
             return self._reasons
         return column(self._columns(), name)
+
+    def charges(self, thread: Optional[str] = None) -> Iterator[Tuple[int, blame.Charge, int]]:
+        """What the waits for the GIL of the threads that match a pattern are charged to: model/blame.py."""
+        waiters = set(self.match_threads(thread))
+        return blame.charges(self._columns(), self.column("reason"), self.origin._columns(), waiters, self.interval_ns)
 
     @property
     def reasons(self) -> Tuple[str, ...]:

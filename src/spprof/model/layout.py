@@ -31,6 +31,7 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("reason", "sample", "B"),
     ("waits_on", "sample", "I"),
     ("task", "sample", "I"),
+    ("held_by", "sample", "I"),
     ("value_type", "value", "B"),  # from here on: block V
     ("value_thread", "value", "I"),
     ("value_time_ns", "value", "q"),
@@ -99,6 +100,7 @@ class Columns(TypedDict, total=False):
     reason: Sequence[int]
     waits_on: Sequence[int]  # a string + 1
     task: Sequence[int]  # a string + 1
+    held_by: Sequence[int]  # a thread + 1
     # What columns.py adds.
     keys: Sequence[int]  # of each sample: the node of its stack in `tree`
     tree: Any

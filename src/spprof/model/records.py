@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, NamedTuple, Tuple
 
-TRUNCATED, KERNEL, OFF_CPU, GAP, UNPAIRED, COARSE = 1, 2, 4, 8, 16, 32  # flags of a sample
+TRUNCATED, KERNEL, OFF_CPU, GAP, UNPAIRED, COARSE, HOLDS_GIL = 1, 2, 4, 8, 16, 32, 64  # flags of a sample
 
 
 class Frame(NamedTuple):
@@ -55,8 +55,9 @@ class Sample(NamedTuple):
 
     `timestamp_ns` is on the clock of `time.monotonic_ns()`. `weight` is the measured time that the sample represents.
     `count` is its number of ticks (more than 1 for a thread that was off the CPU in wall mode). `flags` is a sum of: 1
-    truncated, 2 kernel time, 4 off-CPU, 8 native frames missing, 16 native frames left out, 32 taken at no random instant.
-    `labels` are those of `spprof.label`; `task` is the name of the asyncio task that ran, '' if none did."""
+    truncated, 2 kernel time, 4 off-CPU, 8 native frames missing, 16 native frames left out, 32 taken at no random instant, 64
+    its thread held the GIL (wall mode). `labels` are those of `spprof.label`; `task` is the name of the asyncio task that ran,
+    '' if none did."""
 
     thread: int
     thread_name: str

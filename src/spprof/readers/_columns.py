@@ -138,6 +138,7 @@ class Columns:
             reason=0,
             waits_on=0,
             task=0,
+            held_by=0,
         )
 
     def elapse(self, thread: int, weight: int) -> None:

@@ -40,10 +40,15 @@ class Waits(NamedTuple):
 def waits(profiles: Sequence[ProfileData], thread: Optional[str] = None) -> List[Waits]:
     """Of each thread, the one with the most time first. Raises BadOption if a profile is not of wall time."""
     check(profiles, thread, False)
-    if any(profile.mode != "wall" for profile in profiles):
-        raise BadOption("threads that wait were not sampled; take a profile with `spprof run --mode wall`")
+    check_wall(profiles)
     found = [each for profile in profiles for each in _of(profile, thread)]
     return sorted(found, key=lambda one: (-one.whole.weight, one.thread, one.tid))
+
+
+def check_wall(profiles: Sequence[ProfileData]) -> None:
+    """Raises BadOption if a profile is not of wall time."""
+    if any(profile.mode != "wall" for profile in profiles):
+        raise BadOption("threads that wait were not sampled; take a profile with `spprof run --mode wall`")
 
 
 def _of(profile: ProfileData, thread: Optional[str]) -> Iterator[Waits]:

@@ -1,0 +1,88 @@
+"""What a wait for the GIL is charged to (docs/waits.md).
+
+A sample of a thread that waits for the GIL names the thread that held it (the column `held_by`), and that thread's own samples say
+which of them were taken while it held it (the flag HOLDS_GIL). So the time of a wait goes to the stacks of those that were taken
+during it, each as much as its own time overlaps; if it is too short to have any, to the one next to it. Every nanosecond of a wait
+is charged: where the holder is not known, to NOBODY."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+
+from .layout import Columns
+from .records import HOLDS_GIL
+from .waits import REASONS
+
+GIL = REASONS.index("gil")
+NOBODY = -1  # for a thread, or a stack, that is not known
+_NEAR = 10  # intervals of sampling: what a thread did so long before or after a wait says nothing about it
+
+
+class Charge(NamedTuple):
+    """What a wait is charged to: a thread's id and the node of its stack, or NOBODY."""
+
+    holder: int
+    stack: int
+
+
+class _Holds:
+    """The samples of a thread that held the GIL, in order of time."""
+
+    def __init__(self) -> None:
+        self.begins: List[int] = []
+        self.ends: List[int] = []
+        self.stacks: List[int] = []
+
+    def add(self, end: int, weight: int, stack: int) -> None:
+        self.begins.append(max(end - weight, self.ends[-1] if self.ends else end - weight))
+        self.ends.append(end)
+        self.stacks.append(stack)
+
+    def during(self, begin: int, end: int, near: int) -> List[Tuple[int, int]]:
+        """Stacks, and how much of that time each has."""
+        at = first = bisect_right(self.ends, begin)
+        found = []
+        while at < len(self.ends) and self.begins[at] < end:
+            overlap = min(end, self.ends[at]) - max(begin, self.begins[at])
+            found += [(self.stacks[at], overlap)] if overlap > 0 else []
+            at += 1
+        if not found:
+            beside = [n for n in (first - 1, first) if 0 <= n < len(self.ends)]
+            away = [(max(begin - self.ends[n], self.begins[n] - end), n) for n in beside]
+            found = [(self.stacks[n], 1) for distance, n in sorted(away) if distance <= near][:1]
+        return found
+
+
+def charges(
+    columns: Columns, reasons: Sequence[int], whole: Columns, waiters: Set[int], interval_ns: int
+) -> Iterator[Tuple[int, Charge, int]]:
+    """Of each sample of these threads that waits for the GIL: its place, what it is charged to, and how many nanoseconds. They
+    add up to its weight. `whole`: what the columns are a part of, with the samples of the holders."""
+    holds = _holds(whole)
+    rows = zip(reasons, columns["thread"], columns["time_ns"], columns["weight"], columns["held_by"])
+    for i, (reason, thread, time, weight, held_by) in enumerate(rows):
+        if reason == GIL and thread in waiters:
+            of = holds.get(held_by - 1)
+            parts = of.during(time - weight, time, _NEAR * interval_ns) if of is not None else []
+            for stack, ns in _split(weight, parts or [(NOBODY, 1)]):
+                yield i, Charge(held_by - 1, stack), ns
+
+
+def _holds(columns: Columns) -> Dict[int, _Holds]:
+    found: Dict[int, _Holds] = {}
+    rows = zip(columns["flags"], columns["thread"], columns["time_ns"], columns["weight"], columns["keys"])
+    for flags, thread, time, weight, key in rows:
+        if flags & HOLDS_GIL:
+            found.setdefault(thread, _Holds()).add(time, weight, key)
+    return found
+
+
+def _split(whole: int, parts: Sequence[Tuple[int, int]]) -> Iterator[Tuple[int, int]]:
+    """A whole in these proportions, to the last nanosecond."""
+    total, passed, given = sum(part for _, part in parts), 0, 0
+    for stack, part in parts:
+        passed += part
+        until = whole * passed // total
+        yield stack, until - given
+        given = until

@@ -1,0 +1,141 @@
+"""`spprof report --blame`: what threads held the GIL while others waited for it (docs/waits.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from .. import __version__
+from ..model import intervals
+from ..model.blame import GIL, NOBODY
+from ..model.data import ProfileData
+from ..model.records import Frame
+from ..model.unicode import cleaned
+from ..model.waits import REASONS
+from .tables import check
+from .text import amount, fit, percent, place, readable, shown
+from .waits import check_wall
+
+_LEAST = 24  # columns for a name, whatever the terminal
+_WAITERS = 3  # of a row, by name
+_LOCK = REASONS.index("lock")
+UNKNOWN = "unknown"
+
+
+class Held(NamedTuple):
+    """The time that others waited for what a thread held in a place. `thread` is '' and `tid` None of a thread that is not known,
+    `stack` is empty if the place is not. The waiters, and how long each waited: the longest first."""
+
+    thread: str
+    tid: Optional[int]
+    stack: Tuple[Frame, ...]
+    ns: int
+    share: intervals.Estimate
+    waiters: List[Tuple[str, int]]
+
+    @property
+    def where(self) -> str:
+        """`worker (6257) in parse (app.py:10)`."""
+        return UNKNOWN if self.tid is None else f"{shown(self.thread)} ({self.tid}) in {named(self.stack) or UNKNOWN}"
+
+
+class Blame(NamedTuple):
+    """All time that threads waited for the GIL, in rows that add up to it; and for locks, whose holders are not known."""
+
+    whole: intervals.Whole
+    rows: List[Held]
+    lock_ns: int
+
+
+def named(stack: Sequence[Frame]) -> str:
+    """Where a stack was: its leaf, with the line that it was at; of native code, where Python called it, too."""
+    python = next((frame for frame in reversed(stack) if not frame.native), None)
+    where = place(python.qualname, python.file, python.line) if python is not None else ""
+    if not stack or not stack[-1].native:
+        return where
+    native = place(stack[-1].qualname, stack[-1].file, 0)
+    return f"{native}, called in {where}" if where else native
+
+
+def blame(profiles: Sequence[ProfileData], thread: Optional[str] = None, by_stack: bool = False) -> Blame:
+    """The holders of the GIL while threads that match a pattern waited for it, the one with the longest waits first. A row is a
+    thread's function, or with `by_stack` a stack of it. Raises BadOption if a profile is not of wall time."""
+    check(profiles, thread, False)
+    check_wall(profiles)
+    wholes: List[intervals.Whole] = []
+    found: List[Held] = []
+    lock_ns = 0
+    for profile in profiles:
+        weights, counts = profile.column("weight"), profile.column("count")
+        waiters = set(profile.match_threads(thread))
+        of = [i for i, reason in enumerate(profile.column("reason")) if reason == GIL and profile.column("thread")[i] in waiters]
+        wholes.append(intervals.whole([weights[i] for i in of], [counts[i] for i in of]))
+        locks = zip(profile.column("reason"), profile.column("thread"), weights)
+        lock_ns += sum(weight for reason, id, weight in locks if reason == _LOCK and id in waiters)
+    whole = intervals.together(wholes)
+    for profile in profiles:
+        found += _of(profile, thread, by_stack, whole)
+    return Blame(whole, sorted(found, key=lambda row: (-row.ns, row.thread, row.where)), lock_ns)
+
+
+def _of(profile: ProfileData, thread: Optional[str], by_stack: bool, whole: intervals.Whole) -> Iterator[Held]:
+    weights, counts, threads = profile.column("weight"), profile.column("count"), profile.column("thread")
+    rows: Dict[Any, Dict[int, int]] = {}
+    squares: Dict[Any, float] = {}
+    stacks: Dict[Any, Tuple[int, int]] = {}
+    for i, (holder, stack), ns in profile.charges(thread):
+        key = (holder, stack if by_stack else named(_stack(profile, stack)))
+        stacks.setdefault(key, (holder, stack))
+        waited = rows.setdefault(key, {})
+        waited[threads[i]] = waited.get(threads[i], 0) + ns
+        squares[key] = squares.get(key, 0.0) + ns * weights[i] / (counts[i] or 1)
+    for key, waited in rows.items():
+        holder, stack = stacks[key]
+        name, tid = ("", None) if holder == NOBODY else (profile.origin.thread_name(holder), profile.origin.thread_tid(holder))
+        waiters = sorted(((profile.thread_name(id), each) for id, each in waited.items()), key=lambda each: -each[1])
+        ns = sum(waited.values())
+        yield Held(name, tid, _stack(profile, stack), ns, whole.share(ns, squares=squares[key]), waiters)
+
+
+def _stack(profile: ProfileData, stack: int) -> Tuple[Frame, ...]:
+    return () if stack == NOBODY else profile.stack(stack)
+
+
+def text(profiles: Sequence[ProfileData], limit: int = 15, thread: Optional[str] = None, width: int = 160) -> str:
+    """The table."""
+    found = blame(list(map(readable, profiles)), thread)
+    lines = [f"{amount(found.whole.weight, 'nanoseconds')} waited for the GIL. Who held it meanwhile:", ""]
+    if not found.rows:
+        lines = ["No thread waited for the GIL."]
+    for row in found.rows[:limit]:
+        figures = f"{amount(row.ns, 'nanoseconds'):>10} {percent(row.share, found.whole.is_known)}"
+        space = max(_LEAST, width - len(figures) - 2)
+        lines.append(f"{figures}  {fit(row.where, space)}")
+        waiters = ", ".join(f"{shown(name)} {amount(ns, 'nanoseconds')}" for name, ns in row.waiters[:_WAITERS])
+        more = f", {len(row.waiters) - _WAITERS} more" if len(row.waiters) > _WAITERS else ""
+        lines.append(f"{'':{len(figures)}}    waited: {fit(waiters + more, max(_LEAST, space - 10))}")
+    if len(found.rows) > limit:
+        rest = sum(row.ns for row in found.rows[limit:])
+        lines.append(f"{amount(rest, 'nanoseconds'):>10} {'':>12}  {len(found.rows) - limit} more (--limit)")
+    if found.lock_ns:
+        lines += ["", f"{amount(found.lock_ns, 'nanoseconds')} waited for locks: their holders are not known (docs/waits.md)."]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None) -> str:
+    """The same for programs, a row for each stack."""
+    found = blame(profiles, thread, by_stack=True)
+    rows = [
+        {
+            "thread": row.thread,
+            "tid": row.tid,
+            "stack": [str(frame) for frame in row.stack],
+            "ns": row.ns,
+            "share": row.share.value,
+            "share_interval": [row.share.low, row.share.high],
+            "waiters": [{"thread": name, "ns": ns} for name, ns in row.waiters],
+        }
+        for row in found.rows[:limit]
+    ]
+    made = {"spprof": __version__, "kind": "blame", "waited_ns": found.whole.weight, "lock_ns": found.lock_ns, "rows": rows}
+    return json.dumps(cleaned(made), indent=1) + "\n"

@@ -1,0 +1,98 @@
+"""What held the GIL while others waited: programs in which that is known."""
+
+import json
+import platform
+import sysconfig
+
+import pytest
+
+from spprof.cli import main
+
+GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
+pytestmark = [
+    pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what a thread waits for"),
+    pytest.mark.skipif(not GIL, reason="there is no GIL"),
+]
+
+# One thread sleeps with the GIL, in C code that does not release it; another one wants it all the time.
+KEEPS = """
+import ctypes, sys, threading
+import spprof
+keep = ctypes.PyDLL(None).usleep
+begun, turns = threading.Event(), 0
+def keeps():
+    global turns
+    begun.set()
+    for turns in range(8):
+        keep(100_000)
+def wants():
+    while turns < 7: sum(range(20))
+spprof.start(1, "wall", sys.argv[1], native=sys.argv[2] == "native")
+threads = [threading.Thread(target=each, name=each.__name__) for each in (keeps, wants)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+spprof.stop()
+"""
+
+
+def blamed(path, capsys):
+    assert main(["report", str(path), "--blame", "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert sum(row["ns"] for row in made["rows"]) == made["waited_ns"]
+    assert all(sum(waiter["ns"] for waiter in row["waiters"]) == row["ns"] for row in made["rows"])
+    return made
+
+
+@pytest.mark.parametrize("native", ["python", "native"])
+def test_a_keeper_of_the_gil_is_charged_with_the_waits_for_it(run_python, tmp_path, capsys, native):
+    """And never a thread with its own wait. The waits are those of the profile, to the nanosecond."""
+    out = tmp_path / "out.spprof"
+    profile = run_python("-c", KEEPS, out, native).profile
+    made = blamed(out, capsys)
+    gil = profile.reasons.index("gil")
+    weights = zip(profile.column("weight"), profile.column("reason"))
+    assert made["waited_ns"] == sum(weight for weight, reason in weights if reason == gil) > 0
+    found = {row["thread"] for row in made["rows"]}
+    assert "keeps" in found
+    for row in made["rows"]:
+        assert row["thread"] not in {waiter["thread"] for waiter in row["waiters"]}
+
+
+@pytest.mark.statistical("of 0.8 s all but the hand-overs, each a tick or two, unless the sampler gets no processor")
+@pytest.mark.parametrize("native", ["python", "native"])
+def test_what_keeps_the_gil_is_named(run_python, tmp_path, capsys, native):
+    out = tmp_path / "out.spprof"
+    run_python("-c", KEEPS, out, native)
+    made = blamed(out, capsys)
+    mine = [row for row in made["rows"] if {"thread": "wants"}.items() <= row["waiters"][0].items()]
+    rows = [row for row in mine if row["thread"] == "keeps" and any(frame.startswith("keeps (") for frame in row["stack"])]
+    assert sum(row["ns"] for row in rows) > 0.95 * sum(row["ns"] for row in mine) > 0.5e9
+    if native == "native":
+        named = [row for row in rows if any("sleep" in frame.split(" [")[0] for frame in row["stack"])]
+        assert sum(row["ns"] for row in named) > 0.95 * sum(row["ns"] for row in rows)
+
+
+@pytest.mark.statistical("each hog holds the GIL as long as its work takes; shares of 2 s within 5 points, on a full machine too")
+def test_hogs_are_charged_with_what_each_other_waited(run_python, tmp_path, capsys):
+    out = tmp_path / "out.spprof"
+    profile = run_python("-c", """
+import sys, threading, time
+import spprof
+def one(): return sum(range(100))
+def two(): return sum(range(100))
+def hog(work):
+    end = time.monotonic() + 2
+    while time.monotonic() < end: work()
+spprof.start(1, "wall", sys.argv[1])
+threads = [threading.Thread(target=hog, args=(work,), name=work.__name__) for work in (one, two)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+spprof.stop()
+""", out).profile  # fmt: skip
+    made, other = blamed(out, capsys), {"one": "two", "two": "one"}
+    right = 0
+    for row in made["rows"]:
+        waiters = {waiter["thread"]: waiter["ns"] for waiter in row["waiters"]}
+        right += waiters.get(other.get(row["thread"]), 0) * any("hog (" in frame for frame in row["stack"])
+    waited = sum(waiter["ns"] for row in made["rows"] for waiter in row["waiters"] if waiter["thread"] in other)
+    assert right > 0.95 * waited > 0, profile.threads

@@ -1,0 +1,138 @@
+"""What is charged with waits for the GIL, in files that are written here."""
+
+import json
+
+import pytest
+from spprof_file import Writer
+
+from spprof import Profile
+from spprof.cli import main
+from spprof.model.waits import REASONS
+
+OFF, HOLDS = 4, 64
+GIL, LOCK, SLEEP = (REASONS.index(name) for name in ("gil", "lock", "sleep"))
+WAITS = [("<module>", "<module>", "/srv/app.py", 1, 9)]
+PARSE = [("run", "run", "/srv/app.py", 20, 25), ("parse", "parse", "/srv/app.py", 10, 12)]
+NAP = [("run", "run", "/srv/app.py", 20, 26), ("nap", "nap", "/srv/app.py", 30, 31)]
+FREE = [("run", "run", "/srv/app.py", 20, 27)]
+MAIN, WORKER, OTHER = 0, 1, 2
+MS = 1_000
+
+
+def profile_of(tmp_path, samples, interval_ns=1_000_000):
+    """Of samples of (thread, stack, end in ms, weight in ms, flags, reason, holder or None, label), 100 ms later."""
+    writer = Writer(mode="wall", interval_ns=interval_ns)
+    for thread, stack, end, weight, flags, reason, holder, label in sorted(samples, key=lambda sample: sample[2]):
+        text = None if label is None else json.dumps({"route": label})
+        by = 0 if holder is None else holder + 1
+        writer.sample(stack, round((100 + end) * MS), round(weight * MS), thread, flags=flags, reason=reason, label=text, by=by)
+    writer.flush()
+    names = ["MainThread", "worker", "other"]
+    writer.block(b"T", json.dumps([{"id": id, "tid": 70 + id, "name": name} for id, name in enumerate(names)]).encode())
+    path = tmp_path / "p.spprof"
+    path.write_bytes(writer.data)
+    return Profile.load(path)
+
+
+def waits(end, weight, holder, thread=MAIN, label=None):
+    return (thread, WAITS, end, weight, OFF, GIL, holder, label)
+
+
+def holds(end, weight, stack, thread=WORKER, flags=HOLDS):
+    return (thread, stack, end, weight, flags, SLEEP if flags & OFF else 0, None, None)
+
+
+def charged(profile, *options, capsys):
+    """(thread, leaf) -> ms."""
+    assert main(["report", profile.path, "--blame", "-f", "json", *options]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert sum(row["ns"] for row in made["rows"]) == made["waited_ns"]
+    found = {}
+    for row in made["rows"]:
+        key = (row["thread"], row["stack"][-1] if row["stack"] else "")
+        found[key] = found.get(key, 0) + row["ns"] / 1e6
+        assert sum(waiter["ns"] for waiter in row["waiters"]) == row["ns"]
+    return found
+
+
+P, N = ("worker", "parse (/srv/app.py:12)"), ("worker", "nap (/srv/app.py:31)")
+
+
+@pytest.mark.parametrize(
+    "samples, expected",
+    [
+        ([waits(10, 4, WORKER), holds(9, 1, PARSE)], {P: 4}),  # one was taken in it
+        ([waits(10, 4, WORKER), holds(7, 1, PARSE), holds(10, 3, NAP)], {P: 1, N: 3}),  # as much as each overlaps
+        ([waits(10, 4, WORKER), holds(8, 5, PARSE), holds(30, 22, NAP, flags=HOLDS | OFF)], {P: 2, N: 2}),
+        ([waits(10, 1, WORKER), holds(8, 1, PARSE), holds(14, 1, NAP)], {P: 1}),  # the nearest
+        ([waits(10, 1, WORKER), holds(2, 1, PARSE), holds(11.5, 1, NAP)], {N: 1}),
+        ([waits(10, 1, WORKER), holds(8, 1, PARSE)], {P: 1}),
+        ([waits(10, 1, WORKER), holds(12, 1, PARSE)], {P: 1}),
+        ([waits(50, 1, WORKER), holds(8, 1, PARSE), holds(90, 1, NAP)], {("worker", ""): 1}),  # none is near
+        ([waits(10, 1, WORKER), holds(9.5, 1, FREE, flags=0)], {("worker", ""): 1}),  # it did not have it then
+        ([waits(10, 1, WORKER), holds(9.5, 1, PARSE, thread=OTHER)], {("worker", ""): 1}),  # another one had it
+        ([waits(10, 1, None), holds(9.5, 1, PARSE)], {("", ""): 1}),  # nobody had it, or nobody knows
+        ([waits(10, 4, WORKER), waits(9, 1, WORKER, OTHER), holds(10, 5, PARSE)], {P: 5}),  # two waited
+        ([waits(10, 1, WORKER), holds(9.5, 0, PARSE)], {P: 1}),  # without a weight
+    ],
+)
+def test_a_wait_is_charged_to_what_had_it_meanwhile(tmp_path, capsys, samples, expected):
+    profile = profile_of(tmp_path, samples)
+    assert charged(profile, capsys=capsys) == expected
+
+
+def test_no_nanosecond_is_lost_by_division(tmp_path, capsys):
+    samples = [waits(10, 0.007, WORKER)] + [holds(9.993 + n / 1000, 0.001, PARSE if n % 2 else NAP) for n in range(1, 4)]
+    found = charged(profile_of(tmp_path, samples), capsys=capsys)
+    assert sum(found.values()) == 0.007 and set(found) == {P, N}
+
+
+def test_of_a_part_the_holders_are_those_of_the_whole(tmp_path, capsys):
+    samples = [waits(10, 4, WORKER, label="/cart"), waits(20, 2, WORKER, label="/"), holds(9, 1, PARSE), holds(19, 1, NAP)]
+    profile = profile_of(tmp_path, samples)
+    assert charged(profile, "--label", "route=/cart", capsys=capsys) == {P: 4}
+    assert charged(profile, "--thread", "MainThread", capsys=capsys) == {P: 4, N: 2}
+    assert charged(profile, "--waiting", "gil", capsys=capsys) == {P: 4, N: 2}
+
+
+def test_the_table(tmp_path, capsys):
+    samples = [waits(10, 3, WORKER), waits(9, 1, WORKER, OTHER), holds(10, 4, PARSE), waits(20, 1, None)]
+    samples.append((MAIN, WAITS, 30, 2, OFF, LOCK, None, None))
+    assert main(["report", profile_of(tmp_path, samples).path, "--blame"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("5.00 ms waited for the GIL. Who held it meanwhile:\n")
+    rows = [line.split("  ")[-1] for line in text.splitlines()[2:6]]
+    assert rows[0] == "worker (71) in parse (/srv/app.py:12)" and rows[1].strip() == "waited: MainThread 3.00 ms, other 1.00 ms"
+    assert rows[2] == "unknown" and "80.0%" in text
+    assert "2.00 ms waited for locks: their holders are not known" in text
+
+
+def test_native_code_is_named_with_its_caller(tmp_path, capsys):
+    native = [*PARSE, ("sre_match", "sre_match", "/lib/_sre.so", 64, 64, 0, -1, -1, 1)]
+    assert main(["report", profile_of(tmp_path, [waits(10, 4, WORKER), holds(9, 1, native)]).path, "--blame"]) == 0
+    assert "worker (71) in sre_match [_sre.so], called in parse (/srv/app.py:12)" in capsys.readouterr().out
+
+
+def test_where_nobody_waited_it_says_so(tmp_path, capsys):
+    assert main(["report", profile_of(tmp_path, [holds(9, 1, PARSE)]).path, "--blame"]) == 0
+    assert capsys.readouterr().out.startswith("No thread waited for the GIL.\n")
+
+
+@pytest.mark.parametrize("options, text", [(["--by", "line"], "a table of its own"), (["-f", "tree"], "a table of its own")])
+def test_what_cannot_be_shown_is_refused(tmp_path, capsys, options, text):
+    assert main(["report", profile_of(tmp_path, [holds(9, 1, PARSE)]).path, "--blame", *options]) != 0
+    assert text in capsys.readouterr().err
+
+
+def test_only_wall_time_has_waits(data, tmp_path, capsys):
+    path = tmp_path / "cpu.spprof"
+    path.write_bytes(data)
+    assert main(["report", str(path), "--blame"]) != 0
+    assert "--mode wall" in capsys.readouterr().err
+
+
+def test_a_part_in_a_file_keeps_who_had_it(tmp_path, capsys):
+    profile = profile_of(tmp_path, [waits(10, 4, WORKER), holds(9, 1, PARSE), holds(30, 1, NAP)])
+    part = tmp_path / "part.spprof"
+    assert main(["convert", profile.path, "--to", "0.115", "-o", str(part)]) == 0
+    assert charged(Profile.load(part), capsys=capsys) == {P: 4}
