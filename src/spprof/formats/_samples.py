@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..model.sums import Sums, merged, sums_by_thread
+from ..model.unicode import clean
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -17,10 +18,10 @@ _NO_TID = 1 << 22  # Linux gives no thread a greater id (PID_MAX_LIMIT in includ
 
 
 class Group(NamedTuple):
-    """The stacks of one thread (None: of all) under one set of labels (an index into `Profile.label_sets`)."""
+    """The stacks of one thread (None: of all) under one set of labels (see `marks`)."""
 
     thread: Optional[int]
-    label: int
+    labels: Mapping[str, str]
     sums: Sums
 
 
@@ -40,22 +41,51 @@ class Track(NamedTuple):
         return array("q", map(column.__getitem__, self.order))
 
 
+def whys(profile: ProfileData) -> Tuple[Sequence[int], List[Dict[str, str]]]:
+    """Why the threads of samples were off the CPU (docs/waits.md): of each sample a number, and what it means: `reason`, and
+    `waits_on` and `held_by` (a thread's name) where these are known. Nothing for a profile that does not say it."""
+    columns = profile._columns()
+    names = ("reason", "waits_on", "held_by")
+    if profile.unit != "nanoseconds" or profile.mode != "wall" or not any(profile.column("reason")):
+        return array("B", bytes(len(profile))), [{}]
+    found: Dict[Tuple[int, int, int], int] = {}
+    numbers = array("I", (found.setdefault(why, len(found)) for why in zip(*map(profile.column, names))))
+    strings, origin = columns["strings"], profile.origin
+    meant = []
+    for reason, on, by in found:
+        values = (profile.reasons[reason], strings[on - 1] if on else "", origin.thread_name(by - 1) if by else "")
+        meant.append({name: clean(value) for name, value in zip(names, values) if value})
+    return numbers, meant
+
+
+def marks(profile: ProfileData) -> Tuple[Sequence[int], List[Dict[str, str]]]:
+    """The labels of samples, and why their threads were off the CPU, for formats that have one place for both: of each sample a
+    number, and what it means. A label of such a name gives way."""
+    (numbers, meant), labels, sets = whys(profile), profile.column("label"), profile.label_sets
+    if meant == [{}]:
+        return labels, sets
+    found: Dict[Tuple[int, int], int] = {}
+    both = array("I", (found.setdefault(pair, len(found)) for pair in zip(labels, numbers)))
+    return both, [{**sets[label], **meant[why]} for label, why in found]
+
+
 def groups(profile: ProfileData, options: Options) -> List[Group]:
     """Sums by thread and labels, in this order; by labels alone if threads are merged."""
-    matching, sets = profile.match_threads(options.thread), len(profile.label_sets)
+    matching, (column, meant) = profile.match_threads(options.thread), marks(profile)
+    sets = len(meant)
     if sets == 1:
         each = {(thread, 0): profile.sums_of(thread) for thread in matching}
     else:
-        pairs_of = [thread * sets + label for thread, label in zip(profile.column("thread"), profile.column("label"))]
+        pairs_of = [thread * sets + label for thread, label in zip(profile.column("thread"), column)]
         columns = (profile.stack_keys(), profile.column("count"), profile.column("weight"))
         wanted = set(matching)
         parts = sums_by_thread(pairs_of, *columns)
         each = {divmod(id, sets): parts[id] for id in sorted(parts) if id // sets in wanted}
     if not options.merge_threads:
-        return [Group(thread, label, sums) for (thread, label), sums in each.items() if sums[0]]
+        return [Group(thread, meant[label], sums) for (thread, label), sums in each.items() if sums[0]]
     labels = sorted({label for _, label in each})
     by_label = {label: merged(sums for (_, each_label), sums in each.items() if each_label == label) for label in labels}
-    return [Group(None, label, sums) for label, sums in by_label.items() if sums[0]]
+    return [Group(None, meant[label], sums) for label, sums in by_label.items() if sums[0]]
 
 
 def tracks(profile: ProfileData, options: Options) -> List[Track]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
 
 from ..model.unicode import clean
 from ._frames import json_bytes
-from ._samples import CHUNK, Track, distinct_keys, tracks
+from ._samples import CHUNK, Track, distinct_keys, tracks, whys
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
     from ..model.records import Frame
     from .options import Options
 
-_FLAGS = ((1, "truncated"), (2, "kernel"), (4, "off_cpu"), (8, "native_missing"), (16, "native_left_out"), (32, "coarse"))
+Reasons = Tuple[Sequence[int], List[Dict[str, str]]]
+_NAMES = ("truncated", "kernel", "off_cpu", "native_missing", "native_left_out", "coarse", "gil")
+_FLAGS = tuple((1 << bit, name) for bit, name in enumerate(_NAMES))
 
 
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
@@ -32,8 +34,9 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
             about = {"thread": track.thread, "tid": profile.thread_tid(track.thread), "name": clean(track.name)}
             out.write(_line("thread", about))
     ids = _stacks(profile, distinct_keys(profile, chosen), options.lines, out)
+    reasons = whys(profile)
     for track in chosen:
-        _samples(profile, track, ids, start, out)
+        _samples(profile, track, ids, reasons, start, out)
     shown = {track.thread for track in chosen}
     for mark in profile.markers:
         if None in shown or mark.thread in shown:
@@ -98,23 +101,26 @@ def _about(frame: Frame, first_line: int, lines: bool) -> Dict[str, Any]:
     return {key: value for key, value in about.items() if value or key == "name"}
 
 
-def _samples(profile: ProfileData, track: Track, ids: Dict[int, int], start: int, out: BinaryIO) -> None:
+def _samples(profile: ProfileData, track: Track, ids: Dict[int, int], reasons: Reasons, start: int, out: BinaryIO) -> None:
     names = ("time_ns", "weight", "count", "flags", "label")
     times, weights, counts, flags, labels = (track.pick(profile.column(name)) for name in names)
+    numbers, meant = reasons
+    reason = track.pick(numbers)
     stacks = map(ids.__getitem__, track.pick(profile.stack_keys()))
     thread = b"" if track.thread is None else b'"thread":%d,' % track.thread
     line = b'{"type":"sample",' + thread + b'"time_ns":%d,"weight":%d,"count":%d,"stack":%d%b}\n'
-    rests: Dict[Tuple[int, int], bytes] = {}
-    for mark in {*zip(flags, labels)}:
-        rests[mark] = _rest(mark[0], profile.label_sets[mark[1]])
-    rows = zip((time - start for time in times), weights, counts, stacks, map(rests.__getitem__, zip(flags, labels)))
+    rests: Dict[Tuple[int, int, int], bytes] = {}
+    for mark in {*zip(flags, labels, reason)}:
+        rests[mark] = _rest(mark[0], profile.label_sets[mark[1]], meant[mark[2]])
+    rows = zip((time - start for time in times), weights, counts, stacks, map(rests.__getitem__, zip(flags, labels, reason)))
     for chunk in iter(lambda: list(islice(rows, CHUNK)), []):
         out.write(b"".join(map(line.__mod__, chunk)))
 
 
-def _rest(flags: int, labels: Dict[str, str]) -> bytes:
+def _rest(flags: int, labels: Dict[str, str], why: Dict[str, str]) -> bytes:
     """The end of a sample's line; what is empty is left out."""
     rest: Dict[str, Any] = {"flags": [name for flag, name in _FLAGS if flags & flag]} if flags else {}
+    rest.update(why)
     if labels:
         rest["labels"] = {clean(key): clean(value) for key, value in labels.items()}
     return b"," + json.dumps(rest, separators=(",", ":")).encode()[1:-1] if rest else b""

@@ -19,7 +19,7 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 from ..errors import BadOption
 from ..model.unicode import clean
 from ._frames import Frames, Look
-from ._samples import period_of, tracks, written_tids
+from ._samples import marks, period_of, tracks, written_tids
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -129,8 +129,9 @@ class _Request:
         header = profile.header
         start = header.get("start_unix_ns")
         values = profile.column("count" if self.options.weight == "samples" else "weight")
+        labels, sets = marks(profile)
         for part in tracks(profile, self.options):
-            columns = (profile.stack_keys(), profile.column("label"), profile.column("time_ns"), values)
+            columns = (profile.stack_keys(), labels, profile.column("time_ns"), values)
             observed: Dict[Tuple[int, int], Tuple[array[int], array[int]]] = {}
             for key, label, time, value in zip(*map(part.pick, columns)):
                 both = observed.get((key, label))
@@ -139,7 +140,7 @@ class _Request:
                 both[0].append(time)
                 both[1].append(value)
             for (key, label), (times, amounts) in observed.items():
-                sample = samples.add(stack_index=stacks(key), attribute_indices=self._attributes(part.thread, label))
+                sample = samples.add(stack_index=stacks(key), attribute_indices=self._attributes(part.thread, sets[label]))
                 if start:
                     since = int(start) - int(header.get("start_ns") or 0)
                     sample.timestamps_unix_nano.extend([time + since for time in times])
@@ -147,8 +148,8 @@ class _Request:
                 else:  # of other profilers' files: no time is known
                     sample.values.append(sum(amounts))
 
-    def _attributes(self, thread: Optional[int], label: int) -> List[int]:
-        pairs: Dict[str, Any] = dict(self.profile.label_sets[label])
+    def _attributes(self, thread: Optional[int], labels: Dict[str, str]) -> List[int]:
+        pairs: Dict[str, Any] = dict(labels)
         if thread is not None:
             pairs["thread.name"] = self.profile.thread_name(thread)
             tid = self.tids[thread]

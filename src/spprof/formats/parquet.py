@@ -15,7 +15,7 @@ from pyarrow import compute, parquet
 from ..model.calls import Function
 from ..model.unicode import clean
 from ._frames import Frames, Look, json_bytes
-from ._samples import CHUNK, tracks, written_tids
+from ._samples import CHUNK, tracks, whys, written_tids
 
 if TYPE_CHECKING:
     from ..model.calls import Calls
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .options import Options
 
 
+_WHY = ("reason", "waits_on", "held_by")
 _ROWS = CHUNK >> 1  # of a group: each has its stacks in full
 # Columns with a least and largest value by which an engine skips whole row groups. For stacks these cost a third of the time.
 _SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight")
@@ -47,6 +48,7 @@ def _write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
             assert part.thread is not None  # threads are never merged here
             columns = {name: part.pick(profile.column(name)) for name in ("time_ns", "weight", "count", "flags", "label")}
             columns["key"] = part.pick(profile.stack_keys())
+            columns["why"] = part.pick(table.reasons)
             for start in range(0, len(columns["key"]), _ROWS):
                 chunk = {name: column[start : start + _ROWS] for name, column in columns.items()}
                 writer.write_batch(table.batch(part.thread, len(chunk["key"]), chunk))
@@ -75,6 +77,7 @@ class _Table:
             ("count", pa.int64()),
             ("flags", pa.uint8()),
             ("labels", pa.map_(pa.string(), pa.string())),
+            *((name, text) for name in _WHY),
             *frame,
             ("native", pa.bool_()),
             ("stack_id", pa.int32()),
@@ -87,6 +90,8 @@ class _Table:
         self.schema = pa.schema(fields, metadata={"spprof": json_bytes(about)})
         labels = [[(clean(key), clean(value)) for key, value in labels.items()] for labels in profile.label_sets]
         self.labels = pa.array(labels, self.schema.field("labels").type)
+        self.reasons, meant = whys(profile)
+        self.whys = {name: pa.array([each.get(name) for each in meant], pa.string()).dictionary_encode() for name in _WHY}
         self._stacks()
 
     def _texts(self, values: Sequence[str]) -> Any:
@@ -150,6 +155,8 @@ class _Table:
         for name in ("weight", "count", "flags"):
             values[name] = self._numbers(columns[name]).cast(self.schema.field(name).type)
         values["labels"] = self.labels.take(self._numbers(columns["label"]))
+        why = self._numbers(columns["why"])
+        values.update((name, each.take(why)) for name, each in self.whys.items())
         values.update(zip(("function", "file", "first_line", "line"), self.leaves.take(ids).flatten()))
         stacks = self.stacks.take(ids)
         stack = pa.ListArray.from_arrays(stacks.offsets, self.frames.take(stacks.values))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Sequence, Tuple
 
 from ..model.records import KERNEL, TRUNCATED
 from ._frames import Frames
 from ._protobuf import data, number, text, varint
-from ._samples import CHUNK, Track, distinct_tids, tracks
+from ._samples import CHUNK, Track, distinct_tids, marks, tracks
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -68,13 +68,14 @@ def _packets(profile: ProfileData, options: Options) -> Iterator[bytes]:
     for key in profile.stack_keys():
         callstacks.setdefault(key, len(callstacks) + 1)
     yield from _interned(profile, options, callstacks)
-    named = [_context(id, labels) for id, labels in enumerate(profile.label_sets) if labels]
+    marked = marks(profile)
+    named = [_context(id + 1, labels) for id, labels in enumerate(marked[1]) if labels]
     if named:
         yield _packet(_NEEDS_STATE, data(12, b"".join(named)))
     for part in parts:
         tid = number(3, tids[part.thread]) if part.thread is not None else b""
         pid = _pid_of(header if part.thread is None else profile.process_of(part.thread))
-        yield from _samples(profile, part, number(2, pid) + tid, callstacks)
+        yield from _samples(profile, part, number(2, pid) + tid, callstacks, marked)
     wanted = set(profile.match_threads(options.thread))
     for marker in profile.markers:
         if marker.thread in wanted:
@@ -148,13 +149,15 @@ def _interned(profile: ProfileData, options: Options, callstacks: Dict[int, int]
         yield _packet(_NEEDS_STATE, data(12, b"".join(fresh)))
 
 
-def _samples(profile: ProfileData, part: Track, task: bytes, callstacks: Dict[int, int]) -> Iterator[bytes]:
+def _samples(
+    profile: ProfileData, part: Track, task: bytes, callstacks: Dict[int, int], marked: Tuple[Sequence[int], List[Dict[str, str]]]
+) -> Iterator[bytes]:
     """The samples of a track. Two samples of one stack differ in time and weight alone: these are written with as many bytes as
     the largest of the track needs, so that all else of the packet, with its lengths, is made once for each stack."""
     keys, flags = part.pick(profile.stack_keys()), part.pick(profile.column("flags"))
     times, weights = part.pick(profile.column("time_ns")), part.pick(profile.column("weight"))
-    sets = profile.label_sets
-    labels = part.pick(profile.column("label")) if len(sets) > 1 else b""
+    column, sets = marked
+    labels = part.pick(column) if len(sets) > 1 or sets[0] else b""
     time_high, weight_high = (_Padded(max(column, default=0) >> 28) for column in (times, weights))
     heads: Dict[int, bytes] = {}
     for start in range(0, len(keys), CHUNK):
@@ -165,7 +168,7 @@ def _samples(profile: ProfileData, part: Track, task: bytes, callstacks: Dict[in
             kind = (key << 1 | bool(flag & KERNEL)) * len(sets) + label
             if kind not in heads:
                 context = number(3, _KERNEL if flag & KERNEL else _USER)
-                working = data(1, task + (number(4, label) if sets[label] else b""))  # task_context, with async_id
+                working = data(1, task + (number(4, label + 1) if sets[label] else b""))  # task_context, with async_id
                 sample = data(3, context) + working + number(6, callstacks[key])  # execution_context, callstack_iid
                 sample += text(7, "truncated") if flag & TRUNCATED else b""  # unwind_error
                 sample = (

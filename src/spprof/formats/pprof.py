@@ -100,7 +100,7 @@ class _File:
         return str(argv[0])
 
     def _labels(self, group: Group) -> bytes:
-        pairs = dict(self.profile.label_sets[group.label])
+        pairs = dict(group.labels)
         result = b""
         if group.thread is not None:
             pairs["thread"] = self.profile.thread_name(group.thread)

@@ -1,9 +1,9 @@
 """What a wait for the GIL is charged to (docs/waits.md).
 
-A sample of a thread that waits for the GIL names the thread that held it (the column `held_by`), and that thread's own samples say
-which of them were taken while it held it (the flag HOLDS_GIL). So the time of a wait goes to the stacks of those that were taken
-during it, each as much as its own time overlaps; if it is too short to have any, to the one next to it. Every nanosecond of a wait
-is charged: where the holder is not known, to NOBODY."""
+A sample of a thread that waits for the GIL names the thread that held it (the column `held_by`), and that thread's own samples
+have the flag HOLDS_GIL if it held it then. So the time of a wait goes to the stacks of those that were taken during it, each as
+much as its own time overlaps; if it is too short to have any, to the one next to it. Every nanosecond of a wait is charged: where
+the holder is not known, to NOBODY."""
 
 from __future__ import annotations
 

@@ -1,0 +1,92 @@
+"""Files of other formats say why threads waited: read back by what knows nothing of spprof."""
+
+import json
+
+import pytest
+from spprof_file import Writer
+
+from spprof import Profile
+from spprof.cli import main
+from spprof.model.waits import REASONS
+
+OFF = 4
+STACK = [("<module>", "<module>", "/srv/app.py", 1, 9), ("load", "load", "/srv/app.py", 3, 4)]
+GIL, IO = REASONS.index("gil"), REASONS.index("io")
+PEER = "socket 10.0.0.3:5432"
+# reason, what it waits on, who held it -> ms
+EXPECTED = {("running", None, None): 2, ("io", PEER, None): 5, ("gil", None, "worker"): 3, ("gil", None, None): 1}
+
+
+@pytest.fixture
+def wall(tmp_path):
+    writer = Writer(mode="wall", start_unix_ns=1_700_000_000_000_000_000)
+    at = 10_000
+    for (reason, on, by), ms in EXPECTED.items():
+        for _ in range(ms):
+            at += 1_000
+            flags = 0 if reason == "running" else OFF
+            label = json.dumps({"route": "/cart"}) if reason == "io" else None
+            number = REASONS.index(reason) if flags else 0
+            writer.sample(STACK, at, 1_000, flags=flags, reason=number, on=on, by=2 if by else 0, label=label)
+    writer.sample(STACK, at, 0, thread=1)
+    writer.flush()
+    writer.block(b"T", json.dumps([{"id": 0, "tid": 7, "name": "main"}, {"id": 1, "tid": 8, "name": "worker"}]).encode())
+    path = tmp_path / "wall.spprof"
+    path.write_bytes(writer.data)
+    return Profile.load(path)
+
+
+def converted(profile, tmp_path, ending):
+    out = tmp_path / f"out{ending}"
+    assert main(["convert", profile.path, "-o", str(out)]) == 0
+    return out
+
+
+def summed(rows):
+    """(reason, on, by) -> ms, of (dict, ns)."""
+    found = {}
+    for why, ns in rows:
+        key = (why.get("reason"), why.get("waits_on") or None, why.get("held_by") or None)
+        found[key] = found.get(key, 0) + ns / 1e6
+    return {key: ms for key, ms in found.items() if ms}
+
+
+def test_jsonl(wall, tmp_path):
+    rows = map(json.loads, converted(wall, tmp_path, ".jsonl").read_text().splitlines())
+    samples = [row for row in rows if row["type"] == "sample"]
+    assert summed((row, row["weight"]) for row in samples) == EXPECTED
+    assert {row["labels"]["route"] for row in samples if "labels" in row} == {"/cart"}
+
+
+def test_parquet(wall, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = parquet.read_table(converted(wall, tmp_path, ".parquet")).to_pylist()
+    assert summed((row, row["weight"]) for row in rows) == EXPECTED
+
+
+def test_pprof(wall, tmp_path):
+    """By the reader of other profilers' files, which takes all labels for labels."""
+    read = Profile.load(converted(wall, tmp_path, ".pb.gz"))
+    sets = read.label_sets
+    rows = [(sets[label], weight) for label, weight in zip(read.column("label"), read.column("weight"))]
+    assert summed(rows) == EXPECTED
+    assert {labels.get("route") for labels, _ in rows if labels.get("reason") == "io"} == {"/cart"}
+
+
+def test_otlp(wall, tmp_path):
+    service = pytest.importorskip("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    request = service.ExportProfilesServiceRequest.FromString(converted(wall, tmp_path, ".otlp").read_bytes())
+    strings, attributes = request.dictionary.string_table, request.dictionary.attribute_table
+    rows = []
+    for sample in request.resource_profiles[0].scope_profiles[0].profiles[0].samples:
+        pairs = (attributes[number] for number in sample.attribute_indices)
+        why = {strings[pair.key_strindex]: pair.value.string_value for pair in pairs}
+        rows.append((why, sum(sample.values)))
+    assert summed(rows) == EXPECTED
+
+
+def test_a_profile_without_reasons_has_none_in_its_files(data, tmp_path):
+    path = tmp_path / "cpu.spprof"
+    path.write_bytes(data)
+    rows = map(json.loads, converted(Profile.load(path), tmp_path, ".jsonl").read_text().splitlines())
+    assert not any("reason" in row for row in rows if row["type"] == "sample")
