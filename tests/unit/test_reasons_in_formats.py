@@ -90,3 +90,47 @@ def test_a_profile_without_reasons_has_none_in_its_files(data, tmp_path):
     path.write_bytes(data)
     rows = map(json.loads, converted(Profile.load(path), tmp_path, ".jsonl").read_text().splitlines())
     assert not any("reason" in row for row in rows if row["type"] == "sample")
+
+
+FRAMES = {"[input or output: socket 10.0.0.3:5432]": 5, "[the GIL, held by worker]": 3, "[the GIL]": 1, "load (/srv/app.py:4)": 2}
+
+
+def with_waits(profile, tmp_path, ending):
+    out = tmp_path / f"waits{ending}"
+    assert main(["convert", profile.path, "--waits", "-o", str(out)]) == 0
+    return out
+
+
+def test_a_frame_below_the_leaf_says_why_in_collapsed_stacks(wall, tmp_path):
+    rows = (line.rsplit(" ", 1) for line in with_waits(wall, tmp_path, ".collapsed").read_text().splitlines())
+    stacks = {stack: int(number) for stack, number in rows if stack.startswith("main;")}
+    assert {stack.rsplit(";", 1)[1]: number for stack, number in stacks.items()} == FRAMES
+    assert all("load (/srv/app.py:4)" in stack for stack in stacks)
+
+
+def test_a_frame_below_the_leaf_says_why_in_speedscope(wall, tmp_path):
+    made = json.loads(with_waits(wall, tmp_path, ".speedscope.json").read_text())
+    names, found = [frame["name"] for frame in made["shared"]["frames"]], {}
+    for profile in made["profiles"]:
+        for stack, ns in zip(profile["samples"], profile["weights"]):
+            found[names[stack[-1]]] = found.get(names[stack[-1]], 0) + ns / 1e6
+    assert [ms for name, ms in found.items() if name.startswith("[")] == [5, 3, 1]
+    assert {name for name in found if name.startswith("[")} == {name for name in FRAMES if name.startswith("[")}
+    assert sum(found.values()) == 11
+
+
+@pytest.mark.parametrize("ending", [".svg", ".html", ".gecko.json", ".trace.json", ".callgrind", ".pstats", ".pb.gz"])
+def test_every_format_takes_that_frame(wall, tmp_path, ending):
+    """And all else stays: the profile that was given does not change."""
+    before = wall.functions()
+    assert with_waits(wall, tmp_path, ending).stat().st_size > 0
+    assert wall.functions() == before
+
+
+@pytest.mark.parametrize("mode, ending, text", [("wall", ".spprof", "does not fit"), ("cpu", ".collapsed", "--mode wall")])
+def test_where_there_is_no_such_frame_it_is_refused(wall, data, tmp_path, capsys, mode, ending, text):
+    path = tmp_path / "in.spprof"
+    path.write_bytes(data)
+    file = wall.path if mode == "wall" else str(path)
+    assert main(["convert", file, "--waits", "-o", str(tmp_path / f"no{ending}")]) != 0
+    assert text in capsys.readouterr().err

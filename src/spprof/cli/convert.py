@@ -6,7 +6,9 @@ import argparse
 import sys
 
 from .. import formats
+from ..errors import BadOption
 from ..files.output import save
+from ..model.explained import explained
 from . import _part
 from ._arguments import OTHERS, add_sources, load, say_of_sources
 
@@ -19,6 +21,7 @@ examples:
   spprof convert py-spy.txt -o p.speedscope.json     another profiler's file: pprof, perf script, ...
   spprof convert p.spprof -f collapsed --weight value --merge-threads -o p.collapsed
   spprof convert app.*.spprof -o app.html  a program and its child processes as one
+  spprof convert p.spprof --waits -o p.svg           what was waited for, as frames below those that waited
   spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
 
@@ -39,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sources(parser)
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no profile of this format")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
+    parser.add_argument("--waits", action="store_true",
+                        help="below each leaf a frame that says what the thread waited for, of a run with --mode wall")  # fmt: skip
     _part.add_arguments(parser)
 
 
@@ -46,6 +51,10 @@ def main(options: argparse.Namespace) -> int:
     """Converts."""
     profile = _part.together(_part.of_all(list(map(load, options.files)), options), options.thread)
     thread = options.thread if len(options.files) == 1 else None
+    if options.waits:
+        if (options.format or formats.format_of(options.output)) == "spprof":
+            raise BadOption("--waits does not fit the format spprof: it is a copy of the file, which has the reasons")
+        profile = explained(profile)
     chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, thread, options.sources)
     say_of_sources(profile, options.format or formats.format_of(options.output), options.sources)
     if options.output == "-":
