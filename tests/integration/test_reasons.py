@@ -127,6 +127,7 @@ def timed(reason, call, *args):
 thread = threading.Thread(target=other)
 thread.start()
 spprof.start(1, "wall", sys.argv[1])
+begun = time.monotonic_ns()
 for _ in range(15):
     held = threading.Event()
     timed("sleep", time.sleep, 0.04)
@@ -138,11 +139,12 @@ for _ in range(15):
     lock.release()
     child = subprocess.Popen(["sleep", "0.04"])
     timed("child", child.wait)
+whole = time.monotonic_ns() - begun
 spprof.stop()
 done = True
 wanted.release()
 thread.join()
-print(json.dumps(took))
+print(json.dumps([took, whole]))
 """
 
 
@@ -152,9 +154,17 @@ print(json.dumps(took))
 def test_shares_are_those_of_the_clock(run_python, tmp_path):
     out = tmp_path / "out.spprof"
     ran = run_python("-c", PARTS, out)
-    times, took = times_of(ran.profile), ran.json
+    times, (took, _) = times_of(ran.profile), ran.json
     for reason, ns in took.items():
         assert times["MainThread", reason] == pytest.approx(ns, rel=0.1), (reason, times, took)
+
+
+@pytest.mark.statistical("of 2.5 s all but what start() and stop() take themselves, 3 ms, unless their thread gets no processor")
+def test_the_reasons_of_a_thread_add_up_to_its_time(run_python, tmp_path):
+    ran = run_python("-c", PARTS, tmp_path / "out.spprof")
+    whole = ran.json[1]
+    every = sum(ns for (name, _), ns in times_of(ran.profile).items() if name == "MainThread")
+    assert every == pytest.approx(whole, rel=0.005)
 
 
 @pytest.mark.statistical("while one of them has the GIL the other one waits: 400 turns of 5 ms, unless the sampler does not run")

@@ -19,9 +19,9 @@ MAIN, WORKER, OTHER = 0, 1, 2
 MS = 1_000
 
 
-def profile_of(tmp_path, samples, interval_ns=1_000_000):
+def profile_of(tmp_path, samples, **header):
     """Of samples of (thread, stack, end in ms, weight in ms, flags, reason, holder or None, label), 100 ms later."""
-    writer = Writer(mode="wall", interval_ns=interval_ns)
+    writer = Writer(mode="wall", **header)
     for thread, stack, end, weight, flags, reason, holder, label in sorted(samples, key=lambda sample: sample[2]):
         text = None if label is None else json.dumps({"route": label})
         by = 0 if holder is None else holder + 1
@@ -136,3 +136,25 @@ def test_a_part_in_a_file_keeps_who_had_it(tmp_path, capsys):
     part = tmp_path / "part.spprof"
     assert main(["convert", profile.path, "--to", "0.115", "-o", str(part)]) == 0
     assert charged(Profile.load(part), capsys=capsys) == {P: 4}
+
+
+def test_the_summary_says_it_in_words(tmp_path, capsys):
+    """Of the main thread, the longest first; what is less than 1 % is left out."""
+    samples = [waits(10, 4, WORKER), holds(9, 1, PARSE), waits(20, 1, None), (MAIN, WAITS, 30, 3, 0, 0, None, None)]
+    samples += [(MAIN, WAITS, 40, 2, OFF, SLEEP, None, None), (MAIN, WAITS, 41, 0.05, OFF, LOCK, None, None)]
+    path = profile_of(tmp_path, samples, pid=70).path
+    words = "Of 10.05 ms of MainThread: 5.00 ms waiting for the GIL (4.00 ms held by worker (71) in parse (/srv/app.py:12)),"
+    assert main(["report", path]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert words + " 3.00 ms running, 2.00 ms asleep. " in text
+    for options in (["--thread", "worker"], ["--by", "line"], ["--waiting", "sleep", "--by", "thread"]):
+        assert main(["report", path, *options]) == 0
+        assert " of MainThread" not in capsys.readouterr().out
+
+
+def test_there_are_no_words_where_nothing_is_known(tmp_path, capsys):
+    """As of other systems, and of a program whose main thread has no samples."""
+    unknown = [(MAIN, WAITS, 30, 3, 0, 0, None, None), (MAIN, WAITS, 40, 3, OFF, 0, None, None)]
+    for samples, pid in ((unknown, 70), ([waits(10, 4, WORKER)], 99)):
+        assert main(["report", profile_of(tmp_path, samples, pid=pid).path]) == 0
+        assert " of MainThread" not in capsys.readouterr().out

@@ -15,6 +15,7 @@ from .tables import Row, Table, check, heading, table
 from .text import ESTIMATED, amount, calls_of, fit, per_call, place, readable, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import table_of_times
+from .words import in_words
 
 
 def summary(
@@ -46,6 +47,7 @@ def summary(
         lines += _flat(rows, rows_shown, width, bool(lines))
         if by == "function" and thread is None:
             lines += table_of_times(profiles, most, width)
+            lines += in_words(profiles, width)
     return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
 
 

@@ -1,0 +1,55 @@
+"""Where the main thread's time went, in a sentence (docs/waits.md)."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Iterator, List, Optional, Sequence
+
+from ..model.data import ProfileData
+from .blame import blame
+from .text import duration, shown
+from .waits import Waits, waits
+
+_LEAST = 0.01  # of its time: what is less is not said
+_MOST = 5  # reasons
+
+_WORDS = {
+    "running": "running",
+    "ready": "ready, without a processor",
+    "gil": "waiting for the GIL",
+    "lock": "waiting for a lock",
+    "io": "in input or output",
+    "child": "waiting for a child process",
+    "sleep": "asleep",
+    "idle": "idle",
+    "kernel": "in the kernel",
+    "unknown": "in what is unknown",
+}
+
+
+def in_words(profiles: Sequence[ProfileData], width: int) -> List[str]:
+    """The sentence, wrapped: `Of 12.00 s of MainThread: 3.10 s running, ...`. Nothing for several processes, for other time than
+    wall time, and where nobody knows why threads wait."""
+    if len(profiles) != 1 or profiles[0].mode != "wall" or profiles[0].unit != "nanoseconds":
+        return []
+    main = next((each for each in waits(profiles) if each.tid == each.pid and each.tid), None)
+    if main is None or {row.reason for row in main.rows} <= {"running", "unknown"}:
+        return []
+    text = f"Of {duration(main.whole.weight)} of {shown(main.thread)}: {', '.join(_parts(profiles[0], main))}."
+    return ["", *textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)]
+
+
+def _parts(profile: ProfileData, main: Waits) -> Iterator[str]:
+    for row in main.rows[:_MOST]:
+        if row.ns < _LEAST * main.whole.weight:
+            return
+        more = f": {shown(row.on)}" if row.on else _holder(profile, main.tid) if row.reason == "gil" else None
+        yield f"{duration(row.ns)} {_WORDS[row.reason]}{more or ''}"
+
+
+def _holder(profile: ProfileData, tid: int) -> Optional[str]:
+    """The place that a thread waited for longest, if it is known."""
+    first = next(iter(blame([profile], str(tid)).rows), None)
+    if first is None or first.tid is None:
+        return None
+    return f" ({duration(first.ns)} held by {first.where})"
