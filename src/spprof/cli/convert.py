@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace OUT even if it is no profile of this format")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--waits", action="store_true",
-                        help="below each leaf a frame that says what the thread waited for, of a run with --mode wall")  # fmt: skip
+                        help="below each leaf a frame with what the thread waited for, of a run with --mode wall")  # fmt: skip
     _part.add_arguments(parser)
 
 
