@@ -27,6 +27,7 @@ def made(folder, tag, abi, platform, text="pass"):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("spprof/__init__.py", text)
         archive.writestr("spprof/launching/enter.so", "the same")
+        archive.writestr("spprof.pth", "import os")
         archive.writestr(f"spprof/_core.cpython-{abi[2:]}-x86_64-linux-gnu.so", f"of {abi}")
         archive.writestr("spprof-1.dist-info/WHEEL", WHEEL.format(tag, platform))
         archive.writestr("spprof-1.dist-info/RECORD", "another one")
@@ -44,6 +45,7 @@ def test_it_has_all_cores_and_a_right_record(tmp_path):
     assert one_wheel.merge(wheels, tmp_path, 1700000000).read_bytes() == again
     with zipfile.ZipFile(one) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
+    assert content["spprof.pth"] == b"import os"
     for abi in ("39", "313t"):
         assert content[f"spprof/_core.cpython-{abi}-x86_64-linux-gnu.so"] == f"of cp{abi}".encode()
     tags = [line for line in content["spprof-1.dist-info/WHEEL"].decode().splitlines() if line.startswith("Tag")]

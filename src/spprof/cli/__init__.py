@@ -130,6 +130,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     `diff --fail-if` says so, or 4 if a file of ours was taken meanwhile."""
     if argv is not None:
         return _run(argv)
+    listening = sys.modules.get("spprof.recording.listening")
+    if listening is not None:  # by SPPROF_LISTEN, which is for the programs
+        listening.end()
     if sys.stdout is None:
         sys.stdout = _Closed()
     failed: Optional[OSError] = None

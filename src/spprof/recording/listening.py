@@ -1,28 +1,21 @@
-"""The side of `spprof attach` that is in the program: a thread that takes a profile for another process of the same user, from
-its request until the connection ends.
-
-The other process sends one line of JSON, {"version", "options"}, and with it the descriptor of the file that the profile goes to.
-It gets {"pid"} or {"error"}. A further byte, or the end of the connection, ends the profile; if the other process is still there,
-it gets {} or {"error"}.
+"""The side of `spprof attach` that is in the program: a socket, and a thread that waits for another process of the same user.
+What is said over it is in serving.py. With SPPROF_LISTEN this is the first that runs of a program: until somebody attaches it
+imports nothing that it does not need.
 
 The modules under `socket` and `threading` are used, since gevent and eventlet replace functions of those."""
 
 from __future__ import annotations
 
 import os
+import sys
 
-from .. import __version__
-from ..errors import CannotWrite, NotActive, SpprofError, Unsupported
-from . import api, forks
-from .options import Options
 from .sockets import address
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Tuple
+    from typing import Any, Dict, Optional
 
-REQUEST_MOST = 4096  # bytes
-_open: List[Any] = []  # sockets of this process
+_open: Dict[Any, int] = {}  # sockets of this process: which one it was when its descriptor was ours
 _listener: Any = None
 _path: Optional[str] = None
 _hooked = False  # a fork and the process's end are seen to
@@ -40,11 +33,13 @@ def listen() -> str:
     socket = _sockets()
     begin = _starter()
     path = address(os.getpid(), os.geteuid())
+    folder = os.path.dirname(path)
     try:
-        _make_folder(os.path.dirname(path))
+        _make_folder(folder)
+        _remove(path)  # of a process with this number that was killed
+        _remove_dead(folder)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            _remove(path)  # of a process with this number that was killed
             listener.bind(path)
             os.chmod(path, 0o600)
             listener.listen(1)
@@ -52,11 +47,37 @@ def listen() -> str:
             listener.close()
             raise
     except OSError as error:
+        from ..errors import CannotWrite
+
         raise CannotWrite(f"cannot listen at {path}: {error.strerror or error}") from error
+    _open[listener] = _which(listener)
     _listener, _path = listener, path
     _hook()
     begin(_accept, (listener, begin))
     return path
+
+
+def at_start() -> None:
+    """What spprof.pth calls when the interpreter starts with SPPROF_LISTEN=1."""
+    from ..errors import SpprofError
+
+    try:
+        listen()
+    except SpprofError as error:
+        sys.stderr.write(f"spprof: SPPROF_LISTEN=1: {error}\n")
+
+
+def end() -> None:
+    """Ends that. A profile that is being taken goes on."""
+    global _listener, _path
+    listener, path = _listener, _path
+    _listener = _path = None
+    if listener is None or path is None:
+        return
+    _remove(path)
+    if _open[listener] == _which(listener):
+        listener.shutdown(2)  # of both directions: the thread's call ends
+    _close(listener)
 
 
 def answer(path: str) -> None:
@@ -73,7 +94,7 @@ def _sockets() -> Any:
     import _socket
 
     if not hasattr(_socket, "AF_UNIX") or not hasattr(_socket.socket, "recvmsg"):
-        raise Unsupported("this system has no sockets over which another process can attach")
+        _refuse("this system has no sockets over which another process can attach")
     return _socket
 
 
@@ -85,19 +106,23 @@ def _starter() -> Any:
         start = getattr(_thread, name, None)
         if type(start) is type(len):
             return start
-    raise Unsupported("the program has replaced the functions that start threads")
+    return _refuse("the program has replaced the functions that start threads")
+
+
+def _refuse(why: str) -> Any:
+    from ..errors import Unsupported
+
+    raise Unsupported(why)
 
 
 def _make_folder(folder: str) -> None:
     """Of this user alone, in a folder that is everybody's."""
-    import stat
-
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         pass
     found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    if found.st_mode != 0o40700 or found.st_uid != os.geteuid():
         raise OSError(0, f"{folder} is not a folder of this user's alone")
 
 
@@ -108,9 +133,57 @@ def _remove(path: str) -> None:
         pass
 
 
+def _remove_dead(folder: str) -> None:
+    """What processes left that were killed or ended by os._exit, as the children of multiprocessing do."""
+    for name in os.listdir(folder):
+        number = name[: -len(".sock")]
+        if number.isdecimal() and _is_dead(int(number), f"{folder}/{name}"):
+            _remove(f"{folder}/{name}")
+
+
+def _is_dead(pid: int, path: str) -> bool:
+    """Of another container, too, that has the same /tmp and numbers of its own."""
+    try:
+        os.kill(pid, 0)
+        return False
+    except ProcessLookupError:
+        pass
+    except OSError:
+        return False
+    import _socket
+
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.setblocking(False)
+        connection.connect(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        pass
+    finally:
+        connection.close()
+    return False
+
+
+def _which(one: Any) -> int:
+    """Which socket it is; 0: none any more."""
+    try:
+        return os.fstat(one.fileno()).st_ino
+    except OSError:
+        return 0
+
+
+def _close(one: Any) -> None:
+    """A daemon closes what it does not know of, and its next file may have the number."""
+    if _open.pop(one, 0) == _which(one):
+        one.close()
+    else:
+        one.detach()
+
+
 def _leave() -> None:
     """At exit, in the process that listens."""
-    if _path is not None and _path == address(os.getpid(), os.geteuid()):
+    if _path is not None and _path.endswith(f"/{os.getpid()}.sock"):
         _remove(_path)
 
 
@@ -119,6 +192,8 @@ def _hook() -> None:
     if not _hooked:
         import atexit
 
+        from . import forks
+
         atexit.register(_leave)
         forks.in_child(_again)
         _hooked = True
@@ -126,14 +201,20 @@ def _hook() -> None:
 
 def _again() -> None:
     """In a forked child: what is open is the parent's. If that listens, so does the child."""
+    for one in list(_open):
+        if one is not _listener:
+            _close(one)
+    _anew()
+
+
+def _anew() -> None:
     global _listener, _path
-    listened = _listener is not None
-    for one in (*_open, _listener):
-        if one is not None:
-            one.close()
-    _open.clear()
+    listener = _listener
     _listener = _path = None
-    if listened:
+    if listener is not None:
+        from ..errors import SpprofError
+
+        _close(listener)
         try:
             listen()
         except SpprofError:
@@ -149,6 +230,10 @@ def _accept(listener: Any, begin: Any) -> None:
         try:
             fd, _ = listener._accept()
         except OSError:
+            fd = -1
+        if listener is _listener and _open.get(listener) != _which(listener):
+            _anew()  # the program has closed it, and only a call that had begun went on
+        if fd < 0:
             return
         connection = _socket.socket(fileno=fd)
         if _is_allowed(connection):
@@ -168,84 +253,14 @@ def _is_allowed(connection: Any) -> bool:
 
 
 def _serve(connection: Any) -> None:
-    """A thread's work: one profile."""
-    _open.append(connection)
-    taken = None
+    """A thread's work."""
+    _open[connection] = _which(connection)
     try:
-        try:
-            taken = _begin(connection)
-        except (SpprofError, OSError, ValueError) as error:
-            _say(connection, {"error": str(error)})
-            return
-        _say(connection, {"pid": os.getpid()})
-        _wait(connection)
+        from .serving import serve
+
+        serve(connection)
+    except ImportError:
+        connection.sendall(b'{"error": "it cannot import spprof any more"}\n')
     finally:
-        try:
-            if taken is not None:
-                _say(connection, _end(taken))
-        finally:
-            if connection in _open:
-                _open.remove(connection)
-            connection.close()
-
-
-def _begin(connection: Any) -> Tuple[Any, Any]:
-    import json
-
-    request, descriptor = _receive(connection)
-    try:
-        asked = json.loads(request)
-        if asked.get("version") != __version__:
-            raise Unsupported(
-                f"this process has spprof {__version__}, and the other one {asked.get('version')}: they must be equal"
-            )
-        return api.begin_into(Options.of_text(asked["options"]), descriptor)
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
-def _receive(connection: Any) -> Tuple[bytes, int]:
-    """A line, and the descriptor that came with it."""
-    import _socket
-    from struct import calcsize, unpack
-
-    line, descriptor = b"", -1
-    while not line.endswith(b"\n"):
-        data, extra, _, _ = connection.recvmsg(REQUEST_MOST, _socket.CMSG_SPACE(calcsize("i")))
-        for level, kind, sent in extra:
-            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS and descriptor < 0:
-                (descriptor,) = unpack("i", sent[: calcsize("i")])
-                os.set_inheritable(descriptor, False)
-        line += data
-        if not data or len(line) > REQUEST_MOST:
-            raise ValueError("a request that ended early or is too long")
-    if descriptor < 0:
-        raise ValueError("a request without a file")
-    return line, descriptor
-
-
-def _wait(connection: Any) -> None:
-    try:
-        connection.recv(1)
-    except OSError:
-        pass
-
-
-def _end(taken: Tuple[Any, Any]) -> Dict[str, str]:
-    try:
-        api.end(taken)
-    except NotActive:
-        return {}  # the program ended it
-    except SpprofError as error:
-        return {"error": str(error)}
-    return {}
-
-
-def _say(connection: Any, what: Dict[str, Any]) -> None:
-    import json
-
-    try:
-        connection.sendall(json.dumps(what).encode() + b"\n")
-    except OSError:  # it is gone
-        pass
+        if connection in _open:
+            _close(connection)

@@ -1,0 +1,96 @@
+"""One profile for another process of the same user (listening.py), from its request until the connection ends.
+
+The other process sends one line of JSON, {"version", "options"}, and with it the descriptor of the file that the profile goes to.
+It gets {"pid"} or {"error"}. A further byte, or the end of the connection, ends the profile; if the other process is still there,
+it gets {} or {"error"}."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .. import __version__
+from ..errors import NotActive, SpprofError, Unsupported
+
+TYPE_CHECKING = False  # see __init__
+if TYPE_CHECKING:
+    from typing import Any, Dict, Tuple
+
+REQUEST_MOST = 4096  # bytes
+
+
+def serve(connection: Any) -> None:
+    """Takes it. On a thread of its own."""
+    try:
+        taken = _begin(connection)
+    except (SpprofError, OSError, ValueError) as error:
+        _say(connection, {"error": str(error)})
+        return
+    try:
+        _say(connection, {"pid": os.getpid()})
+        _wait(connection)
+    finally:
+        _say(connection, _end(taken))
+
+
+def _begin(connection: Any) -> Tuple[Any, Any]:
+    from . import api  # if this interpreter has no core, that is an answer, too
+    from .options import Options
+
+    request, descriptor = _receive(connection)
+    try:
+        asked = json.loads(request)
+        if asked.get("version") != __version__:
+            raise Unsupported(
+                f"this process has spprof {__version__}, and the other one {asked.get('version')}: they must be equal"
+            )
+        return api.begin_into(Options.of_text(asked["options"]), descriptor)
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _receive(connection: Any) -> Tuple[bytes, int]:
+    """A line, and the descriptor that came with it."""
+    import _socket
+    from struct import calcsize, unpack
+
+    line, descriptor = b"", -1
+    while not line.endswith(b"\n"):
+        data, extra, _, _ = connection.recvmsg(REQUEST_MOST, _socket.CMSG_SPACE(calcsize("i")))
+        for level, kind, sent in extra:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS and descriptor < 0:
+                (descriptor,) = unpack("i", sent[: calcsize("i")])
+                os.set_inheritable(descriptor, False)
+        line += data
+        if not data or len(line) > REQUEST_MOST:
+            raise ValueError("a request that ended early or is too long")
+    if descriptor < 0:
+        raise ValueError("a request without a file")
+    return line, descriptor
+
+
+def _wait(connection: Any) -> None:
+    try:
+        connection.recv(1)
+    except OSError:
+        pass
+
+
+def _end(taken: Tuple[Any, Any]) -> Dict[str, str]:
+    from . import api
+
+    try:
+        api.end(taken)
+    except NotActive:
+        return {}  # the program ended it
+    except SpprofError as error:
+        return {"error": str(error)}
+    return {}
+
+
+def _say(connection: Any, what: Dict[str, Any]) -> None:
+    try:
+        connection.sendall(json.dumps(what).encode() + b"\n")
+    except OSError:  # it is gone
+        pass
