@@ -12,10 +12,10 @@ from ._recording import add_recording, add_results, recording_of
 HELP = "profile a process that runs already"
 EXAMPLES = """\
 Samples the process until Ctrl-C, prints the summary that `run` prints, and leaves the process as it was. It works
-  - with CPython 3.14 and later, and on x86_64 with 3.9 to 3.13, if this spprof is installed for the same version, by the right
+  - with CPython 3.14 and later, and on x86_64 with 3.9 to 3.13, if this spprof has a core for the same version, by the right
     to trace the process (the same user and kernel.yama.ptrace_scope 0, or root). The main thread must come to a line of Python,
     or before 3.14 wait in a call of CPython's own;
-  - with every version, without any right, if the program called spprof.listen().
+  - with every version, without any right, if the program called spprof.listen() or was started with SPPROF_LISTEN=1.
 
 examples:
   spprof attach 4711

@@ -12,7 +12,7 @@ from ..report.text import fit, printable, put, width_of_table
 HELP = "list processes that run Python"
 EXAMPLES = """\
 For each its number, its version of Python, whether `spprof attach` can enter it, and its command line:
-  listens  it called spprof.listen(): this spprof can attach to it
+  listens  it called spprof.listen(), or was started with SPPROF_LISTEN=1: this spprof can attach to it
   yes      this spprof can enter it, when its main thread comes to a line of Python (before 3.14 also while it waits in a call of
            CPython's own)
   no       and why. A program that calls spprof.listen() can be attached to on every version; `spprof dump PID` needs no way in,

@@ -1,6 +1,9 @@
 """`spprof attach`: a profile of a process that runs already, until Ctrl-C. The process takes it (recording/listening.py) and
-writes it to a file that is opened here. It is asked over its own socket if it listens; else it is entered, if it is of the same
-version: by Python's own way (PEP 768: `sys.remote_exec`, 3.14), before 3.14 by a pending call (entering.py)."""
+writes it to a file that is opened here. It is asked over its own socket if it listens; else it is entered by an
+interpreter of its version (entering.py), which may be another one than this (otherwise.py).
+
+Root attaches to processes of others, who may do with their files what they like: none that they could have put there is followed,
+written to or run."""
 
 from __future__ import annotations
 
@@ -11,18 +14,18 @@ import select
 import signal
 import socket
 import struct
-import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union
 
 from .. import __version__, formats
 from ..errors import SpprofError, Unsupported
 from ..files.writing import finish, is_being_written
 from ..outside.proc import status
 from ..outside.rights import missing_right, python_of
-from ..outside.ways import obstacle
+from ..outside.ways import obstacle, own_version
 from ..recording.sockets import address
 from . import commands, outputs, program
+from .entering import LISTENING
 from .run import Run, say
 
 if TYPE_CHECKING:
@@ -30,12 +33,11 @@ if TYPE_CHECKING:
 
     from ..files.profile import Profile
     from ..recording.options import Options
-    from .entering import Entering
+    from .entering import Entering, Remote
+    from .otherwise import Other
 
 _PATIENCE_S = 2.0  # until a word is said about what is waited for
 _ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
-
-_LISTENING = "; a program that calls spprof.listen() can be attached to on every version"
 
 _DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
 
@@ -48,7 +50,12 @@ def attach(socket, script, package):
     except OSError:
         return
     try:
-        if "spprof" not in sys.modules:
+        known = sys.modules.get("spprof")
+        if known and not os.path.exists(known.__path__[0]):  # a copy that is gone, of an attachment before
+            for name, module in list(sys.modules.items()):
+                if name.split(".")[0] == "spprof" and hasattr(module, "__path__"):
+                    module.__path__[:] = [package + name[6:].replace(".", "/")]
+        if not known:
             from importlib.util import module_from_spec, spec_from_file_location
             found = spec_from_file_location("spprof", package + "/__init__.py", submodule_search_locations=[package])
             sys.modules["spprof"] = module_from_spec(found)
@@ -79,6 +86,7 @@ class Attach(Run):
         self.pid, self.recording, self.options = pid, recording, options
         self.lost = False
         self._may_run = False  # the script that the process was given
+        self._folder = ""  # with what the process was given
         self.uid = _uid(pid)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
         self.outputs = outputs.Outputs(options.output, options.format, _name(pid), False, options.force)
@@ -94,6 +102,7 @@ class Attach(Run):
         try:
             return self._record()
         finally:
+            self._clear()
             signal.signal(signal.SIGINT, before)
 
     def _record(self) -> int:
@@ -168,45 +177,64 @@ class Attach(Run):
 
     def _enter(self) -> Optional[socket.socket]:
         """Has the process connect to us. None: Ctrl-C."""
+        version = _check_ways(self.pid, self.uid)
+        root = f"/proc/{self.pid}/root"
+        # Where the process sees it, which may be in another container.
+        self._folder = _folder_in(root)
+        path, script = os.path.join(self._folder, "socket"), os.path.join(self._folder, "script.py")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(path)
+            listener.listen(1)
+            package = self._package(version, root)
+            with open(script, "w", opener=_exclusively) as file:
+                file.write(_SCRIPT % (tuple(one.replace(root, "", 1) for one in (path, script, package)),))
+            if os.geteuid() != self.uid:
+                for folder, _, files in os.walk(self._folder):
+                    for one in (folder, *(os.path.join(folder, name) for name in files)):
+                        os.lchown(one, self.uid, -1)
+            return self._accept(listener, self._way(version, package, script.replace(root, "", 1)))
+
+    def _package(self, version: str, root: str) -> str:
+        """Ours, or a copy with the core for that version if the process does not see it, or its user may not read it."""
+        own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        try:
+            if os.geteuid() == self.uid and os.path.samefile(own, root + own):
+                return own
+        except OSError:
+            pass
         import shutil
-        import tempfile
 
-        _check_ways(self.pid, self.uid)
-        folder = tempfile.mkdtemp(prefix="spprof-", dir="/tmp")
+        copy, core = os.path.join(self._folder, "spprof"), f"_core.cpython-{version.replace('.', '')}-"
+
+        def unused(folder: str, files: List[str]) -> List[str]:
+            return [name for name in files if name == "viewers" or (name.startswith("_core.c") and not name.startswith(core))]
+
+        shutil.copytree(own, copy, ignore=unused)
+        return copy
+
+    def _clear(self) -> None:
+        """Removes what the process was given. A script that may yet run must be found, or the process prints that it is not; and
+        it does nothing then."""
+        import shutil
+
+        if not self._folder:
+            return
+        script = os.path.join(self._folder, "script.py")
+        if self._may_run and _state(self.pid) and os.path.exists(script):
+            os.close(os.open(script, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC))
+            shutil.rmtree(os.path.join(self._folder, "spprof"), ignore_errors=True)
+        else:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _way(self, version: str, package: str, script: str) -> Union[Entering, Remote, Other]:
         try:
-            path, script = os.path.join(folder, "socket"), os.path.join(folder, "script.py")
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-                listener.bind(path)
-                listener.listen(1)
-                package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-                with open(script, "w") as file:
-                    file.write(_SCRIPT % ((path, script, package),))
-                if os.geteuid() != self.uid:
-                    for one in (path, script, folder):
-                        os.chown(one, self.uid, -1)
-                return self._accept(listener, self._execute(script))
-        finally:
-            # A script that may yet run must be found, or the process prints that it is not; and it does nothing then.
-            if self._may_run and _state(self.pid) and os.path.exists(os.path.join(folder, "script.py")):
-                with open(os.path.join(folder, "script.py"), "w") as file:
-                    file.write("")
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
+            if version == own_version():
+                from .entering import begin
 
-    def _execute(self, script: str) -> Optional[Entering]:
-        if hasattr(sys, "remote_exec"):
-            try:
-                sys.remote_exec(self.pid, script)
-            except ProcessLookupError:
-                raise SpprofError(f"process {self.pid} has ended") from None
-            except (RuntimeError, OSError) as error:
-                raise Unsupported(f"process {self.pid} cannot be entered: {error}{_LISTENING}") from error
-            self._may_run = True
-            return None
-        from .entering import Entering
+                return begin(self.pid, version, script)
+            from .otherwise import Other
 
-        try:
-            return Entering(self.pid, python_of(self.pid), script)
+            return Other(self.pid, self.uid, int(_status(self.pid)["Gid"].split()[1]), version, package, script)
         except OSError as error:
             raise self._refused(error) from error
 
@@ -214,21 +242,20 @@ class Attach(Run):
         why = f"cannot be entered: {error.strerror}" if _state(self.pid) else "has ended"
         return SpprofError(f"process {self.pid} {why}")
 
-    def _accept(self, listener: socket.socket, entering: Optional[Entering]) -> Optional[socket.socket]:
+    def _accept(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
         """The process's connection, when its main thread has come to it. None: Ctrl-C."""
         connection = None
         try:
             connection = self._come(listener, entering)
         finally:
-            if entering is not None:
-                self._may_run = not entering.end(connection is not None)
+            self._may_run = not entering.end(connection is not None)
         return connection
 
-    def _come(self, listener: socket.socket, entering: Optional[Entering]) -> Optional[socket.socket]:
+    def _come(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
         said, began = False, time.monotonic()
         while True:
             does = ""
-            if entering is not None and not entering.begun:
+            if not entering.begun:
                 try:
                     does = entering.attempt()
                 except OSError as error:
@@ -330,8 +357,26 @@ def _name(pid: int) -> str:
     return program.name(*commands.target(words)) if words else str(pid)
 
 
-def _check_ways(pid: int, uid: int) -> None:
-    """Whether it can be entered. Raises Unsupported with what to do."""
+def _exclusively(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+
+
+def _folder_in(root: str) -> str:
+    """One for us alone, where libraries can be loaded from. Raises Unsupported."""
+    import tempfile
+
+    why = "there is no folder there for temporary files"
+    for place in ("/tmp", "/var/tmp", "/dev/shm"):
+        try:
+            if not os.path.islink(root + place) and not os.statvfs(root + place).f_flag & os.ST_NOEXEC:
+                return tempfile.mkdtemp(prefix="spprof-", dir=root + place)
+        except OSError as error:
+            why = f"{place}: {error.strerror}"
+    raise Unsupported(f"nothing can be given to the process: {why}{LISTENING}")
+
+
+def _check_ways(pid: int, uid: int) -> str:
+    """Its version of Python, if it can be entered. Raises Unsupported with what to do."""
     try:
         version = python_of(pid)
         if not version:
@@ -341,6 +386,7 @@ def _check_ways(pid: int, uid: int) -> None:
     except (FileNotFoundError, ProcessLookupError):
         raise SpprofError(f"process {pid} has ended") from None
     except PermissionError:
-        raise Unsupported(f"this user may not enter process {pid}: {missing_right(uid)}{_LISTENING}") from None
+        raise Unsupported(f"this user may not enter process {pid}: {missing_right(uid)}{LISTENING}") from None
     if why:
-        raise Unsupported(f"process {pid}, of Python {version}, cannot be entered: {why}{_LISTENING}")
+        raise Unsupported(f"process {pid}, of Python {version}, cannot be entered: {why}{LISTENING}")
+    return version

@@ -1,12 +1,12 @@
-"""Has another process run a script, before 3.14 and its `sys.remote_exec`: by a pending call (pending.py) to which the main
-thread is led (waking.py) while the process is stopped (stopped.py). The script runs on a thread of its own, where no signal's
-function runs: the main thread only starts it."""
+"""Has another process of this version run a script: by `sys.remote_exec`, before 3.14 by a pending call (pending.py) to which the
+main thread is led (waking.py) while the process is stopped (stopped.py). The script then runs on a thread of its own, where no
+signal's function runs: the main thread only starts it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple, Union
 
 from ..errors import SpprofError, Unsupported
 from ..outside.elf import Symbols
@@ -17,12 +17,42 @@ from ..outside.rights import opened
 from . import pending, waking
 from .stopped import Stopped
 
+LISTENING = "; a program that listens can be attached to on every version (SPPROF_LISTEN=1, or spprof.listen())"
 _VERSION = "Py_Version"  # 3.11 and later
 _ZERO = 9  # bytes from the start of an ELF file to one that is zero
 _TEXT = """\
 try:__import__('_thread').start_new(__import__('builtins').exec,("with open(%a,'rb')as f:c=f.read()\\nexec(c,{})",{}))
 except RuntimeError:pass
 """
+
+
+def begin(pid: int, version: str, script: str) -> Union[Entering, Remote]:
+    """The way into process `pid` of that version, by which it is to run the file. Raises Unsupported, SpprofError, OSError."""
+    return Remote(pid, script) if hasattr(sys, "remote_exec") else Entering(pid, version, script)
+
+
+class Remote:
+    """By Python's own way (PEP 768)."""
+
+    begun = False
+
+    def __init__(self, pid: int, script: str) -> None:
+        self.pid, self.script = pid, script
+
+    def attempt(self) -> str:
+        """Asks for it, once. Raises SpprofError."""
+        self.begun = True
+        try:
+            sys.remote_exec(self.pid, self.script)  # type: ignore[attr-defined,unused-ignore]
+        except ProcessLookupError:
+            raise SpprofError(f"process {self.pid} has ended") from None
+        except (RuntimeError, OSError) as error:
+            raise Unsupported(f"process {self.pid} cannot be entered: {error}{LISTENING}") from error
+        return ""
+
+    def end(self, has_run: bool) -> bool:
+        """False: it may yet run."""
+        return has_run
 
 
 class Entering:

@@ -1,0 +1,118 @@
+"""Enters a process by an interpreter of that process's version, where this one is of another: it proves in itself what it relies
+on (entering.py). It is the process's own, or one of this user's; root never runs a file that others could have written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, Dict, Tuple
+
+from ..errors import SpprofError, Unsupported
+from . import commands
+
+_START = "import sys; sys.path.append({!r}); from spprof.launching.otherwise import serve; serve(*sys.argv[1:])"
+
+
+class Other:
+    """As entering.Entering; `uid`, `gid`: of the process, whose user may read `package`. Raises Unsupported if there is no such
+    interpreter."""
+
+    begun = False
+
+    def __init__(self, pid: int, uid: int, gid: int, version: str, package: str, script: str) -> None:
+        path, user = _interpreter(pid, uid, gid, version)
+        own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        start = _START.format(os.path.dirname(package if user else own))
+        self._what = f"{path} does not work as Python {version}, by which process {pid} is to be entered"
+        self._works = False
+        self._process = subprocess.Popen(
+            [path, "-I", "-S", "-B", "-c", start, str(pid), version, script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is ours alone
+            **user,
+        )
+
+    def attempt(self) -> str:
+        """As that."""
+        answer = self._ask("attempt")
+        self.begun = answer["begun"]
+        return str(answer["does"])
+
+    def end(self, has_run: bool) -> bool:
+        """As that."""
+        try:
+            return bool(self._ask("has run" if has_run else "end")["ended"])
+        except SpprofError:
+            return not self._works
+        finally:
+            self._process.communicate()
+
+    def _ask(self, what: str) -> Dict[str, Any]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(what.encode() + b"\n")
+            self._process.stdin.flush()
+            answer = json.loads(self._process.stdout.readline())
+        except (OSError, ValueError):
+            raise Unsupported(self._what) from None
+        self._works = True
+        if "error" in answer:
+            raise Unsupported(answer["error"])
+        return dict(answer)
+
+
+def _interpreter(pid: int, uid: int, gid: int, version: str) -> Tuple[str, Dict[str, Any]]:
+    """Its path, and as whom it is to run."""
+    own = os.path.realpath(os.readlink(f"/proc/{pid}/exe"))
+    try:
+        is_python = os.path.basename(own).startswith("python") and os.path.samefile(own, f"/proc/{pid}/exe")
+    except OSError:  # it has been removed, or is in another container
+        is_python = False
+    if is_python and (os.geteuid() != 0 or _is_roots(own)):
+        return own, {}
+    found = commands.which(f"python{version}")
+    if found:
+        return found, {}
+    if is_python:
+        return own, {"user": uid, "group": gid, "extra_groups": []}
+    raise Unsupported(f"process {pid} is entered by an interpreter of its version, and there is no python{version} on the PATH")
+
+
+def _is_roots(path: str) -> bool:
+    """Whether root alone can have written the file, and what lies beside it."""
+    while True:
+        found = os.stat(path)
+        if found.st_uid != 0 or found.st_mode & 0o022:
+            return False
+        if path == "/":
+            return True
+        path = os.path.dirname(path)
+
+
+def serve(pid: str, version: str, script: str) -> None:
+    """The work of the other interpreter: what it reads line by line, until that ends."""
+    from .entering import begin
+
+    entering = None
+    for line in sys.stdin:
+        answer: Dict[str, Any]
+        try:
+            if entering is None:
+                entering = begin(int(pid), version, script)
+            if line == "attempt\n":
+                answer = {"does": entering.attempt(), "begun": entering.begun}
+            else:
+                answer = {"ended": entering.end(line == "has run\n")}
+                entering = None
+        except OSError as error:
+            answer = {"error": f"process {pid} cannot be entered: {error.strerror}"}
+        except SpprofError as error:
+            answer = {"error": str(error)}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    if entering is not None:  # we were given up
+        entering.end(False)
