@@ -30,7 +30,7 @@ sys.exit(main())
 """
 BAD = OTHER.replace("import attach\n", "import attach, otherwise\notherwise._interpreter = lambda *_: ({!r}, {{}})\n")
 # A mount namespace where neither our package nor our temporary files are.
-HIDES = 'mount -t tmpfs none /tmp && mount -t tmpfs none "$0" && cd / && exec "$1" -c "$2"'
+HIDES = 'mount -t tmpfs none /tmp && { [ ! -d "$0" ] || mount -t tmpfs none "$0"; } && cd / && exec "$1" -c "$2"'
 
 
 def is_profiled(command, pid, folder, known_as):
