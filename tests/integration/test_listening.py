@@ -86,7 +86,7 @@ def test_without_it_nothing_is_imported(value, tmp_path):
 def test_what_it_loads_before_somebody_attaches():
     code = "import sys; print(sorted(name for name in sys.modules if name.startswith('spprof')))"
     done = subprocess.run([sys.executable, "-c", code], env=ON, capture_output=True, text=True, check=True)
-    own = ["spprof", "spprof.errors", "spprof.recording", "spprof.recording.forks", "spprof.recording.listening"]
+    own = ["spprof", "spprof.recording", "spprof.recording.forks", "spprof.recording.listening"]
     assert done.stdout == f"{[*own, 'spprof.recording.sockets']}\n"
 
 

@@ -59,11 +59,9 @@ def listen() -> str:
 
 def at_start() -> None:
     """What spprof.pth calls when the interpreter starts with SPPROF_LISTEN=1."""
-    from ..errors import SpprofError
-
     try:
         listen()
-    except SpprofError as error:
+    except Exception as error:  # of ours; which ones they are is not imported for nothing
         sys.stderr.write(f"spprof: SPPROF_LISTEN=1: {error}\n")
 
 
