@@ -42,12 +42,21 @@ class Remote:
     def attempt(self) -> str:
         """Asks for it, once. Raises SpprofError."""
         self.begun = True
+        folder = os.path.dirname(self.script)
+        stands_in = not os.path.exists(self.script)  # in another container; Python looks whether it is here, and no further
+        if stands_in:
+            os.mkdir(folder, 0o700)
+            os.close(os.open(self.script, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
             sys.remote_exec(self.pid, self.script)  # type: ignore[attr-defined,unused-ignore]
         except ProcessLookupError:
             raise SpprofError(f"process {self.pid} has ended") from None
         except (RuntimeError, OSError) as error:
             raise Unsupported(f"process {self.pid} cannot be entered: {error}{LISTENING}") from error
+        finally:
+            if stands_in:
+                os.unlink(self.script)
+                os.rmdir(folder)
         return ""
 
     def end(self, has_run: bool) -> bool:
