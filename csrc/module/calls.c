@@ -148,13 +148,23 @@ static inline void count_python(uintptr_t callee, spp_call_kind kind, bool runs)
 
 #define NAME_MOST 512
 
+/* The type that has this method, which its subclasses share: a name must not depend on whose was called first. */
+static const PyTypeObject *owner_of(const PyMethodDef *def, const PyTypeObject *type) {
+    for (const PyTypeObject *one = type; one != NULL; one = one->tp_base) {
+        for (const PyMethodDef *has = one->tp_methods; has != NULL && has->ml_name != NULL; has++) {
+            if (has == def) return one;
+        }
+    }
+    return type;
+}
+
 /* MODULE-OR-TYPE and NAME of a function in C, without running anything of the program's. */
 static void name_of(char *to, const PyMethodDef *def, PyObject *self, PyObject *module) {
     const char *home = "";
     if (self != NULL && PyModule_Check(self))
         home = PyModule_GetName(self);
     else if (self != NULL)
-        home = (PyType_Check(self) ? (PyTypeObject *)self : Py_TYPE(self))->tp_name;
+        home = owner_of(def, PyType_Check(self) ? (PyTypeObject *)self : Py_TYPE(self))->tp_name;
     else if (module != NULL && PyUnicode_Check(module))
         home = PyUnicode_AsUTF8(module);
     if (home == NULL) PyErr_Clear();

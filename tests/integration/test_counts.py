@@ -272,6 +272,18 @@ def test_functions_in_c():
     assert not any(call.function.native for call in counts_of(work).rows)
 
 
+def test_a_method_in_c_is_its_own_types_whoever_is_first():
+    class Own(dict):
+        pass
+
+    def work():
+        first, second = Own().get, {}.get
+        first(1), second(1)
+
+    calls = counts_of(work, "c")
+    assert (calls_in_c(calls, "dict.get"), calls_in_c(calls, "Own.get")) == (2, 0)
+
+
 def test_a_pause_is_not_counted():
     spprof.start(calls=True)
     counted.leaf()

@@ -1,0 +1,210 @@
+"""Runs programs while two counters of calls hear them, and says in JSON where they differ, a line each. Run by counts.py.
+
+  python counting.py LIBRARY PROGRAM,... at-once | apart | cProfile
+
+LIBRARY: counter.c, compiled. `at-once`: the oracle in C and spprof hear the same run, so chance changes nothing. `apart`: each has
+a run of its own, as users do; for programs that call the same each time. `cProfile`: cProfile and spprof hear the same run."""
+
+import cProfile
+import gc
+import importlib.util
+import io
+import json
+import os
+import sys
+import threading
+import unittest
+from collections import Counter
+from pathlib import Path
+
+import spprof
+
+HERE = Path(__file__).resolve().parent
+OURS = os.path.dirname(spprof.__file__)
+MONITORS = sys.version_info >= (3, 12)
+COUNTERS = ("counter.", "spprof.", "_core.", "_lsprof.")
+
+
+def module_at(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def suite(name):
+    """A module of CPython's own tests."""
+
+    def run():
+        tests = unittest.defaultTestLoader.loadTestsFromName(f"test.{name}")
+        unittest.TextTestRunner(stream=io.StringIO()).run(tests)
+
+    return run
+
+
+def program(name):
+    kind, _, which = name.partition(".")
+    if kind == "cpython":
+        return suite(which)
+    if kind == "torture":
+        case = module_at(HERE / "cases" / f"{which}.py")
+        return lambda: case.main(1)
+    target = module_at(HERE.parent / "targets" / f"{kind}.py")
+    function = getattr(target, which)
+    return (lambda: function(4)) if which == "threads" else function
+
+
+def is_foreign(file):
+    return not file.startswith(OURS) and file not in (__file__, "~", cProfile.__file__)
+
+
+def of_spprof(calls, with_c):
+    found = Counter()
+    for call in calls.rows:
+        function, caller = call.function, call.caller
+        if function.native:
+            if with_c and not (caller and caller.file.startswith(OURS)) and not function.qualname.startswith(COUNTERS):
+                found[function.qualname] += call.calls
+        elif is_foreign(function.file):
+            found[function.file, function.line, function.name] += call.calls + call.resumes
+    return found
+
+
+def of_oracle(rows, with_c):
+    found = Counter()
+    for what, n in rows:
+        if isinstance(what, str):
+            if with_c and not what.startswith(COUNTERS):
+                found[what] += n
+        elif is_foreign(what.co_filename):
+            found[what.co_filename, what.co_firstlineno, what.co_name] += n
+    return found
+
+
+def of_cprofile(profile):
+    found = Counter()
+    for entry in profile.getstats():  # pstats would keep one of several code objects of the same name and line
+        if not isinstance(entry.code, str) and is_foreign(entry.code.co_filename):
+            found[entry.code.co_filename, entry.code.co_firstlineno, entry.code.co_name] += entry.callcount
+    return found
+
+
+def at_each_start(change):
+    """Changes the function that each thread of `threading` begins with."""
+    # (function, arguments) before 3.13, (function, handle=, daemon=) since.
+    name = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"
+    start = getattr(threading, name)
+    setattr(threading, name, lambda function, *others, **named: start(change(function), *others, **named))
+
+
+class Oracle:
+    """counter.c, loaded."""
+
+    def __init__(self, library):
+        spec = importlib.util.spec_from_file_location("counter", library)
+        self.counter = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.counter)
+
+    def hear(self, work):
+        self.counter.begin()
+        try:
+            work()
+        finally:
+            self.rows = self.counter.end()
+
+
+def then_collected(work):
+    """Nothing is left for a collection between the ends of two counters."""
+
+    def both():
+        gc.enable()
+        work()
+        gc.collect()
+        gc.disable()
+
+    return both
+
+
+def heard_by_spprof(work, calls):
+    spprof.start(calls=calls)
+    try:
+        work()
+    finally:
+        profile = spprof.stop()
+    return profile.calls
+
+
+def closed_because_watched(work):
+    """From 3.13 on the close of a generator that is at a plain yield runs nothing of it, unless somebody listens for its end, as
+    cProfile and sys.setprofile do: what only they see of each function, recorded by callbacks in Python."""
+    if sys.version_info < (3, 13):
+        return Counter()
+    found = [Counter(), Counter()]
+    monitoring, events = sys.monitoring, sys.monitoring.events
+    for into, more in zip(found, (events.PY_UNWIND, 0)):
+
+        def thrown(code, *others, into=into):
+            into[code.co_filename, code.co_firstlineno, code.co_name] += 1
+
+        monitoring.use_tool_id(5, "closed_because_watched")
+        monitoring.register_callback(5, events.PY_THROW, thrown)
+        monitoring.register_callback(5, events.PY_UNWIND, lambda *others: None)
+        monitoring.set_events(5, events.PY_THROW | more)
+        try:
+            work()
+        finally:
+            monitoring.set_events(5, 0)
+            monitoring.free_tool_id(5)
+    return found[0] - found[1]
+
+
+def judged(oracle, name, how, threads):
+    """One program, as JSON."""
+    work = program(name) if how == "apart" else then_collected(program(name))
+    gc.disable()  # finalizers run where a collection happens to be due
+    threads.clear()
+    if how == "at-once":
+        with_c = MONITORS  # before, functions in C take the only profile function of a thread
+        calls = heard_by_spprof(lambda: oracle.hear(work), "c" if with_c else True)
+        expected, found = of_oracle(oracle.rows, with_c), of_spprof(calls, with_c)
+    elif how == "apart":
+        work()  # what is imported and cached at the first time
+        work()
+        gc.collect()
+        closed = closed_because_watched(work)
+        oracle.hear(work)
+        gc.collect()
+        calls = heard_by_spprof(work, "c")
+        expected, found = of_oracle(oracle.rows, True) - closed, of_spprof(calls, True)
+    else:
+        profile = cProfile.Profile(builtins=False)
+
+        def hear():
+            profile.enable()
+            try:
+                work()
+            finally:
+                profile.disable()
+
+        calls = heard_by_spprof(hear, True)
+        expected, found = of_cprofile(profile), of_spprof(calls, False)
+    differ = [[str(key), expected[key], found[key]] for key in {**expected, **found} if expected[key] != found[key]]
+    reason = ""
+    if all(has < ours for _, has, ours in differ):
+        if how == "cProfile" and threads:
+            reason = "cProfile counts one thread, or takes the others' returns for that one's"
+        elif how != "apart" and sys.version_info[:2] == (3, 11):
+            reason = "3.11 tells nobody that a generator goes on after a throw() into what it awaits, only that it returns"
+    return {"name": name, "differ": sorted(differ), "calls": sum(expected.values()), "missing": calls.missing, "reason": reason}
+
+
+def main():
+    library, names, how = sys.argv[1:]
+    oracle, threads = Oracle(library), []
+    at_each_start(lambda function: threads.append(1) or (oracle.counter.wrap(function) if how != "cProfile" else function))
+    for name in names.split(","):
+        print(json.dumps(judged(oracle, name, how, threads)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
