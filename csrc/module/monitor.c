@@ -1,6 +1,7 @@
 #include "module/monitor.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/capture/frames.h"
 #include "module/compat.h"
@@ -54,12 +55,28 @@ static long events_of(const spp_monitor *monitor, PyObject *module, size_t from,
     return names != NULL ? all : -1;
 }
 
+/* In place of CPython's own, which raises RecursionError where C code has used up its depth, and so in a function whose call
+ * would have succeeded. */
+static PyObject *call(PyObject *callback, PyObject *const *args, size_t n, PyObject *names) {
+    (void)names;
+    PyObject *(*function)(PyObject *, PyObject *const *, Py_ssize_t);
+    PyCFunction given = PyCFunction_GET_FUNCTION(callback);
+    memcpy(&function, &given, sizeof function);
+    return function(NULL, args, PyVectorcall_NARGS(n));
+}
+
+static PyObject *callable(PyMethodDef *def) {
+    PyObject *made = PyCFunction_New(def, NULL);
+    if (made != NULL) ((PyCFunctionObject *)made)->vectorcall = call;
+    return made;
+}
+
 /* Registers our callbacks, or takes them away. */
 static int set_callbacks(const spp_monitor *monitor, PyObject *module, bool ours) {
     int failed = 0;
     for (size_t i = 0; i < monitor->n; i++) {
         long event = events_of(monitor, module, i, i + 1);
-        PyObject *callback = ours ? PyCFunction_New(&monitor->callbacks[i], NULL) : Py_NewRef(Py_None);
+        PyObject *callback = ours ? callable(&monitor->callbacks[i]) : Py_NewRef(Py_None);
         failed |= event < 0 || callback == NULL ||
                   done(PyObject_CallMethod(module, "register_callback", "ilO", monitor->tool, event, callback)) != 0;
         Py_XDECREF(callback);

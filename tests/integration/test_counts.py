@@ -6,8 +6,12 @@ import cProfile
 import ctypes
 import gc
 import importlib.util
+import json
 import os
+import shutil
+import subprocess
 import sys
+import sysconfig
 import threading
 from collections import Counter
 from pathlib import Path
@@ -186,6 +190,31 @@ def test_places_are_those_of_a_twin(case):
     assert not found - expected  # no place is another one
     if not watched:
         assert found == expected
+
+
+# As `python -m tests.torture.counts` does it with all.
+AGAINST = {
+    "at-once": "counted.threads,counted.event_loops,libraries.pools,libraries.tasks,libraries.databases",
+    "apart": "counted.generators,counted.callbacks_from_c,libraries.parsers,libraries.pickles,libraries.enumerations",
+    "cProfile": "counted.coroutines,libraries.encoders,libraries.data_classes,libraries.logs",
+}
+
+
+@pytest.mark.parametrize("how", AGAINST)
+def test_counts_are_those_of_an_oracle_in_c(tmp_path, how):
+    """A profile function in a module of its own, in a process of its own."""
+    include = Path(sysconfig.get_path("include"))
+    if shutil.which("cc") is None or not (include / "Python.h").exists():
+        pytest.skip("no C compiler, or no Python.h")
+    library = tmp_path / "counter.so"
+    command = ["cc", "-shared", "-fPIC", f"-I{include}", str(TESTS / "native" / "counter.c"), "-o", str(library)]
+    subprocess.run(command, check=True)
+    command = [sys.executable, str(TESTS / "torture" / "counting.py"), str(library), AGAINST[how], how]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["name"] for one in said] == AGAINST[how].split(",")
+    assert [(one["name"], one["differ"], one["missing"]) for one in said if one["differ"] or one["missing"]] == []
+    assert all(one["calls"] for one in said)
 
 
 def of(calls, name):
@@ -436,6 +465,45 @@ def test_calls_deeper_than_the_stack():
         assert found == depth + 1 and not calls.missing
     else:
         assert 100 < found < depth and calls.threads_taken == 1 and "nearly full stack" in calls.missing
+
+
+@pytest.mark.skipif(not MONITORS, reason="before, C code has no depth of its own")
+@pytest.mark.parametrize("more", range(4))
+def test_calls_to_the_last_that_c_code_may_make(more):
+    """What hears a call needs none of the depth that CPython allows C code: one of these begins at the last."""
+
+    class Shown:
+        shown = 0
+
+        def __repr__(self):
+            Shown.shown += 1
+            return repr(self)
+
+    deep = Shown()
+    for _ in range(more):
+        deep = [deep]
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**6)
+
+    def work():
+        with pytest.raises(RecursionError):
+            repr(deep)
+
+    try:
+        calls = counts_of(work)
+    finally:
+        sys.setrecursionlimit(limit)
+    twin = Shown.shown
+    assert twin > 100
+    assert {f.qualname.rpartition(".")[2]: n for f, n in calls.functions().items() if f.file == __file__}["__repr__"] == (twin, 0)
+    if sys.version_info < (3, 14):  # later the depth is that of the stack in bytes
+        Shown.shown = 0
+        sys.setrecursionlimit(10**6)
+        try:
+            work()
+        finally:
+            sys.setrecursionlimit(limit)
+        assert Shown.shown == twin
 
 
 @pytest.mark.skipif(not MONITORS, reason="sys.monitoring is of 3.12")

@@ -8,7 +8,7 @@
 
 typedef struct {
     const void *key;
-    PyObject *what; /* a code object, or "HOME.NAME" of a function in C */
+    PyObject *what; /* a code object, or the name of a function in C */
     unsigned long long n;
 } entry;
 
@@ -32,30 +32,13 @@ static entry *find(const void *key) {
     return &table[at];
 }
 
-static PyObject *name_of(PyObject *function) {
-    const PyMethodDef *def = ((PyCFunctionObject *)function)->m_ml;
-    PyObject *self = PyCFunction_GET_SELF(function), *module = ((PyCFunctionObject *)function)->m_module;
-    if (self != NULL && PyModule_Check(self)) return PyUnicode_FromFormat("%s.%s", PyModule_GetName(self), def->ml_name);
-    if (self != NULL) {
-        PyTypeObject *type = PyType_Check(self) ? (PyTypeObject *)self : Py_TYPE(self);
-        PyObject *name = PyUnicode_FromString(def->ml_name);
-        PyObject *found = name != NULL ? _PyType_Lookup(type, name) : NULL; /* borrowed: a type's own descriptor */
-        Py_XDECREF(name);
-        if (found != NULL && (Py_TYPE(found) == &PyMethodDescr_Type || Py_TYPE(found) == &PyClassMethodDescr_Type))
-            type = PyDescr_TYPE(found);
-        return PyUnicode_FromFormat("%s.%s", type->tp_name, def->ml_name);
-    }
-    if (module != NULL && PyUnicode_Check(module)) return PyUnicode_FromFormat("%U.%s", module, def->ml_name);
-    return PyUnicode_FromFormat("%s", def->ml_name);
-}
-
 static void count(const void *key, PyObject *code, PyObject *function) {
     LOCK();
     entry *one = find(key);
     if (one->key == NULL) {
         if (++used > ROOM / 2) Py_FatalError("the oracle's table is full");
         one->key = key;
-        one->what = code != NULL ? code : name_of(function);
+        one->what = code != NULL ? code : PyUnicode_FromString(((PyCFunctionObject *)function)->m_ml->ml_name);
         Py_XINCREF(code);
     }
     one->n++;
