@@ -38,7 +38,8 @@ def _variants(options: Options, program: str, units: str, packages: Optional[Pat
 
     def profiled(*how: str) -> child.Run:
         with child.folder() as folder:
-            return child.run(options.python.spprof("run", "-q", *how, "-o", str(folder / "p.spprof"), str(TARGET), program, units))
+            file = str(folder / "p.spprof")
+            return child.run(options.python.spprof("run", "-q", *how, "-o", file, str(TARGET), program, units))
 
     found: Dict[str, Callable[[], child.Run]] = {
         "alone": lambda: child.run([python, str(TARGET), program, units]),

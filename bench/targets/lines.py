@@ -1,6 +1,6 @@
 """lines.py PROGRAM UNITS: so many executions of a function with many lines, or of one that no counter of lines was asked for.
-PROGRAM: price or other; `after NAME` runs it once under a run that counts its lines, stopped before the work; `line_profiler NAME`
-with line_profiler on `price`."""
+PROGRAM: price or other; `after NAME` runs it once under a run that counts its lines, stopped before the work;
+`line_profiler NAME` has line_profiler on `price`."""
 
 import sys
 

@@ -17,9 +17,9 @@ typedef struct {
     { -1, NULL, 0 }
 
 /* Attached (GIL held), all of it. */
-/* Takes an id and registers callbacks, each METH_FASTCALL and named like its event, which live as long as the program. The first `everywhere`
- * events are armed, the others where spp_monitor_arm says. 0; or -1 with an exception: `what` ("calls cannot be counted") says
- * what is refused; what was done is for spp_monitor_leave. */
+/* Takes an id and registers callbacks, each METH_FASTCALL and named like its event, which live as long as the program. The first
+ * `everywhere` events are armed, the others where spp_monitor_arm says. 0; or -1 with an exception: `what` ("calls cannot be
+ * counted") says what is refused; what was done is for spp_monitor_leave. */
 int spp_monitor_enter(spp_monitor *monitor, PyMethodDef *callbacks, size_t n, size_t everywhere, const char *what);
 /* Events that callbacks disabled come again, in all tools: they stay disabled for an id across its owners. 0, or -1 with an
  * exception. */

@@ -1,5 +1,5 @@
-"""Coverage, pytest-cov, debuggers, line_profiler and a profiler in the same process: what they say is what they say alone, and what
-spprof counts is what it counts alone."""
+"""Coverage, pytest-cov, debuggers, line_profiler and a profiler in the same process: what they say is what they say alone, and
+what spprof counts is what it counts alone."""
 
 import importlib.util
 import json
@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import pytest
+
+import spprof
 
 MONITORS = sys.version_info >= (3, 12)
 WAYS = {
@@ -176,3 +178,21 @@ def test_both_are_right(tmp_path, tool, first, way):
     else:
         assert beside == ours == after
         assert ours.get("missing", "") == "" and ours.get("calls", ours.get("lines", ours.get("times", ours.get("exceptions"))))
+
+
+def test_pytest_cov(tmp_path):
+    if importlib.util.find_spec("pytest_cov") is None:
+        pytest.skip("pytest_cov is not installed")
+    (tmp_path / "job.py").write_text(JOB)
+    (tmp_path / "test_job.py").write_text("import job\ndef test_job():\n    assert len(job.work()) == 35\n")
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov=job", "--cov-branch", "test_job.py"]
+    recorded = ["-m", "spprof", "run", "-q", "--calls", "-o", "p.spprof", *tests]
+    found = []
+    for number, words in enumerate((tests, recorded)):
+        command = [sys.executable, *words, f"--cov-report=json:{number}.json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found.append(json.loads((tmp_path / f"{number}.json").read_text())["files"]["job.py"])
+    assert found[0] == found[1] and found[0]["executed_lines"]
+    functions = spprof.Profile.load(tmp_path / "p.spprof").calls.functions()
+    assert {f.name: n for f, n in functions.items() if f.file == str(tmp_path / "job.py")}["leaf"] == (35, 0)

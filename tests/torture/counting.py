@@ -2,8 +2,9 @@
 
   python counting.py LIBRARY PROGRAM,... at-once | apart | cProfile
 
-LIBRARY: counter.c, compiled. `at-once`: the oracle in C and spprof hear the same run, so chance changes nothing. `apart`: each has
-a run of its own, as users do; for programs that call the same each time. `cProfile`: cProfile and spprof hear the same run."""
+LIBRARY: counter.c, compiled. `at-once`: the oracle in C and spprof hear the same run, so chance changes nothing. `apart`: each
+has a run of its own, as users do; for programs that call the same each time. `cProfile`: cProfile and spprof hear the same
+run."""
 
 import cProfile
 import gc
