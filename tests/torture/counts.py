@@ -5,7 +5,8 @@
   python -m tests.torture.counts --list                      the programs
 
 Programs: tests/targets/counted.py and libraries.py, cases of tests/torture, and CPython's own tests where the interpreter has
-them. Each runs beside each counter (counting.py). A difference is WRONG, but for those that docs/counts.md gives a reason for. Exits with 1 if anything was wrong."""
+them. Each runs beside each counter (counting.py). A difference is WRONG, but for those that docs/counts.md gives a reason for.
+Exits with 1 if anything was wrong."""
 
 import argparse
 import json
