@@ -39,10 +39,8 @@ def main(words, units):
     if how == "line_profiler":
         from line_profiler import LineProfiler
 
-        profiler = LineProfiler()
-        price = profiler(price)
+        price = LineProfiler()(price)  # enabled while it runs
         price(ITEMS)
-        profiler.enable()
     elif how == "after":
         import spprof
 
