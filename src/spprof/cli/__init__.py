@@ -15,12 +15,11 @@ TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program 
 if TYPE_CHECKING:
     from typing import Any, List, Optional
 
-VERBS = ("run", "attach", "live", "dump", "ps", "report", "why", "open", "diff", "convert", "push", "symbolize")
+VERBS = ("run", "attach", "top", "live", "dump", "ps", "report", "why", "open", "diff", "convert", "push", "symbolize")
 
 # What other profilers call it -> what there is.
 _ELSEWHERE = {
     "record": "`spprof run script.py` or `spprof attach PID` records",
-    "top": "`spprof live FILE` shows a program while it runs, `spprof run --live script.py` starts one",
 }
 _OPTIONS = ("-h", "--help", "-V", "--version")  # that go without a verb
 

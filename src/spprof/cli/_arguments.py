@@ -84,6 +84,13 @@ def process_or_profile(text: str) -> Any:
     return int(text)
 
 
+def process(text: str) -> int:
+    """A process id."""
+    if not text.isdecimal() or not int(text):
+        raise _wrong(f"{text!r} is no process id: `spprof ps` lists them")
+    return int(text)
+
+
 def newest() -> List[str]:
     """The profiles to show if none is given: the one of this folder that was written last, and those of other processes of its
     run. Says which. Raises Mistake."""

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ..errors import Unsupported
-from ._arguments import positive
+from ._arguments import positive, process
 from ._recording import add_recording, add_results, recording_of
 
 HELP = "profile a process that runs already"
@@ -24,15 +24,9 @@ examples:
 """
 
 
-def _process(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process id: `spprof ps` lists them")
-    return int(text)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `attach`."""
-    parser.add_argument("pid", metavar="PID", type=_process, help="the process")
+    parser.add_argument("pid", metavar="PID", type=process, help="the process")
     add_recording(parser)
     parser.add_argument("--duration", type=positive, metavar="S", help="end after S seconds")
     parser.add_argument("--live", action="store_true", help="show the profile until `q` (pip install 'spprof[tui]')")

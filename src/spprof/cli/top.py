@@ -1,0 +1,75 @@
+"""`spprof top`: what a process does that runs already, as it happens."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ..errors import BadOption, Unsupported
+from ._arguments import process
+from ._recording import add_recording, recording_of
+
+HELP = "show what a process does that runs already, as it happens"
+EXAMPLES = """\
+Attaches to the process as `spprof attach` does, shows the live view until `q` or Ctrl-C, and leaves the process as it was.
+Keys: s, t sort by self or total time; l lines or functions; f, b only some threads or labels; p pause; z count from now on;
+q quit. Nothing is kept: `spprof attach PID` writes a profile.
+Needs the package textual: pip install 'spprof[tui]'
+
+examples:
+  spprof top 4711
+  spprof top 4711 --mode wall --native     where does it wait?
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `top`."""
+    parser.add_argument("pid", metavar="PID", type=process, help="the process")
+    add_recording(parser)
+    # Of `attach`: a profile in a file of ours, of which nothing is said.
+    parser.set_defaults(duration=None, thread=None, merge_threads=False, format="spprof", force=False, quiet=True)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Shows the process until the user has seen enough."""
+    if sys.platform != "linux":
+        raise Unsupported("spprof attaches to processes on Linux alone; `spprof run --live` shows a program from its start")
+    from ..live import view_class
+
+    view_class()  # before anything is done to the process
+    if not (os.isatty(0) and os.isatty(2)):
+        raise BadOption(f"the live view needs a terminal; `spprof attach {options.pid} --duration 10` prints a summary")
+    import tempfile
+
+    from ..launching.attach import Attach
+
+    with tempfile.TemporaryDirectory(prefix="spprof-") as folder:
+        options.output = os.path.join(folder, "top.spprof")
+        return Attach(options.pid, recording_of(options), options, lambda path: _show(path, options.pid)).run()
+
+
+def _show(path: str, pid: int) -> None:
+    """The profile, until `q`, Ctrl-C, or a signal that asks us to end: the process must be left then, too."""
+    import signal
+
+    from ..live import view_class
+    from ..live.follow import Follower
+
+    view = view_class()(Follower(path), lambda: "the process has ended · q leaves" if _has_ended(pid) else "")
+    before = {number: signal.signal(number, lambda *_: view.exit()) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        view.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+    except (FileNotFoundError, ProcessLookupError):  # also of one that nobody has waited for yet
+        return True
+    except OSError:
+        pass
+    return False
