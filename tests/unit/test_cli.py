@@ -367,6 +367,7 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["report", "4711"], 2, "a process id"),
         (["dump", NO_PROCESS], 2, f"no process {NO_PROCESS}"),
         (["dump", "--nonblocking", "p.spprof"], 2, "--nonblocking is for processes"),
+        (["dump", "--locals", "p.spprof"], 2, "--locals is for processes"),
         (["x.py"], 2, "spprof run x.py"),
         (["reprot"], 2, "did you mean `spprof report`?"),
         (["p.spprof"], 2, "spprof report p.spprof"),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spprof.outside import calls, interpreter, locks, stacks
+from spprof.outside import calls, interpreter, locks, stacks, values
 from spprof.outside.dump import Dump, Thread
 from spprof.outside.elf import Symbols
 from spprof.outside.interpreter import Interpreter
@@ -58,17 +58,49 @@ def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
     for seed in range(10):
         memory = memory_of(garbage(seed))
         python = Interpreter(name, name, random.Random(seed).randrange(8, SIZE) & ~7, LAYOUTS[name])
-        names = stacks.Names(memory, python)
+        names, variables = stacks.Names(memory, python), values.Values(memory, python)
         memory.left = STEPS_MOST // 500
         for state in interpreter.states(memory, python):
             walk = stacks.walk(memory, python, state.address)
             frames += len([names.frame(raw) for raw in walk.frames])
             locks.entered(memory, python, walk.frames, set(range(SIZE)))
+            for raw in walk.frames:
+                try:
+                    variables.named(raw, variables.of_frame(raw))
+                except Unreadable:
+                    pass
             try:
                 interpreter.holds(memory, python, state)
             except Unreadable:
                 pass
     assert frames, "the garbage led nowhere"
+
+
+KINDS = ("NoneType bool int float str bytes list tuple bytearray dict set frozenset cell Order").split()
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_values_of_garbage_have_words(memory_of, name):
+    """Types that are whole, and objects of them that are not."""
+    at, words = LAYOUTS[name], set()
+    for seed in range(20):
+        source, data = random.Random(seed), bytearray(garbage(seed))
+        kinds = {4096 * (1 + number): kind for number, kind in enumerate(KINDS)}
+        for place, kind in kinds.items():
+            data[place + 2048 : place + 2048 + len(kind) + 1] = kind.encode() + b"\0"
+            struct.pack_into("<Q", data, place + at["type_name"], place + 2048)
+            struct.pack_into("<Q", data, place + at["type_flags"], 0)
+        objects = [place + source.randrange(1024, 1984) for place in kinds for _ in range(3)]
+        for place in objects:
+            struct.pack_into("<Q", data, place + at["ob_type"], source.choice(list(kinds)))
+        memory = memory_of(bytes(data))
+        memory.left = STEPS_MOST // 500
+        variables = values.Values(memory, Interpreter(name, name, 8, at))
+        for place in [*objects, *(source.getrandbits(64) for _ in range(20))]:
+            text = variables.text(place)
+            assert len(text) < 1000
+            words.add(text.strip("<").split()[0] if text.startswith("<") else "a value")
+    assert {"a value", "cannot", "list", "dict", "Order>"} <= words
 
 
 @pytest.mark.parametrize("seed", range(30))

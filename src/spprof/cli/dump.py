@@ -23,7 +23,7 @@ wait are seen too; in CPU mode each thread shows where it last used the processo
 examples:
   spprof ps                                which process?
   spprof dump 4711
-  spprof dump 4711 --thread 'worker*'
+  spprof dump 4711 --thread 'worker*' --locals
   spprof dump server.4711.spprof           of a program that runs under `spprof run`
 """
 
@@ -34,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name or system id (* and ? allowed)")
     parser.add_argument("--nonblocking", action="store_true", help="of a process: stop no thread; the stack of one that runs may "
                         "be mixed of two moments, and is marked")  # fmt: skip
+    parser.add_argument("--locals", action="store_true", help="of a process: the local variables of functions, too (they may be "
+                        "secrets): short values; of others the type and the length")  # fmt: skip
     add_full_paths(parser)
 
 
@@ -43,6 +45,8 @@ def main(options: argparse.Namespace) -> int:
         return _of_process(options)
     if options.nonblocking:
         raise Mistake("--nonblocking is for processes: a file is only read")
+    if options.locals:
+        raise Mistake("--locals is for processes: a file has no values")
     from ..files.profile import Profile
     from ..report.last_stacks import last_stacks
 
@@ -63,6 +67,6 @@ def _of_process(options: argparse.Namespace) -> int:
     from ..outside.text import lines_of
 
     command = command_of(options.target)
-    found = dump(options.target, not options.nonblocking)
-    put(sys.stdout, "\n".join(lines_of(found, command, options.thread)) + "\n")
+    found = dump(options.target, not options.nonblocking, options.locals)
+    put(sys.stdout, "\n".join(lines_of(found, command, options.thread, options.locals)) + "\n")
     return 0

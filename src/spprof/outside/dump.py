@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import zip_longest
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..errors import SpprofError, Unsupported
-from . import calls, interpreter, locks, stacks
+from . import calls, interpreter, locks, stacks, values
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
@@ -60,13 +61,24 @@ class _Seen(NamedTuple):
     lock: int  # that it waits for
 
 
-def dump(pid: int, may_stop: bool = True) -> Dump:
+class _Look(NamedTuple):
+    """What was read of a thread in one go."""
+
+    walk: stacks.Walk
+    holds_gil: bool
+    variables: List[Optional[List[Tuple[int, str]]]]  # of the first frames; None: they cannot be read
+
+
+_NOTHING = _Look(stacks.Walk([], ""), False, [])
+
+
+def dump(pid: int, may_stop: bool = True, with_locals: bool = False) -> Dump:
     """What its threads do. `may_stop`: one that runs is stopped for 1 ms of reading, at most five times; on a full machine a stop
     lasts until we have the processor again, some 50 ms. Raises SpprofError."""
     file = _opened(pid)
     try:
         memory = Memory(file)
-        return _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop).dump()
+        return _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop, with_locals).dump()
     finally:
         let_go()
         os.close(file)
@@ -85,9 +97,10 @@ def _opened(pid: int) -> int:
 
 
 class _Reader:
-    def __init__(self, pid: int, memory: Memory, python: Interpreter, may_stop: bool) -> None:
+    def __init__(self, pid: int, memory: Memory, python: Interpreter, may_stop: bool, with_locals: bool) -> None:
         self.pid, self.memory, self.python, self.may_stop = pid, memory, python, may_stop
         self.names = stacks.Names(memory, python)
+        self.values = values.Values(memory, python) if with_locals else None
 
     def dump(self) -> Dump:
         try:
@@ -146,7 +159,7 @@ class _Reader:
     def _thread(self, tid: int, state: Optional[State]) -> Optional[_Seen]:
         """None: it has ended."""
         folder = f"/proc/{self.pid}/task/{tid}"
-        sure, longest = False, stacks.Walk([], "")
+        sure, most = False, _NOTHING
         for _ in range(_TRIES):
             before = _moment(folder)
             if not before.letter:
@@ -154,30 +167,51 @@ class _Reader:
             call = calls.call_of(folder)
             if before.letter == "R" and self.may_stop:
                 with stopped(tid) as sure:
-                    walk, holds = self._walk(state, time.monotonic() + STOP_S if sure else None)
+                    look = self._look(state, time.monotonic() + STOP_S if sure else None)
             else:
-                walk, holds = self._walk(state, None)
+                look = self._look(state, None)
             sure = sure or (before.letter != "R" and before == _moment(folder))
-            if walk.late and len(walk.frames) <= len(longest.frames):
-                walk = longest
-            elif sure and not walk.late:
+            if look.walk.late and (len(look.walk.frames), len(look.variables)) <= (len(most.walk.frames), len(most.variables)):
+                look = most
+            elif sure and not look.walk.late:
                 break
-            longest = walk
+            most = look
+        walk = look.walk
         does, lock = ("runs", 0) if before.letter == "R" else self._waits(before.letter, call, state)
-        frames = [frame for frame in map(self.names.frame, walk.frames) if frame is not None]
+        named = [self._named(raw, found) for raw, found in zip_longest(walk.frames, look.variables)]
+        frames = [frame for frame in named if frame is not None]
         cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")
-        thread = Thread(tid, _name(folder), does, holds, frames, cut, state is not None, sure, 0)
+        thread = Thread(tid, _name(folder), does, look.holds_gil, frames, cut, state is not None, sure, 0)
         return _Seen(thread, folder, before, walk.frames, lock)
 
-    def _walk(self, state: Optional[State], until: Optional[float]) -> Tuple[stacks.Walk, bool]:
+    def _look(self, state: Optional[State], until: Optional[float]) -> _Look:
         self.memory.forget()
         if state is None:
-            return stacks.Walk([], ""), False
+            return _NOTHING
         walk = stacks.walk(self.memory, self.python, state.address, until)
         try:
-            return walk, interpreter.holds(self.memory, self.python, state)
+            holds = interpreter.holds(self.memory, self.python, state)
         except Unreadable:
-            return walk, False
+            holds = False
+        variables: List[Optional[List[Tuple[int, str]]]] = []
+        if self.values is not None and not walk.late:
+            for frame in walk.frames:
+                if until is not None and time.monotonic() > until:
+                    return _Look(walk._replace(late=True), holds, variables)
+                try:
+                    variables.append(self.values.of_frame(frame))
+                except Unreadable:
+                    variables.append(None)
+        return _Look(walk, holds, variables)
+
+    def _named(self, raw: stacks.Raw, variables: Optional[List[Tuple[int, str]]]) -> Optional[stacks.Frame]:
+        frame = self.names.frame(raw)
+        if frame is None or variables is None or self.values is None:
+            return frame
+        try:
+            return frame._replace(variables=self.values.named(raw, variables))
+        except Unreadable:
+            return frame
 
     def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State]) -> Tuple[str, int]:
         """For what, in words; and for which lock."""

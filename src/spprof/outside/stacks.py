@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from .interpreter import Interpreter
 from .lines import line_of
@@ -31,6 +31,7 @@ class Frame(NamedTuple):
     name: str
     file: str
     line: int  # 0: unknown
+    variables: Optional[Tuple[Tuple[str, str], ...]] = None  # names and values; None: they were not read
 
 
 class Walk(NamedTuple):
@@ -115,24 +116,28 @@ class Names:
         memory, at = self._memory, self._python.at
         if type_name(memory, self._python, code) != "code":
             raise Unreadable("no code object")
-        name = self._text(memory.word(code + (at["code_qualname"] if at["code_qualname"] >= 0 else at["code_name"])))
-        file = self._text(memory.word(code + at["code_filename"]))
+        name = self._text(code + (at["code_qualname"] if at["code_qualname"] >= 0 else at["code_name"]))
+        file = self._text(code + at["code_filename"])
         lines = bytes_of(memory, self._python, memory.word(code + at["code_linetable"]))
         return name, file, memory.half(code + at["code_firstlineno"]), lines
 
-    def _text(self, address: int) -> str:
-        """A str."""
-        memory, at = self._memory, self._python.at
-        head = memory.read(address, at["str_data"])
-        (length,), (state,) = fields("<Q", head[at["str_length"] :]), fields("<I", head[at["str_state"] :])
-        if not state >> at["str_compact_bit"] & 1:
-            raise Unreadable("no compact str")
-        is_ascii = state >> at["str_ascii_bit"] & 1
-        width = state >> at["str_kind_shift"] & at["str_kind_mask"]
-        if width not in (1, 2, 4):
-            raise Unreadable("no str")
-        data = memory.read(address + at["str_ascii_data" if is_ascii else "str_data"], min(length, _TEXT_MOST) * width)
-        return data.decode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width], "backslashreplace")
+    def _text(self, place: int) -> str:
+        return str_of(self._memory, self._python, self._memory.word(place))
+
+
+def str_of(memory: Memory, python: Interpreter, address: int, most: int = _TEXT_MOST) -> str:
+    """A str, or the first characters of one. Raises Unreadable."""
+    at = python.at
+    head = memory.read(address, at["str_data"])
+    (length,), (state,) = fields("<Q", head[at["str_length"] :]), fields("<I", head[at["str_state"] :])
+    if not state >> at["str_compact_bit"] & 1:
+        raise Unreadable("no compact str")
+    is_ascii = state >> at["str_ascii_bit"] & 1
+    width = state >> at["str_kind_shift"] & at["str_kind_mask"]
+    if width not in (1, 2, 4):
+        raise Unreadable("no str")
+    data = memory.read(address + at["str_ascii_data" if is_ascii else "str_data"], min(length, most) * width)
+    return data.decode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[width], "backslashreplace")
 
 
 def bytes_of(memory: Memory, python: Interpreter, address: int) -> bytes:

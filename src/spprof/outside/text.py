@@ -9,7 +9,7 @@ from ..report.text import place, shown
 from .dump import Dump, Thread
 
 
-def lines_of(dump: Dump, command: str, pattern: Optional[str] = None) -> Iterator[str]:
+def lines_of(dump: Dump, command: str, pattern: Optional[str] = None, with_locals: bool = False) -> Iterator[str]:
     """`pattern`: only threads of this name or system id."""
     count, threads = len(dump.threads), {thread.tid: thread for thread in dump.threads}
     yield shown(f"{command}: process {dump.pid}, Python {dump.version}, {count} thread{'s' if count != 1 else ''}")
@@ -19,7 +19,7 @@ def lines_of(dump: Dump, command: str, pattern: Optional[str] = None) -> Iterato
         if pattern is None or fnmatchcase(thread.name, pattern) or fnmatchcase(str(thread.tid), pattern)
     ]
     for thread in wanted:
-        yield from _of_thread(thread, threads)
+        yield from _of_thread(thread, threads, with_locals)
     if not wanted:
         yield "\n" + shown(f"no thread has the name or id {pattern}")
     for cycle in dump.cycles:
@@ -34,7 +34,7 @@ def _title(thread: Thread) -> str:
     return shown(f"{thread.name} ({thread.tid})")
 
 
-def _of_thread(thread: Thread, threads: Dict[int, Thread]) -> Iterator[str]:
+def _of_thread(thread: Thread, threads: Dict[int, Thread], with_locals: bool) -> Iterator[str]:
     words = [thread.does]
     if thread.owner:
         words += [f"which {'it' if thread.owner == thread.tid else _title(threads[thread.owner])} has"]
@@ -43,6 +43,10 @@ def _of_thread(thread: Thread, threads: Dict[int, Thread]) -> Iterator[str]:
     yield f"\n{_title(thread)}: {shown(', '.join(words))}"
     for frame in thread.frames:
         yield f"    {place(frame.name, frame.file, frame.line)}"
+        for name, value in frame.variables or ():
+            yield f"        {shown(f'{name} = {value}')}"
+        if with_locals and frame.variables is None:
+            yield "        (its variables were not read)"
     if thread.cut:
         yield f"    ({thread.cut})"
     if not thread.sure:
