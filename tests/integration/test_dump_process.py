@@ -245,6 +245,22 @@ def test_signals_that_come_while_it_is_stopped_are_not_lost(start):
     assert process.wait(LATE_S) == 0
 
 
+def test_a_stop_does_not_wait_for_the_processor(start):
+    """Where we may have it first; and afterwards we are one of all again."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError as error:
+        may, why = False, error
+    else:
+        may, why = True, None
+        os.sched_setscheduler(0, before[0], os.sched_param(before[1]))
+    process = start(HANGS["busy"][1])
+    with stopped(process.pid) as is_stopped:
+        assert is_stopped and os.sched_getscheduler(0) == (os.SCHED_FIFO if may else before[0]), why
+    assert (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority) == before
+
+
 def test_a_thread_that_stops_late_is_let_go(tmp_path):
     ran = Program(SUSPENDED, tmp_path)
     try:

@@ -73,8 +73,8 @@ _NOTHING = _Look(stacks.Walk([], ""), False, [])
 
 
 def dump(pid: int, may_stop: bool = True, with_locals: bool = False) -> Dump:
-    """What its threads do. `may_stop`: one that runs is stopped for 1 ms of reading, at most five times; on a full machine a stop
-    lasts until we have the processor again, some 50 ms. Raises SpprofError."""
+    """What its threads do. `may_stop`: one that runs is stopped for 1 ms of reading, at most five times (stopping.py).
+    `with_locals`: and the values of variables. Raises SpprofError."""
     file = _opened(pid)
     try:
         memory = Memory(file)

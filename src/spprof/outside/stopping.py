@@ -1,7 +1,10 @@
 """Stops one thread of another process for a moment, by ptrace.
 
 Only a thread that runs is stopped: it is then hardly ever in a call that a stop could interrupt, so it does not notice. If we
-are killed meanwhile, the kernel lets it run."""
+are killed meanwhile, the kernel lets it run.
+
+A stop lasts until we have read, so nobody may take the processor from us meanwhile: we ask for the scheduler's first rank, which
+needs a right (root's; CAP_SYS_NICE). Without it, on a full machine, a stop lasts until the others' turns are over."""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Iterator, Optional, Set
 
-STOP_S = 0.001  # a thread is stopped for no longer than this, and what the machine's other work adds
+STOP_S = 0.001  # reading ends after this; a thread is stopped for no longer than this, and what the machine's other work adds
 _PATIENCE_S = 0.05  # for a thread to stop: it may be in the kernel
+_LOOK_S = 20e-6  # between two looks. We sleep: on our processor it could not stop, and our turn would end while it is stopped
 _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
 _EVENT_STOP = 128  # the reason of a stop that no signal caused
 _WALL = 0x40000000  # also threads: __WALL
@@ -37,17 +41,35 @@ def _ptrace(request: int, tid: int, data: int = 0) -> bool:
 def stopped(tid: int) -> Iterator[bool]:
     """Whether it is stopped; it is not if a debugger has it, if it has ended, or if it stays in the kernel."""
     let_go()
-    if not _ptrace(_SEIZE, tid):
+    is_ours = tid in _late  # it was waited for already: where all processors have work it stops when it has its turn
+    if not is_ours and not _ptrace(_SEIZE, tid):
         yield False
         return
     signal = None
+    with _first_in_rank():
+        try:
+            signal = _wait(tid) if is_ours or _ptrace(_INTERRUPT, tid) else None
+            yield signal is not None and signal != _ENDED
+        finally:
+            if signal is None:
+                signal = _wait(tid)
+            _detach(tid, signal)
+
+
+@contextmanager
+def _first_in_rank() -> Iterator[None]:
+    """This thread of ours, if we may."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        signal = _wait(tid) if _ptrace(_INTERRUPT, tid) else None
-        yield signal is not None and signal != _ENDED
+        if before[0] not in (os.SCHED_FIFO, os.SCHED_RR):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)))
+    except OSError:
+        pass
+    try:
+        yield
     finally:
-        if signal is None:
-            signal = _wait(tid)
-        _detach(tid, signal)
+        if os.sched_getscheduler(0) != before[0]:
+            os.sched_setscheduler(0, *before)
 
 
 def let_go() -> None:
@@ -73,6 +95,7 @@ def _wait(tid: int) -> Optional[int]:
         signal = _look(tid)
         if signal is not None or time.monotonic() > late:
             return signal
+        time.sleep(_LOOK_S)
 
 
 def _look(tid: int) -> Optional[int]:
