@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..errors import SpprofError, Unsupported
-from . import calls, interpreter, locks, stacks, values
+from . import calls, imports, interpreter, locks, stacks, values
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
@@ -58,6 +58,7 @@ class _Seen(NamedTuple):
     folder: str
     moment: _Moment
     frames: List[stacks.Raw]
+    modules: imports.Locks  # import locks
     lock: int  # that it waits for
 
 
@@ -99,6 +100,7 @@ def _opened(pid: int) -> int:
 class _Reader:
     def __init__(self, pid: int, memory: Memory, python: Interpreter, may_stop: bool, with_locals: bool) -> None:
         self.pid, self.memory, self.python, self.may_stop = pid, memory, python, may_stop
+        self.is_alone = False  # whether there is one thread
         self.names = stacks.Names(memory, python)
         self.values = values.Values(memory, python) if with_locals else None
 
@@ -107,10 +109,11 @@ class _Reader:
             tids = sorted(int(name) for name in os.listdir(f"/proc/{self.pid}/task"))
         except OSError:
             raise SpprofError(f"process {self.pid} has ended") from None
+        self.is_alone = len(tids) == 1
         states = self._states(tids)
         seen = [one for one in (self._thread(tid, states.get(tid)) for tid in tids) if one is not None]
         waits = {one.thread.tid: one.lock for one in seen if one.lock}
-        owners = self._owners(seen, set(waits.values())) if waits else {}
+        owners = {**self._owners(seen, set(waits.values())), **_importers(seen)} if waits else {}
         threads = [one.thread._replace(owner=owners.get(one.lock, 0)) for one in seen]
         return Dump(self.pid, self.python.full, threads, locks.cycles(waits, owners))
 
@@ -179,10 +182,13 @@ class _Reader:
         walk = look.walk
         does, lock = ("runs", 0) if before.letter == "R" else self._waits(before.letter, call, state)
         named = [self._named(raw, found) for raw, found in zip_longest(walk.frames, look.variables)]
-        frames = [frame for frame in named if frame is not None]
+        stack = [(raw, frame) for raw, frame in zip(walk.frames, named) if frame is not None]
+        frames = [frame for _, frame in stack]
+        modules = imports.locks_of(self.memory, self.python, stack)
+        does = f"waits for the import lock of {modules.awaited}" if lock and modules.awaited else does
         cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")
         thread = Thread(tid, _name(folder), does, look.holds_gil, frames, cut, state is not None, sure, 0)
-        return _Seen(thread, folder, before, walk.frames, lock)
+        return _Seen(thread, folder, before, walk.frames, modules, lock)
 
     def _look(self, state: Optional[State], until: Optional[float]) -> _Look:
         self.memory.forget()
@@ -225,7 +231,21 @@ class _Reader:
         if state is not None and state.gil and 0 <= address - state.gil < self.python.at["gil_size"]:
             return "waits for the GIL", 0
         lock = locks.waited_for(self.memory, call)
-        return f"waits for the lock at {lock:#x}", lock
+        nobody = ", and no other thread is there to release it" if self.is_alone and locks.is_for_ever(call) else ""
+        return f"waits for the lock at {lock:#x}{nobody}", lock
+
+
+def _importers(seen: List[_Seen]) -> Dict[int, int]:
+    """The threads that have the import locks which others wait for, of those that have not run since they were read: by the locks
+    that these wait for."""
+    by_module = {
+        module: one.thread.tid
+        for one in seen
+        if one.thread.sure and one.modules.entered and one.moment == _moment(one.folder)
+        for module in one.modules.entered
+    }
+    waits = ((one.lock, by_module.get(one.modules.awaited)) for one in seen if one.lock)
+    return {lock: tid for lock, tid in waits if tid is not None}
 
 
 def _moment(folder: str) -> _Moment:

@@ -16,6 +16,7 @@ from .stacks import Raw, bytes_of
 _VALUES_MOST = 64  # of a frame, that blocks keep
 _BLOCKS_MOST = 20  # CO_MAXBLOCKS
 _MASK = ~7  # of a tagged reference; an address has none of these bits
+_PRIVATE = 128  # FUTEX_PRIVATE_FLAG
 _LOCKED_AND_AWAITED = 3  # the bits of a PyMutex
 
 
@@ -29,6 +30,11 @@ def waited_for(memory: Memory, call: Call) -> int:
         return mutex if memory.byte(mutex) & _LOCKED_AND_AWAITED == _LOCKED_AND_AWAITED else address
     except Unreadable:
         return address
+
+
+def is_for_ever(call: Call) -> bool:
+    """Whether a futex call has no end of its own, and no other process could end it."""
+    return bool(call.arguments[1] & _PRIVATE) and call.arguments[3] == 0
 
 
 def entered(memory: Memory, python: Interpreter, frames: Iterable[Raw], locks: Set[int]) -> Set[int]:
