@@ -4,7 +4,6 @@ the line, and the process does not notice. Some of this Python; a hundred, of al
 import os
 import random
 import signal
-import sys
 import time
 
 import pytest
@@ -165,13 +164,28 @@ def test_a_hang_is_named(kind, start):  # noqa: F811
 
 
 @pytest.mark.stress
-def test_a_hundred_hangs_are_named(start, capsys):  # noqa: F811
-    slow, took = [], []
-    for seed in range(100):
-        kind, python = list(HANGS)[seed % 10], random.Random(seed).choice(list(PYTHONS))
-        seconds, unchanged = named(kind, seed, python, start)
-        assert unchanged, (kind, seed, python)
-        took.append(seconds)
-        slow += [(kind, python, seconds)] if seconds > 1 else []
-    with capsys.disabled():
-        sys.stdout.write(f"\n100 hangs named, in {sorted(took)[50]:.3f} s in the median, {max(took):.3f} s at most; {slow}\n")
+@pytest.mark.parametrize("seed", range(100))
+def test_a_hundred_hangs_are_named(seed, start, record_property):  # noqa: F811
+    kind, python = list(HANGS)[seed % 10], random.Random(seed).choice(list(PYTHONS))
+    seconds, unchanged = named(kind, seed, python, start)
+    record_property("seconds", seconds)
+    assert unchanged, (kind, python)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lock = threading.Lock()\nlock.acquire()\nlock.acquire(timeout=1e5)\n",
+        "import multiprocessing\nlock = multiprocessing.Lock()\nlock.acquire()\nlock.acquire()\n",
+    ],
+    ids=["timeout", "of another process"],
+)
+def test_a_wait_that_may_end_is_not_called_hopeless(text, start):  # noqa: F811
+    process = start(text)
+    late = time.monotonic() + LATE_S
+    while True:
+        (main,) = dump(process.pid).threads
+        if main.does.startswith("waits for the lock at") and main.frames[0].file.endswith("hang.py"):
+            break
+        assert time.monotonic() < late, main
+    assert "release" not in main.does

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spprof.outside import calls, interpreter, locks, stacks, values
+from spprof.outside import calls, imports, interpreter, locks, stacks, values
 from spprof.outside.dump import Dump, Thread
 from spprof.outside.elf import Symbols
 from spprof.outside.interpreter import Interpreter
@@ -64,6 +64,8 @@ def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
             walk = stacks.walk(memory, python, state.address)
             frames += len([names.frame(raw) for raw in walk.frames])
             locks.entered(memory, python, walk.frames, set(range(SIZE)))
+            importing = stacks.Frame("_find_and_load", "<frozen importlib._bootstrap>", 1)
+            assert imports.locks_of(memory, python, [(raw, importing) for raw in walk.frames]).awaited == ""
             for raw in walk.frames:
                 try:
                     variables.named(raw, variables.of_frame(raw))
