@@ -372,7 +372,7 @@ static void give_place(void) {
 
 #define THREAD "spprof.calls"
 
-static uint64_t births; /* as many thread states were made when all had our function */
+static uint64_t births; /* as many thread states were made when our function was in all */
 static bool disarming;
 
 static uint64_t births_now(void) {

@@ -39,7 +39,7 @@ static uintptr_t gil_of(uintptr_t interp) {
 #endif
 }
 
-/* Another patch release may have moved it. Whoever calls this holds it, which a wrong place would hardly say. */
+/* Another patch release may have moved it. The caller holds it, which a wrong place would hardly say. */
 static bool holds(uintptr_t gil) {
     int locked;
     uintptr_t holder = word(gil + offsetof(struct _gil_runtime_state, last_holder));

@@ -429,7 +429,7 @@ def test_a_user_has_what_arises_in_the_programs_own_code():
             for at in range(0, len(memory), mmap.PAGESIZE):
                 memory[at] = 1
         spprof.start(events=["page-faults=31"])
-        spprof.stop().functions() # all modules are loaded, whoever may read them later
+        spprof.stop().functions() # all modules are loaded, as they may be read later
         os.setgroups([])
         os.setresuid(65534, 65534, 65534)
         spprof.start(events=["page-faults=31"])

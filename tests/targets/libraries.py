@@ -329,5 +329,5 @@ CASES = [
     parsers, encoders, deep_copies, exact_numbers, pure_decimals, data_classes, enumerations, options, differences, markup,
     messages, pickles, texts, merged, tables, logs, test_suites, databases, dispatch, signatures, archives, shuffles, imports,
 ]
-# Who waits how often, and which thread serves, is the scheduler's choice.
+# How often each waits, and which thread serves, is the scheduler's choice.
 CHANCE = [tasks, pools, queues]

@@ -70,8 +70,8 @@ P, N = ("worker", "parse (/srv/app.py:12)"), ("worker", "nap (/srv/app.py:31)")
         ([waits(10, 1, WORKER), holds(12, 1, PARSE)], {P: 1}),
         ([waits(50, 1, WORKER), holds(8, 1, PARSE), holds(90, 1, NAP)], {("worker", ""): 1}),  # none is near
         ([waits(10, 1, WORKER), holds(9.5, 1, FREE, flags=0)], {("worker", ""): 1}),  # it did not have it then
-        ([waits(10, 1, WORKER), holds(9.5, 1, PARSE, thread=OTHER)], {("worker", ""): 1}),  # another one had it
-        ([waits(10, 1, None), holds(9.5, 1, PARSE)], {("", ""): 1}),  # nobody had it, or nobody knows
+        ([waits(10, 1, WORKER), holds(9.5, 1, PARSE, thread=OTHER)], {("worker", ""): 1}),  # another one was the holder
+        ([waits(10, 1, None), holds(9.5, 1, PARSE)], {("", ""): 1}),  # there was none, or nobody knows
         ([waits(10, 4, WORKER), waits(9, 1, WORKER, OTHER), holds(10, 5, PARSE)], {P: 5}),  # two waited
         ([waits(10, 1, WORKER), holds(9.5, 0, PARSE)], {P: 1}),  # without a weight
     ],
@@ -100,7 +100,7 @@ def test_the_table(tmp_path, capsys):
     samples.append((MAIN, WAITS, 30, 2, OFF, LOCK, None, None))
     assert main(["report", profile_of(tmp_path, samples).path, "--blame"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("5.00 ms waited for the GIL. Who held it meanwhile:\n")
+    assert text.startswith("5.00 ms waited for the GIL. Its holders meanwhile:\n")
     rows = [line.split("  ")[-1] for line in text.splitlines()[2:6]]
     assert rows[0] == "worker (71) in parse (/srv/app.py:12)" and rows[1].strip() == "waited: MainThread 3.00 ms, other 1.00 ms"
     assert rows[2] == "unknown" and "80.0%" in text
@@ -131,7 +131,7 @@ def test_only_wall_time_has_waits(data, tmp_path, capsys):
     assert "--mode wall" in capsys.readouterr().err
 
 
-def test_a_part_in_a_file_keeps_who_had_it(tmp_path, capsys):
+def test_a_part_in_a_file_keeps_the_holder(tmp_path, capsys):
     profile = profile_of(tmp_path, [waits(10, 4, WORKER), holds(9, 1, PARSE), holds(30, 1, NAP)])
     part = tmp_path / "part.spprof"
     assert main(["convert", profile.path, "--to", "0.115", "-o", str(part)]) == 0

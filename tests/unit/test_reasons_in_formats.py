@@ -13,7 +13,7 @@ OFF = 4
 STACK = [("<module>", "<module>", "/srv/app.py", 1, 9), ("load", "load", "/srv/app.py", 3, 4)]
 GIL, IO = REASONS.index("gil"), REASONS.index("io")
 PEER = "socket 10.0.0.3:5432"
-# reason, what it waits on, who held it -> ms
+# reason, what it waits on, its holder -> ms
 EXPECTED = {("running", None, None): 2, ("io", PEER, None): 5, ("gil", None, "worker"): 3, ("gil", None, None): 1}
 
 

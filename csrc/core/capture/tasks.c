@@ -43,7 +43,7 @@ static bool is_a(reader *r, uintptr_t object, uintptr_t type) {
 }
 
 /* ---- a dict's values. Keys are compared by identity and entries read in turn, the latest first: the dicts of loops are small,
- * and entries are used up one after the other until a table is made anew. */
+ * and entries are used up one after the other until a new table is made. */
 
 #define ENTRIES_OWN 64u
 #define ENTRIES_OTHER 100000u
@@ -83,7 +83,7 @@ static uintptr_t value_among(reader *r, const entries *e, uintptr_t key) {
     return 0;
 }
 
-/* Another thread may make the table anew meanwhile: then the old one may lack the key. */
+/* Another thread may replace the table meanwhile: then the old one may lack the key. */
 #define TRIES 4
 
 static uintptr_t value_of(reader *r, uintptr_t dict, uintptr_t key) {

@@ -17,7 +17,7 @@ typedef struct {
 /* Whether imports are to be noted now: between start and stop, unless paused. */
 extern _Atomic bool spp_imports_on;
 
-/* Who starts a run, before it begins; nothing is noted until spp_imports_follow. */
+/* The starting thread, before a run begins; nothing is noted until spp_imports_follow. */
 void spp_imports_start(void);
 /* One has ended. Any thread. */
 void spp_imports_add(const spp_import *import);

@@ -321,7 +321,7 @@ enum {
     BEGAN,
     SLOW_TIMES,
     TID = SLOW_TIMES + HISTOGRAMS,
-    FLAGS, /* 1: an exception ended it; 2: it had more frames */
+    FLAGS, /* 1: an exception ended it; 2: there were more frames */
     LABELS,
     DEPTH,
     FRAME_FUNCTION, /* of a frame, root first */

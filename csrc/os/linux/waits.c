@@ -64,7 +64,7 @@ static void selects(const call *c, spp_os_wait *wait) {
     if (found != 1) wait->fd = -1;
 }
 
-/* Calls that wait for a lock of a file if they are told to. */
+/* Calls that wait for a lock of a file if their arguments ask for it. */
 static bool waits_for_file_lock(const call *c) {
     return c->number == SYS_flock || (c->number == SYS_fcntl && (c->arguments[1] == F_SETLKW || c->arguments[1] == F_OFD_SETLKW));
 }

@@ -28,7 +28,7 @@ examples:
   spprof run --mode wall server.py         where does it wait?
   spprof run --rate 10000 script.py        10,000 samples a second
   spprof run --native script.py            C, C++ and Rust functions too
-  spprof run --event page-faults script.py      who touches new memory? With `--event time` too: both in one file
+  spprof run --event page-faults script.py      what touches new memory? With `--event time` too: both in one file
   spprof run --event list                  context switches, migrations, cycles, ...: what there is here
   spprof run --calls script.py             how often is each function called? Exact numbers beside the time
   spprof run --time 'shop.price:*' x.py    how long does each call of these functions take? Exact quantiles

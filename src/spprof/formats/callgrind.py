@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..model.data import ProfileData
     from .options import Options
 
-Function = Tuple[str, str, str]  # object, file, name: so readers tell functions apart
+Function = Tuple[str, str, str]  # object, file, name: so readers keep functions apart
 Cost = List[int]  # what the profile counts, samples
 _UNKNOWN = "???"  # as Callgrind writes it
 _NO_WORD = re.compile("[^A-Za-z0-9]+")

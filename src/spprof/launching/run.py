@@ -49,7 +49,7 @@ class Run:
         self._ends = supervisor.link() if hasattr(os, "fork") and not options.live else (-1, -1)
         if self._ends[1] >= 0:
             self._queued_before = supervisor.queued(os.getpid())
-            self._started(os.getpid())  # in whose place it comes; a command may start Python in another process
+            self._started(os.getpid())  # it takes the place of this one; a command may start Python in another process
         window = (options.delay, options.duration)
         self.environment = recorder.environment(
             recording, native, clock, window, bool(self.module), self.program.closed, self.outputs, self._ends[1]
@@ -183,7 +183,7 @@ class Run:
         return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
 
     def _queued(self, profile: Profile) -> str:
-        """That the program, if it had work to do, was ready to run, and the machine ran others."""
+        """That the program, where there was work to do, was ready to run, and the machine ran others."""
         ready, stats = supervisor.queued(self.pid) - self._queued_before, profile.stats
         wall, cpu = ((stats.get(name) or 0) / 1e9 for name in ("wall_ns", "cpu_ns"))
         if ready < max(_QUEUED_S, _QUEUED_SHARE * wall) or cpu < _QUEUED_S:

@@ -43,7 +43,7 @@ def bounds(bucket: int) -> Tuple[int, int]:
 class SlowCall(NamedTuple):
     """A call that is among the slowest of its function. `running_ns`: of a generator or coroutine, without the time between its
     steps, else None; `cpu_ns`: None if not asked for. `began_ns` and samples' times are of one clock. `stack`: functions and
-    lines from root to leaf at the end of the call; `cut`: it had more at its root."""
+    lines from root to leaf at the end of the call; `cut`: there were more at its root."""
 
     wall_ns: int
     running_ns: Optional[int]

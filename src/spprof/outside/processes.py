@@ -65,7 +65,7 @@ def _process(pid: int, version: str) -> Process:
 
 
 def _refuses(memory: Memory, python: interpreter.Interpreter) -> bool:
-    """Whether it is told to let nobody in, as from 3.14 on it would (PEP 768)."""
+    """Whether its environment says to let nobody in, as from 3.14 on it would (PEP 768)."""
     place = python.at["interp_entered"]
     if place < 0:
         return False

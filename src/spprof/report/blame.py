@@ -104,7 +104,7 @@ def _stack(profile: ProfileData, stack: int) -> Tuple[Frame, ...]:
 def text(profiles: Sequence[ProfileData], limit: int = 15, thread: Optional[str] = None, width: int = 160) -> str:
     """The table."""
     found = blame(list(map(readable, profiles)), thread)
-    lines = [f"{amount(found.whole.weight, 'nanoseconds')} waited for the GIL. Who held it meanwhile:", ""]
+    lines = [f"{amount(found.whole.weight, 'nanoseconds')} waited for the GIL. Its holders meanwhile:", ""]
     if not found.rows:
         lines = ["No thread waited for the GIL."]
     for row in found.rows[:limit]:

@@ -43,7 +43,7 @@ def summary(
         rows = table(profiles, by, thread, sort, shown)
         owners = Owners([file for profile in profiles for file in profile.files()], mine)
         lines = _own(rows, owners, width)
-        rows_shown = rows.rows[:most] if limit is not None or rows.alone or sort == "calls" else _telling(rows, owners)
+        rows_shown = rows.rows[:most] if limit is not None or rows.alone or sort == "calls" else _with_a_meaning(rows, owners)
         lines += _flat(rows, rows_shown, width, bool(lines))
         if by == "function" and thread is None:
             lines += table_of_times(profiles, most, width)
@@ -77,7 +77,7 @@ def _own(shown: Table, owners: Owners, width: int) -> List[str]:
     return [title, "", *lines, ""]
 
 
-def _telling(shown: Table, owners: Owners) -> List[Row]:
+def _with_a_meaning(shown: Table, owners: Owners) -> List[Row]:
     """The rows whose own time is more than nothing, and those of the user's functions whose total time is largest."""
     which = 1 if shown.sort == "total" else 0
 
