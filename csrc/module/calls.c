@@ -148,14 +148,24 @@ static inline void count_python(uintptr_t callee, spp_call_kind kind, bool runs)
 
 #define NAME_MOST 512
 
-/* The type that has this method, which its subclasses share: a name must not depend on whose was called first. */
+/* The type that has this method, which its subclasses share: a name must not depend on whose was called first. NULL: none. */
 static const PyTypeObject *owner_of(const PyMethodDef *def, const PyTypeObject *type) {
-    for (const PyTypeObject *one = type; one != NULL; one = one->tp_base) {
+    PyObject *order = type->tp_mro;
+    for (Py_ssize_t i = 0; order != NULL && i < PyTuple_GET_SIZE(order); i++) {
+        const PyTypeObject *one = (const PyTypeObject *)PyTuple_GET_ITEM(order, i);
         for (const PyMethodDef *has = one->tp_methods; has != NULL && has->ml_name != NULL; has++) {
             if (has == def) return one;
         }
     }
-    return type;
+    return NULL;
+}
+
+/* `self` is a type for methods of classes, but also for those of a metaclass. `__new__` of all types has one definition, which
+ * none of them has. */
+static const char *home_of(const PyMethodDef *def, PyObject *self) {
+    const PyTypeObject *owner = PyType_Check(self) ? owner_of(def, (PyTypeObject *)self) : NULL;
+    if (owner == NULL) owner = owner_of(def, Py_TYPE(self));
+    return owner != NULL ? owner->tp_name : "";
 }
 
 /* MODULE-OR-TYPE and NAME of a function in C, without running anything of the program's. */
@@ -164,9 +174,8 @@ static void name_of(char *to, const PyMethodDef *def, PyObject *self, PyObject *
     if (self != NULL && PyModule_Check(self))
         home = PyModule_GetName(self);
     else if (self != NULL)
-        home = owner_of(def, PyType_Check(self) ? (PyTypeObject *)self : Py_TYPE(self))->tp_name;
-    else if (module != NULL && PyUnicode_Check(module))
-        home = PyUnicode_AsUTF8(module);
+        home = home_of(def, self);
+    if (home != NULL && *home == 0 && module != NULL && PyUnicode_Check(module)) home = PyUnicode_AsUTF8(module);
     if (home == NULL) PyErr_Clear();
     int n = PyOS_snprintf(to, NAME_MOST / 2, "%s", home != NULL ? home : "");
     if (n >= NAME_MOST / 2) n = NAME_MOST / 2 - 1;

@@ -274,12 +274,13 @@ static uintptr_t of_thread(int32_t tid, uintptr_t last) {
     return read_lists(FEW_STATES, true) ? found(tid) : SPP_STATE_UNKNOWN;
 }
 
-/* The sampler. Many threads may wait for one at a look, so the last answer is kept for its duration. */
+/* The sampler. Many threads may wait for one at a look, so the last answer is kept for its duration. 0: nobody, or unknown, as a
+ * state of a subinterpreter is whose thread id is its creator's (up to 3.12) and which another thread runs. */
 static int32_t gil_holder(uintptr_t state) {
     uintptr_t holder = spp_gil_holder(state);
     if (holder != asked_state) {
         int32_t tid = holder != 0 ? tid_of(holder) : 0;
-        asked_tid = tid > 0 ? tid : 0;
+        asked_tid = tid > 0 && spp_current_state(tid, holder, 0) == holder ? tid : 0;
         asked_state = holder;
     }
     return asked_tid;

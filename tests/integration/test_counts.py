@@ -313,6 +313,22 @@ def test_a_method_in_c_is_its_own_types_whoever_is_first():
     assert (calls_in_c(calls, "dict.get"), calls_in_c(calls, "Own.get")) == (2, 0)
 
 
+def test_a_method_of_a_metaclass_is_its_own_types_and_new_is_none_of_a_types():
+    class First:
+        pass
+
+    class Second:
+        pass
+
+    def work():
+        First.mro(), Second.mro()
+        int.__new__(int), tuple.__new__(tuple)
+
+    calls = counts_of(work, "c")
+    assert (calls_in_c(calls, "type.mro"), calls_in_c(calls, "First.mro")) == (2, 0)
+    assert (calls_in_c(calls, "__new__"), calls_in_c(calls, "int.__new__")) == (2, 0)
+
+
 def test_a_pause_is_not_counted():
     spprof.start(calls=True)
     counted.leaf()

@@ -40,7 +40,7 @@ static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight
     uint64_t label = spp_rare(atomic_load_explicit(&spp_labels.used, memory_order_relaxed)) ? spp_label_own(w->tstate) : 0;
     spp_task task;
     task.bytes = 0;
-    if (spp_rare(atomic_load_explicit(&spp_task_type, memory_order_relaxed) != 0)) spp_task_own(w->tstate, &task);
+    if (spp_rare(atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0)) spp_task_own(w->tstate, &task);
     const spp_record record = {.time_ns = now,
                                .weight = weight,
                                .depth = (uint16_t)depth,

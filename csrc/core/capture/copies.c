@@ -3,7 +3,7 @@
 #include "os/memory.h"
 
 const uint8_t *spp_copies_at(spp_copies *c, uintptr_t addr, size_t align) {
-    if (addr & (align - 1)) {
+    if (addr & (align - 1) || addr < SPP_COPIES_PAGE) {
         c->failed = true;
         return NULL;
     }

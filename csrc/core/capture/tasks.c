@@ -17,6 +17,7 @@ _Atomic uintptr_t spp_task_type;
  * is another thread's may be freed meanwhile: then what was read makes no sense, and a check of types finds that out. */
 typedef struct {
     bool own;
+    bool shared;            /* other threads may free it meanwhile: each word is asked for just before it is read */
     uint32_t next;          /* of these, which is replaced next */
     uintptr_t pages[PAGES]; /* found readable: to ask costs 0.1 us and more */
 } reader;
@@ -26,6 +27,7 @@ static bool readable(reader *r, uintptr_t from) {
         if (r->pages[i] == from >> PAGE_SHIFT) return true;
     }
     if (!spp_os_readable(from)) return false;
+    if (r->shared) return true;
     r->pages[r->next++ % PAGES] = from >> PAGE_SHIFT;
     return true;
 }
@@ -123,7 +125,8 @@ static uintptr_t running(reader *r, uintptr_t tstate) {
     const long at = spp_task_rule.tstate_task;
     if (at >= 0) return get(r, &task, tstate + (uintptr_t)at) ? task : 0;
     if (!get(r, &used, current_dict + OBJECT) || used == 0) return 0;
-    return value_of(r, current_dict, loop_of(r, tstate));
+    reader all_threads = {.own = r->own, .shared = true}; /* the dict is that of all loops */
+    return value_of(&all_threads, current_dict, loop_of(r, tstate));
 }
 
 #define BASES 8u /* of subclasses of Task */

@@ -198,9 +198,13 @@ SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
 /* Whether the thread ran at the instant of SPP_WANTED_UNSURE, or had been woken. Stores the CPU time at which its sample is due.
  * `now`, `cpu`: the thread's clocks now. It has run since it was woken. */
 static bool was_awake(spp_linux_handshake *h, uint64_t now, uint64_t cpu, uint64_t *due) {
-    uint64_t at = atomic_load(&h->noted_ns), before = atomic_load(&h->noted_cpu), woken = now - (cpu - before);
+    uint32_t note = atomic_load(&h->note);
+    uint64_t at = atomic_load(&h->noted_ns), before = atomic_load(&h->noted_cpu), delay = atomic_load(&h->delay_ns),
+             woken = now - (cpu - before);
+    if (note % 2 != 0 || note != atomic_load(&h->note) || note == h->judged) return false; /* a newer one */
+    h->judged = note;
     if (cpu <= before || at + CPU_READ_NS < woken) return false;
-    *due = before + (at > woken ? at - woken : 0) + atomic_load(&h->delay_ns);
+    *due = before + (at > woken ? at - woken : 0) + delay;
     atomic_fetch_add_explicit(&h->woken, 1, memory_order_relaxed);
     return true;
 }

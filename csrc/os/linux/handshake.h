@@ -48,6 +48,8 @@ typedef struct {
     _Atomic(void *) target;      /* sender.c's target; NULL: not armed */
     _Atomic uint32_t wanted;     /* number of instants that fell into the call, and SPP_WANTED_UNSURE */
     _Atomic uint32_t woken;      /* T: how many instants of SPP_WANTED_UNSURE it was not asleep at */
+    _Atomic uint32_t note;       /* its number, times 2; odd: being written */
+    uint32_t judged;             /* T: the last note that it judged */
     _Atomic uint64_t noted_ns;   /* the last instant of SPP_WANTED_UNSURE, */
     _Atomic uint64_t noted_cpu;  /* the thread's CPU time then, */
     _Atomic uint64_t delay_ns;   /* and the delay from that instant to a tick's sample */

@@ -245,9 +245,12 @@ static bool note_look(spp_linux_target *t, uint64_t *random) {
     spp_linux_handshake *h = t->shakes;
     if (atomic_load(&h->call) <= SPP_CALL_UNKNOWN) return false;
     (void)take_note_back(h); /* an earlier one that the thread has not seen */
-    atomic_store_explicit(&h->noted_ns, spp_os_now_ns(), memory_order_relaxed);
-    atomic_store_explicit(&h->noted_cpu, t->look_cpu, memory_order_relaxed);
-    atomic_store_explicit(&h->delay_ns, mean_ago / 16 + spp_linux_way(0, random), memory_order_relaxed);
+    uint32_t number = atomic_load_explicit(&h->note, memory_order_relaxed);
+    atomic_store(&h->note, number + 1); /* the thread may be reading the one that it has taken */
+    atomic_store(&h->noted_ns, spp_os_now_ns());
+    atomic_store(&h->noted_cpu, t->look_cpu);
+    atomic_store(&h->delay_ns, mean_ago / 16 + spp_linux_way(0, random));
+    atomic_store(&h->note, number + 2);
     atomic_fetch_or(&h->wanted, SPP_WANTED_UNSURE);
     if (atomic_load(&h->call) == 0 && take_note_back(h)) return false; /* it has returned, and the thread has not seen the note */
     t->sent_cpu = t->look_cpu;                                         /* as in leave_to_call() */
@@ -255,7 +258,7 @@ static bool note_look(spp_linux_target *t, uint64_t *random) {
 }
 
 /* Lock held. The thread was asleep at the previous look, in a call that has no wrapper, and ran for `ran` since. If its clock
- * advanced by more than the time that passed, the previous look fell into the time of SPP_WANTED_ASLEEP: by its clock, the thread
+ * advanced by more than the time that passed, the previous look fell into the time of SPP_WANTED_UNSURE: by its clock, the thread
  * was running then. */
 static void count_waking(spp_linux_target *t, uint64_t ran, uint64_t passed) {
     if (ran <= passed || atomic_load_explicit(&t->waking, memory_order_relaxed) >= OWED_MOST) return;
