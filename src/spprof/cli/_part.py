@@ -38,7 +38,8 @@ def of_all(profiles: Sequence[Profile], options: argparse.Namespace) -> List[Pro
         raise BadOption(f"--from {first:g} is not before --to {last:g}")
     if options.type is not None:
         profiles = [profile.of(options.type) for profile in profiles]
-    parts = [of(profile, options) for profile in profiles]
+    _check_labels(profiles, options)
+    parts = [_of(profile, options) for profile in profiles]
     if any(map(_samples, profiles)) and not any(map(_samples, parts)):
         times = [
             (time - int(profile.header["start_ns"])) / 1e9
@@ -58,18 +59,23 @@ def _samples(profile: Profile) -> int:
     return sum(map(len, profile.each_type()))
 
 
-def of(profile: Profile, options: argparse.Namespace) -> Profile:
-    """The part that was asked for; the profile itself if it is all. Raises BadOption for a label that no sample carries."""
-    if not (options.label or options.waiting or options.first is not None or options.last is not None):
-        return profile
-    from ..model.filtering import filtered, has_labels  # here: `spprof run` shares its process with the program
+def _check_labels(profiles: Sequence[Profile], options: argparse.Namespace) -> None:
+    """Raises BadOption for a label that no sample of them carries."""
+    from ..model.filtering import has_labels
     from ..model.tasks import values
 
     for key, value in options.label:
-        known = sorted(values(profile._columns(), key))
+        known = sorted({each for profile in profiles for each in values(profile._columns(), key)})
         if not any(has_labels({key: each}, {key: value}) for each in known):
             has = f"{key} is {', '.join(known)}" if known else f"there is no label {key!r}"
             raise BadOption(f"no sample carries the label {key}={value} ({has})")
+
+
+def _of(profile: Profile, options: argparse.Namespace) -> Profile:
+    """The part that was asked for; the profile itself if it is all."""
+    if not (options.label or options.waiting or options.first is not None or options.last is not None):
+        return profile
+    from ..model.filtering import filtered  # here: `spprof run` shares its process with the program
 
     def clock(seconds: Optional[float]) -> Optional[int]:
         return None if seconds is None else int(profile.header["start_ns"]) + round(seconds * 1e9)
