@@ -98,13 +98,16 @@ print(json.dumps(took[0] / sum(took)))
 """
 
 
-@pytest.mark.statistical("1 in 1,000,000 by chance: 5 standard deviations of the samples")
+@pytest.mark.statistical(
+    "1 in 1,000,000 by chance: 5 standard deviations of the samples. One point more: beside two busy processes `after` had up "
+    "to 2 too many. Without the notes of looks it had 4 too few, on a quiet machine"
+)
 def test_what_follows_a_sleep_has_its_time(run_python, tmp_path):
     """A look that falls into the last microseconds of a call, while the thread is being woken, is not lost."""
     ran = run_python("-c", AFTER_SLEEP, tmp_path / "out.spprof")
     counts = {row.name: row.total_samples for row in ran.profile.functions()}
     samples = counts["after"] + counts["before"]
-    assert counts["after"] / samples == pytest.approx(ran.json, abs=5 * (0.25 / samples) ** 0.5)
+    assert counts["after"] / samples == pytest.approx(ran.json, abs=0.01 + 5 * (0.25 / samples) ** 0.5)
 
 
 # ---- alternate signal stacks
