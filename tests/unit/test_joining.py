@@ -13,6 +13,7 @@ from spprof.cli import main
 from spprof.errors import BadOption
 from spprof.formats import FORMATS
 from spprof.model.joining import joined, title_of
+from spprof.model.layout import NAMING, columns_of
 
 MAIN = ("<module>", "<module>", "/srv/app.py", 1, 3)
 WORK = ("work", "work", "/srv/app.py", 10, 12)
@@ -70,24 +71,47 @@ def test_tick_stats_are_added_up(two):
     )
 
 
-def test_labels_and_what_was_waited_for(two):
-    made = []
-    for pid, peer in ((70, "socket 10.0.0.3:5432"), (71, "lock")):
-        writer = Writer(pid=pid, mode="wall")
-        writer.sample([MAIN], 6000, 1000, label=json.dumps({"route": f"/{pid}"}), reason=4, on=peer, flags=4)
-        writer.sample([MAIN], 7000, 1000, label=json.dumps({"route": "/"}))
-        writer.flush()
-        made.append(Profile(writer.data))
-    one = joined(made)
+def waiting(pid, peer, **names):
+    """Thread 1 held the GIL that thread 0 waited for."""
+    writer = Writer(pid=pid, mode="wall")
+    first = dict(label=json.dumps({"route": f"/{pid}"}), reason=4, on=peer, flags=4, **names)
+    writer.sample([MAIN], 6000, 1000, **first)
+    writer.sample([MAIN], 7000, 1000, label=json.dumps({"route": "/"}), reason=2, flags=4, by=2)
+    writer.sample([MAIN, WORK], 7000, 1000, thread=1)
+    writer.flush()
+    writer.json(b"T", [{"id": 0, "tid": pid, "name": "main"}, {"id": 1, "tid": pid + 1, "name": "worker"}])
+    return Profile(writer.data)
+
+
+def test_labels_and_what_was_waited_for():
+    one = joined([waiting(70, "socket 10.0.0.3:5432", task="fetch"), waiting(80, "lock", task="other")])
     strings = one._columns()["strings"]
     sets, reasons = one.label_sets, one.column("reason")
     rows = zip(one.column("label"), reasons, one._columns()["waits_on"])
     assert [(sets[label], one.reasons[reason], strings[on - 1] if on else "") for label, reason, on in rows] == [
         ({"route": "/70"}, "io", "socket 10.0.0.3:5432"),
-        ({"route": "/"}, "running", ""),
-        ({"route": "/71"}, "io", "lock"),
-        ({"route": "/"}, "running", ""),
+        ({"route": "/"}, "gil", ""),
+        ({}, "running", ""),
+        ({"route": "/80"}, "io", "lock"),
+        ({"route": "/"}, "gil", ""),
+        ({}, "running", ""),
     ]
+    assert [sample.task for sample in one.samples()] == ["fetch", "", "", "other", "", ""]
+
+
+@pytest.mark.parametrize("thread", [None, "main"])
+def test_holders_stay_those_of_their_process_though_filtered_out(thread):
+    one = joined([waiting(70, "lock"), waiting(80, "lock")], thread)
+    holders = [by - 1 for by in one.column("held_by") if by]
+    assert [one.thread_name(id) for id in holders] == ["worker, x.py 70", "worker, x.py 80"]
+    assert [one.thread_tid(id) for id in holders] == [71, 81]
+    assert [one.process_of(id)["pid"] for id in holders] == [70, 80]
+
+
+def test_columns_that_name_something_are_moved():
+    """A column is a plain value, or layout.NAMING says what it names."""
+    plain = {"time_ns", "weight", "count", "flags", "reason"}
+    assert {*columns_of("sample")} == plain | {*NAMING}
 
 
 def test_another_machines_clock_is_that_of_the_day():

@@ -15,7 +15,7 @@ from zlib import DEFLATED, compressobj
 
 from ..errors import BadFile
 from ..model.filtering import filtered
-from ..model.layout import COLUMNS, FIRST, VALUES
+from ..model.layout import COLUMNS, FIRST, VALUES, columns_of
 from ..model.types import TIME, header_of_file
 from ..readers.loading import read_columns
 from ..readers.spprof import MAGIC, blocks, columns_in, framed, size_of_column
@@ -65,9 +65,6 @@ def _json(kind: bytes, value: Any) -> bytes:
     return framed(kind, json.dumps(value, separators=(",", ":")).encode("ascii"))
 
 
-_KEPT = ("thread", "stack", "flags", "label", "reason", "waits_on", "task", "held_by")  # columns whose values stay
-
-
 class _Samples:
     """The part's samples of time, block by block of the whole file."""
 
@@ -113,12 +110,9 @@ class _Samples:
             times.append(_zigzag(unforeseen))
             weights.append(_zigzag(weight // 1000 - step))
             self.clocks[thread] = now, pace + unforeseen
-        return {
-            **{name: [whole[name][number] for number in numbers] for name in _KEPT},
-            "count": [count - 1 for count in part["count"][first:last]],
-            "time_ns": times,
-            "weight": weights,
-        }
+        made = {"count": [count - 1 for count in part["count"][first:last]], "time_ns": times, "weight": weights}
+        kept = [name for name in columns_of("sample") if name not in made]
+        return {**{name: [whole[name][number] for number in numbers] for name in kept}, **made}
 
 
 class _Values:

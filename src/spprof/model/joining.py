@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from array import array
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, cast
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type, cast
 
 from . import calls, hot
 from .data import Data, ProfileData
 from .filtering import filtered
-from .layout import Columns, columns_of
+from .layout import NAMING, Columns, column, columns_of
 from .records import NO_FRAMES, TRUNCATION, Marker
 from .tree import Tree
 from .types import listed_types
@@ -90,22 +90,28 @@ class _Joining:
         moved = self.tree.graft(profile.tree, range(len(profile.tree)), lambda id: (frames[id],))
         sets = [self.sets.setdefault(tuple(sorted(each.items())), len(self.sets)) for each in profile.label_sets]
         shift, base, name_of = self._shift(profile), len(self.threads), title_of(profile.header)
-        ids = {id: base + at for at, id in enumerate(profile._thread_ids())}
+        origin = profile.origin  # a part names threads that it has no samples of
+        named = {by - 1 for part, _ in types for by in part._columns()["held_by"]} - {-1}
+        ids = {id: base + at for at, id in enumerate(sorted({*profile._thread_ids(), *named}))}
         for id, new in ids.items():
-            name = f"{profile.thread_name(id)}, {name_of}"
-            self.threads[new] = {"id": new, "tid": profile.thread_tid(id), "name": name, "process": number}
+            name = f"{origin.thread_name(id)}, {name_of}"
+            self.threads[new] = {"id": new, "tid": origin.thread_tid(id), "name": name, "process": number}
+        moves: Dict[str, Any] = {  # a kind of name -> what each becomes
+            "thread": ids,
+            "thread + 1": {0: 0, **{id + 1: new + 1 for id, new in ids.items()}},
+            "label": sets,
+            "stack": moved,
+        }
         for part, rows in types:
-            strings = {0: 0}
-            for each in set(part._columns()["waits_on"]) - {0}:
-                strings[each] = self._string(columns["strings"][each - 1]) + 1
+            texts = {each for name, kind in NAMING.items() if kind == "string + 1" for each in column(part._columns(), name)}
+            moves["string + 1"] = {each: self._string(columns["strings"][each - 1]) + 1 if each else 0 for each in texts}
             for name in columns_of("sample"):
-                column = part._columns()[name]  # type: ignore[literal-required]
-                if name in ("thread", "label", "waits_on", "stack"):
-                    of: Any = {"thread": ids, "label": sets, "waits_on": strings, "stack": moved}[name]
-                    column = map(of.__getitem__, part.stack_keys() if name == "stack" else column)
+                values: Iterable[int] = part.stack_keys() if name == "stack" else column(part._columns(), name)
+                if name in NAMING:
+                    values = map(moves[NAMING[name]].__getitem__, values)
                 elif name == "time_ns" and shift:
-                    column = [time + shift for time in column]
-                rows[name].extend(column)
+                    values = [time + shift for time in values]
+                rows[name].extend(values)
             rows["keys"] = rows["stack"]
         self.markers += [mark._replace(thread=ids.get(mark.thread, -1), time_ns=mark.time_ns + shift) for mark in profile.markers]
 

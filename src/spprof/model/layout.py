@@ -47,6 +47,16 @@ OPTIONAL = [name for name, _, _ in COLUMNS].index("code_kind")  # from here on: 
 # Column of a sample -> that of a row of block V, which has no others.
 VALUE_COLUMNS = {name[len("value_") :]: name for name, table, _ in COLUMNS if table == "value" and name != "value_type"}
 
+# Columns of a sample that name something in another table of the profile, and how: all others hold plain values.
+NAMING = {
+    "thread": "thread",
+    "stack": "stack",
+    "label": "label",  # a set of labels
+    "waits_on": "string + 1",  # 0: none
+    "task": "string + 1",
+    "held_by": "thread + 1",
+}
+
 FIRST = {table: number for number, (_, table, _) in reversed(list(enumerate(COLUMNS)))}  # the column that says a table's length
 
 
