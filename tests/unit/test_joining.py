@@ -130,6 +130,32 @@ def test_all_types_of_samples_that_each_has():
     assert [each.name for each in joined([both, alone]).sample_types] == ["time"]
 
 
+def test_no_type_in_common_is_said():
+    time = {"type": 0, "name": "time", "unit": "nanoseconds", "period": 1_000_000}
+    wall = {"type": 1, "name": "wall", "unit": "nanoseconds", "period": 1_000_000}
+    with pytest.raises(BadOption, match="the files have no type of samples in common: time; wall"):
+        joined([process(1, [MAIN], events=[time]), process(2, events=[wall])])
+
+
+def test_files_of_other_profilers(tmp_path, two, capsys):
+    for name, text in (("1", "main (a.py:1);f (b.py:2) 3\n"), ("2", "main (a.py:1) 4\n")):
+        (tmp_path / f"{name}.collapsed").write_text(text)
+    files = [str(tmp_path / f"{name}.collapsed") for name in "12"]
+    one = joined([Profile.load(file) for file in files])
+    assert one.unit == "samples" and {row.qualname: row.self_weight for row in one.functions()} == {"main": 4, "f": 3}
+    assert main(["convert", *files, "-o", str(tmp_path / "o.svg")]) == 0
+    assert main(["open", "--no-browser", *files, "-o", str(tmp_path / "o.html")]) == 0
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_file_of_another_profiler_and_one_of_ours(two, turn):
+    lines = "P1;T0:1;a.py:f:3 5000\n"
+    other = Profile(("# austin: 3.6.0\n# mode: wall\n# interval: 100\n\n" + lines).encode())
+    one = joined([two[0], other][::turn])
+    found = {row.qualname: row.self_weight for row in one.functions()}
+    assert found == {"<module>": 1_000_000, "work": 1_000_000, "f": 5_000_000}
+
+
 @pytest.mark.parametrize("format", sorted(FORMATS))
 def test_every_format_takes_it(two, format):
     one = joined(two)

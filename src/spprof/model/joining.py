@@ -6,6 +6,7 @@ import os
 from array import array
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type, cast
 
+from ..errors import BadOption
 from . import calls, hot
 from .data import Data, ProfileData
 from .filtering import filtered
@@ -32,7 +33,8 @@ def joined(profiles: Sequence[Data], thread: Optional[str] = None) -> Data:
     """One profile of several, of the threads that match a pattern, with the types of samples that each of them has. Their weights
     are of the same units, which the caller has checked. What was counted or timed exactly is not in it, but for calls.
 
-    Times are those of the first one's clock: those of other machines are moved to where the time of day has them."""
+    Times are those of the first one's clock: those of other machines are moved to where the time of day has them. Raises
+    BadOption if they have no type in common."""
     parts = profiles if thread is None else [filtered(profile, thread=thread) for profile in profiles]
     return _Joining(parts).result(type(profiles[0]))
 
@@ -40,6 +42,7 @@ def joined(profiles: Sequence[Data], thread: Optional[str] = None) -> Data:
 class _Joining:
     def __init__(self, profiles: Sequence[ProfileData]) -> None:
         self.profiles = profiles
+        self.foreign = any("source" in profile.header for profile in profiles)
         self.strings: Dict[str, int] = {}
         self.codes: Dict[Tuple[int, ...], int] = {}
         self.frames: Dict[Tuple[Any, ...], int] = {}
@@ -62,12 +65,12 @@ class _Joining:
         return self.frames.setdefault(frame, len(self.frames))
 
     def result(self, kind: Type[Data]) -> Data:
-        first = self.profiles[0]
-        listed = [about for about in listed_types(first.header) if self._have(about["name"])]
+        listed = self._listed()
         names = {**columns_of("sample"), "keys": "I"}
         rows = {about["type"]: {name: array(typecode) for name, typecode in names.items()} for about in listed}
         for number, profile in enumerate(self.profiles):
-            self._add(number, profile, [(profile.of(about["name"]), rows[about["type"]]) for about in listed])
+            parts = [profile] if self.foreign else [profile.of(about["name"]) for about in listed]
+            self._add(number, profile, list(zip(parts, rows.values())))
         columns = self._tables()
         columns["header"] = self._header(listed)
         columns["by_type"] = {type: {name: memoryview(each) for name, each in of.items()} for type, of in rows.items()}
@@ -79,10 +82,16 @@ class _Joining:
         made.joins = list(self.profiles)
         return made
 
-    def _have(self, name: str) -> bool:
-        return "source" in self.profiles[0].header or all(
-            any(name == each.name for each in profile.sample_types) or "source" in profile.header for profile in self.profiles
-        )
+    def _listed(self) -> List[Dict[str, Any]]:
+        """The types that each has. A file of another profiler has one, whose name no other need know: then what each shows."""
+        listed = listed_types(self.profiles[0].header)
+        if self.foreign:
+            return listed[:1]
+        names = [[each.name for each in profile.sample_types] for profile in self.profiles]
+        found = [about for about in listed if all(about["name"] in each for each in names)]
+        if not found:
+            raise BadOption("the files have no type of samples in common: " + "; ".join(map(", ".join, names)))
+        return found
 
     def _add(self, number: int, profile: ProfileData, types: Sequence[Tuple[ProfileData, Dict[str, array[int]]]]) -> None:
         columns = profile._columns()
@@ -111,7 +120,7 @@ class _Joining:
                     values = map(moves[NAMING[name]].__getitem__, values)
                 elif name == "time_ns" and shift:
                     values = [time + shift for time in values]
-                rows[name].extend(values)
+                rows[name].extend(iter(values))  # an array may be of other items
             rows["keys"] = rows["stack"]
         self.markers += [mark._replace(thread=ids.get(mark.thread, -1), time_ns=mark.time_ns + shift) for mark in profile.markers]
 
@@ -149,12 +158,12 @@ class _Joining:
         result: Dict[str, Any] = {"strings": list(self.strings), "threads": self.threads, "markers": self.markers}
         result["markers"].sort(key=lambda marker: marker.time_ns)
         result["label_sets"] = list(map(dict, self.sets))
-        for name, column in zip(("code_name", "code_qualname", "code_file", "code_line", "code_kind"), zip(*self.codes)):
-            result[name] = column
-        for name, column in zip(
+        for name, values in zip(("code_name", "code_qualname", "code_file", "code_line", "code_kind"), zip(*self.codes)):
+            result[name] = values
+        for name, values in zip(
             ("frame_code", "frame_line", "frame_end_line", "frame_col", "frame_end_col"), list(zip(*self.frames))[:5]
         ):
-            result[name] = column
+            result[name] = values
         result["sources"] = {id: frame[5] for frame, id in self.frames.items() if frame[5] is not None}
         result["node_parent"], result["node_frame"], result["tree"] = self.tree.parents, self.tree.frames, self.tree
         result["no_frames"], result["truncation"] = self.no_frames, self.truncation
