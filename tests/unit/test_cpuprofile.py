@@ -6,6 +6,7 @@ import json
 
 import pytest
 from conftest import render
+from spprof_file import Writer
 
 from spprof import Profile
 from spprof.errors import BadOption
@@ -44,6 +45,16 @@ def test_places(document):
         node["positionTicks"] for node in document["nodes"] if node["callFrame"]["functionName"] == "A.a" and node["hitCount"]
     ]
     assert {"line": 11, "ticks": 1} in [each for of_node in ticks for each in of_node]
+
+
+def test_a_script_is_a_file_or_library():
+    """DevTools takes functions of one name, line and script for one."""
+    writer = Writer()
+    frames = [("f", "f", "/a.py", 1, 2), ("f", "f", "/b.py", 1, 2), ("g", "g", "/b.py", 5, 6)]
+    writer.sample([*frames, ("f", "f", "/lib.so", 0, 64, 0, -1, -1, 1)], 6000, 1000)
+    writer.flush()
+    nodes = json.loads(render(Profile(writer.data), "cpuprofile"))["nodes"]
+    assert [node["callFrame"]["scriptId"] for node in nodes] == ["0", "1", "2", "2", "3"]
 
 
 def test_native_functions_have_no_url_and_files_no_lines_if_so_asked(native):

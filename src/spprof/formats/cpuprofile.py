@@ -37,12 +37,16 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
         line = lines.looks[lines.numbers[profile.tree.frames[key]]].line
         if options.lines and line:
             ticks.setdefault(nodes[key], Counter())[line] += count
+    scripts: Dict[str, int] = {}  # DevTools takes functions of one name, line and script for one
     children: Dict[int, List[int]] = {}
     for node in range(1, len(tree)):
         children.setdefault(tree.parents[node], []).append(node + 1)
     out.write(b'{"nodes":[')
     for node in range(len(tree)):
-        about: Dict[str, Any] = {"id": node + 1, "callFrame": _call_frame(functions.looks[tree.frames[node]]) if node else _ROOT}
+        about: Dict[str, Any] = {
+            "id": node + 1,
+            "callFrame": _call_frame(functions.looks[tree.frames[node]], scripts) if node else _ROOT,
+        }
         about.update(hitCount=hits[node], children=children.get(node, []))
         if node in ticks:
             about["positionTicks"] = [{"line": line, "ticks": number} for line, number in sorted(ticks[node].items())]
@@ -66,8 +70,15 @@ def _numbers(out: BinaryIO, values: List[int]) -> None:
         out.write((b"," if start else b"") + b",".join(map(b"%d".__mod__, values[start : start + CHUNK])))
 
 
-def _call_frame(look: Look) -> Dict[str, Any]:
-    """Lines and columns count from 0. A native function's name has its library, which is no source."""
+def _call_frame(look: Look, scripts: Dict[str, int]) -> Dict[str, Any]:
+    """Lines and columns count from 0. A native function's name has its library, which is no source. `scripts`: the number of
+    each file or library so far, from 1."""
+    script = scripts.setdefault(look.library if look.native else look.file, len(scripts) + 1)
     file = "" if look.native else look.file
-    url = f"file://{quote(file)}" if file.startswith("/") else file
-    return {"functionName": look.title, "scriptId": "0", "url": url, "lineNumber": max(look.first_line - 1, 0), "columnNumber": 0}
+    return {
+        "functionName": look.title,
+        "scriptId": str(script),
+        "url": f"file://{quote(file)}" if file.startswith("/") else file,
+        "lineNumber": max(look.first_line - 1, 0),
+        "columnNumber": 0,
+    }
