@@ -236,6 +236,17 @@ def strings_of(value):
     return [value] if isinstance(value, str) else []
 
 
+@pytest.mark.parametrize("format", formats.FORMATS)
+def test_every_format_takes_a_path_that_is_no_utf_8(format):
+    if formats.FORMATS[format].needs:
+        needed(formats.FORMATS[format].needs)
+    writer = Writer(argv=["x.py"], start_unix_ns=10**18, pid=5)
+    writer.sample([("f", "f", "/a\udcfd/b.py", 1, 2), ("n", "n", "/lib\udcfa.so", 0, 64, 0, -1, -1, 1)], 6000, 5)
+    writer.sample([("f", "f", "/a\udcfd/b.py", 1, 2)], 6005, 5)
+    writer.flush()
+    assert render(writer.data, format)
+
+
 def test_what_is_no_unicode_is_spelled_out_everywhere():
     """In every text of the profile: DuckDB refuses a file for one lone surrogate."""
     writer = Writer(argv=["x\udcff.py", "\ud800"], python="3\udcff", start_unix_ns=10**18, pid=5)

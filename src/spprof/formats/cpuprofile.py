@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List
 from urllib.parse import quote
 
 from ..model.tree import Tree
+from ..model.unicode import clean
 from ._frames import Frames, Look, json_bytes
 from ._samples import CHUNK, tracks
 from .options import Options
@@ -74,7 +75,7 @@ def _call_frame(look: Look, scripts: Dict[str, int]) -> Dict[str, Any]:
     """Lines and columns count from 0. A native function's name has its library, which is no source. `scripts`: the number of
     each file or library so far, from 1."""
     script = scripts.setdefault(look.library if look.native else look.file, len(scripts) + 1)
-    file = "" if look.native else look.file
+    file = "" if look.native else clean(look.file)
     return {
         "functionName": look.title,
         "scriptId": str(script),
