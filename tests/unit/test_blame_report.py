@@ -136,6 +136,8 @@ def test_a_part_in_a_file_keeps_the_holder(tmp_path, capsys):
     part = tmp_path / "part.spprof"
     assert main(["convert", profile.path, "--to", "0.115", "-o", str(part)]) == 0
     assert charged(Profile.load(part), capsys=capsys) == {P: 4}
+    assert main(["convert", profile.path, "--thread", "MainThread", "-o", str(part), "--force"]) == 0
+    assert charged(Profile.load(part), capsys=capsys) == {("worker", ""): 4}
 
 
 def test_the_summary_says_it_in_words(tmp_path, capsys):

@@ -51,7 +51,9 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
                 yield framed(kind, made)
         elif kind not in b"HTGCKMWAE":
             yield framed(kind, payload)
-    yield _json(b"T", list(columns["threads"].values()))
+    known = part.origin._columns()["threads"]  # a part names threads that it has no samples of
+    holders = {by - 1: known[by - 1] for by in sorted({*_rows(part, TIME)["held_by"]}) if by - 1 in known}
+    yield _json(b"T", list({**columns["threads"], **holders}.values()))
     if part.markers:
         rows = [(marker.thread + 1, marker.time_ns, marker.duration_ns, *marker.data.values()) for marker in part.markers]
         yield framed(b"G", b"".join(map(_packed, zip(*rows))))
