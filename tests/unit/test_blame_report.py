@@ -140,6 +140,23 @@ def test_a_part_in_a_file_keeps_the_holder(tmp_path, capsys):
     assert charged(Profile.load(part), capsys=capsys) == {("worker", ""): 4}
 
 
+def test_of_several_processes_each_row_says_which(tmp_path, capsys):
+    files = []
+    for pid in (70, 90):
+        (tmp_path / str(pid)).mkdir()
+        samples = [waits(10, 4, WORKER), waits(20, 1, None), holds(9, 1, PARSE)]
+        files.append(profile_of(tmp_path / str(pid), samples, pid=pid).path)
+    assert main(["report", *files, "--blame"]) == 0
+    said = capsys.readouterr().out
+    for pid in (70, 90):
+        assert f"worker (71, process {pid}) in parse (/srv/app.py:12)" in said and f"unknown, process {pid}\n" in said
+    assert main(["report", *files, "--blame", "-f", "json", "--limit", "3"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert [row["pid"] for row in made["rows"][:2]] == [70, 90] and made["more"] == 1
+    assert main(["report", files[0], "--blame"]) == 0
+    assert ", process 70" not in capsys.readouterr().out
+
+
 def test_the_summary_says_it_in_words(tmp_path, capsys):
     """Of the main thread, the longest first; what is less than 1 % is left out."""
     samples = [waits(10, 4, WORKER), holds(9, 1, PARSE), waits(20, 1, None), (MAIN, WAITS, 30, 3, 0, 0, None, None)]

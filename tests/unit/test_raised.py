@@ -108,7 +108,10 @@ def test_report_as_json(tmp_path, capsys):
         "calls_ended": 2000,
         "ns": 4_000_000,
     }
-    assert document["rows"][2]["caught"] is None
+    assert document["rows"][2]["caught"] is None and document["more"] == 0
+    assert main(["report", str(path), "--exceptions", "-f", "json", "--limit", "1"]) == 0
+    limited = json.loads(capsys.readouterr().out)
+    assert limited["rows"] == document["rows"][:1] and limited["more"] == len(document["rows"]) - 1
     assert main(["report", str(path), "--exceptions"]) == 0
     assert "exceptions were counted" in capsys.readouterr().out
     for more in (["--by", "line"], ["-f", "tree"], ["--thread", "x"]):

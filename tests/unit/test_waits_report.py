@@ -66,6 +66,9 @@ def test_the_table(profile, capsys):
 def test_the_table_has_a_limit_and_still_adds_up(profile, capsys):
     assert main(["report", profile.path, "--waits", "--limit", "2"]) == 0
     assert "5.50 ms               5 more (--limit)" in capsys.readouterr().out
+    assert main(["report", profile.path, "--waits", "--limit", "2", "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert len(made["rows"]) == 2 and made["more"] == 5
 
 
 def test_the_table_for_programs(profile, capsys):

@@ -65,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", metavar="KIND", default="function",
                         help=f"what a row is: {', '.join(BY)}, or a label's key (default function)")  # fmt: skip
     parser.add_argument("--limit", type=_limit, metavar="N",
-                        help=f"rows to print, or all (default 15; json: {_JSON_ROWS}; tree: see --min-share)")  # fmt: skip
+                        help="rows to print, or all (default 15; tree: see --min-share;"
+                             f" json of the table: {_JSON_ROWS}, of others all)")  # fmt: skip
     parser.add_argument("--min-share", type=percentage, default=1.0, metavar="PERCENT",
                         help="calls or imports of less of all time are left out of the tree (default 1)")  # fmt: skip
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")

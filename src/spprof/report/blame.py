@@ -28,6 +28,7 @@ class Held(NamedTuple):
 
     thread: str
     tid: Optional[int]
+    pid: Optional[int]
     stack: Tuple[Frame, ...]
     ns: int
     share: intervals.Estimate
@@ -36,7 +37,18 @@ class Held(NamedTuple):
     @property
     def where(self) -> str:
         """`worker (6257) in parse (app.py:10)`."""
-        return UNKNOWN if self.tid is None else f"{shown(self.thread)} ({self.tid}) in {named(self.stack) or UNKNOWN}"
+        return self._where("")
+
+    @property
+    def where_in_process(self) -> str:
+        """`worker (6257, process 6250) in parse (app.py:10)`; of an unknown holder, `unknown, process 6250`."""
+        return self._where(f"process {self.pid}")
+
+    def _where(self, process: str) -> str:
+        if self.tid is None:
+            return f"{UNKNOWN}, {process}" if process else UNKNOWN
+        ids = f"{self.tid}, {process}" if process else str(self.tid)
+        return f"{shown(self.thread)} ({ids}) in {named(self.stack) or UNKNOWN}"
 
 
 class Blame(NamedTuple):
@@ -94,7 +106,8 @@ def _of(profile: ProfileData, thread: Optional[str], by_stack: bool, whole: inte
         name, tid = ("", None) if holder == NOBODY else (profile.origin.thread_name(holder), profile.origin.thread_tid(holder))
         waiters = sorted(((profile.thread_name(id), each) for id, each in waited.items()), key=lambda each: -each[1])
         ns = sum(waited.values())
-        yield Held(name, tid, _stack(profile, stack), ns, whole.share(ns, squares=squares[key]), waiters)
+        share = whole.share(ns, squares=squares[key])
+        yield Held(name, tid, profile.header.get("pid"), _stack(profile, stack), ns, share, waiters)
 
 
 def _stack(profile: ProfileData, stack: int) -> Tuple[Frame, ...]:
@@ -110,7 +123,7 @@ def text(profiles: Sequence[ProfileData], limit: int = 15, thread: Optional[str]
     for row in found.rows[:limit]:
         figures = f"{amount(row.ns, 'nanoseconds'):>10} {percent(row.share, found.whole.is_known)}"
         space = max(_LEAST, width - len(figures) - 2)
-        lines.append(f"{figures}  {fit(row.where, space)}")
+        lines.append(f"{figures}  {fit(row.where if len(profiles) == 1 else row.where_in_process, space)}")
         waiters = ", ".join(f"{shown(name)} {amount(ns, 'nanoseconds')}" for name, ns in row.waiters[:_WAITERS])
         more = f", {len(row.waiters) - _WAITERS} more" if len(row.waiters) > _WAITERS else ""
         lines.append(f"{'':{len(figures)}}    waited: {fit(waiters + more, max(_LEAST, space - 10))}")
@@ -129,6 +142,7 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optio
         {
             "thread": row.thread,
             "tid": row.tid,
+            "pid": row.pid,
             "stack": [str(frame) for frame in row.stack],
             "ns": row.ns,
             "share": row.share.value,
@@ -137,5 +151,12 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optio
         }
         for row in found.rows[:limit]
     ]
-    made = {"spprof": __version__, "kind": "blame", "waited_ns": found.whole.weight, "lock_ns": found.lock_ns, "rows": rows}
+    made = {
+        "spprof": __version__,
+        "kind": "blame",
+        "waited_ns": found.whole.weight,
+        "lock_ns": found.lock_ns,
+        "rows": rows,
+        "more": len(found.rows) - len(rows),
+    }
     return json.dumps(cleaned(made), indent=1) + "\n"

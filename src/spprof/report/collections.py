@@ -95,5 +95,8 @@ def collections(profiles: Sequence[ProfileData], limit: int = 15, width: int = 1
 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     """The same for programs."""
-    rows = [row._asdict() for row in triggered(profiles)[:limit]]
-    return json.dumps(cleaned({"spprof": __version__, "kind": "gc", "rows": rows}), indent=1) + "\n"
+    found = triggered(profiles)
+    rows = [row._asdict() for row in found[:limit]]
+    return (
+        json.dumps(cleaned({"spprof": __version__, "kind": "gc", "rows": rows, "more": len(found) - len(rows)}), indent=1) + "\n"
+    )

@@ -47,6 +47,7 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
         "uncounted": counted.uncounted,
         "forgotten": counted.forgotten,
         "rows": [_row(row) for row in counted.rows[:limit]],
+        "more": len(counted.rows) - len(counted.rows[:limit]),
     }
     return json.dumps(cleaned(document), indent=1) + "\n"
 

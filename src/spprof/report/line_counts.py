@@ -108,13 +108,15 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     from .. import __version__
 
     counts, times = _counted(profiles), _Times(profiles)
+    ordered = _ordered(counts, times)
     document = {
         "spprof": __version__,
         "kind": "lines",
         "unit": times.unit,
         "uncounted": counts.uncounted,
         "lost": counts.lost,
-        "functions": [_function(one, times) for one in _ordered(counts, times)[:limit]],
+        "functions": [_function(one, times) for one in ordered[:limit]],
+        "more": len(ordered) - len(ordered[:limit]),
     }
     return json.dumps(cleaned(document), indent=1) + "\n"
 

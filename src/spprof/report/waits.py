@@ -94,6 +94,7 @@ def text(profiles: Sequence[ProfileData], limit: int = 15, thread: Optional[str]
 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None) -> str:
     """The same for programs."""
+    found = waits(profiles, thread)
     rows = [
         {
             "thread": one.thread,
@@ -106,7 +107,8 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optio
             "share": row.share.value,
             "share_interval": [row.share.low, row.share.high],
         }
-        for one in waits(profiles, thread)
+        for one in found
         for row in one.rows[:limit]
     ]
-    return json.dumps(cleaned({"spprof": __version__, "kind": "waits", "rows": rows}), indent=1) + "\n"
+    more = sum(len(one.rows) for one in found) - len(rows)
+    return json.dumps(cleaned({"spprof": __version__, "kind": "waits", "rows": rows, "more": more}), indent=1) + "\n"
