@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 from conftest import render
+from others import needed
 from spprof_file import Writer
 
 from spprof import Profile
@@ -171,6 +174,30 @@ def test_a_timeline_has_processes_as_groups(two):
     assert {event["pid"] for event in events if event["ph"] == "X"} == {70, 71}
     named = [(event["pid"], event["args"]["name"]) for event in events if event["name"] == "process_name"]
     assert named == [(70, "/bin/gunicorn app:app"), (71, "/bin/gunicorn app:app")]
+
+
+def test_a_row_of_parquet_is_of_its_process(two):
+    needed("pyarrow")
+    from pyarrow import parquet
+
+    pair = [process(70, [MAIN], python="3.11.7"), process(71, [MAIN], python="3.12.1", mode="wall")]
+    rows = parquet.read_table(io.BytesIO(render(joined(pair), "parquet"))).to_pylist()
+    assert [(row["pid"], row["python"], row["mode"]) for row in rows] == [(70, "3.11.7", "cpu"), (71, "3.12.1", "wall")]
+
+
+@pytest.mark.parametrize("options", [{}, {"merge_threads": True}])
+def test_a_resource_of_otlp_is_a_process(two, options):
+    service = needed("opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2")
+    if sys.version_info < (3, 10):
+        pytest.skip("opentelemetry-proto for Python 3.9 has an older draft of profiles")
+    request = service.ExportProfilesServiceRequest.FromString(render(joined(two), "otlp", **options))
+    found, ids = {}, set()
+    for each in request.resource_profiles:
+        about = {pair.key: pair.value for pair in each.resource.attributes}
+        (profile,) = each.scope_profiles[0].profiles
+        found[about["process.pid"].int_value] = sum(sum(sample.values) for sample in profile.samples)
+        ids.add(profile.profile_id)
+    assert found == {70: 2_000_000, 71: 3_000_000} and len(ids) == 2
 
 
 @pytest.fixture

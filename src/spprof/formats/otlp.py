@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from array import array
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Hashable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Hashable, List, Optional, Set, Tuple
 
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
 from opentelemetry.proto.profiles.v1development import profiles_pb2
@@ -70,9 +70,11 @@ class _Request:
         self.stacks, self.attributes = _Table(dictionary.stack_table), _Table(dictionary.attribute_table)
         dictionary.location_table.add()
         dictionary.link_table.add()
-        resource = self.message.resource_profiles.add()
-        self._resource(resource.resource.attributes)
-        self._scope(resource.scope_profiles.add())
+        stacks = self._stacks()
+        for header, threads in self._processes():
+            resource = self.message.resource_profiles.add()
+            self._resource(resource.resource.attributes, header)
+            self._scope(resource.scope_profiles.add(), stacks, header, threads)
         dictionary.string_table.extend(map(clean, self.strings))
 
     def string(self, value: str) -> int:
@@ -85,9 +87,18 @@ class _Request:
             _set(fresh.value, value)
         return id
 
-    def _resource(self, attributes: Any) -> None:
-        """The profiled process, by the semantic conventions (https://opentelemetry.io/docs/specs/semconv/resource/process/)."""
-        header = self.profile.header
+    def _processes(self) -> List[Tuple[Dict[str, Any], Optional[Set[int]]]]:
+        """The header of each process and its threads; None: all."""
+        profile, joins = self.profile, self.profile.origin.joins
+        if not joins:
+            return [(profile.header, None)]
+        known = profile._columns()["threads"]
+        return [
+            (each.header, {id for id, about in known.items() if about["process"] == number}) for number, each in enumerate(joins)
+        ]
+
+    def _resource(self, attributes: Any, header: Dict[str, Any]) -> None:
+        """A profiled process, by the semantic conventions (https://opentelemetry.io/docs/specs/semconv/resource/process/)."""
         argv = [str(argument) for argument in header.get("argv") or []]
         script = os.path.basename(argv[0]) if argv else "unknown_service:python"
         about = {
@@ -101,21 +112,21 @@ class _Request:
             if value:
                 _set(attributes.add(key=key).value, value)
 
-    def _scope(self, scope: Any) -> None:
+    def _scope(self, scope: Any, stacks: Callable[[int], int], process: Dict[str, Any], threads: Optional[Set[int]]) -> None:
         from .. import __version__
 
         scope.scope.name, scope.scope.version = "spprof", __version__
-        stacks = self._stacks()
         first, *others = self.profile.each_type()
         for profile in (first, *filter(len, others)):
-            self._profile(scope.profiles, profile, stacks)
+            message = self._profile(scope.profiles, profile, process)
+            self._samples(message.samples, profile, stacks, threads)
 
-    def _profile(self, profiles: Any, profile: ProfileData, stacks: Callable[[int], int]) -> None:
-        """The samples of one type."""
+    def _profile(self, profiles: Any, profile: ProfileData, process: Dict[str, Any]) -> Any:
+        """What is said of the samples of one type."""
         header, end = profile.header, profile.end or {}
         start = int(header.get("start_unix_ns") or 0)
         message = profiles.add(time_unix_nano=start, period=period_of(profile))
-        message.profile_id = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).digest()
+        message.profile_id = hashlib.blake2b(json.dumps([header, process], sort_keys=True).encode(), digest_size=16).digest()
         message.duration_nano = max(0, int(end.get("stop_ns") or 0) - int(header.get("start_ns") or 0))
         kind = header.get("event") or profile.mode or profile.unit
         message.period_type.type_strindex = self.string(kind)
@@ -123,17 +134,21 @@ class _Request:
         counted = self.options.weight == "samples"
         message.sample_type.type_strindex = self.string("samples" if counted else kind)
         message.sample_type.unit_strindex = self.string("count" if counted else profile.unit)
-        self._samples(message.samples, profile, stacks)
+        return message
 
-    def _samples(self, samples: Any, profile: ProfileData, stacks: Callable[[int], int]) -> None:
+    def _samples(self, samples: Any, profile: ProfileData, stacks: Callable[[int], int], threads: Optional[Set[int]]) -> None:
         header = profile.header
         start = header.get("start_unix_ns")
         values = profile.column("count" if self.options.weight == "samples" else "weight")
         labels, sets = marks(profile)
         for part in tracks(profile, self.options):
-            columns = (profile.stack_keys(), labels, profile.column("time_ns"), values)
+            columns = (profile.stack_keys(), labels, profile.column("time_ns"), values, profile.column("thread"))
             observed: Dict[Tuple[int, int], Tuple[array[int], array[int]]] = {}
-            for key, label, time, value in zip(*map(part.pick, columns)):
+            if threads is not None and part.thread is not None and part.thread not in threads:
+                continue
+            for key, label, time, value, thread in zip(*map(part.pick, columns)):
+                if threads is not None and thread not in threads:
+                    continue
                 both = observed.get((key, label))
                 if both is None:
                     both = observed[key, label] = array("q"), array("q")

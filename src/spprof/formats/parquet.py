@@ -144,8 +144,8 @@ class _Table:
         same = {
             "pid": process.get("pid"),
             "argv": " ".join(map(str, process.get("argv") or [])),
-            "python": str(header.get("python", "")),
-            "mode": profile.mode,
+            "python": str(process.get("python", "")),
+            "mode": str(process.get("mode", "")),
             "tid": self.tids[thread],
             "thread": profile.thread_name(thread),
         }
