@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from others import needed
 from spprof_file import Writer
 
 from spprof import Profile
@@ -83,6 +84,17 @@ def test_otlp(wall, tmp_path):
         why = {strings[pair.key_strindex]: pair.value.string_value for pair in pairs}
         rows.append((why, sum(sample.values)))
     assert summed(rows) == EXPECTED
+
+
+def test_perfetto(wall, tmp_path):
+    schema = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    trace = schema.Trace.FromString(converted(wall, tmp_path, ".perfetto-trace").read_bytes())
+    named = [each for packet in trace.packet for each in packet.interned_data.stack_sample_async_context_descriptors]
+    contexts = {0: {}, **{each.iid: dict(pair.split("=", 1) for pair in each.name.split(", ")) for each in named}}
+    samples = [packet.stack_sample for packet in trace.packet if packet.HasField("stack_sample")]
+    rows = [(contexts[sample.task_context.async_id], sample.primary_weight) for sample in samples]
+    assert summed(rows) == EXPECTED
+    assert {why.get("route") for why, _ in rows if why.get("reason") == "io"} == {"/cart"}
 
 
 def test_a_profile_without_reasons_has_none_in_its_files(data, tmp_path):
