@@ -443,8 +443,12 @@ def test_the_address_shows_what_was_seen(browser, known):
     browser.click(selector='button:has-text("Reset zoom")')
     assert browser.evaluate(script=row) != here
     browser.open(
-        path=known[1], fragment="#tab=x&threads=99&type=7&range=9,1&zoom=2&chosen=1e9&merged=-1,77&source=1&boxes=q&other"
+        path=known[1],
+        fragment="#tab=x&threads=99&type=7&range=9,1&zoom=2&chosen=1e9&merged=-1,77&source=1&boxes=q&other"
+        "&label.x=y&label.user=z&label.request=/b",
     )
+    browser.evaluate(script=settled)
+    assert browser.evaluate(script="[...new URLSearchParams(location.hash.slice(1))]") == [["label.request", "/b"]]
     assert browser.evaluate(script="document.querySelector('[aria-selected=true]').id") == "tab-flame"
     assert browser.troubles() == []
 

@@ -1,6 +1,6 @@
 // What is shown, in the fragment of the page's address: a link shows what its writer saw. Only what is not as at first is written.
 import { batch } from '@preact/signals'
-import { EVERYTHING } from './data/aggregate'
+import { EVERYTHING, labelValues } from './data/aggregate'
 import * as state from './state'
 
 const LABEL = 'label.'
@@ -42,7 +42,9 @@ export function read(fragment: string): void {
     const { threads, fns } = state.profile.value
     const [chosenThreads, range, zoom] = [numbers(all.get('threads')).filter((place) => threads[place]), numbers(all.get('range')), numbers(all.get('zoom'))]
     const functions = (key: string) => new Set(numbers(all.get(key)).filter((fn) => fns[fn]))
-    const labels = Object.fromEntries([...all].filter(([key]) => key.startsWith(LABEL)).map(([key, value]) => [key.slice(LABEL.length), value]))
+    const values = labelValues(state.profile.value)
+    const labels = Object.fromEntries([...all].filter(([key]) => key.startsWith(LABEL)).map(([key, value]) => [key.slice(LABEL.length), value] as const)
+      .filter(([key, value]) => values.get(key)?.includes(value)))
     const cpu = one('cpu', '', 'on', 'off')
     state.filter.value = {
       ...EVERYTHING, labels, cpu: cpu || null,
