@@ -24,6 +24,19 @@ def test_read_back_all_functions_have_their_times(data):
     assert back.whole().weight == profile.whole().weight
 
 
+def test_hits_give_the_same_times(data):
+    """As Chrome's developer tools have them: of all time a node has the share that it has of all hits. Weights here differ."""
+    profile, made = Profile(data), json.loads(render(Profile(data), "cpuprofile"))
+    hits = sum(node["hitCount"] for node in made["nodes"])
+    of_a_hit = (made["endTime"] - made["startTime"]) / hits
+    found = {}
+    for node in made["nodes"]:
+        name = node["callFrame"]["functionName"]
+        found[name] = found.get(name, 0) + node["hitCount"] * of_a_hit
+    expected = {row.qualname: row.self_weight / 1000 for row in profile.functions()}
+    assert {name: us for name, us in found.items() if us} == pytest.approx({name: us for name, us in expected.items() if us})
+
+
 def test_it_is_as_the_protocol_says(document):
     """Profiler.Profile: required nodes, startTime, endTime; ids, hit counts, lines from 0 of a function, from 1 of a tick."""
     assert set(document) == {"nodes", "startTime", "endTime", "samples", "timeDeltas"}
@@ -44,7 +57,7 @@ def test_places(document):
     ticks = [
         node["positionTicks"] for node in document["nodes"] if node["callFrame"]["functionName"] == "A.a" and node["hitCount"]
     ]
-    assert {"line": 11, "ticks": 1} in [each for of_node in ticks for each in of_node]
+    assert {"line": 11, "ticks": 200} in [each for of_node in ticks for each in of_node]
 
 
 def test_a_script_is_a_file_or_library():

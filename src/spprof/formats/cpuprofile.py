@@ -3,7 +3,8 @@
 
 It is of one thread: samples of all threads follow each other in the order of their times, each as long as it weighs. So all
 figures are right, and the axis of time is not that of a clock. A node is a function below its caller; `positionTicks` are the
-lines that ran, which VS Code shows in the source.
+lines that ran, which VS Code shows in the source. Hits and ticks are microseconds, not samples: Chrome's developer tools give a
+node the share of all time that it has of all hits, which is right only if a hit is as long as any other.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _ROOT = {"functionName": "(root)", "scriptId": "0", "url": "", "lineNumber": -1,
 def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     """Writes microseconds since the start of the profile."""
     [track] = tracks(profile, Options(merge_threads=True, thread=options.thread))
-    keys, weights, counts = (track.pick(column) for column in (profile.stack_keys(), *map(profile.column, ("weight", "count"))))
+    keys, weights = (track.pick(column) for column in (profile.stack_keys(), profile.column("weight")))
     functions, lines = Frames(profile, lines=False), Frames(profile)
     tree = Tree()
     nodes = tree.graft(profile.tree, sorted(set(keys)), lambda id: (functions.numbers[id],))
     hits: Counter[int] = Counter()
     ticks: Dict[int, Counter[int]] = {}
-    for key, count in zip(keys, counts):
-        hits[nodes[key]] += count
+    for key, weight in zip(keys, weights):
+        hits[nodes[key]] += weight
         line = lines.looks[lines.numbers[profile.tree.frames[key]]].line
         if options.lines and line:
-            ticks.setdefault(nodes[key], Counter())[line] += count
+            ticks.setdefault(nodes[key], Counter())[line] += weight
     scripts: Dict[str, int] = {}  # DevTools takes functions of one name, line and script for one
     children: Dict[int, List[int]] = {}
     for node in range(1, len(tree)):
@@ -48,9 +49,9 @@ def write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
             "id": node + 1,
             "callFrame": _call_frame(functions.looks[tree.frames[node]], scripts) if node else _ROOT,
         }
-        about.update(hitCount=hits[node], children=children.get(node, []))
+        about.update(hitCount=hits[node] // 1000, children=children.get(node, []))
         if node in ticks:
-            about["positionTicks"] = [{"line": line, "ticks": number} for line, number in sorted(ticks[node].items())]
+            about["positionTicks"] = [{"line": line, "ticks": ns // 1000} for line, ns in sorted(ticks[node].items())]
         out.write((b",\n" if node else b"\n") + json_bytes(about))
     start = int(profile.header.get("start_ns") or 0) // 1000
     passed = done = 0
