@@ -97,6 +97,21 @@ def test_perfetto(wall, tmp_path):
     assert {why.get("route") for why, _ in rows if why.get("reason") == "io"} == {"/cart"}
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_tasks_are_there_in_any_mode(tmp_path, ending):
+    writer = Writer()
+    for number, task in enumerate(("fetch", None, "store\udcff", "fetch")):
+        writer.sample(STACK, 10_000 + 1_000 * number, 1_000, task=task)
+    writer.flush()
+    (tmp_path / "tasks.spprof").write_bytes(writer.data)
+    out = converted(Profile.load(tmp_path / "tasks.spprof"), tmp_path, ending)
+    if ending == ".jsonl":
+        rows = [row for row in map(json.loads, out.read_text().splitlines()) if row["type"] == "sample"]
+    else:
+        rows = pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()
+    assert [row.get("task") for row in rows] == ["fetch", None, "store\\udcff", "fetch"]
+
+
 def test_a_profile_without_reasons_has_none_in_its_files(data, tmp_path):
     path = tmp_path / "cpu.spprof"
     path.write_bytes(data)

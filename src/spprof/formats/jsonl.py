@@ -10,6 +10,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
 
+from ..model.tasks import names as names_of_tasks
 from ..model.unicode import clean
 from ._frames import json_bytes
 from ._samples import CHUNK, Track, distinct_keys, tracks, whys
@@ -102,25 +103,29 @@ def _about(frame: Frame, first_line: int, lines: bool) -> Dict[str, Any]:
 
 
 def _samples(profile: ProfileData, track: Track, ids: Dict[int, int], reasons: Reasons, start: int, out: BinaryIO) -> None:
-    names = ("time_ns", "weight", "count", "flags", "label")
-    times, weights, counts, flags, labels = (track.pick(profile.column(name)) for name in names)
+    names = ("time_ns", "weight", "count", "flags", "label", "task")
+    times, weights, counts, flags, labels, tasks = (track.pick(profile.column(name)) for name in names)
     numbers, meant = reasons
     reason = track.pick(numbers)
     stacks = map(ids.__getitem__, track.pick(profile.stack_keys()))
     thread = b"" if track.thread is None else b'"thread":%d,' % track.thread
     line = b'{"type":"sample",' + thread + b'"time_ns":%d,"weight":%d,"count":%d,"stack":%d%b}\n'
-    rests: Dict[Tuple[int, int, int], bytes] = {}
-    for mark in {*zip(flags, labels, reason)}:
-        rests[mark] = _rest(mark[0], profile.label_sets[mark[1]], meant[mark[2]])
-    rows = zip((time - start for time in times), weights, counts, stacks, map(rests.__getitem__, zip(flags, labels, reason)))
+    rests: Dict[Tuple[int, int, int, int], bytes] = {}
+    task_names = names_of_tasks(profile._columns())
+    for mark in {*zip(flags, labels, reason, tasks)}:
+        rests[mark] = _rest(mark[0], profile.label_sets[mark[1]], meant[mark[2]], task_names[mark[3]])
+    ends = map(rests.__getitem__, zip(flags, labels, reason, tasks))
+    rows = zip((time - start for time in times), weights, counts, stacks, ends)
     for chunk in iter(lambda: list(islice(rows, CHUNK)), []):
         out.write(b"".join(map(line.__mod__, chunk)))
 
 
-def _rest(flags: int, labels: Dict[str, str], why: Dict[str, str]) -> bytes:
+def _rest(flags: int, labels: Dict[str, str], why: Dict[str, str], task: str) -> bytes:
     """The end of a sample's line; what is empty is left out."""
     rest: Dict[str, Any] = {"flags": [name for flag, name in _FLAGS if flags & flag]} if flags else {}
     rest.update(why)
+    if task:
+        rest["task"] = clean(task)
     if labels:
         rest["labels"] = {clean(key): clean(value) for key, value in labels.items()}
     return b"," + json.dumps(rest, separators=(",", ":")).encode()[1:-1] if rest else b""

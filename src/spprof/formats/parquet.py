@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from ..model.calls import Function
+from ..model.tasks import names as names_of_tasks
 from ..model.unicode import clean
 from ._frames import Frames, Look, json_bytes
 from ._samples import CHUNK, tracks, whys, written_tids
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _WHY = ("reason", "waits_on", "held_by")
+_PICKED = ("time_ns", "weight", "count", "flags", "label", "task")
 _ROWS = CHUNK >> 1  # of a group: each has its stacks in full
 # Columns with a least and largest value by which an engine skips whole row groups. For stacks these cost a third of the time.
 _SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight")
@@ -46,7 +48,7 @@ def _write(profile: ProfileData, out: BinaryIO, options: Options) -> None:
     with parquet.ParquetWriter(out, table.schema, **settings) as writer:
         for part in tracks(profile, options):
             assert part.thread is not None  # threads are never merged here
-            columns = {name: part.pick(profile.column(name)) for name in ("time_ns", "weight", "count", "flags", "label")}
+            columns = {name: part.pick(profile.column(name)) for name in _PICKED}
             columns["key"] = part.pick(profile.stack_keys())
             columns["why"] = part.pick(table.reasons)
             for start in range(0, len(columns["key"]), _ROWS):
@@ -77,6 +79,7 @@ class _Table:
             ("count", pa.int64()),
             ("flags", pa.uint8()),
             ("labels", pa.map_(pa.string(), pa.string())),
+            ("task", text),
             *((name, text) for name in _WHY),
             *frame,
             ("native", pa.bool_()),
@@ -90,6 +93,9 @@ class _Table:
         self.schema = pa.schema(fields, metadata={"spprof": json_bytes(about)})
         labels = [[(clean(key), clean(value)) for key, value in labels.items()] for labels in profile.label_sets]
         self.labels = pa.array(labels, self.schema.field("labels").type)
+        tasks = names_of_tasks(profile._columns())
+        self.tasks = pa.array([clean(name) or None for name in tasks.values()], pa.string()).dictionary_encode()
+        self.task_places = {number: place for place, number in enumerate(tasks)}
         self.reasons, meant = whys(profile)
         self.whys = {name: pa.array([each.get(name) for each in meant], pa.string()).dictionary_encode() for name in _WHY}
         self._stacks()
@@ -155,6 +161,7 @@ class _Table:
         for name in ("weight", "count", "flags"):
             values[name] = self._numbers(columns[name]).cast(self.schema.field(name).type)
         values["labels"] = self.labels.take(self._numbers(columns["label"]))
+        values["task"] = self.tasks.take(self._numbers(map(self.task_places.__getitem__, columns["task"])))
         why = self._numbers(columns["why"])
         values.update((name, each.take(why)) for name, each in self.whys.items())
         values.update(zip(("function", "file", "first_line", "line"), self.leaves.take(ids).flatten()))
