@@ -174,6 +174,7 @@ def test_the_report_of_a_run(tmp_path, capsys):
     assert main(["report", str(path), "--gc", "-f", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     (row,) = (row for row in document["rows"] if row["qualname"] == "work")
+    assert document["more"] == 0
     assert (row["collections"], row["generations"], row["line"]) == (2, {"2": 2}, 9)
     assert row["collected"] >= 2000 and row["ns"] >= row["longest_ns"] > 0
     assert main(["report", str(path), "--gc"]) == 0

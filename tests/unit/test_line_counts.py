@@ -124,6 +124,7 @@ def test_limits_and_json():
     profile = spprof.Profile(written().data)
     assert "... 1 more functions (--limit)" in line_counts([profile], 1, 100)
     document = json.loads(as_json([profile], None))
+    assert document["more"] == 0 and json.loads(as_json([profile], 1))["more"] == 1
     f = document["functions"][0]
     assert (document["kind"], f["qualname"], f["calls"]) == ("lines", "f", 1)
     line = next(row for row in f["lines"] if row["line"] == 6)
