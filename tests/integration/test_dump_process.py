@@ -18,6 +18,7 @@ from spprof.errors import SpprofError
 if sys.platform != "linux":
     pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 
+from spprof.outside import stopping
 from spprof.outside.dump import dump
 from spprof.outside.stopping import let_go, stopped
 
@@ -277,6 +278,47 @@ def test_a_thread_that_stops_late_is_let_go(tmp_path):
         go_on(ran)
         ran.process.kill()
         ran.process.communicate()
+
+
+@pytest.fixture
+def too_late(monkeypatch):
+    """too_late(n): the first n waits for a stop end just before it; those that follow wait as long as it takes."""
+
+    def waits(count):
+        left = [None] * count
+
+        def wait(tid):
+            late = time.monotonic() + LATE_S
+            while left or (signal := stopping._look(tid)) is None:
+                if left and "\nState:\tt" in Path(f"/proc/{tid}/status").read_text():
+                    return left.pop()
+                assert time.monotonic() < late
+            return signal
+
+        monkeypatch.setattr(stopping, "_wait", wait)
+
+    return waits
+
+
+def test_a_late_stop_is_no_debuggers(start, too_late):
+    process = start(HANGS["busy"][1])
+    until(process.pid, lambda main: frames_of(main) == expected(HANGS["busy"][1]))
+    too_late(2)  # one for the stop, and one at its end
+    (found,) = dump(process.pid).threads
+    assert (found.does, found.sure) == ("runs", True)
+
+
+def test_a_stop_that_was_late_for_one_dump_does_not_hinder_the_next(start, too_late, monkeypatch):
+    process = start(HANGS["busy"][1])
+    until(process.pid, lambda main: frames_of(main) == expected(HANGS["busy"][1]))
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(stopping, "_look", lambda tid: None)
+        too_late(2 * LATE_S)
+        dump(process.pid)
+    too_late(0)
+    (found,) = dump(process.pid).threads
+    assert (found.does, found.sure) == ("runs", True)
+    assert status(process.pid, process.pid)["TracerPid"] == "0"
 
 
 def test_nonblocking_says_what_it_cannot_be_sure_of(start):

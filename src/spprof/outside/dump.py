@@ -15,7 +15,7 @@ from . import calls, imports, interpreter, locks, stacks, values
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
-from .stopping import STOP_S, let_go, stopped
+from .stopping import STOP_S, is_late, let_go, stopped
 
 _TRIES = 5  # for a thread that wakes each time that it is read, and where we do not get the processor while it is stopped
 _PTHREAD_BYTES = 2048  # of a pthread, where the C library keeps the thread's id
@@ -161,26 +161,28 @@ class _Reader:
 
     def _thread(self, tid: int, state: Optional[State]) -> Optional[_Seen]:
         """None: it has ended."""
+        let_go()  # of those before it, which would else stay stopped while we read ones that wait
         folder = f"/proc/{self.pid}/task/{tid}"
-        sure, most = False, _NOTHING
+        most = _NOTHING
         for _ in range(_TRIES):
             before = _moment(folder)
             if not before.letter:
                 return None
             call = calls.call_of(folder)
-            if before.letter == "R" and self.may_stop:
+            sure, runs = False, before.letter == "R" or (before.letter == "t" and is_late(tid))  # a late stop is our own
+            if runs and self.may_stop:
                 with stopped(tid) as sure:
-                    look = self._look(state, time.monotonic() + STOP_S if sure else None)
+                    look = self._look(state, time.monotonic() + STOP_S)
             else:
                 look = self._look(state, None)
-            sure = sure or (before.letter != "R" and before == _moment(folder))
+            sure = sure or (not runs and before == _moment(folder))
             if look.walk.late and (len(look.walk.frames), len(look.variables)) <= (len(most.walk.frames), len(most.variables)):
                 look = most
             elif sure and not look.walk.late:
                 break
             most = look
         walk = look.walk
-        does, lock = ("runs", 0) if before.letter == "R" else self._waits(before.letter, call, state)
+        does, lock = ("runs", 0) if runs else self._waits(before.letter, call, state)
         named = [self._named(raw, found) for raw, found in zip_longest(walk.frames, look.variables)]
         stack = [(raw, frame) for raw, frame in zip(walk.frames, named) if frame is not None]
         frames = [frame for _, frame in stack]

@@ -40,7 +40,7 @@ def _ptrace(request: int, tid: int, data: int = 0) -> bool:
 @contextmanager
 def stopped(tid: int) -> Iterator[bool]:
     """Whether it is stopped; it is not if a debugger has it, if it has ended, or if it stays in the kernel."""
-    let_go()
+    let_go(but=tid)
     is_ours = tid in _late  # it was waited for already: where all processors have work it stops when it has its turn
     if not is_ours and not _ptrace(_SEIZE, tid):
         yield False
@@ -72,9 +72,13 @@ def _first_in_rank() -> Iterator[None]:
             os.sched_setscheduler(0, *before)
 
 
-def let_go() -> None:
+def is_late(tid: int) -> bool:
+    return tid in _late
+
+
+def let_go(but: int = 0) -> None:
     """Lets those go that have stopped too late. What is left at our end is let go by the kernel."""
-    for tid in list(_late):
+    for tid in _late - {but}:
         _detach(tid, _look(tid))
 
 
