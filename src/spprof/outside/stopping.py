@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Iterator, Optional, Set
 
@@ -60,12 +60,10 @@ def stopped(tid: int) -> Iterator[bool]:
 def _first_in_rank() -> Iterator[None]:
     """This thread of ours, if we may."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
+    try:  # from before the change on: a signal's handler may raise at once
         if before[0] not in (os.SCHED_FIFO, os.SCHED_RR):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)))
-    except OSError:
-        pass
-    try:
+            with suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)))
         yield
     finally:
         if os.sched_getscheduler(0) != before[0]:
