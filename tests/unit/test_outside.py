@@ -81,6 +81,16 @@ def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
 KINDS = ("NoneType bool int float str bytes list tuple bytearray dict set frozenset cell Order").split()
 
 
+def test_who_waits_for_the_end_of_anothers_import_has_no_lock(monkeypatch):
+    def locks_by(*names):
+        return imports.locks_of(None, None, [(name, stacks.Frame(name, "<frozen importlib._bootstrap>", 1)) for name in names])
+
+    monkeypatch.setattr(imports, "_module", lambda memory, python, raw: "slow")
+    assert locks_by("acquire", "__enter__", "_find_and_load") == ("slow", [])
+    assert locks_by("acquire", "__enter__", "_lock_unlock_module", "_find_and_load") == ("slow", [])
+    assert locks_by("_find_and_load_unlocked", "_find_and_load") == ("", ["slow"])
+
+
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_values_of_garbage_have_words(memory_of, name):
     """Types that are whole, and objects of them that are not."""

@@ -27,7 +27,7 @@ def locks_of(memory: Memory, python: Interpreter, stack: Sequence[Tuple[Raw, Fra
         name = frame.name.rpartition(".")[2] if frame.file == _FILE else ""
         if name == "_lock_unlock_module" or (name == "_find_and_load" and called == "__enter__"):
             awaited = awaited or _module(memory, python, raw)
-        elif name == "_find_and_load":
+        elif name == "_find_and_load" and called != "_lock_unlock_module":  # which waits for another's import
             entered.append(_module(memory, python, raw))
         called = name
     return Locks(awaited, [name for name in entered if name])
