@@ -202,6 +202,22 @@ def test_an_owner_is_one_that_is_in_the_block_now(python, start):
     assert found.cycles == [[threads["itself"].tid]]
 
 
+def test_an_import_lock_whose_thread_the_fork_left_behind(start, tmp_path):
+    (tmp_path / "slow.py").write_text("import os, __main__\n__main__.begun.set()\nos.read(0, 1)\n")
+    process = start(
+        "begun = threading.Event()\ndef importer():\n    import slow\n"
+        "threading.Thread(target=importer, daemon=True).start()\nbegun.wait()\nchild = os.fork()\n"
+        "if child:\n    print(child, flush=True)\n    os.read(0, 1)\nelse:\n    import slow\n"
+    )
+    child = int(process.stdout.readline())
+    try:
+        does = "waits for the import lock of slow, and no other thread is there to release it"
+        found = until(child, lambda main: main.does == does)
+        assert not found.cycles
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
 @each_python
 def test_a_thread_that_waits_for_the_gil(python, start):
     if "t" in python:

@@ -187,7 +187,8 @@ class _Reader:
         stack = [(raw, frame) for raw, frame in zip(walk.frames, named) if frame is not None]
         frames = [frame for _, frame in stack]
         modules = imports.locks_of(self.memory, self.python, stack)
-        does = f"waits for the import lock of {modules.awaited}" if lock and modules.awaited else does
+        if lock and modules.awaited:
+            does = does.replace(f"the lock at {lock:#x}", f"the import lock of {modules.awaited}")
         cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")
         thread = Thread(tid, _name(folder), does, look.holds_gil, frames, cut, state is not None, sure, 0)
         return _Seen(thread, folder, before, walk.frames, modules, lock)
