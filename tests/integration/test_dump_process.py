@@ -324,17 +324,19 @@ def test_a_late_stop_is_no_debuggers(start, too_late):
     assert (found.does, found.sure) == ("runs", True)
 
 
-def test_a_stop_that_was_late_for_one_dump_does_not_hinder_the_next(start, too_late, monkeypatch):
+def test_nothing_stays_stopped_after_a_dump(start, too_late, monkeypatch):
+    """Where no stop was in time: what prints the dump may wait for as long as it likes."""
     process = start(HANGS["busy"][1])
     until(process.pid, lambda main: frames_of(main) == expected(HANGS["busy"][1]))
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(stopping, "_look", lambda tid: None)
-        too_late(2 * LATE_S)
-        dump(process.pid)
-    too_late(0)
-    (found,) = dump(process.pid).threads
-    assert (found.does, found.sure) == ("runs", True)
-    assert status(process.pid, process.pid)["TracerPid"] == "0"
+    too_late(2 * LATE_S)
+    monkeypatch.setattr(stopping, "_look", lambda tid: None)
+    dump(process.pid)
+    late = time.monotonic() + LATE_S
+    while True:  # the kernel lets go soon after our thread was joined
+        now = status(process.pid, process.pid)
+        if (now["TracerPid"], now["State"][0]) == ("0", "R"):
+            break
+        assert time.monotonic() < late, now
 
 
 def test_nonblocking_says_what_it_cannot_be_sure_of(start):

@@ -15,7 +15,7 @@ from . import calls, imports, interpreter, locks, stacks, values
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
-from .stopping import STOP_S, is_late, let_go, stopped
+from .stopping import STOP_S, is_late, let_go, on_own_thread, stopped
 
 _TRIES = 5  # for a thread that wakes each time that it is read, and where we do not get the processor while it is stopped
 _PTHREAD_BYTES = 2048  # of a pthread, where the C library keeps the thread's id
@@ -79,9 +79,9 @@ def dump(pid: int, may_stop: bool = True, with_locals: bool = False) -> Dump:
     file = _opened(pid)
     try:
         memory = Memory(file)
-        return _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop, with_locals).dump()
+        reader = _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop, with_locals)
+        return on_own_thread(reader.dump)
     finally:
-        let_go()
         os.close(file)
 
 

@@ -13,7 +13,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any, Iterator, Optional, Set
+from typing import Any, Callable, Iterator, Optional, Set, TypeVar
 
 STOP_S = 0.001  # reading ends after this; a thread is stopped for no longer than this, and what the machine's other work adds
 _PATIENCE_S = 0.05  # for a thread to stop: it may be in the kernel
@@ -22,6 +22,7 @@ _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
 _EVENT_STOP = 128  # the reason of a stop that no signal caused
 _WALL = 0x40000000  # also threads: __WALL
 _ENDED = -1
+_Result = TypeVar("_Result")
 _late: Set[int] = set()  # threads that we have and that have not stopped yet
 
 
@@ -70,12 +71,24 @@ def _first_in_rank() -> Iterator[None]:
             os.sched_setscheduler(0, *before)
 
 
+def on_own_thread(work: Callable[[], _Result]) -> _Result:
+    """Stops are the thread's that makes them: when it ends, the kernel lets go whatever has not stopped yet, so that nothing stays
+    stopped while its caller goes on. No signal's handler runs there."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        with ThreadPoolExecutor(1) as tracer:
+            return tracer.submit(work).result()
+    finally:
+        _late.clear()
+
+
 def is_late(tid: int) -> bool:
     return tid in _late
 
 
 def let_go(but: int = 0) -> None:
-    """Lets those go that have stopped too late. What is left at our end is let go by the kernel."""
+    """Lets those go that have stopped too late. What is left when this thread ends is let go by the kernel."""
     for tid in _late - {but}:
         _detach(tid, _look(tid))
 
