@@ -68,7 +68,7 @@ def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
             assert imports.locks_of(memory, python, [(raw, importing) for raw in walk.frames]).awaited == ""
             for raw in walk.frames:
                 try:
-                    variables.named(raw, variables.of_frame(raw))
+                    variables.named(raw, variables.of_frame(raw) or [])
                 except Unreadable:
                     pass
             try:
@@ -89,6 +89,18 @@ def test_who_waits_for_the_end_of_anothers_import_has_no_lock(monkeypatch):
     assert locks_by("acquire", "__enter__", "_find_and_load") == ("slow", [])
     assert locks_by("acquire", "__enter__", "_lock_unlock_module", "_find_and_load") == ("slow", [])
     assert locks_by("_find_and_load_unlocked", "_find_and_load") == ("", ["slow"])
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_huge_tuples_of_names_take_few_steps(memory_of, name):
+    """Every word is the same: the size of a tuple, and its address."""
+    memory = memory_of(struct.pack("<Q", SIZE // 16) * (SIZE // 8))
+    variables = values.Values(memory, Interpreter(name, name, 8, LAYOUTS[name]))
+    frame, before = stacks.Raw(SIZE // 4, SIZE // 4, 0), memory.left
+    for _ in range(100):
+        variables.named(frame, [(0, "")])
+    assert before - memory.left < 20 * values.LOCALS_MOST
+    assert variables.of_frame(frame, until=0.0) is None
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

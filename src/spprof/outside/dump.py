@@ -205,10 +205,11 @@ class _Reader:
         variables: List[Optional[List[Tuple[int, str]]]] = []
         if self.values is not None and not walk.late:
             for frame in walk.frames:
-                if until is not None and time.monotonic() > until:
-                    return _Look(walk._replace(late=True), holds, variables)
                 try:
-                    variables.append(self.values.of_frame(frame))
+                    found = self.values.of_frame(frame, until)
+                    if found is None:
+                        return _Look(walk._replace(late=True), holds, variables)
+                    variables.append(found)
                 except Unreadable:
                     variables.append(None)
         return _Look(walk, holds, variables)

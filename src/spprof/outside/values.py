@@ -6,7 +6,9 @@ A type is one of Python's own if it is static and its name has no module: a clas
 from __future__ import annotations
 
 import struct
-from typing import Dict, Iterator, List, Tuple
+import time
+from itertools import islice
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from .interpreter import Interpreter
 from .memory import Memory, Unreadable, fields
@@ -26,18 +28,28 @@ class Values:
         self._memory, self._python, self._at = memory, python, python.at
         self._own_types: Dict[int, str] = {}
         self._tuples: Dict[int, List[Tuple[int, int]]] = {}
+        self._names_of: Dict[int, List[str]] = {}  # by code
 
-    def of_frame(self, frame: Raw) -> List[Tuple[int, str]]:
-        """The number of each variable that has a value, and that. While it works the thread may be stopped. Raises Unreadable."""
+    def of_frame(self, frame: Raw, until: Optional[float] = None) -> Optional[List[Tuple[int, str]]]:
+        """The number of each variable that has a value, and that. While it works the thread may be stopped: None if `until` comes
+        first. Raises Unreadable."""
         count = sum(size for _, size in self._names(frame.code))
         data = self._memory.read(frame.address + self._at["frame_size"], 8 * min(count, LOCALS_MOST))
         addresses = [word & _MASK for word in fields(f"<{len(data) // 8}Q", data)]
-        return [(number, self.text(address)) for number, address in enumerate(addresses) if address]
+        found: List[Tuple[int, str]] = []
+        for number, address in enumerate(addresses):
+            if _is_past(until):
+                return None
+            if address:
+                found.append((number, self.text(address)))
+        return None if _is_past(until) else found
 
     def named(self, frame: Raw, found: List[Tuple[int, str]]) -> Tuple[Tuple[str, str], ...]:
         """What `of_frame` found, with names. Raises Unreadable."""
-        names = list(self._items(frame.code))
-        return tuple((self._name(names[number]), text) for number, text in found if number < len(names))
+        if frame.code not in self._names_of:
+            self._names_of[frame.code] = [self._name(address) for address in islice(self._items(frame.code), LOCALS_MOST)]
+        names = self._names_of[frame.code]
+        return tuple((names[number], text) for number, text in found if number < len(names))
 
     def _names(self, code: int) -> List[Tuple[int, int]]:
         """The tuples of names that a code object has, in the order of the variables, with their sizes."""
@@ -49,7 +61,7 @@ class Values:
 
     def _items(self, code: int) -> Iterator[int]:
         for address, size in self._names(code):
-            data = self._memory.read(address + self._at["tuple_items"], 8 * size)
+            data = self._memory.read(address + self._at["tuple_items"], 8 * min(size, LOCALS_MOST))
             yield from fields(f"<{len(data) // 8}Q", data)
 
     def _name(self, address: int) -> str:
@@ -120,3 +132,7 @@ class Values:
         digits = fields(f"<{count}I", memory.read(address + at["int_digits"], 4 * count))
         value = sum(digit << at["int_shift"] * place for place, digit in enumerate(digits))
         return str(-value if is_negative else value)
+
+
+def _is_past(until: Optional[float]) -> bool:
+    return until is not None and time.monotonic() > until
