@@ -13,7 +13,8 @@ _HEADER_MOST = 1 << 24  # bytes
 
 
 def is_being_written(path: str) -> bool:
-    """Whether a process has this file locked. False also where that cannot be known (Windows, file systems without locks)."""
+    """Whether a process has this file locked; on file systems without locks, whether it has no end and its process lives. False
+    also where that cannot be known (Windows)."""
     try:
         import fcntl
 
@@ -27,7 +28,8 @@ def is_being_written(path: str) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False
+        pid = begun(path).get("pid")
+        return isinstance(pid, int) and process_lives(pid) and not ending(path)
     finally:
         os.close(file)
 
