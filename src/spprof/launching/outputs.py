@@ -12,12 +12,21 @@ from ..files.writing import begun, ending, finish, is_being_written
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
-    from typing import List, Optional, Sequence, Set
+    from typing import List, Optional, Sequence, Set, Tuple
 
     from ..files.profile import Profile
 
 PID = "\0"  # which is in no path
 _NUMBERS = ".4294967295", ".9999"  # the longest that follow a name: a process id, and which of its programs it is
+# What is counted or timed beside the samples, by the names that profiles have for it.
+_EXACT = {
+    "calls": "counts of calls",
+    "hot": "counts of the hottest calls",
+    "times": "exact times",
+    "line_counts": "counts of lines",
+    "exceptions": "exceptions",
+    "imports": "times of imports",
+}
 
 
 class Outputs:
@@ -120,19 +129,24 @@ class Outputs:
             os.unlink(path)
         return output.path
 
-    def place_as_one(self, paths: List[str], profiles: Sequence[Profile], conversion: formats.Options) -> str:
-        """The same of the profiles of all processes: as one file, of another format than ours. Files that are still being
-        written stay."""
+    def place_as_one(
+        self, paths: List[str], profiles: Sequence[Profile], growing: List[str], conversion: formats.Options
+    ) -> Tuple[str, List[str]]:
+        """The same of the profiles of all processes: as one file, of another format than ours. `growing`: the files that were
+        still being written before they were read. Gives the place, and the names of what the profiles have and the file lacks.
+        Files that have more than it stay."""
         from ..model.joining import joined
 
         output = self._wanted(1, paths[0])
         assert output is not None
         whole = formats.Options(conversion.weight, conversion.lines, conversion.merge_threads, sources=conversion.sources)
-        self._convert(output, joined(profiles, conversion.thread), whole)
+        profile = joined(profiles, conversion.thread)
+        lacks = [words for name, words in _EXACT.items() if getattr(profile, name) is None and _have(profiles, name)]
+        self._convert(output, profile, whole)
         for path in paths:
-            if not is_being_written(path):
+            if not lacks and path not in growing:
                 os.unlink(path)
-        return output.path
+        return output.path, lacks
 
     def _convert(self, output: Output, profile: Profile, conversion: formats.Options) -> None:
         formats.check(self.format, conversion, profile)
@@ -156,6 +170,10 @@ class Outputs:
                 return None
             output = Output(wanted, self.format, self.force)
         return output
+
+
+def _have(profiles: Sequence[Profile], name: str) -> bool:
+    return any(getattr(profile, name) is not None for profile in profiles)
 
 
 def _finish(path: str, reason: str) -> None:

@@ -7,6 +7,7 @@ import sys
 
 from .. import formats
 from ..errors import TAKEN, BadOption, SpprofError
+from ..files.writing import is_being_written
 from ..recording import api
 from . import commands, outputs, program, recorder, supervisor
 
@@ -125,21 +126,29 @@ class Run:
             self.outputs.discard()
             return
         profiles: List[Profile] = []
-        text = ""
+        text, lacks = "", []
         children = self.outputs.children()
-        as_one = bool(children) and self.outputs.format != "spprof"
-        if as_one or not self.options.quiet:
+        growing = list(filter(is_being_written, children))  # before they are read: what ends later may have written more
+        if not self.options.quiet or (children and self.outputs.format != "spprof"):
             from ..files.profile import Profile
 
-            profiles = [Profile.load(path) for path in [*streams, *children]]
+            profiles = [Profile.load(path) for path in streams]
+            of_children = _readable(children)
+            children = list(of_children)
+            profiles += of_children.values()
+        as_one = bool(children) and self.outputs.format != "spprof"
         if not self.options.quiet:
             text = "\nNo samples were taken.\n" if self._never_began(profiles) else self._summary(profiles)
         if as_one:
-            places = [self.outputs.place_as_one([*streams, *children], profiles, self.conversion)]
+            place, lacks = self.outputs.place_as_one([*streams, *children], profiles, growing, self.conversion)
+            places = [place]
         else:
             places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
         if not self.options.quiet:
-            say(text + self._places(places, children, profiles))
+            say(text + self._places(places, children, growing, profiles))
+        if lacks:
+            stay = self._files([*streams, *children])
+            say(f"spprof: {_relative(place)} does not have the {', '.join(lacks)}: the processes' own files stay: {stay}\n")
 
     def _never_began(self, profiles: List[Profile]) -> bool:
         """Whether the program failed (a mistake of syntax) before anything was recorded that a summary could show."""
@@ -153,7 +162,7 @@ class Run:
         options, width, mine = self.options, width_of_table(sys.stderr), patterns(self.options.mine)
         return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
 
-    def _places(self, places: List[str], children: List[str], profiles: List[Profile]) -> str:
+    def _places(self, places: List[str], children: List[str], growing: List[str], profiles: List[Profile]) -> str:
         from ..report.text import printable
 
         format, text = self.outputs.format, ""
@@ -166,7 +175,7 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        text += self._children(children) + self._unseen() + self._queued(profiles[0])
+        text += self._children(children, growing) + self._unseen() + self._queued(profiles[0])
         if format == "spprof" and not self.outputs.is_special and not self._never_began(profiles):
             files = self._files([*places, *children])
             text += f"  spprof report {files}\n  spprof open {files}\n"
@@ -190,19 +199,17 @@ class Run:
             return ""
         return f"For {ready:.2f} s its main thread was ready to run and had no processor: the machine was busy with others.\n"
 
-    def _children(self, children: List[str]) -> str:
-        from ..files.writing import is_being_written
-
+    def _children(self, children: List[str], growing: List[str]) -> str:
         if not children:
             return ""
         what = f"{len(children)} files" if self.outputs.format == "spprof" else f"{len(children)}, in the same file"
-        growing = [path for path in children if is_being_written(path)]
+        growing = [path for path in growing if path in children]
         more = f"Still running, and their files grow: {_words(growing)}\n" if growing else ""
         return f"Child processes: {what}.\n{more}"
 
     def _files(self, paths: List[str]) -> str:
         """As a command line has them. Of many a pattern, which may find another run's, too."""
-        if len(paths) <= _MOST_FILES:
+        if len(paths) <= _MOST_FILES or not self.outputs.stem:
             return _words(paths)
         others = [path for path in paths if not path.startswith(f"{self.outputs.stem}.")]
         return _words([*others, self.outputs.stem]) + ".*.spprof"
@@ -237,9 +244,9 @@ class Run:
             )
 
     def _say_where(self, why: str) -> None:
-        left = self.outputs.streams()
+        left = [*self.outputs.streams(), *self.outputs.children()]
         if left:
-            say(f"spprof: {why and why + ': '}the profile is in {_words(left)}\n")
+            say(f"spprof: {why and why + ': '}the profile is in {self._files(left)}\n")
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -248,6 +255,19 @@ def _prepare(options: argparse.Namespace) -> None:
         from ..files import profile  # noqa: F401
     if not options.quiet:
         from ..report import summary  # noqa: F401
+
+
+def _readable(paths: List[str]) -> Dict[str, Profile]:
+    """The profiles of those that can be read. It says which cannot: one child's file is not worth all the others."""
+    from ..files.profile import Profile
+
+    found = {}
+    for path in paths:
+        try:
+            found[path] = Profile.load(path)
+        except (SpprofError, OSError) as error:
+            say(f"spprof: the result is without {_words([path])}, which stays: {error}\n")
+    return found
 
 
 def _has_something(profile: Profile) -> bool:
