@@ -155,6 +155,8 @@ def has(tool):
     for name in ("coverage", "line_profiler", "debugpy"):
         if tool.startswith(name) and importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
+    if tool == "coverage in C" and importlib.util.find_spec("coverage.tracer") is None:
+        pytest.skip("coverage has no part in C here")
     if tool == "coverage by sys.monitoring" and not MONITORS:
         pytest.skip("sys.monitoring is of 3.12")
 
