@@ -15,7 +15,7 @@ import signal
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 from .. import __version__, formats
 from ..errors import SpprofError, Unsupported
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .otherwise import Other
 
 _PATIENCE_S = 2.0  # until a word is said about what is waited for
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
 
 _DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
@@ -86,7 +87,8 @@ class Attach(Run):
         self.pid, self.recording, self.options = pid, recording, options
         self.lost = False
         self._may_run = False  # the script that the process was given
-        self._folder = ""  # with what the process was given
+        self._folder: Optional[_Folder] = None  # with what the process was given
+        self._script = -1  # of that, open: its name is the process's user's
         self.uid = _uid(pid)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
         self.outputs = outputs.Outputs(options.output, options.format, _name(pid), False, options.force)
@@ -180,22 +182,23 @@ class Attach(Run):
         version = _check_ways(self.pid, self.uid)
         root = f"/proc/{self.pid}/root"
         # Where the process sees it, which may be in another container.
-        self._folder = _folder_in(root)
-        path, script = os.path.join(self._folder, "socket"), os.path.join(self._folder, "script.py")
+        folder = self._folder = _folder_in(root)
+        script = f"{folder.place}/script.py"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(path)
+            listener.bind(f"{folder.path}/socket")
             listener.listen(1)
-            package = self._package(version, root)
-            with open(script, "w", opener=_exclusively) as file:
-                file.write(_SCRIPT % (tuple(one.replace(root, "", 1) for one in (path, script, package)),))
+            package = self._package(folder, version, root)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._script = os.open("script.py", flags, 0o600, dir_fd=folder.fd)
+            with open(self._script, "w", closefd=False) as file:
+                file.write(_SCRIPT % ((f"{folder.place}/socket", script, package),))
             if os.geteuid() != self.uid:
-                for folder, _, files in os.walk(self._folder):
-                    for one in (folder, *(os.path.join(folder, name) for name in files)):
-                        os.lchown(one, self.uid, -1)
-            return self._accept(listener, self._way(version, package, script.replace(root, "", 1)))
+                _give(folder.fd, self.uid)
+            return self._accept(listener, self._way(version, root + package, script))
 
-    def _package(self, version: str, root: str) -> str:
-        """Ours, or a copy with the core for that version if the process does not see it, or its user may not read it."""
+    def _package(self, folder: _Folder, version: str, root: str) -> str:
+        """Ours, or a copy with the core for that version if the process does not see it, or its user may not read it; as the
+        process sees it."""
         own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         try:
             if os.geteuid() == self.uid and os.path.samefile(own, root + own):
@@ -204,27 +207,30 @@ class Attach(Run):
             pass
         import shutil
 
-        copy, core = os.path.join(self._folder, "spprof"), f"_core.cpython-{version.replace('.', '')}-"
+        core = f"_core.cpython-{version.replace('.', '')}-"
 
-        def unused(folder: str, files: List[str]) -> List[str]:
+        def unused(_: str, files: List[str]) -> List[str]:
             return [name for name in files if name == "viewers" or (name.startswith("_core.c") and not name.startswith(core))]
 
-        shutil.copytree(own, copy, ignore=unused)
-        return copy
+        shutil.copytree(own, f"{folder.path}/spprof", ignore=unused)
+        return f"{folder.place}/spprof"
 
     def _clear(self) -> None:
         """Removes what the process was given. A script that may yet run must be found, or the process prints that it is not; and
         it does nothing then."""
         import shutil
 
-        if not self._folder:
+        folder = self._folder
+        if folder is None:
             return
-        script = os.path.join(self._folder, "script.py")
-        if self._may_run and _state(self.pid) and os.path.exists(script):
-            os.close(os.open(script, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC))
-            shutil.rmtree(os.path.join(self._folder, "spprof"), ignore_errors=True)
+        if self._may_run and _state(self.pid) and os.path.lexists(f"{folder.path}/script.py"):
+            os.ftruncate(self._script, 0)
+            shutil.rmtree(f"{folder.path}/spprof", ignore_errors=True)
         else:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(f"/proc/self/fd/{folder.parent}/{os.path.basename(folder.place)}", ignore_errors=True)
+        for fd in (self._script, folder.fd, folder.parent):
+            if fd >= 0:
+                os.close(fd)
 
     def _way(self, version: str, package: str, script: str) -> Union[Entering, Remote, Other]:
         try:
@@ -357,22 +363,67 @@ def _name(pid: int) -> str:
     return program.name(*commands.target(words)) if words else str(pid)
 
 
-def _exclusively(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+class _Folder(NamedTuple):
+    """One for us alone, reached by descriptors: names on the way to it may come to mean something else."""
+
+    fd: int
+    parent: int
+    place: str  # as the process sees it
+
+    @property
+    def path(self) -> str:
+        """For this process alone."""
+        return f"/proc/self/fd/{self.fd}"
 
 
-def _folder_in(root: str) -> str:
-    """One for us alone, where libraries can be loaded from. Raises Unsupported."""
-    import tempfile
-
+def _folder_in(root: str) -> _Folder:
+    """Where libraries can be loaded from. Raises Unsupported."""
     why = "there is no folder there for temporary files"
     for place in ("/tmp", "/var/tmp", "/dev/shm"):
         try:
-            if not os.path.islink(root + place) and not os.statvfs(root + place).f_flag & os.ST_NOEXEC:
-                return tempfile.mkdtemp(prefix="spprof-", dir=root + place)
+            parent = _open_folder(root, place)
         except OSError as error:
             why = f"{place}: {error.strerror}"
+            continue
+        try:
+            if not os.fstatvfs(parent).f_flag & os.ST_NOEXEC:
+                return _made(parent, place)
+        except OSError as error:
+            why = f"{place}: {error.strerror}"
+        os.close(parent)
     raise Unsupported(f"nothing can be given to the process: {why}{LISTENING}")
+
+
+def _made(parent: int, place: str) -> _Folder:
+    import tempfile
+
+    name = os.path.basename(tempfile.mkdtemp(prefix="spprof-", dir=f"/proc/self/fd/{parent}"))
+    fd = os.open(name, _FOLDER, dir_fd=parent)
+    found = os.fstat(fd)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        os.close(fd)
+        raise OSError(0, "another folder took the place of ours")
+    return _Folder(fd, parent, f"{place}/{name}")
+
+
+def _open_folder(root: str, place: str) -> int:
+    """Its descriptor. Of its names, none may be a link. Raises OSError."""
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for name in place.split("/")[1:]:
+        above = fd
+        try:
+            fd = os.open(name, _FOLDER, dir_fd=above)
+        finally:
+            os.close(above)
+    return fd
+
+
+def _give(folder: int, uid: int) -> None:
+    """Gives the folder and all in it to that user: the top last, since from then on he may change what any name below it means."""
+    for _, _, files, fd in os.fwalk(".", topdown=False, dir_fd=folder):
+        for name in files:
+            os.chown(name, uid, -1, dir_fd=fd, follow_symlinks=False)
+        os.fchown(fd, uid, -1)
 
 
 def _check_ways(pid: int, uid: int) -> str:
