@@ -78,7 +78,8 @@ def _interpreter(pid: int, uid: int, gid: int, version: str) -> Tuple[str, Dict[
     if found:
         return found, {}
     if is_python:
-        return own, {"user": uid, "group": gid, "extra_groups": []}
+        # Without our environment, which its user could read.
+        return own, {"user": uid, "group": gid, "extra_groups": [], "env": {}}
     raise Unsupported(f"process {pid} is entered by an interpreter of its version, and there is no python{version} on the PATH")
 
 
