@@ -90,6 +90,19 @@ def test_what_it_loads_before_somebody_attaches():
     assert done.stdout == f"{[*own, 'spprof.recording.sockets']}\n"
 
 
+def test_a_subinterpreter_starts_no_thread_and_can_be_ended():
+    code = """
+import os, sys
+try: import _interpreters as own; new = own.create('legacy')
+except ImportError: import _xxsubinterpreters as own; new = own.create(isolated=False)
+own.run_string(new, "import os; print(len(os.listdir('/proc/self/task')), flush=True)")
+own.destroy(new)
+os.write(1, b"ended")
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ON, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "2\nended"), done.stderr
+
+
 def test_each_worker_of_a_server_listens_and_nothing_is_left(program, tmp_path):
     """A server that forks its workers, which end without Python's own end."""
     ran = program(READY + """

@@ -33,36 +33,64 @@ def listen() -> str:
     socket = _sockets()
     begin = _starter()
     path = address(os.getpid(), os.geteuid())
-    folder = os.path.dirname(path)
+    folder, new = os.path.dirname(path), f"{path}.new"
     try:
         _make_folder(folder)
-        _remove(path)  # of a process with this number that was killed
+        _remove(new)  # of a process with this number that was killed
         _remove_dead(folder)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listener.bind(path)
-            os.chmod(path, 0o600)
+            listener.bind(new)
+            os.chmod(new, 0o600)
             listener.listen(1)
+            _hook()
+            _open[listener] = _which(listener)
+            _listener = listener
+            begin(_accept, (listener, begin))
+            os.rename(new, path)  # now that it is answered: what is there may be another interpreter's of this process
         except BaseException:
+            _listener = None
+            _open.pop(listener, None)
             listener.close()
+            _remove(new)
             raise
     except OSError as error:
         from ..errors import CannotWrite
 
         raise CannotWrite(f"cannot listen at {path}: {error.strerror or error}") from error
-    _open[listener] = _which(listener)
-    _listener, _path = listener, path
-    _hook()
-    begin(_accept, (listener, begin))
+    except RuntimeError as error:
+        _refuse(f"no thread can be started here: {error}")
+    _path = path
     return path
 
 
 def at_start() -> None:
-    """What spprof.pth calls when the interpreter starts with SPPROF_LISTEN=1."""
+    """What spprof.pth calls when an interpreter starts with SPPROF_LISTEN=1. A subinterpreter cannot be ended while a thread of
+    its own waits; the main one listens for the process."""
     try:
-        listen()
+        if _is_main():
+            listen()
     except Exception as error:  # of ours; which ones they are is not imported for nothing
-        sys.stderr.write(f"spprof: SPPROF_LISTEN=1: {error}\n")
+        _warn(f"spprof: SPPROF_LISTEN=1: {error}\n")
+
+
+def _is_main() -> bool:
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters = __import__(name)
+        except ImportError:
+            continue
+        return bool(interpreters.get_current() == interpreters.get_main())
+    return True
+
+
+def _warn(text: str) -> None:
+    if sys.stderr is None:  # what is raised instead would be printed to stdout
+        return
+    try:
+        sys.stderr.write(text)
+    except (OSError, ValueError):
+        pass
 
 
 def end() -> None:
