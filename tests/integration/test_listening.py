@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -101,6 +102,14 @@ os.write(1, b"ended")
 """
     done = subprocess.run([sys.executable, "-c", code], env=ON, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "2\nended"), done.stderr
+
+
+def test_who_goes_before_the_answer_does_not_end_a_program_by_sigpipe(program):
+    ran = program("import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\n" + READY + "input()\n", environment=ON)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(path_of(ran.pid))
+    ran.idle_state()
+    assert ran.process.communicate("\n", timeout=60)[1] == "" and ran.process.returncode == 0
 
 
 def test_each_worker_of_a_server_listens_and_nothing_is_left(program, tmp_path):

@@ -286,7 +286,12 @@ def _serve(connection: Any) -> None:
 
         serve(connection)
     except ImportError:
-        connection.sendall(b'{"error": "it cannot import spprof any more"}\n')
+        import _socket
+
+        try:  # as in serving.py
+            connection.sendall(b'{"error": "it cannot import spprof any more"}\n', getattr(_socket, "MSG_NOSIGNAL", 0))
+        except OSError:
+            pass
     finally:
         if connection in _open:
             _close(connection)

@@ -90,7 +90,9 @@ def _end(taken: Tuple[Any, Any]) -> Dict[str, str]:
 
 
 def _say(connection: Any, what: Dict[str, Any]) -> None:
-    try:
-        connection.sendall(json.dumps(what).encode() + b"\n")
+    import _socket
+
+    try:  # SIGPIPE would end a program that has its default
+        connection.sendall(json.dumps(what).encode() + b"\n", getattr(_socket, "MSG_NOSIGNAL", 0))
     except OSError:  # it is gone
         pass
