@@ -179,3 +179,25 @@ def test_the_command_itself_does_not_listen(tmp_path):
     with subprocess.Popen([sys.executable, "-m", "spprof", "ps"], env=ON, stdout=subprocess.PIPE, text=True) as done:
         assert str(os.getpid()) in done.stdout.read()
     assert f"{done.pid}.sock" not in before and not os.path.exists(path_of(done.pid))
+
+
+def test_it_listens_again_when_descriptors_are_free_again(program, tmp_path):
+    """A thread that gave up would leave the second attachment without an answer."""
+    ran = program("import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))\nheld = []\n" + READY + """
+try:
+    while True: held.append(os.open("/dev/null", os.O_RDONLY))
+except OSError: print("full", flush=True)
+input()
+for fd in held: os.close(fd)
+print("free", flush=True)
+input()
+""", environment=ON)  # fmt: skip
+    assert ran.process.stdout.readline() == "full\n"
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(path_of(ran.pid))
+        ran.process.stdin.write("\n")
+        ran.process.stdin.flush()
+        assert ran.process.stdout.readline() == "free\n"
+        one.settimeout(60)  # a limit that only a hang reaches
+        one.sendall(b"{}\n")
+        assert b"without a file" in one.recv(100)

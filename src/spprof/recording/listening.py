@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from time import sleep
 
 from .sockets import address
 
@@ -260,10 +261,16 @@ def _accept(listener: Any, begin: Any) -> None:
         if listener is _listener and _open.get(listener) != _which(listener):
             _anew()  # the program has closed it, and only a call that had begun went on
         if fd < 0:
-            return
+            if listener is _listener:  # no descriptor is free (EMFILE)
+                sleep(1)
+            continue
         connection = _socket.socket(fileno=fd)
         if _is_allowed(connection):
-            begin(_serve, (connection,))
+            try:
+                begin(_serve, (connection,))
+            except RuntimeError:  # no thread can be started now
+                connection.close()
+                sleep(1)
         else:
             connection.close()
 
