@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 2.0  # until a word is said about what is waited for
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ANSWER_MOST = 65536  # bytes
 _ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
 
 _DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
@@ -163,6 +164,7 @@ class Attach(Run):
         own = _number_within(self.pid)
         path = f"/proc/{self.pid}/root{address(own, self.uid)}"
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(_ANSWER_S)
         try:
             connection.connect(path)
             if self._is_at(connection):
@@ -314,9 +316,9 @@ def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
     try:
         while not line.endswith(b"\n"):
             data = connection.recv(4096)
-            if not data:
-                return None
             line += data
+            if not data or len(line) > _ANSWER_MOST:
+                return None
         reported = json.loads(line)
     except (OSError, ValueError):
         return None

@@ -12,6 +12,7 @@ from typing import Any, Dict, Tuple
 from ..errors import SpprofError, Unsupported
 from . import commands
 
+_MOST = 65536  # bytes of an answer
 _START = "import sys; sys.path.append({!r}); from spprof.launching.otherwise import serve; serve(*sys.argv[1:])"
 
 
@@ -39,13 +40,18 @@ class Other:
     def attempt(self) -> str:
         """As that."""
         answer = self._ask("attempt")
-        self.begun = answer["begun"]
-        return str(answer["does"])
+        try:
+            self.begun = bool(answer["begun"])
+            return str(answer["does"])
+        except KeyError:
+            raise Unsupported(self._what) from None
 
     def end(self, has_run: bool) -> bool:
         """As that."""
         try:
             return bool(self._ask("has run" if has_run else "end")["ended"])
+        except KeyError:
+            return False
         except SpprofError:
             return not self._works
         finally:
@@ -56,13 +62,15 @@ class Other:
         try:
             self._process.stdin.write(what.encode() + b"\n")
             self._process.stdin.flush()
-            answer = json.loads(self._process.stdout.readline())
+            answer = json.loads(self._process.stdout.readline(_MOST))
+            if not isinstance(answer, dict):
+                raise ValueError
         except (OSError, ValueError):
             raise Unsupported(self._what) from None
         self._works = True
         if "error" in answer:
-            raise Unsupported(answer["error"])
-        return dict(answer)
+            raise Unsupported(str(answer["error"]))
+        return answer
 
 
 def _interpreter(pid: int, uid: int, gid: int, version: str) -> Tuple[str, Dict[str, Any]]:
