@@ -193,11 +193,12 @@ print("free", flush=True)
 input()
 """, environment=ON)  # fmt: skip
     assert ran.process.stdout.readline() == "full\n"
-    with socket.socket(socket.AF_UNIX) as one:
-        one.connect(path_of(ran.pid))
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+        first.connect(path_of(ran.pid))
         ran.process.stdin.write("\n")
         ran.process.stdin.flush()
         assert ran.process.stdout.readline() == "free\n"
-        one.settimeout(60)  # a limit that only a hang reaches
-        one.sendall(b"{}\n")
-        assert b"without a file" in one.recv(100)
+        second.settimeout(60)  # a limit that only a hang reaches
+        second.connect(path_of(ran.pid))
+        second.sendall(b"{}\n")
+        assert b"without a file" in second.recv(100)
