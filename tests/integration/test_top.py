@@ -136,10 +136,11 @@ def test_the_process_ends_meanwhile(top, tmp_path):
     assert os.listdir(tmp_path) == ["program.py"]
 
 
-def test_without_a_terminal_it_says_what_to_do(tmp_path):
+@pytest.mark.parametrize("verb", [["top"], ["attach", "--live"]], ids=["top", "attach"])
+def test_without_a_terminal_it_says_what_to_do(verb, tmp_path):
     host("textual")
     done = subprocess.run(
-        [sys.executable, "-m", "spprof", "top", str(os.getpid())], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-m", "spprof", *verb, str(os.getpid())], cwd=tmp_path, capture_output=True, text=True, timeout=60,
         stdin=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")

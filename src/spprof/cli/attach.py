@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from ..errors import Unsupported
+from . import _view
 from ._arguments import positive, process
 from ._recording import add_recording, add_results, recording_of
 
@@ -39,14 +40,7 @@ def main(options: argparse.Namespace) -> int:
         raise Unsupported("spprof attaches to processes on Linux alone; `spprof run` profiles a program from its start")
     from ..launching.attach import Attach
 
-    return Attach(options.pid, recording_of(options), options, _show if options.live else None).run()
-
-
-def _show(path: str) -> None:
-    """The profile, until `q`."""
-    from ..live import view_class
-    from ..live.follow import Follower
-
-    follower = Follower(path)
-    follower.read()
-    view_class()(follower).run()
+    if options.live:
+        _view.check(options.pid)
+    show = (lambda path: _view.show(path, options.pid)) if options.live else None
+    return Attach(options.pid, recording_of(options), options, show).run()

@@ -6,7 +6,8 @@ import argparse
 import os
 import sys
 
-from ..errors import BadOption, Unsupported
+from ..errors import Unsupported
+from . import _view
 from ._arguments import process
 from ._recording import add_recording, recording_of
 
@@ -35,41 +36,11 @@ def main(options: argparse.Namespace) -> int:
     """Shows the process until the user has seen enough."""
     if sys.platform != "linux":
         raise Unsupported("spprof attaches to processes on Linux alone; `spprof run --live` shows a program from its start")
-    from ..live import view_class
-
-    view_class()  # before anything is done to the process
-    if not (os.isatty(0) and os.isatty(2)):
-        raise BadOption(f"the live view needs a terminal; `spprof attach {options.pid} --duration 10` prints a summary")
+    _view.check(options.pid)
     import tempfile
 
     from ..launching.attach import Attach
 
     with tempfile.TemporaryDirectory(prefix="spprof-") as folder:
         options.output = os.path.join(folder, "top.spprof")
-        return Attach(options.pid, recording_of(options), options, lambda path: _show(path, options.pid)).run()
-
-
-def _show(path: str, pid: int) -> None:
-    """The profile, until `q`, Ctrl-C, or a signal that asks us to end: the process must be left then, too."""
-    import signal
-
-    from ..live import view_class
-    from ..live.follow import Follower
-
-    view = view_class()(Follower(path), lambda: "the process has ended · q leaves" if _has_ended(pid) else "")
-    before = {number: signal.signal(number, lambda *_: view.exit()) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        view.run()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _has_ended(pid: int) -> bool:
-    try:
-        os.readlink(f"/proc/{pid}/exe")
-    except (FileNotFoundError, ProcessLookupError):  # also of one that nobody has waited for yet
-        return True
-    except OSError:
-        pass
-    return False
+        return Attach(options.pid, recording_of(options), options, lambda path: _view.show(path, options.pid)).run()

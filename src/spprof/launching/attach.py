@@ -296,6 +296,10 @@ class Attach(Run):
     def _say_what_goes_on(self) -> None:
         pass
 
+    def _say_where(self, why: str) -> None:
+        if os.path.exists(self.outputs.stream):
+            say(f"spprof: the profile is in {self.outputs.stream}\n")
+
     def _put(self, ended: bool) -> None:
         path = self.outputs.stream
         text = ""
