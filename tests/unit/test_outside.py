@@ -81,7 +81,7 @@ def test_garbage_neither_crashes_nor_hangs_it(memory_of, name):
 KINDS = ("NoneType bool int float str bytes list tuple bytearray dict set frozenset cell Order").split()
 
 
-def test_who_waits_for_the_end_of_anothers_import_has_no_lock(monkeypatch):
+def test_waiting_for_the_end_of_anothers_import_is_having_no_lock(monkeypatch):
     def locks_by(*names):
         return imports.locks_of(None, None, [(name, stacks.Frame(name, "<frozen importlib._bootstrap>", 1)) for name in names])
 

@@ -14,7 +14,7 @@ from . import commands, outputs, program, recorder, supervisor
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
     import argparse
-    from typing import Callable, Dict, Iterable, List, Optional
+    from typing import Callable, Dict, Iterable, List, Optional, Sequence
 
     from ..files.profile import Profile
     from ..recording.options import Options
@@ -126,7 +126,8 @@ class Run:
             self.outputs.discard()
             return
         profiles: List[Profile] = []
-        text, lacks = "", []
+        lacks: List[str] = []
+        text = ""
         children = self.outputs.children()
         growing = list(filter(is_being_written, children))  # before they are read: what ends later may have written more
         if not self.options.quiet or (children and self.outputs.format != "spprof"):
@@ -145,7 +146,7 @@ class Run:
         else:
             places = [self.outputs.place(n, path, self.conversion) for n, path in enumerate(streams, 1)]
         if not self.options.quiet:
-            say(text + self._places(places, children, growing, profiles))
+            say(text + self._places(places, children, profiles, growing))
         if lacks:
             stay = self._files([*streams, *children])
             say(f"spprof: {_relative(place)} does not have the {', '.join(lacks)}: the processes' own files stay: {stay}\n")
@@ -162,7 +163,7 @@ class Run:
         options, width, mine = self.options, width_of_table(sys.stderr), patterns(self.options.mine)
         return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
 
-    def _places(self, places: List[str], children: List[str], growing: List[str], profiles: List[Profile]) -> str:
+    def _places(self, places: List[str], children: List[str], profiles: List[Profile], growing: Sequence[str] = ()) -> str:
         from ..report.text import printable
 
         format, text = self.outputs.format, ""
@@ -199,12 +200,12 @@ class Run:
             return ""
         return f"For {ready:.2f} s its main thread was ready to run and had no processor: the machine was busy with others.\n"
 
-    def _children(self, children: List[str], growing: List[str]) -> str:
+    def _children(self, children: List[str], growing: Sequence[str]) -> str:
         if not children:
             return ""
         what = f"{len(children)} files" if self.outputs.format == "spprof" else f"{len(children)}, in the same file"
-        growing = [path for path in growing if path in children]
-        more = f"Still running, and their files grow: {_words(growing)}\n" if growing else ""
+        grows = [path for path in growing if path in children]
+        more = f"Still running, and their files grow: {_words(grows)}\n" if grows else ""
         return f"Child processes: {what}.\n{more}"
 
     def _files(self, paths: List[str]) -> str:

@@ -72,8 +72,8 @@ def _first_in_rank() -> Iterator[None]:
 
 
 def on_own_thread(work: Callable[[], _Result]) -> _Result:
-    """Stops are the thread's that makes them: when it ends, the kernel lets go whatever has not stopped yet, so that nothing stays
-    stopped while its caller goes on. No signal's handler runs there."""
+    """Stops belong to the thread that makes them: when it ends, the kernel lets go whatever has not stopped yet, so that nothing
+    stays stopped while its caller goes on. No signal's handler runs there."""
     from concurrent.futures import ThreadPoolExecutor
 
     try:
