@@ -1,4 +1,4 @@
-"""What `spprof attach` gives a process of another user's, who may change the names in its folder at any moment."""
+"""What `spprof attach` gives a process of another user, whose names for it may change at any moment."""
 
 import os
 import sys

@@ -425,7 +425,7 @@ def _open_folder(root: str, place: str) -> int:
 
 
 def _give(folder: int, uid: int) -> None:
-    """Gives the folder and all in it to that user: the top last, since from then on he may change what any name below it means."""
+    """Gives the folder and all in it to that user: the top last, since he may change what names below it mean from then on."""
     for _, _, files, fd in os.fwalk(".", topdown=False, dir_fd=folder):
         for name in files:
             os.chown(name, uid, -1, dir_fd=fd, follow_symlinks=False)
