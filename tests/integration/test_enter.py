@@ -146,9 +146,10 @@ while LIBRARY(None).poll(ctypes.byref(one), 1, 0) == 0: hot(500)
 
 # spprof whose temporary folders are in another one.
 ELSEWHERE = """
-import os, sys, tempfile
-made, folder = tempfile.mkdtemp, os.path.abspath(sys.argv.pop(1))
-tempfile.mkdtemp = lambda **how: made(**{**how, "dir": folder})
+import os, sys
+from spprof.launching import attach
+folder = os.path.abspath(sys.argv.pop(1))
+attach._folder_in = lambda root: attach._made(os.open(folder, os.O_RDONLY), folder)
 from spprof.cli import main
 sys.exit(main(sys.argv[1:]))
 """

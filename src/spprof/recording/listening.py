@@ -277,12 +277,11 @@ def _accept(listener: Any, begin: Any) -> None:
 
 def _is_allowed(connection: Any) -> bool:
     import _socket
-    from struct import unpack
 
     if not hasattr(_socket, "SO_PEERCRED"):
         return True
-    uid = unpack("3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[1]
-    return uid in (0, os.geteuid())
+    ids = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # three ints: of the process, user and group
+    return int.from_bytes(ids[4:8], sys.byteorder) in (0, os.geteuid())  # nothing is imported: no descriptor may be free
 
 
 def _serve(connection: Any) -> None:
@@ -292,7 +291,7 @@ def _serve(connection: Any) -> None:
         from .serving import serve
 
         serve(connection)
-    except ImportError:
+    except (ImportError, OSError):  # the latter also where no descriptor is free to import with
         import _socket
 
         try:  # as in serving.py
