@@ -141,6 +141,7 @@ input()
     ran.process.stdin.write("\n")
     ran.process.stdin.flush()
     assert ran.process.stdout.readline() == "over\n"
+    late = time.monotonic() + 60
     while any(os.path.exists(path_of(pid)) for pid in workers):  # whoever listens next removes them: the last child
         assert time.monotonic() < late
     ran.process.communicate("\n", timeout=60)
