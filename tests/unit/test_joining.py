@@ -166,6 +166,8 @@ def test_every_format_takes_it(two, format):
         with pytest.raises(BadOption, match=r"cannot become one \.spprof file"):
             render(one, format)
     else:
+        if FORMATS[format].needs:
+            needed(FORMATS[format].needs)
         assert render(one, format)
 
 
