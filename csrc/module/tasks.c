@@ -14,12 +14,15 @@ static PyObject *key(const char *text) {
     return known;
 }
 
-static bool finds(PyObject *dict, PyObject *wanted, PyObject *value) {
-    return spp_task_found((uintptr_t)dict, (uintptr_t)wanted) == (uintptr_t)value;
+static bool finds(PyObject *dict, PyObject *wanted, PyObject *value, bool both) {
+    if (both && spp_task_found((uintptr_t)dict, (uintptr_t)wanted, true) != (uintptr_t)value) return false;
+    return spp_task_found((uintptr_t)dict, (uintptr_t)wanted, false) == (uintptr_t)value;
 }
 
 /* Whether a value is found in a dict, not found when it is deleted, and found again: among few keys and many, the dict's others
- * being of the same type or not. */
+ * being of the same type or not. Each deletion uses up an entry, so a small dict gets a new table meanwhile. */
+#define ROUNDS 6
+#define FEW 8
 static bool proven_among(PyObject *wanted, bool texts, int others) {
     PyObject *dict = PyDict_New();
     bool right = dict != NULL;
@@ -28,9 +31,11 @@ static bool proven_among(PyObject *wanted, bool texts, int others) {
         right = other != NULL && PyDict_SetItem(dict, other, Py_None) == 0;
         Py_XDECREF(other);
     }
-    for (int round = 0; right && round < 12; round++) {
-        right = finds(dict, wanted, NULL) && PyDict_SetItem(dict, wanted, dict) == 0 && finds(dict, wanted, dict) &&
-                PyDict_SetItem(dict, wanted, Py_True) == 0 && finds(dict, wanted, Py_True) && PyDict_DelItem(dict, wanted) == 0;
+    for (int left = others < FEW ? ROUNDS : 1; right && left-- > 0;) {
+        bool last = left == 0; /* a read from outside takes a system call */
+        right = finds(dict, wanted, NULL, last) && PyDict_SetItem(dict, wanted, dict) == 0 && finds(dict, wanted, dict, last) &&
+                PyDict_SetItem(dict, wanted, Py_True) == 0 && finds(dict, wanted, Py_True, last) &&
+                PyDict_DelItem(dict, wanted) == 0;
     }
     Py_XDECREF(dict);
     PyErr_Clear();
@@ -50,6 +55,7 @@ static bool proven(PyObject *text) {
 
 void spp_tasks_enter(void) {
     static PyObject *asyncio, *task, *current, *loop;
+    static bool known; /* how dicts are laid out: once a process */
     spp_task_forget();
     if (asyncio == NULL) {
         asyncio = key("_asyncio");
@@ -59,8 +65,9 @@ void spp_tasks_enter(void) {
     }
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
     if (asyncio == NULL || task == NULL || current == NULL || loop == NULL || modules == NULL || !PyDict_CheckExact(modules) ||
-        !proven(loop))
+        (!known && !proven(loop)))
         return;
+    known = true;
     spp_task_rule = (spp_task_rules) {
         .modules = (uintptr_t)modules, .asyncio = (uintptr_t)asyncio, .task = (uintptr_t)task, .current = (uintptr_t)current,
         .loop = (uintptr_t)loop, .tstate_dict = offsetof(PyThreadState, dict), .basicsize = offsetof(PyTypeObject, tp_basicsize),

@@ -99,10 +99,9 @@ static uintptr_t value_of(reader *r, uintptr_t dict, uintptr_t key) {
     return 0;
 }
 
-uintptr_t spp_task_found(uintptr_t dict, uintptr_t key) {
-    reader own = {.own = true}, other = {.own = false};
-    uintptr_t value = value_of(&other, dict, key);
-    return value == value_of(&own, dict, key) ? value : 0;
+uintptr_t spp_task_found(uintptr_t dict, uintptr_t key, bool from_outside) {
+    reader r = {.own = !from_outside};
+    return value_of(&r, dict, key);
 }
 
 /* ---- the task that runs */

@@ -43,7 +43,8 @@ void spp_task_look(void);
 /* Before a run: what was found is forgotten. */
 void spp_task_forget(void);
 
-/* The value of a key in a dict, found by identity; 0: none. For the module's proof. Not a handler. */
-uintptr_t spp_task_found(uintptr_t dict, uintptr_t key);
+/* The value of a key in a dict, found by identity; 0: none. As a handler reads, or another thread. For the module's proof. Not a
+ * handler. */
+uintptr_t spp_task_found(uintptr_t dict, uintptr_t key, bool from_outside);
 
 #endif

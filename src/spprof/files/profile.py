@@ -6,16 +6,19 @@ import os
 from typing import Any, Callable, List, Optional, Protocol, Union
 
 from ..errors import BadFile
-from ..model.calls import Calls
 from ..model.data import ProfileData
-from ..model.exceptions import Exceptions
-from ..model.hot import HotCalls
-from ..model.imports import Import
 from ..model.layout import Columns
-from ..model.line_counts import LineCounts
 from ..model.records import Marker
-from ..model.times import Times
 from ..readers.loading import load
+
+TYPE_CHECKING = False  # see __init__: what a run without exact counts does not need
+if TYPE_CHECKING:
+    from ..model.calls import Calls
+    from ..model.exceptions import Exceptions
+    from ..model.hot import HotCalls
+    from ..model.imports import Import
+    from ..model.line_counts import LineCounts
+    from ..model.times import Times
 
 
 class _HasDescriptor(Protocol):
@@ -113,32 +116,32 @@ class Profile(ProfileData):
         return sorted(found, key=lambda marker: marker.time_ns)
 
     def _timed_imports(self) -> Optional[List[Import]]:
-        from ..readers.spprof import imports
+        from ..readers.exact import imports
 
         return imports(self.raw()) if self.header.get("imports") else None
 
     def _counted_exceptions(self) -> Optional[Exceptions]:
-        from ..readers.spprof import exceptions
+        from ..readers.exact import exceptions
 
         return exceptions(self.raw()) if self.header.get("exceptions") else None
 
     def _counted_calls(self) -> Optional[Calls]:
-        from ..readers.spprof import calls
+        from ..readers.exact import calls
 
         return calls(self.raw()) if self.header.get("calls") else None
 
     def _counted_hot_calls(self) -> Optional[HotCalls]:
-        from ..readers.spprof import hot_calls
+        from ..readers.exact import hot_calls
 
         return hot_calls(self.raw()) if self.header.get("calls") == "hot" else None
 
     def _timed_calls(self) -> Optional[Times]:
-        from ..readers.spprof import times
+        from ..readers.exact import times
 
         return times(self.raw())  # functions may be marked after the header was written
 
     def _counted_lines(self) -> Optional[LineCounts]:
-        from ..readers.spprof import lines
+        from ..readers.exact import lines
 
         return lines(self.raw()) if self.header.get("lines") else None
 

@@ -12,18 +12,22 @@ from itertools import compress
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ..errors import BadOption
-from . import aggregation, blame, intervals, sums, tasks, types, waits
-from .calls import Calls
-from .exceptions import Exceptions
-from .hot import HotCalls
-from .imports import Import
+from . import aggregation, intervals, sums, tasks, types, waits
 from .layout import Columns, changed, column
-from .line_counts import LineCounts
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
-from .times import Times
 from .tree import Tree
 from .types import SampleType
+
+TYPE_CHECKING = False  # see __init__: what a run without exact counts does not need
+if TYPE_CHECKING:
+    from . import blame
+    from .calls import Calls
+    from .exceptions import Exceptions
+    from .hot import HotCalls
+    from .imports import Import
+    from .line_counts import LineCounts
+    from .times import Times
 
 _CACHED_STACKS = 1 << 16
 _UNKNOWN = bytes(flags & (KERNEL | COARSE) != 0 and not flags & OFF_CPU for flags in range(256))  # see ProfileData.whole
@@ -491,6 +495,8 @@ class ProfileData:
     def charges(self, thread: Optional[str] = None) -> Iterator[Tuple[int, blame.Charge, int]]:
         """What the waits for the GIL of the threads that match a pattern are charged to: model/blame.py."""
         waiters = set(self.match_threads(thread))
+        from . import blame
+
         return blame.charges(self._columns(), self.column("reason"), self.origin._columns(), waiters, self.interval_ns)
 
     @property
