@@ -52,6 +52,11 @@ static struct {
 _Static_assert(SPP_LINUX_IMPORTS_MOST * 3 < NAMES, "the hash table must stay sparse");
 static const spp_linux_import *by_name[NAMES];
 
+/* By the first two characters, whether some function's name begins so: most names need no hash. */
+static bool begins[256 * 64];
+
+static size_t pair_of(const char *name) { return name[0] == 0 ? 0 : (size_t)(uint8_t)name[0] << 6 | ((uint8_t)name[1] & 63); }
+
 typedef struct {
     bool later; /* some objects seem to be still in relocation */
     uint64_t stamp;
@@ -177,11 +182,14 @@ void spp_linux_imports_make(const spp_linux_import *list, size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint32_t at = hash_of(list[i].name);
         while (by_name[at] != NULL) at = (at + 1) % NAMES;
-        if (list[i].real != NULL) by_name[at] = &list[i];
+        if (list[i].real == NULL) continue;
+        by_name[at] = &list[i];
+        begins[pair_of(list[i].name)] = true;
     }
 }
 
 const spp_linux_import *spp_linux_import_of(const char *name) {
+    if (!begins[pair_of(name)]) return NULL;
     for (uint32_t at = hash_of(name); by_name[at] != NULL; at = (at + 1) % NAMES)
         if (strncmp(name, by_name[at]->name, NAME_MAX_BYTES) == 0) return by_name[at];
     return NULL;
@@ -244,7 +252,8 @@ static int find_program_entry(struct dl_phdr_info *info, size_t size, void *arg)
     entry_job *j = arg;
     object o;
     (void)size;
-    for (int table = 0; describe_object(info, &o) && table < 2; table++) {
+    if (!describe_object(info, &o)) return 1;
+    for (int table = 0; table < 2; table++) {
         for (size_t i = 0; i < o.counts[table] && o.tables[table] != NULL; i++) {
             const ElfW(Sym) *symbol = &o.symbols[ELF64_R_SYM(o.tables[table][i].r_info)];
             if (symbol->st_shndx != SHN_UNDEF || symbol->st_value == 0 || o.base + symbol->st_value != j->at) continue;
