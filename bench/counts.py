@@ -76,7 +76,7 @@ def _mean(done: Dict[str, Rounds], name: str) -> figures.Figure:
 
 def _row(done: Dict[str, Rounds], name: str, title: str) -> Row:
     mean, each = _mean(done, name), {program: _ratio(rounds, name) for program, rounds in done.items()}
-    met = mean.value <= MOST if name == "calls" else None
+    met = mean.at_most(MOST) if name == "calls" else None
     words = ", ".join(f"{program} {figure.value:.2f}" for program, figure in each.items())
     raw = {"mean": mean.json(), "programs": {program: figure.json() for program, figure in each.items()}}
     return Row(title, f"{mean.text()} x in the geometric mean: {words}", met, raw)

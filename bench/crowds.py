@@ -24,13 +24,13 @@ def crowd_start(options: Options) -> List[Row]:
             Row(
                 f"start() in {mode} mode with {threads:,} threads < 300 ms",
                 f"{start.text('{:.0f}')} ms",
-                None if options.quick else start.value < 300,
+                None if options.quick else start.at_most(300),
                 {"runs": runs},
             ),
             Row(
                 f"the longest time that another thread does not run then ({mode} mode) < 5 ms",
                 f"{gap.text('{:.1f}')} ms, at most {most:.1f}; before the start {alone.text('{:.1f}')} ms",
-                None if options.quick else gap.value < 5,
+                None if options.quick else gap.at_most(5),
             ),
             Row(f"what the profiler takes of a processor while they wait ({mode} mode)", taken.text("{:.2f}"), None),
         ]

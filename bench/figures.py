@@ -3,7 +3,10 @@
 import random
 import statistics
 from math import comb
-from typing import Callable, NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence, Union
+
+Met = Union[bool, str, None]  # of a goal; OPEN: the interval does not say; None: there is none, or nothing was measured
+OPEN = "open"
 
 
 class Figure(NamedTuple):
@@ -18,6 +21,13 @@ class Figure(NamedTuple):
     def text(self, form: str = "{:.3f}") -> str:
         between = f"{form.format(self.low)} .. {form.format(self.high)}"
         return f"{form.format(self.value)} ({between}, n = {self.n}{'' if self.sure else ', too few for 95 %'})"
+
+    def at_most(self, goal: float) -> Met:
+        """Whether the whole interval meets a goal, or none of it."""
+        return (self.high <= goal) if self.sure and not self.low <= goal < self.high else OPEN
+
+    def at_least(self, goal: float) -> Met:
+        return (self.low >= goal) if self.sure and not self.low < goal <= self.high else OPEN
 
     def json(self) -> dict:
         return self._asdict()

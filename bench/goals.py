@@ -2,6 +2,7 @@
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from .figures import Met
 from .pythons import Python
 
 
@@ -35,11 +36,11 @@ class Options(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the table. `met`: None where there is nothing to meet, or nothing was measured."""
+    """One line of the table."""
 
     goal: str
     measured: str
-    met: Optional[bool]
+    met: Met
     raw: Optional[Dict[str, Any]] = None
 
 

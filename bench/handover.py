@@ -46,7 +46,7 @@ def _row(options: Options, how: str, name: str, done: slowdown.Rounds) -> Row:
     return Row(
         f"{how}: {name}" + (f" <= {goal} x" if goal else ""),
         f"{work.text()} x, tree CPU {tree.text()} x; alone {figures.median([_time(base) for base in alone]).text()} s",
-        work.value <= goal if goal else None,
+        work.at_most(goal) if goal else None,
         {"work": work.json(), "tree": tree.json()},
     )
 

@@ -65,4 +65,4 @@ def _row(program: str, done: List[Dict[str, child.Run]]) -> Row:
     seconds = figures.median([one["alone"].tree_cpu for one in done])
     text = f"tree CPU {whole.text()} x of {seconds.value:.1f} s; samples alone {sampled.text()} x, hot to these {more.text()} x"
     raw = {"hot": whole.json(), "sampled": sampled.json(), "hot to sampled": more.json()}
-    return Row(f"{program}: run --calls=hot <= {MOST} x", text, whole.value <= MOST, raw)
+    return Row(f"{program}: run --calls=hot <= {MOST} x", text, whole.at_most(MOST), raw)

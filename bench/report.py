@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
+from .figures import OPEN
+
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "results.md"
 BEGIN, END = "<!-- results: begin (python3 -m bench.report) -->", "<!-- results: end -->"
@@ -35,7 +37,7 @@ def _table(title: str, result: Dict[str, Any]) -> List[str]:
         "|---|---|---|",
     ]
     for row in result["rows"]:
-        mark = {True: "met", False: "**missed**", None: ""}[row["met"]]
+        mark = {True: "met", False: "**missed**", None: "", OPEN: OPEN}[row["met"]]
         lines.append(f"| {_cell(row['goal'])} | {_cell(row['measured'])} | {mark} |")
     return [*lines, ""]
 

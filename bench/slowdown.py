@@ -115,7 +115,7 @@ def _rows(title: str, name: str, done: Rounds) -> Iterator[Row]:
         f"{name}, {title}: work" + (f" <= {goal} x" if goal else ""),
         f"{work.text()} x, CPU of its thread {cpu.text()} x, tree CPU {tree.text()} x"
         + (f"; failed in {len(failed)} of {len(done)} rounds" if failed else ""),
-        work.value <= goal if goal else None,
+        work.at_most(goal) if goal else None,
         raw,
     )
 

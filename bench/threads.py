@@ -50,7 +50,7 @@ def wall100(options: Options) -> List[Row]:
     if None in shares:
         return [*rows, Row("the sampler uses < 5 % of a core", "not measured: no thread named spprof-sampler", None)]
     share = figures.median([100 * one for one in shares])
-    rows.append(Row("the sampler uses < 5 % of a core", share.text("{:.2f}") + " %", share.value < 5, {"figure": share.json()}))
+    rows.append(Row("the sampler uses < 5 % of a core", share.text("{:.2f}") + " %", share.at_most(5), {"figure": share.json()}))
     return rows
 
 

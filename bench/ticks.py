@@ -79,7 +79,7 @@ def _rows(title: str, rate: int, goal: float, runs: Dict[str, List[Threads]]) ->
         yield Row(
             f"{title} ({name}): samples / expected >= {goal}",
             f"{taken.text('{:.4f}')}; most of a thread {most:.4f}; {_lost(some)}",
-            taken.value >= goal,
+            taken.at_least(goal),
             {"figure": taken.json(), "runs": some},
         )
     each = [_weights(one) for some in runs.values() for run in some for one in run]

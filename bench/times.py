@@ -60,5 +60,5 @@ def _row(rounds: List[Dict[str, child.Run]], name: str, title: str, units: int) 
     ns = [(each[name].says["thread_cpu_ns"] - each[base].says["thread_cpu_ns"]) / units for each in rounds]
     alone = figures.median([each["alone"].says["thread_cpu_ns"] / units for each in rounds])
     figure = figures.median(ns)
-    met = figure.value < MOST_NS if "less than" in title else None
+    met = figure.at_most(MOST_NS) if "less than" in title else None
     return Row(title, f"{figure.text('{:.0f}')} ns beside {alone.value:.0f} ns alone", met, {"ns": figure.json()})
