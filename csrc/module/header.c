@@ -75,20 +75,25 @@ static spp_calls_which call_kind(const char *text) {
     return (spp_calls_which)kind;
 }
 
-int spp_options_of_words(spp_options *options, const char *clock, const char *mode, const char *native, const char *events,
-                         const char *calls, const char *exceptions, const char *imports) {
+int spp_options_of_words(spp_options *options, const char *const words[SPP_WORDS]) {
+    const char *mode = words[SPP_WORD_MODE], *native = words[SPP_WORD_NATIVE];
     bool off = *native == 0, leaf = strcmp(native, "leaf") == 0, full = strcmp(native, "full") == 0;
     options->wall = strcmp(mode, "wall") == 0;
     options->native = off ? SPP_NATIVE_OFF : leaf ? SPP_NATIVE_LEAF : SPP_NATIVE_ALL;
     options->native_full = full;
-    options->calls = (int)call_kind(calls);
-    options->exceptions = *exceptions != 0;
-    options->imports = *imports != 0;
+    options->interval_ns = strtoull(words[SPP_WORD_INTERVAL], NULL, 10);
+    options->max_depth = (uint32_t)strtoul(words[SPP_WORD_DEPTH], NULL, 10);
+    options->calls = (int)call_kind(words[SPP_WORD_CALLS]);
+    options->times = words[SPP_WORD_TIMES];
+    options->lines = words[SPP_WORD_LINES];
+    options->exceptions = *words[SPP_WORD_EXCEPTIONS] != 0;
+    options->imports = *words[SPP_WORD_IMPORTS] != 0;
     if ((!options->wall && strcmp(mode, "cpu") != 0) || !(off || leaf || full || strcmp(native, "yes") == 0)) {
         PyErr_Format(PyExc_ValueError, "no mode '%s', or no native frames '%s'", mode, native);
         return -1;
     }
-    return spp_events_choose(events, &options->sources) != 0 ? -1 : spp_clock_choose(clock, &options->clock);
+    if (spp_events_choose(words[SPP_WORD_EVENTS], &options->sources) != 0) return -1;
+    return spp_clock_choose(words[SPP_WORD_CLOCK], &options->clock);
 }
 
 /* ---- the header. No memory: a part is missing, which the start of the run notices, for the header then ends with no brace */

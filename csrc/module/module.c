@@ -271,6 +271,24 @@ static PyObject *limits(void) {
                          (unsigned)SPP_DEPTH_MAX);
 }
 
+/* The names of the words that `start` takes. */
+static PyObject *words(void) {
+    static const char *const names[] = {
+#define NAME(word, name) #name,
+        SPP_OPTION_WORDS(NAME)
+#undef NAME
+    };
+    PyObject *made = PyTuple_New(SPP_WORDS);
+    for (int i = 0; made != NULL && i < SPP_WORDS; i++) {
+        PyObject *name = PyUnicode_FromString(names[i]);
+        if (name == NULL)
+            Py_CLEAR(made);
+        else
+            PyTuple_SET_ITEM(made, i, name);
+    }
+    return made;
+}
+
 /* The clocks of this system and a line about each. */
 static PyObject *clocks(void) {
     PyObject *dict = PyDict_New();
@@ -303,7 +321,7 @@ static int exec_module(PyObject *module) {
                    spp_put(dict, "NATIVE", PyBool_FromLong(spp_os_native)) && spp_put(dict, "COLUMNS", spp_profile_columns()) &&
                    spp_put(dict, "REASONS", spp_profile_reasons()) &&
                    spp_put(dict, "LOSSES", dict_of(spp_loss_keys, spp_loss_titles, SPP_LOSS_COUNT)) &&
-                   spp_put(dict, "LIMITS", limits()) && spp_put(dict, "CLOCKS", clocks())
+                   spp_put(dict, "LIMITS", limits()) && spp_put(dict, "WORDS", words()) && spp_put(dict, "CLOCKS", clocks())
                ? 0
                : -1;
 }

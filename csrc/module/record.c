@@ -35,18 +35,8 @@ enum {
     OWNER,
     LINK,
     HOW,
-    CLOCK,
-    MODE,
-    INTERVAL,
-    DEPTH,
-    NATIVE,
-    EVENTS,
-    CALLS,
-    TIMES,
-    LINES,
-    EXCEPTIONS,
-    IMPORTS,
-    RESUME,
+    WORDS, /* of spp_options_of_words */
+    RESUME = WORDS + SPP_WORDS,
     END,
     MAIN,
     RUN,
@@ -92,18 +82,27 @@ static uint64_t instant(const char *text, uint64_t from) {
 
 /* The same options for another program. */
 static int describe(char *to, size_t size, long owner, int link, const char *how, const char *path) {
-    const char *const *f = record.field;
-    char s[2] = {SEPARATOR, 0};
-    int n = snprintf(
-        to, size,
-        "%s%s%ld%s%d%s%s%s"
-        "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s"
-        "%llu%s%llu%s%s%s%s%s%s%s",
-        f[VERSION], s, owner, s, link, s, how, s,                                                                   /* */
-        f[CLOCK], s, f[MODE], s, f[INTERVAL], s, f[DEPTH], s, f[NATIVE], s, f[EVENTS], s, f[CALLS], s, f[TIMES], s, /* */
-        f[LINES], s, f[EXCEPTIONS], s, f[IMPORTS], s,                                                               /* */
-        (unsigned long long)record.resume_at_ns, s, (unsigned long long)record.end_at_ns, s, s, f[RUN], s, path, s, f[STEM]);
-    return n > 0 && (size_t)n < size ? 0 : -1;
+    char number[4][24]; /* of a process, of a descriptor, of two instants */
+    const char *field[FIELDS];
+    size_t n = 0;
+    memcpy(field, record.field, sizeof field);
+    snprintf(number[0], sizeof *number, "%ld", owner);
+    snprintf(number[1], sizeof *number, "%d", link);
+    snprintf(number[2], sizeof *number, "%llu", (unsigned long long)record.resume_at_ns);
+    snprintf(number[3], sizeof *number, "%llu", (unsigned long long)record.end_at_ns);
+    field[OWNER] = number[0];
+    field[LINK] = number[1];
+    field[HOW] = how;
+    field[RESUME] = number[2];
+    field[END] = number[3];
+    field[MAIN] = "";
+    field[PATH] = path;
+    for (int i = 0; i < FIELDS; i++) {
+        int put = snprintf(to + n, size - n, "%s%c", field[i], i + 1 < FIELDS ? SEPARATOR : 0);
+        if (put < 0 || (size_t)put >= size - n) return -1;
+        n += (size_t)put;
+    }
+    return 0;
 }
 
 /* ---- the name of the program */
@@ -231,11 +230,7 @@ static PyObject *path_of(const char *how) {
 static int begin(PyObject *module, const char *how) {
     const char *const *f = record.field;
     uint64_t now = spp_os_now_ns();
-    spp_options options = {.interval_ns = strtoull(f[INTERVAL], NULL, 10),
-                           .max_depth = (uint32_t)strtoul(f[DEPTH], NULL, 10),
-                           .times = f[TIMES],
-                           .lines = f[LINES],
-                           .ended = ended};
+    spp_options options = {.ended = ended};
     options.resume_at_ns = record.resume_at_ns = instant(f[RESUME], now);
     options.end_at_ns = record.end_at_ns = instant(f[END], record.resume_at_ns > now ? record.resume_at_ns : now);
     if (*f[RESUME] == '+' || *f[END] == '+') options.counted_ns = now;
@@ -247,9 +242,8 @@ static int begin(PyObject *module, const char *how) {
     spp_bytes header = {0};
     PyObject *argv = NULL, *path = NULL, *output = NULL, *session = NULL;
     int begun = -1;
-    if (spp_options_of_words(&options, f[CLOCK], f[MODE], f[NATIVE], f[EVENTS], f[CALLS], f[EXCEPTIONS], f[IMPORTS]) != 0)
-        return -1;
-    if ((argv = words()) == NULL || spp_header(&header, &options, f[NATIVE], how, f[RUN], argv) != 0) goto done;
+    if (spp_options_of_words(&options, f + WORDS) != 0) return -1;
+    if ((argv = words()) == NULL || spp_header(&header, &options, f[WORDS + SPP_WORD_NATIVE], how, f[RUN], argv) != 0) goto done;
     options.header = header.at;
     options.header_n = header.n;
     if ((path = path_of(how)) == NULL || (output = spp_output_first_free(module, &path)) == NULL) goto done;

@@ -343,18 +343,24 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     return 1;
 }
 
+/* The words of a tuple, for as long as it lives. 0, or -1 with an exception. */
+static int words_of(PyObject *tuple, const char *words[SPP_WORDS]) {
+    if (PyTuple_GET_SIZE(tuple) != SPP_WORDS) return PyErr_Format(PyExc_TypeError, "start: not %d words", SPP_WORDS), -1;
+    for (int i = 0; i < SPP_WORDS; i++) {
+        words[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, i));
+        if (words[i] == NULL) return -1;
+    }
+    return 0;
+}
+
 static PyObject *run_start(PyObject *self, PyObject *args) {
-    const char *clock, *mode, *native, *events, *calls, *times, *lines, *exceptions, *imports;
-    unsigned long long interval_ns;
-    unsigned int max_depth;
-    PyObject *session, *output;
+    const char *words[SPP_WORDS];
+    PyObject *session, *output, *given;
     spp_bytes header = {0};
-    if (!PyArg_ParseTuple(args, "OOssKIsssssss", &session, &output, &clock, &mode, &interval_ns, &max_depth, &native, &events,
-                          &calls, &times, &lines, &exceptions, &imports))
-        return NULL;
-    spp_options options = {.interval_ns = interval_ns, .max_depth = max_depth, .times = times, .lines = lines};
-    if (spp_options_of_words(&options, clock, mode, native, events, calls, exceptions, imports) != 0) return NULL;
-    if (spp_header(&header, &options, native, "start", NULL, NULL) != 0) return NULL;
+    spp_options options = {0};
+    if (!PyArg_ParseTuple(args, "OOO!", &session, &output, &PyTuple_Type, &given)) return NULL;
+    if (words_of(given, words) != 0 || spp_options_of_words(&options, words) != 0) return NULL;
+    if (spp_header(&header, &options, words[SPP_WORD_NATIVE], "start", NULL, NULL) != 0) return NULL;
     options.header = header.at;
     options.header_n = header.n;
     int begun = spp_session_begin(self, session, &options, output, NULL);

@@ -8,11 +8,14 @@ LOSSES: Dict[str, str]
 """Key of each reason for which a tick gives no sample -> its title for people."""
 NATIVE: bool
 """Whether native frames can be sampled here."""
-COLUMNS: Tuple[Tuple[str, str, str], ...]
 REASONS: Tuple[str, ...]
+"""Why a thread waits, in the order of the column `reason`."""
+COLUMNS: Tuple[Tuple[str, str, str], ...]
 """The columns of a file's samples in its order: name ('': not in the result of `read`), table, type of a value as in `array`."""
 LIMITS: Dict[str, Tuple[int, int]]
 """Options that are numbers -> the least and the most that `start` takes: interval_ns, max_depth."""
+WORDS: Tuple[str, ...]
+"""The names of the options that `start` takes, in its order."""
 CLOCKS: Dict[str, str]
 """Name of each clock that this system has -> one line about it."""
 
@@ -55,28 +58,16 @@ def open_output(path: str, flags: int, named: bool) -> Output:
     is there is opened, else it is made, and no other process may do so until the profile is done. BlockingIOError: another has it."""
 
 def copy_output(fd: int) -> Output: ...
-def start(
-    session: Tuple[Output, Optional[str]],
-    output: Output,
-    clock: str,
-    mode: str,
-    interval_ns: int,
-    max_depth: int,
-    native: str,
-    events: str,
-    calls: str,
-    times: str,
-    lines: str,
-    exceptions: str,
-    imports: str,
-) -> bool:
+def start(session: Tuple[Output, Optional[str]], output: Output, words: Tuple[str, ...]) -> bool:
     """Writes the magic and the header block (docs/file-format.md) to a copy of output's descriptor, and starts sampling every thread;
-    in mode `wall` also while it is off the CPU. `clock` as choose_clock takes it, `events` as choose_events. `native`: "" no native frames, "leaf" those below
-    the last Python frame, "yes" all, "full" CPython's own functions too. `calls`: "", or what is
-    counted exactly: "python" calls of Python functions, "c" those of functions in C too, "hot" those of the hottest functions only. `times`: "", or patterns MODULE:QUALNAME of functions whose calls are timed,
-    separated by commas, and perhaps "cpu" before them; `lines`: such patterns of functions whose lines are counted. `exceptions`: "yes", if they are counted; `imports`: "yes", if they are timed. `session` (the output, its path)
-    is kept until the stop. False: there is a run already, or this thread is just starting or stopping one. RuntimeError if the layout
-    is unproven, WriteError, another OSError whose `filename` says what was refused; then nothing has changed."""
+    in mode `wall` also while it is off the CPU. `words`: those of WORDS (`Options.words`). `clock` is as choose_clock takes it,
+    `events` as choose_events. `native`: "" no native frames, "leaf" those below the last Python frame, "yes" all, "full" CPython's own
+    functions too. `calls`: "", or what is counted exactly: "python" calls of Python functions, "c" those of functions in C too, "hot"
+    those of the hottest functions only. `times`: "", or patterns MODULE:QUALNAME of functions whose calls are timed, separated by
+    commas, and perhaps "cpu" before them; `lines`: such patterns of functions whose lines are counted. `exceptions`: "yes", if they
+    are counted; `imports`: "yes", if they are timed. `session` (the output, its path) is kept until the stop. False: there is a run
+    already, or this thread is just starting or stopping one. RuntimeError if the layout is unproven, WriteError, another OSError whose
+    `filename` says what was refused; then nothing has changed."""
 
 def record(options: str, folder: str, preload: str) -> Optional[str]:
     """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that calls this;

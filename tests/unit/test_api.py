@@ -15,9 +15,11 @@ from work import burn
 
 import spprof
 from spprof import _core
+from spprof.cli._parser import parse
+from spprof.cli._recording import recording_of
 from spprof.model.counters import COUNTERS
 from spprof.readers import about
-from spprof.recording.options import INTERVAL_MS, MAX_DEPTH, RATE_HZ, Options
+from spprof.recording.options import INTERVAL_MS, MAX_DEPTH, RATE_HZ, WORDS, Options
 from spprof.report.summary import summary
 from spprof.report.text import duration
 
@@ -86,6 +88,8 @@ def test_options_are_checked_and_immutable():
         options.mode = "cpu"
     again = Options.of_text(options.to_text())
     assert repr(again) == repr(options) and again.interval_ns == 2_000_000 and again.native == "leaf"
+    with pytest.raises(ValueError):
+        Options.of_text("\t".join(options.words("timer")[:-1]))
     assert Options().interval_ns == Options(interval_ms=1).interval_ns == Options(rate=1000).interval_ns == 1_000_000
     for bad in ({"mode": "gpu"}, {"native": "yes"}, {"max_depth": 1.5}, {"interval_ms": 0.01}, {"lines": "f"}):
         with pytest.raises(spprof.BadOption):
@@ -166,12 +170,31 @@ def test_options_are_those_of_the_core():
     """One range for the API, the command line and the core; a rate is an interval."""
     assert (INTERVAL_MS.least * 1e6, INTERVAL_MS.most * 1e6) == _core.LIMITS["interval_ns"]
     assert (MAX_DEPTH.least, MAX_DEPTH.most) == _core.LIMITS["max_depth"]
+    assert WORDS == _core.WORDS
     for rate, interval in (
         (RATE_HZ.default, INTERVAL_MS.default),
         (RATE_HZ.most, INTERVAL_MS.least),
         (RATE_HZ.least, INTERVAL_MS.most),
     ):
         assert rate * interval == 1000
+
+
+def test_there_is_one_record_of_options():
+    """`start`, `Profiler` and the command line have the parameters and defaults of `Options`, and the help its ranges."""
+
+    def parameters(function):
+        return {
+            name: each.default for name, each in inspect.signature(function).parameters.items() if name not in ("self", "output_path")
+        }
+
+    assert parameters(spprof.start) == parameters(spprof.Profiler) == parameters(Options)
+    assert repr(recording_of(parse(["run", "x.py"]))) == repr(Options())
+    for least, most in (
+        (f"{INTERVAL_MS.least:g} (20 kHz)", f"{INTERVAL_MS.most:g} (1 Hz)"),
+        (RATE_HZ.least, RATE_HZ.most),
+        (MAX_DEPTH.least, MAX_DEPTH.most),
+    ):
+        assert f" {least} to {most}" in spprof.start.__doc__
 
 
 def test_python_knows_each_counter_of_the_core():

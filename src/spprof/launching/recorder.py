@@ -21,7 +21,6 @@ PRELOADED = os.path.join(_HERE, "enter.so")  # of csrc/enter, on Linux
 
 def environment(
     options: Options,
-    native: str,
     clock: str,
     window: Sequence[Optional[float]],
     is_module: bool,
@@ -34,9 +33,7 @@ def environment(
     from .. import __version__
 
     times = [f"+{round(seconds * 1e9)}" if seconds else "0" for seconds in window]
-    fields = [__version__, 0, link, "run", clock, options.mode, options.interval_ns, options.max_depth, native]
-    asked = ("yes" if each else "" for each in (options.exceptions, options.imports))
-    fields += [",".join(options.events), options.calls, options.times, options.lines, *asked, *times]
+    fields = [__version__, 0, link, "run", *options.words(clock), *times]
     fields += ["m" if is_module else "", outputs.run, _escaped(outputs.stream), _escaped(outputs.stem)]
     variables = {**os.environ, VARIABLE: "\x1f".join(map(str, fields))}
     for name, own in (("PYTHONPATH", FOLDER), ("LD_PRELOAD", PRELOADED if closed and can_preload() else "")):

@@ -32,7 +32,7 @@ class Run:
 
     def __init__(self, kind: str, command: List[str], recording: Options, options: argparse.Namespace) -> None:
         self.options = options
-        native, clock = api.require_supported(recording)
+        clock = api.require_supported(recording)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
         self.program = commands.Command(kind, command, options.python or "")
         self.command = self.program.words
@@ -53,7 +53,7 @@ class Run:
             self._started(os.getpid())  # it takes the place of this one; a command may start Python in another process
         window = (options.delay, options.duration)
         self.environment = recorder.environment(
-            recording, native, clock, window, bool(self.module), self.program.closed, self.outputs, self._ends[1]
+            recording, clock, window, bool(self.module), self.program.closed, self.outputs, self._ends[1]
         )
 
     def run(self) -> int:

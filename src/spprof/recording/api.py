@@ -101,29 +101,14 @@ def begin_into(options: Options, descriptor: int) -> Taken:
 
 def _begin(options: Options, opened: Callable[[], _core.Output], path: Optional[str]) -> Taken:
     _require_idle()
-    native_mode, clock = require_supported(options)
+    clock = require_supported(options)
     _hook_once()
     _forget()  # if this process was forked by C code, unseen by Python
     output = opened()
     taken = output, path
     try:
         # All that a profile changes in the process changes within this call, or nothing does: no exception comes between.
-        begun = _core.start(
-            taken,
-            output,
-            clock,
-            options.mode,
-            options.interval_ns,
-            options.max_depth,
-            native_mode,
-            ",".join(options.events),
-            options.calls,
-            options.times,
-            options.lines,
-            "yes" if options.exceptions else "",
-            "yes" if options.imports else "",
-        )
-        if not begun:
+        if not _core.start(taken, output, options.words(clock)):
             raise AlreadyActive("a profile is already being taken, or just begun or ended by what this call interrupted")
     except BaseException as error:
         _core.stop(taken)  # nothing, if it has not begun
@@ -232,8 +217,8 @@ def _require_idle() -> None:
         raise AlreadyActive("a profile is already being taken: call spprof.stop() first")
 
 
-def require_supported(options: Options) -> Tuple[str, str]:
-    """What the core calls the native frames and the clock that are asked for. Raises Unsupported, BadOption."""
+def require_supported(options: Options) -> str:
+    """The name of the clock that ticks. Raises Unsupported, BadOption."""
     if _core.layout_error:
         raise Unsupported(_core.layout_error)
     if options.exceptions and sys.version_info < (3, 12):
@@ -245,15 +230,17 @@ def require_supported(options: Options) -> Tuple[str, str]:
         raise Unsupported(
             "calls of the hottest functions only can be counted from Python 3.12 on, which has sys.monitoring; count all calls"
         )
-    native, clock = _native(options.native), _clock(options.clock)
+    if options.native and not native_unwinding_available():
+        raise Unsupported("native frames cannot be sampled on this system")
+    clock = _clock(options.clock)
     require_events(options.events)
     if options.times and sys.version_info < (3, 12):
         raise Unsupported("calls of chosen functions can be timed from Python 3.12 on, which has sys.monitoring; run it there")
     if options.lines and sys.version_info < (3, 12):
         raise Unsupported("executions of lines can be counted from Python 3.12 on, which has sys.monitoring; run it there")
-    if clock == "gil" and (options.mode != "cpu" or native):
+    if clock == "gil" and (options.mode != "cpu" or options.native):
         raise BadOption("the clock 'gil' shows Python's CPU time only: mode 'cpu', and no native frames")
-    return native, clock
+    return clock
 
 
 def is_written_to(path: str) -> bool:
@@ -270,13 +257,6 @@ def _require_active() -> None:
 def native_unwinding_available() -> bool:
     """Whether `start(native=True)` works on this system."""
     return _core.NATIVE
-
-
-def _native(native: Union[bool, str]) -> str:
-    """What the core calls it."""
-    if native and not native_unwinding_available():
-        raise Unsupported("native frames cannot be sampled on this system")
-    return "yes" if native is True else native or ""
 
 
 def _clock(clock: str) -> str:

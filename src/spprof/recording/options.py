@@ -6,7 +6,7 @@ from ..errors import BadOption
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Optional, Sequence, Tuple, Union
+    from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 
 class Number:
@@ -26,6 +26,8 @@ RATE_HZ = Number(1000, 1, 20_000)
 INTERVAL_MS = Number(1.0, 0.05, 1000.0)  # the same
 MAX_DEPTH = Number(512, 1, 4096)
 MODES = ("cpu", "wall")
+# What the core takes, each as a word, in its order (`_core.WORDS`, and a test compares the two).
+WORDS = ("clock", "mode", "interval_ns", "max_depth", "native", "events", "calls", "times", "lines", "exceptions", "imports")
 
 
 def usual_mode(events: Sequence[str]) -> str:
@@ -39,19 +41,7 @@ class Options:
     The pace is given as `interval_ms` or as `rate` (samples a second of a thread), not as both; by default it is 1 ms. What the
     system can do is not checked here: `api.begin` asks the core for the clock and for native frames."""
 
-    __slots__ = (
-        "calls",
-        "clock",
-        "events",
-        "exceptions",
-        "imports",
-        "interval_ns",
-        "lines",
-        "max_depth",
-        "mode",
-        "native",
-        "times",
-    )
+    __slots__ = WORDS
     calls: str
     clock: str
     events: Tuple[str, ...]
@@ -121,44 +111,43 @@ class Options:
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
+    def words(self, clock: str) -> Tuple[str, ...]:
+        """What `_core.start` takes, with the clock that was chosen."""
+        return tuple(clock if name == "clock" else _word(getattr(self, name)) for name in WORDS)
+
     def to_text(self) -> str:
-        """The record as a line of text, for the environment of a child process."""
-        return "\t".join(
-            [
-                str(self.interval_ns),
-                self.mode,
-                self.clock,
-                str(self.max_depth),
-                str(self.native),
-                self.calls,
-                ",".join(self.events),
-                "exceptions" if self.exceptions else "",
-                self.times,
-                self.lines,
-                "imports" if self.imports else "",
-            ]
-        )
+        """The record as a line of text, for another process."""
+        return "\t".join(self.words(self.clock))
 
     @classmethod
     def of_text(cls, text: str) -> Options:
         """The reverse. Raises ValueError (also as BadOption)."""
-        interval_ns, mode, clock, max_depth, native, calls, events, exceptions, times, lines, imports = text.split("\t")
-        patterns = [each for each in times.split(",") if each not in ("", "cpu")]
-        kind = {"True": True, "False": False}.get(native, native)
+        words = text.split("\t")
+        if len(words) != len(WORDS):
+            raise ValueError(f"{len(words)} words, not {len(WORDS)}")
+        of = dict(zip(WORDS, words))
+        times = [each for each in of["times"].split(",") if each]
+        kinds: Dict[str, Union[bool, str]] = {"yes": True, "": False}
         return cls(
-            int(interval_ns) / 1e6,
-            mode,
-            clock=clock,
-            max_depth=int(max_depth),
-            native=kind,
-            events=events.split(","),
-            calls=calls,
-            time=patterns,
-            time_cpu=times.startswith("cpu,"),
-            lines=[each for each in lines.split(",") if each],
-            exceptions=bool(exceptions),
-            imports=bool(imports),
+            int(of["interval_ns"]) / 1e6,
+            of["mode"],
+            clock=of["clock"],
+            max_depth=int(of["max_depth"]),
+            native=kinds.get(of["native"], of["native"]),
+            events=of["events"].split(","),
+            calls=of["calls"],
+            time=[each for each in times if each != "cpu"],
+            time_cpu="cpu" in times,
+            lines=[each for each in of["lines"].split(",") if each],
+            exceptions=of["exceptions"] == "yes",
+            imports=of["imports"] == "yes",
         )
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
