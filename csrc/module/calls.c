@@ -130,8 +130,6 @@ static SPP_COLD void count_first(spp_calls *t, uintptr_t callee, uintptr_t calle
     if (caller != 0) Py_INCREF((PyObject *)caller);
 }
 
-static void release(uintptr_t code) { Py_DECREF((PyObject *)code); }
-
 /* One that began, or goes on. `runs`: its frame is the thread's innermost one, else its caller's is. */
 static inline void count_python(uintptr_t callee, spp_call_kind kind, bool runs) {
     uintptr_t caller, state = (uintptr_t)PyThreadState_Get();
@@ -234,10 +232,10 @@ static PyObject *calls(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 }
 
 static PyMethodDef callbacks[] = {
-    {"PY_START", (PyCFunction)(void (*)(void))begins, METH_FASTCALL, "spprof counts a call."},
-    {"PY_RESUME", (PyCFunction)(void (*)(void))goes_on, METH_FASTCALL, "spprof counts a resume."},
-    {"PY_THROW", (PyCFunction)(void (*)(void))goes_on, METH_FASTCALL, "spprof counts a resume."},
-    {"CALL", (PyCFunction)(void (*)(void))calls, METH_FASTCALL, "spprof counts a call of a function in C."},
+    SPP_MONITOR_CALLBACK("PY_START", begins, "spprof counts a call."),
+    SPP_MONITOR_CALLBACK("PY_RESUME", goes_on, "spprof counts a resume."),
+    SPP_MONITOR_CALLBACK("PY_THROW", goes_on, "spprof counts a resume."),
+    SPP_MONITOR_CALLBACK("CALL", calls, "spprof counts a call of a function in C."),
 };
 #define EVENTS (sizeof callbacks / sizeof *callbacks)
 
@@ -246,12 +244,7 @@ static spp_monitor monitor = SPP_MONITOR_NONE;
 static void disarm(void) { spp_monitor_leave(&monitor); }
 
 static int arm(void) {
-    PyObject *module = spp_held_by_module("sys", "monitoring"), *none = NULL;
-    if (module != NULL) none = PyObject_GetAttrString(module, "MISSING");
-    PyErr_Clear();
-    missing = none;
-    Py_XDECREF(module);
-    Py_XDECREF(none);
+    missing = spp_monitor_sign("MISSING");
     size_t n = heard.which == SPP_CALLS_OF_ALL ? EVENTS : EVENTS - 1;
     return spp_monitor_enter(&monitor, callbacks, n, n, "calls cannot be counted");
 }
@@ -488,7 +481,7 @@ void spp_calling_leave(void) {
     disarm(); /* without the GIL this stops all threads: none is in a callback any more */
     heard.which = SPP_CALLS_NO;
     forget_tables();
-    spp_calls_stop(release);
+    spp_calls_stop(spp_held_release);
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);
 }

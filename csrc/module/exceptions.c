@@ -52,7 +52,6 @@ static SPP_COLD void name_type(PyTypeObject *type) {
 /* ---- callbacks: code object, offset, exception. They raise nothing. CPython calls none for what runs within one. */
 
 static void hold(uintptr_t object) { Py_INCREF((PyObject *)object); }
-static void release(uintptr_t object) { Py_DECREF((PyObject *)object); }
 
 typedef void happens(const spp_flight_at *now);
 
@@ -95,10 +94,10 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 }
 
 static PyMethodDef callbacks[] = {
-    {"RAISE", (PyCFunction)(void (*)(void))raised, METH_FASTCALL, "spprof counts an exception."},
-    {"PY_UNWIND", (PyCFunction)(void (*)(void))leaves, METH_FASTCALL, "spprof counts an exception."},
-    {"EXCEPTION_HANDLED", (PyCFunction)(void (*)(void))handled, METH_FASTCALL, "spprof counts an exception."},
-    {"RERAISE", (PyCFunction)(void (*)(void))again, METH_FASTCALL, "spprof counts an exception."},
+    SPP_MONITOR_CALLBACK("RAISE", raised, "spprof counts an exception."),
+    SPP_MONITOR_CALLBACK("PY_UNWIND", leaves, "spprof counts an exception."),
+    SPP_MONITOR_CALLBACK("EXCEPTION_HANDLED", handled, "spprof counts an exception."),
+    SPP_MONITOR_CALLBACK("RERAISE", again, "spprof counts an exception."),
 };
 
 #define EVENTS (sizeof callbacks / sizeof *callbacks)
@@ -112,7 +111,7 @@ static int arm(void) {
 
 static void disarm(void) {
     spp_monitor_leave(&monitor);
-    spp_raises_stop(release);
+    spp_raises_stop(spp_held_release);
 }
 
 #else

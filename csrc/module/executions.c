@@ -195,17 +195,15 @@ static PyObject *branches(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Py_RETURN_NONE;
 }
 
-#define CALLBACK(event, function, does) \
-    { event, (PyCFunction)(void (*)(void))function, METH_FASTCALL, does }
 static PyMethodDef callbacks[] = {
-    CALLBACK("PY_START", begins, "spprof counts a call."),
-    CALLBACK("LINE", line_begins, "spprof counts an execution of a line."),
-    CALLBACK("JUMP", jumps, "spprof counts an execution of a line."),
+    SPP_MONITOR_CALLBACK("PY_START", begins, "spprof counts a call."),
+    SPP_MONITOR_CALLBACK("LINE", line_begins, "spprof counts an execution of a line."),
+    SPP_MONITOR_CALLBACK("JUMP", jumps, "spprof counts an execution of a line."),
 #if PY_VERSION_HEX >= 0x030E0000
-    CALLBACK("BRANCH_LEFT", branches, "spprof counts a branch."),
-    CALLBACK("BRANCH_RIGHT", branches, "spprof counts a branch."),
+    SPP_MONITOR_CALLBACK("BRANCH_LEFT", branches, "spprof counts a branch."),
+    SPP_MONITOR_CALLBACK("BRANCH_RIGHT", branches, "spprof counts a branch."),
 #else
-    CALLBACK("BRANCH", branches, "spprof counts a branch."),
+    SPP_MONITOR_CALLBACK("BRANCH", branches, "spprof counts a branch."),
 #endif
 };
 #define EVENTS (sizeof callbacks / sizeof *callbacks)
@@ -213,12 +211,7 @@ static PyMethodDef callbacks[] = {
 /* ---- a run */
 
 static int arm(void) {
-    PyObject *module = spp_held_by_module("sys", "monitoring"), *sign = NULL;
-    if (module != NULL) sign = PyObject_GetAttrString(module, "DISABLE");
-    PyErr_Clear();
-    never = sign;
-    Py_XDECREF(module);
-    Py_XDECREF(sign);
+    never = spp_monitor_sign("DISABLE");
     if (spp_monitor_enter(&monitor, callbacks, EVENTS, EVERYWHERE, "lines cannot be counted") != 0) return -1;
     return spp_monitor_restart();
 }
@@ -237,11 +230,7 @@ int spp_executing_enter(const char *what) {
     return -1;
 }
 
-static void disarm(uintptr_t code) {
-    if (monitor.tool >= 0 && spp_monitor_disarm(&monitor, (PyObject *)code) != 0) PyErr_Clear();
-}
-
-static void release(uintptr_t code) { Py_DECREF((PyObject *)code); }
+static void disarm(uintptr_t code) { (void)spp_monitor_disarm(&monitor, (PyObject *)code); }
 
 void spp_executing_leave(void) {
     if (!counted.armed) return;
@@ -251,7 +240,7 @@ void spp_executing_leave(void) {
     spp_executions_close();
     spp_executions_each(disarm);
     spp_monitor_leave(&monitor);
-    spp_executions_stop(release);
+    spp_executions_stop(spp_held_release);
     spp_chosen_free(&counted.chosen);
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);

@@ -18,3 +18,5 @@ PyObject *spp_held_by_module(const char *module, const char *name) {
     Py_XDECREF(holder);
     return value;
 }
+
+void spp_held_release(uintptr_t object) { Py_DECREF((PyObject *)object); }

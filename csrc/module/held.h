@@ -10,5 +10,7 @@
 /* GIL held, or attached on a free-threaded build. New references; NULL: there is none. A pending exception stays. */
 PyObject *spp_held(PyObject *dict, const char *key);                /* NULL and what is no dict hold nothing */
 PyObject *spp_held_by_module(const char *module, const char *name); /* of those imported; no code of the program's runs */
+/* Gives back a reference that the core kept by its address: code of the program's may run. */
+void spp_held_release(uintptr_t object);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/hints.h"
 #include "core/run/hot.h"
 #include "module/compat.h"
+#include "module/held.h"
 #include "module/monitor.h"
 
 #if SPP_MONITORS
@@ -23,19 +24,16 @@ static PyObject *begins(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 }
 
 static PyMethodDef callbacks[] = {
-    {"PY_START", (PyCFunction)(void (*)(void))begins, METH_FASTCALL, "spprof counts a call."},
+    SPP_MONITOR_CALLBACK("PY_START", begins, "spprof counts a call."),
 };
 
 /* The core samples all interpreters, and does not know whose a code object is; the others' are not ours to touch. New ones come
  * before the main one in CPython's list. */
 static bool is_alone(void) { return PyInterpreterState_Head() == PyInterpreterState_Main(); }
 
-/* One thread at a time arms and disarms. */
-#ifdef Py_GIL_DISABLED
+static spp_turn turn; /* one thread at a time arms and disarms */
 
-static PyMutex turn;
-#define TURN_BEGINS() PyMutex_Lock(&turn)
-#define TURN_ENDS() PyMutex_Unlock(&turn)
+#ifdef Py_GIL_DISABLED
 
 /* The core knows the code object, but refers to it no more than anybody: it may be dying, and then waits in tp_dealloc for the
  * drain lock, which the caller has. Code objects have a deferred reference count, so their shared one is not 0 while they live.
@@ -53,9 +51,6 @@ static bool hold(uintptr_t code) {
 
 #else
 
-#define TURN_BEGINS() ((void)0)
-#define TURN_ENDS() ((void)0)
-
 /* With the GIL a code object that the core knows has not begun to die. */
 static bool hold(uintptr_t code) {
     if (!is_alone()) return false;
@@ -65,17 +60,13 @@ static bool hold(uintptr_t code) {
 
 #endif
 
-static void release(uintptr_t code) { Py_DECREF((PyObject *)code); }
-
-static void disarm(uintptr_t code) {
-    if (spp_monitor_disarm(&monitor, (PyObject *)code) != 0) PyErr_Clear();
-}
+static void disarm(uintptr_t code) { (void)spp_monitor_disarm(&monitor, (PyObject *)code); }
 
 /* A pending call: in any thread of the interpreter, between two instructions; no exception is set. */
 static int change(void *unused) {
     (void)unused;
     atomic_store(&asked_for, false);
-    TURN_BEGINS();
+    SPP_TURN_BEGINS(&turn);
     uintptr_t code;
     bool armed;
     while (of != NULL && spp_hot_next(hold, &code, &armed)) {
@@ -83,7 +74,7 @@ static int change(void *unused) {
         PyErr_Clear();
         spp_hot_done(code, armed, failed != 0);
     }
-    TURN_ENDS();
+    SPP_TURN_ENDS(&turn);
     return 0;
 }
 
@@ -110,12 +101,12 @@ void spp_hot_leave(void) {
     if (of == NULL) return;
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
-    TURN_BEGINS();
+    SPP_TURN_BEGINS(&turn);
     of = NULL;
-    if (monitor.tool >= 0) spp_hot_each(disarm);
+    spp_hot_each(disarm);
     spp_monitor_leave(&monitor);
-    spp_hot_stop(release);
-    TURN_ENDS();
+    spp_hot_stop(spp_held_release);
+    SPP_TURN_ENDS(&turn);
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);
 }

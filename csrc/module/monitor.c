@@ -23,6 +23,14 @@ static const int ids[] = {4, 3, 2};
 
 static PyObject *monitoring(void) { return spp_held_by_module("sys", "monitoring"); }
 
+PyObject *spp_monitor_sign(const char *name) {
+    PyObject *module = monitoring(), *sign = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(module);
+    Py_XDECREF(sign);
+    return sign;
+}
+
 static int done(PyObject *result) {
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
@@ -112,7 +120,12 @@ static int set_local(const spp_monitor *monitor, PyObject *code, bool armed, siz
 }
 
 int spp_monitor_arm(const spp_monitor *monitor, PyObject *code, size_t from) { return set_local(monitor, code, true, from); }
-int spp_monitor_disarm(const spp_monitor *monitor, PyObject *code) { return set_local(monitor, code, false, 0); }
+
+int spp_monitor_disarm(const spp_monitor *monitor, PyObject *code) {
+    int failed = monitor->tool >= 0 ? set_local(monitor, code, false, 0) : 0;
+    PyErr_Clear();
+    return failed;
+}
 
 void spp_monitor_leave(spp_monitor *monitor) {
     PyObject *module = monitor->tool >= 0 ? monitoring() : NULL;

@@ -130,11 +130,9 @@ static PyObject *unwinds(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     return end(args[0], true);
 }
 
-#define CALLBACK(event, function, does) \
-    { event, (PyCFunction)(void (*)(void))function, METH_FASTCALL, does }
-#define OF_EXCEPTIONS                                                   \
-    CALLBACK("PY_THROW", goes_on, "spprof times a call that goes on."), \
-        CALLBACK("PY_UNWIND", unwinds, "spprof times a call that ends.")
+#define OF_EXCEPTIONS                                                               \
+    SPP_MONITOR_CALLBACK("PY_THROW", goes_on, "spprof times a call that goes on."), \
+        SPP_MONITOR_CALLBACK("PY_UNWIND", unwinds, "spprof times a call that ends.")
 #define LOCAL_EXCEPTIONS (PY_VERSION_HEX >= 0x030F0000)
 
 /* Those first that are of all functions: always, or for patterns. */
@@ -142,13 +140,13 @@ static PyMethodDef callbacks[] = {
 #if !LOCAL_EXCEPTIONS
     OF_EXCEPTIONS,
 #endif
-    CALLBACK("PY_START", begins, "spprof times a call."),
+    SPP_MONITOR_CALLBACK("PY_START", begins, "spprof times a call."),
 #if LOCAL_EXCEPTIONS
     OF_EXCEPTIONS,
 #endif
-    CALLBACK("PY_RESUME", goes_on, "spprof times a call that goes on."),
-    CALLBACK("PY_YIELD", waits, "spprof times a call that waits."),
-    CALLBACK("PY_RETURN", returns, "spprof times a call that ends."),
+    SPP_MONITOR_CALLBACK("PY_RESUME", goes_on, "spprof times a call that goes on."),
+    SPP_MONITOR_CALLBACK("PY_YIELD", waits, "spprof times a call that waits."),
+    SPP_MONITOR_CALLBACK("PY_RETURN", returns, "spprof times a call that ends."),
 };
 #define EVENTS (sizeof callbacks / sizeof *callbacks)
 
@@ -212,22 +210,10 @@ static void choose_marked(void) {
 
 /* ---- a run. One thread at a time starts or stops it, or marks a function */
 
-#ifdef Py_GIL_DISABLED
-static PyMutex turn;
-#define TURN_BEGINS() PyMutex_Lock(&turn)
-#define TURN_ENDS() PyMutex_Unlock(&turn)
-#else
-#define TURN_BEGINS() ((void)0)
-#define TURN_ENDS() ((void)0)
-#endif
+static spp_turn turn;
 
 static int arm(void) {
-    PyObject *module = spp_held_by_module("sys", "monitoring"), *sign = NULL;
-    if (module != NULL) sign = PyObject_GetAttrString(module, "DISABLE");
-    PyErr_Clear();
-    never = sign;
-    Py_XDECREF(module);
-    Py_XDECREF(sign);
+    never = spp_monitor_sign("DISABLE");
     heard.everywhere = (LOCAL_EXCEPTIONS ? 0u : 2u) + (*heard.chosen.patterns != 0 ? 1u : 0u);
     if (spp_monitor_enter(&monitor, callbacks, EVENTS, heard.everywhere, "calls cannot be timed") != 0) return -1;
     return spp_monitor_restart();
@@ -249,11 +235,7 @@ static int listen(const char *what) {
     return failed;
 }
 
-static void disarm(uintptr_t code) {
-    if (monitor.tool >= 0 && spp_monitor_disarm(&monitor, (PyObject *)code) != 0) PyErr_Clear();
-}
-
-static void release(uintptr_t code) { Py_DECREF((PyObject *)code); }
+static void disarm(uintptr_t code) { (void)spp_monitor_disarm(&monitor, (PyObject *)code); }
 
 /* An exception that there is stays. */
 static void end_all(void) {
@@ -264,28 +246,28 @@ static void end_all(void) {
     spp_times_close();
     spp_times_each(disarm);
     spp_monitor_leave(&monitor);
-    spp_times_stop(release);
+    spp_times_stop(spp_held_release);
     spp_chosen_free(&heard.chosen);
     PyErr_Clear();
     PyErr_Restore(kind, value, traceback);
 }
 
 int spp_timing_enter(const char *what) {
-    TURN_BEGINS();
+    SPP_TURN_BEGINS(&turn);
     heard.of = PyInterpreterState_Get();
     PyObject *list = marks(false);
     int failed = list != NULL && look_for(list, NULL) < 0 ? -1 : 0;
     if (!failed && (*what != 0 || (list != NULL && PyList_GET_SIZE(list) > 0))) failed = listen(what);
-    TURN_ENDS();
+    SPP_TURN_ENDS(&turn);
     if (failed) spp_timing_leave();
     return failed;
 }
 
 void spp_timing_leave(void) {
-    TURN_BEGINS();
+    SPP_TURN_BEGINS(&turn);
     heard.of = NULL;
     if (!heard.arming) end_all();
-    TURN_ENDS();
+    SPP_TURN_ENDS(&turn);
 }
 
 /* A function is marked while a run goes on. */
@@ -309,10 +291,10 @@ static int join(PyObject *code) {
 }
 
 int spp_timing_mark(PyObject *code) {
-    TURN_BEGINS();
+    SPP_TURN_BEGINS(&turn);
     int failed = add_mark(code);
     if (failed == 0 && heard.of == PyInterpreterState_Get() && !heard.arming) failed = join(code);
-    TURN_ENDS();
+    SPP_TURN_ENDS(&turn);
     return failed;
 }
 
