@@ -1,12 +1,6 @@
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#endif
-#ifndef Py_BUILD_CORE_MODULE
-#define Py_BUILD_CORE_MODULE 1
-#endif
-#include "module/gil.h"
+#include "py/internals.h"
 
-#include <Python.h>
+#include "module/gil.h"
 
 #include <internal/pycore_interp.h>
 #include <internal/pycore_runtime.h>

@@ -3,13 +3,7 @@
  * A build against other headers than the layout was taken from must stop here, with a message that names the field.
  * Not asserted: the bits inside the state word of a str, since C has no offsetof for bit-fields (layout_proof.c proves
  * those at import), and SPP_L_INSTR_SCALE and SPP_L_LINES, which are rules and not places. */
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#endif
-#ifndef Py_BUILD_CORE_MODULE
-#define Py_BUILD_CORE_MODULE 1
-#endif
-#include <Python.h>
+#include "internals.h"
 
 #include <frameobject.h>
 

@@ -1,17 +1,8 @@
 /* Why at run time too: the headers of a build and the interpreter that loads it may be of different patch releases, or
  * of a patched one. Never guess: what differs is named and spprof refuses to start. */
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#endif
-#ifndef Py_BUILD_CORE_MODULE
-#define Py_BUILD_CORE_MODULE 1
-#endif
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1
-#endif
-#include "layout_proof.h"
+#include "internals.h"
 
-#include <Python.h>
+#include "layout_proof.h"
 
 #if PY_VERSION_HEX >= 0x030B0000
 #include <internal/pycore_frame.h>

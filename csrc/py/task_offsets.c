@@ -1,13 +1,4 @@
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE 1
-#endif
-#ifndef Py_BUILD_CORE_MODULE
-#define Py_BUILD_CORE_MODULE 1
-#endif
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1
-#endif
-#include <Python.h>
+#include "internals.h"
 
 #include "task_offsets.h"
 
