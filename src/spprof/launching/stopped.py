@@ -9,19 +9,17 @@ import os
 import signal
 import struct
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import SpprofError, Unsupported
 from ..outside.proc import status
+from ..outside.ptrace import DETACH, GETREGS, GETREGSET, GETSIGMASK, INTERRUPT, SEIZE, SETREGS, WALL, ptrace, signal_of
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-_GETREGS, _SETREGS, _DETACH = 12, 13, 17
-_GETREGSET, _SEIZE, _INTERRUPT, _GETSIGMASK = 0x4204, 0x4206, 0x4207, 0x420A
 _XSTATE = 0x202
-_WALL = 0x40000000
-_EVENT_STOP = 128
 _LOOK_S = 0.0001
 _LONGEST_S = 1.0  # until all threads have stopped: one that waits for a disk, or in vfork, does not
 
@@ -43,8 +41,6 @@ class Stopped:
         self.pid = pid
         self._seized: Dict[int, Optional[int]] = {}  # thread: what it stopped with, 0 for our request; None: not yet, or gone
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
-        self._libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        self._libc.ptrace.restype = ctypes.c_long
         self._memory = -1
 
     def __enter__(self) -> Stopped:
@@ -62,16 +58,12 @@ class Stopped:
         """Each gets the signal that it stopped with."""
         for tid, sent in self._seized.items():
             if sent is not None:
-                self._libc.ptrace(_DETACH, tid, None, sent)
+                with suppress(OSError):  # it may have ended
+                    ptrace(DETACH, tid, 0, sent)
         self._seized.clear()
         if self._memory >= 0:
             os.close(self._memory)
             self._memory = -1
-
-    def _call(self, request: int, tid: int, address: int = 0, data: Any = None) -> None:
-        if self._libc.ptrace(request, tid, address, data) < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
 
     def _stop(self) -> None:
         late = time.monotonic() + _LONGEST_S
@@ -87,8 +79,8 @@ class Stopped:
     def _seize(self, tid: int) -> None:
         self._seized[tid] = None
         try:
-            self._call(_SEIZE, tid)
-            self._call(_INTERRUPT, tid)
+            ptrace(SEIZE, tid)
+            ptrace(INTERRUPT, tid)
         except OSError as error:
             if error.errno == errno.ESRCH or (error.errno == errno.EPERM and _state(self.pid, tid) in "ZX"):
                 return
@@ -97,13 +89,12 @@ class Stopped:
     def _wait(self, tid: int, late: float) -> None:
         while True:
             try:
-                found, status = os.waitpid(tid, os.WNOHANG | _WALL)
+                found, status = os.waitpid(tid, os.WNOHANG | WALL)
             except ChildProcessError:  # it has ended
                 return
             if found and os.WIFSTOPPED(status):
-                sent = 0 if status >> 16 == _EVENT_STOP else os.WSTOPSIG(status)
-                self._seized[tid] = sent
-                if status >> 16 == _EVENT_STOP and os.WSTOPSIG(status) != signal.SIGTRAP:
+                self._seized[tid] = sent = signal_of(status)
+                if sent == 0 and os.WSTOPSIG(status) != signal.SIGTRAP:
                     raise SpprofError(f"process {self.pid} is stopped: `kill -CONT {self.pid}` lets it go on")
                 return
             if found:
@@ -148,7 +139,7 @@ class Stopped:
     def registers(self, tid: int) -> Dict[str, int]:
         """Raises OSError."""
         words = ctypes.create_string_buffer(8 * len(REGISTERS))
-        self._call(_GETREGS, tid, 0, ctypes.addressof(words))
+        ptrace(GETREGS, tid, 0, ctypes.addressof(words))
         found = dict(zip(REGISTERS, struct.unpack(f"{len(REGISTERS)}Q", words.raw)))
         return {name: value - (1 << 64) if name in _SIGNED and value >> 63 else value for name, value in found.items()}
 
@@ -156,19 +147,19 @@ class Stopped:
         """All at once. Raises OSError."""
         words = struct.pack(f"{len(REGISTERS)}Q", *(registers[name] & (1 << 64) - 1 for name in REGISTERS))
         buffer = ctypes.create_string_buffer(words, len(words))
-        self._call(_SETREGS, tid, 0, ctypes.addressof(buffer))
+        ptrace(SETREGS, tid, 0, ctypes.addressof(buffer))
 
     def extended_state(self, tid: int) -> bytes:
         """Registers of floating point and vectors, as XSAVE lays them out. Raises OSError."""
         buffer = ctypes.create_string_buffer(1 << 16)
         piece = _Piece(ctypes.addressof(buffer), len(buffer))
-        self._call(_GETREGSET, tid, _XSTATE, ctypes.addressof(piece))
+        ptrace(GETREGSET, tid, _XSTATE, ctypes.addressof(piece))
         return buffer.raw[: piece.size]
 
     def blocked_signals(self, tid: int) -> int:
         """A bit for each. Raises OSError."""
         mask = ctypes.c_uint64()
-        self._call(_GETSIGMASK, tid, 8, ctypes.addressof(mask))
+        ptrace(GETSIGMASK, tid, 8, ctypes.addressof(mask))
         return mask.value
 
 

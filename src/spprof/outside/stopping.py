@@ -8,34 +8,27 @@ needs a right (root's; CAP_SYS_NICE). Without it, on a full machine, a stop last
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from contextlib import contextmanager, suppress
-from functools import lru_cache
-from typing import Any, Callable, Iterator, Optional, Set, TypeVar
+from typing import Callable, Iterator, Optional, Set, TypeVar
+
+from .ptrace import DETACH, INTERRUPT, SEIZE, WALL, ptrace, signal_of
 
 STOP_S = 0.001  # reading ends after this; a thread is stopped for no longer than this, and what the machine's other work adds
 _PATIENCE_S = 0.05  # for a thread to stop: it may be in the kernel
 _LOOK_S = 20e-6  # between two looks. We sleep: on our processor it could not stop, and our turn would end while it is stopped
-_SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
-_EVENT_STOP = 128  # the reason of a stop that no signal caused
-_WALL = 0x40000000  # also threads: __WALL
 _ENDED = -1
 _Result = TypeVar("_Result")
 _late: Set[int] = set()  # threads that we have and that have not stopped yet
 
 
-@lru_cache(None)
-def _libc() -> Any:
-    call = ctypes.CDLL(None, use_errno=True).ptrace
-    call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    call.restype = ctypes.c_long
-    return call
-
-
-def _ptrace(request: int, tid: int, data: int = 0) -> bool:
-    return bool(_libc()(request, tid, None, data) == 0)
+def _done(request: int, tid: int, data: int = 0) -> bool:
+    try:
+        ptrace(request, tid, 0, data)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
@@ -43,13 +36,13 @@ def stopped(tid: int) -> Iterator[bool]:
     """Whether it is stopped; it is not if a debugger has it, if it has ended, or if it stays in the kernel."""
     let_go(but=tid)
     is_ours = tid in _late  # it was waited for already: where all processors have work it stops when it has its turn
-    if not is_ours and not _ptrace(_SEIZE, tid):
+    if not is_ours and not _done(SEIZE, tid):
         yield False
         return
     signal = None
     with _first_in_rank():
         try:
-            signal = _wait(tid) if is_ours or _ptrace(_INTERRUPT, tid) else None
+            signal = _wait(tid) if is_ours or _done(INTERRUPT, tid) else None
             yield signal is not None and signal != _ENDED
         finally:
             if signal is None:
@@ -100,7 +93,7 @@ def _detach(tid: int, signal: Optional[int]) -> None:
         return
     _late.discard(tid)
     if signal != _ENDED:
-        _ptrace(_DETACH, tid, signal)
+        _done(DETACH, tid, signal)
 
 
 def _wait(tid: int) -> Optional[int]:
@@ -116,11 +109,11 @@ def _wait(tid: int) -> Optional[int]:
 def _look(tid: int) -> Optional[int]:
     """The signal that it stopped for, which it must get: 0 for our own stop; or _ENDED. None: it has not stopped."""
     try:
-        found, status = os.waitpid(tid, os.WNOHANG | _WALL)
+        found, status = os.waitpid(tid, os.WNOHANG | WALL)
     except ChildProcessError:
         return _ENDED
     if not found:
         return None
     if not os.WIFSTOPPED(status):
         return _ENDED
-    return 0 if status >> 16 == _EVENT_STOP else os.WSTOPSIG(status)
+    return signal_of(status)

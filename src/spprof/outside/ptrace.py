@@ -1,0 +1,33 @@
+"""The system call ptrace, by which a thread of ours stops those of another process (Linux)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from typing import Any
+
+GETREGS, SETREGS, DETACH = 12, 13, 17
+GETREGSET, SEIZE, INTERRUPT, GETSIGMASK = 0x4204, 0x4206, 0x4207, 0x420A
+EVENT_STOP = 128  # the reason of a stop that no signal caused
+WALL = 0x40000000  # of waitpid: threads too
+
+
+@lru_cache(None)
+def _libc() -> Any:
+    call = ctypes.CDLL(None, use_errno=True).ptrace
+    call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    call.restype = ctypes.c_long
+    return call
+
+
+def ptrace(request: int, tid: int, address: int = 0, data: int = 0) -> None:
+    """Raises OSError."""
+    if _libc()(request, tid, address, data) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def signal_of(status: int) -> int:
+    """The signal that a stopped thread must get: 0 for our own stop."""
+    return 0 if status >> 16 == EVENT_STOP else os.WSTOPSIG(status)
