@@ -163,8 +163,7 @@ class ProfileData:
         columns = self._columns()
         if "markers" not in columns:
             columns["markers"] = self._collections()
-        markers: List[Marker] = columns["markers"]
-        return markers
+        return columns["markers"]
 
     @property
     def calls(self) -> Optional[Calls]:
@@ -176,8 +175,7 @@ class ProfileData:
         columns = self._columns()
         if "calls" not in columns:
             columns["calls"] = self._counted_calls()
-        calls: Optional[Calls] = columns["calls"]
-        return calls if not self.header.get("part") else None
+        return columns["calls"] if not self.header.get("part") else None
 
     @property
     def exceptions(self) -> Optional[Exceptions]:
@@ -190,8 +188,7 @@ class ProfileData:
         columns = self._columns()
         if "exceptions" not in columns:
             columns["exceptions"] = self._counted_exceptions()
-        exceptions: Optional[Exceptions] = columns["exceptions"]
-        return exceptions if not self.header.get("part") else None
+        return columns["exceptions"] if not self.header.get("part") else None
 
     @property
     def imports(self) -> Optional[List[Import]]:
@@ -200,8 +197,7 @@ class ProfileData:
         columns = self._columns()
         if "imports" not in columns:
             columns["imports"] = self._timed_imports()
-        imports: Optional[List[Import]] = columns["imports"]
-        return imports if not self.header.get("part") else None
+        return columns["imports"] if not self.header.get("part") else None
 
     def _timed_imports(self) -> Optional[List[Import]]:
         """The imports, where the columns do not have them."""
@@ -218,8 +214,7 @@ class ProfileData:
         columns = self._columns()
         if "hot" not in columns:
             columns["hot"] = self._counted_hot_calls()
-        hot: Optional[HotCalls] = columns["hot"]
-        return hot if not self.header.get("part") else None
+        return columns["hot"] if not self.header.get("part") else None
 
     def _counted_hot_calls(self) -> Optional[HotCalls]:
         """The counts of the hottest functions' calls, where the columns do not have them."""
@@ -243,8 +238,7 @@ class ProfileData:
         columns = self._columns()
         if "times" not in columns:
             columns["times"] = self._timed_calls()
-        times: Optional[Times] = columns["times"]
-        return times if not self.header.get("part") else None
+        return columns["times"] if not self.header.get("part") else None
 
     def _timed_calls(self) -> Optional[Times]:
         """The exact times of calls, where the columns do not have them."""
@@ -261,8 +255,7 @@ class ProfileData:
         columns = self._columns()
         if "line_counts" not in columns:
             columns["line_counts"] = self._counted_lines()
-        counts: Optional[LineCounts] = columns["line_counts"]
-        return counts if not self.header.get("part") else None
+        return columns["line_counts"] if not self.header.get("part") else None
 
     def _counted_lines(self) -> Optional[LineCounts]:
         """The exact executions of lines, where the columns do not have them."""
@@ -528,8 +521,7 @@ class ProfileData:
     @property
     def tree(self) -> Tree:
         """The tree of all stacks; its frames are ids, as `frame` takes them."""
-        tree: Tree = self._columns()["tree"]
-        return tree
+        return self._columns()["tree"]
 
     def stack_frames(self, stack: int) -> List[int]:
         """Frame ids of a stack from root to leaf."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from fnmatch import fnmatchcase
 from itertools import compress
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import BadOption
 from . import tasks
@@ -13,6 +13,16 @@ from .data import Data, ProfileData
 from .layout import Columns, changed, column, columns_of
 
 _SAMPLE_COLUMNS = columns_of("sample")
+
+
+class _Wanted(NamedTuple):
+    """Of a part: as `filtered` takes it."""
+
+    thread: Optional[str]
+    labels: Mapping[str, str]
+    start_ns: Optional[int]
+    stop_ns: Optional[int]
+    waiting: Optional[Sequence[str]]
 
 
 def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
@@ -46,7 +56,8 @@ def filtered(
         raise BadOption("the range ends before it begins")
     columns = profile._columns()
     chosen = set(profile.match_threads(thread))
-    parts = [_samples(each, thread, labels or {}, start_ns, stop_ns, waiting) for each in profile.each_type()]
+    wanted = _Wanted(thread, labels or {}, start_ns, stop_ns, waiting)
+    parts = [_samples(each, wanted) for each in profile.each_type()]
     part: Dict[str, Any] = {**parts[0]}
     if len(parts) > 1:
         part["by_type"] = {about["type"]: samples for about, samples in zip(profile._listed_types(), parts)}
@@ -57,7 +68,7 @@ def filtered(
     present = {*(marker.thread for marker in markers)}.union(*(samples["thread"] for samples in parts))
     part["markers"] = markers
     part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
-    part["header"] = _header(profile, thread, labels or {}, start_ns, stop_ns, waiting)
+    part["header"] = _header(profile, wanted)
     return profile.of_columns(changed(columns, part), profile)
 
 
@@ -66,31 +77,24 @@ def _range(profile: ProfileData, start_ns: Optional[int], stop_ns: Optional[int]
     return -(1 << 62) if start_ns is None else start_ns // unit * unit, 1 << 62 if stop_ns is None else stop_ns // unit * unit
 
 
-def _samples(
-    profile: ProfileData,
-    thread: Optional[str],
-    labels: Mapping[str, str],
-    start_ns: Optional[int],
-    stop_ns: Optional[int],
-    waiting: Optional[Sequence[str]],
-) -> Dict[str, Any]:
+def _samples(profile: ProfileData, wanted: _Wanted) -> Dict[str, Any]:
     """The columns of those samples of one type; `numbers`: their places in the columns of the whole."""
     columns = profile._columns()
     selectors = []
-    if thread is not None:
-        selectors.append(list(map(set(profile.match_threads(thread)).__contains__, columns["thread"])))
-    if labels:
-        numbers, known = tasks.label_sets(columns, tasks.LABEL if tasks.LABEL in labels else "")
-        sets = [has_labels(each, labels) for each in known]
+    if wanted.thread is not None:
+        selectors.append(list(map(set(profile.match_threads(wanted.thread)).__contains__, columns["thread"])))
+    if wanted.labels:
+        numbers, known = tasks.label_sets(columns, tasks.LABEL if tasks.LABEL in wanted.labels else "")
+        sets = [has_labels(each, wanted.labels) for each in known]
         selectors.append(list(map(sets.__getitem__, numbers)))
-    if waiting:
-        chosen = [name in waiting for name in profile.reasons]
+    if wanted.waiting:
+        chosen = [name in wanted.waiting for name in profile.reasons]
         selectors.append(list(map(chosen.__getitem__, profile.column("reason"))))
     part: Dict[str, Any] = {name: column(columns, name) for name in _SAMPLE_COLUMNS}
     part["keys"] = profile.stack_keys()
     part["numbers"] = columns.get("numbers") or range(len(profile))
-    if start_ns is not None or stop_ns is not None:
-        first, end = _range(profile, start_ns, stop_ns)
+    if wanted.start_ns is not None or wanted.stop_ns is not None:
+        first, end = _range(profile, wanted.start_ns, wanted.stop_ns)
         if profile.unit == "nanoseconds":
             inside, part["weight"], part["count"] = _cut(columns, first, end)
         else:  # what has happened at an instant
@@ -105,21 +109,14 @@ def _samples(
     return part
 
 
-def _header(
-    profile: Data,
-    thread: Optional[str],
-    labels: Mapping[str, str],
-    start_ns: Optional[int],
-    stop_ns: Optional[int],
-    waiting: Optional[Sequence[str]],
-) -> Dict[str, Any]:
+def _header(profile: Data, wanted: _Wanted) -> Dict[str, Any]:
     """The header, with what was asked for in words."""
     header = dict(profile.header)
     words = [header["part"]] if header.get("part") else []
-    words += [] if thread is None else [f"thread {thread}"]
-    words += [f"{key}={value}" for key, value in labels.items()]
-    words += [f"waiting for {' or '.join(waiting)}"] if waiting else []
-    for way, time_ns in (("from", start_ns), ("to", stop_ns)):
+    words += [] if wanted.thread is None else [f"thread {wanted.thread}"]
+    words += [f"{key}={value}" for key, value in wanted.labels.items()]
+    words += [f"waiting for {' or '.join(wanted.waiting)}"] if wanted.waiting else []
+    for way, time_ns in (("from", wanted.start_ns), ("to", wanted.stop_ns)):
         words += [] if time_ns is None else [f"{way} {(time_ns - int(header['start_ns'])) / 1e9:g} s"]
     return {**header, "part": ", ".join(words)} if words else header
 

@@ -3,7 +3,17 @@ also reads where there is no C core. A test compares the two (`_core.COLUMNS`)."
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, TypedDict, cast
+
+if TYPE_CHECKING:
+    from .calls import Calls
+    from .exceptions import Exceptions
+    from .hot import HotCalls
+    from .imports import Import
+    from .line_counts import LineCounts
+    from .records import Marker
+    from .times import Times
+    from .tree import Tree
 
 # Name ("": readers keep it apart), table, type of a value as in `array`.
 COLUMNS: Tuple[Tuple[str, str, str], ...] = (
@@ -81,13 +91,13 @@ class Columns(TypedDict, total=False):
     threads: Dict[int, Dict[str, Any]]
     label_sets: List[Dict[str, str]]
     sources: Dict[int, Tuple[str, int]]  # of native frames by id: the source file and line
-    markers: Any
-    calls: Any
-    hot: Any
-    times: Any
-    line_counts: Any
-    exceptions: Any
-    imports: Any
+    markers: List[Marker]
+    calls: Optional[Calls]
+    hot: Optional[HotCalls]
+    times: Optional[Times]
+    line_counts: Optional[LineCounts]
+    exceptions: Optional[Exceptions]
+    imports: Optional[List[Import]]
     code_name: Sequence[int]
     code_qualname: Sequence[int]
     code_file: Sequence[int]
@@ -113,7 +123,7 @@ class Columns(TypedDict, total=False):
     held_by: Sequence[int]  # a thread + 1
     # What columns.py adds.
     keys: Sequence[int]  # of each sample: the node of its stack in `tree`
-    tree: Any
+    tree: Tree
     no_frames: int  # the id of that frame
     truncation: int
     callers: List[int]  # see aggregation.callers
