@@ -11,6 +11,7 @@ from ..model.calls import Function
 from ..model.data import ProfileData
 from ..model.exceptions import Exceptions, Raised, together
 from ..model.unicode import cleaned
+from . import missing
 from .text import amount, fit, place, readable
 
 _LEAST = 24  # columns for the names, whatever the terminal
@@ -57,11 +58,7 @@ def _counted(profiles: Sequence[ProfileData]) -> Exceptions:
     found = [counted for counted in each if counted is not None]
     if len(found) == len(each):
         return together(found)
-    if any(profile.header.get("part") for profile in profiles):
-        raise BadOption("a count of exceptions has no time and no labels, so a part of a profile has none")
-    if any(profile.header.get("exceptions") for profile in profiles):
-        raise BadOption("the counts of exceptions are not in the file")
-    raise BadOption("exceptions were not counted; take a profile with `spprof run --exceptions` (Python 3.12 and later)")
+    raise BadOption(missing.why(profiles, "exceptions", "counts of exceptions", "--exceptions", "Python 3.12"))
 
 
 def _place(function: Function, line: int) -> str:

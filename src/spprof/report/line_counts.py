@@ -14,6 +14,7 @@ from ..model.data import ProfileData
 from ..model.intervals import Whole
 from ..model.line_counts import Branch, CountedFunction, LineCounts, together
 from ..model.unicode import cleaned
+from . import missing
 from .tables import check_units
 from .text import amount, fit, place, printable, readable, share_of, shown
 
@@ -149,8 +150,4 @@ def _counted(profiles: Sequence[ProfileData]) -> LineCounts:
     found = [counts for counts in each if counts is not None]
     if found:
         return together(found)
-    if any(profile.header.get("part") for profile in profiles):
-        raise BadOption("a count of lines has no time and no labels, so a part of a profile has none")
-    if any(profile.header.get("lines") for profile in profiles):
-        raise BadOption("the counts of lines are not in the file")
-    raise BadOption("lines were not counted; take a profile with `spprof run --lines MODULE:QUALNAME` (Python 3.12 and later)")
+    raise BadOption(missing.why(profiles, "lines", "counts of lines", "--lines MODULE:QUALNAME", "Python 3.12"))

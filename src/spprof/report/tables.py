@@ -14,6 +14,7 @@ from ..model.hot import HotCalls, HotFunction
 from ..model.intervals import Estimate, Whole
 from ..model.joining import title_of
 from ..model.types import measured
+from . import missing
 from .paths import short
 from .text import amount, place, shown, weight_word
 
@@ -135,7 +136,7 @@ def table(
     may_have_calls = by == "function" and thread is None and only != "native"
     calls, hot = (counted(profiles), _hot(profiles)) if may_have_calls else (None, None)
     if sort == "calls" and calls is None and hot is None:
-        raise BadOption(f"nothing to sort by: {_no_calls(profiles)}")
+        raise BadOption("nothing to sort by: " + missing.why(profiles, "calls", "counts of calls", "--calls"))
     counts = summed(calls.rows, lambda call: call.function[:4]) if calls is not None else {}
     for key in counts if sort == "calls" else ():
         sums.setdefault(key, [0, 0, 0, 0, 0.0, 0.0])
@@ -170,15 +171,6 @@ def _with_hot(rows: List[Row], ordered: Iterable[Tuple[Tuple[Any, ...], Any]], h
     known = {each.function[:4]: each for each in hot.functions}
     found = [(row, known.get(key)) for row, (key, _) in zip(rows, ordered)]
     return [row if each is None else row._replace(calls=each.estimate(row.self_weight), hot=each) for row, each in found]
-
-
-def _no_calls(profiles: Sequence[ProfileData]) -> str:
-    if any(profile.header.get("part") for profile in profiles):
-        return "a count of calls has no time and no labels, so a part of a profile has none"
-    asked = any(profile.header.get("calls") for profile in profiles)
-    return (
-        "the counts of calls are not in the file" if asked else "calls were not counted; take a profile with `spprof run --calls`"
-    )
 
 
 def _calls_of(key: Tuple[Any, ...], calls: Optional[Calls], counts: Dict[Any, Tuple[int, int]]) -> Dict[str, Any]:

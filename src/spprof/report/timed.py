@@ -8,6 +8,7 @@ from ..errors import BadOption
 from ..model.data import ProfileData
 from ..model.records import native_name
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
+from . import missing
 from .text import brief, duration, fit, place, readable, shown
 
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
@@ -63,7 +64,7 @@ def slowest(profiles: Sequence[ProfileData], limit: int, width: int) -> str:
     profiles = list(map(readable, profiles))
     times = timed(profiles)
     if times is None:
-        raise BadOption(f"no call was timed: {_why(profiles)}")
+        raise BadOption(missing.why(profiles, "times", "times of calls", "--time MODULE:QUALNAME", "Python 3.12"))
     starts = [int(profile.header.get("start_ns", 0)) for profile in profiles]
     start = starts[0] if len(starts) == 1 else None
     lines: List[str] = []
@@ -76,13 +77,6 @@ def slowest(profiles: Sequence[ProfileData], limit: int, width: int) -> str:
     if not lines:
         lines = ["No function that was to be timed was called.", ""]
     return "\n".join(lines)
-
-
-def _why(profiles: Sequence[ProfileData]) -> str:
-    if any(profile.header.get("part") for profile in profiles):
-        return "a part of a profile has no times"
-    asked = any(profile.header.get("times") for profile in profiles)
-    return "the times are not in the file" if asked else "take a profile with `spprof run --time MODULE:QUALNAME`"
 
 
 def _about(call: SlowCall, start: Optional[int]) -> str:
