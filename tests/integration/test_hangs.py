@@ -63,12 +63,34 @@ def waits():
 thread = threading.Thread(target=waits, daemon=True)
 thread.start()
 """),
-    "asyncio": ("    asyncio.run(task())  #here", """
-import asyncio
-async def task():
-    await asyncio.get_running_loop().create_future()
-"""),
+    "asyncio": ("    asyncio.run(main({count}))  #here", ""),
 }  # fmt: skip
+# Tasks that hang, named t0, t1, ... and at the line that has #task: what each does; whether they are in a cycle; the body.
+ASYNCIO = {
+    "future": ("awaits a Future", False, "    await asyncio.get_running_loop().create_future()  #task"),
+    "cycle": ("awaits t", True, "    await asyncio.sleep(0)\n    await tasks[(i + 1) % len(tasks)]  #task"),
+    "group": ("awaits Task-", True, "    await asyncio.sleep(0)\n"
+              "    await asyncio.gather(asyncio.sleep(0), through(tasks[(i + 1) % len(tasks)]))  #task"),
+    "locks": ("waits for the Lock at", True, "    async with locks[i]:\n        await asyncio.sleep(0)\n"
+              "        async with locks[(i + 1) % len(locks)]:  #task\n            pass"),
+    "itself": ("waits for the Lock at", True, "    async with locks[i]:\n        async with locks[i]:  #task\n            pass"),
+    "queue": ("waits for the Queue at", False, "    await asyncio.Queue().get()  #task"),
+}  # fmt: skip
+TASKS = """
+import asyncio
+tasks, locks = [], []
+async def through(task): return await task
+async def step(i):
+{step}
+async def inner(i, n):
+    return await (inner(i, n - 1) if n else step(i))
+async def main(count):
+    locks.extend(asyncio.Lock() for _ in range(count))
+    for i in range(count):
+        tasks.append(asyncio.ensure_future(inner(i, {depth})))
+        tasks[-1].set_name("t%d" % i)
+    await asyncio.wait(tasks)
+"""
 BEGINS = {
     "gil": "runs", "cycle": "waits for the lock at", "import": "waits for the import lock of slow", "stopped": "is stopped",
     "fork": "waits for the lock at", "queue": "waits for the lock at", "socket": "waits in recv", "join": "waits for the lock at",
@@ -79,7 +101,10 @@ BEGINS = {
 def program(kind, source):
     """Its text: hang() is called through some functions, in the main thread or another one."""
     body, more = HANGS[kind]
-    more = more.replace("{count}", str(source.choice((2, 3))))
+    if kind == "asyncio":
+        more = TASKS.format(step=ASYNCIO[source.choice(list(ASYNCIO))][2], depth=source.randrange(20))
+    count = str(source.choice((2, 3)))
+    body, more = body.replace("{count}", count), more.replace("{count}", count)
     depth = source.randrange(20)
     text = f"{more}\ndef hang():\n{body}\ndef deep(n):\n    return deep(n - 1) if n else hang()\n"
     if kind == "fork" or source.random() < 0.5:
@@ -122,9 +147,27 @@ def fault(kind, found, script, said, python):
         return "the peer"
     if kind == "child" and f"process, {said}:" not in culprit.does:
         return "the child"
+    if kind == "asyncio" and not names_tasks(found, script):
+        return "the tasks"
     if kind == "join" and not any(has(thread, "waits", line_of(script, "#other")) for thread in found.threads):
         return "the thread that is joined"
     return ""
+
+
+def names_tasks(found, script):
+    """Whether the tasks that hang are named, with what they wait for."""
+    with open(script) as file:
+        text = file.read()
+    line = line_of(script, "#task")
+    begins, is_cycle, _ = next(row for row in ASYNCIO.values() if row[2] in text)
+    tasks = [task for loop in found.tasks.loops for task in loop.tasks.values() if task.name.startswith("t")]
+    cycles = [{loop.tasks[one].name for one in cycle} for loop in found.tasks.loops for cycle in loop.cycles]
+    return (
+        len(tasks) in (2, 3)
+        and all(task.does.startswith(begins) for task in tasks)
+        and all(("step", line) in [(frame.name, frame.line) for frame in task.frames] for task in tasks)
+        and all(any(task.name in cycle for cycle in cycles) == is_cycle for task in tasks)
+    )
 
 
 def switches(pid):
@@ -161,6 +204,12 @@ def named(kind, seed, python, begin):
 def test_a_hang_is_named(kind, start):  # noqa: F811
     _, unchanged = named(kind, 1, OWN, start)
     assert unchanged, "it was woken"
+
+
+@pytest.mark.parametrize("which", ASYNCIO)
+def test_a_hang_of_tasks_is_named(which, start, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(f"{__name__}.ASYNCIO", {which: ASYNCIO[which]})
+    named("asyncio", 1, OWN, start)
 
 
 @pytest.mark.stress

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from spprof.outside import calls, imports, interpreter, locks, stacks, values
+from spprof.outside import calls, coroutines, imports, interpreter, locks, stacks, tasks, values
 from spprof.outside.dump import Dump, Thread
 from spprof.outside.elf import Symbols
 from spprof.outside.interpreter import Interpreter
 from spprof.outside.layouts import LAYOUTS, SAID
 from spprof.outside.lines import line_of
 from spprof.outside.memory import READ_MOST, STEPS_MOST, Memory, Unreadable
+from spprof.outside.objects import Objects
 from spprof.outside.text import lines_of
 from spprof.outside.ways import obstacle
 
@@ -89,6 +90,74 @@ def test_waiting_for_the_end_of_anothers_import_is_having_no_lock(monkeypatch):
     assert locks_by("acquire", "__enter__", "_find_and_load") == ("slow", [])
     assert locks_by("acquire", "__enter__", "_lock_unlock_module", "_find_and_load") == ("slow", [])
     assert locks_by("_find_and_load_unlocked", "_find_and_load") == ("", ["slow"])
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_tasks_of_garbage_neither_crash_nor_hang_it(memory_of, name, monkeypatch):
+    """Also where types are as they should be, and what is in their objects is not."""
+    kinds = ("coroutine", "method", "function", "functools.partial", "list", "_asyncio.FutureIter", "async_generator_asend")
+    found = 0
+    for seed in range(10):
+        source, data = random.Random(seed), bytearray(garbage(seed))
+        for number, kind in enumerate(kinds):
+            place = 4096 * (1 + number)
+            data[place + 2048 : place + 2048 + len(kind) + 1] = kind.encode() + b"\0"
+            struct.pack_into("<Q", data, place + LAYOUTS[name]["type_name"], place + 2048)
+        for place in range(40_000, SIZE - 512, 512):
+            struct.pack_into("<Q", data, place + LAYOUTS[name]["ob_type"], 4096 * source.randrange(1, 1 + len(kinds)))
+        memory = memory_of(bytes(data))
+        memory.left = STEPS_MOST // 100
+        python = Interpreter(name, name, 8, LAYOUTS[name])
+        reader = tasks.Reader(memory, python, stacks.Names(memory, python))
+        monkeypatch.setattr(reader, "_kind", lambda interpreter: 4096)
+        monkeypatch.setattr(Objects, "is_a", lambda self, address, wanted: True)
+        addresses = [source.choice(range(40_000, SIZE - 512, 512)) for _ in range(50)]
+        monkeypatch.setattr(reader, "_addresses", lambda interpreter, states, all=addresses: iter([iter(all)]))
+        states = {number: interpreter.State(source.randrange(SIZE) & ~7, 8, 0) for number in range(9)}
+        read = reader.tasks(states)
+        found += read.damaged + sum(len(loop.tasks) for loop in read.loops)
+    assert found, "the garbage led nowhere"
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_containers_of_garbage_neither_crash_nor_hang_it(memory_of, name):
+    for seed in range(20):
+        source, memory = random.Random(seed), memory_of(garbage(seed))
+        memory.left = STEPS_MOST // 100
+        python = Interpreter(name, name, 8, LAYOUTS[name])
+        objects = Objects(memory, python)
+        reader = tasks.Reader(memory, python, stacks.Names(memory, python))
+        for _ in range(50):
+            address = source.choice((source.randrange(SIZE) & ~7, source.getrandbits(64)))
+            for read in (
+                lambda one=address: objects.in_dict(one, "Task"),
+                lambda one=address: objects.attribute(one, "data"),
+                lambda one=address: [None for _ in objects.in_set(one)],
+                lambda one=address: objects.in_list(one, 16),
+                lambda one=address: objects.is_a(one, 8),
+                lambda one=address: [None for _ in reader._listed(one)],
+                lambda one=address: coroutines.chain(memory, python, one),
+            ):
+                try:
+                    read()
+                except Unreadable:
+                    pass
+
+
+def test_coroutines_that_await_themselves_end(memory_of):
+    """Its frame's stack of values has itself on top."""
+    at = LAYOUTS["3.14"]
+    data = bytearray(SIZE)
+    coroutine, kind, text = 512, 4096, 8192
+    frame = coroutine + at["gen_iframe"]
+    struct.pack_into("<Q", data, coroutine + at["ob_type"], kind)
+    struct.pack_into("<Q", data, kind + at["type_name"], text)
+    data[text : text + 10] = b"coroutine\0"
+    data[coroutine + at["gen_state"]] = at["state_awaits"]
+    struct.pack_into("<Q", data, frame + at["frame_top"], 2048)
+    struct.pack_into("<Q", data, 2048 - 8, coroutine)
+    found = coroutines.chain(memory_of(bytes(data)), Interpreter("3.14", "3.14", 8, at), coroutine)
+    assert len(found.frames) == stacks.DEPTH_MOST and found.cut.startswith("deeper")
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -1,4 +1,4 @@
-"""All threads of a process, now: where each is, and whether it runs, holds the GIL, or waits for what.
+"""All threads of a process, now: where each is, and whether it runs, holds the GIL, or waits for what; and the tasks of asyncio.
 
 A thread that does not run changes nothing, so it is not stopped: its state and its number of context switches before and after
 say whether it ran meanwhile. One that runs is stopped for a moment."""
@@ -16,8 +16,11 @@ from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
 from .stopping import STOP_S, is_late, let_go, on_own_thread, stopped
+from .tasks import READ_S, Tasks
+from .tasks import Reader as TaskReader
 
 _TRIES = 5  # for a thread that wakes each time that it is read, and where we do not get the processor while it is stopped
+_TASK_TRIES = 3  # for tasks whose loop runs meanwhile
 _PTHREAD_BYTES = 2048  # of a pthread, where the C library keeps the thread's id
 
 
@@ -42,6 +45,7 @@ class Dump(NamedTuple):
     version: str
     threads: List[Thread]
     cycles: List[List[int]]  # threads of which each waits for the next, and the last for the first
+    tasks: Tasks = Tasks([])
 
 
 class _Moment(NamedTuple):
@@ -115,7 +119,20 @@ class _Reader:
         waits = {one.thread.tid: one.lock for one in seen if one.lock}
         owners = {**self._owners(seen, set(waits.values())), **_importers(seen)} if waits else {}
         threads = [one.thread._replace(owner=owners.get(one.lock, 0)) for one in seen]
-        return Dump(self.pid, self.python.full, threads, locks.cycles(waits, owners))
+        return Dump(self.pid, self.python.full, threads, locks.cycles(waits, owners), self._tasks(states))
+
+    def _tasks(self, states: Dict[int, State]) -> Tasks:
+        """Those whose loop does not run are of one moment. Of others nobody knows: no thread is stopped for so long."""
+        let_go()
+        reader = TaskReader(self.memory, self.python, self.names)
+        begun = time.monotonic()
+        for _ in range(_TASK_TRIES):
+            before = {tid: _moment(f"/proc/{self.pid}/task/{tid}") for tid in states}
+            found = reader.tasks(states)
+            ran = {tid for tid, one in before.items() if one.letter == "R" or one != _moment(f"/proc/{self.pid}/task/{tid}")}
+            if not ran & {loop.tid for loop in found.loops} or time.monotonic() - begun > READ_S / 2:
+                break
+        return found._replace(loops=[loop._replace(sure=loop.tid not in ran) for loop in found.loops])
 
     def _owners(self, seen: List[_Seen], wanted: Set[int]) -> Dict[int, int]:
         """The threads that have these locks, of those that have not run since they were read."""

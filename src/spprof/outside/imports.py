@@ -7,10 +7,10 @@ from typing import List, NamedTuple, Sequence, Tuple
 
 from .interpreter import Interpreter
 from .memory import Memory, Unreadable
+from .objects import MASK
 from .stacks import Frame, Raw, str_of
 
 _FILE = "<frozen importlib._bootstrap>"
-_MASK = ~7  # of a tagged reference; an address has none of these bits
 
 
 class Locks(NamedTuple):
@@ -35,6 +35,6 @@ def locks_of(memory: Memory, python: Interpreter, stack: Sequence[Tuple[Raw, Fra
 
 def _module(memory: Memory, python: Interpreter, frame: Raw) -> str:
     try:
-        return str_of(memory, python, memory.word(frame.address + python.at["frame_size"]) & _MASK)
+        return str_of(memory, python, memory.word(frame.address + python.at["frame_size"]) & MASK)
     except Unreadable:
         return ""

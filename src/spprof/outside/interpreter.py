@@ -108,7 +108,9 @@ def _said(memory: Memory, runtime: int, name: str) -> Dict[str, int]:
     said = {key: fields("<Q", data[place:])[0] for key, place in places.items() if key != "size"}
     if any(value > _OFFSET_MOST for value in said.values()):
         raise Unreadable("no offsets")
-    return {**LAYOUTS[name], **said}
+    known = LAYOUTS[name]
+    grown = said["ts_size"] - known["ts_size"]  # of a PyThreadState: fields of asyncio's are behind it
+    return {**known, **said, **{key: known[key] + grown for key in ("ts_loop", "ts_tasks") if known[key] >= 0}}
 
 
 def states(memory: Memory, python: Interpreter) -> Iterator[State]:

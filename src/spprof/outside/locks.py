@@ -11,11 +11,11 @@ from typing import Dict, Iterable, Iterator, List, Optional, Set
 from .calls import Call
 from .interpreter import Interpreter
 from .memory import Memory, Unreadable
+from .objects import MASK
 from .stacks import Raw, bytes_of
 
 _VALUES_MOST = 64  # of a frame, that blocks keep
 _BLOCKS_MOST = 20  # CO_MAXBLOCKS
-_MASK = ~7  # of a tagged reference; an address has none of these bits
 _PRIVATE = 128  # FUTEX_PRIVATE_FLAG
 _LOCKED_AND_AWAITED = 3  # the bits of a PyMutex
 
@@ -42,14 +42,14 @@ def entered(memory: Memory, python: Interpreter, frames: Iterable[Raw], locks: S
     found = set()
     for frame in frames:
         try:
-            for value in list(_kept(memory, python, frame)):
+            for value in list(kept(memory, python, frame)):
                 found |= locks & set(_locks_of(memory, python, value))
         except Unreadable:
             continue
     return found
 
 
-def _kept(memory: Memory, python: Interpreter, frame: Raw) -> Iterator[int]:
+def kept(memory: Memory, python: Interpreter, frame: Raw) -> Iterator[int]:
     """The values that the frame's blocks keep for their ends."""
     at = python.at
     if at["frame_stack"] >= 0:
@@ -63,7 +63,7 @@ def _kept(memory: Memory, python: Interpreter, frame: Raw) -> Iterator[int]:
         memory.spend(len(table) // 8)
         depth = depth_at(table, frame.offset)
     for number in range(min(depth, _VALUES_MOST)):
-        yield memory.word(stack + 8 * number) & _MASK
+        yield memory.word(stack + 8 * number) & MASK
 
 
 def _locks_of(memory: Memory, python: Interpreter, value: int) -> Iterator[int]:

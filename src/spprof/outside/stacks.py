@@ -48,7 +48,7 @@ def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float]
     at = python.at
     frames: List[Raw] = []
     previous = at["frame_previous"]
-    size = max(at[name] for name in ("frame_previous", "frame_code", "frame_instr", "frame_owner", "frame_tlbc")) + 8
+    size = _size(at)
     try:
         frame = memory.word(state + at["ts_frame"])
         if at["chain"] == _CHAIN_CFRAME and frame:
@@ -68,6 +68,15 @@ def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float]
     except Unreadable:
         return Walk(frames, "what comes before cannot be read")
     return Walk(frames, "")
+
+
+def _size(at: Dict[str, int]) -> int:
+    return max(at[name] for name in ("frame_previous", "frame_code", "frame_instr", "frame_owner", "frame_tlbc")) + 8
+
+
+def raw_frame(memory: Memory, at: Dict[str, int], frame: int) -> Optional[Raw]:
+    """The frame at an address; None: it is the interpreter's own. Raises Unreadable."""
+    return _frame(memory, at, frame, memory.read(frame, _size(at)))
 
 
 def _frame(memory: Memory, at: Dict[str, int], frame: int, data: bytes) -> Optional[Raw]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Dict, Iterator, Optional
+from typing import Dict, Iterator, Optional, Set
 
 from ..report.text import place, shown
 from .dump import Dump, Thread
+from .tasks import READ_S, Tasks
+from .tree import Tree
 
 
 def lines_of(dump: Dump, command: str, pattern: Optional[str] = None, with_locals: bool = False) -> Iterator[str]:
@@ -28,6 +30,20 @@ def lines_of(dump: Dump, command: str, pattern: Optional[str] = None, with_local
             frame = threads[tid].frames[0] if threads[tid].frames else None
             where = f" at {place(frame.name, frame.file, frame.line)}" if frame else ""
             yield f"    {_title(threads[tid])} waits for {_title(threads[threads[tid].owner])}{where}"
+    yield from _of_tasks(dump.tasks, threads, None if pattern is None else {thread.tid for thread in wanted})
+
+
+def _of_tasks(tasks: Tasks, threads: Dict[int, Thread], wanted: Optional[Set[int]]) -> Iterator[str]:
+    """`wanted`: only of loops that run in these threads; None: of all."""
+    for loop in tasks.loops:
+        if wanted is None or loop.tid in wanted:
+            yield from Tree(loop).lines(_title(threads[loop.tid]) if loop.tid in threads else "")
+    if tasks.left:
+        yield f"\n({tasks.left:,} more tasks were not read: reading them ends after {READ_S:g} s)"
+    if tasks.damaged:
+        yield f"\n({tasks.damaged:,} tasks could not be read)"
+    if tasks.refused:
+        yield f"\n({tasks.refused})"
 
 
 def _title(thread: Thread) -> str:

@@ -12,13 +12,13 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 from .interpreter import Interpreter
 from .memory import Memory, Unreadable, fields
+from .objects import MASK
 from .stacks import Raw, str_of
 
 LOCALS_MOST = 64  # of a frame
 _TEXT_MOST = 60  # characters, and bytes, of a value
 _DIGITS_MOST = 10  # of an int: numbers below 2**300
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_MASK = ~7  # of a tagged reference; an address has none of these bits
 
 
 class Values:
@@ -35,7 +35,7 @@ class Values:
         first. Raises Unreadable."""
         count = sum(size for _, size in self._names(frame.code))
         data = self._memory.read(frame.address + self._at["frame_size"], 8 * min(count, LOCALS_MOST))
-        addresses = [word & _MASK for word in fields(f"<{len(data) // 8}Q", data)]
+        addresses = [word & MASK for word in fields(f"<{len(data) // 8}Q", data)]
         found: List[Tuple[int, str]] = []
         for number, address in enumerate(addresses):
             if _is_past(until):
@@ -75,7 +75,7 @@ class Values:
         try:
             kind, is_own = self._type(address)
             if kind == "cell" and is_own:
-                address = self._memory.word(address + self._at["cell_value"]) & _MASK
+                address = self._memory.word(address + self._at["cell_value"]) & MASK
                 if not address:
                     return "<no value yet>"
                 kind, is_own = self._type(address)
