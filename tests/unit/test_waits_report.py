@@ -81,6 +81,58 @@ def test_the_table_for_programs(profile, capsys):
     assert row["share_interval"][0] < row["share"] < row["share_interval"][1]
 
 
+@pytest.fixture
+def routes(tmp_path):
+    """Two processes: each waits in two routes, of two threads, and outside of routes."""
+    paths = []
+    for process in range(2):
+        writer = Writer(mode="wall", pid=100 + process)
+        number = waits.REASONS.index
+        rows = [
+            ("/a", "io", "socket 10.0.0.3:5432", 3),
+            ("/a", "gil", None, 1),
+            ("/b", "running", None, 2),
+            (None, "sleep", None, 4),
+        ]
+        for thread in range(2):
+            at = 6_000
+            for route, reason, on, ms in rows:
+                at += 1_000 * ms
+                label = route and json.dumps({"route": route, "request": str(thread)})
+                flags = 0 if reason == "running" else OFF
+                writer.sample(MAIN, at, 1_000 * ms, thread, ms, flags, label, number(reason), on)
+        writer.flush()
+        paths.append(str(tmp_path / f"{process}.spprof"))
+        (tmp_path / f"{process}.spprof").write_bytes(writer.data)
+    return paths
+
+
+def test_by_a_label(routes, capsys):
+    """Of all threads and processes together; each value's rows add up to its time, and all to that of the profiles."""
+    assert main(["report", *routes, "--waits", "--by", "route", "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    found = {(row["labels"].get("route"), row["reason"], row["on"]): (row["samples"], row["ns"]) for row in made["rows"]}
+    assert found == {
+        ("/a", "io", "socket 10.0.0.3:5432"): (12, 12_000_000),
+        ("/a", "gil", ""): (4, 4_000_000),
+        ("/b", "running", ""): (8, 8_000_000),
+        (None, "sleep", ""): (16, 16_000_000),
+    }
+    shares = {(row["labels"].get("route"), row["reason"]): (row["share"], *row["share_interval"]) for row in made["rows"]}
+    assert shares["/a", "gil"][0] == 0.25 and shares["/a", "gil"][1] < 0.25 < shares["/a", "gil"][2]
+    assert main(["report", *routes, "--waits", "--by", "route"]) == 0
+    text = capsys.readouterr().out
+    assert "16.00 ms  route=/a\n" in text and "[no label]" in text
+    assert main(["report", *routes, "--waits", "--by", "process", "-f", "json"]) == 0
+    assert {row["pid"] for row in json.loads(capsys.readouterr().out)["rows"]} == {100, 101}
+
+
+def test_by_all_labels_and_of_some_threads(routes, capsys):
+    assert main(["report", routes[0], "--waits", "--by", "label", "--label", "request=1", "-f", "json"]) == 0
+    found = {tuple(row["labels"].values()): row["ns"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert found == {("1", "/a"): 1_000_000, ("1", "/b"): 2_000_000}  # of the first the last row
+
+
 def test_parts(profile, tmp_path, capsys):
     part = tmp_path / "part.spprof"
     assert main(["convert", profile.path, "--waiting", "io", "--waiting", "idle", "-o", str(part)]) == 0
@@ -94,7 +146,9 @@ def test_parts(profile, tmp_path, capsys):
 @pytest.mark.parametrize(
     "options, text",
     [
-        (["--waits", "--by", "line"], "a table of its own"),
+        (["--waits", "--by", "line"], "choose thread, process, label, or a label's key"),
+        (["--waits", "--by", "coffee"], "no sample carries a label"),
+        (["--blame", "--by", "thread"], "a table of its own"),
         (["--waits", "-f", "tree"], "a table of its own"),
         (["--waits", "--thread", "none"], "no thread matches"),
         (["--waiting", "gil"], "no sample is waiting for gil"),

@@ -40,6 +40,7 @@ examples:
   spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
   spprof report p.spprof --gc              what triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
+  spprof report p.spprof --waits --by route   what each value of a label waited for
   spprof report p.spprof --blame           which threads, and what in them, held the GIL while others waited for it
   spprof report p.spprof --imports         which modules took how long to import; exactly, of `spprof run --imports`
   spprof report p.spprof --format json --limit all | jq '.rows[0]'        docs/report.schema.json describes it
@@ -91,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
                        help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
     shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
-                       help="what each thread waited for, of a run with --mode wall")  # fmt: skip
+                       help="what each thread waited for, of a run with --mode wall; --by LABEL: what each of its values did")  # fmt: skip
     shown.add_argument("--blame", dest="shown", action="store_const", const="blame",
                        help="the threads that kept the GIL while others waited for it, of a run with --mode wall")  # fmt: skip
     around = parser.add_mutually_exclusive_group()
@@ -157,15 +158,7 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
             return collections.as_json(profiles, options.limit)
         return collections.collections(profiles, limit, width_of_table(sys.stdout))
     if options.shown in ("waits", "blame"):
-        if options.format not in ("flat", "json") or options.by != "function":
-            raise BadOption(f"--{options.shown} is a table of its own: use it without --by and other formats")
-        from ..report import blame, waits
-
-        if options.format == "json":
-            as_json = waits.as_json if options.shown == "waits" else blame.as_json
-            return as_json(profiles, options.limit, options.thread)
-        as_text = waits.text if options.shown == "waits" else blame.text
-        return as_text(profiles, limit, options.thread, width_of_table(sys.stdout))
+        return _waited(profiles, options, limit)
     if options.sort == "calls" and options.format == "tree":
         raise BadOption("a tree is of time: use --sort calls without --format tree")
     if options.shown == "imports":
@@ -202,6 +195,25 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         return export.as_json(shown, _JSON_ROWS if options.limit is None else limit)
     owners = Owners([file for profile in profiles for file in profile.files()], patterns(options.mine))
     return export.as_markdown(shown, limit, own_code(shown, owners, width_of_table(sys.stdout)))
+
+
+def _waited(profiles: Sequence[ProfileData], options: argparse.Namespace, limit: int) -> str:
+    """The text of --waits and --blame."""
+    if options.format not in ("flat", "json"):
+        raise BadOption(f"--{options.shown} is a table of its own: use it without other formats")
+    from ..report import blame, waits
+
+    width = width_of_table(sys.stdout)
+    if options.shown == "waits":
+        by = "thread" if options.by == "function" else options.by
+        if options.format == "json":
+            return waits.as_json(profiles, options.limit, options.thread, by)
+        return waits.text(profiles, limit, options.thread, width, by)
+    if options.by != "function":
+        raise BadOption("--blame is a table of its own: use it without --by")
+    if options.format == "json":
+        return blame.as_json(profiles, options.limit, options.thread)
+    return blame.text(profiles, limit, options.thread, width)
 
 
 def _around(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:

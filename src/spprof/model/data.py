@@ -446,11 +446,16 @@ class ProfileData:
 
     def whole_of(self, threads: Optional[Collection[int]]) -> intervals.Whole:
         """The same of the threads with these ids, or of all for None."""
+        if threads is None:
+            return self.whole_of_samples(None)
+        matching = set(threads)
+        return self.whole_of_samples([i for i, id in enumerate(self.column("thread")) if id in matching])
+
+    def whole_of_samples(self, numbers: Optional[Sequence[int]]) -> intervals.Whole:
+        """The same of these samples, by their places in the columns, or of all for None."""
         weights, counts, flags = self.column("weight"), self.column("count"), self.column("flags")
-        if threads is not None:
-            matching = set(threads)
-            chosen = [i for i, id in enumerate(self.column("thread")) if id in matching]
-            weights, counts, flags = ([column[i] for i in chosen] for column in (weights, counts, flags))
+        if numbers is not None:
+            weights, counts, flags = ([column[i] for i in numbers] for column in (weights, counts, flags))
         # The kernel's tick took these, or the GIL's handing over, and the program may be in step with that.
         unknown = bytes(flags).translate(_UNKNOWN)
         unknown_weight = sum(compress(weights, unknown)) if 1 in unknown else 0

@@ -122,7 +122,7 @@ def table(
     sorted by calls and have none."""
     check(profiles, thread, only == "native")
     if by not in BY:
-        _check_label(profiles, by)
+        check_label(profiles, by)
     if by not in _ON_STACKS and only is not None:
         raise BadOption("threads, processes and labels are listed with all their time: leave out --python-only and --native-only")
     sums: Dict[Tuple[Any, ...], List[Any]] = {}
@@ -145,7 +145,7 @@ def table(
     if sort == "calls":
         ordered.sort(key=lambda item: -sum(counts.get(item[0], ())))
     rows = [
-        Row(*_named(by, key, foreign, len(profiles) > 1), *figures)._replace(**_calls_of(key, calls, counts))
+        Row(*named(by, key, foreign, len(profiles) > 1), *figures)._replace(**_calls_of(key, calls, counts))
         for key, figures in ordered
     ]
     if hot is not None:
@@ -196,7 +196,7 @@ def _figures(
     matching = set(profile.match_threads(thread))
     if by == "process":
         return [
-            (_process(profile, number), (sum(sums[0].values()), sum(sums[1].values())) * 2)
+            (key_of_process(profile, number), (sum(sums[0].values()), sum(sums[1].values())) * 2)
             for sums in [profile.stack_sums(thread)]
         ]
     if by != "thread":
@@ -217,7 +217,7 @@ def _squares(
         return {(file,): squares for file, squares in profile.squares(_file_of(profile), thread, only).items()}
     matching = set(profile.match_threads(thread))
     if by == "process":
-        return {_process(profile, number): (sum(map(profile.thread_squares, matching)),) * 2}
+        return {key_of_process(profile, number): (sum(map(profile.thread_squares, matching)),) * 2}
     if by != "thread":
         return {key: (of[2], of[2]) for key, of in _sums_of_labels(profile, None if by == "label" else by, matching).items()}
     pid = profile.header.get("pid")
@@ -225,7 +225,8 @@ def _squares(
     return {(each.name, each.tid, number, each.id, pid): (profile.thread_squares(each.id),) * 2 for each in threads}
 
 
-def _process(profile: ProfileData, number: int) -> Tuple[Any, ...]:
+def key_of_process(profile: ProfileData, number: int) -> Tuple[Any, ...]:
+    """What a process is: as other keys, of a row by process."""
     return title_of(profile.header), profile.header.get("pid"), number, 0
 
 
@@ -258,14 +259,16 @@ def _sums_of_labels(profile: ProfileData, key: Optional[str], threads: Set[int])
     return figures
 
 
-def _check_label(profiles: Sequence[ProfileData], key: str) -> None:
+def check_label(profiles: Sequence[ProfileData], key: str) -> None:
+    """Raises BadOption if no sample carries the label."""
     keys = sorted({key for profile in profiles for each in profile.label_sets for key in each})
     if not any(tasks.values(profile._columns(), key) for profile in profiles):
         there = f", or a label: {', '.join(keys)}" if keys else "; no sample carries a label"
         raise BadOption(f"--by {key}: choose {', '.join(BY)}{there}")
 
 
-def _named(by: str, key: Tuple[Any, ...], foreign: bool, several: bool) -> Tuple[Dict[str, Any], str]:
+def named(by: str, key: Tuple[Any, ...], foreign: bool, several: bool) -> Tuple[Dict[str, Any], str]:
+    """What a row is, for machines and for people."""
     if by == "file":
         return {"file": key[0]}, shown(short(key[0])) or "[unknown]"
     if by == "thread":

@@ -32,10 +32,11 @@ def in_words(profiles: Sequence[ProfileData], width: int) -> List[str]:
     wall time, and where nobody knows why threads wait."""
     if len(profiles) != 1 or profiles[0].mode != "wall" or profiles[0].unit != "nanoseconds":
         return []
-    main = next((each for each in waits(profiles) if each.tid == each.pid and each.tid), None)
+    main = next((each for each in waits(profiles) if each.what["tid"] and each.what["tid"] == each.what["pid"]), None)
     if main is None or {row.reason for row in main.rows} <= {"running", "unknown"}:
         return []
-    text = f"Of {duration(main.whole.weight)} of {shown(main.thread)}: {', '.join(_parts(profiles[0], main))}."
+    name = shown(main.what["thread"])
+    text = f"Of {duration(main.whole.weight)} of {name}: {', '.join(_parts(profiles[0], main))}."
     return ["", *textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)]
 
 
@@ -43,7 +44,7 @@ def _parts(profile: ProfileData, main: Waits) -> Iterator[str]:
     for row in main.rows[:_MOST]:
         if row.ns < _LEAST * main.whole.weight:
             return
-        more = f": {shown(row.on)}" if row.on else _holder(profile, main.tid) if row.reason == "gil" else None
+        more = f": {shown(row.on)}" if row.on else _holder(profile, main.what["tid"]) if row.reason == "gil" else None
         yield f"{duration(row.ns)} {_WORDS[row.reason]}{more or ''}"
 
 
