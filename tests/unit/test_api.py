@@ -184,7 +184,9 @@ def test_there_is_one_record_of_options():
 
     def parameters(function):
         return {
-            name: each.default for name, each in inspect.signature(function).parameters.items() if name not in ("self", "output_path")
+            name: each.default
+            for name, each in inspect.signature(function).parameters.items()
+            if name not in ("self", "output_path")
         }
 
     assert parameters(spprof.start) == parameters(spprof.Profiler) == parameters(Options)
