@@ -265,7 +265,7 @@ run("xx")
 
 @each_python
 def test_damaged_tasks_cost_themselves(python, start):  # noqa: F811
-    at = LAYOUTS[python]
+    at = LAYOUTS[python.rstrip("d")]
     process = start(WHO.replace('print("", flush=True)', f"""
     import ctypes
     for name, place in (("a", {at["task_name"] - 8}), ("d2", {at["task_name"]}), ("c1", {at["task_name"] - 16})):

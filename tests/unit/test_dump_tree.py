@@ -55,10 +55,10 @@ def test_tasks_that_are_alike_are_printed_once():
 
 
 def test_tasks_that_differ_are_bounded():
-    tasks = {number: task(f"t{number}", frames=[Frame("f", "app.py", number)] * 2000) for number in range(10_000)}
+    tasks = {number: task(f"t{number}", frames=[Frame("f", "app.py", number)] * 200) for number in range(1000)}
     found = lines(tasks)
-    assert found[-1] == "\n(9,500 more tasks are not printed)" and len(found) < 500 * 104
-    assert found.count("    (1,900 more frames)") == 500
+    assert found[-1] == "\n(500 more tasks are not printed)" and len(found) < 500 * 104
+    assert found.count("    (100 more frames)") == 500
 
 
 def test_a_long_chain_and_many_shared_tasks_are_bounded():

@@ -16,7 +16,7 @@ from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .rights import missing_right, opened, own_number
 from .stopping import STOP_S, is_late, let_go, on_own_thread, stopped
-from .tasks import READ_S, Tasks
+from .tasks import READ_S, Tasks, said
 from .tasks import Reader as TaskReader
 
 _TRIES = 5  # for a thread that wakes each time that it is read, and where we do not get the processor while it is stopped
@@ -124,7 +124,7 @@ class _Reader:
     def _tasks(self, states: Dict[int, State]) -> Tasks:
         """Those whose loop does not run are of one moment. Of others nobody knows: no thread is stopped for so long."""
         let_go()
-        reader = TaskReader(self.memory, self.python, self.names)
+        reader = TaskReader(self.memory, said(self.memory, self.pid, self.python), self.names)
         begun = time.monotonic()
         for _ in range(_TASK_TRIES):
             before = {tid: _moment(f"/proc/{self.pid}/task/{tid}") for tid in states}

@@ -1,8 +1,10 @@
 """Addresses of exported symbols, by the tables that the dynamic linker uses. They are in the process's memory, so no file is
-needed: it may be in another container, deleted, or stripped."""
+needed: it may be in another container, deleted, or stripped. Sections are only in files."""
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import Dict, Optional
 
 from .memory import Memory, Unreadable, fields
@@ -10,6 +12,8 @@ from .memory import Memory, Unreadable, fields
 _LOAD, _DYNAMIC = 1, 2  # p_type
 _SYMBOLS, _NAMES, _GNU_HASH, _HASH = 6, 5, 0x6FFFFEF5, 4  # d_tag
 _CHAIN_MOST = 1 << 16  # symbols of one hash
+_SECTIONS_MOST = 1000
+_NAMES_MOST = 1 << 16  # bytes
 
 
 class Symbols:
@@ -102,3 +106,25 @@ class Symbols:
         if section == 0 or self._memory.text(self._tables[_NAMES] + at, len(name) + 1) != name:
             return None
         return self.bias + value
+
+
+def section(path: str, name: str) -> int:
+    """Where a section of an object's file is, from the object's first address on; 0: it has none, or there is no such file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return 0
+        head = os.pread(file, 64, 0)
+        (at,), (size, count, names) = fields("<Q", head[40:]), fields("<HHH", head[58:])
+        table = os.pread(file, size * count, at)
+        rows = [fields("<IIQQQQ", table[size * number :]) for number in range(min(count, _SECTIONS_MOST))]
+        texts = os.pread(file, min(rows[names][5], _NAMES_MOST), rows[names][4])
+        wanted = name.encode() + b"\0"
+        return next((address for begin, _, _, address, _, _ in rows if texts[begin : begin + len(wanted)] == wanted), 0)
+    except (OSError, OverflowError, Unreadable, IndexError):
+        return 0
+    finally:
+        os.close(file)

@@ -14,16 +14,22 @@ import os
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from ..errors import Unsupported
 from . import coroutines, locks, stacks
+from .elf import Symbols, section
 from .interpreter import Interpreter, State
 from .memory import Memory, Unreadable, fields
 from .objects import MASK, Objects
+from .proc import Maps
 from .stacks import Frame, Names, Raw, str_of
 from .values import Values
 
 READ_S = 2.0  # for all tasks of a process
 TASKS_MOST = 200_000  # that are counted
 _SETS = ("_all_tasks", "_scheduled_tasks", "_eager_tasks")  # in asyncio.tasks: up to 3.11; 3.12 and 3.13
+_SECTION = ".AsyncioDebug"
+_SAID = {"interp_tasks": 64, "ts_loop": 80, "ts_tasks": 96}  # in that section, a Py_AsyncioModuleDebugOffsets
+_OFFSET_MOST = 1 << 20
 _CALLBACKS_MOST = 16  # of a task that are looked at
 _HELD_MOST = 8  # futures in one of them
 _NAME_MOST = 128  # characters
@@ -74,6 +80,26 @@ class _Wait(NamedTuple):
 
     function: str  # of the innermost frame
     objects: List[int]  # whose methods these frames are, the innermost first
+
+
+def said(memory: Memory, pid: int, python: Interpreter) -> Interpreter:
+    """The layout with what the module `_asyncio` of a process says itself, from 3.14 on."""
+    if python.at["ts_tasks"] < 0:
+        return python
+    try:
+        maps = Maps(pid)
+        own = maps.interpreter()
+        for path, start in maps.objects().items():
+            if path == own or os.path.basename(path).startswith("_asyncio."):
+                place = section(f"/proc/{pid}/root{path}", _SECTION)
+                if place:
+                    data = memory.read(Symbols(memory, start).bias + place, max(_SAID.values()) + 8)
+                    found = {key: fields("<Q", data[at:])[0] for key, at in _SAID.items()}
+                    if max(found.values()) < _OFFSET_MOST:
+                        return python._replace(at={**python.at, **found})
+    except (OSError, Unreadable, Unsupported):
+        pass
+    return python
 
 
 class Reader:
@@ -136,6 +162,7 @@ class Reader:
             kind = self._in_module(interpreter, "_asyncio", "Task")
             size = self._memory.word(kind + self._at["type_basicsize"]) if kind else 0
         except Unreadable:
+            self._refused = "whether it has tasks cannot be read"
             return 0
         if kind and size != self._at["task_size"]:
             self._refused = f"its tasks have {size} bytes, and this spprof knows those of {self._at['task_size']}"
