@@ -20,6 +20,7 @@
 #include "module/hooks.h"
 #include "module/hot.h"
 #include "module/imports.h"
+#include "module/locks.h"
 #include "module/names.h"
 #include "module/note.h"
 #include "module/output.h"
@@ -272,6 +273,7 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
     const char *broken = spp_tstate_init(&states);
     spp_os_signals_wait_at((volatile int *)spp_note_find());
     spp_tasks_enter();
+    spp_locks_enter();
     if (broken != NULL) {
         PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
         return -1;

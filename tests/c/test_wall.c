@@ -320,6 +320,42 @@ static void test_a_wait_names_each_holder_of_the_gil(void) {
     holds_none = false;
 }
 
+/* Nobody has the GIL while a thread that was woken for it has no processor: that is what it waits for from then on. */
+static void test_a_thread_woken_for_the_gil_waits_for_a_processor(void) {
+    enum { OWN = 40, FIRST };
+    begin(0);
+    spp_threads = slots;
+    slots[1] = (spp_thread){.state = SPP_THREAD_ARMED, .tid = FIRST, .id = 0};
+    spp_roster_enter(&slots[1]);
+    holds_none = true;
+    spp_run_state.states.of_thread = same_state;
+    spp_run_state.states.current = that_state;
+    spp_run_state.states.is_gil = is_gil;
+    spp_run_state.states.gil_holder = gil_holder;
+    thread.tid = OWN;
+    thread.tick.tstate = STATE;
+    waits = (spp_os_wait){.reason = SPP_REASON_lock, .fd = -1, .address = GIL};
+    holder_tid = FIRST;
+    sleep_for(3);
+    holder_tid = 0;
+    sleep_for(1);
+    CHECK_EQUAL(thread.wall.reason, SPP_REASON_gil); /* it waits for it still */
+    uint64_t before = written_ns;
+    CHECK_EQUAL(thread.wall.held_by, 0);
+    waits = (spp_os_wait){.reason = SPP_REASON_ready, .fd = -1};
+    sleep_for(1);
+    CHECK_EQUAL(thread.wall.reason, SPP_REASON_ready);
+    CHECK_EQUAL(written_ns - before, INTERVAL); /* up to here it was the GIL */
+    sleep_for(4);
+    fake_flush(&thread);
+    CHECK_EQUAL(written_ns - before, 5 * INTERVAL);
+    CHECK_EQUAL(walks, 1);
+    spp_roster_leave(&slots[1]);
+    waits = (spp_os_wait){.fd = -1};
+    memset(&spp_run_state.states, 0, sizeof spp_run_state.states);
+    holds_none = false;
+}
+
 int main(void) {
     test_time_in_which_nobody_looked_is_nobodys();
     test_a_lost_tick_is_counted_once();
@@ -329,5 +365,6 @@ int main(void) {
     test_other_movement_is_the_threads();
     test_a_lock_may_be_the_gil();
     test_a_wait_names_each_holder_of_the_gil();
+    test_a_thread_woken_for_the_gil_waits_for_a_processor();
     return check_done();
 }

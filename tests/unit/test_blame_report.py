@@ -1,4 +1,4 @@
-"""What is charged with waits for the GIL, in files that are written here."""
+"""What is charged with waits for the GIL and for locks, in files that are written here."""
 
 import json
 
@@ -36,6 +36,10 @@ def profile_of(tmp_path, samples, **header):
 
 def waits(end, weight, holder, thread=MAIN, label=None):
     return (thread, WAITS, end, weight, OFF, GIL, holder, label)
+
+
+def waits_for_lock(end, weight, holder, thread=MAIN, stack=WAITS):
+    return (thread, stack, end, weight, OFF, LOCK, holder, None)
 
 
 def holds(end, weight, stack, thread=WORKER, flags=HOLDS):
@@ -104,7 +108,39 @@ def test_the_table(tmp_path, capsys):
     rows = [line.split("  ")[-1] for line in text.splitlines()[2:6]]
     assert rows[0] == "worker (71) in parse (/srv/app.py:12)" and rows[1].strip() == "waited: MainThread 3.00 ms, other 1.00 ms"
     assert rows[2] == "unknown" and "80.0%" in text
-    assert "2.00 ms waited for locks: their holders are not known" in text
+    assert "\n\n2.00 ms waited for locks. Their holders meanwhile:\n\n" in text and "  unknown\n" in text.split("locks.")[1]
+
+
+NOTIFIED = [*WAITS, ("wait", "Condition.wait", "/usr/lib/python3.12/threading.py", 300, 320)]
+
+
+@pytest.mark.parametrize(
+    "samples, expected",
+    [
+        ([waits_for_lock(10, 4, WORKER), holds(9, 1, PARSE, flags=0)], {P: 4}),  # whether it had the GIL, too, or not
+        ([waits_for_lock(10, 4, WORKER), holds(7, 1, PARSE), holds(10, 3, NAP, flags=OFF)], {P: 1, N: 3}),
+        ([waits_for_lock(10, 4, WORKER), holds(10, 4, PARSE, thread=OTHER)], {("worker", ""): 4}),
+        ([waits_for_lock(10, 4, None), holds(10, 4, PARSE)], {("", ""): 4}),
+        ([waits_for_lock(10, 4, None, stack=NOTIFIED), waits_for_lock(20, 1, None)], {("no owner", ""): 4, ("", ""): 1}),
+        ([waits_for_lock(10, 4, WORKER, stack=NOTIFIED), holds(10, 4, PARSE)], {P: 4}),  # it takes the condition's lock again
+        ([waits_for_lock(10, 4, WORKER), waits(20, 3, OTHER), holds(10, 4, PARSE)], {P: 4}),  # the GIL is another table's
+    ],
+)
+def test_a_wait_for_a_lock_is_charged_to_what_its_holder_did(tmp_path, capsys, samples, expected):
+    assert main(["report", profile_of(tmp_path, samples).path, "--blame", "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    found = {}
+    for row in made["lock_rows"]:
+        key = (row["thread"] if row["has_owner"] else "no owner", row["stack"][-1] if row["stack"] else "")
+        found[key] = row["ns"] / 1e6
+    assert found == expected and sum(row["ns"] for row in made["lock_rows"]) == made["lock_ns"]
+
+
+def test_the_words_name_the_holder_of_a_lock(tmp_path, capsys):
+    samples = [waits_for_lock(10, 4, WORKER), holds(9, 1, PARSE), waits_for_lock(20, 1, None, stack=NOTIFIED)]
+    assert main(["report", profile_of(tmp_path, samples, pid=70).path]) == 0
+    words = "5.00 ms waiting for a lock (4.00 ms held by worker (71) in parse (/srv/app.py:12))."
+    assert words in " ".join(capsys.readouterr().out.split())
 
 
 def test_native_code_is_named_with_its_caller(tmp_path, capsys):

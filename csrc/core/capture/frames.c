@@ -90,6 +90,7 @@ INLINE enum spp_loss add_frame(spp_walk *w, copies *c, uintptr_t frame, bool sus
     if (spp_rare(!check_code(w, c, code, suspect, &bytes))) return SPP_LOSS_bad_code;
     uint32_t offset = instruction_offset(c, frame, code);
     if (spp_rare(offset != SPP_OFFSET_NONE && offset >= bytes)) return SPP_LOSS_bad_offset;
+    if (c != NULL && w->at != NULL) w->at[w->depth] = frame;
     w->out[w->depth++] = spp_frame_make(code, offset / 2 < SPP_NATIVE_BITS ? offset / 2 : SPP_NO_OFFSET);
     return SPP_LOSS_NONE;
 }

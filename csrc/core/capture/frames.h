@@ -47,6 +47,7 @@ typedef struct {
     uint32_t epoch;
     spp_known *known; /* SPP_KNOWN_CODES of them; NULL: check every time */
     spp_frame *out;
+    uintptr_t *at; /* of max: the frames' addresses, if not NULL; walks from outside alone */
     uint32_t max;
     spp_anchor *anchors; /* spp_frames_anchored: of anchors_max */
     uint32_t anchors_max;

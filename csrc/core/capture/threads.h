@@ -9,6 +9,7 @@
 #include "base/sample.h"
 #include "core/capture/frames.h"
 #include "core/capture/frames_native.h"
+#include "core/capture/locks.h"
 #include "core/capture/queue.h"
 #include "core/source.h"
 #include "os/context.h"
@@ -80,6 +81,13 @@ typedef struct {
     uint64_t ends_cpu;             /* its CPU clock at that report */
 } spp_thread_watch;
 
+/* The locks whose `with` blocks a thread was in when its CPU clock was this: run/holders.c. */
+typedef struct {
+    uintptr_t keys[SPP_LOCKS_MOST];
+    uint32_t n, id; /* of the thread: its slot had others before */
+    uint64_t cpu;
+} spp_entered;
+
 /* Used by the sampler of wall mode, under the drain lock; the counters are read by any thread. */
 typedef struct {
     _Atomic uint64_t walked, repeated; /* stacks walked from outside, ticks that repeated one */
@@ -97,7 +105,10 @@ typedef struct {
     uint32_t *path, depth, flags;      /* its frame ids, root first */
     uint32_t label;                    /* as in resolved.h, as are these */
     uint32_t reason, waits_on, task, held_by;
-    uintptr_t leaf; /* the code object of that stack's leaf; 0: it is none */
+    uintptr_t leaf;   /* the code object of that stack's leaf; 0: it is none */
+    spp_awaited lock; /* that it waits for; key 0: none that a thread may hold */
+    uint32_t unheld;  /* looks since somebody was known to hold it */
+    spp_entered entered;
 } spp_thread_wall;
 
 /* Used by the thread that resolves, under the drain lock: the last record of the queue. */

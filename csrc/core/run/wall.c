@@ -10,6 +10,7 @@
 #include "core/capture/labels.h"
 #include "core/capture/tasks.h"
 #include "core/resolve/resolve.h"
+#include "core/run/holders.h"
 #include "core/run/roster.h"
 #include "core/run/state.h"
 #include "core/run/wall.h"
@@ -39,6 +40,7 @@
  * finds it off-CPU; SPP_OWED_MOST may wait, and what is beyond is lost. And so many may be taken before they are due: each look
  * that finds a thread off-CPU is one of a random instant, and none the less for the one before. */
 #define EARLY_MOST 2
+#define UNHELD_MOST 64u /* looks */
 
 static spp_frame *stack;
 static spp_native_scratch *scratch; /* with native frames */
@@ -140,8 +142,9 @@ static uint32_t gil_held_by(const spp_thread *t, uintptr_t tstate) {
     return slot != SPP_MAP_NONE ? spp_threads[slot].id + 1 : 0;
 }
 
-/* Drain lock held. What a thread with this state waits for; `name` is space for it. */
-static spp_waiting waiting_for(const spp_thread *t, const spp_os_wait *wait, uintptr_t tstate, char name[SPP_OS_DESCRIPTOR]) {
+/* Drain lock held. What a thread with this state waits for; `name` is space for it, *lock for a lock of Python's. */
+static spp_waiting waiting_for(const spp_thread *t, const spp_os_wait *wait, uintptr_t tstate, char name[SPP_OS_DESCRIPTOR],
+                               spp_awaited *lock) {
     spp_waiting waiting = {.reason = wait->reason, .on = name};
     name[0] = 0;
     if (wait->fd >= 0) spp_os_descriptor(t->tid, wait->fd, name);
@@ -150,6 +153,8 @@ static spp_waiting waiting_for(const spp_thread *t, const spp_os_wait *wait, uin
         if (is_gil != 0) waiting.reason = is_gil > 0 ? SPP_REASON_gil : SPP_REASON_running; /* the latter: unknown */
     }
     if (waiting.reason == SPP_REASON_gil) waiting.held_by = gil_held_by(t, tstate);
+    if (waiting.reason == SPP_REASON_lock && wait->address != 0) *lock = spp_lock_awaited(tstate, wait->address);
+    if (lock->key != 0) waiting.held_by = spp_holders_of(t, lock);
     return waiting;
 }
 
@@ -158,11 +163,24 @@ static bool holds_gil(const spp_thread *t, uintptr_t tstate) {
     return tstate != 0 && spp_run_state.states.gil_holder != NULL && spp_run_state.states.gil_holder(tstate) == t->tid;
 }
 
-/* Drain lock held. A thread that still waits for the GIL: if another one holds it by now, the time so far is in a sample with
- * the one that did. A tick is taken for that before it is due, but no more than any look may. */
+/* Drain lock held. Whether to ask which thread holds the lock that one still waits for. If none was known to, more and more
+ * rarely: a pool's threads may wait for one that has no holder. */
+static bool asks_again(spp_thread *t) {
+    if (t->wall.held_by != 0) return true;
+    uint32_t n = ++t->wall.unheld;
+    return n < UNHELD_MOST ? (n & (n - 1)) == 0 : n % UNHELD_MOST == 0;
+}
+
+/* Drain lock held. A thread that still waits for the GIL or a lock: if another one holds it by now, the time so far is in a
+ * sample with the one that did. If nobody does, the thread may have been woken, and wait for a processor. A tick is taken for
+ * that before it is due, but no more than any look may. */
 static void follow_holder(spp_thread *t) {
-    uint32_t held_by = gil_held_by(t, atomic_load_explicit(&t->tick.tstate, memory_order_relaxed));
-    if (held_by == t->wall.held_by) return;
+    if (t->wall.lock.key != 0 && !asks_again(t)) return;
+    uint32_t held_by = t->wall.lock.key != 0 ? spp_holders_of(t, &t->wall.lock)
+                                             : gil_held_by(t, atomic_load_explicit(&t->tick.tstate, memory_order_relaxed));
+    bool may_be_ready = held_by == 0 && (t->wall.held_by != 0 || t->wall.reason == SPP_REASON_gil);
+    bool ready = may_be_ready && spp_os_thread_waits(t->tid).reason == SPP_REASON_ready;
+    if (held_by == t->wall.held_by && !ready) return;
     if (t->wall.repeats == 0 && t->wall.due_ns > -EARLY_MOST * (int64_t)spp_run_state.interval_ns) {
         t->wall.due_ns -= (int64_t)spp_run_state.interval_ns;
         t->wall.repeats = 1;
@@ -170,6 +188,10 @@ static void follow_holder(spp_thread *t) {
     }
     spp_resolve_flush(t);
     t->wall.held_by = held_by;
+    t->wall.unheld = 0;
+    if (!ready) return;
+    t->wall.reason = SPP_REASON_ready;
+    t->wall.lock.key = 0;
 }
 
 /* Drain lock held. Walks a thread that seems blocked, unless it moved meanwhile. */
@@ -187,7 +209,8 @@ static void walk_off_cpu(spp_thread *t) {
         lose(t, loss);
         return;
     }
-    const spp_waiting waiting = waiting_for(t, &wait, walk.tstate, name);
+    spp_awaited lock = {0};
+    const spp_waiting waiting = waiting_for(t, &wait, walk.tstate, name, &lock);
     if (waiting.reason != SPP_REASON_gil && holds_gil(t, walk.tstate)) walk.flags |= SPP_SAMPLE_GIL;
     if (!spp_resolve_blocked(t, &walk, label, &task, &waiting)) return; /* a later look finds it done */
     atomic_fetch_add_explicit(&t->wall.walked, 1, memory_order_relaxed);
@@ -200,6 +223,8 @@ static void walk_off_cpu(spp_thread *t) {
     t->wall.repeats = 1; /* written when it has moved, or after a while */
     t->wall.written_ns = t->wall.look_ns;
     t->wall.blocked = true;
+    t->wall.lock = lock;
+    t->wall.unheld = 0;
     t->wall.held = held == 0;
 }
 
@@ -258,7 +283,7 @@ static void look_at(spp_thread *t) {
         t->wall.due_ns -= ticks * interval;
         t->wall.repeats += ticks;
         atomic_fetch_add_explicit(&t->wall.repeated, ticks, memory_order_relaxed);
-        if (t->wall.reason == SPP_REASON_gil) follow_holder(t);
+        if (t->wall.reason == SPP_REASON_gil || t->wall.lock.key != 0) follow_holder(t);
         if (now - t->wall.written_ns >= REPEATS_NS) spp_resolve_flush(t);
         return;
     }
@@ -308,6 +333,7 @@ void spp_wall_body(void *unused) {
         uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
         uint64_t own = used > CROWD ? spp_os_own_cpu_ns() : 0;
         if (spp_run_state.states.look != NULL) spp_run_state.states.look();
+        spp_holders_look();
         for (uint32_t i = 0; i < used;) {
             spp_os_lock(); /* for some at a time: 0.3 us each */
             for (uint32_t end = i + BATCH < used ? i + BATCH : used; i < end; i++) {

@@ -41,7 +41,7 @@ examples:
   spprof report p.spprof --gc              what triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
   spprof report p.spprof --waits --by route   what each value of a label waited for
-  spprof report p.spprof --blame           which threads, and what in them, held the GIL while others waited for it
+  spprof report p.spprof --blame           which threads, and what in them, held the GIL or a lock that others waited for
   spprof report p.spprof --imports         which modules took how long to import; exactly, of `spprof run --imports`
   spprof report p.spprof --format json --limit all | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
                        help="what each thread waited for, of a run with --mode wall; --by LABEL: what each of its values did")  # fmt: skip
     shown.add_argument("--blame", dest="shown", action="store_const", const="blame",
-                       help="the threads that kept the GIL while others waited for it, of a run with --mode wall")  # fmt: skip
+                       help="the threads that held the GIL or a lock while others waited for it, of a run with --mode wall")  # fmt: skip
     around = parser.add_mutually_exclusive_group()
     around.add_argument("--callers", metavar="NAME", help="what calls these functions, and what calls that (* and ? allowed)")
     around.add_argument("--callees", metavar="NAME", help="what these functions call, and what that calls")

@@ -490,12 +490,20 @@ class ProfileData:
             return self._reasons
         return column(self._columns(), name)
 
-    def charges(self, thread: Optional[str] = None) -> Iterator[Tuple[int, blame.Charge, int]]:
-        """What the waits for the GIL of the threads that match a pattern are charged to: model/blame.py."""
-        waiters = set(self.match_threads(thread))
+    def charges(self, thread: Optional[str] = None, reason: int = waits.GIL) -> Iterator[Tuple[int, blame.Charge, int]]:
+        """What the waits for the GIL, or for locks, of the threads that match a pattern are charged to: model/blame.py."""
         from . import blame
 
-        return blame.charges(self._columns(), self.column("reason"), self.origin._columns(), waiters, self.interval_ns)
+        columns = self._columns()
+        known: Dict[int, bool] = {}
+
+        def is_notified(stack: int) -> bool:
+            if stack not in known:
+                known[stack] = waits.is_notified(columns, self.stack_frames(stack))
+            return known[stack]
+
+        waiters, whole = set(self.match_threads(thread)), self.origin._columns()
+        return blame.charges(columns, self.column("reason"), whole, waiters, self.interval_ns, reason, is_notified)
 
     @property
     def reasons(self) -> Tuple[str, ...]:

@@ -9,7 +9,8 @@ from .records import OFF_CPU
 
 # Names of the column's numbers: csrc/base/reasons.h for Python. A test compares the two (`_core.REASONS`).
 REASONS = ("running", "ready", "gil", "lock", "io", "child", "sleep", "idle", "kernel", "unknown")
-_LOCK, _IO, _IDLE, _UNKNOWN = (REASONS.index(name) for name in ("lock", "io", "idle", "unknown"))
+GIL, LOCK = REASONS.index("gil"), REASONS.index("lock")
+_IO, _IDLE, _UNKNOWN = (REASONS.index(name) for name in ("io", "idle", "unknown"))
 _RUNNING = 0
 
 # For people.
@@ -27,6 +28,7 @@ TITLES = {
 }
 
 _THREADING = "threading.py"
+_NOTIFIED = ("wait", "join", "_wait_for_tstate_lock")
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
@@ -43,7 +45,7 @@ def reasons(columns: Columns, keys: Sequence[int], path: Callable[[int], List[in
             found[i] = _UNKNOWN if flags & OFF_CPU else _RUNNING
         elif reason >= _UNKNOWN:  # of a version to come
             found[i] = _UNKNOWN
-        elif reason in (_LOCK, _IO):
+        elif reason in (LOCK, _IO):
             stack = keys[i]
             if stack not in pools:
                 pools[stack] = _is_the_librarys(columns, path(stack))
@@ -59,6 +61,17 @@ def _is_the_librarys(columns: Columns, frames: Sequence[int]) -> bool:
         return False
     library = files[0][: -len(_THREADING)]
     return all(file.startswith(library) and not any(place in file for place in _INSTALLED) for file in files)
+
+
+def is_notified(columns: Columns, frames: Sequence[int]) -> bool:
+    """Whether a thread with this stack, root first, waits to be notified: in Condition.wait, of which events, queues and
+    semaphores are made, or for another thread's end. No thread owns that."""
+    codes = (columns["frame_code"][frame] for frame in reversed(frames))
+    leaf = next((code for code in codes if not columns["code_kind"][code]), None)
+    if leaf is None:
+        return False
+    name, file = (columns["strings"][columns[each][leaf]] for each in ("code_name", "code_file"))
+    return name in _NOTIFIED and file.endswith("/" + _THREADING)
 
 
 def things(columns: Columns) -> Dict[int, str]:

@@ -1,4 +1,4 @@
-"""`spprof report --blame`: what threads held the GIL while others waited for it (docs/waits.md)."""
+"""`spprof report --blame`: what threads held the GIL, or a lock, while others waited for it (docs/waits.md)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 from .. import __version__
 from ..model import intervals
-from ..model.blame import GIL, NOBODY
+from ..model.blame import NO_OWNER, NOBODY
 from ..model.data import ProfileData
 from ..model.records import Frame
 from ..model.unicode import cleaned
-from ..model.waits import REASONS
+from ..model.waits import GIL, LOCK
 from .tables import check
 from .text import amount, fit, percent, place, readable, shown
 from .waits import check_wall
 
 _LEAST = 24  # columns for a name, whatever the terminal
 _WAITERS = 3  # of a row, by name
-_LOCK = REASONS.index("lock")
 UNKNOWN = "unknown"
+_NO_OWNER = "no owner: a condition, an event, a queue, a semaphore, or the end of a thread"
 
 
 class Held(NamedTuple):
     """The time that others waited for what a thread held in a place. `thread` is '' and `tid` None of a thread that is not known,
-    `stack` is empty if the place is not. The waiters, and how long each waited: the longest first."""
+    or if there is no owner; `stack` is empty if the place is not known. The waiters, and how long each waited: the longest
+    first."""
 
     thread: str
     tid: Optional[int]
@@ -33,6 +34,7 @@ class Held(NamedTuple):
     ns: int
     share: intervals.Estimate
     waiters: List[Tuple[str, int]]
+    has_owner: bool
 
     @property
     def where(self) -> str:
@@ -46,17 +48,17 @@ class Held(NamedTuple):
 
     def _where(self, process: str) -> str:
         if self.tid is None:
-            return f"{UNKNOWN}, {process}" if process else UNKNOWN
+            nobody = UNKNOWN if self.has_owner else _NO_OWNER
+            return f"{nobody}, {process}" if process else nobody
         ids = f"{self.tid}, {process}" if process else str(self.tid)
         return f"{shown(self.thread)} ({ids}) in {named(self.stack) or UNKNOWN}"
 
 
 class Blame(NamedTuple):
-    """All time that threads waited for the GIL, in rows that add up to it; and for locks, whose holders are not known."""
+    """All time that threads waited for one reason, in rows that add up to it."""
 
     whole: intervals.Whole
     rows: List[Held]
-    lock_ns: int
 
 
 def named(stack: Sequence[Frame]) -> str:
@@ -69,33 +71,32 @@ def named(stack: Sequence[Frame]) -> str:
     return f"{native}, called in {where}" if where else native
 
 
-def blame(profiles: Sequence[ProfileData], thread: Optional[str] = None, by_stack: bool = False) -> Blame:
-    """The holders of the GIL while threads that match a pattern waited for it, the one with the longest waits first. A row is a
-    thread's function, or with `by_stack` a stack of it. Raises BadOption if a profile is not of wall time."""
+def blame(profiles: Sequence[ProfileData], thread: Optional[str] = None, by_stack: bool = False, reason: int = GIL) -> Blame:
+    """The holders of the GIL, or of locks, while threads that match a pattern waited for it, the one with the longest waits
+    first. A row is a thread's function, or with `by_stack` a stack of it. Raises BadOption if a profile is not of wall time."""
     check(profiles, thread, False)
     check_wall(profiles)
     wholes: List[intervals.Whole] = []
     found: List[Held] = []
-    lock_ns = 0
     for profile in profiles:
-        weights, counts = profile.column("weight"), profile.column("count")
-        waiters = set(profile.match_threads(thread))
-        of = [i for i, reason in enumerate(profile.column("reason")) if reason == GIL and profile.column("thread")[i] in waiters]
+        weights, counts, waiters = profile.column("weight"), profile.column("count"), set(profile.match_threads(thread))
+        rows = enumerate(zip(profile.column("reason"), profile.column("thread")))
+        of = [i for i, (each, id) in rows if each == reason and id in waiters]
         wholes.append(intervals.whole([weights[i] for i in of], [counts[i] for i in of]))
-        locks = zip(profile.column("reason"), profile.column("thread"), weights)
-        lock_ns += sum(weight for reason, id, weight in locks if reason == _LOCK and id in waiters)
     whole = intervals.together(wholes)
     for profile in profiles:
-        found += _of(profile, thread, by_stack, whole)
-    return Blame(whole, sorted(found, key=lambda row: (-row.ns, row.thread, row.where)), lock_ns)
+        found += _of(profile, thread, by_stack, whole, reason)
+    return Blame(whole, sorted(found, key=lambda row: (-row.ns, row.thread, row.where)))
 
 
-def _of(profile: ProfileData, thread: Optional[str], by_stack: bool, whole: intervals.Whole) -> Iterator[Held]:
+def _of(
+    profile: ProfileData, thread: Optional[str], by_stack: bool, whole: intervals.Whole, reason: int
+) -> Iterator[Held]:
     weights, counts, threads = profile.column("weight"), profile.column("count"), profile.column("thread")
     rows: Dict[Any, Dict[int, int]] = {}
     squares: Dict[Any, float] = {}
     stacks: Dict[Any, Tuple[int, int]] = {}
-    for i, (holder, stack), ns in profile.charges(thread):
+    for i, (holder, stack), ns in profile.charges(thread, reason):
         key = (holder, stack if by_stack else named(_stack(profile, stack)))
         stacks.setdefault(key, (holder, stack))
         waited = rows.setdefault(key, {})
@@ -103,11 +104,13 @@ def _of(profile: ProfileData, thread: Optional[str], by_stack: bool, whole: inte
         squares[key] = squares.get(key, 0.0) + ns * weights[i] / (counts[i] or 1)
     for key, waited in rows.items():
         holder, stack = stacks[key]
-        name, tid = ("", None) if holder == NOBODY else (profile.origin.thread_name(holder), profile.origin.thread_tid(holder))
+        known = holder not in (NOBODY, NO_OWNER)
+        name, tid = (profile.origin.thread_name(holder), profile.origin.thread_tid(holder)) if known else ("", None)
         waiters = sorted(((profile.thread_name(id), each) for id, each in waited.items()), key=lambda each: -each[1])
         ns = sum(waited.values())
         share = whole.share(ns, squares=squares[key])
-        yield Held(name, tid, profile.header.get("pid"), _stack(profile, stack), ns, share, waiters)
+        pid = profile.header.get("pid")
+        yield Held(name, tid, pid, _stack(profile, stack), ns, share, waiters, holder != NO_OWNER)
 
 
 def _stack(profile: ProfileData, stack: int) -> Tuple[Frame, ...]:
@@ -115,30 +118,51 @@ def _stack(profile: ProfileData, stack: int) -> Tuple[Frame, ...]:
 
 
 def text(profiles: Sequence[ProfileData], limit: int = 15, thread: Optional[str] = None, width: int = 160) -> str:
-    """The table."""
-    found = blame(list(map(readable, profiles)), thread)
-    lines = [f"{amount(found.whole.weight, 'nanoseconds')} waited for the GIL. Its holders meanwhile:", ""]
+    """The tables."""
+    profiles = list(map(readable, profiles))
+    lines = list(_table(blame(profiles, thread), "the GIL. Its holders", limit, width, len(profiles)))
+    locks = blame(profiles, thread, reason=LOCK)
+    if locks.rows:
+        lines += ["", *_table(locks, "locks. Their holders", limit, width, len(profiles))]
+    return "\n".join(lines) + "\n"
+
+
+def _table(found: Blame, what: str, limit: int, width: int, processes: int) -> Iterator[str]:
     if not found.rows:
-        lines = ["No thread waited for the GIL."]
+        yield f"No thread waited for {what.split('.')[0]}."
+        return
+    yield f"{amount(found.whole.weight, 'nanoseconds')} waited for {what} meanwhile:"
+    yield ""
     for row in found.rows[:limit]:
         figures = f"{amount(row.ns, 'nanoseconds'):>10} {percent(row.share, found.whole.is_known)}"
         space = max(_LEAST, width - len(figures) - 2)
-        lines.append(f"{figures}  {fit(row.where if len(profiles) == 1 else row.where_in_process, space)}")
+        yield f"{figures}  {fit(row.where if processes == 1 else row.where_in_process, space)}"
         waiters = ", ".join(f"{shown(name)} {amount(ns, 'nanoseconds')}" for name, ns in row.waiters[:_WAITERS])
         more = f", {len(row.waiters) - _WAITERS} more" if len(row.waiters) > _WAITERS else ""
-        lines.append(f"{'':{len(figures)}}    waited: {fit(waiters + more, max(_LEAST, space - 10))}")
+        yield f"{'':{len(figures)}}    waited: {fit(waiters + more, max(_LEAST, space - 10))}"
     if len(found.rows) > limit:
         rest = sum(row.ns for row in found.rows[limit:])
-        lines.append(f"{amount(rest, 'nanoseconds'):>10} {'':>12}  {len(found.rows) - limit} more (--limit)")
-    if found.lock_ns:
-        lines += ["", f"{amount(found.lock_ns, 'nanoseconds')} waited for locks: their holders are not known (docs/waits.md)."]
-    return "\n".join(lines) + "\n"
+        yield f"{amount(rest, 'nanoseconds'):>10} {'':>12}  {len(found.rows) - limit} more (--limit)"
 
 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None) -> str:
     """The same for programs, a row for each stack."""
-    found = blame(profiles, thread, by_stack=True)
-    rows = [
+    gil, locks = (blame(profiles, thread, by_stack=True, reason=reason) for reason in (GIL, LOCK))
+    made = {
+        "spprof": __version__,
+        "kind": "blame",
+        "waited_ns": gil.whole.weight,
+        "rows": _rows(gil, limit),
+        "more": len(gil.rows[limit:]) if limit is not None else 0,
+        "lock_ns": locks.whole.weight,
+        "lock_rows": [{**row, "has_owner": held.has_owner} for row, held in zip(_rows(locks, limit), locks.rows)],
+        "lock_more": len(locks.rows[limit:]) if limit is not None else 0,
+    }
+    return json.dumps(cleaned(made), indent=1) + "\n"
+
+
+def _rows(found: Blame, limit: Optional[int]) -> List[Dict[str, Any]]:
+    return [
         {
             "thread": row.thread,
             "tid": row.tid,
@@ -151,12 +175,3 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optio
         }
         for row in found.rows[:limit]
     ]
-    made = {
-        "spprof": __version__,
-        "kind": "blame",
-        "waited_ns": found.whole.weight,
-        "lock_ns": found.lock_ns,
-        "rows": rows,
-        "more": len(found.rows) - len(rows),
-    }
-    return json.dumps(cleaned(made), indent=1) + "\n"

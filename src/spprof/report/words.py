@@ -6,6 +6,7 @@ import textwrap
 from typing import Iterator, List, Optional, Sequence
 
 from ..model.data import ProfileData
+from ..model.waits import REASONS
 from .blame import blame
 from .text import duration, shown
 from .waits import Waits, waits
@@ -44,13 +45,14 @@ def _parts(profile: ProfileData, main: Waits) -> Iterator[str]:
     for row in main.rows[:_MOST]:
         if row.ns < _LEAST * main.whole.weight:
             return
-        more = f": {shown(row.on)}" if row.on else _holder(profile, main.what["tid"]) if row.reason == "gil" else None
+        held = REASONS.index(row.reason) if row.reason in ("gil", "lock") else None
+        more = f": {shown(row.on)}" if row.on else _holder(profile, main.what["tid"], held) if held is not None else None
         yield f"{duration(row.ns)} {_WORDS[row.reason]}{more or ''}"
 
 
-def _holder(profile: ProfileData, tid: int) -> Optional[str]:
+def _holder(profile: ProfileData, tid: int, reason: int) -> Optional[str]:
     """The place that a thread waited for longest, if it is known."""
-    first = next(iter(blame([profile], str(tid)).rows), None)
+    first = next(iter(blame([profile], str(tid), reason=reason).rows), None)
     if first is None or first.tid is None:
         return None
     return f" ({duration(first.ns)} held by {first.where})"
