@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import spprof
+
 ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "docs").is_dir():
     pytest.skip("the tests were taken out of the tree", allow_module_level=True)
@@ -245,3 +247,7 @@ def test_commands_beside_those_of_other_profilers_are_commands():
     assert len(commands) > 20
     for command in commands:
         parse(shlex.split(command.replace("dump 4711", f"dump {os.getpid()}")))
+
+
+def test_the_site_has_every_public_name(site):
+    assert sorted(name for _, names in site.SECTIONS for name in names) == sorted(set(spprof.__all__) - {"__version__"})
