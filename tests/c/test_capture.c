@@ -106,7 +106,9 @@ static void short_lives(uint64_t unseen) {
     uint64_t random = 1, sum = 0, unseen_each = unseen * 1000 / INTERVAL * 865 / 1000;
     for (uint32_t i = 0; i < LIVES; i++) {
         begin(&signal_);
-        thread->watch.cpu_start = thread->tick.given_ns = thread->tick.spread_cpu = unseen;
+        thread->watch.cpu_start = unseen;
+        thread->tick.given_ns = unseen;
+        thread->tick.spread_cpu = unseen;
         CHECK(spp_threads_from_birth(thread));
         for (uint64_t part = 1; part <= 2 * PARTS; part++) {
             random ^= random << 13;
@@ -124,7 +126,8 @@ static void short_lives(uint64_t unseen) {
 /* What takes an interval or more before the thread is found is lost. */
 static void found_late(void) {
     begin(&signal_);
-    thread->watch.cpu_start = thread->tick.given_ns = INTERVAL;
+    thread->watch.cpu_start = INTERVAL;
+    thread->tick.given_ns = INTERVAL;
     CHECK(!spp_threads_from_birth(thread));
     CHECK_EQUAL(thread->tick.given_ns, INTERVAL);
 }

@@ -37,8 +37,8 @@ static void selects(int n) {
     fd_set set;
     struct timeval tv = {.tv_sec = 600};
     FD_ZERO(&set);
-    if (n > 0) FD_SET(pipe_a[0], &set);
-    if (n > 1) FD_SET(pipe_b[0], &set);
+    if (n > 0) FD_SET((unsigned)pipe_a[0], &set);
+    if (n > 1) FD_SET((unsigned)pipe_b[0], &set);
     (void)select(pipe_b[0] + 1, &set, NULL, NULL, &tv);
 }
 static void polls_none(void) { polls(0); }

@@ -108,8 +108,12 @@ static void reset_sources(spp_thread *t) {
     for (int i = 0; i < SPP_SOURCE_COUNT; i++) {
         spp_thread_source *s = &t->sources[i];
         s->event = (spp_os_event){.fd = -1};
-        s->before = s->given = s->taken = 0;
-        s->least = s->period = s->since_ns = 0;
+        s->before = 0;
+        s->given = 0;
+        s->taken = 0;
+        s->least = 0;
+        s->period = 0;
+        s->since_ns = 0;
         s->ticks = s->ticks_seen = 0;
         for (int k = 0; k < SPP_LOSS_COUNT; k++) s->losses[k] = 0;
     }
@@ -151,7 +155,9 @@ void spp_threads_begin(spp_thread *t, uint64_t cpu) {
 bool spp_threads_from_birth(spp_thread *t) {
     if (t->clock->weight != SPP_WEIGHT_INSTANTS || t->watch.cpu_start >= spp_cap.interval_ns) return false;
     t->tick.unseen_ns = t->watch.cpu_start;
-    t->watch.cpu_start = t->tick.given_ns = t->tick.begun_cpu = 0;
+    t->watch.cpu_start = 0;
+    t->tick.given_ns = 0;
+    t->tick.begun_cpu = 0;
     return true;
 }
 
