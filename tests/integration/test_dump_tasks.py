@@ -179,7 +179,10 @@ async def main():
     lock, released = asyncio.Lock(), asyncio.Lock()
     shared = begin(sleeps(), "shared")
     begin(awaits(shared), "a"), begin(shields(shared), "b"), begin(some(shared, begin(sleeps(), "c1")), "c")
-    begin(gathers(begin(awaits(shared), "d1"), begin(sleeps(), "d2")), "d")
+    begin(gathers(asyncio.gather(begin(awaits(shared), "d1")), begin(sleeps(), "d2")), "d")
+    begin(sleeps(), "e1").add_done_callback(lambda done, task=shared: task), begin(awaits(kept[-1]), "e")
+    def says(done): return shared
+    kept[-2].add_done_callback(says)
     begin(holds(lock), "holder"), begin(wants(lock), "waiter")
     begin(condition(released), "condition")
     await asyncio.sleep(0)
@@ -200,13 +203,13 @@ def test_who_awaits_whom(python, start):  # noqa: F811
     (loop,) = settled(process).tasks.loops
     tasks = named(loop)
     awaits = {name: sorted(loop.tasks[child].name for child in task.awaits) for name, task in tasks.items() if task.awaits}
-    assert awaits == {"a": ["shared"], "b": ["shared"], "c": ["c1", "shared"], "d": ["d1", "d2"], "d1": ["shared"]}
+    assert awaits == {"a": ["shared"], "b": ["shared"], "c": ["c1", "shared"], "d": ["d1", "d2"], "d1": ["shared"], "e": ["e1"]}
     owners = {name: [loop.tasks[owner].name for owner in task.owners] for name, task in tasks.items() if task.owners}
     assert owners == {"waiter": ["holder"], "third": ["second"]} and loop.cycles == []
     words = {name: re.sub("0x[0-9a-f]+", "...", task.does) for name, task in tasks.items()}
     assert words == {
         "Task-1": "sleeps", "shared": "sleeps", "a": "awaits shared", "b": "awaits shared", "c": words["c"], "c1": "sleeps",
-        "d": "awaits d1, d2", "d1": "awaits shared", "d2": "sleeps", "holder": "sleeps", "waiter": "waits for the Lock at ...",
+        "d": "awaits d1, d2", "d1": "awaits shared", "d2": "sleeps", "e": "awaits e1", "e1": "sleeps", "holder": "sleeps", "waiter": "waits for the Lock at ...",
         "condition": "waits for the Condition at ...", "second": "sleeps", "third": "waits for the Lock at ...",
     }  # fmt: skip
     assert words["c"] in ("awaits c1, shared", "awaits shared, c1")
@@ -277,7 +280,7 @@ def test_damaged_tasks_cost_themselves(python, start):  # noqa: F811
     found = settled(process)
     (loop,) = found.tasks.loops
     tasks = named(loop)
-    assert found.tasks.damaged == 1 and "a" not in tasks and len(tasks) == 13
+    assert found.tasks.damaged == 1 and "a" not in tasks and len(tasks) == 15
     assert tasks["?"].does == "sleeps" and tasks["c1"].does == "awaits what cannot be read"
     assert [loop.tasks[child].name for child in tasks["d1"].awaits] == ["shared"]
 
@@ -296,7 +299,7 @@ def test_more_tasks_than_there_is_time_for(start, monkeypatch):  # noqa: F811
     process.stdout.readline()
     settled(process)
     monkeypatch.setattr("spprof.outside.tasks.READ_S", 0.0)
-    assert dump(process.pid).tasks == ([], 14, 0, "")
+    assert dump(process.pid).tasks == ([], 16, 0, "")
 
 
 def test_the_command_prints_the_tree(start):  # noqa: F811
@@ -310,8 +313,8 @@ def test_the_command_prints_the_tree(start):  # noqa: F811
         return [line for line in done.stdout.splitlines() if not re.match(r" +\S+ \(.*:\d+\)$", line)]
 
     lines = printed()
-    assert re.fullmatch(r"14 tasks of the event loop of \S+ \(\d+\)", lines[4])
+    assert re.fullmatch(r"16 tasks of the event loop of \S+ \(\d+\)", lines[4])
     assert "a: awaits shared" in lines and "    shared: sleeps, awaited by a, b, c and d1" not in lines
     assert "    shared: sleeps, awaited by a, b, c, d1" in lines and lines.count("    shared (above)") == 2
     assert any(re.fullmatch(r"waiter: waits for the Lock at 0x[0-9a-f]+, which holder has", line) for line in lines)
-    assert printed("--thread", str(process.pid)) == lines and "14 tasks" not in " ".join(printed("--thread", "nobody"))
+    assert printed("--thread", str(process.pid)) == lines and "16 tasks" not in " ".join(printed("--thread", "nobody"))

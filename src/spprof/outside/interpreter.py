@@ -109,7 +109,7 @@ def _said(memory: Memory, runtime: int, name: str) -> Dict[str, int]:
     if any(value > _OFFSET_MOST for value in said.values()):
         raise Unreadable("no offsets")
     known = LAYOUTS[name]
-    grown = said["thread_size"] - known["ts_size"]  # of a PyThreadState: fields of asyncio's are behind it
+    grown = said["thread_size"] - known["thread_size"]  # of a PyThreadState: fields of asyncio's are behind it
     return {**known, **said, **{key: known[key] + grown for key in ("ts_loop", "ts_tasks") if known[key] >= 0}}
 
 

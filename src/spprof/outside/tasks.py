@@ -32,6 +32,7 @@ _SAID = {"interp_tasks": 64, "ts_loop": 80, "ts_tasks": 96}  # in that section, 
 _OFFSET_MOST = 1 << 20
 _CALLBACKS_MOST = 16  # of a task that are looked at
 _HELD_MOST = 8  # futures in one of them
+_REACHED_MOST = 64  # callbacks, with those of the futures that these hold
 _NAME_MOST = 128  # characters
 _ALL, _LOCK = "all", "lock"
 
@@ -110,6 +111,7 @@ class Reader:
         self._objects = Objects(memory, python)
         self._values = Values(memory, python)
         self._seen: Dict[int, _Seen] = {}
+        self._future = 0  # the type
         self._left = self._damaged = 0
         self._refused = ""
 
@@ -161,6 +163,7 @@ class Reader:
         try:
             kind = self._in_module(interpreter, "_asyncio", "Task")
             size = self._memory.word(kind + self._at["type_basicsize"]) if kind else 0
+            self._future = self._memory.word(kind + self._at["type_base"]) if kind else 0
         except Unreadable:
             self._refused = "whether it has tasks cannot be read"
             return 0
@@ -223,18 +226,22 @@ class Reader:
         future that it waits for and its coroutine."""
         at = self._at
         data = self._memory.read(address, at["task_size"])
-        loop, callback, _, more = fields("<4Q", data[at["ob_size"] :])
+        (loop,) = fields("<Q", data[at["ob_size"] :])
         waiter, coroutine, name = fields("<3Q", data[at["task_name"] - 16 :])
         if not coroutine:
             return None
         chain = coroutines.chain(self._memory, self._python, coroutine)
         if chain.state == coroutines.ENDED:
             return None
-        callbacks = [callback] if callback else []
+        return _Seen(loop, self._name(name), chain, waiter, self._callbacks(address))
+
+    def _callbacks(self, future: int) -> List[int]:
+        callback, _, more = fields("<3Q", self._memory.read(future + self._at["ob_size"] + 8, 24))
+        found = [callback] if callback else []
         if more and self._objects.kind(more) == "list":
             pairs = self._objects.in_list(more, _CALLBACKS_MOST)
-            callbacks += [self._memory.word(pair + at["tuple_items"]) for pair in pairs]
-        return _Seen(loop, self._name(name), chain, waiter, callbacks)
+            found += [self._memory.word(pair + self._at["tuple_items"]) for pair in pairs]
+        return found
 
     def _name(self, address: int) -> str:
         try:
@@ -285,11 +292,32 @@ class Reader:
                 waiting.setdefault(awaited, []).append(address)
         found: Dict[int, List[int]] = {address: [one.waiter] if one.waiter in seen else [] for address, one in seen.items()}
         for address, one in seen.items():
-            for held in [held for callback in one.callbacks for held in self._held(callback)]:
+            for held in self._reached(one.callbacks, seen, waiting):
                 for parent in waiting.get(held, ()):
                     if address not in found[parent]:
                         found[parent].append(address)
         return found
+
+    def _reached(self, callbacks: List[int], seen: Dict[int, _Seen], waiting: Dict[int, List[int]]) -> Set[int]:
+        """What callbacks hold, and what the futures among that call in turn: a `gather` may be in another one. Not tasks: that a
+        callback has one says nothing of what that waits for."""
+        found: Set[int] = set()
+        left = list(callbacks)
+        for callback in left:
+            for held in self._held(callback):
+                if held in found or held in seen or len(left) > _REACHED_MOST:
+                    continue
+                found.add(held)
+                if held not in waiting:
+                    left += self._callbacks_of(held)
+        return found
+
+    def _callbacks_of(self, future: int) -> List[int]:
+        """[]: it is no future."""
+        try:
+            return self._callbacks(future) if self._objects.is_a(future, self._future) else []
+        except Unreadable:
+            return []
 
     def _frames(self, raws: List[Raw]) -> List[Tuple[Raw, Frame]]:
         found = ((raw, self._names.frame(raw)) for raw in raws)
@@ -333,8 +361,7 @@ class Reader:
 
     def _is_done(self, future: int) -> bool:
         """Its callbacks are taken when they are scheduled; that of the task which waits was one."""
-        callback, _, more = fields("<3Q", self._memory.read(future + self._at["ob_size"] + 8, 24))
-        return not callback and (not more or not self._memory.word(more + self._at["ob_size"]))
+        return not self._callbacks(future)
 
     def _owners(self, seen: Dict[int, _Seen], waits: Dict[int, _Wait], thread: Optional[State]) -> Dict[int, List[int]]:
         """The tasks in a block `async with` of an object that is waited for, by the objects."""
