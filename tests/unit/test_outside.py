@@ -136,7 +136,7 @@ def test_containers_of_garbage_neither_crash_nor_hang_it(memory_of, name):
                 lambda one=address: objects.in_list(one, 16),
                 lambda one=address: objects.is_a(one, 8),
                 lambda one=address: [None for _ in reader._listed(one)],
-                lambda one=address: coroutines.chain(memory, python, one),
+                lambda one=address: coroutines.chain(objects, one),
             ):
                 try:
                     read()
@@ -156,7 +156,7 @@ def test_coroutines_that_await_themselves_end(memory_of):
     data[coroutine + at["gen_state"]] = at["state_awaits"]
     struct.pack_into("<Q", data, frame + at["frame_top"], 2048)
     struct.pack_into("<Q", data, 2048 - 8, coroutine)
-    found = coroutines.chain(memory_of(bytes(data)), Interpreter("3.14", "3.14", 8, at), coroutine)
+    found = coroutines.chain(Objects(memory_of(bytes(data)), Interpreter("3.14", "3.14", 8, at)), coroutine)
     assert len(found.frames) == stacks.DEPTH_MOST and found.cut.startswith("deeper")
 
 

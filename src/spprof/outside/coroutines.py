@@ -3,12 +3,12 @@ awaits. Read from a process's memory. While a coroutine runs, its frames are on 
 
 from __future__ import annotations
 
-from typing import List, NamedTuple
+from typing import Dict, List, NamedTuple
 
 from .interpreter import Interpreter
 from .memory import Memory, Unreadable, fields
-from .objects import MASK
-from .stacks import DEPTH_MOST, Raw, bytes_of, raw_frame, type_name
+from .objects import MASK, Objects
+from .stacks import DEPTH_MOST, Raw, bytes_of, raw_frame
 
 ENDED, BEGINS, RUNS, WAITS = "has ended", "has not begun", "runs", "waits"
 _KINDS = ("coroutine", "generator", "async_generator")
@@ -33,10 +33,10 @@ class _Frame(NamedTuple):
     awaits: bool  # if it waits: by `await` or `yield from`, not by `yield`
 
 
-def chain(memory: Memory, python: Interpreter, coroutine: int) -> Chain:
+def chain(objects: Objects, coroutine: int) -> Chain:
     """Of a coroutine. Raises Unreadable if that is none."""
     frames: List[Raw] = []
-    first = _frame(memory, python, coroutine)
+    first = _frame(objects, coroutine)
     if first.state in (ENDED, RUNS):
         return Chain(first.state, frames, 0, "")
     try:
@@ -44,14 +44,14 @@ def chain(memory: Memory, python: Interpreter, coroutine: int) -> Chain:
         while frame.state in (BEGINS, WAITS):
             if len(frames) >= DEPTH_MOST:
                 return Chain(first.state, frames, 0, f"deeper than {DEPTH_MOST} frames")
-            raw = raw_frame(memory, python.at, frame.address)
+            raw = raw_frame(objects.memory, objects.at, frame.address)
             frames += [raw] if raw is not None else []
             if not frame.awaits:
                 return Chain(first.state, frames, 0, "")
-            here = _unwrapped(memory, python, _awaited(memory, python, frame.address))
-            if type_name(memory, python, here) not in _KINDS:
+            here = _unwrapped(objects, _awaited(objects.memory, objects.at, frame.address))
+            if objects.kind(here) not in _KINDS:
                 return Chain(first.state, frames, here, "")
-            frame = _frame(memory, python, here)
+            frame = _frame(objects, here)
     except Unreadable:
         return Chain(first.state, frames, 0, "what it awaits cannot be read")
     return Chain(first.state, frames, 0, "")
@@ -63,17 +63,17 @@ def resumed(python: Interpreter, frame: Raw) -> Raw:
     return frame._replace(offset=frame.offset + 2) if python.at["state_awaits"] < 0 else frame
 
 
-def _unwrapped(memory: Memory, python: Interpreter, awaited: int) -> int:
+def _unwrapped(objects: Objects, awaited: int) -> int:
     for _ in _WRAPPERS:
-        if type_name(memory, python, awaited) not in _WRAPPERS:
+        if objects.kind(awaited) not in _WRAPPERS:
             break
-        awaited = memory.word(awaited + python.at["ob_size"])
+        awaited = objects.memory.word(awaited + objects.at["ob_size"])
     return awaited
 
 
-def _frame(memory: Memory, python: Interpreter, coroutine: int) -> _Frame:
-    at = python.at
-    if type_name(memory, python, coroutine) not in _KINDS:
+def _frame(objects: Objects, coroutine: int) -> _Frame:
+    memory, python, at = objects.memory, objects.python, objects.at
+    if objects.kind(coroutine) not in _KINDS:
         raise Unreadable("no coroutine")
     if at["gen_iframe"] >= 0:
         address, state = coroutine + at["gen_iframe"], memory.byte(coroutine + at["gen_state"])
@@ -109,9 +109,8 @@ def _awaits(memory: Memory, python: Interpreter, frame: int) -> bool:
     return 0 <= after < len(code) and code[after] == _YIELD_FROM
 
 
-def _awaited(memory: Memory, python: Interpreter, frame: int) -> int:
+def _awaited(memory: Memory, at: Dict[str, int], frame: int) -> int:
     """By its stack of values."""
-    at = python.at
     if at["top_is_pointer"] >= 0:
         end = memory.word(frame + at["frame_top"])
     else:

@@ -3,7 +3,7 @@ the program's is run: a key is compared by its characters, not by its __eq__."""
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from typing import Dict, Iterator, Tuple
 
 from .interpreter import Interpreter
 from .memory import READ_MOST, Memory, Unreadable, fields
@@ -21,10 +21,19 @@ class Objects:
 
     def __init__(self, memory: Memory, python: Interpreter) -> None:
         self.memory, self.python, self.at = memory, python, python.at
+        self._kinds: Dict[int, str] = {}
+
+    def forget(self) -> None:
+        """Types may have gone, and others be where they were."""
+        self.memory.forget()
+        self._kinds.clear()
 
     def kind(self, address: int) -> str:
         """The name of an object's type. Raises Unreadable."""
-        return type_name(self.memory, self.python, address)
+        kind = self.memory.word(address + self.at["ob_type"])
+        if kind not in self._kinds:
+            self._kinds[kind] = type_name(self.memory, self.python, address)
+        return self._kinds[kind]
 
     def is_a(self, address: int, wanted: int) -> bool:
         """Whether an object is of a type, or of a subclass. Raises Unreadable."""

@@ -98,14 +98,21 @@ def _frame(memory: Memory, at: Dict[str, int], frame: int, data: bytes) -> Optio
 
 
 class Names:
-    """Frames with their names. Each code object is read once."""
+    """Frames with their names. Each code object is read once, and each line of it looked up once."""
 
     def __init__(self, memory: Memory, python: Interpreter) -> None:
         self._memory, self._python = memory, python
         self._codes: Dict[int, Optional[tuple[str, str, int, bytes]]] = {}
+        self._frames: Dict[Tuple[int, int], Optional[Frame]] = {}
 
     def frame(self, raw: Raw) -> Optional[Frame]:
         """None: there is no code object (any more)."""
+        place = raw.code, raw.offset
+        if place not in self._frames:
+            self._frames[place] = self._frame(raw)
+        return self._frames[place]
+
+    def _frame(self, raw: Raw) -> Optional[Frame]:
         if raw.code not in self._codes:
             try:
                 self._codes[raw.code] = self._read(raw.code)

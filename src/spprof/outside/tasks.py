@@ -118,7 +118,7 @@ class Reader:
     def tasks(self, threads: Dict[int, State]) -> Tasks:
         """`threads`: those of Python's, by their system ids."""
         until = time.monotonic() + READ_S
-        self._memory.forget()
+        self._objects.forget()
         self._seen.clear()
         self._left, self._damaged, self._refused = 0, 0, ""
         for interpreter in {state.interpreter: None for state in threads.values()}:
@@ -230,7 +230,7 @@ class Reader:
         waiter, coroutine, name = fields("<3Q", data[at["task_name"] - 16 :])
         if not coroutine:
             return None
-        chain = coroutines.chain(self._memory, self._python, coroutine)
+        chain = coroutines.chain(self._objects, coroutine)
         if chain.state == coroutines.ENDED:
             return None
         return _Seen(loop, self._name(name), chain, waiter, self._callbacks(address))
