@@ -209,7 +209,8 @@ def test_who_awaits_whom(python, start):  # noqa: F811
     words = {name: re.sub("0x[0-9a-f]+", "...", task.does) for name, task in tasks.items()}
     assert words == {
         "Task-1": "sleeps", "shared": "sleeps", "a": "awaits shared", "b": "awaits shared", "c": words["c"], "c1": "sleeps",
-        "d": "awaits d1, d2", "d1": "awaits shared", "d2": "sleeps", "e": "awaits e1", "e1": "sleeps", "holder": "sleeps", "waiter": "waits for the Lock at ...",
+        "d": "awaits d1, d2", "d1": "awaits shared", "d2": "sleeps", "e": "awaits e1", "e1": "sleeps",
+        "holder": "sleeps", "waiter": "waits for the Lock at ...",
         "condition": "waits for the Condition at ...", "second": "sleeps", "third": "waits for the Lock at ...",
     }  # fmt: skip
     assert words["c"] in ("awaits c1, shared", "awaits shared, c1")

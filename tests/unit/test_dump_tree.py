@@ -12,8 +12,10 @@ from spprof.outside.tasks import Loop, Task, Tasks, cycles, listed
 from spprof.outside.text import lines_of
 from spprof.outside.tree import Tree
 
+FRAME = Frame("f", "/x/app.py", 1)
 
-def task(name, awaits=(), does="sleeps", frames=(Frame("f", "/x/app.py", 1),), owners=(), cut=""):
+
+def task(name, awaits=(), does="sleeps", frames=(FRAME,), owners=(), cut=""):
     return Task(name, does, list(frames), cut, list(awaits), list(owners))
 
 

@@ -9,6 +9,9 @@ import re
 import struct
 import subprocess
 import sys
+from collections import deque
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -127,21 +130,18 @@ def test_containers_of_garbage_neither_crash_nor_hang_it(memory_of, name):
         python = Interpreter(name, name, 8, LAYOUTS[name])
         objects = Objects(memory, python)
         reader = tasks.Reader(memory, python, stacks.Names(memory, python))
+        reads = (
+            (objects.in_dict, "Task"), (objects.attribute, "data"), (objects.in_list, 16), (objects.is_a, 8),
+            (partial(coroutines.chain, objects),),
+        )  # fmt: skip
         for _ in range(50):
             address = source.choice((source.randrange(SIZE) & ~7, source.getrandbits(64)))
-            for read in (
-                lambda one=address: objects.in_dict(one, "Task"),
-                lambda one=address: objects.attribute(one, "data"),
-                lambda one=address: [None for _ in objects.in_set(one)],
-                lambda one=address: objects.in_list(one, 16),
-                lambda one=address: objects.is_a(one, 8),
-                lambda one=address: [None for _ in reader._listed(one)],
-                lambda one=address: coroutines.chain(objects, one),
-            ):
-                try:
-                    read()
-                except Unreadable:
-                    pass
+            for read, *more in reads:
+                with suppress(Unreadable):
+                    read(address, *more)
+            for items in (objects.in_set(address), reader._listed(address)):
+                with suppress(Unreadable):
+                    deque(items, 0)
 
 
 def test_coroutines_that_await_themselves_end(memory_of):

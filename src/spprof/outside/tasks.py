@@ -222,8 +222,8 @@ class Reader:
     # ---- what they are
 
     def _task(self, address: int) -> Optional[_Seen]:
-        """None: it is done. A future begins with its loop, a callback, its context and a list of more; before a task's name are the
-        future that it waits for and its coroutine."""
+        """None: it is done. A future begins with its loop, a callback, its context and a list of more. Before a task's name are
+        the future that it waits for and its coroutine."""
         at = self._at
         data = self._memory.read(address, at["task_size"])
         (loop,) = fields("<Q", data[at["ob_size"] :])
