@@ -9,8 +9,6 @@
 or, without touching the program: ``spprof run script.py``.
 """
 
-from __future__ import annotations
-
 __version__ = "0.1.0"
 
 # Public name -> the module it lives in. Modules are imported when first used, so that `import spprof` costs next to nothing.
@@ -23,7 +21,7 @@ _HOMES = {
     "is_active": "recording.api",
     "native_unwinding_available": "recording.api",
     "stats": "recording.api",
-    "listen": "recording.listening",
+    "listen": "listening",
     "label": "recording.labels",
     "current_labels": "recording.labels",
     "Profiler": "recording.profiler",
@@ -77,7 +75,7 @@ if TYPE_CHECKING:
     from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .recording.labels import current_labels, label
-    from .recording.listening import listen
+    from .listening import listen
     from .recording.profiler import Profiler, profile
     from .recording.timing import timed
 

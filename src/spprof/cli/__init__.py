@@ -129,7 +129,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     `diff --fail-if` says so, or 4 if a file of ours was taken meanwhile."""
     if argv is not None:
         return _run(argv)
-    listening = sys.modules.get("spprof.recording.listening")
+    listening = sys.modules.get("spprof.listening")
     if listening is not None:  # by SPPROF_LISTEN, which is for the programs
         listening.end()
     if sys.stdout is None:

@@ -1,4 +1,4 @@
-"""`spprof attach`: a profile of a process that runs already, until Ctrl-C. The process takes it (recording/listening.py) and
+"""`spprof attach`: a profile of a process that runs already, until Ctrl-C. The process takes it (listening.py) and
 writes it to a file that is opened here. It is asked over its own socket if it listens; else it is entered by an
 interpreter of its version (entering.py), which may be another one than this (otherwise.py).
 
@@ -23,7 +23,7 @@ from ..files.writing import finish, is_being_written
 from ..outside.proc import status
 from ..outside.rights import missing_right, python_of
 from ..outside.ways import obstacle, own_version
-from ..recording.sockets import address
+from ..listening import address
 from . import commands, outputs, program
 from .entering import LISTENING
 from .run import Run, say
@@ -62,7 +62,7 @@ def attach(socket, script, package):
             found = spec_from_file_location("spprof", package + "/__init__.py", submodule_search_locations=[package])
             sys.modules["spprof"] = module_from_spec(found)
             found.loader.exec_module(sys.modules["spprof"])
-        from spprof.recording.listening import answer
+        from spprof.listening import answer
         answer(socket)
     except Exception as error:
         import _socket, json

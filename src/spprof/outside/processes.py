@@ -7,7 +7,7 @@ import stat
 from typing import List, NamedTuple
 
 from ..errors import SpprofError
-from ..recording.sockets import address
+from ..listening import address
 from . import interpreter
 from .memory import Memory, Unreadable
 from .rights import command_of, missing_right, opened, own_number, python_of

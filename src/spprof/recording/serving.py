@@ -1,4 +1,4 @@
-"""One profile for another process of the same user (listening.py), from its request until the connection ends.
+"""One profile for another process of the same user (../listening.py), from its request until the connection ends.
 
 The other process sends one line of JSON, {"version", "options"}, and with it the descriptor of the file that the profile goes to.
 It gets {"pid"} or {"error"}. A further byte, or the end of the connection, ends the profile; if the other process is still there,

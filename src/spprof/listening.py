@@ -4,22 +4,25 @@ imports nothing that it does not need.
 
 The modules under `socket` and `threading` are used, since gevent and eventlet replace functions of those."""
 
-from __future__ import annotations
-
 import os
 import sys
 from time import sleep
 
-from .sockets import address
-
-TYPE_CHECKING = False  # see __init__
+TYPE_CHECKING = False  # see __init__; `__future__` is a file, too
 if TYPE_CHECKING:
     from typing import Any, Dict, Optional
 
-_open: Dict[Any, int] = {}  # sockets of this process: which one it was when its descriptor was ours
-_listener: Any = None
-_path: Optional[str] = None
+_open: "Dict[Any, int]" = {}  # sockets of this process: which one it was when its descriptor was ours
+_listener: "Any" = None
+_path: "Optional[str]" = None
+_wanted = False  # whether it is to listen; while it cannot, there is no listener
 _hooked = False  # a fork and the process's end are seen to
+_RETRY_S = 1.0
+
+
+def address(pid: int, uid: int) -> str:
+    """The path of the socket of a process that listens. `pid` is its number in its own container."""
+    return f"/tmp/spprof-{uid}/{pid}.sock"
 
 
 def listen() -> str:
@@ -27,41 +30,57 @@ def listen() -> str:
     Python, in a container too, with no right to trace processes, and also while the main thread waits in a call. A thread waits
     for them; it costs nothing until one comes. A forked child listens for itself. Calling it again changes nothing.
 
-    Returns the path of the socket, which this user alone may open. Raises Unsupported (Windows), CannotWrite (the socket)."""
-    global _listener, _path
+    Returns the path of the socket, which this user alone may open. Raises Unsupported (Windows; a subinterpreter, which could not
+    be ended while its thread waits), CannotWrite (the socket)."""
+    if _listener is None and not _is_main():
+        _refuse("listen() is for the main interpreter, which listens for the whole process")
+    return _listen()
+
+
+def _listen() -> str:
+    """Raises the same."""
+    try:
+        return _begin()
+    except OSError as error:
+        from .errors import CannotWrite
+
+        path = address(os.getpid(), os.geteuid())
+        raise CannotWrite(f"cannot listen at {path}: {error.strerror or error}") from error
+    except RuntimeError as error:
+        if type(error) is not RuntimeError:  # ours
+            raise
+        return str(_refuse(f"no thread can be started here: {error}"))
+
+
+def _begin() -> str:
+    """Raises OSError, RuntimeError (no thread), Unsupported. It imports nothing of ours: no descriptor may be free."""
+    global _listener, _path, _wanted
     if _listener is not None and _path is not None:
         return _path
     socket = _sockets()
     begin = _starter()
     path = address(os.getpid(), os.geteuid())
     folder, new = os.path.dirname(path), f"{path}.new"
+    _make_folder(folder)
+    _remove(new)  # of a process with this number that was killed
+    _remove_dead(folder)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _make_folder(folder)
-        _remove(new)  # of a process with this number that was killed
-        _remove_dead(folder)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listener.bind(new)
-            os.chmod(new, 0o600)
-            listener.listen(1)
-            _hook()
-            _open[listener] = _which(listener)
-            _listener = listener
-            begin(_accept, (listener, begin))
-            os.rename(new, path)  # now that it is answered: what is there may be another interpreter's of this process
-        except BaseException:
-            _listener = None
-            _open.pop(listener, None)
-            listener.close()
-            _remove(new)
-            raise
-    except OSError as error:
-        from ..errors import CannotWrite
-
-        raise CannotWrite(f"cannot listen at {path}: {error.strerror or error}") from error
-    except RuntimeError as error:
-        _refuse(f"no thread can be started here: {error}")
-    _path = path
+        listener.bind(new)
+        os.chmod(new, 0o600)
+        listener.listen(1)
+        _hook()
+        _open[listener] = _which(listener)
+        _listener = listener
+        begin(_accept, (listener, begin))
+        os.rename(new, path)  # now that it is answered: what is there may be another interpreter's of this process
+    except BaseException:
+        _listener = None
+        _open.pop(listener, None)
+        listener.close()
+        _remove(new)
+        raise
+    _path, _wanted = path, True
     return path
 
 
@@ -69,10 +88,24 @@ def at_start() -> None:
     """What spprof.pth calls when an interpreter starts with SPPROF_LISTEN=1. A subinterpreter cannot be ended while a thread of
     its own waits; the main one listens for the process."""
     try:
-        if _is_main():
-            listen()
+        if _is_first():
+            _listen()
     except Exception as error:  # of ours; which ones they are is not imported for nothing
         _warn(f"spprof: SPPROF_LISTEN=1: {error}\n")
+
+
+def _is_first() -> bool:
+    """Whether this is the main thread of the main interpreter: what says so of an interpreter is a file (_is_main), and this is
+    said by a call that is refused."""
+    import _signal
+
+    try:
+        _signal.signal(1, None)  # type: ignore[arg-type]
+    except TypeError:  # no function
+        return True
+    except ValueError:  # not here
+        pass
+    return False
 
 
 def _is_main() -> bool:
@@ -96,9 +129,9 @@ def _warn(text: str) -> None:
 
 def end() -> None:
     """Ends that. A profile that is being taken goes on."""
-    global _listener, _path
+    global _listener, _path, _wanted
     listener, path = _listener, _path
-    _listener = _path = None
+    _listener, _path, _wanted = None, None, False
     if listener is None or path is None:
         return
     _remove(path)
@@ -117,7 +150,7 @@ def answer(path: str) -> None:
     begin(_serve, (connection,))
 
 
-def _sockets() -> Any:
+def _sockets() -> "Any":
     import _socket
 
     if not hasattr(_socket, "AF_UNIX") or not hasattr(_socket.socket, "recvmsg"):
@@ -125,7 +158,7 @@ def _sockets() -> Any:
     return _socket
 
 
-def _starter() -> Any:
+def _starter() -> "Any":
     """What starts a thread of the system's, also where the program has greenlets for threads."""
     import _thread
 
@@ -136,8 +169,8 @@ def _starter() -> Any:
     return _refuse("the program has replaced the functions that start threads")
 
 
-def _refuse(why: str) -> Any:
-    from ..errors import Unsupported
+def _refuse(why: str) -> "Any":
+    from .errors import Unsupported
 
     raise Unsupported(why)
 
@@ -192,7 +225,7 @@ def _is_dead(pid: int, path: str) -> bool:
     return False
 
 
-def _which(one: Any) -> int:
+def _which(one: "Any") -> int:
     """Which socket it is; 0: none any more."""
     try:
         return os.fstat(one.fileno()).st_ino
@@ -200,7 +233,7 @@ def _which(one: Any) -> int:
         return 0
 
 
-def _close(one: Any) -> None:
+def _close(one: "Any") -> None:
     """A daemon closes what it does not know of, and its next file may have the number."""
     if _open.pop(one, 0) == _which(one):
         one.close()
@@ -219,10 +252,8 @@ def _hook() -> None:
     if not _hooked:
         import atexit
 
-        from . import forks
-
         atexit.register(_leave)
-        forks.in_child(_again)
+        os.register_at_fork(after_in_child=_again)  # where there are these sockets, there is fork
         _hooked = True
 
 
@@ -231,24 +262,42 @@ def _again() -> None:
     for one in list(_open):
         if one is not _listener:
             _close(one)
-    _anew()
+    if _wanted:
+        _anew()
 
 
 def _anew() -> None:
+    """With a socket of its own in place of one that is the parent's, or that the program has closed."""
     global _listener, _path
     listener = _listener
     _listener = _path = None
     if listener is not None:
-        from ..errors import SpprofError
-
         _close(listener)
-        try:
-            listen()
-        except SpprofError:
-            pass
+    try:
+        if not _is_begun():
+            _starter()(_retry, ())
+    except Exception:  # no thread either; or of ours, as in at_start
+        pass
 
 
-def _accept(listener: Any, begin: Any) -> None:
+def _is_begun() -> bool:
+    """False: no descriptor is free, say (EMFILE)."""
+    try:
+        _begin()
+    except (OSError, RuntimeError):
+        return False
+    return True
+
+
+def _retry() -> None:
+    """A thread's work."""
+    while _wanted and _listener is None:
+        sleep(_RETRY_S)
+        if _wanted:
+            _is_begun()
+
+
+def _accept(listener: "Any", begin: "Any") -> None:
     """A thread's work: each connection gets a thread of its own, so that a second one hears that there is a first. The socket's
     folder keeps others out; where the system says who is at the other end, that is looked at, too."""
     import _socket
@@ -262,7 +311,7 @@ def _accept(listener: Any, begin: Any) -> None:
             _anew()  # the program has closed it, and only a call that had begun went on
         if fd < 0:
             if listener is _listener:  # no descriptor is free (EMFILE)
-                sleep(1)
+                sleep(_RETRY_S)
             continue
         connection = _socket.socket(fileno=fd)
         if _is_allowed(connection):
@@ -270,12 +319,12 @@ def _accept(listener: Any, begin: Any) -> None:
                 begin(_serve, (connection,))
             except RuntimeError:  # no thread can be started now
                 connection.close()
-                sleep(1)
+                sleep(_RETRY_S)
         else:
             connection.close()
 
 
-def _is_allowed(connection: Any) -> bool:
+def _is_allowed(connection: "Any") -> bool:
     import _socket
 
     if not hasattr(_socket, "SO_PEERCRED"):
@@ -284,11 +333,11 @@ def _is_allowed(connection: Any) -> bool:
     return int.from_bytes(ids[4:8], sys.byteorder) in (0, os.geteuid())  # nothing is imported: no descriptor may be free
 
 
-def _serve(connection: Any) -> None:
+def _serve(connection: "Any") -> None:
     """A thread's work."""
     _open[connection] = _which(connection)
     try:
-        from .serving import serve
+        from .recording.serving import serve
 
         serve(connection)
     except (ImportError, OSError):  # the latter also where no descriptor is free to import with
