@@ -1,5 +1,6 @@
 """`spprof attach`: a process that runs already, by its own socket or by Python's way into others, and what is left in it."""
 
+import glob
 import os
 import platform
 import signal
@@ -12,7 +13,7 @@ import pytest
 from attached import ATTACH, Program, names
 
 from spprof import Profile
-from spprof.recording.sockets import address
+from spprof.listening import address
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="spprof attaches on Linux alone")
 remote = pytest.mark.skipif(not hasattr(sys, "remote_exec"), reason="Python lets others in from 3.14 on")
@@ -121,6 +122,8 @@ def test_an_attachment_that_is_killed_ends(text, program, tmp_path):
     while is_active():
         assert time.monotonic() < late
     assert Profile.load(tmp_path / "p.spprof").end["reason"] == "stop"
+    assert ran.attach("--duration", "0.1", "-q", "-o", "q.spprof").returncode == 0
+    assert not glob.glob(f"/tmp/spprof-{ran.pid}-*"), "the folder of the one that was killed"
 
 
 def test_a_program_that_listens_is_attached_to_while_its_main_thread_waits(program, tmp_path):
@@ -203,7 +206,7 @@ def test_what_cannot_be_attached_to_is_said(program, tmp_path):
     other = subprocess.Popen(["sleep", "100"])
     try:
         said = {}
-        for what, pid in (("gone", gone.stdout.strip()), ("no Python", str(other.pid)), ("word", "gunicorn")):
+        for what, pid in (("gone", gone.stdout.strip()), ("no Python", str(other.pid)), ("word", "nosuchserver")):
             done = subprocess.run([*ATTACH, pid], cwd=tmp_path, capture_output=True, text=True, check=False)
             assert done.returncode == 2 and "Traceback" not in done.stderr
             said[what] = done.stderr

@@ -24,12 +24,13 @@ while True: hot(500)
 # An interpreter that takes itself for one of another version.
 OTHER = """
 import sys
-from spprof.launching import attach
-attach.own_version = lambda: "another"
+from spprof.launching import connecting
+connecting.own_version = lambda: "another"
 from spprof.cli import main
 sys.exit(main())
 """
-BAD = OTHER.replace("import attach\n", "import attach, otherwise\notherwise._interpreter = lambda *_: ({!r}, {{}})\n")
+BAD = OTHER.replace("import connecting\n", "import connecting, otherwise\notherwise._interpreter = lambda *_: ({!r}, {{}})\n")
+LIMITS = "otherwise._ANSWER_S = otherwise._END_S = 0.1\n"
 # A mount namespace where neither our package nor our temporary files are.
 HIDES = 'mount -t tmpfs none /tmp && { [ ! -d "$0" ] || mount -t tmpfs none "$0"; } && cd / && exec "$1" -c "$2"'
 
@@ -75,6 +76,35 @@ def test_an_interpreter_that_does_not_work_changes_nothing(program, tmp_path):
     )
     assert done.returncode == 2 and "bad does not work as Python" in done.stderr, done.stderr
     assert program.state() == before and sorted(os.listdir(tmp_path)) == ["bad", "program.py"]
+
+
+STUCK = {
+    "silent": ("exec sleep 1000", "bad, by which process {} is to be entered, has not answered within 0.1 s"),
+    "endless": ("exec cat /dev/zero", "bad does not work as Python"),
+    "without a line": ("printf '{{'; exec sleep 1000", "has not answered within 0.1 s"),
+    "no end": ("read word; echo '{{\"error\": \"so\"}}'; exec sleep 1000", "so\n"),
+}
+
+
+@pytest.mark.parametrize("does", STUCK)
+def test_an_interpreter_that_is_stuck_is_not_waited_for(does, program, tmp_path):
+    """Its process, which writes its number, is not there any more when the command has ended."""
+    text, said = STUCK[does]
+    (tmp_path / "bad").write_text(f"#!/bin/sh\necho $$ > number\n{text.format()}\n")
+    (tmp_path / "bad").chmod(0o755)
+    bad = BAD.format(str(tmp_path / "bad")).replace("connecting.own", LIMITS + "connecting.own")
+    before = program.state()
+    done = subprocess.run(
+        [sys.executable, "-c", bad, "attach", str(program.pid)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and said.format(program.pid) in done.stderr, done.stderr
+    assert not os.path.exists(f"/proc/{int((tmp_path / 'number').read_text())}")
+    assert program.state() == before and sorted(os.listdir(tmp_path)) == ["bad", "number", "program.py"]
 
 
 def test_root_runs_no_file_that_others_could_have_written(tmp_path):

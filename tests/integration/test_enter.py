@@ -147,9 +147,9 @@ while LIBRARY(None).poll(ctypes.byref(one), 1, 0) == 0: hot(500)
 # spprof whose temporary folders are in another one.
 ELSEWHERE = """
 import os, sys
-from spprof.launching import attach
+from spprof.launching import given
 folder = os.path.abspath(sys.argv.pop(1))
-attach._folder_in = lambda root: attach._made(os.open(folder, os.O_RDONLY), folder)
+given.make = lambda root, number, uid: given._made(os.open(folder, os.O_RDONLY), folder, number)
 from spprof.cli import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -84,9 +84,11 @@ def process_or_profile(text: str) -> Any:
     return int(text)
 
 
-def process(text: str) -> int:
-    """A process id."""
-    if not text.isdecimal() or not int(text):
+def process(text: str) -> Any:
+    """A process id, as an int, or a word of a command line."""
+    if not text.isdecimal():
+        return text
+    if not int(text):
         raise _wrong(f"{text!r} is no process id: `spprof ps` lists them")
     return int(text)
 

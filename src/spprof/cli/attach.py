@@ -8,6 +8,7 @@ import sys
 from ..errors import Unsupported
 from . import _view
 from ._arguments import positive, process
+from ._processes import chosen
 from ._recording import add_recording, add_results, recording_of
 
 HELP = "profile a process that runs already"
@@ -22,14 +23,17 @@ examples:
   spprof attach 4711
   spprof attach 4711 --duration 30 --rate 100 -o slow.html
   spprof attach 4711 --mode wall --native
+  spprof attach 4711 --subprocesses        a server and its workers
+  spprof attach gunicorn                   the process whose command line has the word; of several it asks which
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `attach`."""
-    parser.add_argument("pid", metavar="PID", type=process, help="the process")
+    parser.add_argument("pid", metavar="PID", type=process, help="the process, or a word of its command line")
     add_recording(parser)
     parser.add_argument("--duration", type=positive, metavar="S", help="end after S seconds")
+    parser.add_argument("--subprocesses", action="store_true", help="its child processes too, also those of later")
     parser.add_argument("--live", action="store_true", help="show the profile until `q` (pip install 'spprof[tui]')")
     add_results(parser)
 
@@ -40,7 +44,8 @@ def main(options: argparse.Namespace) -> int:
         raise Unsupported("spprof attaches to processes on Linux alone; `spprof run` profiles a program from its start")
     from ..launching.attach import Attach
 
+    pid = chosen(options.pid)
     if options.live:
-        _view.check(options.pid)
-    show = (lambda path: _view.show(path, options.pid)) if options.live else None
-    return Attach(options.pid, recording_of(options), options, show).run()
+        _view.check(pid)
+    show = (lambda path: _view.show(path, pid)) if options.live else None
+    return Attach(pid, recording_of(options), options, show).run()

@@ -7,7 +7,8 @@ import os
 import sys
 
 from ..errors import Unsupported
-from ..report.text import fit, printable, put, width_of_table
+from ..report.text import put
+from ._processes import show
 
 HELP = "list processes that run Python"
 EXAMPLES = """\
@@ -36,12 +37,7 @@ def main(options: argparse.Namespace) -> int:
     from ..outside.processes import processes
 
     found, hidden = processes()
-    rows = [("PID", "PYTHON", "ATTACH", "COMMAND")]
-    rows += [(str(one.pid), one.version, one.attach, one.command) for one in found]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for pid, version, attach, command in rows:
-        line = f"{pid:>{widths[0]}}  {version:<{widths[1]}}  {attach:<{widths[2]}}  {printable(command)}"
-        put(sys.stdout, fit(line, width_of_table(sys.stdout)) + "\n")
+    show(found, sys.stdout)
     if hidden:
         whose = "process of another user" if hidden == 1 else "processes of other users"
         why = "root sees them" if os.geteuid() else "the capability SYS_PTRACE is missing"

@@ -1,9 +1,5 @@
 """`spprof attach`: a profile of a process that runs already, until Ctrl-C. The process takes it (listening.py) and
-writes it to a file that is opened here. It is asked over its own socket if it listens; else it is entered by an
-interpreter of its version (entering.py), which may be another one than this (otherwise.py).
-
-Root attaches to processes of others, who may do with their files what they like: none that they could have put there is followed,
-written to or run."""
+writes it to a file that is opened here; how it is reached is in connecting.py."""
 
 from __future__ import annotations
 
@@ -13,19 +9,15 @@ import os
 import select
 import signal
 import socket
-import struct
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from .. import __version__, formats
-from ..errors import SpprofError, Unsupported
+from ..errors import BadOption, SpprofError
 from ..files.writing import finish, is_being_written
-from ..outside.proc import status
-from ..outside.rights import missing_right, python_of
-from ..outside.ways import obstacle, own_version
-from ..listening import address
+from ..outside.rights import python_of
 from . import commands, outputs, program
-from .entering import LISTENING
+from .connecting import ANSWER_S, Way
 from .run import Run, say
 
 if TYPE_CHECKING:
@@ -33,47 +25,64 @@ if TYPE_CHECKING:
 
     from ..files.profile import Profile
     from ..recording.options import Options
-    from .entering import Entering, Remote
-    from .otherwise import Other
 
-_PATIENCE_S = 2.0  # until a word is said about what is waited for
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANSWER_MOST = 65536  # bytes
-_ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
+_LOOK_S = 0.2  # from one look for new child processes to the next
 
-_DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
 
-# What the process runs. It is given a package that it may not have on its path, and a socket.
-_SCRIPT = """\
-def attach(socket, script, package):
-    import os, sys
-    try:
-        os.unlink(script)
-    except OSError:
-        return
-    try:
-        known = sys.modules.get("spprof")
-        if known and not os.path.exists(known.__path__[0]):  # a copy that is gone, of an attachment before
-            for name, module in list(sys.modules.items()):
-                if name.split(".")[0] == "spprof" and hasattr(module, "__path__"):
-                    module.__path__[:] = [package + name[6:].replace(".", "/")]
-        if not known:
-            from importlib.util import module_from_spec, spec_from_file_location
-            found = spec_from_file_location("spprof", package + "/__init__.py", submodule_search_locations=[package])
-            sys.modules["spprof"] = module_from_spec(found)
-            found.loader.exec_module(sys.modules["spprof"])
-        from spprof.listening import answer
-        answer(socket)
-    except Exception as error:
-        import _socket, json
+class Attachment:
+    """The profile of one process, in a new file at `path`. Raises SpprofError, OSError."""
+
+    def __init__(self, way: Way, recording: Options, path: str) -> None:
+        self.way, self.recording, self.path = way, recording, path
+        self.connection: Optional[socket.socket] = None
+
+    def begin(self) -> bool:
+        """False: we were interrupted before."""
+        connection = self.connection = self.way.connect()
+        if connection is None:
+            return False
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            way = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-            way.connect(socket)
-            way.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\\n")
+            self._ask(connection, file)
+        except BaseException:
+            os.unlink(self.path)
+            raise
+        finally:
+            os.close(file)
+        return True
+
+    def _ask(self, connection: socket.socket, file: int) -> None:
+        request = json.dumps({"version": __version__, "options": self.recording.to_text()}).encode() + b"\n"
+        connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+        connection.settimeout(ANSWER_S)
+        reported = _answer(connection)
+        if reported is None:
+            raise SpprofError(f"process {self.way.pid} did not answer: it has ended, or is stopped")
+        if "error" in reported:
+            raise SpprofError(f"process {self.way.pid}: {reported['error']}")
+
+    def end(self) -> bool:
+        """Until the profile is complete, or nobody writes it any more. Whether the process has gone."""
+        connection = self.connection
+        assert connection is not None
+        try:
+            connection.settimeout(ANSWER_S)
+            connection.sendall(b"\n")
+            reported = _answer(connection)
         except OSError:
-            pass
-attach(*%r)
-"""
+            reported = None
+        if reported is not None and "error" in reported:
+            say(f"spprof: process {self.way.pid}: {reported['error']}\n")
+        if reported is None and not is_being_written(self.path):
+            finish(self.path, "killed")
+        return reported is None
+
+    def clear(self) -> None:
+        """Nothing of it is left."""
+        if self.connection is not None:
+            self.connection.close()
+        self.way.clear()
 
 
 class Attach(Run):
@@ -87,205 +96,87 @@ class Attach(Run):
         options.delay = None  # of `run`
         self.pid, self.recording, self.options = pid, recording, options
         self.lost = False
-        self._may_run = False  # the script that the process was given
-        self._folder: Optional[_Folder] = None  # with what the process was given
-        self._script = -1  # of that, open: its name is the process's user's
-        self.uid = _uid(pid)
+        if options.subprocesses and show is not None:
+            raise BadOption("--live shows one process: without --subprocesses, or without --live")
+        self._interrupted, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+        self._below: Dict[int, Optional[Attachment]] = {}  # None: it cannot be attached to
+        way = Way(pid, self._interrupted)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
-        self.outputs = outputs.Outputs(options.output, options.format, _name(pid), False, options.force)
+        self.outputs = outputs.Outputs(options.output, options.format, _name(pid), options.subprocesses, options.force)
         if self.outputs.format != "spprof":
             formats.check(self.outputs.format, self.conversion)
         self.outputs.started(pid)
+        self._first = Attachment(way, recording, self.outputs.stream)
 
     def run(self) -> int:
         """Until Ctrl-C, --duration, or the end of the process."""
-        self._interrupted, writing = os.pipe()
-        os.set_blocking(writing, False)
-        before = signal.signal(signal.SIGINT, lambda *_: os.write(writing, b"!"))
+        before = signal.signal(signal.SIGINT, lambda *_: os.write(self._writing, b"!"))
         try:
             return self._record()
         finally:
-            self._clear()
+            for one in self._attached():
+                one.clear()
             signal.signal(signal.SIGINT, before)
 
+    def _attached(self) -> List[Attachment]:
+        return [self._first, *(one for one in self._below.values() if one is not None)]
+
     def _record(self) -> int:
-        connection = self._connect()
-        if connection is None:
+        if not self._first.begin():
             say("spprof: nothing was recorded\n")
             return 130
-        with connection:
-            path = self.outputs.stream
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            file = os.open(path, flags, 0o600)
-            try:
-                self._ask(connection, file)
-            except BaseException:
-                os.unlink(path)
-                raise
-            finally:
-                os.close(file)
-            gone = self._wait(connection)
-        if gone and not is_being_written(path):
-            finish(path, "killed")
+        self._wait()
+        gone = [one.end() for one in self._attached()][0]
         self._finish("exit" if gone else None, False)
         return 4 if self.lost else 0
 
-    def _ask(self, connection: socket.socket, file: int) -> None:
-        request = json.dumps({"version": __version__, "options": self.recording.to_text()}).encode() + b"\n"
-        connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
-        connection.settimeout(_ANSWER_S)
-        reported = _answer(connection)
-        if reported is None:
-            raise SpprofError(f"process {self.pid} did not answer: it has ended, or is stopped")
-        if "error" in reported:
-            raise SpprofError(f"process {self.pid}: {reported['error']}")
-
-    def _wait(self, connection: socket.socket) -> bool:
-        """Until the profile is complete, or nobody writes it any more. Whether the process has gone."""
+    def _wait(self) -> None:
+        """As long as the user wants, and the process lives."""
         until = "" if self.options.duration else "; Ctrl-C ends it"
         if not self.options.quiet:
             say(f"spprof: process {self.pid} is being profiled{until}\n")
         if self.show is not None:
             self.show(self.outputs.stream)
-        else:
-            # The process says nothing before it ends.
-            select.select([connection.fileno(), self._interrupted], [], [], self.options.duration)
-        try:
-            connection.settimeout(_ANSWER_S)
-            connection.sendall(b"\n")
-            reported = _answer(connection)
-        except OSError:
-            reported = None
-        if reported is not None and "error" in reported:
-            say(f"spprof: process {self.pid}: {reported['error']}\n")
-        return reported is None
-
-    def _connect(self) -> Optional[socket.socket]:
-        own = _number_within(self.pid)
-        path = f"/proc/{self.pid}/root{address(own, self.uid)}"
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(_ANSWER_S)
-        try:
-            connection.connect(path)
-            if self._is_at(connection):
-                return connection
-        except OSError:
-            pass
-        connection.close()
-        return self._enter()
-
-    def _is_at(self, connection: socket.socket) -> bool:
-        """Whether it is the process that is at the other end, and not one of another user who has taken its place."""
-        pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        return bool(pid == self.pid)
-
-    def _enter(self) -> Optional[socket.socket]:
-        """Has the process connect to us. None: Ctrl-C."""
-        version = _check_ways(self.pid, self.uid)
-        root = f"/proc/{self.pid}/root"
-        # Where the process sees it, which may be in another container.
-        folder = self._folder = _folder_in(root)
-        script = f"{folder.place}/script.py"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(f"{folder.path}/socket")
-            listener.listen(1)
-            package = self._package(folder, version, root)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._script = os.open("script.py", flags, 0o600, dir_fd=folder.fd)
-            with open(self._script, "w", closefd=False) as file:
-                file.write(_SCRIPT % ((f"{folder.place}/socket", script, package),))
-            if os.geteuid() != self.uid:
-                _give(folder.fd, self.uid)
-            return self._accept(listener, self._way(version, root + package, script))
-
-    def _package(self, folder: _Folder, version: str, root: str) -> str:
-        """Ours, or a copy with the core for that version if the process does not see it, or its user may not read it; as the
-        process sees it."""
-        own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        try:
-            if os.geteuid() == self.uid and os.path.samefile(own, root + own):
-                return own
-        except OSError:
-            pass
-        import shutil
-
-        core = f"_core.cpython-{version.replace('.', '')}-"
-
-        def unused(_: str, files: List[str]) -> List[str]:
-            return [name for name in files if name == "viewers" or (name.startswith("_core.c") and not name.startswith(core))]
-
-        shutil.copytree(own, f"{folder.path}/spprof", ignore=unused)
-        return f"{folder.place}/spprof"
-
-    def _clear(self) -> None:
-        """Removes what the process was given. A script that may yet run must be found, or the process prints that it is not; and
-        it does nothing then."""
-        import shutil
-
-        folder = self._folder
-        if folder is None:
             return
-        if self._may_run and _state(self.pid) and os.path.lexists(f"{folder.path}/script.py"):
-            os.ftruncate(self._script, 0)
-            shutil.rmtree(f"{folder.path}/spprof", ignore_errors=True)
-        else:
-            shutil.rmtree(f"/proc/self/fd/{folder.parent}/{os.path.basename(folder.place)}", ignore_errors=True)
-        for fd in (self._script, folder.fd, folder.parent):
-            if fd >= 0:
-                os.close(fd)
-
-    def _way(self, version: str, package: str, script: str) -> Union[Entering, Remote, Other]:
-        try:
-            if version == own_version():
-                from .entering import begin
-
-                return begin(self.pid, version, script)
-            from .otherwise import Other
-
-            return Other(self.pid, self.uid, int(_status(self.pid)["Gid"].split()[1]), version, package, script)
-        except OSError as error:
-            raise self._refused(error) from error
-
-    def _refused(self, error: OSError) -> SpprofError:
-        why = f"cannot be entered: {error.strerror}" if _state(self.pid) else "has ended"
-        return SpprofError(f"process {self.pid} {why}")
-
-    def _accept(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
-        """The process's connection, when its main thread has come to it. None: Ctrl-C."""
-        connection = None
-        try:
-            connection = self._come(listener, entering)
-        finally:
-            self._may_run = not entering.end(connection is not None)
-        return connection
-
-    def _come(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
-        said, began = False, time.monotonic()
+        assert self._first.connection is not None
+        ends = [self._first.connection.fileno(), self._interrupted]  # the process says nothing before it ends
+        late = None if self.options.duration is None else time.monotonic() + self.options.duration
         while True:
-            does = ""
-            if not entering.begun:
-                try:
-                    does = entering.attempt()
-                except OSError as error:
-                    raise self._refused(error) from error
-            ready = select.select([listener.fileno(), self._interrupted], [], [], 0.1)[0]
-            if ready:
-                connection = listener.accept()[0] if listener.fileno() in ready else None
-                if connection is None or self._is_at(connection):
-                    return connection
-                connection.close()
-            state = _state(self.pid)
-            if not state:
-                raise SpprofError(f"process {self.pid} has ended")
-            if said or time.monotonic() - began < _PATIENCE_S:
+            left = None if late is None else max(0.0, late - time.monotonic())
+            if self.outputs.stem:
+                self._look_for_children()
+                step = _LOOK_S if left is None else min(left, _LOOK_S)
+            else:
+                step = left
+            if select.select(ends, [], [], step)[0] or left == 0:
+                return
+
+    def _look_for_children(self) -> None:
+        for pid in _descendants(self.pid):
+            if pid in self._below or not _runs_python(pid):
                 continue
-            if does:
-                raise Unsupported(
-                    f"nothing can be run in process {self.pid}: its main thread {does}. `spprof dump {self.pid}` shows where"
-                )
-            said = True
-            does = _DOES.get(state, "is in native code")
-            say(f"spprof: the main thread of process {self.pid} {does}: waiting until it runs Python code; Ctrl-C gives up\n")
+            try:
+                self._below[pid] = None
+                one = Attachment(Way(pid, self._interrupted, waits=False), self.recording, self._path_of(pid))
+                self._below[pid] = one
+                if not one.begin():
+                    del self._below[pid]
+                    one.clear()
+                    return
+            except (SpprofError, OSError) as error:
+                failed, self._below[pid] = self._below[pid], None
+                if failed is not None:
+                    failed.clear()
+                if os.path.isdir(f"/proc/{pid}"):
+                    say(f"spprof: without process {pid}: {error}\n")
+
+    def _path_of(self, pid: int) -> str:
+        """For a child's file."""
+        path, number = f"{self.outputs.stem}.{pid}.spprof", 2
+        while os.path.lexists(path):
+            path, number = f"{self.outputs.stem}.{pid}.{number}.spprof", number + 1
+        return path
 
     def _unseen(self) -> str:
         return ""
@@ -297,21 +188,13 @@ class Attach(Run):
         pass
 
     def _say_where(self, why: str) -> None:
-        if os.path.exists(self.outputs.stream):
-            say(f"spprof: the profile is in {self.outputs.stream}\n")
+        left = [one.path for one in self._attached() if os.path.exists(one.path)]
+        if left:
+            say(f"spprof: the profile is in {self._files(left)}\n")
 
     def _put(self, ended: bool) -> None:
-        path = self.outputs.stream
-        text = ""
-        profiles = []
-        if not self.options.quiet:
-            from ..files.profile import Profile
-
-            profiles = [Profile.load(path)]
-            text = self._summary(profiles)
-        places = [self.outputs.place(1, path, self.conversion)]
-        if profiles:
-            say(text + self._places(places, [], profiles))
+        first, *children = [one.path for one in self._attached()]
+        self._put_all([first], children)
 
 
 def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
@@ -329,36 +212,6 @@ def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
     return reported if isinstance(reported, dict) else None
 
 
-def _status(pid: int) -> Dict[str, str]:
-    """Raises SpprofError."""
-    try:
-        return status(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        raise SpprofError(f"there is no process {pid}") from None
-
-
-def _uid(pid: int) -> int:
-    """Whose process it is. Raises SpprofError, also for the id of another thread than the first: it has files of a process."""
-    words = _status(pid)
-    if int(words["Tgid"]) != pid:
-        raise SpprofError(f"{pid} is a thread of process {words['Tgid']}: spprof attach {words['Tgid']}")
-    return int(words["Uid"].split()[1])
-
-
-def _number_within(pid: int) -> int:
-    """Its number in its own container."""
-    return int(_status(pid).get("NSpid", str(pid)).split()[-1])
-
-
-def _state(pid: int) -> str:
-    """One letter, as in proc(5); '' if it has ended."""
-    try:
-        state = _status(pid)["State"][0]
-    except SpprofError:
-        return ""
-    return "" if state in "ZX" else state
-
-
 def _name(pid: int) -> str:
     """What the program is called, for its files."""
     try:
@@ -369,81 +222,27 @@ def _name(pid: int) -> str:
     return program.name(*commands.target(words)) if words else str(pid)
 
 
-class _Folder(NamedTuple):
-    """One for us alone, reached by descriptors: names on the way to it may come to mean something else."""
-
-    fd: int
-    parent: int
-    place: str  # as the process sees it
-
-    @property
-    def path(self) -> str:
-        """For this process alone."""
-        return f"/proc/self/fd/{self.fd}"
-
-
-def _folder_in(root: str) -> _Folder:
-    """Where libraries can be loaded from. Raises Unsupported."""
-    why = "there is no folder there for temporary files"
-    for place in ("/tmp", "/var/tmp", "/dev/shm"):
-        try:
-            parent = _open_folder(root, place)
-        except OSError as error:
-            why = f"{place}: {error.strerror}"
-            continue
-        try:
-            if not os.fstatvfs(parent).f_flag & os.ST_NOEXEC:
-                return _made(parent, place)
-        except OSError as error:
-            why = f"{place}: {error.strerror}"
-        os.close(parent)
-    raise Unsupported(f"nothing can be given to the process: {why}{LISTENING}")
-
-
-def _made(parent: int, place: str) -> _Folder:
-    import tempfile
-
-    name = os.path.basename(tempfile.mkdtemp(prefix="spprof-", dir=f"/proc/self/fd/{parent}"))
-    fd = os.open(name, _FOLDER, dir_fd=parent)
-    found = os.fstat(fd)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        os.close(fd)
-        raise OSError(0, "another folder took the place of ours")
-    return _Folder(fd, parent, f"{place}/{name}")
-
-
-def _open_folder(root: str, place: str) -> int:
-    """Its descriptor. Of its names, none may be a link. Raises OSError."""
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for name in place.split("/")[1:]:
-        above = fd
-        try:
-            fd = os.open(name, _FOLDER, dir_fd=above)
-        finally:
-            os.close(above)
-    return fd
-
-
-def _give(folder: int, uid: int) -> None:
-    """Gives the folder and all in it to that user: the top last, since he may change what names below it mean from then on."""
-    for _, _, files, fd in os.fwalk(".", topdown=False, dir_fd=folder):
-        for name in files:
-            os.chown(name, uid, -1, dir_fd=fd, follow_symlinks=False)
-        os.fchown(fd, uid, -1)
-
-
-def _check_ways(pid: int, uid: int) -> str:
-    """Its version of Python, if it can be entered. Raises Unsupported with what to do."""
+def _runs_python(pid: int) -> bool:
     try:
-        version = python_of(pid)
-        if not version:
-            raise Unsupported(f"process {pid} {'runs no Python' if _state(pid) else 'has ended'}")
-        os.close(os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC))
-        why = obstacle(pid, version)
-    except (FileNotFoundError, ProcessLookupError):
-        raise SpprofError(f"process {pid} has ended") from None
-    except PermissionError:
-        raise Unsupported(f"this user may not enter process {pid}: {missing_right(uid)}{LISTENING}") from None
-    if why:
-        raise Unsupported(f"process {pid}, of Python {version}, cannot be entered: {why}{LISTENING}")
-    return version
+        return bool(python_of(pid))
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _descendants(pid: int) -> List[int]:
+    """The processes that it started and that live, and those that these started."""
+    started: Dict[int, List[int]] = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                words = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if words[0] not in (b"Z", b"X"):
+            started.setdefault(int(words[1]), []).append(int(name))
+    found, above = [], [pid]
+    while above:
+        below = started.pop(above.pop(), [])
+        found += below
+        above += below
+    return found

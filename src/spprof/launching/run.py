@@ -125,10 +125,13 @@ class Run:
         if self.outputs.are_without("program") or (self.outputs.are_without("module") and not program.is_there(self.module)):
             self.outputs.discard()
             return
+        self._put_all(streams, self.outputs.children())
+
+    def _put_all(self, streams: List[str], children: List[str]) -> None:
+        """The files of the program, and of its child processes."""
         profiles: List[Profile] = []
         lacks: List[str] = []
         text = ""
-        children = self.outputs.children()
         growing = list(filter(is_being_written, children))  # before they are read: what ends later may have written more
         if not self.options.quiet or (children and self.outputs.format != "spprof"):
             from ..files.profile import Profile

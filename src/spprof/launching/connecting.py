@@ -1,0 +1,260 @@
+"""The way of `spprof attach` to one process, which is to take its own profile (listening.py): it is asked over its own
+socket if it listens; else it is entered by an interpreter of its version (entering.py), which may be another one than this
+(otherwise.py), and connects to us.
+
+Root attaches to processes of others, who may do with their files what they like: none that they could have put there is followed,
+written to or run."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, Dict, List, Optional, Union
+
+from ..errors import SpprofError, Unsupported
+from ..outside.proc import status
+from ..outside.rights import missing_right, python_of
+from ..outside.ways import obstacle, own_version
+from ..listening import address
+from . import given
+from .entering import LISTENING
+from .run import say
+
+if TYPE_CHECKING:
+    from .entering import Entering, Remote
+    from .otherwise import Other
+
+ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
+_PATIENCE_S = 2.0  # until a word is said about what is waited for
+
+_DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
+
+# What the process runs. It is given a package that it may not have on its path, and a socket.
+_SCRIPT = """\
+def attach(socket, script, package):
+    import os, sys
+    try:
+        os.unlink(script)
+    except OSError:
+        return
+    try:
+        known = sys.modules.get("spprof")
+        if known and not os.path.exists(known.__path__[0]):  # a copy that is gone, of an attachment before
+            for name, module in list(sys.modules.items()):
+                if name.split(".")[0] == "spprof" and hasattr(module, "__path__"):
+                    module.__path__[:] = [package + name[6:].replace(".", "/")]
+        if not known:
+            from importlib.util import module_from_spec, spec_from_file_location
+            found = spec_from_file_location("spprof", package + "/__init__.py", submodule_search_locations=[package])
+            sys.modules["spprof"] = module_from_spec(found)
+            found.loader.exec_module(sys.modules["spprof"])
+        from spprof.listening import answer
+        answer(socket)
+    except Exception as error:
+        import _socket, json
+        try:
+            way = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            way.connect(socket)
+            way.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\\n")
+        except OSError:
+            pass
+attach(*%r)
+"""
+
+
+class Way:
+    """To process `pid`, until descriptor `interrupted` can be read; `waits`: however long its main thread does not come. Raises
+    SpprofError."""
+
+    def __init__(self, pid: int, interrupted: int, waits: bool = True) -> None:
+        self.pid, self.uid = pid, _uid(pid)
+        self._interrupted, self._waits = interrupted, waits
+        self._may_run = False  # the script that the process was given
+        self._folder: Optional[given.Folder] = None  # with what the process was given
+        self._script = -1  # of that, open: its name is the process's user's
+
+    def connect(self) -> Optional[socket.socket]:
+        """A connection to the process; None: we were interrupted. `clear` is to follow, when that has ended."""
+        own = _number_within(self.pid)
+        path = f"/proc/{self.pid}/root{address(own, self.uid)}"
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(ANSWER_S)
+        try:
+            connection.connect(path)
+            if self._is_at(connection):
+                return connection
+        except OSError:
+            pass
+        connection.close()
+        return self._enter()
+
+    def _is_at(self, connection: socket.socket) -> bool:
+        """Whether it is the process that is at the other end, and not one of another user who has taken its place."""
+        pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return bool(pid == self.pid)
+
+    def _enter(self) -> Optional[socket.socket]:
+        """Has the process connect to us. None: Ctrl-C."""
+        version = _check_ways(self.pid, self.uid)
+        root = f"/proc/{self.pid}/root"
+        # Where the process sees it, which may be in another container.
+        folder = self._folder = self._given(root)
+        script = f"{folder.place}/{given.SCRIPT}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(f"{folder.path}/socket")
+            listener.listen(1)
+            package = self._package(folder, version, root)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._script = os.open(given.SCRIPT, flags, 0o600, dir_fd=folder.fd)
+            with open(self._script, "w", closefd=False) as file:
+                file.write(_SCRIPT % ((f"{folder.place}/socket", script, package),))
+            if os.geteuid() != self.uid:
+                folder.give(self.uid)
+            return self._accept(listener, self._way(version, root + package, script))
+
+    def _given(self, root: str) -> given.Folder:
+        try:
+            return given.make(root, _number_within(self.pid), self.uid)
+        except Unsupported as error:
+            raise Unsupported(f"{error}{LISTENING}") from None
+
+    def _package(self, folder: given.Folder, version: str, root: str) -> str:
+        """Ours, or a copy with the core for that version if the process does not see it, or its user may not read it; as the
+        process sees it."""
+        own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        try:
+            if os.geteuid() == self.uid and os.path.samefile(own, root + own):
+                return own
+        except OSError:
+            pass
+        import shutil
+
+        core = f"_core.cpython-{version.replace('.', '')}-"
+
+        def unused(_: str, files: List[str]) -> List[str]:
+            return [name for name in files if name == "viewers" or (name.startswith("_core.c") and not name.startswith(core))]
+
+        shutil.copytree(own, f"{folder.path}/spprof", ignore=unused)
+        return f"{folder.place}/spprof"
+
+    def clear(self) -> None:
+        """Removes what the process was given. A script that may yet run must be found, or the process prints that it is not; and
+        it does nothing then."""
+        import shutil
+
+        folder = self._folder
+        if folder is None:
+            return
+        if self._may_run and state(self.pid) and os.path.lexists(f"{folder.path}/{given.SCRIPT}"):
+            os.ftruncate(self._script, 0)
+            shutil.rmtree(f"{folder.path}/spprof", ignore_errors=True)
+        else:
+            folder.remove()
+        if self._script >= 0:
+            os.close(self._script)
+        folder.close()
+
+    def _way(self, version: str, package: str, script: str) -> Union[Entering, Remote, Other]:
+        try:
+            if version == own_version():
+                from .entering import begin
+
+                return begin(self.pid, version, script)
+            from .otherwise import Other
+
+            return Other(self.pid, self.uid, int(_status(self.pid)["Gid"].split()[1]), version, package, script)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> SpprofError:
+        why = f"cannot be entered: {error.strerror}" if state(self.pid) else "has ended"
+        return SpprofError(f"process {self.pid} {why}")
+
+    def _accept(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
+        """The process's connection, when its main thread has come to it. None: Ctrl-C."""
+        connection = None
+        try:
+            connection = self._come(listener, entering)
+        finally:
+            self._may_run = not entering.end(connection is not None)
+        return connection
+
+    def _come(self, listener: socket.socket, entering: Union[Entering, Remote, Other]) -> Optional[socket.socket]:
+        said, began = False, time.monotonic()
+        while True:
+            does = ""
+            if not entering.begun:
+                try:
+                    does = entering.attempt()
+                except OSError as error:
+                    raise self._refused(error) from error
+            ready = select.select([listener.fileno(), self._interrupted], [], [], 0.1)[0]
+            if ready:
+                connection = listener.accept()[0] if listener.fileno() in ready else None
+                if connection is None or self._is_at(connection):
+                    return connection
+                connection.close()
+            now = state(self.pid)
+            if not now:
+                raise SpprofError(f"process {self.pid} has ended")
+            if said or time.monotonic() - began < _PATIENCE_S:
+                continue
+            if does:
+                raise Unsupported(
+                    f"nothing can be run in process {self.pid}: its main thread {does}. `spprof dump {self.pid}` shows where"
+                )
+            does = _DOES.get(now, "is in native code")
+            if not self._waits:
+                raise Unsupported(f"nothing can be run in process {self.pid} now: its main thread {does}")
+            said = True
+            say(f"spprof: the main thread of process {self.pid} {does}: waiting until it runs Python code; Ctrl-C gives up\n")
+
+
+def _status(pid: int) -> Dict[str, str]:
+    """Raises SpprofError."""
+    try:
+        return status(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        raise SpprofError(f"there is no process {pid}") from None
+
+
+def _uid(pid: int) -> int:
+    """Whose process it is. Raises SpprofError, also for the id of another thread than the first: it has files of a process."""
+    words = _status(pid)
+    if int(words["Tgid"]) != pid:
+        raise SpprofError(f"{pid} is a thread of process {words['Tgid']}: spprof attach {words['Tgid']}")
+    return int(words["Uid"].split()[1])
+
+
+def _number_within(pid: int) -> int:
+    """Its number in its own container."""
+    return int(_status(pid).get("NSpid", str(pid)).split()[-1])
+
+
+def state(pid: int) -> str:
+    """One letter, as in proc(5); '' if it has ended."""
+    try:
+        letter = _status(pid)["State"][0]
+    except SpprofError:
+        return ""
+    return "" if letter in "ZX" else letter
+
+
+def _check_ways(pid: int, uid: int) -> str:
+    """Its version of Python, if it can be entered. Raises Unsupported with what to do."""
+    try:
+        version = python_of(pid)
+        if not version:
+            raise Unsupported(f"process {pid} {'runs no Python' if state(pid) else 'has ended'}")
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC))
+        why = obstacle(pid, version)
+    except (FileNotFoundError, ProcessLookupError):
+        raise SpprofError(f"process {pid} has ended") from None
+    except PermissionError:
+        raise Unsupported(f"this user may not enter process {pid}: {missing_right(uid)}{LISTENING}") from None
+    if why:
+        raise Unsupported(f"process {pid}, of Python {version}, cannot be entered: {why}{LISTENING}")
+    return version
