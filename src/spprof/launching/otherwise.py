@@ -1,18 +1,24 @@
 """Enters a process by an interpreter of that process's version, where this one is of another: it proves in itself what it relies
-on (entering.py). It is the process's own, or one of this user's; root never runs a file that others could have written."""
+on (entering.py). It is the process's own, or one of this user's; root never runs a file that others could have written. Whatever
+it is, it is waited for no longer than a limit, and ended then."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from typing import Any, Dict, Tuple
 
 from ..errors import SpprofError, Unsupported
 from . import commands
 
 _MOST = 65536  # bytes of an answer
+_ANSWER_S = 20.0  # its longest work is ten stops of a process, of a second each (entering.py)
+_END_S = 2.0  # for it to end, once it has nothing more to do
 _START = "import sys; sys.path.append({!r}); from spprof.launching.otherwise import serve; serve(*sys.argv[1:])"
 
 
@@ -26,12 +32,14 @@ class Other:
         path, user = _interpreter(pid, uid, gid, version)
         own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         start = _START.format(os.path.dirname(package if user else own))
-        self._what = f"{path} does not work as Python {version}, by which process {pid} is to be entered"
+        self._what = f"{path}, by which process {pid} is to be entered,"
+        self._bad = Unsupported(f"{path} does not work as Python {version}, by which process {pid} is to be entered")
         self._works = False
         self._process = subprocess.Popen(
             [path, "-I", "-S", "-B", "-c", start, str(pid), version, script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is ours alone
             **user,
@@ -44,7 +52,7 @@ class Other:
             self.begun = bool(answer["begun"])
             return str(answer["does"])
         except KeyError:
-            raise Unsupported(self._what) from None
+            raise self._bad from None
 
     def end(self, has_run: bool) -> bool:
         """As that."""
@@ -55,22 +63,49 @@ class Other:
         except SpprofError:
             return not self._works
         finally:
-            self._process.communicate()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The kernel lets go what it has stopped."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            with suppress(PermissionError, subprocess.TimeoutExpired):  # another user's; it waits for a disk
+                process.kill()
+                process.wait(_END_S)
+        process.stdout.close()
 
     def _ask(self, what: str) -> Dict[str, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
         try:
             self._process.stdin.write(what.encode() + b"\n")
-            self._process.stdin.flush()
-            answer = json.loads(self._process.stdout.readline(_MOST))
+            answer = json.loads(self._line())
             if not isinstance(answer, dict):
                 raise ValueError
         except (OSError, ValueError):
-            raise Unsupported(self._what) from None
+            raise self._bad from None
         self._works = True
         if "error" in answer:
             raise Unsupported(str(answer["error"]))
         return answer
+
+    def _line(self) -> bytes:
+        """An answer. One that is late is not waited for again: it would be taken for the next."""
+        assert self._process.stdout is not None
+        file, line, late = self._process.stdout.fileno(), b"", time.monotonic() + _ANSWER_S
+        while not line.endswith(b"\n"):
+            if not select.select([file], [], [], max(0.0, late - time.monotonic()))[0]:
+                self._works = True  # as far as is known: what was asked for may have been done
+                self._process.kill()
+                raise SpprofError(f"{self._what} has not answered within {_ANSWER_S:g} s")
+            data = os.read(file, _MOST)
+            line += data
+            if not data or len(line) > _MOST:
+                raise ValueError
+        return line
 
 
 def _interpreter(pid: int, uid: int, gid: int, version: str) -> Tuple[str, Dict[str, Any]]:
