@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List
 
 from . import (
+    attach,
     calls,
     convert,
     cost,
@@ -80,6 +81,7 @@ SUBJECTS: Dict[str, Subject] = {
     "lines": lines.lines,
     "imports": imports.imports,
     "exceptions": exceptions.exceptions,
+    "attach": attach.attach,
     "impossible": impossible.impossible,
     "memory": memory.growth,
 }

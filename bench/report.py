@@ -14,7 +14,7 @@ ORDER = (
     "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "convert", "peers",
     "peers_native", "native", "native1k", "tables", "crowd_start", "brief_threads", "intervals", "shares", "ticks", "work",
     "slowdown", "handover", "calls", "counts", "hot", "times", "lines", "imports",
-    "exceptions",
+    "exceptions", "attach",
 )  # fmt: skip
 
 
