@@ -112,10 +112,21 @@ static PyObject *label_use(PyObject *self, PyObject *used) {
     Py_RETURN_NONE;
 }
 
+/* request(set, began, ended): a request with these labels is over; nothing while no run is active. */
+static PyObject *request(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *set;
+    unsigned long long began, ended;
+    if (!PyArg_ParseTuple(args, "O!KK", &label_set_type, &set, &began, &ended)) return NULL;
+    if (spp_run_active() && ended >= began) spp_run_request(began, ended - began, ((label_set *)set)->number);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef spp_label_methods[] = {
     {"label_rules", label_rules, METH_O, "The ContextVar that holds the current labels."},
     {"label_node", label_node, METH_O, "Learns a type of CPython's."},
     {"label_found", label_found, METH_O, "Whether the core finds these labels."},
+    {"request", request, METH_VARARGS, "A request is over."},
     {"label_use", label_use, METH_O, "Samples carry labels, or not."},
     {NULL, NULL, 0, NULL},
 };

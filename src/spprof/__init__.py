@@ -23,6 +23,7 @@ _HOMES = {
     "stats": "recording.api",
     "listen": "listening",
     "label": "recording.labels",
+    "request": "recording.labels",
     "current_labels": "recording.labels",
     "Profiler": "recording.profiler",
     "profile": "recording.profiler",
@@ -50,6 +51,7 @@ _HOMES = {
     "FunctionRow": "model.records",
     "NativeCall": "model.records",
     "Marker": "model.records",
+    "Request": "model.requests",
     "Total": "model.records",
     "SpprofError": "errors",
     "AlreadyActive": "errors",
@@ -72,10 +74,11 @@ if TYPE_CHECKING:
     from .model.imports import Import
     from .model.line_counts import Branch, CountedFunction, LineCounts, Way
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
+    from .model.requests import Request
     from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
-    from .recording.labels import current_labels, label
     from .listening import listen
+    from .recording.labels import current_labels, label, request
     from .recording.profiler import Profiler, profile
     from .recording.timing import timed
 
@@ -103,6 +106,7 @@ __all__ = [
     "Profile",
     "Profiler",
     "Raised",
+    "Request",
     "Sample",
     "SlowCall",
     "SpprofError",
@@ -121,6 +125,7 @@ __all__ = [
     "native_unwinding_available",
     "pause",
     "profile",
+    "request",
     "resume",
     "start",
     "stats",

@@ -165,5 +165,8 @@ def label_found(set: Optional[LabelSet]) -> bool:
 def label_use(used: bool) -> None:
     """Whether samples carry labels from now on."""
 
+def request(set: LabelSet, began_ns: int, ended_ns: int) -> None:
+    """Notes a request that is over, while a profile is taken. Times are of `now_ns`."""
+
 def handler_cycles() -> List[int]:
     """TSC cycles of recent handler runs (a ring; for bench/). Empty where there is no cycle counter."""

@@ -156,6 +156,12 @@ class Writer:
         """Each of them: thread + 1, beginning ns, duration ns, generation, collected, uncollectable."""
         self.data += block(b"G", b"".join(map(column, zip(*runs))))
 
+    def requests(self, *rows):
+        """Each of them: beginning ns, duration ns, its labels as JSON. In the block S before."""
+        numbered = [(began, took, self._string(labels) + 1) for began, took, labels in rows]
+        self.flush()
+        self.data += block(b"R", b"".join(map(column, zip(*numbered))))
+
     def calls(self, *rows, uncounted=0, taken=0):
         """Block C. Each row: function, caller (or None), line, calls, resumes; a function: (name, qualname, file, line, kind)."""
         names = _Names()

@@ -155,16 +155,17 @@ void spp_write_exact(char kind, const spp_bytes *text, const spp_vec64 *columns,
     spp_write_block(kind, payload.at, payload.n);
 }
 
-void spp_write_collections(const spp_resolved *d) {
+void spp_write_rows(char kind, const spp_vec64 *rows, size_t words) {
+    if (rows->n == 0) return;
     spp_vec64 column = {0};
     payload.n = 0;
-    for (size_t k = 0; k < SPP_COLLECTION_WORDS; k++) {
+    for (size_t k = 0; k < words; k++) {
         column.n = 0;
-        for (size_t i = k; i < d->collections.n; i += SPP_COLLECTION_WORDS) spp_vec64_push(&column, d->collections.at[i]);
+        for (size_t i = k; i < rows->n; i += words) spp_vec64_push(&column, rows->at[i]);
         put_column(&column);
     }
     spp_vec64_free(&column);
-    spp_write_block('G', payload.at, payload.n);
+    spp_write_block(kind, payload.at, payload.n);
 }
 
 int spp_write_start(spp_os_file *file, const void *header, size_t n) {

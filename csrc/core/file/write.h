@@ -28,7 +28,8 @@ void spp_write_samples(const spp_resolved *definitions, const spp_columns *colum
 void spp_write_values(const spp_columns *columns); /* behind the samples' block, which has their stacks; nothing without any */
 /* A block of exact numbers (C, K, M): its columns, and behind the first the text of all strings. */
 void spp_write_exact(char kind, const spp_bytes *text, const spp_vec64 *columns, size_t n);
-void spp_write_collections(const spp_resolved *definitions);
+/* A block of rows (G, R) of so many words, as columns; nothing without any. */
+void spp_write_rows(char kind, const spp_vec64 *rows, size_t words);
 int spp_write_error(void); /* 0 or the errno of the first failure */
 
 #endif

@@ -335,12 +335,23 @@ void spp_resolve_death(uintptr_t code) {
     spp_live_death(code);
 }
 
+/* Without memory, or while the output takes nothing, the row is left out: no sample is lost. */
+static void add_row(spp_vec64 *rows, const uint64_t *words, size_t n) {
+    if (spp_vec64_reserve(rows, n) != 0) return;
+    for (size_t i = 0; i < n; i++) spp_vec64_push(rows, words[i]);
+}
+
 void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]) {
-    if (hold) return; /* no sample is lost */
-    uint64_t thread = of != NULL ? of->id + 1ull : 0;
-    uint64_t words[SPP_COLLECTION_WORDS] = {thread, began_ns, took_ns, counts[0], counts[1], counts[2]};
-    if (spp_vec64_reserve(&spp_resolved_now.collections, SPP_COLLECTION_WORDS) != 0) return; /* no memory: no sample is lost */
-    for (size_t i = 0; i < SPP_COLLECTION_WORDS; i++) spp_vec64_push(&spp_resolved_now.collections, words[i]);
+    if (hold) return;
+    const uint64_t thread = of != NULL ? of->id + 1ull : 0;
+    const uint64_t words[SPP_COLLECTION_WORDS] = {thread, began_ns, took_ns, counts[0], counts[1], counts[2]};
+    add_row(&spp_resolved_now.collections, words, SPP_COLLECTION_WORDS);
+}
+
+void spp_resolve_request(uint64_t began_ns, uint64_t took_ns, uint64_t label) {
+    if (hold) return;
+    const uint64_t words[SPP_REQUEST_WORDS] = {began_ns, took_ns, label_of(label)};
+    add_row(&spp_resolved_now.requests, words, SPP_REQUEST_WORDS);
 }
 
 void spp_resolve_swap(spp_resolved *with) {

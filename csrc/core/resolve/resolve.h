@@ -53,6 +53,8 @@ void spp_resolve_forget_native(bool (*stays)(uintptr_t address));
 void spp_resolve_death(uintptr_t code);
 /* Records a garbage collection of a thread; NULL: of one that the watch does not know. */
 void spp_resolve_collection(const spp_thread *of, uint64_t began_ns, uint64_t took_ns, const uint64_t counts[3]);
+/* Records a request that has ended, with the number of its labels. */
+void spp_resolve_request(uint64_t began_ns, uint64_t took_ns, uint64_t label);
 /* Pauses collecting: meanwhile samples are lost, and counted (writer_behind). Later ones are
  * complete. */
 void spp_resolve_hold(bool held);

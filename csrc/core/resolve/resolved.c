@@ -15,7 +15,7 @@ void spp_resolved_keep(spp_resolved *r, const spp_resolved_sample *sample) {
 
 void spp_resolved_clear(spp_resolved *r) {
     spp_columns_clear(&r->columns);
-    r->string_bytes.n = r->samples.n = r->collections.n = 0;
+    r->string_bytes.n = r->samples.n = r->collections.n = r->requests.n = 0;
     r->sample_count = 0;
 }
 
@@ -23,6 +23,7 @@ void spp_resolved_free(spp_resolved *r) {
     spp_columns_free(&r->columns);
     spp_vec64_free(&r->samples);
     spp_vec64_free(&r->collections);
+    spp_vec64_free(&r->requests);
     spp_bytes_free(&r->string_bytes);
     r->sample_count = 0;
 }

@@ -14,10 +14,13 @@ typedef struct {
     spp_vec64 samples; /* each a spp_resolved_sample */
     uint64_t sample_count;
     spp_vec64 collections; /* of garbage, SPP_COLLECTION_WORDS each */
+    spp_vec64 requests;    /* SPP_REQUEST_WORDS each */
 } spp_resolved;
 
 /* thread id + 1 (0: unknown), beginning ns, duration ns, generation, objects collected and uncollectable */
 #define SPP_COLLECTION_WORDS 6u
+/* beginning ns, duration ns, the string id of its labels + 1 */
+#define SPP_REQUEST_WORDS 3u
 
 /* A sample, which is as long as its stack is deep. */
 typedef struct {

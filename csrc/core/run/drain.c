@@ -77,7 +77,8 @@ static void drain(bool last) {
         spp_hashes_see(&resolved);
         spp_columns_clear(&columns);
     }
-    if (resolved.collections.n > 0) spp_write_collections(&resolved);
+    spp_write_rows('G', &resolved.collections, SPP_COLLECTION_WORDS);
+    spp_write_rows('R', &resolved.requests, SPP_REQUEST_WORDS);
     spp_resolved_clear(&resolved);
 }
 

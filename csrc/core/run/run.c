@@ -364,6 +364,12 @@ void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]) {
     if (slot != SPP_MAP_NONE && spp_run_state.sources.period[SPP_SOURCE_GC] != 0) sample_collection(&spp_threads[slot], took);
 }
 
+void spp_run_request(uint64_t began_ns, uint64_t took_ns, uint64_t label) {
+    spp_os_lock();
+    if (atomic_load(&spp_cap.active) == 1) spp_resolve_request(began_ns, took_ns, label);
+    spp_os_unlock();
+}
+
 spp_vec64 spp_run_native_functions(void) {
     spp_vec64 found = {0};
     spp_os_lock();

@@ -70,6 +70,9 @@ void spp_run_native_names(const char *text, size_t n);
 /* Reports the end of a garbage collection on the calling thread; ignored while paused. Counts are
  * generation, objects collected, objects uncollectable. */
 void spp_run_collection(uint64_t began_ns, const uint64_t counts[3]);
+/* Any thread. Reports a request of the program's that has ended; ignored while paused. `label`: the number of its set of labels,
+ * which lives as long as the call. */
+void spp_run_request(uint64_t began_ns, uint64_t took_ns, uint64_t label);
 bool spp_run_active(void);
 /* Whether its time is up, its file is complete, and nothing has stopped it yet. */
 bool spp_run_is_over(void);

@@ -42,6 +42,7 @@ examples:
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
   spprof report p.spprof --waits --by route   what each value of a label waited for
   spprof report p.spprof --blame           which threads, and what in them, held the GIL or a lock that others waited for
+  spprof report p.spprof --tail p99        what the slowest 1 % of requests do that the others do not
   spprof report p.spprof --imports         which modules took how long to import; exactly, of `spprof run --imports`
   spprof report p.spprof --format json --limit all | jq '.rows[0]'        docs/report.schema.json describes it
 
@@ -55,6 +56,17 @@ _ALL = 1 << 62
 
 def _limit(text: str) -> int:
     return _ALL if text == "all" else count(text)
+
+
+def _quantile(text: str) -> float:
+    """`p99` as 0.99."""
+    try:
+        percent = float(text[1:]) if text[:1] == "p" else 0.0
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent < 100:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a percentile such as p99 or p99.9")
+    return percent / 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +107,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="what each thread waited for, of a run with --mode wall; --by LABEL: what each of its values did")  # fmt: skip
     shown.add_argument("--blame", dest="shown", action="store_const", const="blame",
                        help="the threads that held the GIL or a lock while others waited for it, of a run with --mode wall")  # fmt: skip
+    shown.add_argument("--tail", type=_quantile, metavar="p99",
+                       help="what the slowest requests do that the others do not, of a run with --mode wall")  # fmt: skip
     around = parser.add_mutually_exclusive_group()
     around.add_argument("--callers", metavar="NAME", help="what calls these functions, and what calls that (* and ? allowed)")
     around.add_argument("--callees", metavar="NAME", help="what these functions call, and what that calls")
@@ -121,6 +135,14 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
     if options.callers is not None or options.callees is not None:
         return _around(profiles, options)
     limit = 15 if options.limit is None else options.limit
+    if options.tail is not None:
+        if options.format not in ("flat", "json") or options.by != "function":
+            raise BadOption("--tail is a table of its own: use it without --by and other formats")
+        from ..report import tail
+
+        if options.format == "json":
+            return tail.as_json(profiles, options.tail, options.limit, options.thread)
+        return tail.text(profiles, options.tail, limit, options.thread, width_of_table(sys.stdout))
     if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
         raise BadOption("--native-calls is a table of its own: use it without --format and --by")
     if options.shown == "counts":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..model.hot import HotCalls
     from ..model.imports import Import
     from ..model.line_counts import LineCounts
+    from ..model.requests import Request
     from ..model.times import Times
 
 
@@ -114,6 +115,12 @@ class Profile(ProfileData):
             for thread, time_ns, duration_ns, *counts in collections(self.raw())
         ]
         return sorted(found, key=lambda marker: marker.time_ns)
+
+    def _ended_requests(self) -> List[Request]:
+        from ..model.requests import made
+        from ..readers.spprof import requests
+
+        return made(requests(self.raw()), self.origin._columns()["strings"])
 
     def _timed_imports(self) -> Optional[List[Import]]:
         from ..readers.exact import imports

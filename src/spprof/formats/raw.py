@@ -16,9 +16,10 @@ from zlib import DEFLATED, compressobj
 from ..errors import BadFile
 from ..model.filtering import filtered
 from ..model.layout import COLUMNS, FIRST, VALUES, columns_of
+from ..model.requests import made
 from ..model.types import TIME, header_of_file
 from ..readers.loading import read_columns
-from ..readers.spprof import MAGIC, blocks, columns_in, framed, size_of_column
+from ..readers.spprof import MAGIC, blocks, columns_in, framed, requests, size_of_column
 
 if TYPE_CHECKING:
     from ..model.data import ProfileData
@@ -49,7 +50,7 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
             made = samples.of_block(payload) if kind == b"S" else values.of_block(payload)
             if made:
                 yield framed(kind, made)
-        elif kind not in b"HTGCKMWAE":
+        elif kind not in b"HTGRCKMWAE":
             yield framed(kind, payload)
     known = part.origin._columns()["threads"]  # a part names threads that it has no samples of
     holders = {by - 1: known[by - 1] for by in sorted({*_rows(part, TIME)["held_by"]}) if by - 1 in known}
@@ -57,10 +58,21 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
     if part.markers:
         rows = [(marker.thread + 1, marker.time_ns, marker.duration_ns, *marker.data.values()) for marker in part.markers]
         yield framed(b"G", b"".join(map(_packed, zip(*rows))))
+    if part.requests:
+        yield framed(b"R", b"".join(map(_packed, zip(*_requests(part, data)))))
     if whole["tick_stats"] is not None:
         yield framed(b"A", whole["tick_stats"])
     if part.end is not None:
         yield _json(b"E", part.end)
+
+
+def _requests(part: ProfileData, data: bytes) -> Iterator[Tuple[int, ...]]:
+    """The rows of the part's requests in the file: its strings have the ids that they have there."""
+    kept = {(each.time_ns, each.duration_ns, each.id) for each in part.requests}
+    strings = part.origin._columns()["strings"]
+    for began, took, text in requests(data):
+        if any((each.time_ns, each.duration_ns, each.id) in kept for each in made([(began, took, text)], strings)):
+            yield began, took, text + 1
 
 
 def _json(kind: bytes, value: Any) -> bytes:

@@ -22,7 +22,7 @@ from ..errors import BadOption, NotActive, SpprofError, Unsupported
 from ..files.profile import Profile
 from ..model.filtering import filtered
 from ..recording import api, forks
-from ..recording.labels import label
+from ..recording.labels import keep_request, label, new_id
 from ..recording.options import Options, usual_mode
 
 HEADER = "X-Spprof-Token"  # of the request that asks
@@ -158,7 +158,7 @@ class Recorder:
         take = self._take() if wanted or self.settings.slower_than is not None else None
         if take is None and not api.is_active():
             return None
-        id = os.urandom(6).hex()
+        id = new_id()
         labels, template = {"request": id, "method": method, "path": path[:200]}, route()
         if template:
             labels["route"] = template[:200]
@@ -206,6 +206,7 @@ class Recorder:
 
     def end(self, request: Request, stop_ns: int) -> None:
         """A request's response was sent at `stop_ns`."""
+        keep_request(request.labels, request.start_ns, stop_ns)
         take = request.take
         if take is None:
             return

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .hot import HotCalls
     from .imports import Import
     from .line_counts import LineCounts
+    from .requests import Request
     from .times import Times
 
 _CACHED_STACKS = 1 << 16
@@ -89,6 +90,10 @@ class ProfileData:
 
     def _collections(self) -> List[Marker]:
         """Runs of the garbage collector, where the columns do not have them."""
+        return []
+
+    def _ended_requests(self) -> List[Request]:
+        """Requests, where the columns do not have them."""
         return []
 
     @property
@@ -164,6 +169,15 @@ class ProfileData:
         if "markers" not in columns:
             columns["markers"] = self._collections()
         return columns["markers"]
+
+    @property
+    def requests(self) -> List[Request]:
+        """The requests that ended meanwhile, by when they began: those of `spprof.request` and of the web middlewares."""
+        columns = self._columns()
+        if "requests" not in columns:
+            columns["requests"] = self._ended_requests()
+        requests: List[Request] = columns["requests"]
+        return requests
 
     @property
     def calls(self) -> Optional[Calls]:

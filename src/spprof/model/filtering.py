@@ -49,9 +49,10 @@ def filtered(
     A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
     the weight that lies there, and as much of its ticks (at least one). The range is in whole microseconds, as all times of a
     .spprof file. Samples of another type than time are in the range or not: what they count happened when they were taken.
-    Markers carry no labels and wait for nothing: with `labels` or `waiting` there are none. Threads without samples are left
-    out. The tick stats stay those of the whole profile, and so does the header, whose `part` says what was asked for. Raises
-    BadOption for a range that ends before it begins."""
+    Markers carry no labels and wait for nothing: with `labels` or `waiting` there are none. Requests are those that carry the
+    labels and began in the range, whatever threads they had. Threads without samples are left out. The tick stats stay those of
+    the whole profile, and so does the header, whose `part` says what was asked for. Raises BadOption for a range that ends before
+    it begins."""
     if start_ns is not None and stop_ns is not None and stop_ns < start_ns:
         raise BadOption("the range ends before it begins")
     columns = profile._columns()
@@ -67,6 +68,9 @@ def filtered(
     )
     present = {*(marker.thread for marker in markers)}.union(*(samples["thread"] for samples in parts))
     part["markers"] = markers
+    part["requests"] = [
+        each for each in profile.requests if first <= each.time_ns < end and has_labels(each.labels, labels or {})
+    ]
     part["threads"] = {id: about for id, about in columns["threads"].items() if id in present}
     part["header"] = _header(profile, wanted)
     return profile.of_columns(changed(columns, part), profile)

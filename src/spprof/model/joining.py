@@ -12,6 +12,7 @@ from .data import Data, ProfileData
 from .filtering import filtered
 from .layout import NAMING, Columns, column, columns_of
 from .records import NO_FRAMES, TRUNCATION, Marker
+from .requests import Request
 from .tree import Tree
 from .types import listed_types
 from .types import of as type_of
@@ -50,6 +51,7 @@ class _Joining:
         self.sets: Dict[Tuple[Tuple[str, str], ...], int] = {(): 0}
         self.threads: Dict[int, Dict[str, Any]] = {}
         self.markers: List[Marker] = []
+        self.requests: List[Request] = []
         self.no_frames, self.truncation = (
             self._frame(self._code(*each[:3], 0, 0), *each[3:7], None) for each in (NO_FRAMES, TRUNCATION)
         )
@@ -123,6 +125,7 @@ class _Joining:
                 rows[name].extend(iter(values))  # an array may be of other items
             rows["keys"] = rows["stack"]
         self.markers += [mark._replace(thread=ids.get(mark.thread, -1), time_ns=mark.time_ns + shift) for mark in profile.markers]
+        self.requests += [each._replace(time_ns=each.time_ns + shift) for each in profile.requests]
 
     def _frames_of(self, profile: ProfileData, columns: Columns) -> List[int]:
         strings, sources = columns["strings"], columns["sources"]
@@ -157,6 +160,7 @@ class _Joining:
     def _tables(self) -> Dict[str, Any]:
         result: Dict[str, Any] = {"strings": list(self.strings), "threads": self.threads, "markers": self.markers}
         result["markers"].sort(key=lambda marker: marker.time_ns)
+        result["requests"] = sorted(self.requests, key=lambda request: request.time_ns)
         result["label_sets"] = list(map(dict, self.sets))
         for name, values in zip(("code_name", "code_qualname", "code_file", "code_line", "code_kind"), zip(*self.codes)):
             result[name] = values

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .imports import Import
     from .line_counts import LineCounts
     from .records import Marker
+    from .requests import Request
     from .times import Times
     from .tree import Tree
 
@@ -92,6 +93,7 @@ class Columns(TypedDict, total=False):
     label_sets: List[Dict[str, str]]
     sources: Dict[int, Tuple[str, int]]  # of native frames by id: the source file and line
     markers: List[Marker]
+    requests: List[Request]
     calls: Optional[Calls]
     hot: Optional[HotCalls]
     times: Optional[Times]

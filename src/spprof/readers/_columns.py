@@ -161,6 +161,7 @@ class Columns:
             "strings": list(self.strings),
             "sources": self.sources,
             "markers": [],
+            "requests": [],
             "label_sets": [dict(pairs) for pairs in self.label_sets],
         }
 

@@ -373,13 +373,24 @@ def size_of_column(payload: bytes) -> int:
 
 def collections(data: bytes) -> Iterator[Tuple[int, ...]]:
     """Garbage collections: thread id (-1: unknown), beginning (ns), duration (ns), generation, collected, uncollectable."""
-    for _, payload in blocks(data, b"G"):
+    for thread, *rest in _rows(data, b"G", 6):
+        yield thread - 1, *rest
+
+
+def requests(data: bytes) -> Iterator[Tuple[int, ...]]:
+    """Requests that have ended: beginning (ns), duration (ns), the string id of their labels (-1: none)."""
+    for began, took, label in _rows(data, b"R", 3) if data.startswith(MAGIC) else ():
+        yield began, took, label - 1
+
+
+def _rows(data: bytes, kind: bytes, width: int) -> Iterator[Tuple[int, ...]]:
+    """The rows of all blocks of a kind, up to one that makes no sense."""
+    for _, payload in blocks(data, kind):
         try:
-            columns = _unpacked(payload, 6)
+            columns = _unpacked(payload, width)
         except _Damage:
             return
-        for thread, *rest in zip(*columns):
-            yield thread - 1, *rest
+        yield from zip(*columns)
 
 
 def hashes(data: bytes) -> Dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 from contextvars import Context, ContextVar, copy_context
+from os import urandom
 
 from .. import _core
 from . import forks
@@ -11,7 +12,7 @@ from .jsontext import json_text
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional, Type
+    from typing import Dict, List, Optional, Tuple, Type
 
     from .._core import LabelSet
 
@@ -48,8 +49,7 @@ class label:
         if _set_type is not None:
             outer = _current.get(None)
             labels = {**outer.labels, **self._labels} if outer else self._labels
-            text = json_text({name: labels[name] for name in sorted(labels)}).encode("ascii")
-            self._tokens.append(_current.set(_set_type(labels, text)))
+            self._tokens.append(_current.set(_set_of(_set_type, labels)))
 
     def __exit__(self, *error: object) -> None:
         if self._tokens:
@@ -57,6 +57,50 @@ class label:
                 _reset(self._tokens.pop())  # type: ignore[arg-type]
             except ValueError:  # a generator that is closed in another context, where these labels are not
                 pass
+
+
+class request(label):
+    """A block that is a request, or a job of a worker: its samples have the labels, and the profile has when it began and how
+    long it took (`Profile.requests`, `spprof report --tail p99`).
+
+        with spprof.request(route="/pay"):
+            ...
+
+    Gives it a label `request`, an id, unless it has one. A request within another has an id of its own. One that still runs when
+    the profile ends is not in it."""
+
+    def __init__(self, **labels: object) -> None:
+        super().__init__(**labels)
+        self._began: List[Tuple[Dict[str, str], int]] = []
+
+    def __enter__(self) -> None:
+        own = self._labels
+        self._labels = own if "request" in own else {**own, "request": new_id()}
+        try:
+            super().__enter__()
+            self._began.append((current_labels(), _core.now_ns()))
+        finally:
+            self._labels = own
+
+    def __exit__(self, *error: object) -> None:
+        if self._began:
+            keep_request(*self._began.pop(), _core.now_ns())
+        super().__exit__(*error)
+
+
+def new_id() -> str:
+    """Of a request."""
+    return urandom(6).hex()
+
+
+def keep_request(labels: Dict[str, str], began_ns: int, ended_ns: int) -> None:
+    """Notes in the profile that is being taken that a request is over, whose samples had these labels."""
+    if _set_type is not None and _core.active():
+        _core.request(_set_of(_set_type, labels), began_ns, ended_ns)
+
+
+def _set_of(set_type: Type[LabelSet], labels: Dict[str, str]) -> LabelSet:
+    return set_type(labels, json_text({name: labels[name] for name in sorted(labels)}).encode("ascii"))
 
 
 def current_labels() -> Dict[str, str]:
