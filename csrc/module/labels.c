@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "core/capture/contexts.h"
 #include "core/capture/labels.h"
 #include "core/run/run.h"
 #include "module/compat.h"
@@ -77,12 +78,11 @@ static PyObject *label_rules(PyObject *self, PyObject *variable) {
     }
     const char *why;
     if (spp_run_prepare(&why) != 0) return PyErr_Format(PyExc_RuntimeError, "%s", why);
-    uint32_t folded = (uint32_t)hash ^ (uint32_t)((uint64_t)hash >> 32);
     if (PyType_Ready(&label_set_type) != 0) return NULL;
     Py_INCREF(variable); /* for ever: samples name it by its address */
-    spp_labels.context = offsetof(PyThreadState, context);
+    spp_contexts.state = offsetof(PyThreadState, context);
     spp_labels.variable = (uintptr_t)variable;
-    spp_labels.hash = folded == UINT32_MAX ? UINT32_MAX - 1 : folded;
+    spp_labels.hash = spp_context_fold((uint64_t)hash);
     spp_labels.set_type = (uintptr_t)&label_set_type;
     spp_labels.number = offsetof(label_set, number);
     return Py_NewRef((PyObject *)&label_set_type);
@@ -91,9 +91,9 @@ static PyObject *label_rules(PyObject *self, PyObject *variable) {
 /* label_node(array): the type of the node at the top of the current context is that of an array node, or of a bitmap node. */
 static PyObject *label_node(PyObject *self, PyObject *array) {
     (void)self;
-    PyObject *node = (PyObject *)spp_label_root((uintptr_t)PyThreadState_Get());
+    PyObject *node = (PyObject *)spp_context_root((uintptr_t)PyThreadState_Get());
     if (node == NULL) return PyErr_Format(PyExc_RuntimeError, "this interpreter's contexts are kept in another way");
-    *(PyObject_IsTrue(array) ? &spp_labels.array_type : &spp_labels.bitmap_type) = (uintptr_t)Py_TYPE(node);
+    *(PyObject_IsTrue(array) ? &spp_contexts.array_type : &spp_contexts.bitmap_type) = (uintptr_t)Py_TYPE(node);
     Py_RETURN_NONE;
 }
 

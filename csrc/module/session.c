@@ -24,6 +24,7 @@
 #include "module/names.h"
 #include "module/note.h"
 #include "module/output.h"
+#include "module/spans.h"
 #include "module/tasks.h"
 #include "module/times.h"
 #include "module/tstate.h"
@@ -274,6 +275,7 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
     spp_os_signals_wait_at((volatile int *)spp_note_find());
     spp_tasks_enter();
     spp_locks_enter();
+    spp_spans_enter();
     if (broken != NULL) {
         PyErr_Format(PyExc_RuntimeError, "this interpreter's layout differs: %s", broken);
         return -1;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "core/capture/contexts.h"
 #include "core/capture/labels.h"
 #include "os/clock.h"
 #include "os/memory.h"
@@ -24,11 +25,11 @@ static void put(unsigned i, size_t byte, uint64_t value) { memory[i][byte / 8] =
 /* 0 thread state > 1 context > 2 variables > 3, the first node; 15 is a set with number 77. */
 static void invent(uint32_t hash) {
     memset(memory, 0, sizeof memory);
-    spp_labels.context = CONTEXT;
+    spp_contexts.state = CONTEXT;
     spp_labels.variable = object(14);
     spp_labels.hash = hash;
-    spp_labels.bitmap_type = BITMAP;
-    spp_labels.array_type = ARRAY;
+    spp_contexts.bitmap_type = BITMAP;
+    spp_contexts.array_type = ARRAY;
     spp_labels.set_type = SET;
     spp_labels.number = HEADER;
     put(0, CONTEXT, object(1));
@@ -61,7 +62,7 @@ static void one_level(void) {
     pair(3, 1, object(14), object(15));
     pair(3, 2, object(11), object(12));
     expect(77);
-    CHECK_EQUAL(spp_label_root(object(0)), object(3));
+    CHECK_EQUAL(spp_context_root(object(0)), object(3));
     bitmap(3, 1u << 2 | 1u << 9); /* not in the map */
     expect(0);
     bitmap(3, 1u << 7 | 1u << 2);

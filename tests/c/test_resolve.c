@@ -56,7 +56,7 @@ static void sampled(spp_thread *t, uint64_t now, const spp_frame *stack, uint32_
     spp_frame leaf_first[4];
     CHECK(depth <= 4);
     for (uint32_t i = 0; i < depth; i++) leaf_first[i] = stack[depth - 1 - i];
-    spp_record_put(&t->tick.queue, &record, 0, NULL, leaf_first);
+    spp_record_put(&t->tick.queue, &record, 0, NULL, NULL, leaf_first);
     spp_queue_publish(&t->tick.queue, spp_record_words(&record));
     spp_threads_mark(t);
 }

@@ -70,8 +70,9 @@ void fake_descriptor(int32_t tid, int fd, char to[SPP_OS_DESCRIPTOR]) {
     (void)tid;
     snprintf(to, SPP_OS_DESCRIPTOR, "file %d", fd);
 }
-bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label, const spp_task *task, const spp_waiting *waiting) {
-    (void)label, (void)task;
+bool fake_blocked(spp_thread *t, const spp_walk *walk, uint64_t label, const spp_task *task, const spp_trace_ids *span,
+                  const spp_waiting *waiting) {
+    (void)label, (void)task, (void)span;
     t->wall.reason = waiting->reason;
     t->wall.held_by = waiting->held_by;
     given_reason = waiting->reason;

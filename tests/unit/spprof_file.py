@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 
-OPTIONAL = ["code_kind", "label", "reason", "waits_on", "task", "held_by"]
+OPTIONAL = ["code_kind", "label", "reason", "waits_on", "task", "held_by", "span"]
 MAGIC = b"\x89SPPROF\n"
 COLUMNS = (
     "string_len string_bytes code_name code_qualname code_file code_line frame_code frame_line frame_end_line frame_col "
@@ -122,7 +122,9 @@ class Writer:
             latest[:] = [frame, *(one for one in latest if one != frame)][:16]
         return self.ids["node"][path]
 
-    def sample(self, stack, time_us, weight_us, thread=0, count=1, flags=0, label=None, reason=0, on=None, task=None, by=0):
+    def sample(
+        self, stack, time_us, weight_us, thread=0, count=1, flags=0, label=None, reason=0, on=None, task=None, by=0, span=None
+    ):
         t, d = self.clocks.get(thread, (self.header["start_ns"] // 1000, 0))
         step = time_us - t
         error = step - d // 4
@@ -135,6 +137,7 @@ class Writer:
         self.columns["waits_on"].append(0 if on is None else self._string(on) + 1)
         self.columns["task"].append(0 if task is None else self._string(task) + 1)
         self.columns["held_by"].append(by)  # a thread + 1
+        self.columns["span"].append(0 if span is None else self._string(span) + 1)
 
     def value(self, stack, time_us, weight, thread=0, count=1, flags=0, label=None, type=1):
         """A sample of another type than time."""

@@ -41,7 +41,7 @@ def test_samples(path):
     assert len(profile) == 7
     samples = list(profile)
     first = Frame("<module>", "<module>", "/app/x;y.py", 3, 0, -1, -1)
-    assert samples[0] == (0, "Main", 5_100_000, 100_000, 1, (first,), 0, {}, "")
+    assert samples[0] == (0, "Main", 5_100_000, 100_000, 1, (first,), 0, {}, "", "")
     assert samples[1].frames[-1] == Frame("a", "A.a", "/app/x;y.py", 11, 12, 4, 9)
     assert text(samples[2].frames) == "<module>:3 A.a:11 b:20 A.a:11"
     assert samples[3][:2] == (1, "#wor;ker") and samples[3].count == 7 and samples[3].flags == 4

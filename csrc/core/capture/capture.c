@@ -7,6 +7,7 @@
 #include "base/hints.h"
 #include "core/capture/labels.h"
 #include "core/capture/record.h"
+#include "core/capture/spans.h"
 #include "core/capture/tasks.h"
 #include "core/capture/weigh.h"
 #include "os/clock.h"
@@ -41,16 +42,23 @@ static bool push(spp_thread *t, const spp_walk *w, uint64_t now, uint64_t weight
     spp_task task;
     task.bytes = 0;
     if (spp_rare(atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0)) spp_task_own(w->tstate, &task);
+    spp_trace_ids span;
+    bool in_span = false;
+    if (spp_rare(atomic_load_explicit(&spp_span_variable, memory_order_acquire) != 0)) {
+        spp_span_own(w->tstate, &span);
+        in_span = spp_span_is(&span);
+    }
     const spp_record record = {.time_ns = now,
                                .weight = weight,
                                .depth = (uint16_t)depth,
                                .flags = (uint16_t)(flags | w->flags),
                                .fresh = (uint16_t)(depth - common_root(t, depth)),
                                .labelled = label != 0,
-                               .task = spp_record_task_words(task.bytes)};
+                               .task = spp_record_task_words(task.bytes),
+                               .span = in_span ? SPP_SPAN_WORDS : 0};
     uint32_t words = spp_record_words(&record);
     if (!spp_queue_fits(&t->tick.queue, words)) return false;
-    spp_record_put(&t->tick.queue, &record, label, &task, t->tick.now);
+    spp_record_put(&t->tick.queue, &record, label, &task, &span, t->tick.now);
     spp_queue_publish(&t->tick.queue, words);
     spp_threads_mark(t);
     spp_frame *swap = t->tick.now;

@@ -3,84 +3,29 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/peek.h"
+#include "core/capture/contexts.h"
 #include "os/clock.h"
-#include "os/memory.h"
-#include "py/layout.h"
 
 spp_label_rules spp_labels;
 
-/* Headers of an object, and of an object with a number of items. */
-#define OBJECT (SPP_L_OB_TYPE + 8u)
-#define COUNTED (SPP_L_OB_SIZE + 8u)
-
 /* ---- finding the current set */
 
-#define BITS 5u
-#define LEVELS 8u /* seven of five bits each, then keys of equal hashes */
-#define ALIKE_MAX 64u
-
-typedef bool reader(uint64_t *to, uintptr_t from);
-
-/* Handler. The memory belongs to the interrupted thread and is complete, except for stores that a
- * compiler may have delayed. */
-static bool read_own(uint64_t *to, uintptr_t from) {
-    if ((from & 7) || !spp_os_readable(from)) return false;
-    *to = spp_peek64(from);
-    return true;
-}
-
-static bool read_other(uint64_t *to, uintptr_t from) { return spp_os_read(to, from, sizeof *to) == 0; }
-
-static uintptr_t root(uintptr_t tstate, reader *get) {
-    uint64_t context, variables, node;
-    if (tstate == 0 || !get(&context, tstate + spp_labels.context) || context == 0) return 0;
-    if (!get(&variables, context + OBJECT + 8u) || variables == 0) return 0; /* after the context entered before it */
-    return get(&node, variables + OBJECT) ? node : 0;
-}
-
-/* The value of our variable in the trie below `node`; 0: it has none. */
-static uintptr_t value_in(uintptr_t node, reader *get) {
-    uint32_t hash = spp_labels.hash;
-    for (unsigned level = 0; node != 0 && level < LEVELS; level++, hash >>= BITS) {
-        uint64_t type, word;
-        if (!get(&type, node + SPP_L_OB_TYPE)) return 0;
-        if (type == spp_labels.array_type) {
-            if (!get(&word, node + OBJECT + 8u * (hash & 31u))) return 0;
-            node = word;
-        } else if (type == spp_labels.bitmap_type) {
-            if (!get(&word, node + COUNTED)) return 0;
-            uint32_t map = (uint32_t)word, bit = 1u << (hash & 31u);
-            if ((map & bit) == 0) return 0;
-            uintptr_t pair = node + COUNTED + 8u + 16u * (unsigned)__builtin_popcount(map & (bit - 1u));
-            uint64_t key, value;
-            if (!get(&key, pair) || !get(&value, pair + 8u)) return 0;
-            if (key != 0) return key == spp_labels.variable ? value : 0;
-            node = value; /* another node */
-        } else {
-            if (!get(&word, node + SPP_L_OB_SIZE)) return 0;
-            for (uint64_t i = 0; i < word && i < ALIKE_MAX; i += 2) {
-                uint64_t key, value;
-                uintptr_t pair = node + COUNTED + 8u + 8u * i;
-                if (!get(&key, pair) || !get(&value, pair + 8u)) return 0;
-                if (key == spp_labels.variable) return value;
-            }
-            return 0;
-        }
-    }
-    return 0;
-}
-
-static uint64_t number_of(uintptr_t tstate, reader *get) {
-    uintptr_t set = value_in(root(tstate, get), get);
+static uint64_t number_of(uintptr_t tstate, spp_reader *r) {
+    uintptr_t set = spp_context_value(r, tstate, spp_labels.variable, spp_labels.hash);
     uint64_t type, number;
-    if (set == 0 || !get(&type, set + SPP_L_OB_TYPE) || type != spp_labels.set_type) return 0;
-    return get(&number, set + spp_labels.number) ? number : 0;
+    if (set == 0 || !spp_read_word(r, &type, set + SPP_L_OB_TYPE) || type != spp_labels.set_type) return 0;
+    return spp_read_word(r, &number, set + spp_labels.number) ? number : 0;
 }
 
-uint64_t spp_label_own(uintptr_t tstate) { return number_of(tstate, read_own); }
-uint64_t spp_label_other(uintptr_t tstate) { return number_of(tstate, read_other); }
-uintptr_t spp_label_root(uintptr_t tstate) { return root(tstate, read_other); }
+uint64_t spp_label_own(uintptr_t tstate) {
+    spp_reader r = {.own = true};
+    return number_of(tstate, &r);
+}
+
+uint64_t spp_label_other(uintptr_t tstate) {
+    spp_reader r = {.own = false};
+    return number_of(tstate, &r);
+}
 
 /* ---- the texts of sets. A number is an index into the table and how often that entry was used
  * before. */

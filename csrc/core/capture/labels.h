@@ -1,9 +1,8 @@
 /* Labels: names and values that a program gives to what it does. `spprof.label` keeps the current set in a ContextVar, so each
  * thread and each asyncio task has its own; a sample carries the set of the context that is current at its instant.
  *
- * The set is found where CPython keeps it: thread state > context > its variables, a hash array mapped trie that never changes
- * once made (Python/hamt.c, the same from 3.9 to 3.15) > the variable's value, an object of ours with a number. Whether that
- * holds of this interpreter is proven when labels are first used (src/spprof/recording/labels.py). */
+ * The set is the value of that variable in the thread's context (contexts.h), an object of ours with a number. Whether it is
+ * found there is proven when labels are first used (src/spprof/recording/labels.py). */
 #ifndef SPPROF_CORE_CAPTURE_LABELS_H
 #define SPPROF_CORE_CAPTURE_LABELS_H
 
@@ -14,12 +13,10 @@
 
 /* What the module knows of CPython. Constant once `used` is set. */
 typedef struct {
-    _Atomic bool used;                 /* false: samples have no labels, and nothing is looked up */
-    uintptr_t context;                 /* offset of a thread state's context */
-    uintptr_t variable;                /* the ContextVar */
-    uint32_t hash;                     /* its hash, folded as hamt.c does */
-    uintptr_t bitmap_type, array_type; /* of the trie's nodes; a third holds keys of equal hashes */
-    uintptr_t set_type, number;        /* type of the values, offset of their number */
+    _Atomic bool used;          /* false: samples have no labels, and nothing is looked up */
+    uintptr_t variable;         /* the ContextVar */
+    uint32_t hash;              /* its hash, folded as hamt.c does */
+    uintptr_t set_type, number; /* type of the values, offset of their number */
 } spp_label_rules;
 extern spp_label_rules spp_labels;
 
@@ -27,8 +24,6 @@ extern spp_label_rules spp_labels;
  * `other`: on any thread but not in a handler, for a thread that does not run. */
 uint64_t spp_label_own(uintptr_t tstate);
 uint64_t spp_label_other(uintptr_t tstate);
-/* The node at the top of the thread's context, 0: none. Not a handler. */
-uintptr_t spp_label_root(uintptr_t tstate);
 
 /* Drain lock held, all of them. A new set, by its text (a JSON object); 0: no memory. */
 uint64_t spp_label_add(const char *text, size_t n);

@@ -104,7 +104,7 @@ typedef struct {
     uint32_t repeats;                  /* ticks since then */
     uint32_t *path, depth, flags;      /* its frame ids, root first */
     uint32_t label;                    /* as in resolved.h, as are these */
-    uint32_t reason, waits_on, task, held_by;
+    uint32_t reason, waits_on, task, held_by, span;
     uintptr_t leaf;   /* the code object of that stack's leaf; 0: it is none */
     spp_awaited lock; /* that it waits for; key 0: none that a thread may hold */
     uint32_t unheld;  /* looks since somebody was known to hold it */

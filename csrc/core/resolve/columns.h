@@ -41,6 +41,7 @@
     X(WAITS_ON, SAMPLE, "waits_on", 'I', STRING, 1)                                                                         \
     X(TASK, SAMPLE, "task", 'I', STRING, 1)                                                                                 \
     X(HELD_BY, SAMPLE, "held_by", 'I', NUMBER, (1u << 24) + 1)                                                              \
+    X(SPAN, SAMPLE, "span", 'I', STRING, 1)                                                                                 \
     /* Block V */                                                                                                           \
     X(VALUE_TYPE, VALUE, "value_type", 'B', NUMBER, 256)                                                                    \
     X(VALUE_THREAD, VALUE, "value_thread", 'I', NUMBER, 1u << 24)                                                           \

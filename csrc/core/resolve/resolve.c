@@ -6,6 +6,7 @@
 
 #include "core/capture/labels.h"
 #include "core/capture/record.h"
+#include "core/capture/spans.h"
 #include "core/capture/tasks.h"
 #include "core/native/native.h"
 #include "core/resolve/intern.h"
@@ -75,6 +76,15 @@ static uint32_t task_of(const spp_task *task) {
     return spp_intern_string(&text) + 1;
 }
 
+/* The span of a sample: both ids in hexadecimal digits, as OpenTelemetry writes them. */
+static uint32_t span_of(const spp_trace_ids *span) {
+    char text[SPP_SPAN_WORDS * 16 + 2];
+    if (!spp_span_is(span)) return 0;
+    snprintf(text, sizeof text, "%016llx%016llx-%016llx", (unsigned long long)span->trace_high,
+             (unsigned long long)span->trace_low, (unsigned long long)span->id);
+    return text_of(text);
+}
+
 /* The code object of a leaf; 0: it is none, or not any more. */
 static uintptr_t leaf_of(spp_frame frame) {
     return spp_frame_is_native(frame) || spp_frame_is_known(frame) ? 0 : spp_frame_code(frame);
@@ -134,7 +144,8 @@ void spp_resolve_flush(spp_thread *t) {
                                       .reason = t->wall.reason,
                                       .waits_on = t->wall.waits_on,
                                       .task = t->wall.task,
-                                      .held_by = t->wall.held_by};
+                                      .held_by = t->wall.held_by,
+                                      .span = t->wall.span};
     if (hold || t->wall.cut)
         lose(t, t->wall.flags, SPP_LOSS_writer_behind, t->wall.repeats);
     else if (emit(t, t->wall.path, t->wall.depth, &head) != 0)
@@ -169,13 +180,15 @@ static bool resolve_record(spp_thread *thread) {
     }
     spp_task task;
     spp_record_task(queue, 0, &record, &task);
+    const spp_trace_ids span = spp_record_span(queue, 0, &record);
     if (record.fresh > 0) thread->queued.leaf = leaf_of(spp_queue_peek(queue, head + record.fresh - 1));
     const spp_resolved_sample sample = {.flags = record.flags,
                                         .count = 1,
                                         .time_ns = record.time_ns,
                                         .weight = record.weight,
                                         .label = label_of(spp_record_label(queue, 0, &record)),
-                                        .task = task_of(&task)};
+                                        .task = task_of(&task),
+                                        .span = span_of(&span)};
     if (emit(thread, thread->queued.path, record.depth, &sample) != 0)
         lose(thread, record.flags, SPP_LOSS_store_full, 1);
     else
@@ -209,7 +222,7 @@ static void resolve_until(spp_thread *thread, uint64_t end_ns) {
 void spp_resolve_queue(spp_thread *thread) { resolve_until(thread, UINT64_MAX); }
 
 bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label, const spp_task *task,
-                         const spp_waiting *waiting) {
+                         const spp_trace_ids *span, const spp_waiting *waiting) {
     if (!resolve_some(thread, UINT64_MAX, RECORDS_PROMPT)) return false; /* what the handler took before comes before */
     thread->wall.cut = hold;
     if (hold) return true;
@@ -223,6 +236,7 @@ bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t labe
     thread->wall.flags = walk->flags | SPP_SAMPLE_OFF_CPU;
     thread->wall.label = label_of(label);
     thread->wall.task = task_of(task);
+    thread->wall.span = span_of(span);
     thread->wall.reason = waiting->reason;
     thread->wall.waits_on = text_of(waiting->on);
     thread->wall.held_by = waiting->held_by;

@@ -10,6 +10,7 @@
 
 #include "base/reasons.h"
 #include "core/capture/capture.h"
+#include "core/capture/spans.h"
 #include "core/capture/tasks.h"
 #include "core/resolve/resolved.h"
 
@@ -30,10 +31,10 @@ typedef struct {
     const char *on;
     uint32_t held_by; /* as in resolved.h */
 } spp_waiting;
-/* Keeps a stack walked from outside, with the number of its labels and its task, as the thread's off-CPU stack.
+/* Keeps a stack walked from outside, with the number of its labels, its task and its span, as the thread's off-CPU stack.
  * False: it would hold the lock too long for threads that wait for it; call again, a part is done. */
 bool spp_resolve_blocked(spp_thread *thread, const spp_walk *walk, uint64_t label, const spp_task *task,
-                         const spp_waiting *waiting);
+                         const spp_trace_ids *span, const spp_waiting *waiting);
 /* Emits the repeated ticks and the time of the off-CPU stack so far. */
 void spp_resolve_flush(spp_thread *thread);
 /* When a thread's clock ended, its samples represented so much too little time (negative: too

@@ -34,6 +34,7 @@ typedef struct {
     uint32_t waits_on; /* the string id of what it waits for, + 1; 0: none */
     uint32_t task;     /* the string id of its task's name, + 1; 0: none */
     uint32_t held_by;  /* the id of the thread that held what it waits for, + 1; 0: nobody knows */
+    uint32_t span;     /* the string id of the ids of its span, + 1; 0: none */
     uint64_t frames[]; /* ids, root first */
 } spp_resolved_sample;
 

@@ -143,6 +143,7 @@ static void add_sample(spp_thread *t, const spp_resolved_sample *s, uint32_t nod
     put(columns, SPP_COL_WAITS_ON, s->waits_on);
     put(columns, SPP_COL_TASK, s->task);
     put(columns, SPP_COL_HELD_BY, s->held_by);
+    put(columns, SPP_COL_SPAN, s->span);
 }
 
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/capture/spans.h"
 #include "core/capture/tasks.h"
 #include "core/file/hashes.h"
 #include "core/file/write.h"
@@ -225,6 +226,7 @@ static turns_end drain_turns(void) {
         bool flush = asked != atomic_load(&flush_done) && !flushing.waits;
         look_for_objects();
         spp_task_look();
+        spp_span_look();
         spp_os_work_begin();
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         in_time = look_at_clock(now);

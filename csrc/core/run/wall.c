@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/random.h"
 #include "core/capture/labels.h"
+#include "core/capture/spans.h"
 #include "core/capture/tasks.h"
 #include "core/resolve/resolve.h"
 #include "core/run/holders.h"
@@ -89,7 +90,7 @@ static bool moved_by_hold(spp_thread *t, uint64_t moved, uint64_t passed) {
 
 /* Drain lock held. Walks a thread that the system holds meanwhile: nothing is allocated, nothing waited for. What spp_os_hold
  * says. */
-static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label, spp_task *task) {
+static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label, spp_task *task, spp_trace_ids *span) {
     spp_os_context context;
     int held = spp_os_hold(&t->trigger, &context);
     if (held != 0) return held;
@@ -98,6 +99,7 @@ static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     *loss = scratch == NULL ? spp_frames_own(walk) : spp_frames_native_own(scratch, walk, &context, spp_cap.native);
     *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_own(walk->tstate) : 0;
     if (atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0) spp_task_own(walk->tstate, task);
+    if (atomic_load_explicit(&spp_span_variable, memory_order_acquire) != 0) spp_span_own(walk->tstate, span);
     keep_leaves(t, walk);
     spp_os_let_go(&t->trigger);
     atomic_store_explicit(&t->tick.tstate, walk->tstate, memory_order_relaxed);
@@ -105,7 +107,8 @@ static int walk_held(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
 }
 
 /* Drain lock held. Walks a thread that may go on meanwhile; -1 if it did, or may have. */
-static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label, spp_task *task, spp_os_wait *wait) {
+static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_t *label, spp_task *task, spp_trace_ids *span,
+                     spp_os_wait *wait) {
     uint64_t after;
     uintptr_t last = atomic_load_explicit(&t->tick.tstate, memory_order_relaxed);
     walk->tstate = spp_run_state.states.of_thread(t->tid, last);
@@ -131,6 +134,7 @@ static int walk_free(spp_thread *t, spp_walk *walk, enum spp_loss *loss, uint64_
     }
     *label = atomic_load_explicit(&spp_labels.used, memory_order_relaxed) ? spp_label_other(walk->tstate) : 0;
     if (atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0) spp_task_other(walk->tstate, task);
+    if (atomic_load_explicit(&spp_span_variable, memory_order_acquire) != 0) spp_span_other(walk->tstate, span);
     bool same = native ? same_leaves(walk, scratch->python, scratch->python_n) : same_leaves(walk, walk->out, walk->depth);
     return same && spp_os_thread_cpu_ns(t->tid, &after) == 0 && after == t->wall.look_cpu ? 0 : -1;
 }
@@ -198,13 +202,14 @@ static void follow_holder(spp_thread *t) {
 static void walk_off_cpu(spp_thread *t) {
     uint64_t label;
     spp_task task;
+    spp_trace_ids span = {0};
     spp_os_wait wait = {.fd = -1};
     char name[SPP_OS_DESCRIPTOR];
     spp_walk walk = {.out = stack, .max = spp_cap.max_depth};
     enum spp_loss loss;
     task.bytes = 0;
-    int held = walk_held(t, &walk, &loss, &label, &task);
-    if (held < 0 || (held > 0 && walk_free(t, &walk, &loss, &label, &task, &wait) != 0)) return;
+    int held = walk_held(t, &walk, &loss, &label, &task, &span);
+    if (held < 0 || (held > 0 && walk_free(t, &walk, &loss, &label, &task, &span, &wait) != 0)) return;
     if (loss != SPP_LOSS_NONE) {
         lose(t, loss);
         return;
@@ -212,7 +217,7 @@ static void walk_off_cpu(spp_thread *t) {
     spp_awaited lock = {0};
     const spp_waiting waiting = waiting_for(t, &wait, walk.tstate, name, &lock);
     if (waiting.reason != SPP_REASON_gil && holds_gil(t, walk.tstate)) walk.flags |= SPP_SAMPLE_GIL;
-    if (!spp_resolve_blocked(t, &walk, label, &task, &waiting)) return; /* a later look finds it done */
+    if (!spp_resolve_blocked(t, &walk, label, &task, &span, &waiting)) return; /* a later look finds it done */
     atomic_fetch_add_explicit(&t->wall.walked, 1, memory_order_relaxed);
     if (walk.flags & SPP_SAMPLE_TRUNCATED)
         atomic_fetch_add_explicit(&t->tick.counters[SPP_COUNTER_truncated], 1, memory_order_relaxed);
@@ -245,9 +250,10 @@ static void lose_row(spp_thread *t, int64_t lost) {
     const spp_walk walk = {.out = &unknown, .depth = 1};
     const spp_waiting waiting = {.on = ""};
     const spp_task none = {.bytes = 0};
+    const spp_trace_ids no_span = {0};
     int64_t time = lost * (int64_t)spp_run_state.interval_ns, rest = t->wall.off_ns - time;
     t->wall.due_ns -= time;
-    if (rest >= 0 && spp_resolve_blocked(t, &walk, 0, &none, &waiting)) {
+    if (rest >= 0 && spp_resolve_blocked(t, &walk, 0, &none, &no_span, &waiting)) {
         t->wall.off_ns = time;
         t->wall.repeats = 1;
         spp_resolve_flush(t);

@@ -62,7 +62,7 @@ def _samples(profile: Profile) -> int:
 def _check_labels(profiles: Sequence[Profile], options: argparse.Namespace) -> None:
     """Raises BadOption for a label that no sample of them carries."""
     from ..model.filtering import has_labels
-    from ..model.tasks import values
+    from ..model.labelled import values
 
     for key, value in options.label:
         known = sorted({each for profile in profiles for each in values(profile._columns(), key)})

@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
                        help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
     shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
-                       help="what each thread waited for, of a run with --mode wall; --by LABEL: what each of its values did")  # fmt: skip
+                       help="what each thread waited for, of a run with --mode wall; --by LABEL: each of its values")  # fmt: skip
     shown.add_argument("--blame", dest="shown", action="store_const", const="blame",
                        help="the threads that held the GIL or a lock while others waited for it, of a run with --mode wall")  # fmt: skip
     shown.add_argument("--tail", type=_quantile, metavar="p99",

@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..model.spans import ids as ids_of_spans
 from ..model.sums import Sums, merged, sums_by_thread
 from ..model.unicode import clean
 
@@ -58,15 +59,19 @@ def whys(profile: ProfileData) -> Tuple[Sequence[int], List[Dict[str, str]]]:
     return numbers, meant
 
 
-def marks(profile: ProfileData) -> Tuple[Sequence[int], List[Dict[str, str]]]:
-    """The labels of samples, and why their threads were off the CPU, for formats that have one place for both: of each sample a
-    number, and what it means. A label of such a name gives way."""
+def marks(profile: ProfileData, spans: bool = True) -> Tuple[Sequence[int], List[Dict[str, str]]]:
+    """The labels of samples, why their threads were off the CPU, and the ids of OpenTelemetry's spans, for formats that have one
+    place for these: of each sample a number, and what it means. A label of such a name gives way. `spans`: False for a format
+    that has a place of its own for them."""
     (numbers, meant), labels, sets = whys(profile), profile.column("label"), profile.label_sets
-    if meant == [{}]:
-        return labels, sets
-    found: Dict[Tuple[int, int], int] = {}
-    both = array("I", (found.setdefault(pair, len(found)) for pair in zip(labels, numbers)))
-    return both, [{**sets[label], **meant[why]} for label, why in found]
+    span, ids = profile.column("span"), ids_of_spans(profile._columns()) if spans else {}
+    if not any(ids.values()):
+        span, ids = bytes(len(profile)), {0: {}}
+        if meant == [{}]:
+            return labels, sets
+    found: Dict[Tuple[int, int, int], int] = {}
+    all_of = array("I", (found.setdefault(each, len(found)) for each in zip(labels, numbers, span)))
+    return all_of, [{**sets[label], **meant[why], **ids[of]} for label, why, of in found]
 
 
 def groups(profile: ProfileData, options: Options) -> List[Group]:

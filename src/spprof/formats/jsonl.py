@@ -10,6 +10,7 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Sequence, Tuple
 
+from ..model.spans import ids as ids_of_spans
 from ..model.tasks import names as names_of_tasks
 from ..model.unicode import clean
 from ._frames import json_bytes
@@ -103,18 +104,19 @@ def _about(frame: Frame, first_line: int, lines: bool) -> Dict[str, Any]:
 
 
 def _samples(profile: ProfileData, track: Track, ids: Dict[int, int], reasons: Reasons, start: int, out: BinaryIO) -> None:
-    names = ("time_ns", "weight", "count", "flags", "label", "task")
-    times, weights, counts, flags, labels, tasks = (track.pick(profile.column(name)) for name in names)
+    names = ("time_ns", "weight", "count", "flags", "label", "task", "span")
+    times, weights, counts, flags, labels, tasks, spans = (track.pick(profile.column(name)) for name in names)
     numbers, meant = reasons
     reason = track.pick(numbers)
     stacks = map(ids.__getitem__, track.pick(profile.stack_keys()))
     thread = b"" if track.thread is None else b'"thread":%d,' % track.thread
     line = b'{"type":"sample",' + thread + b'"time_ns":%d,"weight":%d,"count":%d,"stack":%d%b}\n'
-    rests: Dict[Tuple[int, int, int, int], bytes] = {}
-    task_names = names_of_tasks(profile._columns())
-    for mark in {*zip(flags, labels, reason, tasks)}:
-        rests[mark] = _rest(mark[0], profile.label_sets[mark[1]], meant[mark[2]], task_names[mark[3]])
-    ends = map(rests.__getitem__, zip(flags, labels, reason, tasks))
+    rests: Dict[Tuple[int, int, int, int, int], bytes] = {}
+    task_names, span_ids = names_of_tasks(profile._columns()), ids_of_spans(profile._columns())
+    for mark in {*zip(flags, labels, reason, tasks, spans)}:
+        why = {**meant[mark[2]], **span_ids[mark[4]]}
+        rests[mark] = _rest(mark[0], profile.label_sets[mark[1]], why, task_names[mark[3]])
+    ends = map(rests.__getitem__, zip(flags, labels, reason, tasks, spans))
     rows = zip((time - start for time in times), weights, counts, stacks, ends)
     for chunk in iter(lambda: list(islice(rows, CHUNK)), []):
         out.write(b"".join(map(line.__mod__, chunk)))

@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from ..model.calls import Function
+from ..model.spans import SPAN, TRACE
+from ..model.spans import ids as ids_of_spans
 from ..model.tasks import names as names_of_tasks
 from ..model.unicode import clean
 from ._frames import Frames, Look, json_bytes
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _WHY = ("reason", "waits_on", "held_by")
-_PICKED = ("time_ns", "weight", "count", "flags", "label", "task")
+_PICKED = ("time_ns", "weight", "count", "flags", "label", "task", "span")
 _ROWS = CHUNK >> 1  # of a group: each has its stacks in full
 # Columns with a least and largest value by which an engine skips whole row groups. For stacks these cost a third of the time.
 _SKIPPED_BY = ("pid", "tid", "time", "time_ns", "weight")
@@ -80,6 +82,8 @@ class _Table:
             ("flags", pa.uint8()),
             ("labels", pa.map_(pa.string(), pa.string())),
             ("task", text),
+            (TRACE, text),
+            (SPAN, text),
             *((name, text) for name in _WHY),
             *frame,
             ("native", pa.bool_()),
@@ -96,6 +100,11 @@ class _Table:
         tasks = names_of_tasks(profile._columns())
         self.tasks = pa.array([clean(name) or None for name in tasks.values()], pa.string()).dictionary_encode()
         self.task_places = {number: place for place, number in enumerate(tasks)}
+        spans = ids_of_spans(profile._columns())
+        self.spans = {
+            name: pa.array([each.get(name) for each in spans.values()], pa.string()).dictionary_encode() for name in (TRACE, SPAN)
+        }
+        self.span_places = {number: place for place, number in enumerate(spans)}
         self.reasons, meant = whys(profile)
         self.whys = {name: pa.array([each.get(name) for each in meant], pa.string()).dictionary_encode() for name in _WHY}
         self._stacks()
@@ -162,6 +171,8 @@ class _Table:
             values[name] = self._numbers(columns[name]).cast(self.schema.field(name).type)
         values["labels"] = self.labels.take(self._numbers(columns["label"]))
         values["task"] = self.tasks.take(self._numbers(map(self.task_places.__getitem__, columns["task"])))
+        span = self._numbers(map(self.span_places.__getitem__, columns["span"]))
+        values.update((name, each.take(span)) for name, each in self.spans.items())
         why = self._numbers(columns["why"])
         values.update((name, each.take(why)) for name, each in self.whys.items())
         values.update(zip(("function", "file", "first_line", "line"), self.leaves.take(ids).flatten()))

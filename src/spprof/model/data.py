@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ..errors import BadOption
-from . import aggregation, intervals, sums, tasks, types, waits
+from . import aggregation, intervals, spans, sums, tasks, types, waits
 from .layout import Columns, changed, column
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
@@ -379,12 +379,13 @@ class ProfileData:
         columns = self._columns()
         names = {thread: self.thread_name(thread) for thread in self._thread_ids()}
         sets = self.label_sets
-        task_names = tasks.names(columns)
-        order = ("thread", "time_ns", "weight", "count", "flags", "label", "task")
-        for key, thread, time, weight, count, flags, label, task in zip(
+        task_names, span_names = tasks.names(columns), spans.names(columns)
+        order = ("thread", "time_ns", "weight", "count", "flags", "label", "task", "span")
+        for key, thread, time, weight, count, flags, label, task, span in zip(
             self.stack_keys(), *(column(columns, name) for name in order)
         ):
-            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, sets[label], task_names[task])
+            rest = (sets[label], task_names[task], span_names[span])
+            yield Sample(thread, names[thread], time, weight, count, self.stack(key), flags, *rest)
 
     def aggregate(self, thread: Optional[str] = None) -> Dict[Tuple[Frame, ...], Total]:
         """Each distinct stack (frames from root to leaf) with its samples and weight, of the threads that match a pattern."""

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import BadOption
-from . import tasks
+from . import labelled
 from .data import Data, ProfileData
 from .layout import Columns, changed, column, columns_of
 
@@ -43,8 +43,9 @@ def filtered(
     waiting: Optional[Sequence[str]] = None,
 ) -> Data:
     """The part of a profile in the threads that match a pattern (as `Profile.match_threads`), that carries all of `labels`
-    (see `has_labels`; `task` is the name of the asyncio task), that waited for one of `waiting` (see `Profile.reasons`), and
-    that lies from `start_ns` to before `stop_ns` (on the clock of the samples, that of `time.monotonic_ns`).
+    (see `has_labels`; `task` is the name of the asyncio task; `trace_id` and `span_id` are OpenTelemetry's), that waited for one
+    of `waiting` (see `Profile.reasons`), and that lies from `start_ns` to before `stop_ns` (on the clock of the samples, that
+    of `time.monotonic_ns`).
 
     A sample stands for the time of its weight that ends where it was taken. One that lies partly in the range is cut: it keeps
     the weight that lies there, and as much of its ticks (at least one). The range is in whole microseconds, as all times of a
@@ -88,7 +89,7 @@ def _samples(profile: ProfileData, wanted: _Wanted) -> Dict[str, Any]:
     if wanted.thread is not None:
         selectors.append(list(map(set(profile.match_threads(wanted.thread)).__contains__, columns["thread"])))
     if wanted.labels:
-        numbers, known = tasks.label_sets(columns, tasks.LABEL if tasks.LABEL in wanted.labels else "")
+        numbers, known = labelled.label_sets(columns, wanted.labels)
         sets = [has_labels(each, wanted.labels) for each in known]
         selectors.append(list(map(sets.__getitem__, numbers)))
     if wanted.waiting:

@@ -43,6 +43,7 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("waits_on", "sample", "I"),
     ("task", "sample", "I"),
     ("held_by", "sample", "I"),
+    ("span", "sample", "I"),
     ("value_type", "value", "B"),  # from here on: block V
     ("value_thread", "value", "I"),
     ("value_time_ns", "value", "q"),
@@ -66,6 +67,7 @@ NAMING = {
     "waits_on": "string + 1",  # 0: none
     "task": "string + 1",
     "held_by": "thread + 1",
+    "span": "string + 1",
 }
 
 FIRST = {table: number for number, (_, table, _) in reversed(list(enumerate(COLUMNS)))}  # the column that says a table's length
@@ -123,6 +125,7 @@ class Columns(TypedDict, total=False):
     waits_on: Sequence[int]  # a string + 1
     task: Sequence[int]  # a string + 1
     held_by: Sequence[int]  # a thread + 1
+    span: Sequence[int]  # a string + 1
     # What columns.py adds.
     keys: Sequence[int]  # of each sample: the node of its stack in `tree`
     tree: Tree

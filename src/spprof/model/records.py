@@ -57,7 +57,7 @@ class Sample(NamedTuple):
     `count` is its number of ticks (more than 1 for a thread that was off the CPU in wall mode). `flags` is a sum of: 1
     truncated, 2 kernel time, 4 off-CPU, 8 native frames missing, 16 native frames left out, 32 taken at no random instant, 64
     its thread held the GIL (wall mode). `labels` are those of `spprof.label`; `task` is the name of the asyncio task that ran,
-    '' if none did."""
+    '' if none did. `span` is OpenTelemetry's current span, `trace_id-span_id`."""
 
     thread: int
     thread_name: str
@@ -68,6 +68,17 @@ class Sample(NamedTuple):
     flags: int
     labels: Dict[str, str]
     task: str = ""
+    span: str = ""
+
+    @property
+    def trace_id(self) -> str:
+        """The id of OpenTelemetry's trace that was current, in hexadecimal digits; '' if none was."""
+        return self.span.partition("-")[0]
+
+    @property
+    def span_id(self) -> str:
+        """The id of the span likewise."""
+        return self.span.partition("-")[2]
 
 
 class Marker(NamedTuple):

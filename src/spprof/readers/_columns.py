@@ -138,6 +138,7 @@ class Columns:
             reason=0,
             waits_on=0,
             task=0,
+            span=0,
             held_by=0,
         )
 

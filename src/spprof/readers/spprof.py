@@ -160,6 +160,7 @@ class _Tables:
             _check_below(fresh["waits_on"], len(self.strings) + len(strings) + 1, "string")
             _check_below(fresh["task"], len(self.strings) + len(strings) + 1, "string")
             _check_below(fresh["held_by"], _MAX_THREADS + 1, "thread")
+            _check_below(fresh["span"], len(self.strings) + len(strings) + 1, "string")
             typed = {name: array(self.columns[name].typecode, values) for name, values in fresh.items()}
         except OverflowError as error:
             raise _Damage(str(error)) from None

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 from ..errors import BadOption
 from ..model import hot as hottest
-from ..model import intervals, tasks
+from ..model import intervals, labelled
 from ..model.calls import Calls, summed, together
 from ..model.data import ProfileData
 from ..model.hot import HotCalls, HotFunction
@@ -247,7 +247,7 @@ def _figures_of_labels(
 
 def _sums_of_labels(profile: ProfileData, key: Optional[str], threads: Set[int]) -> Dict[Tuple[Any, ...], List[Any]]:
     """Samples, nanoseconds and squares."""
-    numbers, known_sets = tasks.label_sets(profile._columns(), key or "")
+    numbers, known_sets = labelled.label_sets(profile._columns(), (key or "",))
     sets = [tuple(sorted(each.items() if key is None else ((k, v) for k, v in each.items() if k == key))) for each in known_sets]
     figures: Dict[Tuple[Any, ...], List[Any]] = {}
     for one, label, count, weight in zip(profile.column("thread"), numbers, *map(profile.column, ("count", "weight"))):
@@ -262,7 +262,7 @@ def _sums_of_labels(profile: ProfileData, key: Optional[str], threads: Set[int])
 def check_label(profiles: Sequence[ProfileData], key: str) -> None:
     """Raises BadOption if no sample carries the label."""
     keys = sorted({key for profile in profiles for each in profile.label_sets for key in each})
-    if not any(tasks.values(profile._columns(), key) for profile in profiles):
+    if not any(labelled.values(profile._columns(), key) for profile in profiles):
         there = f", or a label: {', '.join(keys)}" if keys else "; no sample carries a label"
         raise BadOption(f"--by {key}: choose {', '.join(BY)}{there}")
 
@@ -278,7 +278,7 @@ def named(by: str, key: Tuple[Any, ...], foreign: bool, several: bool) -> Tuple[
         return {"process": key[0], "pid": key[1]}, shown(key[0])
     if by not in _ON_STACKS[:2]:
         values = ", ".join(f"{name}={value}" for name, value in key[0])
-        return {"labels": dict(key[0])}, shown(values) or ("[no task]" if by == tasks.LABEL else "[no label]")
+        return {"labels": dict(key[0])}, shown(values) or ("[no task]" if by == labelled.TASK else "[no label]")
     if foreign and key[2] and not key[3]:  # most profilers do not say where a function begins
         text = shown(f"{key[1]} ({short(key[2])})")
     else:

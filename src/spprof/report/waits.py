@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .. import __version__
 from ..errors import BadOption
-from ..model import intervals, tasks
+from ..model import intervals, labelled
 from ..model.data import ProfileData
 from ..model.intervals import Estimate, Whole
 from ..model.unicode import cleaned
@@ -106,7 +106,7 @@ def _whose(profile: ProfileData, number: int, by: str) -> Tuple[Sequence[int], D
         return profile.column("thread"), {each.id: (each.name, each.tid, number, each.id, pid) for each in profile.threads}
     if by == "process":
         return bytes(len(profile)), {0: key_of_process(profile, number)}
-    numbers, sets = tasks.label_sets(profile._columns(), by)
+    numbers, sets = labelled.label_sets(profile._columns(), (by,))
     chosen = (each.items() if by == "label" else ((name, each[name]) for name in (by,) if name in each) for each in sets)
     return numbers, {id: (tuple(sorted(pairs)),) for id, pairs in enumerate(chosen)}
 
@@ -133,9 +133,7 @@ def text(
     return "\n".join(lines) + "\n"
 
 
-def as_json(
-    profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None, by: str = "thread"
-) -> str:
+def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None, by: str = "thread") -> str:
     """The same for programs."""
     found = waits(profiles, thread, by)
     rows = [
