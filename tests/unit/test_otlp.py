@@ -144,6 +144,19 @@ def test_hard_names_and_native_frames():
     assert request.resource["service.name"].string_value == "ä.py" and request.resource["process.pid"].int_value == 3
 
 
+def test_libraries_have_their_build_ids():
+    """Not those of which the run saw two files."""
+    writer = Writer(native="yes")
+    for path in ("/lib/a.so", "/lib/b.so", "/lib/c.so"):
+        writer.sample([("f", "f", path, 0x100, 0x123, 0, -1, -1, 1)], 6000, 5)
+    writer.flush()
+    writer.block(b"O", b"00ff /lib/a.so\0" + b"01 /lib/b.so\0" + b"02 /lib/b.so\0" + b" /lib/c.so\0")
+    request = Request(Profile(writer.data))
+    known = {request.strings[each.filename_strindex]: request.attributes(each.attribute_indices)
+             for each in request.dictionary.mapping_table}  # fmt: skip
+    assert known == {"": {}, "/lib/a.so": {"process.executable.build_id.gnu": "00ff"}, "/lib/b.so": {}, "/lib/c.so": {}}
+
+
 def test_an_empty_profile():
     assert Request(Profile(Writer().data)).samples == []
 

@@ -79,7 +79,10 @@ def test_otlp(wall, tmp_path):
     request = service.ExportProfilesServiceRequest.FromString(converted(wall, tmp_path, ".otlp").read_bytes())
     strings, attributes = request.dictionary.string_table, request.dictionary.attribute_table
     rows = []
-    for sample in request.resource_profiles[0].scope_profiles[0].profiles[0].samples:
+    profiles = request.resource_profiles[0].scope_profiles[0].profiles
+    kinds = [tuple(strings[index] for index in (of.sample_type.type_strindex, of.sample_type.unit_strindex)) for of in profiles]
+    assert kinds == [("cpu", "nanoseconds"), ("off_cpu", "nanoseconds")]
+    for sample in (sample for profile in profiles for sample in profile.samples):
         pairs = (attributes[number] for number in sample.attribute_indices)
         why = {strings[pair.key_strindex]: pair.value.string_value for pair in pairs}
         rows.append((why, sum(sample.values)))

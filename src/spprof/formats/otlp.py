@@ -2,7 +2,9 @@
 (https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/profiles/v1development/profiles.proto),
 as a collector takes them with a POST to /v1development/profiles. The extra `otlp` brings the messages' definitions.
 
-A sample of the request is a distinct stack of a thread with its labels; it has the time and the weight of each of ours.
+A sample of the request is a distinct stack of a thread with its labels, linked to the span of OpenTelemetry that was current; it
+has the time and the weight of each of ours. Wall time is two profiles, of time on the CPU and off it, by the names that the
+standard has for these.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from opentelemetry.proto.collector.profiles.v1development import profiles_servic
 from opentelemetry.proto.profiles.v1development import profiles_pb2
 
 from ..errors import BadOption
+from ..model.records import OFF_CPU
+from ..model.spans import SPAN, TRACE
+from ..model.spans import ids as ids_of_spans
 from ..model.unicode import clean
+from ..readers.spprof import build_ids
 from ._frames import Frames, Look
 from ._samples import marks, period_of, tracks, written_tids
 
@@ -68,8 +74,9 @@ class _Request:
         self.strings: Dict[str, int] = {"": 0}
         self.mappings, self.functions = _Table(dictionary.mapping_table), _Table(dictionary.function_table)
         self.stacks, self.attributes = _Table(dictionary.stack_table), _Table(dictionary.attribute_table)
+        self.links = _Table(dictionary.link_table)
         dictionary.location_table.add()
-        dictionary.link_table.add()
+        self.build_ids = build_ids(*profile.raws())
         stacks = self._stacks()
         for header, threads in self._processes():
             resource = self.message.resource_profiles.add()
@@ -118,17 +125,19 @@ class _Request:
         scope.scope.name, scope.scope.version = "spprof", __version__
         first, *others = self.profile.each_type()
         for profile in (first, *filter(len, others)):
-            message = self._profile(scope.profiles, profile, process)
-            self._samples(message.samples, profile, stacks, threads)
+            for kind, off_cpu in _kinds(profile):
+                message = self._profile(scope.profiles, profile, process, kind)
+                self._samples(message.samples, profile, stacks, threads, off_cpu)
 
-    def _profile(self, profiles: Any, profile: ProfileData, process: Dict[str, Any]) -> Any:
-        """What is said of the samples of one type."""
+    def _profile(self, profiles: Any, profile: ProfileData, process: Dict[str, Any], kind: str) -> Any:
+        """What is said of the samples of one kind."""
         header, end = profile.header, profile.end or {}
         start = int(header.get("start_unix_ns") or 0)
         message = profiles.add(time_unix_nano=start, period=period_of(profile))
-        message.profile_id = hashlib.blake2b(json.dumps([header, process], sort_keys=True).encode(), digest_size=16).digest()
+        message.profile_id = hashlib.blake2b(
+            json.dumps([header, process, kind], sort_keys=True).encode(), digest_size=16
+        ).digest()
         message.duration_nano = max(0, int(end.get("stop_ns") or 0) - int(header.get("start_ns") or 0))
-        kind = header.get("event") or profile.mode or profile.unit
         message.period_type.type_strindex = self.string(kind)
         message.period_type.unit_strindex = self.string(profile.unit)
         counted = self.options.weight == "samples"
@@ -136,26 +145,39 @@ class _Request:
         message.sample_type.unit_strindex = self.string("count" if counted else profile.unit)
         return message
 
-    def _samples(self, samples: Any, profile: ProfileData, stacks: Callable[[int], int], threads: Optional[Set[int]]) -> None:
+    def _samples(
+        self,
+        samples: Any,
+        profile: ProfileData,
+        stacks: Callable[[int], int],
+        threads: Optional[Set[int]],
+        off_cpu: Optional[bool],
+    ) -> None:
+        """`off_cpu`: only samples that are, or are not; None: all."""
         header = profile.header
         start = header.get("start_unix_ns")
         values = profile.column("count" if self.options.weight == "samples" else "weight")
-        labels, sets = marks(profile)
+        labels, sets = marks(profile, spans=False)
+        spans = ids_of_spans(profile._columns())
         for part in tracks(profile, self.options):
-            columns = (profile.stack_keys(), labels, profile.column("time_ns"), values, profile.column("thread"))
-            observed: Dict[Tuple[int, int], Tuple[array[int], array[int]]] = {}
+            more = map(profile.column, ("thread", "flags", "span"))
+            columns = (profile.stack_keys(), labels, profile.column("time_ns"), values, *more)
+            observed: Dict[Tuple[int, int, int], Tuple[array[int], array[int]]] = {}
             if threads is not None and part.thread is not None and part.thread not in threads:
                 continue
-            for key, label, time, value, thread in zip(*map(part.pick, columns)):
+            for key, label, time, value, thread, flags, span in zip(*map(part.pick, columns)):
                 if threads is not None and thread not in threads:
                     continue
-                both = observed.get((key, label))
+                if off_cpu is not None and bool(flags & OFF_CPU) != off_cpu:
+                    continue
+                both = observed.get((key, label, span))
                 if both is None:
-                    both = observed[key, label] = array("q"), array("q")
+                    both = observed[key, label, span] = array("q"), array("q")
                 both[0].append(time)
                 both[1].append(value)
-            for (key, label), (times, amounts) in observed.items():
+            for (key, label, span), (times, amounts) in observed.items():
                 sample = samples.add(stack_index=stacks(key), attribute_indices=self._attributes(part.thread, sets[label]))
+                sample.link_index = self._link(spans[span])
                 if start:
                     since = int(start) - int(header.get("start_ns") or 0)
                     sample.timestamps_unix_nano.extend([time + since for time in times])
@@ -171,6 +193,15 @@ class _Request:
             if tid:
                 pairs["thread.id"] = tid
         return [self.attribute(*pair) for pair in pairs.items()]
+
+    def _link(self, ids: Dict[str, str]) -> int:
+        """The link to a span; 0: there is none."""
+        if not ids:
+            return 0
+        id, fresh = self.links.find(ids[TRACE], ids[SPAN])
+        if fresh:
+            fresh.trace_id, fresh.span_id = bytes.fromhex(ids[TRACE]), bytes.fromhex(ids[SPAN])
+        return id
 
     def _stacks(self) -> Callable[[int], int]:
         """The function from a stack's key to its index; it adds locations as it meets new frames."""
@@ -193,6 +224,9 @@ class _Request:
             location.mapping_index, fresh = self.mappings.find(look.library)
             if fresh:
                 fresh.filename_strindex = self.string(look.library)
+                known = self.build_ids.get(look.library, set()) - {""}
+                if len(known) == 1:  # else it was another file at another time of the run
+                    fresh.attribute_indices.append(self.attribute("process.executable.build_id.gnu", next(iter(known))))
         location.address = look.address
         if look.native or (look.file and self.profile.header.get("implementation")):
             location.attribute_indices.append(self.attribute("profile.frame.type", "native" if look.native else "cpython"))
@@ -202,6 +236,15 @@ class _Request:
             fresh.name_strindex, fresh.system_name_strindex, fresh.filename_strindex = map(self.string, names)
             fresh.start_line = look.first_line
         location.lines.add(function_index=function, line=look.line, column=look.column)
+
+
+def _kinds(profile: ProfileData) -> List[Tuple[str, Optional[bool]]]:
+    """What its samples are of, by the names of the standard, and which of them: those off the CPU, those on it, or None, all."""
+    kind = str(profile.header.get("event") or profile.mode or profile.unit)
+    if kind != "wall" or profile.unit != "nanoseconds":
+        return [(kind, None)]
+    found = {bool(flags & OFF_CPU) for flags in profile.column("flags")}
+    return [("off_cpu" if off_cpu else "cpu", off_cpu) for off_cpu in sorted(found)] or [("cpu", False)]
 
 
 def _set(target: Any, value: Any) -> None:
