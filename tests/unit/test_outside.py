@@ -348,7 +348,7 @@ def test_each_version_is_known():
 
 
 def test_a_pattern_that_no_thread_matches_is_said():
-    thread = Thread(7, "worker", "runs", False, [], "", True, True, 0)
+    thread = Thread(7, "worker", "runs", False, [], "", True, True, 0, "", False, ())
     found = Dump(7, "3.11.2", [thread], [])
     assert list(lines_of(found, "app.py", "w*"))[1:] == ["\nworker (7): runs"]
     assert list(lines_of(found, "app.py", "x*"))[1:] == ["\nno thread has the name or id x*"]

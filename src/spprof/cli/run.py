@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import SpprofError
+from ..errors import SpprofError, Unsupported
 from ._arguments import Mistake, positive
 from ._recording import add_recording, add_results, recording_of
 
@@ -38,6 +38,7 @@ examples:
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds
   spprof run --delay 10 --duration 30 server.py      not the first 10 seconds, but the next 30
+  spprof run --on-stall 5 server.py        what does each thread wait for, if it hangs?
   spprof run --live script.py              watch it; what it prints is shown by `o` and afterwards
   spprof run --subprocesses server.py      child processes too, each into NAME.PID.spprof
 """
@@ -50,6 +51,8 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--duration", type=positive, metavar="S", help="stop profiling after S seconds; the program goes on")
     parser.add_argument("--subprocesses", action="store_true", help="profile child processes too, into files of their own")
     parser.add_argument("--python", metavar="PATH", help="run the program by this interpreter, not by spprof's own")
+    parser.add_argument("--on-stall", type=positive, metavar="S", help="if the program makes no progress for S seconds, write what "
+                        "each thread does, and what it waits for, as `spprof dump` prints it (Linux)")  # fmt: skip
     parser.add_argument("--live", action="store_true", help="show the profile while the program runs (pip install 'spprof[tui]')")
     add_results(parser)
     # REMAINDER: from here on nothing is ours.
@@ -73,6 +76,8 @@ def main(options: argparse.Namespace) -> int:
         raise SpprofError(
             "--live needs a pseudo-terminal, which Windows has not; run the program, then `spprof live FILE` beside it"
         )
+    if options.on_stall:
+        _check_stalls(options)
     recording = recording_of(options)
     from ..launching import program
     from ..launching.run import Run, say
@@ -87,6 +92,15 @@ def main(options: argparse.Namespace) -> int:
     from ..live import program as live
 
     return live.end(run.watch(live.run))
+
+
+def _check_stalls(options: argparse.Namespace) -> None:
+    import sys
+
+    if sys.platform != "linux":
+        raise Unsupported("--on-stall reads the program's memory from outside, which spprof does on Linux alone")
+    if options.live:
+        raise Mistake("--live shows what threads do: leave --on-stall out")
 
 
 def _given(options: argparse.Namespace) -> Tuple[str, List[str]]:

@@ -9,7 +9,7 @@ from .. import formats
 from ..errors import TAKEN, BadOption, SpprofError
 from ..files.writing import is_being_written
 from ..recording import api
-from . import commands, outputs, program, recorder, supervisor
+from . import commands, outputs, program, recorder, stalls, supervisor
 
 TYPE_CHECKING = False  # `typing` is imported while the program starts
 if TYPE_CHECKING:
@@ -66,11 +66,13 @@ class Run:
         """To its end."""
         self._started(program.pid)
         _prepare(self.options)
+        limit = self.options.on_stall
+        wait: Callable[..., Optional[str]] = stalls.Waiting(program, limit, self.outputs).wait if limit else program.wait
         try:
-            way_out = program.wait() if self.options.duration is None else self._end_of_recording(program)
+            way_out = wait() if self.options.duration is None else self._end_of_recording(wait)
             self._finish(way_out, program.failed)
             if way_out is None:
-                program.wait()
+                wait()
             return program.let_go(TAKEN if self.lost else 0)
         except supervisor.Interrupted:
             self._say_where("interrupted")
@@ -82,11 +84,11 @@ class Run:
             self.outputs.started(pid)
         return self.outputs.stream
 
-    def _end_of_recording(self, program: supervisor.Program) -> Optional[str]:
+    def _end_of_recording(self, wait: Callable[[float], Optional[str]]) -> Optional[str]:
         """Waits for that; or how the program ended first. (What it ends by itself, ends with it.)"""
-        way_out = program.wait(self.options.duration + (self.options.delay or 0))
+        way_out = wait(self.options.duration + (self.options.delay or 0))
         while way_out is None and not self.outputs.is_over():
-            way_out = program.wait(0.02)
+            way_out = wait(0.02)
         return way_out
 
     def watch(self, show: Callable[[List[str], Dict[str, str], Callable[[int], str]], int]) -> int:

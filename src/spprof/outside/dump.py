@@ -36,6 +36,9 @@ class Thread(NamedTuple):
     known: bool  # to Python
     sure: bool  # it did not run while it was read
     owner: int  # the thread that has the lock that it waits for; 0: unknown
+    waits: str  # for what: gil, lock, else the kind of its call (calls.py); '': it runs, or nobody knows
+    for_ever: bool  # it waits for a lock without an end of its own
+    switches: Tuple[str, ...]  # how often it let go of the processor: the same if it has not run
 
 
 class Dump(NamedTuple):
@@ -64,6 +67,15 @@ class _Seen(NamedTuple):
     frames: List[stacks.Raw]
     modules: imports.Locks  # import locks
     lock: int  # that it waits for
+
+
+class _Waits(NamedTuple):
+    """What a thread waits for: in words, and which lock; `waits` and `for_ever` of Thread."""
+
+    does: str
+    lock: int
+    kind: str
+    for_ever: bool
 
 
 class _Look(NamedTuple):
@@ -199,7 +211,8 @@ class _Reader:
                 break
             most = look
         walk = look.walk
-        does, lock = ("runs", 0) if runs else self._waits(before.letter, call, state)
+        waits = _Waits("runs", 0, "", False) if runs else self._waits(before.letter, call, state)
+        does, lock = waits.does, waits.lock
         named = [self._named(raw, found) for raw, found in zip_longest(walk.frames, look.variables)]
         stack = [(raw, frame) for raw, frame in zip(walk.frames, named) if frame is not None]
         frames = [frame for _, frame in stack]
@@ -207,7 +220,8 @@ class _Reader:
         if lock and modules.awaited:
             does = does.replace(f"the lock at {lock:#x}", f"the import lock of {modules.awaited}")
         cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")
-        thread = Thread(tid, _name(folder), does, look.holds_gil, frames, cut, state is not None, sure, 0)
+        of_python, end = state is not None, (waits.kind, waits.for_ever, before.switches)
+        thread = Thread(tid, _name(folder), does, look.holds_gil, frames, cut, of_python, sure, 0, *end)
         return _Seen(thread, folder, before, walk.frames, modules, lock)
 
     def _look(self, state: Optional[State], until: Optional[float]) -> _Look:
@@ -240,20 +254,20 @@ class _Reader:
         except Unreadable:
             return frame
 
-    def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State]) -> Tuple[str, int]:
-        """For what, in words; and for which lock."""
+    def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State]) -> _Waits:
         if letter in "Tt":
-            return "is stopped by a signal" if letter == "T" else "is stopped by a debugger", 0
+            return _Waits("is stopped by a signal" if letter == "T" else "is stopped by a debugger", 0, "", False)
         if call is None:
-            return "waits for a disk" if letter == "D" else "waits", 0
+            return _Waits("waits for a disk" if letter == "D" else "waits", 0, "", False)
         if call.kind != "futex":
-            return calls.in_words(call, self.memory, self.pid), 0
+            return _Waits(calls.in_words(call, self.memory, self.pid), 0, call.kind or call.name, False)
         address = call.arguments[0]
         if state is not None and state.gil and 0 <= address - state.gil < self.python.at["gil_size"]:
-            return "waits for the GIL", 0
+            return _Waits("waits for the GIL", 0, "gil", False)
         lock = locks.waited_for(self.memory, call)
-        nobody = ", and no other thread is there to release it" if self.is_alone and locks.is_for_ever(call) else ""
-        return f"waits for the lock at {lock:#x}{nobody}", lock
+        for_ever = locks.is_for_ever(call)
+        nobody = ", and no other thread is there to release it" if self.is_alone and for_ever else ""
+        return _Waits(f"waits for the lock at {lock:#x}{nobody}", lock, "lock", for_ever)
 
 
 def _importers(seen: List[_Seen]) -> Dict[int, int]:

@@ -1,0 +1,122 @@
+"""`spprof run --on-stall`: what hangs is reported, once, and what only waits for work is not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
+
+from spprof.outside.stalls import Watch
+
+LATE_S = 60  # a limit that only a hang reaches
+BEGIN = "import asyncio, os, queue, signal, socket, sys, threading, time\nprint(os.getpid(), flush=True)\n"
+
+STALLS = {
+    "deadlock": ("a deadlock of 2 threads", """
+locks, begin = [threading.Lock(), threading.Lock()], threading.Barrier(2)
+def takes(first, second):
+    with first:
+        begin.wait()
+        with second: pass
+threads = [threading.Thread(target=takes, args=each) for each in (locks, locks[::-1])]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""),
+    "gil": ("keeps the GIL, and another thread waits for it", """
+threading.Thread(target=time.sleep, args=(0.1,)).start()
+sum(range(1 << 62))
+"""),
+    "left": ("and no thread is left to release it", """
+lock = threading.Lock()
+threading.Thread(target=lock.acquire).start()
+with lock: pass
+"""),
+    "loop": ("the event loop of", """
+async def blocks(): time.sleep(1000)
+asyncio.run(blocks())
+"""),
+}  # fmt: skip
+IDLE = {
+    "accept": "socket.create_server(('127.0.0.1', 0)).accept()\n",
+    "pool": "items = queue.Queue()\nfor _ in range(3): threading.Thread(target=items.get).start()\nitems.get()\n",
+    "event": "signal.signal(signal.SIGUSR1, lambda *of: None)\nthreading.Event().wait()\n",
+    "loop": "async def waits(): await asyncio.get_running_loop().create_future()\nasyncio.run(waits())\n",
+    "leader": """
+server, lock = socket.create_server(('127.0.0.1', 0)), threading.Lock()
+def serves():
+    with lock: server.accept()
+for _ in range(3): threading.Thread(target=serves).start()
+serves()
+""",
+    "naps": "async def naps():\n    while True: time.sleep(0.05); await asyncio.sleep(0)\nasyncio.run(naps())\n",
+    "sleep": "time.sleep(1000)\n",
+    "busy": "def f():\n    while True: pass\nfor _ in range(2): threading.Thread(target=f).start()\nf()\n",
+}  # fmt: skip
+
+
+@pytest.fixture
+def start():
+    """Of a program's text: a process that says its number first."""
+    running = []
+
+    def of(text):
+        running.append(subprocess.Popen([sys.executable, "-c", BEGIN + text], stdout=subprocess.PIPE, text=True))
+        assert int(running[-1].stdout.readline()) == running[-1].pid
+        return running[-1].pid
+
+    yield of
+    for program in running:
+        program.kill()
+        program.communicate()
+
+
+@pytest.mark.parametrize("kind", STALLS)
+def test_a_stall_is_reported_once(start, kind):
+    why, text = STALLS[kind]
+    watch = Watch(start(text), 0.4)
+    found, end, looks = [], time.monotonic() + LATE_S, 0
+    while time.monotonic() < end and looks < 10:
+        stall = watch.look(time.monotonic())
+        found += [stall] if stall is not None else []
+        looks += bool(found)
+        time.sleep(watch.step_s)
+    assert len(found) == 1 and why in found[0].why, found
+    assert {thread.tid for thread in found[0].dump.threads} >= {watch.pid}
+
+
+@pytest.mark.parametrize("kind", IDLE)
+def test_what_waits_for_work_does_not_stall(start, kind):
+    watch = Watch(start(IDLE[kind]), 0.4)
+    for _ in range(30):
+        assert watch.look(time.monotonic()) is None
+        time.sleep(watch.step_s)
+
+
+def test_it_is_written_beside_the_profile_and_said(tmp_path):
+    """And the program goes on: here until it is killed."""
+    command = [sys.executable, "-m", "spprof", "run", "-o", "out.spprof", "--on-stall", "0.5", "-c", BEGIN + STALLS["left"][1]]
+    program = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert int(program.stdout.readline()) == program.pid
+        line = program.stderr.readline()
+        path = tmp_path / "out.stalls.txt"
+        assert "and no thread is left to release it: what each thread does is in " in line and str(path) in line
+        text = path.read_text()
+        assert text.startswith("After ") and f"process {program.pid}, Python" in text and "<module> (<string>:" in text
+        assert program.poll() is None
+    finally:
+        program.send_signal(signal.SIGKILL)
+        program.communicate()
+    assert os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("options, why", [(["--live"], "--live"), (["--on-stall", "0"], "--on-stall")])
+def test_what_cannot_be_is_refused(tmp_path, options, why):
+    command = [sys.executable, "-m", "spprof", "run", "--on-stall", "1", *options, "-c", "pass"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 2 and why in ran.stderr
