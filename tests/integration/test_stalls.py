@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 
 import pytest
@@ -73,6 +74,10 @@ def start():
     for program in running:
         program.kill()
         program.communicate()
+
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    del STALLS["gil"]
 
 
 @pytest.mark.parametrize("kind", STALLS)
