@@ -241,6 +241,32 @@ def test_a_task_that_keeps_the_loop(python, start):  # noqa: F811
 
 
 @each_python
+def test_subclasses_and_tasks_that_begin_at_once(python, start):  # noqa: F811
+    """Those of a task factory, in debug mode."""
+    process = start("""
+import asyncio
+class Own(asyncio.Task): pass
+async def awaits(task): await (task or asyncio.sleep(1e6))
+async def main():
+    loop = asyncio.get_running_loop()
+    first = loop.create_task(awaits(None), name="first")
+    if hasattr(asyncio, "eager_task_factory"):
+        loop.set_task_factory(asyncio.eager_task_factory)
+    eager = loop.create_task(awaits(first), name="eager")
+    own = Own(awaits(eager), loop=loop, name="own")
+    for _ in range(5): await asyncio.sleep(0)
+    print("", flush=True)
+    await own
+asyncio.run(main(), debug=True)
+""", python)  # fmt: skip
+    process.stdout.readline()
+    (loop,) = settled(process).tasks.loops
+    tasks = named(loop)
+    awaits = {name: [loop.tasks[child].name for child in task.awaits] for name, task in tasks.items()}
+    assert awaits == {"Task-1": ["own"], "own": ["eager"], "eager": ["first"], "first": []}
+
+
+@each_python
 def test_loops_of_several_threads(python, start):  # noqa: F811
     process = start(PROGRAM.format(seed=7, count=5) + """
 kept_of = threading.local()
