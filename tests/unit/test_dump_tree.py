@@ -110,7 +110,7 @@ def test_cycles(needs, expected):
 
 
 def test_what_was_not_read_is_said():
-    thread = Thread(7, "main", "runs", False, [], "", True, True, 0)
+    thread = Thread(7, "main", "runs", False, [], "", True, True, 0, "", False, ())
     loops = [Loop(7, {1: task("a")}, [], False), Loop(0, {2: task("b")}, [])]
     found = list(lines_of(Dump(7, "3.11.2", [thread], [], Tasks(loops, 1234, 5, "its tasks have 8 bytes")), "app.py"))
     assert found[2:] == [
