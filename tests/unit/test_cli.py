@@ -371,7 +371,7 @@ def test_a_program_that_ends_before_the_delay(tmp_path):
         (["x.py"], 2, "spprof run x.py"),
         (["reprot"], 2, "did you mean `spprof report`?"),
         (["p.spprof"], 2, "spprof report p.spprof"),
-        (["frobnicate"], 2, "the verbs are run, attach, top, live"),
+        (["frobnicate"], 2, "the verbs are run, attach, ctl, top, live"),
         (["record", "x.py"], 2, "`spprof run script.py` or `spprof attach PID`"),
         (["top", "nosuchserver"], 2, "'nosuchserver' is no process id, and in no command line"),
         (["attach", "0"], 2, "'0' is no process id: `spprof ps` lists them"),

@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # `typing` and `argparse` are imported while the program 
 if TYPE_CHECKING:
     from typing import Any, List, Optional
 
-VERBS = ("run", "attach", "top", "live", "dump", "ps", "report", "why", "open", "diff", "convert", "push", "symbolize")
+VERBS = ("run", "attach", "ctl", "top", "live", "dump", "ps", "report", "why", "open", "diff", "convert", "push", "symbolize")
 
 # What other profilers call it -> what there is.
 _ELSEWHERE = {

@@ -7,7 +7,6 @@ import array
 import json
 import os
 import select
-import signal
 import socket
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
@@ -17,7 +16,7 @@ from ..errors import BadOption, SpprofError
 from ..files.writing import finish, is_being_written
 from ..outside.rights import python_of
 from . import commands, outputs, program
-from .connecting import ANSWER_S, Way
+from .connecting import ANSWER_S, Interrupted, Way, answer
 from .run import Run, say
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ..files.profile import Profile
     from ..recording.options import Options
 
-_ANSWER_MOST = 65536  # bytes
 _LOOK_S = 0.2  # from one look for new child processes to the next
 
 
@@ -56,7 +54,7 @@ class Attachment:
         request = json.dumps({"version": __version__, "options": self.recording.to_text()}).encode() + b"\n"
         connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
         connection.settimeout(ANSWER_S)
-        reported = _answer(connection)
+        reported = answer(connection)
         if reported is None:
             raise SpprofError(f"process {self.way.pid} did not answer: it has ended, or is stopped")
         if "error" in reported:
@@ -69,7 +67,7 @@ class Attachment:
         try:
             connection.settimeout(ANSWER_S)
             connection.sendall(b"\n")
-            reported = _answer(connection)
+            reported = answer(connection)
         except OSError:
             reported = None
         if reported is not None and "error" in reported:
@@ -98,8 +96,7 @@ class Attach(Run):
         self.lost = False
         if options.subprocesses and show is not None:
             raise BadOption("--live shows one process: without --subprocesses, or without --live")
-        self._interrupted, self._writing = os.pipe()
-        os.set_blocking(self._writing, False)
+        self._interrupted = Interrupted()
         self._below: Dict[int, Optional[Attachment]] = {}  # None: it cannot be attached to
         way = Way(pid, self._interrupted)
         self.conversion = formats.Options(merge_threads=options.merge_threads, thread=options.thread, sources=True)
@@ -111,13 +108,12 @@ class Attach(Run):
 
     def run(self) -> int:
         """Until Ctrl-C, --duration, or the end of the process."""
-        before = signal.signal(signal.SIGINT, lambda *_: os.write(self._writing, b"!"))
-        try:
-            return self._record()
-        finally:
-            for one in self._attached():
-                one.clear()
-            signal.signal(signal.SIGINT, before)
+        with self._interrupted:
+            try:
+                return self._record()
+            finally:
+                for one in self._attached():
+                    one.clear()
 
     def _attached(self) -> List[Attachment]:
         return [self._first, *(one for one in self._below.values() if one is not None)]
@@ -140,7 +136,7 @@ class Attach(Run):
             self.show(self.outputs.stream)
             return
         assert self._first.connection is not None
-        ends = [self._first.connection.fileno(), self._interrupted]  # the process says nothing before it ends
+        ends = [self._first.connection, self._interrupted]  # the process says nothing before it ends
         late = None if self.options.duration is None else time.monotonic() + self.options.duration
         while True:
             left = None if late is None else max(0.0, late - time.monotonic())
@@ -195,21 +191,6 @@ class Attach(Run):
     def _put(self, ended: bool) -> None:
         first, *children = [one.path for one in self._attached()]
         self._put_all([first], children)
-
-
-def _answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
-    """A line of the process's; None: it is gone, or silent."""
-    line = b""
-    try:
-        while not line.endswith(b"\n"):
-            data = connection.recv(4096)
-            line += data
-            if not data or len(line) > _ANSWER_MOST:
-                return None
-        reported = json.loads(line)
-    except (OSError, ValueError):
-        return None
-    return reported if isinstance(reported, dict) else None
 
 
 def _name(pid: int) -> str:

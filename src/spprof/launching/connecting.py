@@ -7,12 +7,14 @@ written to or run."""
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import signal
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 
 from ..errors import SpprofError, Unsupported
 from ..outside.proc import status
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .otherwise import Other
 
 ANSWER_S = 20.0  # a process that listens answers within this, or is stopped
+_ANSWER_MOST = 65536  # bytes
 _PATIENCE_S = 2.0  # until a word is said about what is waited for
 
 _DOES = {"T": "is stopped", "t": "is stopped by a debugger", "S": "waits in a call", "D": "waits for a disk"}
@@ -65,11 +68,44 @@ attach(*%r)
 """
 
 
+class Interrupted:
+    """Can be read, for `select`, after Ctrl-C: a context in which that does nothing else."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def __enter__(self) -> Interrupted:
+        self._before = signal.signal(signal.SIGINT, lambda *_: os.write(self._writing, b"!"))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+
+def answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
+    """A line of the process's; None: it is gone, or silent."""
+    line = b""
+    try:
+        while not line.endswith(b"\n"):
+            data = connection.recv(4096)
+            line += data
+            if not data or len(line) > _ANSWER_MOST:
+                return None
+        reported = json.loads(line)
+    except (OSError, ValueError):
+        return None
+    return reported if isinstance(reported, dict) else None
+
+
 class Way:
-    """To process `pid`, until descriptor `interrupted` can be read; `waits`: however long its main thread does not come. Raises
+    """To process `pid`, until `interrupted` can be read; `waits`: however long its main thread does not come. Raises
     SpprofError."""
 
-    def __init__(self, pid: int, interrupted: int, waits: bool = True) -> None:
+    def __init__(self, pid: int, interrupted: Interrupted, waits: bool = True) -> None:
         self.pid, self.uid = pid, _uid(pid)
         self._interrupted, self._waits = interrupted, waits
         self._may_run = False  # the script that the process was given

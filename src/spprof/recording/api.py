@@ -184,6 +184,29 @@ def resume() -> None:
     _core.resume()
 
 
+def control(what: str, path: Optional[str]) -> None:
+    """What another process asks for: 'pause', 'resume' or 'stop', of the profile that is written to `path` (None: whichever is
+    being taken). Raises NotActive; BadOption if another profile is being taken, or one that is the program's own to stop."""
+    taken = _core.session()
+    if taken is None or not _core.active():
+        raise NotActive("no profile is being taken there")
+    if path is not None and not taken[0].is_at(path):
+        raise BadOption(f"the profile that is being taken there is {taken[1] or 'another one'}")
+    if what == "stop":
+        _require_stoppable(taken)
+        end(taken)
+    else:
+        {"pause": pause, "resume": resume}[what]()
+
+
+def _require_stoppable(taken: Taken) -> None:
+    """That it is one of `spprof run`, for whose end nobody waits."""
+    from ..files.writing import begun
+
+    if taken[1] is None or begun(taken[1]).get("begun") not in ("run", "child"):
+        raise BadOption("the profile is stopped by what began it: `spprof attach`, or the program itself")
+
+
 def flush() -> None:
     """Waits until everything that was sampled before the call is in the file, where others can read it. Other threads run
     meanwhile, some milliseconds. Without it a file is behind by 0.1 s.

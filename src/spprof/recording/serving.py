@@ -1,8 +1,12 @@
-"""One profile for another process of the same user (../listening.py), from its request until the connection ends.
+"""What another process of the same user asks of this one (../listening.py): a profile for as long as it is connected, or what is to
+become of the profile that is being taken.
 
-The other process sends one line of JSON, {"version", "options"}, and with it the descriptor of the file that the profile goes to.
-It gets {"pid"} or {"error"}. A further byte, or the end of the connection, ends the profile; if the other process is still there,
-it gets {} or {"error"}."""
+It sends one line of JSON. For a profile that is {"version", "options"}, and with it comes the descriptor of the file that the
+profile goes to. It gets {"pid"} or {"error"}. A further byte, or the end of the connection, ends the profile; if the other
+process is still there, it gets {} or {"error"}.
+
+{"version", "control", "file"} is for `spprof ctl`: `control` is one of CONTROLS, `file` the path of the profile that is meant, or
+null. It gets {} or {"error"}, and that is all."""
 
 from __future__ import annotations
 
@@ -14,9 +18,10 @@ from ..errors import NotActive, SpprofError, Unsupported
 
 TYPE_CHECKING = False  # see __init__
 if TYPE_CHECKING:
-    from typing import Any, Dict, Tuple
+    from typing import Any, Dict, Optional, Tuple
 
 REQUEST_MOST = 4096  # bytes
+CONTROLS = ("pause", "resume", "stop")
 
 
 def serve(connection: Any) -> None:
@@ -26,6 +31,9 @@ def serve(connection: Any) -> None:
     except (SpprofError, OSError, ValueError) as error:
         _say(connection, {"error": str(error)})
         return
+    if taken is None:
+        _say(connection, {})
+        return
     try:
         _say(connection, {"pid": os.getpid()})
         _wait(connection)
@@ -33,7 +41,8 @@ def serve(connection: Any) -> None:
         _say(connection, _end(taken))
 
 
-def _begin(connection: Any) -> Tuple[Any, Any]:
+def _begin(connection: Any) -> Optional[Tuple[Any, Any]]:
+    """The profile that has begun; None: what was asked for is done."""
     from . import api  # if this interpreter has no core, that is an answer, too
     from .options import Options
 
@@ -44,6 +53,11 @@ def _begin(connection: Any) -> Tuple[Any, Any]:
             raise Unsupported(
                 f"this process has spprof {__version__}, and the other one {asked.get('version')}: they must be equal"
             )
+        if "control" in asked:
+            api.control(asked["control"], asked["file"])
+            return None
+        if descriptor < 0:
+            raise ValueError("a request without a file")
         return api.begin_into(Options.of_text(asked["options"]), descriptor)
     finally:
         if descriptor >= 0:
@@ -51,7 +65,7 @@ def _begin(connection: Any) -> Tuple[Any, Any]:
 
 
 def _receive(connection: Any) -> Tuple[bytes, int]:
-    """A line, and the descriptor that came with it."""
+    """A line, and the descriptor that came with it; -1: none."""
     import _socket
     from struct import calcsize, unpack
 
@@ -65,8 +79,6 @@ def _receive(connection: Any) -> Tuple[bytes, int]:
         line += data
         if not data or len(line) > REQUEST_MOST:
             raise ValueError("a request that ended early or is too long")
-    if descriptor < 0:
-        raise ValueError("a request without a file")
     return line, descriptor
 
 
