@@ -1,4 +1,4 @@
-"""`--label`, `--waiting`, `--from`, `--to`: options of the verbs that show a part of a profile."""
+"""`--focus`, `--hide`, `--show`, `--label`, `--waiting`, `--from`, `--to`: options of the verbs that show a part of a profile."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options themselves."""
     group = parser.add_argument_group("a part of the profile")
     group.add_argument("--type", metavar="NAME", help="samples of this type, such as page-faults (default: the first)")
+    named = "(a name, file or package; * and ? allowed)"
+    group.add_argument("--focus", metavar="PATTERN", action="append", default=[],
+                       help=f"only stacks with this function {named}; again: or with that")  # fmt: skip
+    group.add_argument("--hide", metavar="PATTERN", action="append", default=[],
+                       help=f"without these functions {named}: their time is their callers'")  # fmt: skip
+    group.add_argument("--show", metavar="PATTERN", action="append", default=[],
+                       help=f"without all functions but these {named}; likewise")  # fmt: skip
     group.add_argument("--label", metavar="KEY=VALUE", type=_label, action="append", default=[],
                        help="only samples with this label (* and ? allowed); again: with all of them")  # fmt: skip
     group.add_argument("--waiting", metavar="REASON", choices=REASONS, action="append", default=[],
@@ -39,7 +46,7 @@ def of_all(profiles: Sequence[Profile], options: argparse.Namespace) -> List[Pro
     if options.type is not None:
         profiles = [profile.of(options.type) for profile in profiles]
     _check_labels(profiles, options)
-    parts = [_of(profile, options) for profile in profiles]
+    parts = _of_stacks([_of(profile, options) for profile in profiles], options)
     if any(map(_samples, profiles)) and not any(map(_samples, parts)):
         times = [
             (time - int(profile.header["start_ns"])) / 1e9
@@ -84,9 +91,32 @@ def _of(profile: Profile, options: argparse.Namespace) -> Profile:
     return filtered(profile, labels=dict(options.label), start_ns=first, stop_ns=last, waiting=options.waiting)
 
 
+def _of_stacks(profiles: List[Profile], options: argparse.Namespace) -> List[Profile]:
+    """What --focus, --hide and --show leave of them."""
+    if not (options.focus or options.hide or options.show):
+        return profiles
+    from ..model.filtering import filtered  # here: `spprof run` shares its process with the program
+    from ..model.shaping import shaped
+    from ..report.choosing import chosen
+
+    if options.focus:
+        said = f"stacks with {' or '.join(options.focus)}"
+        found = zip(profiles, chosen(profiles, options.focus))
+        profiles = [filtered(profile, frames=frames, words=said) for profile, frames in found]
+    if options.hide:
+        said = f"what is not {' or '.join(options.hide)}"
+        profiles = [shaped(profile, frames, said) for profile, frames in zip(profiles, chosen(profiles, options.hide))]
+    if options.show:
+        shown = zip(profiles, chosen(profiles, options.show))
+        said = f"what is {' or '.join(options.show)}"
+        profiles = [shaped(profile, {*profile.tree.frames[1:]} - frames, said) for profile, frames in shown]
+    return profiles
+
+
 def words(options: argparse.Namespace) -> str:
     """These options as a command line has them, with a blank before each."""
     given = [("--type", options.type)] if options.type is not None else []
+    given += [(f"--{name}", each) for name in ("focus", "hide", "show") for each in getattr(options, name)]
     given += [("--label", f"{key}={value}") for key, value in options.label]
     given += [("--waiting", reason) for reason in options.waiting]
     given += [(name, f"{at:.12g}") for name, at in (("--from", options.first), ("--to", options.last)) if at is not None]

@@ -22,6 +22,7 @@ examples:
   spprof convert p.spprof -f collapsed --weight value --merge-threads -o p.collapsed
   spprof convert app.*.spprof -o app.html  a program and its child processes as one
   spprof convert p.spprof --waits -o p.svg           what was waited for, as frames below those that waited
+  spprof convert p.spprof --hide importlib --focus 'load*' -o p.svg
   spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
 
@@ -51,8 +52,11 @@ def main(options: argparse.Namespace) -> int:
     """Converts."""
     profile = _part.together(_part.of_all(list(map(load, options.files)), options), options.thread)
     thread = options.thread if len(options.files) == 1 else None
+    is_copy = (options.format or formats.format_of(options.output)) == "spprof"
+    if is_copy and (options.hide or options.show):
+        raise BadOption("--hide and --show do not fit the format spprof: it is a copy of the file, with its whole stacks")
     if options.waits:
-        if (options.format or formats.format_of(options.output)) == "spprof":
+        if is_copy:
             raise BadOption("--waits does not fit the format spprof: it is a copy of the file, which has the reasons")
         profile = explained(profile)
     chosen = formats.Options(options.weight, not options.no_lines, options.merge_threads, thread, options.sources)

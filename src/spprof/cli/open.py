@@ -28,6 +28,7 @@ examples:
   spprof open app.*.spprof                   a program and its child processes as one
   spprof open app.4711.spprof -o app.html    keep the page, to send it to somebody
   spprof open app.html                       one that `run -f html` or `convert` wrote
+  spprof open app.4711.spprof --hide importlib --focus 'load*'
   spprof open app.4711.spprof --no-browser   only write it and print where it is
 """
 
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     add_sources(parser)
     parser.add_argument("--no-browser", action="store_true", help="write the page and print its path, open nothing")
+    _part.add_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -48,11 +50,11 @@ def main(options: argparse.Namespace) -> int:
     files = options.files or newest()
     page = next((file for file in files if file.endswith(formats.FORMATS["html"].extension)), None)
     if page is not None:
-        if options.output or len(files) > 1:
-            raise SpprofError(f"{page} is a page already: open it alone and without --output, or open .spprof files")
+        if options.output or len(files) > 1 or _part.words(options):
+            raise SpprofError(f"{page} is a page already: open it alone, whole and without --output, or open .spprof files")
         path = _checked(page)
     else:
-        profile = _part.together(list(map(load, files)), options.thread)
+        profile = _part.together(_part.of_all(list(map(load, files)), options), options.thread)
         # mkdtemp's directory is for its owner only (0700), so nobody can read or replace the page, nor guess its place.
         path = options.output or os.path.join(tempfile.mkdtemp(prefix="spprof-"), _name(files[0]))
         chosen = formats.Options(thread=options.thread if len(files) == 1 else None, sources=options.sources)

@@ -32,7 +32,7 @@ import sys
 import zlib
 from array import array
 from itertools import accumulate, compress
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..model.calls import Function
 from ..model.sums import merged
@@ -270,7 +270,7 @@ def _about(profile: ProfileData, of_type: Dict[str, Any], threads: List[int], st
         "format": 1,
         "spprof": __version__,
         "end": profile.end,
-        "warning": profile.unfinished and f"{profile.unfinished[:1].upper()}{profile.unfinished[1:]}.",
+        "warning": " ".join(_lacks(profile)) or None,
         "clock": profile.clock,
         **of_type,
         "start_ns": start,
@@ -283,6 +283,14 @@ def _about(profile: ProfileData, of_type: Dict[str, Any], threads: List[int], st
             if marker.thread in threads
         ],
     }
+
+
+def _lacks(profile: ProfileData) -> Iterator[str]:
+    """What is not in the page, in sentences."""
+    if profile.header.get("part"):
+        yield f"Only {profile.header['part']}; the tick stats are the whole profile's."
+    if profile.unfinished:
+        yield f"{profile.unfinished[:1].upper()}{profile.unfinished[1:]}."
 
 
 def _of_type(profile: ProfileData) -> Dict[str, Any]:

@@ -91,6 +91,7 @@ def _head(profile: ProfileData, rows: int, weight: int, samples: int, counted: O
     kind = f" of {measured(profile.header)}" if unit == "s" else ""
     what = " ".join(map(str, profile.header.get("argv") or ["spprof"]))
     title = f"{what}: {_number(weight, unit)}{kind}" + ("" if unit == "samples" else f", {samples:,} samples")
+    title += f"; only {profile.header['part']}" if profile.header.get("part") else ""
     height = HEAD + ROW * rows + 4
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height}" width="{WIDTH:.0f}" height="{height}" '
