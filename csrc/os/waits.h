@@ -7,10 +7,14 @@
 
 #include "base/reasons.h"
 
+#define SPP_OS_FDS 4u
+
 /* What a thread that did not run during the call waits for: of one that did, this says nothing. */
 typedef struct {
     spp_reason reason; /* SPP_REASON_running: the system does not say. A wait for Python's GIL is one for a lock here */
-    int fd;            /* of the program's descriptors; -1: none, or several */
+    int fd;            /* of the program's descriptors; -1: none, or several: then `several` has the first few */
+    int several[SPP_OS_FDS];
+    unsigned several_n;
     uintptr_t address; /* of the lock; 0: it has none */
     uintptr_t pc, sp;  /* its position; 0: it waits for a processor, or the system does not say */
 } spp_os_wait;

@@ -92,9 +92,14 @@ static void *run(void *number) {
     return NULL;
 }
 
+static bool has_two(const spp_os_wait *wait) {
+    return wait->several_n == 2 && wait->several[0] == pipe_a[0] && wait->several[1] == pipe_b[0];
+}
+
 static bool is_expected(size_t i, const spp_os_wait *wait) {
     return wait->reason == cases[i].reason && wait->fd == (cases[i].fd != NULL ? *cases[i].fd : -1) &&
-           wait->address == (uintptr_t)cases[i].address && wait->pc != 0 && wait->sp != 0;
+           wait->address == (uintptr_t)cases[i].address && wait->pc != 0 && wait->sp != 0 &&
+           has_two(wait) == (cases[i].call == polls_two || cases[i].call == selects_two);
 }
 
 /* Each thread makes its call once, for longer than the test: it gets there, and then that is what it waits for. */
@@ -109,6 +114,7 @@ static void test_each_wait_is_known(void) {
         CHECK_EQUAL(wait.reason, cases[i].reason);
         CHECK_EQUAL(wait.fd, cases[i].fd != NULL ? *cases[i].fd : -1);
         CHECK_EQUAL(wait.address, (uintptr_t)cases[i].address);
+        CHECK(has_two(&wait) == (cases[i].call == polls_two || cases[i].call == selects_two));
         if (!is_expected(i, &wait)) printf("case %zu\n", i);
     }
 }

@@ -26,6 +26,8 @@ REASONS = {
     "waits_poll": "io",
     "waits_unix": "io",
     "waits_accept": "idle",
+    "waits_select_server": "idle",
+    "waits_poll_server": "idle",
     "waits_child": "child",
     "waits_epoll": "idle",
     "pool_0": "idle",

@@ -81,6 +81,16 @@ def waits_accept():
     server.accept()
 
 
+def waits_select_server():
+    select.select([selected[0], server.fileno(), reads], [], [], 600)
+
+
+def waits_poll_server():
+    poll = select.poll()
+    poll.register(server.fileno(), select.POLLIN)
+    poll.poll(600_000)
+
+
 def waits_child():
     child.wait()
 
@@ -122,6 +132,7 @@ def main(out, native):
     on["waits_pipe"] = f"pipe, descriptor {reads}"
     on["waits_select_pipe"] = f"pipe, descriptor {selected[0]}"
     on["waits_accept"] = f"server 127.0.0.1:{port}"
+    on["waits_select_server"] = on["waits_poll_server"] = on["waits_accept"]
     on["waits_unix"] = f"socket, descriptor {right.fileno()}"
     print(json.dumps(on), flush=True)
     child.kill()

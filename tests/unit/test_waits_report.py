@@ -8,6 +8,7 @@ from spprof_file import Writer
 from spprof import Profile
 from spprof.cli import main
 from spprof.model import waits
+from spprof.report.idle import busy_parts
 
 LIB = "/usr/lib/python3.11/"
 BOOT = [("_bootstrap", "Thread._bootstrap", LIB + "threading.py", 990, 1002)]
@@ -49,6 +50,34 @@ def test_a_thread_of_a_pool_without_a_job_is_idle(profile):
     found = [profile.reasons[reason] for reason in profile.column("reason")]
     assert found[:5] == ["idle", "lock", "lock", "sleep", "io"]
     assert found[5:] == ["io", "unknown", "running", "idle", "unknown"]
+
+
+def test_a_summary_is_of_what_threads_did(profile, capsys):
+    """Unless nothing else is there, or it is asked for."""
+    left_out = "Idle threads are left out: 2.00 ms more (--waiting idle shows them).\n"
+    for verb in "report", "why":
+        assert main([verb, profile.path]) == 0
+        text = capsys.readouterr().out
+        assert left_out in text and "7.50 ms of wall time, 8 samples" in text and "_worker" not in text.split("On CPU")[0]
+        assert main([verb, profile.path, "--waiting", "idle"]) == 0
+        text = capsys.readouterr().out
+        assert "left out" not in text and "2.00 ms of wall time, 2 samples" in text
+        assert main([verb, profile.path, "--waiting", "idle", "--waiting", "lock"]) == 0
+        assert "4.00 ms of wall time, 4 samples" in capsys.readouterr().out
+    assert main(["report", profile.path, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["weight"] == 9_500_000
+
+
+def test_of_several_processes_one_may_be_idle():
+    def of(stack, pid):
+        writer = Writer(mode="wall", pid=pid)
+        writer.sample(stack, 6_000, 1_000, flags=OFF, reason=waits.REASONS.index("lock"))
+        writer.flush()
+        return Profile(writer.data)
+
+    idle, busy = of(WORKER, 1), of(JOB, 2)
+    assert [len(each) for each in busy_parts([idle, busy])] == [0, 1] and busy_parts([idle]) == [idle]
+    assert busy_parts([busy]) == [busy]
 
 
 def test_the_table(profile, capsys):

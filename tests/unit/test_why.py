@@ -8,10 +8,12 @@ import re
 
 import pytest
 from spprof_file import Writer
-from test_owntree import DUMPS, FIND, LOAD, MAIN, NUMPY, PANDAS, READ, ROW, profile_of
+from test_owntree import DUMPS, FIND, LOAD, MAIN, NUMPY, PANDAS, READ, ROW, SHOP, profile_of
 
+from spprof import Profile
 from spprof.cli import main
 from spprof.model.records import Marker
+from spprof.model.waits import REASONS
 from spprof.report.why import Why
 
 
@@ -55,6 +57,18 @@ def test_what_the_samples_cannot_say_is_not_said():
 def test_wall_time_says_what_was_waiting():
     text = why(profile_of(([MAIN, LOAD], 100, 4), ([MAIN, LOAD], 50), mode="wall"))
     assert "0.15 s, 0.10 s of it waiting" in text and "all wall time" in text
+
+
+def test_what_was_waited_for_and_what_was_imported():
+    writer = Writer(mode="wall")
+    for at in range(100):
+        flags, reason = (4, REASONS.index("lock")) if at % 2 else (0, 0)
+        writer.sample([MAIN, LOAD], 6000 + 1000 * at, 1000, flags=flags, reason=reason)
+    writer.flush()
+    assert "0.10 s, 50.00 ms of it waiting for a lock\n" in why(Profile(writer.data))
+    text = why(profile_of(([MAIN, FIND, SHOP, LOAD], 95), ([MAIN, LOAD], 5)))
+    assert re.search(r"load \(/app/shop/__init__\.py:3\) itself: .*\n.*\n     while /app/shop/__init__.py is imported\n", text)
+    assert "is imported" not in why(profile_of(([MAIN, FIND, SHOP, LOAD], 80), ([MAIN, LOAD], 20)))
 
 
 def test_a_program_without_code_of_the_users_has_its_library():

@@ -4,6 +4,7 @@
  * that passed without moving the clock goes to that stack. While the clock does not move at all,
  * the stack is the same, and ticks repeat it. No signal is sent, so no sleeping call is woken. */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/heap.h"
 #include "base/random.h"
@@ -146,12 +147,26 @@ static uint32_t gil_held_by(const spp_thread *t, uintptr_t tstate) {
     return slot != SPP_MAP_NONE ? spp_threads[slot].id + 1 : 0;
 }
 
+/* Drain lock held. Names what a thread waits for. Whether it is a socket that listens, perhaps one of several: a server that
+ * waits for work. */
+static bool waits_at_server(const spp_thread *t, const spp_os_wait *wait, char name[SPP_OS_DESCRIPTOR]) {
+    static const char server[] = "server ";
+    const int *fds = wait->fd >= 0 ? &wait->fd : wait->several;
+    unsigned n = wait->fd >= 0 ? 1 : wait->several_n;
+    for (unsigned i = 0; i < n; i++) {
+        spp_os_descriptor(t->tid, fds[i], name);
+        if (strncmp(name, server, sizeof server - 1) == 0) return true;
+    }
+    if (n != 1) name[0] = 0;
+    return false;
+}
+
 /* Drain lock held. What a thread with this state waits for; `name` is space for it, *lock for a lock of Python's. */
 static spp_waiting waiting_for(const spp_thread *t, const spp_os_wait *wait, uintptr_t tstate, char name[SPP_OS_DESCRIPTOR],
                                spp_awaited *lock) {
     spp_waiting waiting = {.reason = wait->reason, .on = name};
     name[0] = 0;
-    if (wait->fd >= 0) spp_os_descriptor(t->tid, wait->fd, name);
+    if (waits_at_server(t, wait, name)) waiting.reason = SPP_REASON_idle;
     if (wait->address != 0 && spp_run_state.states.is_gil != NULL) {
         int is_gil = spp_run_state.states.is_gil(tstate, wait->address);
         if (is_gil != 0) waiting.reason = is_gil > 0 ? SPP_REASON_gil : SPP_REASON_running; /* the latter: unknown */

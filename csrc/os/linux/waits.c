@@ -35,11 +35,18 @@ static bool parse(const char *text, call *c, uintptr_t *pc, uintptr_t *sp) {
     return *sp != 0 && *pc != 0;
 }
 
+static void wait_for(spp_os_wait *wait, int fd) {
+    if (wait->several_n < SPP_OS_FDS) wait->several[wait->several_n++] = fd;
+}
+
 /* poll: of a time alone, of one descriptor, or of several. */
 static void polls(const call *c, spp_os_wait *wait) {
-    struct pollfd first;
-    wait->reason = c->arguments[1] == 0 ? SPP_REASON_sleep : SPP_REASON_io;
-    if (c->arguments[1] == 1 && spp_os_read(&first, c->arguments[0], sizeof first) == 0) wait->fd = first.fd;
+    struct pollfd first[SPP_OS_FDS];
+    size_t all = c->arguments[1], n = all < SPP_OS_FDS ? all : SPP_OS_FDS;
+    wait->reason = all == 0 ? SPP_REASON_sleep : SPP_REASON_io;
+    if (n == 0 || spp_os_read(first, c->arguments[0], n * sizeof *first) != 0) return;
+    if (all == 1) wait->fd = first[0].fd;
+    for (size_t i = 0; all > 1 && i < n; i++) wait_for(wait, first[i].fd);
 }
 
 /* select: likewise. */
@@ -56,12 +63,15 @@ static void selects(const call *c, spp_os_wait *wait) {
         for (size_t i = 0; i < n; i++) all[i] |= words[i];
     }
     for (size_t i = 0; i < n; i++) {
-        if (all[i] == 0) continue;
-        found += __builtin_popcountl(all[i]);
-        wait->fd = (int)(i * WORD) + __builtin_ctzl(all[i]);
+        for (unsigned long left = all[i]; left != 0; left &= left - 1, found++) {
+            wait_for(wait, (int)(i * WORD) + __builtin_ctzl(left));
+        }
     }
     if (found == 0) wait->reason = SPP_REASON_sleep;
-    if (found != 1) wait->fd = -1;
+    if (found == 1) {
+        wait->fd = wait->several[0];
+        wait->several_n = 0;
+    }
 }
 
 /* Calls that wait for a lock of a file if their arguments ask for it. */

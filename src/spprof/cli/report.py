@@ -31,6 +31,7 @@ examples:
   spprof report script.*.spprof            a program and its child processes as one; --by process: which used what
   spprof report cpu.pprof                  another profiler's file: pprof, speedscope, perf script, ...
   spprof report p.spprof --python-only     native functions' time to the Python functions that called them
+  spprof report p.spprof --hide importlib --focus 'load*'
   spprof report p.spprof --label 'route=/cart*' --from 10 --to 20
   spprof report p.spprof --by route        the time of each value of a label; --by label: of each set of labels
   spprof report p.spprof --native-calls    native time by the Python line that called it
@@ -207,7 +208,7 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         )
     if options.format == "flat":
         how = (options.limit, options.thread, options.sort, options.shown, options.by)
-        return summary(profiles, *how, width_of_table(sys.stdout), options.verbose, patterns(options.mine))
+        return summary(profiles, *how, width_of_table(sys.stdout), options.verbose, patterns(options.mine), bool(options.waiting))
     from ..report import export
 
     if options.format == "markdown":

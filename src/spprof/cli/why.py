@@ -38,6 +38,6 @@ def main(options: argparse.Namespace) -> int:
     """Prints the answer."""
     files = options.files or newest()
     profiles = _part.of_all([Profile.load(file) for file in files], options)
-    why = Why(profiles, files, patterns(options.mine), _part.words(options))
+    why = Why(profiles, files, patterns(options.mine), _part.words(options), bool(options.waiting))
     put(sys.stdout, _part.title(profiles) + why.text())
     return 0

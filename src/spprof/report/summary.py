@@ -8,6 +8,7 @@ from ..errors import BadOption
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.records import native_name
+from .idle import busy_parts, left_out
 from .owners import Owners
 from .owntree import OwnTree
 from .sources import lines_of
@@ -28,23 +29,27 @@ def summary(
     width: int = 160,
     verbose: bool = False,
     mine: Sequence[str] = (),
+    idle: bool = False,
 ) -> str:
     """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
 
     `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`. `by`: what a row is,
     one of `tables.BY` or the key of a label. `limit`: rows, whatever they say (None: at most 15, as long as they say something).
     `width`: columns of a line of the table. `verbose`: what became of each tick, even if none was lost. `mine`: see `Owners`.
-    Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
+    `idle`: with the time in which threads had nothing to do, which is left out where there is any other. Raises
+    BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
     profiles = list(map(readable, profiles))
     most = _ROWS if limit is None else limit
     if shown == "calls":
         lines = _calls(profiles, most, thread, width)
     else:
-        rows = table(profiles, by, thread, sort, shown)
+        busy = profiles if idle else busy_parts(profiles, thread)
+        rows = table(busy, by, thread, sort, shown)
         owners = Owners([file for profile in profiles for file in profile.files()], mine)
-        lines = _own(rows, owners, width)
+        own = _own(rows, owners, width)
+        lines = [*left_out(profiles, busy, thread), *own]
         rows_shown = rows.rows[:most] if limit is not None or rows.alone or sort == "calls" else _with_a_meaning(rows, owners)
-        lines += _flat(rows, rows_shown, width, bool(lines))
+        lines += _flat(rows, rows_shown, width, bool(own))
         if by == "function" and thread is None:
             lines += table_of_times(profiles, most, width)
             lines += in_words(profiles, width)
@@ -110,7 +115,8 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
     places = [(row.what["file"], row.what["line"]) for row in rows] if shown.by == "line" else []
     text = lines_of(shown.profiles, places)
     for row in rows:
-        cells = " ".join(f"{amount(each[0], shown.unit):>10} {share_of(shown.whole, *each)}" for each in row.times(alone))
+        whole = shown.whole
+        cells = " ".join(f"{amount(each[0], shown.unit, whole.weight):>10} {share_of(whole, *each)}" for each in row.times(alone))
         if shown.has_calls:
             cells += f" {calls_of(row)} {per_call(shown.per_call(row))}"
         named = _named(cells, row.text, width - len(row.few)) + row.few
@@ -161,7 +167,7 @@ def _calls(profiles: Sequence[ProfileData], limit: int, thread: Optional[str], w
     order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     for (qualname, file, line, native, library), ns in order[:limit]:
         called = native_name(native, library)
-        cells = f"{amount(ns, profiles[0].unit):>10} {share_of(whole, ns)}"
+        cells = f"{amount(ns, profiles[0].unit, whole.weight):>10} {share_of(whole, ns)}"
         lines.append(_named(cells, f"{place(qualname, file, line)} > {called}", width))
     if len(order) > limit:
         lines.append(f"{'':25}... {len(order) - limit} more (--limit)")

@@ -10,30 +10,37 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.intervals import Estimate
+from ..model.records import OFF_CPU
 from ..model.sums import Sums
 from ..model.types import measured
+from ..model.waits import REASONS
+from .idle import busy_parts, left_out
 from .imports import module_name
 from .owners import IMPORTS, MINE, Owners
 from .sources import lines_of
 from .tables import check_units, counted, heading
 from .text import amount, duration, fit, percent, place, readable
 from .tick_stats import tick_stats, warnings
+from .words import WORDS, in_words
 
 _MOST = 5  # places
 _LEAST = 0.03  # of all time: less is no answer to the question
 _FEW = 100  # samples
 _COLUMNS = 100
 _MOST_FILES = 3  # that a command names
+_MOSTLY = 0.9  # of a place's time: what is said of it then is said of all of it
 
 _Function = Optional[Tuple[str, str, int]]  # qualified name, file, first line; None: no code of the user's
 
 
 class _Spot(NamedTuple):
-    """A line of a function of the user's, and the library that it calls; "" for what it does itself."""
+    """A line of a function of the user's, and the library that it calls; "" for what it does itself. `module`: one of the
+    user's that is being imported meanwhile; "": none."""
 
     function: _Function
     library: str
     line: int
+    module: str
 
 
 def _is_import(library: str) -> bool:
@@ -42,11 +49,14 @@ def _is_import(library: str) -> bool:
 
 class Why:
     """The answer of several profiles together, whose files are `files`, or of the parts of them that the options `part` choose.
-    Raises BadOption if they count different things."""
+    `idle`: see `summary`. Raises BadOption if they count different things."""
 
-    def __init__(self, profiles: Sequence[ProfileData], files: Sequence[str], mine: Sequence[str] = (), part: str = "") -> None:
-        self._profiles = list(map(readable, profiles))
-        check_units(self._profiles, "added up")
+    def __init__(
+        self, profiles: Sequence[ProfileData], files: Sequence[str], mine: Sequence[str] = (), part: str = "", idle: bool = False
+    ) -> None:
+        self._all = list(map(readable, profiles))
+        check_units(self._all, "added up")
+        self._profiles = self._all if idle else busy_parts(self._all)
         first = shlex.quote(files[0])
         named = " ".join(map(shlex.quote, files)) if len(files) <= _MOST_FILES else f"{first} ..."
         self._opened, self._files = named, named + part  # a page shows the whole, and chooses there
@@ -55,12 +65,12 @@ class Why:
         self._unit = self._profiles[0].unit
         self._weights: Counter[_Spot] = Counter()
         self._squares: Counter[_Spot] = Counter()
-        self._waiting: Counter[_Spot] = Counter()
+        self._waiting: Counter[Tuple[_Spot, str]] = Counter()  # by what for
         for profile in self._profiles:
             spots: Dict[int, _Spot] = {}
             self._add(profile, spots, self._weights, profile.stack_sums(), 1)
             if profile.mode == "wall":
-                self._add(profile, spots, self._waiting, profile.off_cpu_sums(), 1)
+                self._add_waits(profile, spots)
             if profile.has_big_samples():
                 self._add(profile, spots, self._squares, profile.stack_squares(None), 0)
 
@@ -70,15 +80,23 @@ class Why:
                 spots[stack] = self._spot(profile, stack)
             to[spots[stack]] += value
 
+    def _add_waits(self, profile: ProfileData, spots: Dict[int, _Spot]) -> None:
+        columns = (profile.column(name) for name in ("flags", "weight", "reason"))
+        for stack, flags, weight, reason in zip(profile.stack_keys(), *columns):
+            if flags & OFF_CPU:
+                self._waiting[spots[stack], profile.reasons[reason]] += weight
+
     def _spot(self, profile: ProfileData, stack: int) -> _Spot:
         function: _Function = None
-        library, line = "", 0
+        library, line, module = "", 0, ""
         for id in profile.stack_frames(stack):
             frame = profile.frame(id)
             if profile.is_placeholder(id):
                 continue
             owner = self._owners.of(frame.file, frame.native)
             if owner == MINE or (owner is None and frame.file and not frame.native and not library):
+                if library == IMPORTS and frame.qualname == "<module>":
+                    module = module_name(frame.file)
                 function, line, library = (frame.qualname, frame.file, profile.first_line(id)), frame.line, ""
             elif owner == IMPORTS:
                 library = library or IMPORTS
@@ -86,14 +104,15 @@ class Why:
                 library = f"import {module_name(frame.file).split('.')[0]}"
             elif owner is not None:
                 library = library or owner
-        return _Spot(function, library, line)
+        return _Spot(function, library, line, module)
 
     def text(self) -> str:
         """At most forty lines."""
-        lines = [*warnings(self._profiles), heading(self._profiles, None, self._whole), *self._caveats(), ""]
+        lines = [*warnings(self._all), heading(self._profiles, None, self._whole), *left_out(self._all, self._profiles)]
+        lines += [*self._caveats(), ""]
         if self._whole.ticks:
-            lines += [*self._answer(), *self._collections()]
-        lines += [*tick_stats(self._profiles), f"All of it: spprof report {self._files}; spprof open {self._opened}"]
+            lines += [*self._answer(), *self._collections(), *in_words(self._all, _COLUMNS)]
+        lines += [*tick_stats(self._all), f"All of it: spprof report {self._files}; spprof open {self._opened}"]
         return "\n".join(lines) + "\n"
 
     def _caveats(self) -> Iterator[str]:
@@ -129,10 +148,17 @@ class Why:
         return share.is_more_than_nothing or not self._whole.is_known
 
     def _figures(self, spots: Sequence[_Spot], share: Estimate) -> str:
-        waiting = sum(self._waiting[spot] for spot in spots)
-        also = f", {amount(waiting, self._unit)} of it waiting" if self._waiting else ""
         weight = sum(self._weights[spot] for spot in spots)
-        return f"{percent(share, self._whole.is_known).strip()}, {amount(weight, self._unit)}{also}"
+        return f"{percent(share, self._whole.is_known).strip()}, {amount(weight, self._unit)}{self._waits(spots, weight)}"
+
+    def _waits(self, spots: Sequence[_Spot], weight: int) -> str:
+        """What it waited for most, and for how long."""
+        if not self._waiting:
+            return ""
+        times = {reason: sum(self._waiting[spot, reason] for spot in spots) for reason in REASONS}
+        first = max(times, key=lambda reason: times[reason])
+        what = WORDS[first] if times[first] >= _MOSTLY * sum(times.values()) > 0 and first != "unknown" else "waiting"
+        return f", {amount(sum(times.values()), self._unit)} of it {what}"
 
     def _place(self, number: int, at: Tuple[_Function, str], spots: List[_Spot], share: Estimate) -> Iterator[str]:
         function, library = at
@@ -153,9 +179,19 @@ class Why:
             text = lines_of(self._profiles, [(function[1], hot.line)]).get((function[1], hot.line), "")
             said = f"line {hot.line} has {percent(line, self._whole.is_known).strip()}"
             yield "     " + fit(f"{said}: {text}" if text else said, _COLUMNS - 5)
+        yield from self._imported(spots)
         name = shlex.quote(function[0])
         more = "--imports" if _is_import(library) else f"--callees {name}" if library else f"--callers {name}"
         yield f"     spprof report {self._files} {more}"
+
+    def _imported(self, spots: Sequence[_Spot]) -> Iterator[str]:
+        """That it is the time of an import, if it is."""
+        times: Counter[str] = Counter()
+        for spot in spots:
+            times[spot.module] += self._weights[spot]
+        ((module, weight),) = times.most_common(1)
+        if module and weight >= _MOSTLY * sum(times.values()):
+            yield f"     while {module} is imported"
 
     def _calls(self, function: Tuple[str, str, int]) -> str:
         calls = counted(self._profiles)

@@ -14,7 +14,7 @@ from .waits import Waits, waits
 _LEAST = 0.01  # of its time: what is less is not said
 _MOST = 5  # reasons
 
-_WORDS = {
+WORDS = {
     "running": "running",
     "ready": "ready, without a processor",
     "gil": "waiting for the GIL",
@@ -47,7 +47,7 @@ def _parts(profile: ProfileData, main: Waits) -> Iterator[str]:
             return
         held = REASONS.index(row.reason) if row.reason in ("gil", "lock") else None
         more = f": {shown(row.on)}" if row.on else _holder(profile, main.what["tid"], held) if held is not None else None
-        yield f"{duration(row.ns)} {_WORDS[row.reason]}{more or ''}"
+        yield f"{duration(row.ns)} {WORDS[row.reason]}{more or ''}"
 
 
 def _holder(profile: ProfileData, tid: int, reason: int) -> Optional[str]:
