@@ -249,7 +249,7 @@ def test_no_interval_is_shown_where_most_is_unknown(tmp_path, capsys):
     both = [str(tmp_path / name) for name in "ab"]
     assert main(["diff", *both]) == 0
     reported = capsys.readouterr().out
-    assert re.search(r"^ 60\.0% ±\? +30\.0% ±\? +-30\.0 ±\? +0\.60 s ", reported, re.M), reported
+    assert re.search(r"^ 60\.0% ±\? +30\.0% ±\? +-30\.0 ±\? +0\.600 s ", reported, re.M), reported
     assert "A 100.0%, B 100.0%" in reported
     assert main(["diff", "--compare", "time", *both]) == 0
     assert re.search(r" -0\.30 s ±\? ", capsys.readouterr().out)
@@ -278,7 +278,7 @@ def test_tables(files, capsys):
     assert lines[0] == "A: a1.spprof, a2.spprof, a3.spprof (3 runs, 2.10 s; 2.12 s; 2.08 s of CPU time, 6,300 samples)"
     change = r"2\.100 ±0\.\d{3} s -> 2\.300 ±0\.\d{3} s, \+9\.5% \(\+\d\.\d% \.\. \+1\d\.\d%\)"
     assert re.fullmatch(rf"Time of a run: {change}: surely changed\.", lines[2])
-    row = r"^ 47\.6% ±\d\.\d +52\.2% ±\d\.\d +\+4\.6 ±\d\.\d +\* +1\.00 s +1\.20 s  parse \(/app/x\.py:10\)$"
+    row = r"^ 47\.6% ±\d\.\d +52\.2% ±\d\.\d +\+4\.6 ±\d\.\d +\* +1\.000 s +1\.200 s  parse \(/app/x\.py:10\)$"
     assert re.search(row, reported.out, re.M)
     assert re.search(r"^ +\d\.\d% ±.* <b>\|`\\n\\ud800éxx", reported.out, re.M) and reported.err == ""
     assert "all 4 compared counted" in lines[-1] and "from how much runs vary" in lines[-1]
@@ -291,7 +291,7 @@ def test_tables(files, capsys):
     assert "+0.200 ±0.0" in text and "No change of time is marked" in text and " * " not in text
     assert main(["diff", "--markdown", "--sort", "total", *files[:3], "--", *files[3:]]) == 0
     text = capsys.readouterr().out
-    row = r"^\| 47\.6% ±\d\.\d \| 52\.2% ±\d\.\d \| \*\*\+4\.6 ±\d\.\d\*\* \\\* \| 1\.00 s \| 1\.20 s \| `parse "
+    row = r"^\| 47\.6% ±\d\.\d \| 52\.2% ±\d\.\d \| \*\*\+4\.6 ±\d\.\d\*\* \\\* \| 1\.000 s \| 1\.200 s \| `parse "
     assert re.search(row, text, re.M)
     assert r"``<b>\|`\n" in text
 

@@ -103,7 +103,7 @@ def test_the_listing_has_source_only_if_it_is_what_ran(tmp_path):
         "5 100 if i and x:",
         "| 1 to 4, 99 to 5",
         "| 99 to 6, never elsewhere",
-        "6 99 0.10 s 100.0% ±3.7 g(i)",
+        "6 99 0.100 s 100.0% ±3.7 g(i)",
         "7 1 return n",
     ]
     assert f[2].index("for") == f[3].index("|") and f[4].index("if") == f[2].index("for")  # a tab is four columns

@@ -57,13 +57,13 @@ def test_what_is_called_in_libraries_is_one_line_each():
         ([MAIN, LOAD, DUMPS], 150), ([MAIN, LOAD, ZLIB], 50), ([MAIN, LOAD], 100),
     )  # fmt: skip
     assert tree_of(profile) == [
-        (0, "0.90 s", "/app/run.py > load (/app/shop/__init__.py:3)"),
-        (1, "0.60 s", "pandas"),
-        (2, "0.20 s", "Row.parse (/app/shop/row.py:9)"),
-        (1, "0.15 s", "json"),
-        (1, "50.00 ms", "libz.so.1"),
+        (0, "0.900 s", "/app/run.py > load (/app/shop/__init__.py:3)"),
+        (1, "0.600 s", "pandas"),
+        (2, "0.200 s", "Row.parse (/app/shop/row.py:9)"),
+        (1, "0.150 s", "json"),
+        (1, "0.050 s", "libz.so.1"),
     ]
-    assert (1, "0.60 s", "read_csv (pandas/io.py:1)") in tree_of(profile, "pandas")
+    assert (1, "0.600 s", "read_csv (pandas/io.py:1)") in tree_of(profile, "pandas")
     assert [words for _, _, words in tree_of(profile, shown="python")][1:] == ["pandas", "Row.parse (/app/shop/row.py:9)", "json"]
 
 
@@ -74,13 +74,13 @@ def test_imports_are_one_line_each():
         ([MAIN, LOAD, READ, FIND, NUMPY], 100), ([MAIN], 100),
     )  # fmt: skip
     assert tree_of(profile) == [
-        (0, "1.00 s", "/app/run.py"),
-        (1, "0.50 s", "import pandas"),
-        (1, "0.20 s", "import /app/shop/__init__.py"),
-        (2, "0.15 s", "load (/app/shop/__init__.py:3)"),
-        (2, "50.00 ms", "import pandas"),
-        (1, "0.10 s", "load (/app/shop/__init__.py:3) > pandas"),
-        (1, "0.10 s", "import (finding modules)"),
+        (0, "1.000 s", "/app/run.py"),
+        (1, "0.500 s", "import pandas"),
+        (1, "0.200 s", "import /app/shop/__init__.py"),
+        (2, "0.150 s", "load (/app/shop/__init__.py:3)"),
+        (2, "0.050 s", "import pandas"),
+        (1, "0.100 s", "load (/app/shop/__init__.py:3) > pandas"),
+        (1, "0.100 s", "import (finding modules)"),
     ]
 
 
@@ -88,7 +88,7 @@ def test_a_recursion_is_one_node_with_the_figures_of_the_table():
     """Whichever way it goes, and through a library too."""
     walk, visit = frame("walk", "/app/w.py", 1), frame("visit", "/app/w.py", 5)
     profile = profile_of(([MAIN, walk, visit, DUMPS, walk, visit, walk], 500), ([MAIN, walk, visit], 200), ([MAIN, walk], 300))
-    rows = [(0, "1.00 s", "/app/run.py > walk (/app/w.py:1)"), (1, "0.70 s", "visit (/app/w.py:5)"), (2, "0.50 s", "json")]
+    rows = [(0, "1.000 s", "/app/run.py > walk (/app/w.py:1)"), (1, "0.700 s", "visit (/app/w.py:5)"), (2, "0.500 s", "json")]
     assert tree_of(profile) == rows
     totals = {row.qualname: row.total_weight for row in profile.functions()}
     assert (totals["walk"], totals["visit"]) == (1_000_000_000, 700_000_000)
@@ -112,8 +112,8 @@ def test_it_has_80_columns_and_paths_that_nothing_else_ends_with():
 
 def test_wall_time_says_what_was_waiting():
     text = summary([profile_of(([MAIN, LOAD], 100, 4), ([MAIN, LOAD], 50), ([MAIN, ROW], 50), mode="wall")])
-    assert re.search(r"^ +0\.15 s +75\.0% ±\S+ +0\.10 s +load \(", text, re.M)
-    assert re.search(r"^ +50\.00 ms +25\.0% ±\S+ +0\.00 ms +Row\.parse \(", text, re.M)
+    assert re.search(r"^ +0\.150 s +75\.0% ±\S+ +0\.100 s +load \(", text, re.M)
+    assert re.search(r"^ +0\.050 s +25\.0% ±\S+ +0\.000 s +Row\.parse \(", text, re.M)
 
 
 def test_without_code_of_the_users_there_is_no_tree():
@@ -165,7 +165,7 @@ def test_patterns_make_code_the_users(pattern):
 def test_code_without_a_file_is_its_callers():
     make, command = frame("__init__", "<string>", 2), frame("<module>", "<string>")
     profile = profile_of(([command, make], 500), ([MAIN, READ, make], 600))
-    assert tree_of(profile) == [(0, "0.60 s", "/app/run.py > pandas"), (0, "0.50 s", "<string> > __init__ (<string>:2)")]
+    assert tree_of(profile) == [(0, "0.600 s", "/app/run.py > pandas"), (0, "0.500 s", "<string> > __init__ (<string>:2)")]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is of 3.11")

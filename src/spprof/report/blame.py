@@ -134,7 +134,7 @@ def _table(found: Blame, what: str, limit: int, width: int, processes: int) -> I
     yield f"{amount(found.whole.weight, 'nanoseconds')} waited for {what} meanwhile:"
     yield ""
     for row in found.rows[:limit]:
-        figures = f"{amount(row.ns, 'nanoseconds'):>10} {percent(row.share, found.whole.is_known)}"
+        figures = f"{amount(row.ns, 'nanoseconds', found.whole.weight):>10} {percent(row.share, found.whole.is_known)}"
         space = max(_LEAST, width - len(figures) - 2)
         yield f"{figures}  {fit(row.where if processes == 1 else row.where_in_process, space)}"
         waiters = ", ".join(f"{shown(name)} {amount(ns, 'nanoseconds')}" for name, ns in row.waiters[:_WAITERS])
@@ -142,7 +142,7 @@ def _table(found: Blame, what: str, limit: int, width: int, processes: int) -> I
         yield f"{'':{len(figures)}}    waited: {fit(waiters + more, max(_LEAST, space - 10))}"
     if len(found.rows) > limit:
         rest = sum(row.ns for row in found.rows[limit:])
-        yield f"{amount(rest, 'nanoseconds'):>10} {'':>12}  {len(found.rows) - limit} more (--limit)"
+        yield f"{amount(rest, 'nanoseconds', found.whole.weight):>10} {'':>12}  {len(found.rows) - limit} more (--limit)"
 
 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None) -> str:

@@ -78,13 +78,14 @@ def collections(profiles: Sequence[ProfileData], limit: int = 15, width: int = 1
     """The text."""
     rows = triggered(list(map(readable, profiles)))
     number, freed = sum(row.collections for row in rows), sum(row.collected for row in rows)
-    took = amount(sum(row.ns for row in rows), "nanoseconds").strip()
+    ns = sum(row.ns for row in rows)
+    took = amount(ns, "nanoseconds")
     lines = [f"{number:,} garbage collections took {took} and freed {freed:,} objects. By the line that triggered them:", ""]
     if rows:
         lines.append("  collections       time    longest  objects freed  of generations  line")
     for row in rows[:limit]:
         generations = ", ".join(f"{generation}: {n:,}" for generation, n in row.generations.items())
-        times = f"{amount(row.ns, 'nanoseconds'):>10} {amount(row.longest_ns, 'nanoseconds'):>10}"
+        times = f"{amount(row.ns, 'nanoseconds', ns):>10} {amount(row.longest_ns, 'nanoseconds', ns):>10}"
         figures = f"{row.collections:>13,} {times} {row.collected:>14,}  {generations:<14}"
         name = place(*row[:3]) if row.line else "[unknown]"
         lines.append(f"{figures}  {fit(name, max(_LEAST, width - len(figures) - 2))}")

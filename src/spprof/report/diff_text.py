@@ -62,6 +62,12 @@ def _alone(comparison: Comparison, value: Estimate) -> str:
     return amount(value.value * comparison.scale, comparison.unit)
 
 
+def _in_column(comparison: Comparison, value: Estimate) -> str:
+    """The same, in the unit that a column of it has."""
+    largest = max(whole.weight for side in comparison.wholes for whole in side)
+    return amount(value.value * comparison.scale, comparison.unit, largest)
+
+
 def _spread(comparison: Comparison, seconds: float, reach: float, sign: str = "") -> str:
     """`0.772 ±0.048 s`: both in one unit."""
     if comparison.scale == 1:
@@ -148,7 +154,7 @@ def text(comparison: Comparison, shown: Shown) -> Iterator[str]:
         seconds = change if shown.compare == "time" else comparison.change(row.figures(_kind(shown)), "time")
         mark = "*" if change.significant else " "
         line = f"{' '.join(_shares(comparison, shares))} {_difference(comparison, change, shown.compare):>18} {mark} "
-        line += f"{_alone(comparison, seconds.a):>10} {_alone(comparison, seconds.b):>10}  "
+        line += f"{_in_column(comparison, seconds.a):>10} {_in_column(comparison, seconds.b):>10}  "
         line += fit(_place(row), max(24, width_of_table(sys.stdout) - len(line)))
         yield paint(line, ("hot" if change.difference.value > 0 else "good") if change.significant else "")
         of_calls, of_a_call = _factors(comparison, split(comparison, row, _kind(shown), len(found)))
@@ -173,7 +179,7 @@ def markdown(comparison: Comparison, shown: Shown) -> Iterator[str]:
         shares, seconds = (comparison.change(row.figures(_kind(shown)), measure) for measure in MEASURES)
         cells = [*map(str.strip, (*_shares(comparison, shares), _difference(comparison, change, shown.compare)))]
         cells[2] = f"**{cells[2]}** \\*" if change.significant else cells[2]
-        cells += [_alone(comparison, seconds.a), _alone(comparison, seconds.b)]
+        cells += [_in_column(comparison, seconds.a), _in_column(comparison, seconds.b)]
         if comparison.calls is not None:
             factors = _factors(comparison, split(comparison, row, _kind(shown), len(found)))
             cells += [each.replace("*", "\\*") for each in factors]

@@ -27,7 +27,7 @@ def exceptions(profiles: Sequence[ProfileData], limit: int = 15, width: int = 16
         lines.append("        count       time  a raise  calls ended  type: line that raises > line that catches")
     for row in counted.rows[:limit]:
         each = f"{row.ns / row.number / 1000:,.2f} us"
-        figures = f"{row.number:>13,} {amount(row.ns, 'nanoseconds'):>10} {each:>8} {row.frames:>12,}"
+        figures = f"{row.number:>13,} {amount(row.ns, 'nanoseconds', ns):>10} {each:>8} {row.frames:>12,}"
         words = f"{row.type}: {_place(row.raised_by, row.raised_line)} > {_caught(row)}"
         lines.append(f"{figures}  {fit(words, max(_LEAST, width - len(figures) - 2))}")
     if len(counted.rows) > limit:

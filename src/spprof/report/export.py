@@ -136,7 +136,11 @@ def _markdown(shown: Table, limit: int, own: Sequence[str]) -> Iterator[str]:
     )
     yield "|--:|--:|:--|" if alone else "|--:|--:|--:|--:|" + ("--:|--:|" if counts else "") + ":--|"
     for row in shown.rows[:limit]:
-        cells = [cell for one in row.times(alone) for cell in (amount(one[0], shown.unit), share_of(shown.whole, *one).strip())]
+        cells = [
+            cell
+            for one in row.times(alone)
+            for cell in (amount(one[0], shown.unit, shown.whole.weight), share_of(shown.whole, *one).strip())
+        ]
         cells += [calls_of(row).strip(), per_call(shown.per_call(row)).strip()] if counts else []
         yield f"| {' | '.join(cells)} | {code(row.text)}{row.few} |"
     if len(shown.rows) > limit:

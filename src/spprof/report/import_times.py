@@ -31,7 +31,7 @@ def _tree(rows: Sequence[Import], whole: int, stream: TextIO, min_share: float) 
         depth = depths[at] = depths[row.parent] + 1
         if row.total_ns < min_share / 100 * whole:
             continue
-        times = f"{amount(row.total_ns, 'nanoseconds'):>10} {amount(row.self_ns, 'nanoseconds'):>10}  "
+        times = f"{amount(row.total_ns, 'nanoseconds', whole):>10} {amount(row.self_ns, 'nanoseconds', whole):>10}  "
         name = "  " * depth + shown(row.name) + (" [failed]" if row.failed else "")
         yield paint(times, heat(row.total_ns / whole if whole else 0.0)) + fit(name, max(24, width - len(times)))
 
@@ -45,7 +45,7 @@ def _lazy(profile: ProfileData, rows: Sequence[Import], whole: int) -> Iterator[
     yield ""
     yield "     total       self  module"
     for row in found[:_LAZY]:
-        times = f"{amount(row.total_ns, 'nanoseconds'):>10} {amount(row.self_ns, 'nanoseconds'):>10}  "
+        times = f"{amount(row.total_ns, 'nanoseconds', whole):>10} {amount(row.self_ns, 'nanoseconds', whole):>10}  "
         yield times + shown(row.name)
     if len(found) > _LAZY:
         yield f"{'':23}... {len(found) - _LAZY} more"

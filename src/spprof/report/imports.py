@@ -108,7 +108,8 @@ def _lines(
         node, depth = waiting.pop()
         if node:
             share = whole.share(totals[node])
-            figures = f"{amount(totals[node], unit):>10} {percent(share, whole.is_known)} {amount(own[node], unit):>10}  "
+            figures = f"{amount(totals[node], unit, whole.weight):>10} {percent(share, whole.is_known)} "
+            figures += f"{amount(own[node], unit, whole.weight):>10}  "
             name = "  " * depth + shown(names[tree.frames[node]])
             yield paint(figures, heat(share.value)) + fit(name, max(24, width - _FIGURES))
         seen = [each for each in below.get(node, ()) if totals[each] >= min_share / 100 * whole.weight]

@@ -78,7 +78,9 @@ def _listing(one: CountedFunction, source_of: Tuple[List[str], str], times: _Tim
     numbers = sorted({one.function.line, *one.lines})
     for line in range(numbers[0], numbers[-1] + 1) if text else numbers:
         figures = times.of(one.function, line)
-        time = f"{amount(figures[0], times.unit):>10} {share_of(times.whole, *figures)}" if figures is not None else ""
+        time = ""
+        if figures is not None:
+            time = f"{amount(figures[0], times.unit, times.whole.weight):>10} {share_of(times.whole, *figures)}"
         executions = f"{one.lines[line]:,}" if line in one.lines else ""
         cells = f"{line:>7} {executions:>13} {time:<23}  "
         source = printable(text[line - 1].expandtabs(4)) if 0 < line <= len(text) else ""

@@ -174,8 +174,9 @@ class OwnTree:
         ends = tails(node.name[1] for node in self.nodes if len(node.name) == 3)
         for depth, chain in self.lines():
             indent = "  " * depth
-            figures = f"{amount(self.totals[chain[0]], unit):>10} {percent(self.share(chain[0]), self.whole.is_known)}"
-            figures += f" {amount(self.waiting[chain[0]], unit):>10}" * self.is_wall + "  " + indent
+            first, whole = chain[0], self.whole
+            figures = f"{amount(self.totals[first], unit, whole.weight):>10} {percent(self.share(first), whole.is_known)}"
+            figures += f" {amount(self.waiting[first], unit, whole.weight):>10}" * self.is_wall + "  " + indent
             yield figures + self._chain(chain, ends, max(24, width - len(figures)))
 
     def _chain(self, chain: List[int], ends: Dict[str, str], width: int) -> str:

@@ -15,18 +15,23 @@ from .paths import full_paths, short
 
 _LONGEST = 300  # characters of a name
 _WIDEST = 160  # columns of a table
+_SECONDS = 100_000_000  # ns: what is more is in seconds, else in milliseconds
 
 
 def duration(ns: float) -> str:
     """`3.50 s`, `1.93 ms`."""
-    if abs(ns) >= 100_000_000:
+    if abs(ns) >= _SECONDS:
         return f"{ns / 1e9:.2f} s"
     return f"{ns / 1e6:.2f} ms"
 
 
-def amount(weight: float, unit: str) -> str:
-    """A weight in what it counts: see `Profile.unit`."""
-    return duration(weight) if unit == "nanoseconds" else f"{round(weight):,}"
+def amount(weight: float, unit: str, of: Optional[float] = None) -> str:
+    """A weight in what it counts: see `Profile.unit`. `of`: the whole of a table, whose columns have one unit."""
+    if unit != "nanoseconds":
+        return f"{round(weight):,}"
+    if of is None:
+        return duration(weight)
+    return f"{weight / 1e6:.2f} ms" if of < _SECONDS else f"{weight / 1e9:.{3 if of < 1000 * _SECONDS else 2}f} s"
 
 
 def percent(share: Estimate, known: bool = True) -> str:

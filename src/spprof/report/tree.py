@@ -91,4 +91,5 @@ def _lines(calls: CallTree, whole: intervals.Whole, stream: TextIO, min_share: f
         share = whole.share(weight)
         indent = "  " * depth if 2 * depth <= deepest else f"[{depth}]".rjust(deepest) + " "
         name = fit(place(*node.name[1:]), max(8, width - _FIGURES - len(indent)))
-        yield paint(f"{amount(weight, unit):>10} {percent(share, whole.is_known)}  ", heat(share.value)) + indent + name
+        figures = f"{amount(weight, unit, whole.weight):>10} {percent(share, whole.is_known)}  "
+        yield paint(figures, heat(share.value)) + indent + name

@@ -119,14 +119,15 @@ def text(
     found = waits(profiles, thread, by)
     lines = [heading(profiles, thread, profiles[0].whole(thread)) if len(profiles) == 1 else f"{len(profiles)} processes."]
     for one in found:
-        lines += ["", f"{amount(one.whole.weight, 'nanoseconds'):>10}  {one.text}"]
+        whole = one.whole.weight
+        lines += ["", f"{amount(whole, 'nanoseconds', whole):>10}  {one.text}"]
         for row in one.rows[:limit]:
-            figures = f"{amount(row.ns, 'nanoseconds'):>10} {percent(row.share, one.whole.is_known)}"
+            figures = f"{amount(row.ns, 'nanoseconds', one.whole.weight):>10} {percent(row.share, one.whole.is_known)}"
             what = TITLES[row.reason] + (f": {shown(row.on)}" if row.on else "")
             lines.append(f"{figures}  {fit(what, max(_LEAST, width - len(figures) - 2))}")
         if len(one.rows) > limit:
             rest = sum(row.ns for row in one.rows[limit:])
-            lines.append(f"{amount(rest, 'nanoseconds'):>10} {'':>12}  {len(one.rows) - limit} more (--limit)")
+            lines.append(f"{amount(rest, 'nanoseconds', one.whole.weight):>10} {'':>12}  {len(one.rows) - limit} more (--limit)")
     reasons = {row.reason for one in found for row in one.rows}
     if "unknown" in reasons and reasons <= {"running", "unknown"}:
         lines += ["", "Why threads waited is unknown: this system does not say it, or may not (docs/waits.md)."]
