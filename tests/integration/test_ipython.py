@@ -115,6 +115,8 @@ def test_what_it_raises_is_raised_after_the_profile_was_shown(shell):
         ("%spprof --walk 1", "--walk is no option"),
         ("%spprof --limit=many 1", "invalid literal"),
         ("%spprof --event=faults 1", "no such event"),
+        ("%%spprof\nimport asyncio\nawait asyncio.sleep(0)", "a top-level `await` cannot run here"),
+        ("%%spprof\nimport asyncio\nawait asyncio.sleep(0)\n1", "a top-level `await` cannot run here"),
     ],
 )
 def test_errors_say_what_to_do(shell, cell, words):

@@ -98,7 +98,16 @@ class SpprofMagics(Magics):
         name = compiler.cache("\n" * above + text, self.shell.execution_count, raw_code="\n" * above + source)
         tree = ast.increment_lineno(self.shell.transform_ast(compiler.ast_parse(text, filename=name)), above)
         last = tree.body.pop().value if tree.body and isinstance(tree.body[-1], ast.Expr) else ast.Constant(None)
-        return compiler(tree, name, "exec"), compiler(ast.fix_missing_locations(ast.Expression(last)), name, "eval")
+        ending = ast.fix_missing_locations(ast.Expression(last))
+        try:
+            return compiler(tree, name, "exec"), compiler(ending, name, "eval")
+        except SyntaxError:
+            for part, kind in ((tree, "exec"), (ending, "eval")):
+                compile(part, name, kind, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)  # if it is wrong otherwise, it says so again
+            raise UsageError(
+                f"%{'' if not above else '%'}spprof: a top-level `await` cannot run here: write "
+                "`with spprof.Profiler() as p:` around it in a cell without the magic, and look at `p.profile`"
+            ) from None
 
 
 def show(profile: Profile, limit: Optional[int] = None, text_only: bool = False) -> None:
