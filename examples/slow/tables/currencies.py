@@ -1,0 +1,3 @@
+"""Names of currencies."""
+
+NAMES = {"EUR": "euro", "CHF": "franc", "USD": "dollar", "SEK": "krona"}

@@ -1,0 +1,59 @@
+"""The ten slow programs of examples/slow: the place that is to blame is named by what one types first. The answers are here."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+SLOW = Path(__file__).resolve().parents[2] / "examples" / "slow"
+WALL = ("--mode", "wall")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="why a thread waits is known on Linux alone"),
+    pytest.mark.skipif(not SLOW.is_dir(), reason="the tests were taken out of the tree"),
+    pytest.mark.statistical("the place has most of the time by far; a machine so full that it has not may fail"),
+]
+
+# Program, options of the recording, the verb, and what its text says.
+ANSWERS = {
+    "cpu": ("invoices.py", (), "why", r"1\. Month\.is_booked \(invoices\.py:\d+\) itself: [\d.]+%"),
+    "lock": ("warehouse.py", WALL, "why",
+        r"1\. Stock\.take \(warehouse\.py:\d+\) itself: .* of it waiting for a lock\n +line \d+ .*with self\.lock:"),
+    "GIL": ("thumbnails.py", WALL, "why", r"(?s)1\. (shrink|picture).* of MainThread: .* waiting\s+for the\s+GIL"),
+    "loop": ("gateway.py", (), "why", r"1\. .*derived \(gateway\.py:\d+\)"),
+    "import": ("convert.py", (), "why",
+        r"1\. _smoothed\S* \(tables/rates\.py:\d+\) itself: .*\n(.*\n)? +while tables\.rates is imported"),
+    "child": ("archive.py", WALL, "why",
+        r"1\. subprocess, called by packed \(archive\.py:\d+\): .* of it (in input or output|waiting for a child process)"),
+    "input": ("ledger.py", (), "why", r"1\. Ledger\.line \(ledger\.py:\d+\) itself: .*\n +line \d+ .*self\.file\.read\(1\)"),
+    "memory": ("catalogue.py", (), "why", r"1\. Document\.add \(catalogue\.py:\d+\) itself: .*\n +line \d+ .*\+ page\]"),
+    "library": ("search.py", (), "why", r"1\. re, called by is_in \(search\.py:\d+\)"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def spprof(run_python, tmp_path):
+    shutil.copytree(SLOW, tmp_path, dirs_exist_ok=True)
+    return lambda *words: run_python("-m", "spprof", *words, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("fault", ANSWERS)
+def test_the_place_is_named(fault, spprof):
+    program, options, verb, says = ANSWERS[fault]
+    spprof("run", "-q", "-o", "p.spprof", *options, program)
+    text = spprof(verb, "p.spprof").out
+    assert re.search(says, text), text
+
+
+def test_what_a_change_made_slower_is_named(spprof):
+    for version in "before", "after":
+        spprof("run", "-q", "-o", f"{version}.spprof", f"{version}/prices.py")
+    text = spprof("diff", "before.spprof", "after.spprof").out
+    assert re.search(r"^ self, A .*\n.* \* .* rounded \(after/prices\.py:\d+\)$", text, re.M), text
+
+
+def test_where_it_is_imported_is_in_the_summary(spprof):
+    """Of a slow import the name of the module, too."""
+    spprof("run", "-q", "-o", "p.spprof", "convert.py")
+    assert re.search(r"import tables\.rates", spprof("report", "p.spprof").out)
