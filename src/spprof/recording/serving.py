@@ -49,6 +49,8 @@ def _begin(connection: Any) -> Optional[Tuple[Any, Any]]:
     request, descriptor = _receive(connection)
     try:
         asked = json.loads(request)
+        if descriptor < 0 and "control" not in asked:
+            raise ValueError("a request without a file")
         if asked.get("version") != __version__:
             raise Unsupported(
                 f"this process has spprof {__version__}, and the other one {asked.get('version')}: they must be equal"
@@ -56,8 +58,6 @@ def _begin(connection: Any) -> Optional[Tuple[Any, Any]]:
         if "control" in asked:
             api.control(asked["control"], asked["file"])
             return None
-        if descriptor < 0:
-            raise ValueError("a request without a file")
         return api.begin_into(Options.of_text(asked["options"]), descriptor)
     finally:
         if descriptor >= 0:
