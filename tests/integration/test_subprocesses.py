@@ -140,7 +140,7 @@ def test_a_child_has_a_file_with_all_that_it_ran(run, text):
     assert Profile.load(path).end is not None
     (own,) = (one for of_process in files.values() for one in of_process if one != path)
     report = f"  spprof report {os.path.basename(own)} {os.path.basename(path)}\n"
-    assert "Child processes: 1 files" in ran.stderr and report in ran.stderr
+    assert "Child processes: 1 file." in ran.stderr and report in ran.stderr
     assert "time of 2 processes" in ran.stderr, "one summary of all"
     assert [thread.name for thread in Profile.load(path).threads if thread.tid == pid] == ["MainThread"]
 

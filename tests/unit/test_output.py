@@ -413,7 +413,7 @@ def test_a_recording_is_known_by_the_number_of_its_run(here):
     code = "import os, shutil; shutil.copy('in.spprof', f'app.{os.getpid()}.2.spprof'); shutil.copy('in.spprof', 'app.1.spprof')"
     (here / "app.py").write_text(f"{code}\nimport subprocess, sys; subprocess.run([sys.executable, '-c', 'pass'])")
     done = run("--subprocesses", "app.py")
-    assert "Child processes: 1 files." in done.stderr and done.stderr.count("Written: ") == 1, done.stderr
+    assert "Child processes: 1 file." in done.stderr and done.stderr.count("Written: ") == 1, done.stderr
 
 
 def test_names_that_nobody_asked_for_replace_nothing(here):

@@ -208,7 +208,11 @@ class Run:
     def _children(self, children: List[str], growing: Sequence[str]) -> str:
         if not children:
             return ""
-        what = f"{len(children)} files" if self.outputs.format == "spprof" else f"{len(children)}, in the same file"
+        what = (
+            f"{len(children)} file{'s' if len(children) != 1 else ''}"
+            if self.outputs.format == "spprof"
+            else f"{len(children)}, in the same file"
+        )
         grows = [path for path in growing if path in children]
         more = f"Still running, and their files grow: {_words(grows)}\n" if grows else ""
         return f"Child processes: {what}.\n{more}"
