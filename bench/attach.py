@@ -48,7 +48,20 @@ class Attacher(NamedTuple):
 def _spprof(name: str, python: str, listens: bool) -> Attacher:
     def command(pid: int, waits: bool, file: str) -> List[str]:
         mode = ["--mode", "wall"] if waits else []
-        return [python, "-c", _TIMED, f"{file}.stops", "attach", str(pid), "-q", "--duration", "0.3", "-o", f"{file}.spprof", *mode]
+        return [
+            python,
+            "-c",
+            _TIMED,
+            f"{file}.stops",
+            "attach",
+            str(pid),
+            "-q",
+            "--duration",
+            "0.3",
+            "-o",
+            f"{file}.spprof",
+            *mode,
+        ]
 
     def names(file: str) -> str:
         done = [python, "-m", "spprof", "convert", f"{file}.spprof", "-f", "collapsed", "-o", file]
@@ -87,9 +100,7 @@ def _austin(python: str) -> Attacher:
 
 def _tachyon(python: str) -> Attacher:
     words = [python, "-m", "profiling.sampling", "attach", "-d", "1", "-r", "1000", "--collapsed"]
-    return Attacher(
-        "profiling.sampling on 3.15", python, lambda pid, _, file: [*words, "-o", file, str(pid)], _text, {}
-    )
+    return Attacher("profiling.sampling on 3.15", python, lambda pid, _, file: [*words, "-o", file, str(pid)], _text, {})
 
 
 def _tools(options: Options) -> Tuple[List[Attacher], List[str]]:
@@ -114,13 +125,17 @@ def _tools(options: Options) -> Tuple[List[Attacher], List[str]]:
 
 
 def _measure(tool: Optional[Attacher], python: str, state: str) -> Dict[str, object]:
-    """`first`: seconds to the first sample; `gap`: ms, the longest in which the target did not run while the command did; `stops`:
-    ms each. Without a tool: the longest gap in as long a time. Raises child.Failed."""
+    """`first`: seconds to the first sample; `gap`: ms, the longest in which the target did not run while the command did;
+    `stops`: ms each. Without a tool: the longest gap in as long a time. Raises child.Failed."""
     with child.folder() as folder:
         file = str(folder / "out")
         environment = {**os.environ, **(tool.environment if tool else {})}
         with subprocess.Popen(
-            [python, str(CLOCKED), state, str(LASTS)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+            [python, str(CLOCKED), state, str(LASTS)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
         ) as target:
             assert target.stdout is not None
             pid, began = map(int, target.stdout.readline().split())
@@ -190,5 +205,7 @@ def attach(options: Options) -> List[Row]:
                 rows += _rows(tool.name, tool.goal, state, done[key])
             if key in broken:
                 failed = rounds - len(done.get(key, []))
-                rows.append(Row(f"{tool.name}, target {state}", f"failed in {failed} of {rounds} rounds: {broken[key]}"[:300], None))
+                rows.append(
+                    Row(f"{tool.name}, target {state}", f"failed in {failed} of {rounds} rounds: {broken[key]}"[:300], None)
+                )
     return rows + [Row(one.split(":")[0], "skipped: " + one.split(":", 1)[1].strip(), None) for one in missing]

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
     from .errors import AlreadyActive, BadFile, BadOption, CannotWrite, NotActive, SpprofError, Unsupported
     from .files.profile import Profile
+    from .listening import listen
     from .model.calls import Call, Calls, Function
     from .model.exceptions import Exceptions, Raised
     from .model.hot import HotCalls, HotFunction
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from .model.requests import Request
     from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
-    from .listening import listen
     from .recording.labels import current_labels, label, request
     from .recording.profiler import Profiler, profile
     from .recording.timing import timed

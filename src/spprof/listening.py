@@ -97,10 +97,9 @@ def at_start() -> None:
 def _is_first() -> bool:
     """Whether this is the main thread of the main interpreter: what says so of an interpreter is a file (_is_main), and this is
     said by a call that is refused."""
-    import _signal  # type: ignore[import-not-found]
-
+    signals: Any = __import__("_signal")
     try:
-        _signal.signal(1, None)
+        signals.signal(1, None)
     except TypeError:  # no function
         return True
     except ValueError:  # not here

@@ -82,7 +82,7 @@ STUCK = {
     "silent": ("exec sleep 1000", "bad, by which process {} is to be entered, has not answered within 0.1 s"),
     "endless": ("exec cat /dev/zero", "bad does not work as Python"),
     "without a line": ("printf '{{'; exec sleep 1000", "has not answered within 0.1 s"),
-    "no end": ("read word; echo '{{\"error\": \"so\"}}'; exec sleep 1000", "so\n"),
+    "no end": ('read word; echo \'{{"error": "so"}}\'; exec sleep 1000', "so\n"),
 }
 
 

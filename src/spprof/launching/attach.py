@@ -123,7 +123,7 @@ class Attach(Run):
             say("spprof: nothing was recorded\n")
             return 130
         self._wait()
-        gone = [one.end() for one in self._attached()][0]
+        gone, *_ = [one.end() for one in self._attached()]
         self._finish("exit" if gone else None, False)
         return 4 if self.lost else 0
 

@@ -17,10 +17,10 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 
 from ..errors import SpprofError, Unsupported
+from ..listening import address
 from ..outside.proc import status
 from ..outside.rights import missing_right, python_of
 from ..outside.ways import obstacle, own_version
-from ..listening import address
 from . import given
 from .entering import LISTENING
 from .run import say
