@@ -1,6 +1,6 @@
 """clocked.py STATE SECONDS: a main thread whose function says what time it is: t_00000 in the first 5 ms, and so on. STATE is
-what it does there: `busy`, `epoll` or `event`. Prints its number and when the first began (monotonic ns), at the end where `busy` saw
-that it did not run for more than 0.3 ms: [[when, how long], ...], ns."""
+what it does there: `busy`, `epoll` or `event`. Prints its number and when the first began (monotonic ns), at the end where
+`busy` saw that it did not run for more than 0.3 ms: [[when, how long], ...], ns."""
 
 import json
 import os
