@@ -91,24 +91,26 @@ class Server:
         self.pid, port = map(int, self.process.stdout.readline().split())
         self.wrong, self.answers, self.ended = [], 0, False
         sockets = [socket.create_connection(("127.0.0.1", port), LATE) for _ in range(CLIENTS + 1)]
-        self.control = sockets.pop().makefile("rw")
+        with sockets.pop() as one:
+            self.control = one.makefile("rw")
         self.threads = [threading.Thread(target=self.ask, args=(one, i)) for i, one in enumerate(sockets)]
         for one in self.threads:
             one.start()
 
     def ask(self, connection, seed):
-        draw, file = random.Random(seed), connection.makefile("rw")
+        draw = random.Random(seed)
         try:
-            while not self.ended:
-                n = draw.randrange(2000)
-                file.write(f"{draw.choice(('here', 'thread'))} {n}\n")
-                file.flush()
-                said = file.readline()
-                self.answers += 1
-                if said != f"{expected(n)}\n":
-                    self.wrong.append(f"answer {said!r} for {n}")
-                    return
-                time.sleep(0.005)
+            with connection, connection.makefile("rw") as file:
+                while not self.ended:
+                    n = draw.randrange(2000)
+                    file.write(f"{draw.choice(('here', 'thread'))} {n}\n")
+                    file.flush()
+                    said = file.readline()
+                    self.answers += 1
+                    if said != f"{expected(n)}\n":
+                        self.wrong.append(f"answer {said!r} for {n}")
+                        return
+                    time.sleep(0.005)
         except OSError as error:
             self.wrong.append(f"a client: {error}")
 
@@ -128,6 +130,7 @@ class Server:
         self.ended = True
         for one in self.threads:
             one.join()
+        self.control.close()
         self.process.stdin.close()
         self.process.stdin = None
         status, _, errors = finish(self.process, LATE)

@@ -62,6 +62,7 @@ async def serve():
     done = asyncio.Event()
     asyncio.get_running_loop().add_reader(0, lambda: os.read(0, 1) or done.set())
     await done.wait()
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # those of clients, which have gone
 
 
 ended = threading.Event()
