@@ -152,7 +152,7 @@ print(json.dumps([took, whole]))
 
 
 @pytest.mark.statistical(
-    "each part is off by at most a tick at both ends of its 15 waits of 40 ms: a point, or within its interval, unless the sampler gets no processor"
+    "each part is off by a tick at both ends of its 15 waits of 40 ms at most: a point, unless the sampler gets no processor"
 )
 def test_shares_are_those_of_the_clock(run_python, tmp_path):
     out = tmp_path / "out.spprof"

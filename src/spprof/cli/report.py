@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
                        help="what each thread waited for, of a run with --mode wall; --by LABEL: each of its values")  # fmt: skip
     shown.add_argument("--blame", dest="shown", action="store_const", const="blame",
-                       help="the threads that held the GIL or a lock while others waited for it, of a run with --mode wall")  # fmt: skip
+                       help="which threads held the GIL or a lock that others waited for, of a run with --mode wall")  # fmt: skip
     shown.add_argument("--tail", type=_quantile, metavar="p99",
                        help="what the slowest requests do that the others do not, of a run with --mode wall")  # fmt: skip
     around = parser.add_mutually_exclusive_group()

@@ -65,8 +65,8 @@ def charges(
     is_notified: Callable[[int], bool],
 ) -> Iterator[Tuple[int, Charge, int]]:
     """Of each sample of these threads that waits for this reason, GIL or LOCK: its place, what it is charged to, and how many
-    nanoseconds. They add up to its weight. `whole`: what the columns are a part of, with the samples of the holders. `is_notified`:
-    whether a thread with a stack waits to be notified."""
+    nanoseconds. They add up to its weight. `whole`: what the columns are a part of, with the samples of the holders.
+    `is_notified`: whether a thread with a stack waits to be notified."""
     wanted = [each == reason and thread in waiters for each, thread in zip(reasons, columns["thread"])]
     held_by = columns["held_by"]
     holds = _holds(whole, reason, {held_by[i] - 1 for i in range(len(wanted)) if wanted[i] and held_by[i]})

@@ -9,7 +9,7 @@ not: a wait for a peer, a child, a time, or to be notified is no stall. These ar
 from __future__ import annotations
 
 import os
-from typing import Dict, Hashable, Iterator, List, NamedTuple, Optional
+from typing import Dict, Hashable, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 from .dump import Dump, Thread, dump
 from .stacks import Frame
@@ -17,7 +17,8 @@ from .stacks import Frame
 _LOOKS = 4  # in the time after which it is a stall
 _LEAST_S, _MOST_S = 0.1, 0.5  # between two
 _OURS = "spprof"  # the names of our threads begin so
-_STUCK = 0.1  # a thread that runs for less of the time has only asked for the GIL
+_TURNS_S = 0.1  # a thread that runs Python gives the GIL away twenty times in so much CPU time
+_ASKS = 0.3  # a thread that only asks for the GIL runs for less than this part of its holder's time; in turns, for as long
 _LOOP = ("run_forever", "base_events.py")
 _NOTIFIED = ("wait", "join", "_wait_for_tstate_lock")  # of threading.py: model/waits.py
 
@@ -32,7 +33,8 @@ class Stall(NamedTuple):
 class _Suspicion(NamedTuple):
     key: Hashable  # the same at every look as long as nobody moves
     why: str
-    waiters: List[int]  # threads that would use the processor if it were none; none: that does not matter
+    runs: int = 0  # a thread that runs and does not give the others their turn; 0: none
+    others: Sequence[int] = ()
 
 
 class Watch:
@@ -42,28 +44,36 @@ class Watch:
         self.pid, self.limit_s = pid, limit_s
         self.step_s = min(max(limit_s / _LOOKS, _LEAST_S), _MOST_S)
         self._since: Dict[Hashable, float] = {}
-        self._used: Dict[Hashable, float] = {}  # CPU time of the waiters then
-        self._said: Dict[Hashable, bool] = {}
+        self._used: Dict[Hashable, Dict[int, float]] = {}  # CPU time of the threads then
+        self._said: Set[Hashable] = set()
 
     def look(self, now: float) -> Optional[Stall]:
         """A stall that is seen for the first time. `now`: a time of time.monotonic(). Raises SpprofError."""
         found = {each.key: each for each in suspicions(dump(self.pid, may_stop=False))}
-        self._said = {key: True for key in self._said if key in found}
+        self._said &= set(found)
         self._since = {key: self._since.get(key, now) for key in found}
-        self._used = {key: self._used.get(key, self._cpu_s(each.waiters)) for key, each in found.items()}
+        self._used = {key: self._used.get(key) or self._used_by(each) for key, each in found.items()}
         for key, each in found.items():
-            lasts = now - self._since[key]
-            if lasts < self.limit_s or key in self._said:
+            if key in self._said or now - self._since[key] < self.limit_s:
                 continue
-            if each.waiters and self._cpu_s(each.waiters) - self._used[key] > _STUCK * lasts:
-                del self._since[key], self._used[key]
+            if each.runs and not self._gives_no_turn(key, each):
                 continue
-            self._said[key] = True
+            self._said.add(key)
             return Stall(each.why, dump(self.pid))
         return None
 
-    def _cpu_s(self, tids: List[int]) -> float:
-        return sum(_cpu_s(f"/proc/{self.pid}/task/{tid}") for tid in tids)
+    def _used_by(self, each: _Suspicion) -> Dict[int, float]:
+        return {tid: _cpu_s(f"/proc/{self.pid}/task/{tid}") for tid in (each.runs, *each.others) if tid}
+
+    def _gives_no_turn(self, key: Hashable, each: _Suspicion) -> bool:
+        """Whether it ran for long, and the others did not. If they did, it is watched from here on."""
+        used = self._used_by(each)
+        gained = {tid: seconds - self._used[key].get(tid, seconds) for tid, seconds in used.items()}
+        runs = gained.pop(each.runs, 0.0)
+        if any(seconds > _ASKS * max(runs, _TURNS_S) for seconds in gained.values()):
+            del self._since[key], self._used[key]
+            return False
+        return runs >= _TURNS_S
 
 
 def _cpu_s(folder: str) -> float:
@@ -79,22 +89,23 @@ def suspicions(seen: Dump) -> Iterator[_Suspicion]:
     threads = [thread for thread in seen.threads if not thread.name.startswith(_OURS)]
     names = {thread.tid: f"{thread.name} ({thread.tid})" for thread in threads}
     for cycle in seen.cycles:
-        yield _Suspicion(("cycle", *sorted(cycle)), f"a deadlock of {len(cycle)} threads", [])
+        yield _Suspicion(("cycle", *sorted(cycle)), f"a deadlock of {len(cycle)} threads")
     waiting = [thread for thread in threads if thread.waits == "gil"]
     for thread in threads:
         if thread.holds_gil and waiting and thread.waits != "gil":
             which = f"{len(waiting)} threads wait" if len(waiting) > 1 else "another thread waits"
             why = f"{names[thread.tid]} keeps the GIL, and {which} for it"
-            yield _Suspicion(("gil", thread.tid, _where(thread)), why, [each.tid for each in waiting])
+            still = thread.switches if thread.waits else _where(thread)
+            yield _Suspicion(("gil", thread.tid, still), why, 0 if thread.waits else thread.tid, [each.tid for each in waiting])
         if thread.sure and thread.waits not in ("", "gil", "epoll") and _holds_loop(thread.frames):
             why = f"the event loop of {names[thread.tid]} is held up: it {thread.does}"
-            yield _Suspicion(("loop", thread.tid, thread.switches), why, [])
+            yield _Suspicion(("loop", thread.tid, thread.switches), why)
     known = [thread for thread in threads if thread.known]
     if known and all(thread.waits == "lock" and thread.for_ever and thread.sure for thread in threads):
         asks = [thread for thread in known if not _is_notified(thread.frames)]
         if asks and not seen.cycles:
             why = f"{names[asks[0].tid]} {asks[0].does}, and no thread is left to release it"
-            yield _Suspicion(("lock", *((thread.tid, thread.switches) for thread in threads)), why, [])
+            yield _Suspicion(("lock", *((thread.tid, thread.switches) for thread in threads)), why)
 
 
 def _where(thread: Thread) -> Hashable:

@@ -89,9 +89,7 @@ def blame(profiles: Sequence[ProfileData], thread: Optional[str] = None, by_stac
     return Blame(whole, sorted(found, key=lambda row: (-row.ns, row.thread, row.where)))
 
 
-def _of(
-    profile: ProfileData, thread: Optional[str], by_stack: bool, whole: intervals.Whole, reason: int
-) -> Iterator[Held]:
+def _of(profile: ProfileData, thread: Optional[str], by_stack: bool, whole: intervals.Whole, reason: int) -> Iterator[Held]:
     weights, counts, threads = profile.column("weight"), profile.column("count"), profile.column("thread")
     rows: Dict[Any, Dict[int, int]] = {}
     squares: Dict[Any, float] = {}
