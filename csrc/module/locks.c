@@ -53,17 +53,19 @@ static bool proven(PyObject *make, bool is_mutex, bool has_owner) {
 }
 
 void spp_locks_enter(void) {
-    const bool is_mutex = PY_VERSION_HEX >= 0x030E0000;
     spp_lock_rule = (spp_lock_rules){0};
     PyObject *lock = spp_held_by_module("_thread", "LockType"), *rlock = spp_held_by_module("_thread", "RLock");
     if (is_type(lock, "_thread.lock") && is_type(rlock, "_thread.RLock")) {
         PyObject *make = spp_held_by_module("_thread", "allocate_lock");
-        if (make != NULL && PyCFunction_Check(make) && proven(make, is_mutex, false) && proven(rlock, is_mutex, true)) {
+        bool has_semaphore = make != NULL && PyCFunction_Check(make) && proven(make, false, false);
+        bool has_mutex = make != NULL && PyCFunction_Check(make) && !has_semaphore && proven(make, true, false);
+        bool rlock_has_semaphore = proven(rlock, false, true);
+        if ((has_semaphore || has_mutex) && (rlock_has_semaphore || proven(rlock, true, true))) {
             spp_lock_rule = (spp_lock_rules) {
                 .lock = (uintptr_t)lock, .rlock = (uintptr_t)rlock, .builtin = (uintptr_t)&PyCFunction_Type,
                 .method = (uintptr_t)&PyMethod_Type, .function = (uintptr_t)&PyFunction_Type,
-                .self = offsetof(PyCFunctionObject, m_self), .first = FIRST, .is_mutex = is_mutex, .owner = OWNER,
-                .stacksize = offsetof(PyCodeObject, co_stacksize),
+                .self = offsetof(PyCFunctionObject, m_self), .first = FIRST, .lock_is_mutex = has_mutex,
+                .rlock_is_mutex = !rlock_has_semaphore, .owner = OWNER, .stacksize = offsetof(PyCodeObject, co_stacksize),
 #if SPP_L_CHAIN == 1
                 .stack = offsetof(PyFrameObject, f_valuestack), .block = offsetof(PyFrameObject, f_iblock),
                 .blocks = offsetof(PyFrameObject, f_blockstack), .block_level = offsetof(PyTryBlock, b_level),

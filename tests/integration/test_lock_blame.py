@@ -2,11 +2,13 @@
 
 import json
 import platform
+import sysconfig
 
 import pytest
 
 from spprof.cli import main
 
+GIL = not sysconfig.get_config_var("Py_GIL_DISABLED")
 pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what a thread waits for")
 
 # The lock is made before the profile begins. `keeps` has it at known times, from a call of its own to deep in others; `wants`
@@ -68,7 +70,9 @@ def test_a_holder_of_a_lock_is_charged_with_the_waits_for_it(run_python, tmp_pat
     rows, ns = blamed(out, capsys)
     lock = profile.reasons.index("lock")
     assert ns == sum(weight for weight, reason in zip(profile.column("weight"), profile.column("reason")) if reason == lock)
-    assert {row["thread"] for row in rows} - {""} == {"keeps"}
+    found = {row["thread"] for row in rows} - {""}
+    # Without a GIL a thread first tries again for forty turns of its processor: on a full machine that is all of the wait.
+    assert found == {"keeps"} or (not found and not GIL)
 
 
 @pytest.mark.statistical("of 0.6 s all but what a look is late, each of six times; on a full machine a part is no wait for it")

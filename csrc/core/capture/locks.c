@@ -54,7 +54,9 @@ static uintptr_t lock_of(uintptr_t value) {
 }
 
 static uintptr_t key_of(uintptr_t lock) {
-    return spp_lock_rule.is_mutex ? lock + spp_lock_rule.first : word(lock + spp_lock_rule.first);
+    bool is_rlock = word(lock + SPP_L_OB_TYPE) == spp_lock_rule.rlock;
+    bool is_mutex = is_rlock ? spp_lock_rule.rlock_is_mutex : spp_lock_rule.lock_is_mutex;
+    return is_mutex ? lock + spp_lock_rule.first : word(lock + spp_lock_rule.first);
 }
 
 /* ---- the values of a frame */
@@ -154,8 +156,8 @@ uint32_t spp_locks_entered(uintptr_t tstate, uintptr_t keys[SPP_LOCKS_MOST]) {
 
 /* ---- what a thread waits for */
 
-/* From 3.14 on a thread waits at a semaphore on its own stack. In struct wait_entry (Python/parking_lot.c) the mutex is the word
- * before that. */
+/* A thread that waits for a mutex waits at a semaphore on its own stack. In struct wait_entry (Python/parking_lot.c) the mutex is
+ * the word before that. */
 static uintptr_t mutex_of(uintptr_t futex) {
     uintptr_t mutex;
     uint8_t bits;
@@ -164,7 +166,8 @@ static uintptr_t mutex_of(uintptr_t futex) {
     return is ? mutex : futex;
 }
 
-/* An RLock with this key, up to 3.13: searched among the values of the leaf, which has called a method of it. 0: none. */
+/* An RLock with a semaphore, which has this key: searched among the values of the leaf, which has called a method of it. 0: none.
+ */
 static uintptr_t rlock_among(uintptr_t frame, uintptr_t code, uintptr_t key) {
     uintptr_t values = values_of(frame, code);
     int32_t n = half(code + spp_lock_rule.stacksize);
@@ -184,8 +187,8 @@ spp_awaited spp_lock_awaited(uintptr_t tstate, uintptr_t futex) {
     if (spp_frames_other(&walk) != SPP_LOSS_NONE || walk.depth == 0) return lock;
     forget_pages();
     if (is_condition_wait(spp_frame_code(leaf))) return lock;
-    lock.key = spp_lock_rule.is_mutex ? mutex_of(futex) : futex;
-    if (!spp_lock_rule.is_mutex)
+    lock.key = spp_lock_rule.lock_is_mutex || spp_lock_rule.rlock_is_mutex ? mutex_of(futex) : futex;
+    if (!spp_lock_rule.rlock_is_mutex)
         lock.rlock = rlock_among(at, spp_frame_code(leaf), lock.key);
     else if (word(lock.key - spp_lock_rule.first + SPP_L_OB_TYPE) == spp_lock_rule.rlock)
         lock.rlock = lock.key - spp_lock_rule.first;

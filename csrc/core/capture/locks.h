@@ -19,7 +19,7 @@ typedef struct {
     uintptr_t builtin, method, function;         /* types: a method of C bound to its object, one of Python, a function */
     uintptr_t self;                              /* in a method of C */
     uintptr_t first;                             /* in a lock: its mutex, or the address of its semaphore */
-    bool is_mutex;                               /* ... which of the two */
+    bool lock_is_mutex, rlock_is_mutex;          /* ... which of the two: 3.13 has one of each */
     uintptr_t owner;                             /* in an RLock: a pthread */
     uintptr_t exceptions, nlocalsplus;           /* in a code object, from 3.11 on */
     uintptr_t stacksize;                         /* in a code object */
