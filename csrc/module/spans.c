@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/capture/contexts.h"
 #include "core/capture/spans.h"
@@ -32,8 +33,10 @@ static uintptr_t name(const char *text) { return (uintptr_t)PyUnicode_InternFrom
 static PyObject *set_variables(int n, PyObject *value) {
     PyObject *variable = NULL;
     for (int i = 0; i < n; i++) {
+        char text[24]; /* of names of their own: hashes of addresses alone may fall together */
+        snprintf(text, sizeof text, "spprof.%d", i);
         Py_XDECREF(variable); /* the context has it */
-        variable = PyContextVar_New("spprof", NULL);
+        variable = PyContextVar_New(text, NULL);
         PyObject *token = variable != NULL ? PyContextVar_Set(variable, value) : NULL;
         Py_XDECREF(token);
         if (token == NULL) {
