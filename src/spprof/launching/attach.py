@@ -136,7 +136,7 @@ class Attach(Run):
             self.show(self.outputs.stream)
             return
         assert self._first.connection is not None
-        ends = [self._first.connection, self._interrupted]  # the process says nothing before it ends
+        ends = [self._first.connection.fileno(), self._interrupted.fileno()]  # the process says nothing before it ends
         late = None if self.options.duration is None else time.monotonic() + self.options.duration
         while True:
             left = None if late is None else max(0.0, late - time.monotonic())

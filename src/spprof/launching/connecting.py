@@ -227,7 +227,7 @@ class Way:
                     does = entering.attempt()
                 except OSError as error:
                     raise self._refused(error) from error
-            ready = select.select([listener.fileno(), self._interrupted], [], [], 0.1)[0]
+            ready = select.select([listener.fileno(), self._interrupted.fileno()], [], [], 0.1)[0]
             if ready:
                 connection = listener.accept()[0] if listener.fileno() in ready else None
                 if connection is None or self._is_at(connection):
