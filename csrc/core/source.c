@@ -61,11 +61,12 @@ static bool parse_one(spp_source_set *set, const char *text, size_t n, const cha
     uint64_t period = id == SPP_SOURCE_TIME ? 1 : spp_sources[id].period;
     if (equals != NULL) {
         char *end;
-        *why = id == SPP_SOURCE_TIME                   ? "the rate of the event time is --rate or --interval"
-               : spp_sources[id].from == SPP_FROM_HOOK ? "each one is a sample: it has no period"
-                                                       : spp_sources[id].range;
+        *why = id == SPP_SOURCE_TIME                      ? "the rate of the event time is --rate or --interval"
+               : spp_sources[id].from == SPP_FROM_HOOK    ? "each one is a sample: it has no period"
+               : spp_sources[id].from == SPP_FROM_OUTSIDE ? "tasks are drawn every 10 ms: it has no other period"
+                                                          : spp_sources[id].range;
         period = strtoull(equals + 1, &end, 10);
-        if (id == SPP_SOURCE_TIME || spp_sources[id].from == SPP_FROM_HOOK || equals[1] < '0' || equals[1] > '9' ||
+        if (id == SPP_SOURCE_TIME || spp_sources[id].from != SPP_FROM_HANDLER || equals[1] < '0' || equals[1] > '9' ||
             end != text + n || period < spp_sources[id].least || period > PERIOD_MOST)
             return false;
     }

@@ -21,7 +21,7 @@ typedef enum {
  * key, unit: as the file and users have them
  * event: the system's, if it counts it
  * period: units from one sample to the next at the least, if nobody asks for another: one of spp_source_period(). TIME: the run's
- * interval says it. Of a hook: 1, each is a sample
+ * interval says it. Of a hook: 1, each is a sample. Of TASKS: time from one draw to the next, in the mean
  * least: the shortest period that may be asked for. Of page faults not 1: the signal of its own tick may have a fault
  * begin again, which is a fault again, and so on for ever (Linux's fault_signal_pending)
  * weight: what a sample's weight means */
@@ -37,6 +37,7 @@ typedef enum {
     SPP_EVENT_SOURCE(X, CACHE_MISSES, "cache-misses", "misses", 1021, 100, "accesses that the last cache did not have")    \
     SPP_EVENT_SOURCE(X, BRANCH_MISSES, "branch-misses", "misses", 1021, 100, "branches that were foretold wrongly")        \
     X(GC, "gc", "nanoseconds", NONE, 1, 1, SPP_FROM_HOOK, "time of one garbage collection")                                \
+    X(TASKS, "tasks", "nanoseconds", NONE, 10000000, 1, SPP_FROM_OUTSIDE, "time in which a task of asyncio does not run")  \
     SPP_TRACEPOINT_SOURCE(X, 1) SPP_TRACEPOINT_SOURCE(X, 2) SPP_TRACEPOINT_SOURCE(X, 3) SPP_TRACEPOINT_SOURCE(X, 4)
 
 /* Of those that the system counts, a weight is what the thread's counter has more than at its sample before. */

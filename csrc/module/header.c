@@ -93,6 +93,10 @@ int spp_options_of_words(spp_options *options, const char *const words[SPP_WORDS
         return -1;
     }
     if (spp_events_choose(words[SPP_WORD_EVENTS], &options->sources) != 0) return -1;
+    if (options->sources.period[SPP_SOURCE_TASKS] != 0 && !options->wall) {
+        PyErr_SetString(PyExc_ValueError, "the event 'tasks' is of tasks that do not run: it needs the mode 'wall'");
+        return -1;
+    }
     return spp_clock_choose(words[SPP_WORD_CLOCK], &options->clock);
 }
 

@@ -2,9 +2,13 @@
 
 #include <Python.h>
 
+#include <stdatomic.h>
 #include <stddef.h>
 
+#include "core/capture/coroutines.h"
 #include "core/capture/tasks.h"
+#include "module/compat.h"
+#include "py/layout.h"
 #include "py/task_offsets.h"
 
 /* A key that lives for ever: the core knows it by its address. NULL: no memory. */
@@ -53,30 +57,151 @@ static bool proven(PyObject *text) {
     return right;
 }
 
+/* ---- whether tasks are as the layout says: by what they say of themselves */
+
+static _Atomic bool asked_for; /* a pending call is on its way */
+static _Atomic bool is_proven; /* by at least one task */
+
+static bool same(PyObject *task, uintptr_t offset, PyObject *of_task) {
+    PyObject *found = *(PyObject **)((char *)task + offset);
+    bool right = found == of_task || (found == NULL && of_task == Py_None);
+    Py_XDECREF(of_task);
+    return right;
+}
+
+/* A subclass may answer anything. */
+static bool agrees(PyObject *task) {
+    if ((uintptr_t)Py_TYPE(task) != atomic_load(&spp_task_type)) return true;
+    PyObject *state = PyObject_GetAttrString(task, "_state");
+    bool pending = state != NULL && PyUnicode_Check(state) && PyUnicode_CompareWithASCIIString(state, "PENDING") == 0;
+    bool right = pending == (*(int *)((char *)task + SPP_L_FUTURE_STATE) == 0) &&
+                 same(task, SPP_L_TASK_NAME, PyObject_CallMethod(task, "get_name", NULL)) &&
+                 same(task, SPP_L_TASK_NAME - 8, PyObject_CallMethod(task, "get_coro", NULL)) &&
+                 same(task, SPP_L_TASK_NAME - 16, PyObject_GetAttrString(task, "_fut_waiter")) &&
+                 same(task, SPP_L_OB_TYPE + 8, PyObject_CallMethod(task, "get_loop", NULL));
+    Py_XDECREF(state);
+    atomic_store(&is_proven, true);
+    return right;
+}
+
+/* The set in a WeakSet of all tasks, borrowed; NULL: there is none (3.14+). */
+static PyObject *all_tasks(PyObject *module) {
+    PyObject *all = NULL;
+    static const char *const names[] = {"_scheduled_tasks", "_all_tasks"};
+    for (int i = 0; i < 2 && all == NULL; i++) {
+        all = PyObject_GetAttrString(module, names[i]);
+        PyErr_Clear();
+    }
+    PyObject *set = all != NULL ? PyObject_GetAttrString(all, "data") : NULL;
+    PyErr_Clear();
+    Py_XDECREF(all); /* the module has it, and it has the set */
+    if (set != NULL && !Py_IS_TYPE(set, &PySet_Type)) Py_CLEAR(set);
+    Py_XDECREF(set);
+    return set;
+}
+
+#define COMPARED 8 /* tasks, at the most */
+
+static bool some_agree(PyObject *set) {
+    PyObject *each, *references = PyObject_GetIter(set);
+    bool right = true;
+    for (int i = 0; references != NULL && i < COMPARED && right && (each = PyIter_Next(references)) != NULL; i++) {
+        PyObject *task = PyWeakref_Check(each) ? PyObject_CallNoArgs(each) : NULL;
+        right = task == NULL || task == Py_None || agrees(task);
+        Py_XDECREF(task);
+        Py_DECREF(each);
+    }
+    Py_XDECREF(references);
+    return right;
+}
+
+/* 3.14+: that of this thread, if one runs. */
+static bool current_agrees(PyObject *module) {
+    PyObject *task = PyObject_CallMethod(module, "current_task", NULL);
+    bool right = task == NULL || task == Py_None || agrees(task);
+    Py_XDECREF(task);
+    return right;
+}
+
+/* A pending call: on the main thread, with the GIL, between two instructions. */
+static int check(void *unused) {
+    (void)unused;
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, as is the next */
+    PyObject *module = (uintptr_t)modules == spp_task_rule.modules ? PyDict_GetItemString(modules, "_asyncio") : NULL;
+    if (module != NULL && atomic_load(&spp_task_type) != 0) {
+        PyObject *set = all_tasks(module);
+        if (set != NULL ? !some_agree(set) : !current_agrees(module))
+            spp_task_refuse();
+        else
+            atomic_store_explicit(&spp_coroutine_all, (uintptr_t)set, memory_order_release);
+    }
+    PyErr_Clear();
+    PyErr_Restore(kind, value, traceback);
+    atomic_store(&asked_for, false);
+    return 0;
+}
+
+/* Without the GIL. */
+static void ask(void) {
+    if (atomic_load(&is_proven) || atomic_exchange(&asked_for, true)) return;
+    if (Py_AddPendingCall(check, NULL) != 0) atomic_store(&asked_for, false);
+}
+
+static void give_rules(void) {
+    const spp_generator_offsets of = spp_generators();
+    spp_coroutine_rule = (spp_coroutine_rules){.frame = of.frame,
+                                               .top = of.top,
+                                               .base = of.base,
+                                               .depth = of.depth,
+                                               .by_state = of.by_state,
+                                               .awaits = of.awaits,
+                                               .set_used = offsetof(PySetObject, used),
+                                               .set_mask = offsetof(PySetObject, mask),
+                                               .set_table = offsetof(PySetObject, table),
+                                               .task_node = SPP_L_TASK_SIZE - 16,
+                                               .weakref_object = offsetof(PyWeakReference, wr_object),
+                                               .builtin_self = offsetof(PyCFunctionObject, m_self),
+                                               .function_code = offsetof(PyFunctionObject, func_code),
+                                               .list_items = offsetof(PyListObject, ob_item),
+                                               .set = (uintptr_t)&PySet_Type,
+                                               .list = (uintptr_t)&PyList_Type,
+                                               .tuple = (uintptr_t)&PyTuple_Type,
+                                               .builtin = (uintptr_t)&PyCFunction_Type,
+                                               .function = (uintptr_t)&PyFunction_Type};
+    atomic_store(&spp_coroutine_all, 0);
+    atomic_store(&is_proven, false);
+    atomic_store(&asked_for, false);
+}
+
 void spp_tasks_enter(void) {
-    static PyObject *asyncio, *task, *current, *loop;
+    static PyObject *asyncio, *task, *future, *current, *loop;
     static bool known; /* how dicts are laid out: once a process */
     spp_task_forget();
     if (asyncio == NULL) {
         asyncio = key("_asyncio");
         task = key("Task");
+        future = key("Future");
         current = key("_current_tasks");
         loop = key("__asyncio_running_event_loop__");
     }
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-    if (asyncio == NULL || task == NULL || current == NULL || loop == NULL || modules == NULL || !PyDict_CheckExact(modules) ||
-        (!known && !proven(loop)))
+    if (asyncio == NULL || task == NULL || future == NULL || current == NULL || loop == NULL || modules == NULL ||
+        !PyDict_CheckExact(modules) || (!known && !proven(loop)))
         return;
     known = true;
     spp_task_rule = (spp_task_rules) {
-        .modules = (uintptr_t)modules, .asyncio = (uintptr_t)asyncio, .task = (uintptr_t)task, .current = (uintptr_t)current,
-        .loop = (uintptr_t)loop, .tstate_dict = offsetof(PyThreadState, dict), .basicsize = offsetof(PyTypeObject, tp_basicsize),
+        .modules = (uintptr_t)modules, .asyncio = (uintptr_t)asyncio, .task = (uintptr_t)task, .future = (uintptr_t)future,
+        .current = (uintptr_t)current, .loop = (uintptr_t)loop, .tstate_dict = offsetof(PyThreadState, dict),
+        .tstate_version = offsetof(PyThreadState, context_ver), .basicsize = offsetof(PyTypeObject, tp_basicsize),
         .base = offsetof(PyTypeObject, tp_base), .str = (uintptr_t)&PyUnicode_Type,
 #if PY_VERSION_HEX >= 0x030C0000
         .integer = (uintptr_t)&PyLong_Type,
 #endif
-        .module = (uintptr_t)&PyModule_Type, .dict = (uintptr_t)&PyDict_Type, .type = (uintptr_t)&PyType_Type
+        .module = (uintptr_t)&PyModule_Type, .dict = (uintptr_t)&PyDict_Type, .type = (uintptr_t)&PyType_Type, .check = ask
     };
-    spp_task_offsets(&spp_task_rule.tstate_loop, &spp_task_rule.tstate_task);
+    spp_task_offsets(&spp_task_rule.tstate_loop, &spp_task_rule.tstate_task, &spp_task_rule.tstate_tasks);
+    give_rules();
     spp_task_look();
 }

@@ -96,9 +96,11 @@
 #define SPP_L_KEYS_SHAPE 1 /* dk_log2_size and what follows it describe the table */
 #define SPP_L_KEYS_USED 24 /* dk_nentries; the indices follow */
 
-/* asyncio: TaskObj, and how a thread state's dict has its loop */
+/* asyncio: TaskObj, the FutureObj that it begins with, and how a thread state's dict has its loop */
 #define SPP_L_TASK_SIZE 168
 #define SPP_L_TASK_NAME 136
+#define SPP_L_FUTURE_STATE 104
+#define SPP_L_FUTURE_AWAITED_BY 96
 #define SPP_L_LOOP_HOLDER (-1)
 
 #endif

@@ -96,9 +96,11 @@
 #define SPP_L_KEYS_SHAPE 0 /* dk_size does */
 #define SPP_L_KEYS_USED 32 /* dk_nentries; the indices follow */
 
-/* asyncio: TaskObj, and how a thread state's dict has its loop */
+/* asyncio: TaskObj, the FutureObj that it begins with, and how a thread state's dict has its loop */
 #define SPP_L_TASK_SIZE 184
 #define SPP_L_TASK_NAME 160
+#define SPP_L_FUTURE_STATE 80
+#define SPP_L_FUTURE_AWAITED_BY (-1)
 #define SPP_L_LOOP_HOLDER 16 /* rl_loop */
 
 #endif

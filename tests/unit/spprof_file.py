@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 
-OPTIONAL = ["code_kind", "label", "reason", "waits_on", "task", "held_by", "span"]
+OPTIONAL = ["code_kind", "label", "reason", "waits_on", "task", "held_by", "span", "awaited_by"]
 MAGIC = b"\x89SPPROF\n"
 COLUMNS = (
     "string_len string_bytes code_name code_qualname code_file code_line frame_code frame_line frame_end_line frame_col "
@@ -138,13 +138,16 @@ class Writer:
         self.columns["task"].append(0 if task is None else self._string(task) + 1)
         self.columns["held_by"].append(by)  # a thread + 1
         self.columns["span"].append(0 if span is None else self._string(span) + 1)
+        self.columns["awaited_by"].append(0)
 
-    def value(self, stack, time_us, weight, thread=0, count=1, flags=0, label=None, type=1):
+    def value(
+        self, stack, time_us, weight, thread=0, count=1, flags=0, label=None, type=1, reason=0, on=None, task=None, awaited_by=None
+    ):
         """A sample of another type than time."""
         step = time_us - self.value_clocks.get(thread, self.header["start_ns"] // 1000)
         self.value_clocks[thread] = time_us
-        named = 0 if label is None else self._string(label) + 1
-        self.values.append((type, thread, step, weight, self.node(stack), count - 1, flags, named))
+        label, on, task, by = (0 if text is None else self._string(text) + 1 for text in (label, on, task, awaited_by))
+        self.values.append((type, thread, step, weight, self.node(stack), count - 1, flags, label, reason, on, task, by))
 
     def flush(self):
         """Closes a block of samples."""
@@ -152,7 +155,10 @@ class Writer:
         names = [*COLUMNS, *OPTIONAL[:last]]
         self.data += block(b"S", b"".join(column(self.columns[name]) for name in names))
         if self.values:
-            self.data += block(b"V", b"".join(map(column, zip(*self.values))))
+            columns = [*zip(*self.values)]
+            while len(columns) > 8 and not any(columns[-1]):
+                columns.pop()
+            self.data += block(b"V", b"".join(map(column, columns)))
         self._clear()
 
     def collections(self, *runs):

@@ -4,6 +4,7 @@
 
 spp_task_rules spp_task_rule;
 _Atomic uintptr_t spp_task_type;
+_Atomic bool spp_task_unknown;
 
 uintptr_t spp_task_found(uintptr_t dict, uintptr_t key, bool from_outside) {
     spp_reader r = {.own = !from_outside};
@@ -13,6 +14,7 @@ uintptr_t spp_task_found(uintptr_t dict, uintptr_t key, bool from_outside) {
 /* ---- the task that runs */
 
 static uintptr_t current_dict; /* as spp_task_type, before 3.14 */
+static uintptr_t future_type;  /* as spp_task_type */
 
 /* The loop that runs in a thread. */
 static uintptr_t loop_of(spp_reader *r, uintptr_t tstate) {
@@ -36,14 +38,17 @@ static uintptr_t running(spp_reader *r, uintptr_t tstate) {
 
 #define BASES 8u /* of subclasses of Task */
 
-static bool is_task(spp_reader *r, uintptr_t object) {
-    const uintptr_t wanted = atomic_load_explicit(&spp_task_type, memory_order_relaxed);
+static bool is_of(spp_reader *r, uintptr_t object, uintptr_t wanted) {
     uint64_t type;
     if (!spp_read_word(r, &type, object + SPP_L_OB_TYPE)) return false;
     for (unsigned i = 0; type != wanted; i++) {
         if (type == 0 || i == BASES || !spp_read_word(r, &type, type + spp_task_rule.base)) return false;
     }
     return true;
+}
+
+static bool is_task(spp_reader *r, uintptr_t object) {
+    return is_of(r, object, atomic_load_explicit(&spp_task_type, memory_order_relaxed));
 }
 
 /* Copies characters. The last word is read whole: an object's memory is of whole words. */
@@ -73,16 +78,22 @@ static void copy_number(spp_reader *r, uintptr_t number, spp_task *task) {
     task->bytes = sizeof task->text[0];
 }
 
-static void name_running(spp_reader *r, uintptr_t tstate, spp_task *task) {
+static void name_of(spp_reader *r, uintptr_t object, spp_task *task) {
     uint64_t name;
     task->bytes = 0;
-    if (tstate == 0) return;
-    uintptr_t object = running(r, tstate);
-    if (object == 0 || !is_task(r, object) || !spp_read_word(r, &name, object + SPP_L_TASK_NAME)) return;
+    task->kind = 1;
+    if (!spp_read_word(r, &name, object + SPP_L_TASK_NAME)) return;
     if (spp_read_is(r, name, spp_task_rule.str))
         copy_name(r, name, task);
     else if (spp_task_rule.integer != 0 && spp_read_is(r, name, spp_task_rule.integer))
         copy_number(r, name, task);
+}
+
+static void name_running(spp_reader *r, uintptr_t tstate, spp_task *task) {
+    task->bytes = 0;
+    if (tstate == 0) return;
+    uintptr_t object = running(r, tstate);
+    if (object != 0 && is_task(r, object)) name_of(r, object, task);
 }
 
 void spp_task_own(uintptr_t tstate, spp_task *task) {
@@ -93,6 +104,40 @@ void spp_task_own(uintptr_t tstate, spp_task *task) {
 void spp_task_other(uintptr_t tstate, spp_task *task) {
     spp_reader r = {.own = false};
     name_running(&r, tstate, task);
+}
+
+/* ---- other tasks */
+
+bool spp_task_is(uintptr_t object) {
+    spp_reader r = {.own = false};
+    return object != 0 && is_task(&r, object);
+}
+
+bool spp_task_is_future(uintptr_t object) {
+    spp_reader r = {.own = false};
+    return object != 0 && (is_of(&r, object, future_type) || is_task(&r, object));
+}
+
+void spp_task_name_of(uintptr_t task, spp_task *name) {
+    spp_reader r = {.own = false};
+    name_of(&r, task, name);
+}
+
+void spp_task_text(uintptr_t text, spp_task *to) {
+    spp_reader r = {.own = false};
+    to->bytes = 0;
+    to->kind = 1;
+    if (spp_read_is(&r, text, spp_task_rule.str)) copy_name(&r, text, to);
+}
+
+uintptr_t spp_task_loop(uintptr_t tstate) {
+    spp_reader r = {.own = false};
+    return tstate != 0 ? loop_of(&r, tstate) : 0;
+}
+
+uintptr_t spp_task_running(uintptr_t tstate) {
+    spp_reader r = {.own = false};
+    return tstate != 0 ? running(&r, tstate) : 0;
 }
 
 /* ---- whether asyncio is imported */
@@ -121,18 +166,30 @@ void spp_task_look(void) {
     /* If the module is still being filled, the next look finds it filled. */
     uint64_t size;
     uintptr_t task = spp_read_value(&r, dict, spp_task_rule.task), current = spp_read_value(&r, dict, spp_task_rule.current);
-    if (!spp_read_is(&r, task, spp_task_rule.type) || !spp_read_word(&r, &size, task + spp_task_rule.basicsize)) return;
+    uintptr_t future = spp_read_value(&r, dict, spp_task_rule.future);
+    if (!spp_read_is(&r, task, spp_task_rule.type) || !spp_read_is(&r, future, spp_task_rule.type) ||
+        !spp_read_word(&r, &size, task + spp_task_rule.basicsize))
+        return;
     if (spp_task_rule.tstate_task < 0 && !spp_read_is(&r, current, spp_task_rule.dict)) return;
-    if (size != SPP_L_TASK_SIZE) { /* a layout that nobody knows: no sample has a task */
-        spp_task_rule.modules = 0;
+    if (size != SPP_L_TASK_SIZE) {
+        spp_task_refuse();
         return;
     }
     current_dict = current;
+    future_type = future;
     atomic_store_explicit(&spp_task_type, task, memory_order_release);
+    if (spp_task_rule.check != NULL) spp_task_rule.check();
+}
+
+void spp_task_refuse(void) {
+    atomic_store(&spp_task_unknown, true);
+    atomic_store(&spp_task_type, 0);
+    spp_task_rule.modules = 0;
 }
 
 void spp_task_forget(void) {
     atomic_store(&spp_task_type, 0);
+    atomic_store(&spp_task_unknown, false);
     spp_task_rule = (spp_task_rules){0};
     modules_seen = (spp_dict_entries){0};
 }

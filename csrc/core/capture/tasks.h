@@ -21,12 +21,14 @@ typedef struct {
 
 /* What the module knows of CPython (module/tasks.h). Constant while a run is active. */
 typedef struct {
-    uintptr_t modules;                          /* the dict `sys.modules`; 0: nothing is looked up */
-    uintptr_t asyncio, task, current;           /* keys, interned: _asyncio, Task, _current_tasks */
-    uintptr_t loop;                             /* a thread state's dict has its loop by this key */
-    uintptr_t tstate_dict, basicsize, base;     /* offsets: of that dict; of a type's size and base */
-    long tstate_loop, tstate_task;              /* offsets in a thread state; -1: it has none */
-    uintptr_t str, integer, module, dict, type; /* types; `integer` 0: names are no numbers */
+    uintptr_t modules;                        /* the dict `sys.modules`; 0: nothing is looked up */
+    uintptr_t asyncio, task, future, current; /* keys, interned: _asyncio, Task, Future, _current_tasks */
+    uintptr_t loop;                           /* a thread state's dict has its loop by this key */
+    uintptr_t tstate_dict, basicsize, base;   /* offsets: of that dict; of a type's size and base */
+    uintptr_t tstate_version; /* and of a number in a thread state, which is another at each step of a task: context_ver */
+    long tstate_loop, tstate_task, tstate_tasks; /* offsets in a thread state; -1: it has none */
+    uintptr_t str, integer, module, dict, type;  /* types; `integer` 0: names are no numbers */
+    void (*check)(void); /* called when asyncio is found, and when there are tasks; on the drain thread and the sampler */
 } spp_task_rules;
 extern spp_task_rules spp_task_rule;
 
@@ -37,6 +39,21 @@ extern _Atomic uintptr_t spp_task_type;
  * for a thread that does not run. */
 void spp_task_own(uintptr_t tstate, spp_task *task);
 void spp_task_other(uintptr_t tstate, spp_task *task);
+
+/* Whether a task's structure is another than spprof knows: no sample has a task, and the tick stats say so. */
+extern _Atomic bool spp_task_unknown;
+/* Any thread: that is so. */
+void spp_task_refuse(void);
+
+/* Of other threads' objects, which may be gone; any thread but not in a handler. Whether one is a task, or a future (each task is
+ * one too); the name of a task; the text of a str; the loop that runs in a thread, or 0. */
+bool spp_task_is(uintptr_t object);
+bool spp_task_is_future(uintptr_t object);
+void spp_task_name_of(uintptr_t task, spp_task *name);
+void spp_task_text(uintptr_t text, spp_task *to);
+uintptr_t spp_task_loop(uintptr_t tstate);
+/* The task that runs in a thread, or 0. */
+uintptr_t spp_task_running(uintptr_t tstate);
 
 /* Looks whether the program has imported asyncio by now. Not a handler; one thread at a time. */
 void spp_task_look(void);

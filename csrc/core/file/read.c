@@ -217,7 +217,11 @@ static int get_values(spp_profile *p, input in, struct libdeflate_decompressor *
     size_t was[SPP_COLS];
     int failed = 0;
     for (int k = 0; k < SPP_COLS; k++) was[k] = p->columns[k].n;
-    for (int k = SPP_COLS_SAMPLES; k < SPP_COLS && !failed; k++) failed = get_column(p, &in, inflater, plane, &p->columns[k]);
+    for (int k = SPP_COLS_SAMPLES; k < SPP_COLS && !failed; k++) {
+        bool missing = k >= SPP_COLS_VALUES_ALWAYS && in.at == in.end;
+        failed = missing ? add_zeros(&p->columns[k], p->columns[SPP_COL_VALUE_TYPE].n)
+                         : get_column(p, &in, inflater, plane, &p->columns[k]);
+    }
     failed = failed || check_columns(p, was) != 0 || settle_values(p, was[SPP_COL_VALUE_TYPE]) != 0;
     if (!failed) return 0;
     for (int k = SPP_COLS_SAMPLES; k < SPP_COLS; k++) p->columns[k].n = was[k];

@@ -140,9 +140,11 @@ void spp_write_samples(const spp_resolved *d, const spp_columns *c) {
 }
 
 void spp_write_values(const spp_columns *c) {
+    int n = SPP_COLS_VALUES_ALWAYS;
     if (c->of[SPP_COL_VALUE_TYPE].n == 0) return;
+    for (int k = n; k < SPP_COLS; k++) n = has_any(&c->of[k]) ? k + 1 : n;
     payload.n = 0;
-    for (int k = SPP_COLS_SAMPLES; k < SPP_COLS; k++) put_column(&c->of[k]);
+    for (int k = SPP_COLS_SAMPLES; k < n; k++) put_column(&c->of[k]);
     spp_write_block('V', payload.at, payload.n);
 }
 

@@ -42,6 +42,7 @@
     X(TASK, SAMPLE, "task", 'I', STRING, 1)                                                                                 \
     X(HELD_BY, SAMPLE, "held_by", 'I', NUMBER, (1u << 24) + 1)                                                              \
     X(SPAN, SAMPLE, "span", 'I', STRING, 1)                                                                                 \
+    X(AWAITED_BY, SAMPLE, "awaited_by", 'I', STRING, 1)                                                                     \
     /* Block V */                                                                                                           \
     X(VALUE_TYPE, VALUE, "value_type", 'B', NUMBER, 256)                                                                    \
     X(VALUE_THREAD, VALUE, "value_thread", 'I', NUMBER, 1u << 24)                                                           \
@@ -50,15 +51,20 @@
     X(VALUE_STACK, VALUE, "value_stack", 'I', NODE, 0)                                                                      \
     X(VALUE_COUNT, VALUE, "value_count", 'I', NUMBER, UINT32_MAX) /* as COUNT */                                            \
     X(VALUE_FLAGS, VALUE, "value_flags", 'B', NUMBER, 256)                                                                  \
-    X(VALUE_LABEL, VALUE, "value_label", 'I', STRING, 1)
+    X(VALUE_LABEL, VALUE, "value_label", 'I', STRING, 1)                                                                    \
+    X(VALUE_REASON, VALUE, "value_reason", 'B', NUMBER, 256) /* from here on: missing, with all that follow, likewise */    \
+    X(VALUE_WAITS_ON, VALUE, "value_waits_on", 'I', STRING, 1)                                                              \
+    X(VALUE_TASK, VALUE, "value_task", 'I', STRING, 1)                                                                      \
+    X(VALUE_AWAITED_BY, VALUE, "value_awaited_by", 'I', STRING, 1)
 
 enum {
 #define SPP_COLUMN_NUMBER(name, table, key, type, of, more) SPP_COL_##name,
     SPP_COLUMN_ROWS(SPP_COLUMN_NUMBER)
 #undef SPP_COLUMN_NUMBER
         SPP_COLS,
-    SPP_COLS_ALWAYS = SPP_COL_CODE_KIND,  /* the first of those that may be missing */
-    SPP_COLS_SAMPLES = SPP_COL_VALUE_TYPE /* the first of block V */
+    SPP_COLS_ALWAYS = SPP_COL_CODE_KIND,          /* the first of those that may be missing */
+    SPP_COLS_SAMPLES = SPP_COL_VALUE_TYPE,        /* the first of block V */
+    SPP_COLS_VALUES_ALWAYS = SPP_COL_VALUE_REASON /* and of those there that may be missing */
 };
 
 typedef enum {

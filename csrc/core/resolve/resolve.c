@@ -62,17 +62,22 @@ static uint32_t label_of(uint64_t number) {
     return text.at != NULL ? spp_intern_string(&text) + 1 : 0;
 }
 
+static void append_task(const spp_task *task, spp_bytes *to) {
+    char number[32];
+    if (task->kind == SPP_TASK_NUMBERED) {
+        int n = snprintf(number, sizeof number, "Task-%llu", (unsigned long long)task->text[0]);
+        spp_bytes_append(to, number, (size_t)n);
+    } else {
+        spp_code_characters((const uint8_t *)task->text, task->bytes, task->kind, to);
+    }
+}
+
 /* The task of a sample. */
 static uint32_t task_of(const spp_task *task) {
     static spp_bytes text; /* used again */
-    char number[32];
     if (task->bytes == 0) return 0;
-    if (task->kind == SPP_TASK_NUMBERED) {
-        snprintf(number, sizeof number, "Task-%llu", (unsigned long long)task->text[0]);
-        return text_of(number);
-    }
     text.n = 0;
-    spp_code_characters((const uint8_t *)task->text, task->bytes, task->kind, &text);
+    append_task(task, &text);
     return spp_intern_string(&text) + 1;
 }
 
@@ -83,6 +88,17 @@ static uint32_t span_of(const spp_trace_ids *span) {
     snprintf(text, sizeof text, "%016llx%016llx-%016llx", (unsigned long long)span->trace_high,
              (unsigned long long)span->trace_low, (unsigned long long)span->id);
     return text_of(text);
+}
+
+/* The names of the tasks that await one, with commas between, as a string id + 1. */
+static uint32_t awaiters_of(const spp_waiting_task *task) {
+    static spp_bytes text; /* used again */
+    text.n = 0;
+    for (uint32_t i = 0; i < task->awaiters; i++) {
+        if (i > 0) spp_bytes_append(&text, ", ", 2);
+        append_task(&task->awaited_by[i], &text);
+    }
+    return text.n > 0 ? spp_intern_string(&text) + 1 : 0;
 }
 
 /* The code object of a leaf; 0: it is none, or not any more. */
@@ -295,6 +311,28 @@ void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount) {
         lose(thread, flags, SPP_LOSS_writer_behind, 1);
     else if ((id = frame_of(SPP_UNKNOWN_STACK, now)) == SPP_INTERN_BUSY || emit(thread, &id, 1, &sample) != 0)
         lose(thread, flags, SPP_LOSS_store_full, 1);
+}
+
+bool spp_resolve_task(spp_thread *thread, const spp_waiting_task *task, uint64_t time_ns, uint64_t weight) {
+    const uint32_t flags = (uint32_t)SPP_SOURCE_TASKS << SPP_SOURCE_SHIFT | SPP_SAMPLE_OFF_CPU;
+    const uint32_t skipped = task->depth > spp_cap.max_depth ? task->depth - spp_cap.max_depth : 0;
+    uint32_t ids[SPP_CHAIN_MOST], n = 0;
+    (void)resolve_some(thread, UINT64_MAX, RECORDS_PROMPT); /* what the handler took before comes before */
+    for (uint32_t i = skipped; i < task->depth; i++, n++) {
+        while ((ids[n] = frame_of(task->frames[i], time_ns)) == SPP_INTERN_BUSY) {}
+    }
+    if (n == 0) ids[n++] = frame_of(SPP_UNKNOWN_STACK, time_ns);
+    const spp_resolved_sample sample = {.flags = (uint16_t)(flags | (task->cut || skipped > 0 ? SPP_SAMPLE_TRUNCATED : 0)),
+                                        .count = 1,
+                                        .time_ns = time_ns,
+                                        .weight = weight,
+                                        .reason = task->reason,
+                                        .waits_on = task_of(&task->on),
+                                        .task = task_of(&task->name),
+                                        .awaited_by = awaiters_of(task)};
+    if (!hold && emit(thread, ids, n, &sample) == 0) return true;
+    lose(thread, flags, hold ? SPP_LOSS_writer_behind : SPP_LOSS_store_full, 1);
+    return false;
 }
 
 void spp_resolve_queues(void) { each_pending(resolve_now, UINT64_MAX); }

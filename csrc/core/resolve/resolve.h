@@ -10,6 +10,7 @@
 
 #include "base/reasons.h"
 #include "core/capture/capture.h"
+#include "core/capture/coroutines.h"
 #include "core/capture/spans.h"
 #include "core/capture/tasks.h"
 #include "core/resolve/resolved.h"
@@ -46,6 +47,8 @@ void spp_resolve_leaves(void (*see)(uintptr_t code, uint64_t time_ns, uint64_t w
 /* Adds a sample of a source other than time, taken now, with weight `amount` and an unknown stack.
  * The thread's handler must not run any more. */
 void spp_resolve_unknown(spp_thread *thread, uint32_t source, uint64_t amount);
+/* Adds a sample of the source `tasks`: of a task whose loop runs in this thread. False: it was lost, and is counted so. */
+bool spp_resolve_task(spp_thread *thread, const spp_waiting_task *task, uint64_t time_ns, uint64_t weight);
 /* Objects came or went: addresses of native frames may mean something else from now on, but for those that stay (NULL: all).
  * Stacks of blocked threads are walked again. */
 void spp_resolve_forget_native(bool (*stays)(uintptr_t address));

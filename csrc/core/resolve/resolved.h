@@ -29,13 +29,14 @@ typedef struct {
     uint32_t count; /* how many ticks it stands for */
     uint64_t time_ns, weight;
     uint32_t depth;
-    uint32_t label;    /* the string id of a set of labels, + 1; 0: none */
-    uint32_t reason;   /* base/reasons.h */
-    uint32_t waits_on; /* the string id of what it waits for, + 1; 0: none */
-    uint32_t task;     /* the string id of its task's name, + 1; 0: none */
-    uint32_t held_by;  /* the id of the thread that held what it waits for, + 1; 0: nobody knows */
-    uint32_t span;     /* the string id of the ids of its span, + 1; 0: none */
-    uint64_t frames[]; /* ids, root first */
+    uint32_t label;      /* the string id of a set of labels, + 1; 0: none */
+    uint32_t reason;     /* base/reasons.h */
+    uint32_t waits_on;   /* the string id of what it waits for, + 1; 0: none */
+    uint32_t task;       /* the string id of its task's name, + 1; 0: none */
+    uint32_t held_by;    /* the id of the thread that held what it waits for, + 1; 0: nobody knows */
+    uint32_t span;       /* the string id of the ids of its span, + 1; 0: none */
+    uint32_t awaited_by; /* the string id of the names of the tasks that await its task, + 1; 0: none */
+    uint64_t frames[];   /* ids, root first */
 } spp_resolved_sample;
 
 /* Space for a sample of a stack that is so deep at the most; NULL: no memory. It is one of the samples once it is filled in and

@@ -129,6 +129,10 @@ static void add_value(spp_thread *t, const spp_resolved_sample *s, uint32_t node
     put(columns, SPP_COL_VALUE_COUNT, s->count - 1u);
     put(columns, SPP_COL_VALUE_FLAGS, s->flags & 0xFFu);
     put(columns, SPP_COL_VALUE_LABEL, s->label);
+    put(columns, SPP_COL_VALUE_REASON, s->reason);
+    put(columns, SPP_COL_VALUE_WAITS_ON, s->waits_on);
+    put(columns, SPP_COL_VALUE_TASK, s->task);
+    put(columns, SPP_COL_VALUE_AWAITED_BY, s->awaited_by);
     t->file.value_us = us;
 }
 
@@ -144,6 +148,7 @@ static void add_sample(spp_thread *t, const spp_resolved_sample *s, uint32_t nod
     put(columns, SPP_COL_TASK, s->task);
     put(columns, SPP_COL_HELD_BY, s->held_by);
     put(columns, SPP_COL_SPAN, s->span);
+    put(columns, SPP_COL_AWAITED_BY, s->awaited_by);
 }
 
 void spp_store_add(const spp_resolved *resolved, spp_columns *columns) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "core/capture/tasks.h"
 #include "core/file/write.h"
 #include "core/file/writer.h"
 #include "core/run/state.h"
@@ -183,6 +184,7 @@ void spp_tick_stats_text(spp_bytes *to) {
         if (!spp_counter_rows[i].native || spp_cap.native != SPP_NATIVE_OFF) say(to, spp_counter_rows[i].key, s.counters[i]);
     }
     say(to, "calls_interrupted", spp_os_calls_interrupted());
+    say(to, "tasks_unknown", atomic_load(&spp_task_unknown));
     say(to, "threads", s.threads);
     say(to, "wall_ns", s.wall_ns);
     say(to, "cpu_ns", s.cpu_ns);

@@ -15,6 +15,7 @@
 #include "core/run/holders.h"
 #include "core/run/roster.h"
 #include "core/run/state.h"
+#include "core/run/task_rounds.h"
 #include "core/run/wall.h"
 #include "os/clock.h"
 #include "os/context.h"
@@ -336,6 +337,7 @@ void spp_wall_body(void *unused) {
     uint64_t interval = spp_run_state.interval_ns, random = spp_os_now_ns() | 1u;
     uint64_t due = spp_os_now_ns(), late = 0, looks = 0;
     pages_move = false;
+    spp_task_rounds_begin();
     stack = spp_alloc_zeroed(spp_cap.max_depth + SPP_NATIVE_MAX, sizeof *stack);
     scratch = spp_cap.native != SPP_NATIVE_OFF ? spp_os_pages(sizeof *scratch) : NULL;
     if (scratch != NULL) scratch->most = spp_native_most(interval);
@@ -363,6 +365,7 @@ void spp_wall_body(void *unused) {
             }
             spp_os_unlock();
         }
+        spp_task_rounds_turn();
         due += missed * interval;
         late += missed * interval;
         if (used > CROWD) {

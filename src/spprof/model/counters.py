@@ -9,5 +9,6 @@ COUNTERS: Dict[str, str] = {
     "truncated": "Truncated: {number:,} stacks deeper than {max_depth} (--max-depth).",
     "native_unpaired": "Native: {number:,} stacks without native frames, which did not fit the Python frames.",
     "native_gaps": "",
+    "tasks_unknown": "Tasks: this asyncio is built otherwise than those that spprof knows, so no sample has a task.",
     "calls_interrupted": "System calls without the C library that a tick may have ended: {number:,}.",
 }

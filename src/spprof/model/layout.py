@@ -44,6 +44,7 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("task", "sample", "I"),
     ("held_by", "sample", "I"),
     ("span", "sample", "I"),
+    ("awaited_by", "sample", "I"),
     ("value_type", "value", "B"),  # from here on: block V
     ("value_thread", "value", "I"),
     ("value_time_ns", "value", "q"),
@@ -52,9 +53,15 @@ COLUMNS: Tuple[Tuple[str, str, str], ...] = (
     ("value_count", "value", "I"),
     ("value_flags", "value", "B"),
     ("value_label", "value", "I"),
+    ("value_reason", "value", "B"),
+    ("value_waits_on", "value", "I"),
+    ("value_task", "value", "I"),
+    ("value_awaited_by", "value", "I"),
 )
 VALUES = [name for name, _, _ in COLUMNS].index("value_type")  # the first of block V
 OPTIONAL = [name for name, _, _ in COLUMNS].index("code_kind")  # from here on: a block S may end before each; then all are 0
+
+VALUES_OPTIONAL = [name for name, _, _ in COLUMNS].index("value_reason")  # and a block V before each from here on
 
 # Column of a sample -> that of a row of block V, which has no others.
 VALUE_COLUMNS = {name[len("value_") :]: name for name, table, _ in COLUMNS if table == "value" and name != "value_type"}
@@ -68,6 +75,7 @@ NAMING = {
     "task": "string + 1",
     "held_by": "thread + 1",
     "span": "string + 1",
+    "awaited_by": "string + 1",
 }
 
 FIRST = {table: number for number, (_, table, _) in reversed(list(enumerate(COLUMNS)))}  # the column that says a table's length
@@ -126,6 +134,7 @@ class Columns(TypedDict, total=False):
     task: Sequence[int]  # a string + 1
     held_by: Sequence[int]  # a thread + 1
     span: Sequence[int]  # a string + 1
+    awaited_by: Sequence[int]  # a string + 1
     # What columns.py adds.
     keys: Sequence[int]  # of each sample: the node of its stack in `tree`
     tree: Tree

@@ -8,9 +8,11 @@ from .layout import Columns
 from .records import OFF_CPU
 
 # Names of the column's numbers: csrc/base/reasons.h for Python. A test compares the two (`_core.REASONS`).
-REASONS = ("running", "ready", "gil", "lock", "io", "child", "sleep", "idle", "kernel", "unknown")
+REASONS = (
+    "running", "ready", "gil", "lock", "io", "child", "sleep", "idle", "kernel", "unknown", "loop", "task", "job", "future",
+)  # fmt: skip
 GIL, LOCK = REASONS.index("gil"), REASONS.index("lock")
-_IO, _IDLE, _UNKNOWN = (REASONS.index(name) for name in ("io", "idle", "unknown"))
+_IO, _IDLE, _UNKNOWN, _FUTURE = (REASONS.index(name) for name in ("io", "idle", "unknown", "future"))
 _RUNNING = 0
 
 # For people.
@@ -25,8 +27,27 @@ TITLES = {
     "idle": "idle",
     "kernel": "page faults and other kernel work",
     "unknown": "unknown",
+    "loop": "ready, but its event loop is busy",
+    "task": "another task",
+    "job": "a job of another thread",
+    "future": "a future",
 }
 
+# What a task waits for that waits in one of these modules of asyncio; in `sleep`, for that.
+_ASYNCIO = {
+    "locks": "lock",
+    "queues": "lock",
+    "streams": "io",
+    "selector_events": "io",
+    "proactor_events": "io",
+    "unix_events": "io",
+    "windows_events": "io",
+    "sslproto": "io",
+    "subprocess": "child",
+    "base_subprocess": "child",
+    "taskgroups": "task",
+    "tasks": "task",
+}
 _THREADING = "threading.py"
 _NOTIFIED = ("wait", "join", "_wait_for_tstate_lock")
 _INSTALLED = ("/site-packages/", "/dist-packages/")
@@ -36,21 +57,40 @@ def reasons(columns: Columns, keys: Sequence[int], path: Callable[[int], List[in
     """The reason of each sample. `keys`: their stacks, whose frames `path` gives.
 
     The file has `running` for a sample off the CPU of which nobody knows more. And to wait for a lock or for input is to be idle
-    for a thread on whose stack is no function but the standard library's: a pool's thread without a job."""
+    for a thread on whose stack is no function but the standard library's: a pool's thread without a job. What a future stands for,
+    that a task waits for, the function of asyncio says in which it waits."""
     found = bytearray(columns["reason"])
     pools: Dict[int, bool] = {}
+    futures: Dict[int, int] = {}
     for i, flags in enumerate(columns["flags"]):
         reason = found[i]
         if reason == _RUNNING:
             found[i] = _UNKNOWN if flags & OFF_CPU else _RUNNING
-        elif reason >= _UNKNOWN:  # of a version to come
+        elif reason >= len(REASONS):  # of a version to come
             found[i] = _UNKNOWN
+        elif reason == _FUTURE:
+            stack = keys[i]
+            if stack not in futures:
+                futures[stack] = _of_future(columns, path(stack))
+            found[i] = futures[stack]
         elif reason in (LOCK, _IO):
             stack = keys[i]
             if stack not in pools:
                 pools[stack] = _is_the_librarys(columns, path(stack))
             found[i] = _IDLE if pools[stack] else reason
     return found
+
+
+def _of_future(columns: Columns, frames: Sequence[int]) -> int:
+    """What a task waits for in a future, of a stack, root first."""
+    code = columns["frame_code"][frames[-1]] if frames else None
+    if code is None or columns["code_kind"][code]:
+        return _FUTURE
+    folder, _, file = columns["strings"][columns["code_file"][code]].rpartition("/")
+    if not folder.endswith("/asyncio"):
+        return _FUTURE
+    is_sleep = file == "tasks.py" and columns["strings"][columns["code_name"][code]] == "sleep"
+    return REASONS.index("sleep" if is_sleep else _ASYNCIO.get(file[: -len(".py")], "future"))
 
 
 def _is_the_librarys(columns: Columns, frames: Sequence[int]) -> bool:

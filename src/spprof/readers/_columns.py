@@ -140,6 +140,7 @@ class Columns:
             task=0,
             span=0,
             held_by=0,
+            awaited_by=0,
         )
 
     def elapse(self, thread: int, weight: int) -> None:

@@ -12,7 +12,7 @@ import zlib
 from array import array
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
-from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, columns_of
+from ..model.layout import COLUMNS, FIRST, OPTIONAL, VALUES, VALUES_OPTIONAL, columns_of
 
 MAGIC = b"\x89SPPROF\n"
 _BLOCK = struct.Struct("<IIB")
@@ -161,6 +161,7 @@ class _Tables:
             _check_below(fresh["task"], len(self.strings) + len(strings) + 1, "string")
             _check_below(fresh["held_by"], _MAX_THREADS + 1, "thread")
             _check_below(fresh["span"], len(self.strings) + len(strings) + 1, "string")
+            _check_below(fresh["awaited_by"], len(self.strings) + len(strings) + 1, "string")
             typed = {name: array(self.columns[name].typecode, values) for name, values in fresh.items()}
         except OverflowError as error:
             raise _Damage(str(error)) from None
@@ -173,7 +174,10 @@ class _Tables:
     def add_values(self, payload: bytes) -> None:
         """A block V."""
         cursor = _Cursor(payload, self.budget)
-        fresh: Dict[str, Any] = {name: cursor.column() for name, _, _ in COLUMNS[VALUES:]}
+        fresh: Dict[str, Any] = {}
+        for number, (name, _, _) in enumerate(COLUMNS[VALUES:], VALUES):
+            missing = number >= VALUES_OPTIONAL and cursor.at == len(payload)
+            fresh[name] = array("Q", bytes(8 * len(fresh["value_type"]))) if missing else cursor.column()
         _same_length(*fresh.values())
         _check_below(fresh["value_type"], 256, "type")
         if 0 in fresh["value_type"]:
@@ -184,6 +188,9 @@ class _Tables:
         _check_below(fresh["value_count"], (1 << 32) - 1, "count")
         _check_below(fresh["value_flags"], 256, "flag")
         _check_below(fresh["value_label"], len(self.strings) + 1, "label")
+        _check_below(fresh["value_reason"], 256, "reason")
+        for name in ("value_waits_on", "value_task", "value_awaited_by"):
+            _check_below(fresh[name], len(self.strings) + 1, "string")
         clocks: Dict[int, int] = {}
         time_ns = []
         for thread, step in zip(fresh["value_thread"], fresh["value_time_ns"]):

@@ -50,7 +50,7 @@ def start(
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are flagged truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.
-    events: what is sampled: 'time', 'gc' (garbage collections), on Linux also 'page-faults' and others of docs/events.md, or
+    events: what is sampled: 'time', 'gc' (garbage collections), 'tasks' (those of asyncio that wait; wall mode), on Linux also 'page-faults' and others of docs/events.md, or
         several; 'page-faults=100' takes a sample for each 100 of a thread instead of 31 or more. Each is a type of samples of its
         own: see `Profile.sample_types` and `Profile.of`.
     calls: True counts each call of a Python function exactly, by the line that calls; 'c' also functions in C that Python code
@@ -231,7 +231,8 @@ def stats() -> Dict[str, Any]:
     captured (= taken), dropped (= all losses), validation_drops, overruns, truncated, threads, cpu_ns (the
     process's, without that of the profiler's own threads), wall_ns, paused_cpu_ns and paused_ns (what of
     these two was while sampling was paused), write_error; calls_interrupted: ticks that
-    interrupted a system call that the program makes without the C library, and may have ended it (docs/troubleshooting.md)."""
+    interrupted a system call that the program makes without the C library, and may have ended it (docs/troubleshooting.md);
+    tasks_unknown: 1 if this asyncio is built otherwise than those that spprof knows (docs/tasks.md)."""
     return _core.stats()
 
 

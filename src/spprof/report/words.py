@@ -25,6 +25,10 @@ WORDS = {
     "idle": "idle",
     "kernel": "in the kernel",
     "unknown": "in what is unknown",
+    "loop": "ready, while the event loop was busy",
+    "task": "waiting for another task",
+    "job": "waiting for a job of another thread",
+    "future": "waiting for a future",
 }
 
 

@@ -1,0 +1,180 @@
+#include "core/run/task_rounds.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "core/capture/coroutines.h"
+#include "core/capture/frames.h"
+#include "core/resolve/resolve.h"
+#include "core/run/state.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "os/memory.h"
+
+#define DRAWN_MOST 32u /* tasks of a round */
+#define LOOPS_MOST 64u /* event loops that run at once */
+#define LISTED_MOST 1000000u
+#define SCANNED_MOST 1024u /* slots of a set that is read whole; of a larger one slots are drawn */
+#define MISSES_MOST 1024u  /* empty slots drawn in a round */
+#define COST_PART 20u      /* a round takes at most this part of a processor */
+
+typedef struct {
+    uintptr_t task, from; /* as spp_coroutines_read takes them */
+} drawn_task;
+
+static struct {
+    uintptr_t loop, tstate;
+    spp_thread *thread;
+} loops[LOOPS_MOST];
+static uint32_t loops_n;
+static drawn_task drawn[DRAWN_MOST];
+static uint32_t drawn_n;
+static uint64_t listed; /* how many tasks there are */
+static uint64_t random_state = SPP_RANDOM_SEED, last_ns, due_ns;
+static spp_waiting_task waiting;
+
+static bool word(uint64_t *to, uintptr_t at) { return spp_os_read(to, at, sizeof *to) == 0; }
+
+/* ---- which event loops run, and in which threads */
+
+static void find_loops(void) {
+    uint32_t used = atomic_load_explicit(&spp_threads_used, memory_order_acquire);
+    loops_n = 0;
+    for (uint32_t i = 0; i < used && loops_n < LOOPS_MOST; i++) {
+        spp_thread *t = &spp_threads[i];
+        if (atomic_load_explicit(&t->state, memory_order_acquire) != SPP_THREAD_ARMED) continue;
+        uintptr_t tstate = atomic_load_explicit(&t->tick.tstate, memory_order_relaxed), loop = spp_task_loop(tstate);
+        if (loop == 0 || loop == spp_py.none) continue;
+        loops[loops_n].loop = loop;
+        loops[loops_n].tstate = tstate;
+        loops[loops_n++].thread = t;
+    }
+}
+
+/* Which of them a task is of; loops_n: of none. */
+static uint32_t loop_of(uintptr_t task) {
+    const uintptr_t loop = spp_coroutines_loop(task);
+    uint32_t i = 0;
+    while (i < loops_n && (loop == 0 || loops[i].loop != loop)) i++;
+    return i;
+}
+
+/* ---- which tasks are drawn */
+
+/* One more of those that are listed: each is among the drawn with the same probability (reservoir sampling). */
+static void draw(uintptr_t task, uintptr_t from) {
+    uint64_t place = listed++ < DRAWN_MOST ? drawn_n++ : spp_random_below(&random_state, listed);
+    if (place < DRAWN_MOST) drawn[place] = (drawn_task){task, from};
+}
+
+/* 3.14+: a thread's tasks are a list, which changes while it is followed. What joins does so at its end; what leaves points
+ * nowhere. False: such a one was met. */
+static bool draw_list(uintptr_t head) {
+    uintptr_t at = head;
+    uint64_t node[2];
+    for (uint32_t i = 0; i < LISTED_MOST; i++) {
+        if (spp_os_read(node, at, sizeof node) != 0 || node[0] == 0) return false;
+        at = node[0];
+        if (at == head) return true;
+        draw(at - spp_coroutine_rule.task_node, 0);
+    }
+    return true;
+}
+
+/* Before: a set of weak references; an entry is one and its hash, which is -1 of one that was deleted. */
+static void draw_entry(const uint64_t entry[2]) {
+    uint64_t task;
+    if (entry[0] == 0 || entry[1] == UINT64_MAX || !word(&task, entry[0] + spp_coroutine_rule.weakref_object)) return;
+    if (task != spp_py.none) draw(task, entry[0]);
+}
+
+static bool draw_set(uintptr_t set) {
+    static uint64_t entries[2 * SCANNED_MOST];
+    uint64_t mask, table, used;
+    if (!word(&mask, set + spp_coroutine_rule.set_mask) || !word(&table, set + spp_coroutine_rule.set_table) ||
+        !word(&used, set + spp_coroutine_rule.set_used) || mask >= UINT32_MAX)
+        return false;
+    if (mask < SCANNED_MOST) {
+        if (spp_os_read(entries, table, 16u * (mask + 1)) != 0) return false;
+        for (uint64_t i = 0; i <= mask; i++) draw_entry(entries + 2 * i);
+        return true;
+    }
+    for (uint32_t i = 0; i < MISSES_MOST && drawn_n < DRAWN_MOST; i++) {
+        if (spp_os_read(entries, table + 16u * spp_random_below(&random_state, mask + 1), 16) != 0) return false;
+        draw_entry(entries);
+    }
+    listed = used;
+    return true;
+}
+
+#define TRIES 3
+
+static bool draw_all(void) {
+    const uintptr_t set = atomic_load_explicit(&spp_coroutine_all, memory_order_acquire);
+    for (int i = 0; i < TRIES; i++) {
+        bool whole = true;
+        listed = drawn_n = 0;
+        if (spp_task_rule.tstate_tasks < 0) {
+            whole = set != 0 && draw_set(set);
+        } else {
+            for (uint32_t k = 0; k < loops_n && whole; k++)
+                whole = draw_list(loops[k].tstate + (uintptr_t)spp_task_rule.tstate_tasks);
+        }
+        if (whole) return true;
+    }
+    return false;
+}
+
+/* ---- samples */
+
+/* Drain lock held. Whether it is known where the task is, be it nowhere. */
+static bool sample(const drawn_task *of, uint64_t now, uint64_t weight) {
+    const uint32_t loop = loop_of(of->task);
+    if (loop == loops_n || atomic_load(&spp_cap.active) != 1) return true;
+    spp_thread *t = loops[loop].thread;
+    spp_thread_source *s = &t->sources[SPP_SOURCE_TASKS];
+    if (atomic_load_explicit(&t->state, memory_order_relaxed) != SPP_THREAD_ARMED) return true;
+    spp_task_state state = spp_coroutines_read(of->task, of->from, loops[loop].tstate, &waiting);
+    if (state == SPP_TASK_RUNS || state == SPP_TASK_GONE) return true;
+    if (state == SPP_TASK_CHANGED) {
+        atomic_fetch_add_explicit(&s->losses[SPP_LOSS_task_changed], 1, memory_order_relaxed);
+        return false;
+    }
+    s->before += weight;
+    if (spp_resolve_task(t, &waiting, now, weight)) atomic_fetch_add_explicit(&s->taken, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Those that moved whenever they were looked at are as if they had not been drawn: their time goes to the others of the next
+ * rounds. It is the loop that was busy, so they are no other tasks than the others. */
+static void have_round(uint64_t now) {
+    static double owed; /* of the rounds so far, in draws */
+    find_loops();
+    if (loops_n == 0 || !draw_all() || drawn_n == 0) return;
+    if (spp_task_rule.check != NULL) spp_task_rule.check();
+    double share = 1 + (owed < drawn_n ? owed : drawn_n) / drawn_n;
+    owed -= (share - 1) * drawn_n;
+    uint64_t weight = (uint64_t)(share * (double)(now - last_ns) * (double)listed / drawn_n);
+    for (uint32_t i = 0; i < drawn_n; i++) {
+        spp_os_lock();
+        if (!sample(&drawn[i], now, weight)) owed += share;
+        spp_os_unlock();
+    }
+}
+
+void spp_task_rounds_begin(void) { last_ns = due_ns = spp_os_now_ns(); }
+
+void spp_task_rounds_turn(void) {
+    const uint64_t period = spp_run_state.sources.period[SPP_SOURCE_TASKS];
+    uint64_t now = spp_os_now_ns();
+    if (period == 0 || now < due_ns) return;
+    bool may = atomic_load(&spp_cap.active) == 1 && atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0;
+    uint64_t began = spp_os_own_cpu_ns();
+    if (may) have_round(now);
+    last_ns = now;
+    uint64_t rest = COST_PART * (spp_os_own_cpu_ns() - began);
+    due_ns = now + period / 2 + spp_random_below(&random_state, period);
+    if (due_ns < now + rest) due_ns = now + rest;
+}

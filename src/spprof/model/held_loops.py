@@ -1,0 +1,47 @@
+"""What held an event loop while tasks of it could have gone on (docs/tasks.md).
+
+A sample of a task that is ready names the instant and its loop's thread. What that thread did at this instant, its own samples of
+time say, each of which has a stack and the task that ran. Every nanosecond is charged: where no sample says it, to NOBODY."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from .blame import NOBODY
+from .layout import Columns
+from .waits import REASONS
+
+READY = REASONS.index("loop")
+
+
+class Hold(NamedTuple):
+    """What a loop's thread did: the number of the task that ran (0: none, the loop itself did), and the stack, or NOBODY."""
+
+    thread: int
+    task: int
+    stack: int
+
+
+def holds(columns: Columns, reasons: Sequence[int], time: Optional[Columns]) -> Iterator[Tuple[int, Hold, int]]:
+    """Of each sample of a task that is ready: its place, what held its loop, and how many nanoseconds. `time`: the columns of the
+    samples of time, if there are any."""
+    did = _by_thread(time) if time is not None else {}
+    rows = zip(reasons, columns["thread"], columns["time_ns"], columns["weight"])
+    for i, (reason, thread, instant, weight) in enumerate(rows):
+        if reason == READY:
+            ends, others = did.get(thread, ([], []))
+            at = bisect_left(ends, instant)
+            known = at < len(ends) and ends[at] - others[at][0] <= instant
+            yield i, Hold(thread, *others[at][1:]) if known else Hold(thread, 0, NOBODY), weight
+
+
+def _by_thread(columns: Columns) -> Dict[int, Tuple[List[int], List[Tuple[int, int, int]]]]:
+    """Of each thread the ends of its samples, and of each one its weight, task and stack."""
+    found: Dict[int, Tuple[List[int], List[Tuple[int, int, int]]]] = {}
+    rows = zip(columns["thread"], columns["time_ns"], columns["weight"], columns["task"], columns["keys"])
+    for thread, end, weight, task, key in rows:
+        ends, others = found.setdefault(thread, ([], []))
+        ends.append(end)
+        others.append((weight, task, key))
+    return found

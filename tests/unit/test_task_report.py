@@ -1,0 +1,107 @@
+"""`report --tasks`: where the time of tasks went and what held their loops, of a file whose truth is written here."""
+
+import json
+
+import pytest
+from spprof_file import Writer
+
+import spprof
+from spprof.cli import main
+from spprof.errors import BadOption
+from spprof.model.waits import REASONS
+from spprof.report import tasks
+
+LOOP, TASK, JOB, FUTURE = (REASONS.index(name) for name in ("loop", "task", "job", "future"))
+MS = 1000  # us
+NS = 1_000_000
+EVENTS = [
+    {"type": 0, "name": "time", "unit": "nanoseconds", "period": NS},
+    {"type": 11, "name": "tasks", "unit": "nanoseconds", "period": 10 * NS},
+]
+OFF = 4
+
+
+def frame(name, file="/app.py", line=1):
+    return (name, name, file, 1, line, 0, -1, -1, 0)
+
+
+RUN, HOGS, WAITS = frame("run"), frame("hogs", line=7), frame("waits", line=9)
+SLEEP, LOCK = frame("sleep", "/lib/asyncio/tasks.py", 600), frame("acquire", "/lib/asyncio/locks.py", 100)
+SHADOW = frame("sleep", "/app/tasks.py", 600)  # is not asyncio's
+
+
+def written(tmp_path, events=EVENTS):
+    writer = Writer(mode="wall", events=events, pid=1)
+    start = 5 * MS
+    if events is EVENTS:
+        writer.sample([RUN, HOGS], start + 10 * MS, 10 * MS, task="hog")
+        writer.sample([RUN], start + 20 * MS, 10 * MS)
+        writer.sample([RUN, HOGS], start + 30 * MS, 10 * MS, task="hog")
+    value = dict(type=11, flags=OFF)
+    writer.value([WAITS], start + 5 * MS, 10 * NS, reason=LOOP, task="one", **value)
+    writer.value([WAITS, SLEEP], start + 5 * MS, 20 * NS, reason=FUTURE, task="two", awaited_by="one, hog", **value)
+    writer.value([WAITS], start + 15 * MS, 10 * NS, reason=LOOP, task="one", **value)
+    writer.value([WAITS, LOCK], start + 15 * MS, 30 * NS, reason=FUTURE, task="one", **value)
+    writer.value([WAITS, SHADOW], start + 15 * MS, 5 * NS, reason=FUTURE, task="two", **value)
+    writer.value([WAITS], start + 25 * MS, 40 * NS, reason=TASK, task="one", on="two", **value)
+    writer.value([WAITS], start + 25 * MS, 50 * NS, reason=JOB, task="two", **value)
+    writer.value([WAITS], start + 28 * MS, 7 * NS, reason=LOOP, task="two", **value)
+    writer.value([WAITS], start + 99 * MS, 3 * NS, reason=LOOP, task="two", **value)
+    writer.flush()
+    path = tmp_path / "p.spprof"
+    path.write_bytes(writer.data)
+    return path
+
+
+def test_the_time_of_each_task_by_reason(tmp_path):
+    rows, _ = tasks.tasks([spprof.Profile.load(written(tmp_path))])
+    assert [(row.task, row.ns, row.awaited_by) for row in rows] == [
+        ("one", 90 * NS, []),
+        ("two", 85 * NS, ["one", "hog"]),
+        ("hog", 20 * NS, []),
+    ]
+    spent = {row.task: {(part.reason, part.on): part.ns for part in row.spent} for row in rows}
+    assert spent == {
+        "one": {("task", "two"): 40 * NS, ("lock", ""): 30 * NS, ("loop", ""): 20 * NS},
+        "two": {("job", ""): 50 * NS, ("sleep", ""): 20 * NS, ("loop", ""): 10 * NS, ("future", ""): 5 * NS},
+        "hog": {("running", ""): 20 * NS},
+    }
+
+
+def test_what_held_a_loop_adds_up_to_the_time_of_ready_tasks(tmp_path):
+    _, held = tasks.tasks([spprof.Profile.load(written(tmp_path))])
+    assert [(row.task, [f.name for f in row.stack], row.ns, row.waiters) for row in held] == [
+        ("hog", ["run", "hogs"], 17 * NS, [("one", 10 * NS), ("two", 7 * NS)]),
+        ("", ["run"], 10 * NS, [("one", 10 * NS)]),
+        ("", [], 3 * NS, [("two", 3 * NS)]),  # nothing says what ran then
+    ]
+    assert [row.where for row in held] == ["task hog in hogs (/app.py:7)", "the event loop in run (/app.py:1)", "unknown"]
+
+
+def test_without_samples_of_time_nobody_knows_what_held_a_loop(tmp_path):
+    rows, held = tasks.tasks([spprof.Profile.load(written(tmp_path, EVENTS[1:]))])
+    assert {row.task for row in rows} == {"one", "two"}
+    assert [(row.where, row.ns) for row in held] == [("unknown", 30 * NS)]
+
+
+def test_the_report_in_text_and_json(tmp_path, capsys):
+    path = str(written(tmp_path))
+    main(["report", path, "--tasks"])
+    text = capsys.readouterr().out
+    assert "3 names of tasks, 0.20 s of their time." in text and "85.00 ms  two, awaited by one, hog" in text
+    assert "task hog in hogs (/app.py:7)" in text and "ready: one 10.00 ms, two 7.00 ms" in text
+    main(["report", path, "--tasks", "-f", "json"])
+    made = json.loads(capsys.readouterr().out)
+    assert made["kind"] == "tasks" and sum(row["ns"] for row in made["rows"]) == 195 * NS
+    assert sum(row["ns"] for row in made["held"]) == 30 * NS
+    main(["report", path, "--type", "tasks", "--waiting", "loop", "-f", "json"])
+    assert json.loads(capsys.readouterr().out)["samples"] == 4
+
+
+def test_a_profile_without_waiting_tasks_says_how_to_take_one(tmp_path):
+    writer = Writer(mode="wall")
+    writer.sample([RUN], 10 * MS, 5 * MS)
+    writer.flush()
+    (tmp_path / "p.spprof").write_bytes(writer.data)
+    with pytest.raises(BadOption, match="--event tasks"):
+        tasks.tasks([spprof.Profile.load(tmp_path / "p.spprof")])
