@@ -1,4 +1,4 @@
-"""Tasks that wait: each sample's chain of coroutines, its reason and who awaits it, against what the program itself saw
+"""Tasks that wait: each sample's chain of coroutines, its reason and the tasks that await it, against what the program itself saw
 (targets/waiting_tasks.py). A task that moves has been seen in each chain that it can be in; all others stand still."""
 
 import pytest

@@ -1,5 +1,5 @@
 """Tasks of asyncio that wait, in two event loops, beside some that move and hold the loops up. Prints what the program itself saw:
-of each task by name the chains of coroutines that it was in, why it waited there, and who awaited it."""
+of each task by name the chains of coroutines that it was in, why it waited there, and the tasks that awaited it."""
 
 import asyncio
 import gc

@@ -194,7 +194,7 @@ static spp_task_state chain_of(uintptr_t coroutine, spp_waiting_task *to) {
     return SPP_TASK_WAITS;
 }
 
-/* ---- what a task waits for, and who awaits it */
+/* ---- what a task waits for, and which tasks await it */
 
 #define CALLBACK0 (SPP_OBJECT + 8u) /* of a future, behind its loop; its context follows, and the list of the others */
 #define CALLBACKS (SPP_OBJECT + 24u)
@@ -252,7 +252,7 @@ static void add_awaiter(uintptr_t object, spp_waiting_task *to, futures *open) {
     }
 }
 
-/* 3.14+: a future names who awaits it: one, or a set. */
+/* 3.14+: a future names what awaits it: one, or a set. */
 #define SET_LOOKED_AT 128u /* entries of the table */
 
 static bool named_awaiters(uintptr_t future, spp_waiting_task *to, futures *open) {
@@ -272,12 +272,13 @@ static bool named_awaiters(uintptr_t future, spp_waiting_task *to, futures *open
     return true;
 }
 
-/* Before: those that a future wakes up directly, which are its callbacks' objects. */
+/* Before: those that a future wakes up directly: its callbacks are their methods (3.9: objects that have the task first). */
 static bool woken(uintptr_t callback, spp_waiting_task *to, futures *open) {
     uint64_t self;
-    if (callback == 0 || type_of(callback) != spp_coroutine_rule.builtin) return true;
-    if (!get(&self, callback + spp_coroutine_rule.builtin_self)) return false;
-    if (self != 0) add_awaiter(self, to, open);
+    if (callback == 0) return true;
+    uintptr_t field = type_of(callback) == spp_coroutine_rule.builtin ? spp_coroutine_rule.builtin_self : SPP_OBJECT;
+    if (!get(&self, callback + field)) return false;
+    if (spp_task_is(self)) add_awaiter(self, to, open);
     return true;
 }
 

@@ -1,5 +1,5 @@
 /* Tasks of asyncio that do not run, each read from outside while its event loop goes on: the chain of coroutines down to the line
- * where it waits, what it waits for, and who awaits it.
+ * where it waits, what it waits for, and the tasks that await it.
  *
  * Nothing stops the loop meanwhile. Each step of a task enters a context and leaves it, and each of these adds to a number of its
  * thread's state. So if that number is the same before and after, no task has moved. What a step of another task may change

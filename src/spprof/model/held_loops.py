@@ -1,7 +1,8 @@
 """What held an event loop while tasks of it could have gone on (docs/tasks.md).
 
 A sample of a task that is ready names the instant and its loop's thread. What that thread did at this instant, its own samples of
-time say, each of which has a stack and the task that ran. Every nanosecond is charged: where no sample says it, to NOBODY."""
+time say, each of which has a stack and the task that ran: the one whose time this instant is in, or the nearest. Every nanosecond is
+charged: where none is near, to NOBODY."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from .layout import Columns
 from .waits import REASONS
 
 READY = REASONS.index("loop")
+_NEAR = 10  # intervals of sampling: what a thread did so long before or after says nothing
 
 
 class Hold(NamedTuple):
@@ -23,7 +25,9 @@ class Hold(NamedTuple):
     stack: int
 
 
-def holds(columns: Columns, reasons: Sequence[int], time: Optional[Columns]) -> Iterator[Tuple[int, Hold, int]]:
+def holds(
+    columns: Columns, reasons: Sequence[int], time: Optional[Columns], interval_ns: int
+) -> Iterator[Tuple[int, Hold, int]]:
     """Of each sample of a task that is ready: its place, what held its loop, and how many nanoseconds. `time`: the columns of the
     samples of time, if there are any."""
     did = _by_thread(time) if time is not None else {}
@@ -31,8 +35,10 @@ def holds(columns: Columns, reasons: Sequence[int], time: Optional[Columns]) -> 
     for i, (reason, thread, instant, weight) in enumerate(rows):
         if reason == READY:
             ends, others = did.get(thread, ([], []))
-            at = bisect_left(ends, instant)
-            known = at < len(ends) and ends[at] - others[at][0] <= instant
+            after = bisect_left(ends, instant)
+            beside = [at for at in (after, after - 1) if 0 <= at < len(ends)]
+            away, at = min(((max(ends[at] - others[at][0] - instant, instant - ends[at], 0), at) for at in beside), default=(0, -1))
+            known = at >= 0 and away <= _NEAR * interval_ns
             yield i, Hold(thread, *others[at][1:]) if known else Hold(thread, 0, NOBODY), weight
 
 

@@ -58,8 +58,8 @@ class LoopRow(NamedTuple):
     @property
     def where(self) -> str:
         """`task hogs in hogs (app.py:10)`."""
-        who = f"task {shown(self.task)}" if self.task else "the event loop"
-        return f"{who} in {named(self.stack)}" if self.stack else UNKNOWN
+        held_by = f"task {shown(self.task)}" if self.task else "the event loop"
+        return f"{held_by} in {named(self.stack)}" if self.stack else UNKNOWN
 
 
 def _of_type(profile: ProfileData, name: str) -> Optional[ProfileData]:
@@ -108,7 +108,8 @@ def _held_of(profile: ProfileData, waiting: ProfileData, time: Optional[ProfileD
     names_of = names(columns)
     found: Dict[held_loops.Hold, Dict[str, int]] = {}
     tasks_of_time = names(time._columns()) if time is not None else {0: ""}
-    for i, hold, ns in held_loops.holds(columns, waiting.column("reason"), time._columns() if time is not None else None):
+    did = time._columns() if time is not None else None
+    for i, hold, ns in held_loops.holds(columns, waiting.column("reason"), did, profile.interval_ns):
         of = found.setdefault(hold, {})
         name = names_of[columns["task"][i]]
         of[name] = of.get(name, 0) + ns
