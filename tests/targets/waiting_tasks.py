@@ -134,6 +134,7 @@ async def step_a():
 
 
 async def step_b():
+    asyncio.get_running_loop().call_soon(look, asyncio.current_task(), ["sleep", "loop"])  # before its next step
     await asyncio.sleep(0)
     await asyncio.sleep(0.001)
 
