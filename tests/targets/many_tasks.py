@@ -39,7 +39,11 @@ async def main():
     spprof.stop()
     heart.cancel()
     late.sort()
-    print(json.dumps({"took": took, "stats": spprof.stats(), "late_us": [late[len(late) * q // 1000] * 1e6 for q in (500, 900, 990)]}))
+    print(
+        json.dumps(
+            {"took": took, "stats": spprof.stats(), "late_us": [late[len(late) * q // 1000] * 1e6 for q in (500, 900, 990)]}
+        )
+    )
     for task in tasks:
         task.cancel()
 

@@ -141,7 +141,19 @@ class Writer:
         self.columns["awaited_by"].append(0)
 
     def value(
-        self, stack, time_us, weight, thread=0, count=1, flags=0, label=None, type=1, reason=0, on=None, task=None, awaited_by=None
+        self,
+        stack,
+        time_us,
+        weight,
+        thread=0,
+        count=1,
+        flags=0,
+        label=None,
+        type=1,
+        reason=0,
+        on=None,
+        task=None,
+        awaited_by=None,
     ):
         """A sample of another type than time."""
         step = time_us - self.value_clocks.get(thread, self.header["start_ns"] // 1000)

@@ -37,7 +37,7 @@ def written(tmp_path, events=EVENTS):
         writer.sample([RUN, HOGS], start + 10 * MS, 10 * MS, task="hog")
         writer.sample([RUN], start + 20 * MS, 10 * MS)
         writer.sample([RUN, HOGS], start + 30 * MS, 10 * MS, task="hog")
-    value = dict(type=11, flags=OFF)
+    value = {"type": 11, "flags": OFF}
     writer.value([WAITS], start + 5 * MS, 10 * NS, reason=LOOP, task="one", **value)
     writer.value([WAITS, SLEEP], start + 5 * MS, 20 * NS, reason=FUTURE, task="two", awaited_by="one, hog", **value)
     writer.value([WAITS], start + 15 * MS, 10 * NS, reason=LOOP, task="one", **value)

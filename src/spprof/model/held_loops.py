@@ -1,8 +1,8 @@
 """What held an event loop while tasks of it could have gone on (docs/tasks.md).
 
 A sample of a task that is ready names the instant and its loop's thread. What that thread did at this instant, its own samples of
-time say, each of which has a stack and the task that ran: the one whose time this instant is in, or the nearest. Every nanosecond is
-charged: where none is near, to NOBODY."""
+time say, each of which has a stack and the task that ran: the one whose time this instant is in, or the nearest. Every nanosecond
+is charged: where none is near, to NOBODY."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ class Hold(NamedTuple):
     stack: int
 
 
-def holds(
-    columns: Columns, reasons: Sequence[int], time: Optional[Columns], interval_ns: int
-) -> Iterator[Tuple[int, Hold, int]]:
+def holds(columns: Columns, reasons: Sequence[int], time: Optional[Columns], interval_ns: int) -> Iterator[Tuple[int, Hold, int]]:
     """Of each sample of a task that is ready: its place, what held its loop, and how many nanoseconds. `time`: the columns of the
     samples of time, if there are any."""
     did = _by_thread(time) if time is not None else {}
@@ -37,7 +35,9 @@ def holds(
             ends, others = did.get(thread, ([], []))
             after = bisect_left(ends, instant)
             beside = [at for at in (after, after - 1) if 0 <= at < len(ends)]
-            away, at = min(((max(ends[at] - others[at][0] - instant, instant - ends[at], 0), at) for at in beside), default=(0, -1))
+            away, at = min(
+                ((max(ends[at] - others[at][0] - instant, instant - ends[at], 0), at) for at in beside), default=(0, -1)
+            )
             known = at >= 0 and away <= _NEAR * interval_ns
             yield i, Hold(thread, *others[at][1:]) if known else Hold(thread, 0, NOBODY), weight
 

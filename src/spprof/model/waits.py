@@ -57,8 +57,8 @@ def reasons(columns: Columns, keys: Sequence[int], path: Callable[[int], List[in
     """The reason of each sample. `keys`: their stacks, whose frames `path` gives.
 
     The file has `running` for a sample off the CPU of which nobody knows more. And to wait for a lock or for input is to be idle
-    for a thread on whose stack is no function but the standard library's: a pool's thread without a job. What a future stands for,
-    that a task waits for, the function of asyncio says in which it waits."""
+    for a thread on whose stack is no function but the standard library's: a pool's thread without a job. What a future stands
+    for, that a task waits for, the function of asyncio says in which it waits."""
     found = bytearray(columns["reason"])
     pools: Dict[int, bool] = {}
     futures: Dict[int, int] = {}

@@ -50,9 +50,9 @@ def start(
     max_depth: frames kept of a stack, 1 to 4096, those nearest to the leaf; deeper stacks are flagged truncated.
     native: True shows native frames between and below the Python frames, in the order of calls, without CPython's own; 'full'
         shows those too, 'leaf' only what lies below the last Python frame.
-    events: what is sampled: 'time', 'gc' (garbage collections), 'tasks' (those of asyncio that wait; wall mode), on Linux also 'page-faults' and others of docs/events.md, or
-        several; 'page-faults=100' takes a sample for each 100 of a thread instead of 31 or more. Each is a type of samples of its
-        own: see `Profile.sample_types` and `Profile.of`.
+    events: what is sampled: 'time', 'gc' (garbage collections), 'tasks' (those of asyncio that wait; wall mode), on
+        Linux also 'page-faults' and others of docs/events.md, or several; 'page-faults=100' takes a sample for each 100 of a
+        thread instead of 31 or more. Each is a type of samples of its own: see `Profile.sample_types` and `Profile.of`.
     calls: True counts each call of a Python function exactly, by the line that calls; 'c' also functions in C that Python code
         calls. See `Profile.calls`; every call takes some 50 ns longer then. 'hot' counts those functions only that samples show
         hottest, in a part of the run (Python 3.12 and later): see `Profile.hot`.
