@@ -157,6 +157,7 @@ static void give_rules(void) {
                                                .depth = of.depth,
                                                .by_state = of.by_state,
                                                .awaits = of.awaits,
+                                               .awaits_too = of.awaits_too,
                                                .set_used = offsetof(PySetObject, used),
                                                .set_mask = offsetof(PySetObject, mask),
                                                .set_table = offsetof(PySetObject, table),

@@ -49,7 +49,10 @@ spp_generator_offsets spp_generators(void) {
 #endif
 #if PY_VERSION_HEX >= 0x030D0000
     of.by_state = true;
-    of.awaits = FRAME_SUSPENDED_YIELD_FROM;
+    of.awaits = of.awaits_too = FRAME_SUSPENDED_YIELD_FROM;
+#endif
+#if PY_VERSION_HEX >= 0x030F0000
+    of.awaits_too = FRAME_SUSPENDED_YIELD_FROM_LOCKED;
 #endif
     return of;
 }

@@ -245,6 +245,7 @@ static uintptr_t frame_of(unsigned generator, unsigned frame) {
 }
 
 #define AWAITS_STATE 9 /* no state of ours is that by chance */
+#define AWAITS_TOO 10
 
 static void suspended(unsigned generator, uint64_t type, unsigned frame, unsigned code, unsigned stack, unsigned n,
                       uint64_t newest, bool awaits) {
@@ -284,6 +285,7 @@ static void waiting(bool by_state) {
                                                .depth = -1,
                                                .by_state = by_state && SPP_L_GEN_STATE >= 0,
                                                .awaits = AWAITS_STATE,
+                                               .awaits_too = AWAITS_TOO,
                                                .task_node = SPP_L_TASK_SIZE - 16u,
                                                .set_used = OBJECT,
                                                .set_mask = OBJECT + 8,
@@ -322,6 +324,9 @@ static void test_the_chain(bool by_state) {
     CHECK_EQUAL(spp_coroutines_loop(at(TASK)), at(LOOP));
     CHECK_EQUAL(seen.reason, SPP_REASON_future);
     CHECK_EQUAL(seen.awaiters, 0);
+    if (SPP_L_GEN_STATE >= 0) put_byte(at(OUTER) + (size_t)SPP_L_GEN_STATE, AWAITS_TOO);
+    CHECK_EQUAL(spp_coroutines_read(at(TASK), 0, at(TSTATE), &seen), SPP_TASK_WAITS);
+    CHECK_EQUAL(seen.depth, 3);
     suspended(MIDDLE, ASYNC_GEN, FRAME_2, CODE_2, STACK_2, 2, at(INNER), false); /* it yields, with a generator on its stack */
     CHECK_EQUAL(spp_coroutines_read(at(TASK), 0, at(TSTATE), &seen), SPP_TASK_WAITS);
     CHECK_EQUAL(seen.depth, 2);

@@ -123,8 +123,11 @@ static bool instruction_of(uintptr_t frame, uintptr_t code, uint32_t *offset, ui
 static bool awaits(uintptr_t generator, uintptr_t code, uint32_t offset, uintptr_t place) {
     uint64_t word;
     uintptr_t at = generator + (uintptr_t)SPP_L_GEN_STATE;
-    if (spp_coroutine_rule.by_state)
-        return get(&word, at & ~(uintptr_t)7) && (int8_t)(word >> at % 8 * 8) == spp_coroutine_rule.awaits;
+    if (spp_coroutine_rule.by_state) {
+        if (!get(&word, at & ~(uintptr_t)7)) return false;
+        int state = (int8_t)(word >> at % 8 * 8);
+        return state == spp_coroutine_rule.awaits || state == spp_coroutine_rule.awaits_too;
+    }
     if (offset == SPP_OFFSET_NONE) return false;
     if (SPP_L_CODE_CODEOBJ >= 0) {
         if (!get(&word, code + (uintptr_t)SPP_L_CODE_CODEOBJ)) return false;
