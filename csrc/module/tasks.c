@@ -156,6 +156,7 @@ static void give_rules(void) {
                                                .base = of.base,
                                                .depth = of.depth,
                                                .by_state = of.by_state,
+                                               .above = of.above,
                                                .awaits = of.awaits,
                                                .awaits_too = of.awaits_too,
                                                .set_used = offsetof(PySetObject, used),

@@ -53,6 +53,7 @@ spp_generator_offsets spp_generators(void) {
 #endif
 #if PY_VERSION_HEX >= 0x030F0000
     of.awaits_too = FRAME_SUSPENDED_YIELD_FROM_LOCKED;
+    of.above = 1;
 #endif
     return of;
 }

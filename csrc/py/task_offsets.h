@@ -16,6 +16,7 @@ typedef struct {
     long base;     /* or: what points to the first object of the stack (3.10); -1: it is in the frame, as layout.h says */
     long depth;    /* and an int: how many there are */
     bool by_state; /* one that awaits another has a state of its own: `awaits`; else its next instruction says it */
+    int above;     /* what lies on the stack above it, in words: 3.15 keeps an index there, or nothing */
     int awaits, awaits_too; /* the latter: while another thread looks at it (3.15) */
 } spp_generator_offsets;
 

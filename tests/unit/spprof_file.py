@@ -141,24 +141,12 @@ class Writer:
         self.columns["awaited_by"].append(0)
 
     def value(
-        self,
-        stack,
-        time_us,
-        weight,
-        thread=0,
-        count=1,
-        flags=0,
-        label=None,
-        type=1,
-        reason=0,
-        on=None,
-        task=None,
-        awaited_by=None,
+        self, stack, time_us, weight, thread=0, count=1, flags=0, label=None, type=1, reason=0, on=None, task=None, by=None
     ):
         """A sample of another type than time."""
         step = time_us - self.value_clocks.get(thread, self.header["start_ns"] // 1000)
         self.value_clocks[thread] = time_us
-        label, on, task, by = (0 if text is None else self._string(text) + 1 for text in (label, on, task, awaited_by))
+        label, on, task, by = (0 if text is None else self._string(text) + 1 for text in (label, on, task, by))
         self.values.append((type, thread, step, weight, self.node(stack), count - 1, flags, label, reason, on, task, by))
 
     def flush(self):

@@ -39,7 +39,7 @@ def written(tmp_path, events=EVENTS):
         writer.sample([RUN, HOGS], start + 30 * MS, 10 * MS, task="hog")
     value = {"type": 11, "flags": OFF}
     writer.value([WAITS], start + 5 * MS, 10 * NS, reason=LOOP, task="one", **value)
-    writer.value([WAITS, SLEEP], start + 5 * MS, 20 * NS, reason=FUTURE, task="two", awaited_by="one, hog", **value)
+    writer.value([WAITS, SLEEP], start + 5 * MS, 20 * NS, reason=FUTURE, task="two", by="one, hog", **value)
     writer.value([WAITS], start + 15 * MS, 10 * NS, reason=LOOP, task="one", **value)
     writer.value([WAITS, LOCK], start + 15 * MS, 30 * NS, reason=FUTURE, task="one", **value)
     writer.value([WAITS, SHADOW], start + 15 * MS, 5 * NS, reason=FUTURE, task="two", **value)

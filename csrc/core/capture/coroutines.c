@@ -150,7 +150,9 @@ static uintptr_t newest_of(uintptr_t frame) {
         if (spp_coroutine_rule.base >= 0 && !get(&top, frame + (uintptr_t)spp_coroutine_rule.base)) return 0;
         top += 8u * (uint32_t)depth;
     }
-    return top != 0 && get(&object, top - 8) ? object & (uintptr_t)SPP_L_FRAME_CODE_MASK : 0;
+    return top != 0 && get(&object, top - 8u * (1u + (uint32_t)spp_coroutine_rule.above))
+               ? object & (uintptr_t)SPP_L_FRAME_CODE_MASK
+               : 0;
 }
 
 /* The generator that an awaited object is, or that it wraps, as what `__await__` and `asend` return do: it is the first of its

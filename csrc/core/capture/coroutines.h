@@ -23,7 +23,7 @@
 typedef struct {
     long frame, top, base, depth; /* py/task_offsets.h, as are the next two */
     bool by_state;
-    int awaits, awaits_too;
+    int above, awaits, awaits_too;
     uintptr_t task_node;                                     /* of a task: its place in a list of all (3.14+) */
     uintptr_t set_used, set_mask, set_table, weakref_object; /* of a set and of a reference in it */
     uintptr_t builtin_self, function_code, list_items;       /* of a C function, a Python function, a list */

@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--tail", type=_quantile, metavar="p99",
                        help="what the slowest requests do that the others do not, of a run with --mode wall")  # fmt: skip
     shown.add_argument("--tasks", dest="shown", action="store_const", const="tasks",
-                       help="where the time of asyncio's tasks went: --mode wall --event time --event tasks")  # fmt: skip
+                       help="where the time of asyncio's tasks went, of a run in wall mode with --event tasks")  # fmt: skip
     around = parser.add_mutually_exclusive_group()
     around.add_argument("--callers", metavar="NAME", help="what calls these functions, and what calls that (* and ? allowed)")
     around.add_argument("--callees", metavar="NAME", help="what these functions call, and what that calls")
@@ -187,11 +187,9 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
             raise BadOption("--tasks is a table of its own, of all threads: use it without --by, --thread and other formats")
         from ..report import tasks
 
-        return (
-            tasks.as_json(profiles, options.limit)
-            if options.format == "json"
-            else tasks.text(profiles, limit, width_of_table(sys.stdout))
-        )
+        if options.format == "json":
+            return tasks.as_json(profiles, options.limit)
+        return tasks.text(profiles, limit, width_of_table(sys.stdout))
     if options.shown in ("waits", "blame"):
         return _waited(profiles, options, limit)
     if options.sort == "calls" and options.format == "tree":

@@ -1,8 +1,8 @@
 """What held an event loop while tasks of it could have gone on (docs/tasks.md).
 
-A sample of a task that is ready names the instant and its loop's thread. What that thread did at this instant, its own samples of
-time say, each of which has a stack and the task that ran: the one whose time this instant is in, or the nearest. Every nanosecond
-is charged: where none is near, to NOBODY."""
+A sample of a task that is ready names the instant and its loop's thread. What that thread did at this instant, its own samples
+of time say, each of which has a stack and the task that ran: the one whose time this instant is in, or the nearest. Every
+nanosecond is charged: where none is near, to NOBODY."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def holds(columns: Columns, reasons: Sequence[int], time: Optional[Columns], int
             ends, others = did.get(thread, ([], []))
             after = bisect_left(ends, instant)
             beside = [at for at in (after, after - 1) if 0 <= at < len(ends)]
-            away, at = min(
-                ((max(ends[at] - others[at][0] - instant, instant - ends[at], 0), at) for at in beside), default=(0, -1)
-            )
+            distances = ((max(ends[at] - others[at][0] - instant, instant - ends[at], 0), at) for at in beside)
+            away, at = min(distances, default=(0, -1))
             known = at >= 0 and away <= _NEAR * interval_ns
             yield i, Hold(thread, *others[at][1:]) if known else Hold(thread, 0, NOBODY), weight
 

@@ -74,9 +74,8 @@ def tasks(profiles: Sequence[ProfileData]) -> Tuple[List[TaskRow], List[LoopRow]
     for profile in profiles:
         waiting = _of_type(profile, _SAMPLES)
         if waiting is None:
-            raise BadOption(
-                "waiting tasks were not sampled; take a profile with `spprof run --mode wall --event time --event tasks`"
-            )
+            how = "`spprof run --mode wall --event time --event tasks`"
+            raise BadOption(f"waiting tasks were not sampled; take a profile with {how}")
         time = _of_type(profile, "time")
         rows += _tasks_of(profile, waiting, time)
         held += _held_of(profile, waiting, time)
