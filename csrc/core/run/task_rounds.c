@@ -70,7 +70,7 @@ static void draw(uintptr_t task, uintptr_t from) {
 }
 
 /* 3.14+: a thread's tasks are a list, which changes while it is followed. What joins does so at its end; what leaves points
- * nowhere. False: such a one was met. */
+ * to NULL. False: one that left was met. */
 static bool draw_list(uintptr_t head) {
     uintptr_t at = head;
     uint64_t node[2];
@@ -129,7 +129,7 @@ static bool draw_all(void) {
 
 /* ---- samples */
 
-/* Drain lock held. Whether it is known where the task is, be it nowhere. */
+/* Drain lock held. False: it moved whenever it was read. */
 static bool sample(const drawn_task *of, uint64_t now, uint64_t weight) {
     const uint32_t loop = loop_of(of->task);
     if (loop == loops_n || atomic_load(&spp_cap.active) != 1) return true;
