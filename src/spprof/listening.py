@@ -262,10 +262,10 @@ def _again() -> None:
         if one is not _listener:
             _close(one)
     if _wanted:
-        _anew()
+        _listen_again()
 
 
-def _anew() -> None:
+def _listen_again() -> None:
     """With a socket of its own in place of one that is the parent's, or that the program has closed."""
     global _listener, _path
     listener = _listener
@@ -307,7 +307,7 @@ def _accept(listener: "Any", begin: "Any") -> None:
         except OSError:
             fd = -1
         if listener is _listener and _open.get(listener) != _which(listener):
-            _anew()  # the program has closed it, and only a call that had begun went on
+            _listen_again()  # the program has closed it, and only a call that had begun went on
         if fd < 0:
             if listener is _listener:  # no descriptor is free (EMFILE)
                 sleep(_RETRY_S)

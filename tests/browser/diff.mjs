@@ -56,11 +56,11 @@ await page.keyboard.press('Tab')
 result.walked = []
 for (const key of ['ArrowDown', 'ArrowUp', 'ArrowUp', 'ArrowDown', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Enter']) {
   await page.keyboard.press(key)
-  const [told, selected] = await page.locator('#graph').evaluate((graph) => {
+  const [shown, selected] = await page.locator('#graph').evaluate((graph) => {
     const box = document.getElementById(graph.getAttribute('aria-activedescendant'))
     return [document.getElementById('told').textContent, box ? `${box.getAttribute('role')} ${box.getAttribute('aria-selected')} ${box.getAttribute('aria-label')}` : '']
   })
-  result.walked.push([key, told.split('\n')[0].split(' ')[0], selected.split('\n')[0].split(' (')[0]])
+  result.walked.push([key, shown.split('\n')[0].split(' ')[0], selected.split('\n')[0].split(' (')[0]])
 }
 result.entered = await calls()
 await page.keyboard.press('Escape')

@@ -198,7 +198,7 @@ def test_without_a_core_importing_works_and_starting_says_why(place, other):
 
 
 @pytest.mark.parametrize("found", [True, False], ids=["by the PATH", "by its path"])
-def test_an_active_environment_is_meant_by_who_finds_spprof_on_the_path(place, tmp_path, found):
+def test_an_active_environment_is_meant_if_spprof_is_found_on_the_path(place, tmp_path, found):
     script = tmp_path / "spprof"
     script.write_text(f"#!{sys.executable}\nimport sys\nfrom spprof.cli import main\nsys.exit(main())\n")
     script.chmod(0o755)

@@ -301,7 +301,7 @@ def test_functions_in_c():
     assert not any(call.function.native for call in counts_of(work).rows)
 
 
-def test_a_method_in_c_is_its_own_types_whoever_is_first():
+def test_a_method_in_c_is_its_own_types_whichever_is_first():
     class Own(dict):
         pass
 

@@ -116,7 +116,7 @@ while True: sum([i * i for i in range(500)])
 
 
 def test_what_attach_takes_is_attachs_to_stop(tmp_path):
-    """Whoever began it waits for its end."""
+    """The one that began it waits for its end."""
     (tmp_path / "program.py").write_text(LISTENS)
     ran = subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:

@@ -197,7 +197,7 @@ asyncio.run(main())
 
 
 @each_python
-def test_who_awaits_whom(python, start):  # noqa: F811
+def test_which_task_awaits_which(python, start):  # noqa: F811
     process = start(WHO, python)
     process.stdout.readline()
     (loop,) = settled(process).tasks.loops

@@ -128,7 +128,7 @@ os.write(1, b"; ended")
     assert (done.returncode, done.stdout) == (0, said), done.stderr
 
 
-def test_who_goes_before_the_answer_does_not_end_a_program_by_sigpipe(program):
+def test_a_client_that_goes_before_the_answer_does_not_end_a_program_by_sigpipe(program):
     ran = program("import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\n" + READY + "input()\n", environment=ON)
     with socket.socket(socket.AF_UNIX) as one:
         one.connect(path_of(ran.pid))
@@ -166,7 +166,7 @@ input()
     ran.process.stdin.flush()
     assert ran.process.stdout.readline() == "over\n"
     late = time.monotonic() + 60
-    while any(os.path.exists(path_of(pid)) for pid in workers):  # whoever listens next removes them: the last child
+    while any(os.path.exists(path_of(pid)) for pid in workers):  # the next that listens removes them: the last child
         assert time.monotonic() < late
     ran.process.communicate("\n", timeout=60)
     assert ran.process.returncode == 0 and not os.path.exists(path_of(ran.pid))

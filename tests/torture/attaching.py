@@ -6,7 +6,7 @@
 
 A server (served.py) under load, whose answers are checked, is entered, or listens (SPPROF_LISTEN=1). After each attachment it
 must have the descriptors, threads, signals, timers and hooks that it had, and take no ticks. A torture case (cases/) must have
-the result and the exit status that it has alone; it may refuse who comes while it has no line of Python to run, or ends.
+the result and the exit status that it has alone; it may refuse an attachment while it has no line of Python to run, or ends.
 Each interpreter's figures are a line of JSON in build/torture/attaching.jsonl. Exits with 1 if anything was wrong."""
 
 import argparse

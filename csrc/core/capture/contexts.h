@@ -8,7 +8,7 @@
 
 #include "core/capture/reader.h"
 
-/* What the module knows of CPython, the same whoever learns it. */
+/* What the module knows of CPython. */
 typedef struct {
     uintptr_t state;                   /* offset of a thread state's context */
     uintptr_t bitmap_type, array_type; /* of the trie's nodes; a third holds keys of equal hashes */

@@ -1,4 +1,4 @@
-/* Locks of Python's, read from outside: which one a thread waits for, who owns it, and whose `with` blocks are open. Nothing is
+/* Python's locks, read from outside: which one a thread waits for, who owns it, and whose `with` blocks are open. Nothing is
  * recorded when a lock is taken, so one that nobody waits for costs nothing.
  *
  * An RLock has its owner. A Lock has none; but a frame in the block of `with lock:` keeps the lock, or its method __exit__, on

@@ -84,7 +84,7 @@ typedef struct {
 /* The locks whose `with` blocks a thread was in when its CPU clock was this: run/holders.c. */
 typedef struct {
     uintptr_t keys[SPP_LOCKS_MOST];
-    uint32_t n, id; /* of the thread: its slot had others before */
+    uint32_t n, id; /* of the thread: other threads used its slot before */
     uint64_t cpu;
 } spp_entered;
 

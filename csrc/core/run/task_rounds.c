@@ -70,7 +70,7 @@ static void draw(uintptr_t task, uintptr_t from) {
 }
 
 /* 3.14+: a thread's tasks are a list, which changes while it is followed. What joins does so at its end; what leaves points
- * to NULL. False: one that left was met. */
+ * to NULL. False: there was one that left. */
 static bool draw_list(uintptr_t head) {
     uintptr_t at = head;
     uint64_t node[2];

@@ -43,8 +43,8 @@ class Remote:
         """Asks for it, once. Raises SpprofError."""
         self.begun = True
         folder = os.path.dirname(self.script)
-        stands_in = not os.path.exists(self.script)  # in another container; Python looks whether it is here, and no further
-        if stands_in:
+        is_copy = not os.path.exists(self.script)  # in another container; Python looks whether it is here, and no further
+        if is_copy:
             os.mkdir(folder, 0o700)
             os.close(os.open(self.script, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
@@ -54,7 +54,7 @@ class Remote:
         except (RuntimeError, OSError) as error:
             raise Unsupported(f"process {self.pid} cannot be entered: {error}{LISTENING}") from error
         finally:
-            if stands_in:
+            if is_copy:
                 os.unlink(self.script)
                 os.rmdir(folder)
         return ""
@@ -114,7 +114,7 @@ class Entering:
     def end(self, has_run: bool) -> bool:
         """Leaves nothing of it in the process; if it has not been begun, it will not be. False: it may yet run.
 
-        A child does it: a thread that stops too late to be let go is let go by the kernel when the child ends, but would stand
+        A child does it: a thread that stops too late to be let go is let go by the kernel when the child ends, but would wait
         for as long as we live. No other thread of ours is in Python meanwhile, so the fork finds no lock taken."""
         call, self._call = self._call, None
         if call is None or not self._is_put:

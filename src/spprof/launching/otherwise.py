@@ -109,7 +109,7 @@ class Other:
 
 
 def _interpreter(pid: int, uid: int, gid: int, version: str) -> Tuple[str, Dict[str, Any]]:
-    """Its path, and as whom it is to run."""
+    """Its path, and which user it is to run as."""
     own = os.path.realpath(os.readlink(f"/proc/{pid}/exe"))
     try:
         is_python = os.path.basename(own).startswith("python") and os.path.samefile(own, f"/proc/{pid}/exe")

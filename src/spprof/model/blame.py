@@ -1,7 +1,7 @@
 """What a wait for the GIL or a lock is charged to (docs/waits.md).
 
 A sample of a thread that waits for one of these names the thread that held it (the column `held_by`). Of that thread's own
-samples those with the flag HOLDS_GIL were taken while it had the GIL; a lock it had all the time. So the time of a wait goes to
+samples those with the flag HOLDS_GIL were taken while it held the GIL; a lock it held all the time. So the time of a wait goes to
 the stacks of those that were taken during it, each as much as its own time overlaps; if it is too short to have any, to the one
 next to it. Every nanosecond of a wait is charged: where the holder is not known, to NOBODY, and where there can be none, as of
 a condition, to NO_OWNER."""

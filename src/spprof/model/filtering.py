@@ -57,7 +57,7 @@ def filtered(
     the weight that lies there, and as much of its ticks (at least one). The range is in whole microseconds, as all times of a
     .spprof file. Samples of another type than time are in the range or not: what they count happened when they were taken.
     Markers carry no labels, wait for nothing and have no stack: with `labels`, `waiting` or `frames` there are none. Requests are
-    those that carry the labels and began in the range, whatever threads they had. Threads without samples are left out. The tick
+    those that carry the labels and began in the range, in whatever threads. Threads without samples are left out. The tick
     stats stay those of the whole profile, and so does the header, whose `part` says what was asked for. Raises BadOption for a
     range that ends before it begins."""
     if start_ns is not None and stop_ns is not None and stop_ns < start_ns:
@@ -83,7 +83,7 @@ def filtered(
 
 
 def without_idle(profile: Data) -> Data:
-    """The profile without the time in which threads had nothing to do (the reason `idle`): itself if there is none of it. Its
+    """The profile without the time in which threads have nothing to do (the reason `idle`): itself if there is none of it. Its
     header does not call it a part: nothing that the program did is left out."""
     reasons = profile.column("reason")
     busy = [reason != _IDLE for reason in reasons]

@@ -1,8 +1,8 @@
 """The tasks of asyncio, of all event loops of a process: where each is in its coroutines, what it awaits, and which tasks these
 are.
 
-Where the tasks are: from 3.14 on in a list of each thread and one of the interpreter, before in sets of `asyncio.tasks`. Who
-awaits whom: a task's `_fut_waiter` is the future that it waits for, which may be a task. And what a task calls when it is done
+Where the tasks are: from 3.14 on in a list of each thread and one of the interpreter, before in sets of `asyncio.tasks`. What
+awaits what: a task's `_fut_waiter` is the future that it waits for, which may be a task. And what a task calls when it is done
 (gather, wait, shield, wait_for, TaskGroup) holds a future that another task waits for, or is a method of an object in which one
 waits.
 

@@ -200,7 +200,7 @@ def control(what: str, path: Optional[str]) -> None:
 
 
 def _require_stoppable(taken: Taken) -> None:
-    """That it is one of `spprof run`, for whose end nobody waits."""
+    """That it is one of `spprof run`, which nobody waits for."""
     from ..files.writing import begun
 
     if taken[1] is None or begun(taken[1]).get("begun") not in ("run", "child"):

@@ -94,7 +94,7 @@ def new_id() -> str:
 
 
 def keep_request(labels: Dict[str, str], began_ns: int, ended_ns: int) -> None:
-    """Notes in the profile that is being taken that a request is over, whose samples had these labels."""
+    """Notes in the profile that is being taken that a request with these labels is over."""
     if _set_type is not None and _core.active():
         _core.request(_set_of(_set_type, labels), began_ns, ended_ns)
 

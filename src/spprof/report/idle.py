@@ -1,4 +1,4 @@
-"""What a summary is of: the time in which threads had something to do. A server's threads wait for work nearly always."""
+"""What a summary is of: the time in which threads have something to do. A server's threads wait for work nearly always."""
 
 from __future__ import annotations
 

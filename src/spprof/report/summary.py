@@ -36,7 +36,7 @@ def summary(
     `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`. `by`: what a row is,
     one of `tables.BY` or the key of a label. `limit`: rows, whatever they say (None: at most 15, as long as they say something).
     `width`: columns of a line of the table. `verbose`: what became of each tick, even if none was lost. `mine`: see `Owners`.
-    `idle`: with the time in which threads had nothing to do, which is left out where there is any other. Raises
+    `idle`: with the time in which threads have nothing to do, which is left out where there is any other. Raises
     BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
     profiles = list(map(readable, profiles))
     most = _ROWS if limit is None else limit

@@ -81,7 +81,7 @@ def _add(
     wholes: Dict[Key, List[Whole]],
     sums: Dict[Key, Dict[Tuple[str, str], List[float]]],
 ) -> None:
-    """Adds a profile's samples to those whose they are."""
+    """Adds a profile's samples to the things that they belong to."""
     names, reasons = things(profile._columns()), profile.reasons
     whose, keys = _whose(profile, number, by)
     places: Dict[Key, List[int]] = {}
