@@ -88,6 +88,7 @@ int spp_options_of_words(spp_options *options, const char *const words[SPP_WORDS
     options->lines = words[SPP_WORD_LINES];
     options->exceptions = *words[SPP_WORD_EXCEPTIONS] != 0;
     options->imports = *words[SPP_WORD_IMPORTS] != 0;
+    options->specialization = *words[SPP_WORD_SPECIALIZATION] != 0;
     if ((!options->wall && strcmp(mode, "cpu") != 0) || !(off || leaf || full || strcmp(native, "yes") == 0)) {
         PyErr_Format(PyExc_ValueError, "no mode '%s', or no native frames '%s'", mode, native);
         return -1;
@@ -218,6 +219,7 @@ int spp_header(spp_bytes *to, const spp_options *o, const char *native, const ch
     if (*o->lines != 0) word(to, "lines", o->lines);
     if (o->exceptions) word(to, "exceptions", "yes");
     if (o->imports) word(to, "imports", "yes");
+    if (o->specialization) word(to, "specialization", "yes");
     if (run != NULL) word(to, "run", run);
     spp_json_raw(to, "}");
     Py_XDECREF(name);

@@ -22,7 +22,8 @@
     X(TIMES, times)           \
     X(LINES, lines)           \
     X(EXCEPTIONS, exceptions) \
-    X(IMPORTS, imports)
+    X(IMPORTS, imports)       \
+    X(SPECIALIZATION, specialization)
 
 enum {
 #define SPP_OPTION_NUMBER(word, name) SPP_WORD_##word,

@@ -27,38 +27,7 @@ static PyMethodDef callbacks[] = {
     SPP_MONITOR_CALLBACK("PY_START", begins, "spprof counts a call."),
 };
 
-/* The core samples all interpreters, and does not know whose a code object is; the others' are not ours to touch. New ones come
- * before the main one in CPython's list. */
-static bool is_alone(void) { return PyInterpreterState_Head() == PyInterpreterState_Main(); }
-
 static spp_turn turn; /* one thread at a time arms and disarms */
-
-#ifdef Py_GIL_DISABLED
-
-/* The core knows the code object, but refers to it no more than anybody: it may be dying, and then waits in tp_dealloc for the
- * drain lock, which the caller has. Code objects have a deferred reference count, so their shared one is not 0 while they live.
- */
-static bool hold(uintptr_t code) {
-    if (!is_alone()) return false;
-    if (_Py_IsImmortal((PyObject *)code)) return true;
-    Py_ssize_t *shared = &((PyObject *)code)->ob_ref_shared, now = __atomic_load_n(shared, __ATOMIC_RELAXED);
-    do {
-        if (now == 0 || now == _Py_REF_MERGED) return false;
-    } while (
-        !__atomic_compare_exchange_n(shared, &now, now + (1 << _Py_REF_SHARED_SHIFT), true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
-    return true;
-}
-
-#else
-
-/* With the GIL a code object that the core knows has not begun to die. */
-static bool hold(uintptr_t code) {
-    if (!is_alone()) return false;
-    Py_INCREF((PyObject *)code);
-    return true;
-}
-
-#endif
 
 static void disarm(uintptr_t code) { (void)spp_monitor_disarm(&monitor, (PyObject *)code); }
 
@@ -69,7 +38,7 @@ static int change(void *unused) {
     SPP_TURN_BEGINS(&turn);
     uintptr_t code;
     bool armed;
-    while (of != NULL && spp_hot_next(hold, &code, &armed)) {
+    while (of != NULL && spp_hot_next(spp_held_code, &code, &armed)) {
         int failed = armed ? spp_monitor_arm(&monitor, (PyObject *)code, 0) : spp_monitor_disarm(&monitor, (PyObject *)code);
         PyErr_Clear();
         spp_hot_done(code, armed, failed != 0);

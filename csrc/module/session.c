@@ -10,6 +10,7 @@
 #include "core/resolve/resolve.h"
 #include "core/run/run.h"
 #include "core/run/tick_stats.h"
+#include "module/adaptive.h"
 #include "module/calls.h"
 #include "module/compat.h"
 #include "module/exceptions.h"
@@ -181,6 +182,7 @@ static PyObject *detach(void) {
     spp_executing_leave();
     spp_exceptions_leave();
     spp_importing_leave();
+    spp_adapting_leave();
     return session;
 }
 
@@ -334,7 +336,8 @@ int spp_session_begin(PyObject *module, PyObject *session, spp_options *options,
     if (hook_end() != 0 || attach(module, session) != 0 || spp_calling_enter(options->calls) != 0 ||
         spp_hot_enter(options->calls == SPP_CALLS_HOT) != 0 || spp_timing_enter(options->times) != 0 ||
         spp_executing_enter(options->lines) != 0 || spp_exceptions_enter(options->exceptions) != 0 ||
-        spp_importing_enter(options->imports) != 0 || start(module, options, output) != 0) {
+        spp_importing_enter(options->imports) != 0 || spp_adapting_enter(options->specialization) != 0 ||
+        start(module, options, output) != 0) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
         let_go();
@@ -374,6 +377,7 @@ static PyObject *run_start(PyObject *self, PyObject *args) {
 
 /* The phase is STOPPING. `waits`: without the GIL meanwhile. */
 static void stop(bool waits) {
+    spp_adapting_ends();
     spp_calling_ends();
     if (waits) {
         Py_BEGIN_ALLOW_THREADS;

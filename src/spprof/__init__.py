@@ -44,6 +44,8 @@ _HOMES = {
     "CountedFunction": "model.line_counts",
     "LineCounts": "model.line_counts",
     "Way": "model.line_counts",
+    "Instruction": "model.specialization",
+    "Unspecialized": "model.specialization",
     "Histogram": "model.times",
     "SlowCall": "model.times",
     "TimedFunction": "model.times",
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from .model.line_counts import Branch, CountedFunction, LineCounts, Way
     from .model.records import Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
     from .model.requests import Request
+    from .model.specialization import Instruction, Unspecialized
     from .model.times import Histogram, SlowCall, TimedFunction, Times
     from .recording.api import flush, is_active, native_unwinding_available, pause, resume, start, stats, stop
     from .recording.labels import current_labels, label, request
@@ -99,6 +102,7 @@ __all__ = [
     "HotCalls",
     "HotFunction",
     "Import",
+    "Instruction",
     "LineCounts",
     "Marker",
     "NativeCall",
@@ -114,6 +118,7 @@ __all__ = [
     "TimedFunction",
     "Times",
     "Total",
+    "Unspecialized",
     "Unsupported",
     "Way",
     "__version__",

@@ -65,9 +65,9 @@ def start(session: Tuple[Output, Optional[str]], output: Output, words: Tuple[st
     functions too. `calls`: "", or what is counted exactly: "python" calls of Python functions, "c" those of functions in C too, "hot"
     those of the hottest functions only. `times`: "", or patterns MODULE:QUALNAME of functions whose calls are timed, separated by
     commas, and perhaps "cpu" before them; `lines`: such patterns of functions whose lines are counted. `exceptions`: "yes", if they
-    are counted; `imports`: "yes", if they are timed. `session` (the output, its path) is kept until the stop. False: there is a run
-    already, or this thread is just starting or stopping one. RuntimeError if the layout is unproven, WriteError, another OSError whose
-    `filename` says what was refused; then nothing has changed."""
+    are counted; `imports`: "yes", if they are timed; `specialization`: "yes", if it is read at the stop. `session` (the output, its
+    path) is kept until the stop. False: there is a run already, or this thread is just starting or stopping one. RuntimeError if the
+    layout is unproven, WriteError, another OSError whose `filename` says what was refused; then nothing has changed."""
 
 def record(options: str, folder: str, preload: str) -> Optional[str]:
     """Begins the recorder of `spprof run` (options: src/spprof/launching/recorder.py; folder: that of the sitecustomize that calls this;

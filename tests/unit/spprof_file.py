@@ -59,7 +59,7 @@ class _Names:
 
     def columns(self):
         raw = [text.encode() for text in self.strings]
-        return [[len(text) for text in raw], b"".join(raw), *zip(*self.functions)]
+        return [[len(text) for text in raw], b"".join(raw), *(zip(*self.functions) if self.functions else [[]] * 5)]
 
 
 class Writer:
@@ -191,6 +191,15 @@ class Writer:
         names = _Names()
         numbered = [(*(names.strings.setdefault(text, len(names.strings)) for text in row[:2]), *row[2:]) for row in rows]
         self.block(b"I", b"".join(map(column, [*names.columns()[:2], *zip(*numbered)])))
+
+    def unspecialized(self, *rows, unread=0):
+        """Block Q. Each row: function (as in `calls`), line, end line, column, end column, name, missed, runs."""
+        names = _Names()
+        table = [
+            (names.of(of), line, end, col + 1, end_col + 1, names.strings.setdefault(name, len(names.strings)), *rest)
+            for of, line, end, col, end_col, name, *rest in rows
+        ]
+        self.block(b"Q", b"".join(map(column, [*names.columns(), *(zip(*table) if table else [[]] * 8), [unread]])))
 
     def exceptions(self, *rows, uncounted=0, forgotten=0):
         """Block K. Each row: type, function that raises, line, function that catches (or None), line, how, count, frames, ns."""

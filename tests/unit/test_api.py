@@ -82,7 +82,8 @@ def test_a_rate_is_an_interval():
 
 
 def test_options_are_checked_and_immutable():
-    counted = {"calls": "c", "time": "m:f", "time_cpu": True, "lines": ["m:f", "n:*"], "exceptions": True, "imports": True}
+    counted = {"calls": "c", "time": "m:f", "time_cpu": True, "lines": ["m:f", "n:*"], "exceptions": True, "imports": True,
+               "specialization": True}  # fmt: skip
     options = Options(rate=500, mode="wall", clock="timer", max_depth=7, native="leaf", **counted)
     with pytest.raises(AttributeError):
         options.mode = "cpu"

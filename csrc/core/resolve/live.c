@@ -166,6 +166,17 @@ uint32_t spp_live_hottest(spp_live_self *to, uint32_t most) {
     return n;
 }
 
+uint32_t spp_live_codes(uintptr_t *to, uint32_t most, bool (*hold)(uintptr_t code), uint32_t *all) {
+    uint32_t n = 0;
+    *all = 0;
+    for (uint32_t i = 0; i < live_n; i++) {
+        if (live[i].address == 0 || live[i].hidden) continue;
+        ++*all;
+        if (n < most && hold(live[i].address)) to[n++] = live[i].address;
+    }
+    return n;
+}
+
 void spp_live_sure(uint64_t sure_ns) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < orphans_n; i++) {

@@ -23,6 +23,9 @@ void spp_live_add_self(uintptr_t code, uint64_t ns);
 /* Those with the most, the first of them first; how many there are. */
 uint32_t spp_live_hottest(spp_live_self *to, uint32_t most);
 
+/* Refers by hold(code) to those that live, in the order of their samples, at most so many; how many that did. *all: that live. */
+uint32_t spp_live_codes(uintptr_t *to, uint32_t most, bool (*hold)(uintptr_t code), uint32_t *all);
+
 /* A frame of the code object that is about to die, as it may stay in a queue: its id, or what names the copy of its line table.
  * 0: that is to be copied first. */
 spp_frame spp_live_outlive(spp_frame frame);

@@ -13,6 +13,7 @@
 #include "core/native/native.h"
 #include "core/resolve/resolve.h"
 #include "core/resolve/store.h"
+#include "core/run/adaptive.h"
 #include "core/run/calls.h"
 #include "core/run/executions.h"
 #include "core/run/hot.h"
@@ -153,6 +154,7 @@ static void finish(const char *reason) {
     spp_executions_write(true);
     spp_raises_write(true);
     spp_imports_write(true);
+    spp_adaptive_write();
     spp_writer_made();
     write_end(reason);
 }

@@ -14,6 +14,7 @@
 #include "core/resolve/resolve.h"
 #include "core/resolve/resolve_native.h"
 #include "core/resolve/store.h"
+#include "core/run/adaptive.h"
 #include "core/run/alone.h"
 #include "core/run/calls.h"
 #include "core/run/drain.h"
@@ -60,6 +61,7 @@ static void in_child(void) {
     spp_executions_close();
     spp_raises_child();
     spp_imports_child();
+    spp_adaptive_child();
     spp_watch_abandon();
     spp_resolve_abandon();
     spp_write_abandon();

@@ -27,11 +27,12 @@ typedef struct {
     bool may_trap; /* spp_run_exec will be called before any thread replaces the program */
     int native;    /* spp_native_mode */
     bool native_full;
-    int calls;         /* which calls are counted, for the module (module/calls.h) */
-    const char *times; /* which are timed, likewise (module/times.h) */
-    const char *lines; /* the executions of which functions are counted, likewise (module/executions.h) */
-    bool exceptions;   /* they are counted; likewise (module/exceptions.h) */
-    bool imports;      /* they are timed; likewise (module/imports.h) */
+    int calls;           /* which calls are counted, for the module (module/calls.h) */
+    const char *times;   /* which are timed, likewise (module/times.h) */
+    const char *lines;   /* the executions of which functions are counted, likewise (module/executions.h) */
+    bool exceptions;     /* they are counted; likewise (module/exceptions.h) */
+    bool imports;        /* they are timed; likewise (module/imports.h) */
+    bool specialization; /* what is not specialized is read at the end; likewise (module/adaptive.h) */
     uint64_t resume_at_ns,
         end_at_ns;       /* monotonic: no samples before the first, and the run ends itself at the second; 0: neither */
     uint64_t counted_ns; /* both are relative to this instant, and move with the run's start; 0: they are absolute */

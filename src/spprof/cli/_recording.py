@@ -51,6 +51,8 @@ def add_recording(parser: Any) -> None:
     parser.add_argument("--exceptions", action="store_true",
                         help="count each exception, by its type and the lines that raised and caught it (3.12+)")  # fmt: skip
     parser.add_argument("--imports", action="store_true", help="time each import, exactly, as -X importtime does")
+    parser.add_argument("--specialization", action="store_true",
+                        help="see at the end which instructions CPython could not specialize (3.11+)")  # fmt: skip
     parser.add_argument(
         "--max-depth", type=_depth, default=MAX_DEPTH.default, metavar="N", help="frames kept of a stack (default %(default)s)"
     )
@@ -90,4 +92,5 @@ def recording_of(options: argparse.Namespace) -> Options:
         lines=options.lines,
         exceptions=options.exceptions,
         imports=options.imports,
+        specialization=options.specialization,
     )

@@ -39,6 +39,7 @@ examples:
   spprof report p.spprof --slowest         the slowest calls of `spprof run --time`, with stacks and labels
   spprof report p.spprof --lines           each line of the functions of `spprof run --lines`: how often, how long; -f json too
   spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
+  spprof report p.spprof --specialization  hot lines that CPython could not specialize, of `spprof run --specialization`
   spprof report p.spprof --gc              what triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
   spprof report p.spprof --waits --by route   what each value of a label waited for
@@ -102,6 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="executions, time and source of each line, and branches, of a run with --lines")  # fmt: skip
     shown.add_argument("--exceptions", dest="shown", action="store_const", const="exceptions",
                        help="which exceptions were raised and caught where, of a run with --exceptions")  # fmt: skip
+    shown.add_argument("--specialization", dest="shown", action="store_const", const="specialization",
+                       help="hot lines that CPython could not specialize, of a run with --specialization")  # fmt: skip
     shown.add_argument("--gc", dest="shown", action="store_const", const="gc",
                        help="which lines triggered garbage collections, of a run with --event gc")  # fmt: skip
     shown.add_argument("--waits", dest="shown", action="store_const", const="waits",
@@ -174,6 +177,16 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         if options.format == "json":
             return exceptions.as_json(profiles, options.limit)
         return exceptions.exceptions(profiles, limit, width_of_table(sys.stdout))
+    if options.shown == "specialization":
+        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
+            raise BadOption(
+                "--specialization is a table of its own, of all threads: use it without --by, --thread and other formats"
+            )
+        from ..report import specialization
+
+        if options.format == "json":
+            return specialization.as_json(profiles, options.limit)
+        return specialization.text(profiles, limit, width_of_table(sys.stdout))
     if options.shown == "gc":
         if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
             raise BadOption("--gc is a table of its own, of all threads: use it without --by, --thread and other formats")

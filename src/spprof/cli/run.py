@@ -34,6 +34,7 @@ examples:
   spprof run --time 'shop.price:*' x.py    how long does each call of these functions take? Exact quantiles
   spprof run --lines 'shop.price:*' x.py   how often does each line of these functions run? Exact numbers, branches too
   spprof run --imports script.py           how long does each import take? Exact times as a tree
+  spprof run --specialization script.py    which hot lines could CPython not specialize?
   spprof run --exceptions script.py        which exceptions are raised and caught where, how often?
   spprof run -o p.speedscope.json x.py     for https://speedscope.app
   spprof run --duration 30 server.py       only the first 30 seconds

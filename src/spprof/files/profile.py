@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..model.imports import Import
     from ..model.line_counts import LineCounts
     from ..model.requests import Request
+    from ..model.specialization import Unspecialized
     from ..model.times import Times
 
 
@@ -151,6 +152,11 @@ class Profile(ProfileData):
         from ..readers.exact import lines
 
         return lines(self.raw()) if self.header.get("lines") else None
+
+    def _read_unspecialized(self) -> Optional[Unspecialized]:
+        from ..readers.exact import unspecialized
+
+        return unspecialized(self.raw()) if self.header.get("specialization") else None
 
     def _columns(self) -> Columns:
         if self._loaded is None:

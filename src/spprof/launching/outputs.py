@@ -26,6 +26,7 @@ _EXACT = {
     "line_counts": "counts of lines",
     "exceptions": "exceptions",
     "imports": "times of imports",
+    "unspecialized": "instructions",
 }
 
 

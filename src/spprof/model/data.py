@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .imports import Import
     from .line_counts import LineCounts
     from .requests import Request
+    from .specialization import Unspecialized
     from .times import Times
 
 _CACHED_STACKS = 1 << 16
@@ -273,6 +274,22 @@ class ProfileData:
 
     def _counted_lines(self) -> Optional[LineCounts]:
         """The exact executions of lines, where the columns do not have them."""
+        return None
+
+    @property
+    def unspecialized(self) -> Optional[Unspecialized]:
+        """Which instructions CPython had not specialized, or for what does not come any more, when the run was stopped
+        (`spprof.start(specialization=True)`); None if that was not asked for, or not read. A part of a profile has none.
+
+            for one in profile.unspecialized.instructions:
+                print(one.function.qualname, one.line, one.name, one.runs)"""
+        columns = self._columns()
+        if "unspecialized" not in columns:
+            columns["unspecialized"] = self._read_unspecialized()
+        return columns["unspecialized"] if not self.header.get("part") else None
+
+    def _read_unspecialized(self) -> Optional[Unspecialized]:
+        """These instructions, where the columns do not have them."""
         return None
 
     @property

@@ -20,7 +20,7 @@ from .types import of as type_of
 _TITLE = 40  # characters of a command line
 _SAME_CLOCK_NS = 1_000_000_000  # what the time of day may have been set by while a machine ran
 _LONGEST = ("wall_ns", "paused_ns")  # tick stats that processes have at the same time
-_SINGLE = ("times", "lines", "exceptions", "imports")  # of a header: what a joined profile does not have
+_SINGLE = ("times", "lines", "exceptions", "imports", "specialization")  # of a header: what a joined profile does not have
 
 
 def title_of(header: Dict[str, Any]) -> str:
@@ -174,7 +174,7 @@ class _Joining:
         counted, hottest = [each.calls for each in self.profiles], [each.hot for each in self.profiles]
         result["calls"] = None if None in counted else calls.together(cast(List[calls.Calls], counted))
         result["hot"] = None if None in hottest else hot.together(cast(List[hot.HotCalls], hottest))
-        return {**result, **dict.fromkeys(("times", "line_counts", "exceptions", "imports"))}
+        return {**result, **dict.fromkeys(("times", "line_counts", "exceptions", "imports", "unspecialized"))}
 
     def _header(self, listed: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
         headers = [profile.header for profile in self.profiles]

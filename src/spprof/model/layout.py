@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .line_counts import LineCounts
     from .records import Marker
     from .requests import Request
+    from .specialization import Unspecialized
     from .times import Times
     from .tree import Tree
 
@@ -110,6 +111,7 @@ class Columns(TypedDict, total=False):
     line_counts: Optional[LineCounts]
     exceptions: Optional[Exceptions]
     imports: Optional[List[Import]]
+    unspecialized: Optional[Unspecialized]
     code_name: Sequence[int]
     code_qualname: Sequence[int]
     code_file: Sequence[int]

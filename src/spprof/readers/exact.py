@@ -1,4 +1,4 @@
-"""What a run counts and times exactly: the blocks B, C, I, K, M and W. Format: docs/file-format.md.
+"""What a run counts and times exactly: the blocks B, C, I, K, M, Q and W. Format: docs/file-format.md.
 
 Apart from `spprof`, since a profile of samples alone needs none of these, nor their records."""
 
@@ -15,6 +15,7 @@ from ..model.exceptions import HOW, Exceptions, Raised
 from ..model.hot import HotCalls, HotFunction
 from ..model.imports import Import, nested
 from ..model.line_counts import CountedFunction, LineCounts, Way, branches_of
+from ..model.specialization import Instruction, Unspecialized
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
 from .spprof import MAGIC, _check_below, _Damage, _same_length, _Tables, _unpacked, blocks
 
@@ -40,7 +41,7 @@ def _last(data: bytes, kind: bytes, columns: int, made: Callable[[List[array[int
 
 
 def _named(columns: List[array[int]]) -> Tuple[List[str], List[Function]]:
-    """The strings and functions with which blocks B, C, K, M and W begin."""
+    """The strings and functions with which blocks B, C, K, M, Q and W begin."""
     strings, functions_in = _Tables._strings(*columns[:2]), columns[2:7]
     _same_length(*functions_in)
     for column in functions_in[:3]:
@@ -233,3 +234,28 @@ def _exceptions(columns: List[array[int]]) -> Exceptions:
         for kind, raised, line, caught, caught_line, how, *rest in zip(*ways)
     ]
     return raises.together([Exceptions(rows, *about)])
+
+
+_UNSPECIALIZED = 16  # columns of block Q
+
+
+def unspecialized(data: bytes) -> Optional[Unspecialized]:
+    """The instructions that were not specialized; None if that was not read, or the file ends before it."""
+    return _last(data, b"Q", _UNSPECIALIZED, _unspecialized)
+
+
+def _unspecialized(columns: List[array[int]]) -> Unspecialized:
+    strings, functions = _named(columns)
+    rows, about = columns[7:15], columns[15]
+    _same_length(*rows)
+    _check_below(rows[0], len(functions), "function")
+    _check_below(rows[5], len(strings), "string")
+    if len(about) != 1:
+        raise _Damage("there is not one number about the instructions")
+    return Unspecialized(
+        [
+            Instruction(functions[function], line, end_line, col - 1, end_col - 1, strings[name], bool(missed), runs)
+            for function, line, end_line, col, end_col, name, missed, runs in zip(*rows)
+        ],
+        *about,
+    )

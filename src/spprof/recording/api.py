@@ -37,6 +37,7 @@ def start(
     lines: Union[str, Sequence[str]] = (),
     exceptions: bool = False,
     imports: bool = False,
+    specialization: bool = False,
 ) -> None:
     """Starts profiling every thread of the process.
 
@@ -64,6 +65,8 @@ def start(
     exceptions: True counts each exception exactly, by its type, the line that raised it and the line that caught it (Python 3.12
         and later). See `Profile.exceptions`.
     imports: True times each import exactly, as -X importtime does. See `Profile.imports`.
+    specialization: True reads at the stop which instructions CPython could not specialize (3.11 and later, no free-threaded
+        build). See `Profile.unspecialized`.
 
     Raises AlreadyActive, BadOption (a value out of range, or both interval_ms and rate), CannotWrite (the output; or another
     process writes a profile there), Unsupported (interpreter or clock). After an error nothing has changed, and what was in the
@@ -84,6 +87,7 @@ def start(
         lines=lines,
         exceptions=exceptions,
         imports=imports,
+        specialization=specialization,
     )
     begin(chosen, output_path)
 

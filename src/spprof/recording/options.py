@@ -27,7 +27,20 @@ INTERVAL_MS = Number(1.0, 0.05, 1000.0)  # the same
 MAX_DEPTH = Number(512, 1, 4096)
 MODES = ("cpu", "wall")
 # What the core takes, each as a word, in its order (`_core.WORDS`, and a test compares the two).
-WORDS = ("clock", "mode", "interval_ns", "max_depth", "native", "events", "calls", "times", "lines", "exceptions", "imports")
+WORDS = (
+    "clock",
+    "mode",
+    "interval_ns",
+    "max_depth",
+    "native",
+    "events",
+    "calls",
+    "times",
+    "lines",
+    "exceptions",
+    "imports",
+    "specialization",
+)
 
 
 def usual_mode(events: Sequence[str]) -> str:
@@ -52,6 +65,7 @@ class Options:
     max_depth: int
     mode: str
     native: Union[bool, str]
+    specialization: bool
     times: str
 
     def __init__(
@@ -70,6 +84,7 @@ class Options:
         lines: Union[str, Sequence[str]] = (),
         exceptions: bool = False,
         imports: bool = False,
+        specialization: bool = False,
     ) -> None:
         if mode not in MODES:
             raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
@@ -89,6 +104,8 @@ class Options:
             raise BadOption(f"exceptions={exceptions!r}: give False or True")
         if imports not in (False, True):
             raise BadOption(f"imports={imports!r}: give False or True")
+        if specialization not in (False, True):
+            raise BadOption(f"specialization={specialization!r}: give False or True")
         values = {
             "calls": "python" if calls is True else calls or "",
             "clock": clock,
@@ -101,6 +118,7 @@ class Options:
             "times": _times(time, time_cpu),
             "lines": ",".join(_patterns("lines", lines)),
             "imports": bool(imports),
+            "specialization": bool(specialization),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -141,6 +159,7 @@ class Options:
             lines=[each for each in of["lines"].split(",") if each],
             exceptions=of["exceptions"] == "yes",
             imports=of["imports"] == "yes",
+            specialization=of["specialization"] == "yes",
         )
 
 

@@ -43,10 +43,12 @@ class Profiler:
         lines: Union[str, Sequence[str]] = (),
         exceptions: bool = False,
         imports: bool = False,
+        specialization: bool = False,
     ) -> None:
         self._options: dict[str, Any] = {"interval_ms": interval_ms, "mode": mode, "output_path": output_path}
         self._options.update(rate=rate, clock=clock, max_depth=max_depth, native=native, events=events, calls=calls)
         self._options.update(time=time, time_cpu=time_cpu, lines=lines, exceptions=exceptions, imports=imports)
+        self._options.update(specialization=specialization)
         self.profile: Optional[Profile] = None
 
     def start(self) -> None:
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
         lines: Union[str, Sequence[str]] = ...,
         exceptions: bool = ...,
         imports: bool = ...,
+        specialization: bool = ...,
     ) -> Callable[[Function], Function]: ...
 
 
