@@ -50,7 +50,7 @@ def _blocks(part: ProfileData) -> Iterator[bytes]:
             made = samples.of_block(payload) if kind == b"S" else values.of_block(payload)
             if made:
                 yield framed(kind, made)
-        elif kind not in b"HTGRCKMWAE":
+        elif kind not in b"HTGRBCIKMQWAE":
             yield framed(kind, payload)
     known = part.origin._columns()["threads"]  # a part names threads that it has no samples of
     holders = {by - 1: known[by - 1] for by in sorted({*_rows(part, TIME)["held_by"]}) if by - 1 in known}
