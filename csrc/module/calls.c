@@ -220,6 +220,10 @@ static PyObject *calls(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     if (spp_rare(!counts() || n < 4)) Py_RETURN_NONE;
     PyObject *called = args[2];
     uintptr_t caller = (uintptr_t)args[0];
+#if PY_VERSION_HEX >= 0x030D0000
+    /* types.MethodType(len, x)(): before, not each way of calling it has an event. */
+    if (PyMethod_Check(called) && PyCFunction_Check(PyMethod_GET_FUNCTION(called))) called = PyMethod_GET_FUNCTION(called);
+#endif
     if (PyCFunction_Check(called)) {
         const PyCFunctionObject *function = (PyCFunctionObject *)called;
         uint32_t at = (uint32_t)PyLong_AsLong(args[1]);

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import types
 from collections import Counter
 from pathlib import Path
 
@@ -299,6 +300,15 @@ def test_functions_in_c():
     }
     assert (mine["list.append"], mine["builtins.len"], mine["str.upper"]) == (9, 2, 2)
     assert not any(call.function.native for call in counts_of(work).rows)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="not each way of calling it has an event")
+def test_a_function_in_c_as_a_method_of_an_object():
+    def work():
+        method, none = types.MethodType(len, "abc"), ()
+        assert method() + method(*none) == 6
+
+    assert calls_in_c(counts_of(work, "c"), "builtins.len") == 2
 
 
 def test_a_method_in_c_is_its_own_types_whichever_is_first():
