@@ -168,6 +168,27 @@ def test_what_is_called_too_often_is_counted_now_and_then():
 
 
 @hot_only
+@pytest.mark.statistical("a busy machine runs less of the first calls, which are counted before their number is known")
+def test_all_together_are_counted_so_often_in_a_second():
+    names = {}
+    for i in range(8):
+        exec(f"def tiny{i}():\n    pass", names)
+    tiny = [names[f"tiny{i}"] for i in range(8)]
+    spprof.start(calls="hot")
+    try:
+        began = monotonic()
+        while monotonic() < began + 3:
+            for each in tiny:
+                for _ in range(10_000):
+                    each()
+        took = monotonic() - began
+    finally:
+        profile = spprof.stop()
+    counted = sum(each.calls for each in profile.hot.functions)
+    assert 100_000 < counted < 1_000_000 * took  # twice CALLS_A_SECOND
+
+
+@hot_only
 def test_beside_exact_times_and_without_a_free_id():
     spprof.start(calls="hot", time=f"{__name__}:called")
     try:

@@ -241,7 +241,6 @@ static turns_end drain_turns(void) {
         if (flush) flush_off_cpu();
         if (due) {
             drain(false);
-            spp_hot_turn();
             spp_watch_care();
             spp_run_state.written_ns = now;
         } else if (rung) { /* a queue is half full, say; small blocks take more space, so none is written yet */
@@ -249,6 +248,7 @@ static turns_end drain_turns(void) {
             spp_resolve_sure();
             spp_os_unlock();
         }
+        spp_hot_turn(due);
         report_cpu();
         look_at_error();
         if (flush || (now - spp_run_state.stats_ns >= TICK_STATS_NS && !spp_writer_behind())) {

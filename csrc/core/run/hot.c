@@ -13,10 +13,11 @@
 #define HOTTEST 20u /* so many functions are counted at a time */
 #define STAYS 30u   /* and one that is remains so while it is among these, so that the last ones do not take turns */
 #define FUNCTIONS_MOST 1024u
-#define WINDOWS 4u /* the latest ones of a function, for samples that are resolved later */
+#define WINDOWS 8u /* the latest ones of a function, for samples that are resolved later */
 #define TURN_LEAST_NS 20000000u
-/* So many calls are counted in a second, of all functions together. Each takes some 30 ns longer. */
-#define CALLS_A_SECOND 1000000u
+/* So many calls are counted in a second, of all functions together. Each takes some 35 ns longer. */
+#define CALLS_A_SECOND 500000u
+#define SECOND_NS 1000000000u
 
 typedef struct {
     uint64_t since, until; /* since 0: none; until UINT64_MAX: it is open */
@@ -27,10 +28,11 @@ typedef struct {
     _Atomic uint64_t calls;
     _Atomic bool counts; /* a window is open */
     /* under the drain lock, all below */
-    bool chosen, armed, failed;
+    bool chosen, armed, failed, has_all; /* has_all: see fair_share */
     uint32_t rank;
     uint64_t rests_until_ns; /* it was called too often */
     uint64_t seen, recent;   /* calls up to the last turn, and since the one before */
+    uint64_t rate;           /* calls a second in the last turn in which it was counted */
     uint32_t latest;         /* of `windows` */
     window windows[WINDOWS];
     uint64_t counted_ns; /* how long all closed windows were open */
@@ -109,9 +111,30 @@ static function *add(uintptr_t code) {
     return made;
 }
 
-/* Functions that are called too often since the last turn rest, so that in the mean not more calls are counted than may be. */
+/* How many calls of a function may be counted in a second. Those that are called less often leave the rest to the others. */
+static uint64_t fair_share(void) {
+    uint64_t left = CALLS_A_SECOND, n = 0;
+    for (uint32_t i = 0; i < state.n; i++) {
+        state.all[i]->has_all = false;
+        n += state.all[i]->chosen;
+    }
+    for (bool more = true; more && n > 0;) {
+        uint64_t share = left / n;
+        more = false;
+        for (uint32_t i = 0; i < state.n; i++) {
+            function *f = state.all[i];
+            if (!f->chosen || f->has_all || f->rate > share) continue;
+            f->has_all = more = true;
+            left -= f->rate;
+            n--;
+        }
+    }
+    return n > 0 ? left / n : CALLS_A_SECOND;
+}
+
+/* One whose calls since the last turn were more than its share rests so long that they are its share in the mean. */
 static void limit(uint64_t now) {
-    uint64_t took = now - state.turned_ns, most = took / 1000 * CALLS_A_SECOND / 1000000, sum = 0;
+    uint64_t took = now - state.turned_ns;
     if (took < TURN_LEAST_NS) return;
     state.turned_ns = now;
     for (uint32_t i = 0; i < state.n; i++) {
@@ -119,16 +142,13 @@ static void limit(uint64_t now) {
         uint64_t calls = atomic_load_explicit(&f->calls, memory_order_relaxed);
         f->recent = calls - f->seen;
         f->seen = calls;
-        sum += f->recent;
+        if (f->recent > 0 || atomic_load(&f->counts)) f->rate = f->recent * SECOND_NS / took;
     }
-    while (sum > most) {
-        function *busiest = state.all[0];
-        for (uint32_t i = 1; i < state.n; i++) {
-            if (state.all[i]->recent > busiest->recent) busiest = state.all[i];
-        }
-        busiest->rests_until_ns = now + took * busiest->recent / most;
-        sum -= busiest->recent;
-        busiest->recent = 0;
+    uint64_t share = fair_share();
+    for (uint32_t i = 0; i < state.n; i++) {
+        function *f = state.all[i];
+        uint64_t enough_ns = f->recent * SECOND_NS / (share > 0 ? share : 1);
+        if (enough_ns > took) f->rests_until_ns = now + enough_ns - took;
     }
 }
 
@@ -168,12 +188,12 @@ static function *to_change(uint64_t now) {
     return NULL;
 }
 
-void spp_hot_turn(void) {
+void spp_hot_turn(bool chooses) {
     if (!atomic_load(&spp_hot_open)) return;
     uintptr_t codes[HOTTEST];
     spp_os_lock();
     uint64_t now = spp_os_now_ns();
-    uint32_t new_n = choose(codes);
+    uint32_t new_n = chooses ? choose(codes) : 0;
     limit(now);
     set_windows();
     state.asks = !state.closed && (new_n > 0 || to_change(now) != NULL);

@@ -27,8 +27,9 @@ bool spp_hot_next(bool (*hold)(uintptr_t code), uintptr_t *code, bool *armed);
 void spp_hot_done(uintptr_t code, bool armed, bool failed);
 /* Counts from now on, or not. Any thread. */
 void spp_hot_follow(bool paused);
-/* Drain thread, without the drain lock: chooses; then, where a fork need not wait, asks. */
-void spp_hot_turn(void);
+/* Drain thread, without the drain lock. Lets functions rest that are called too often; `chooses`: also looks which are the
+ * hottest. Then, where a fork need not wait, asks. */
+void spp_hot_turn(bool chooses);
 void spp_hot_ask(void);
 /* Counts no more: when the last sample is taken. Any thread. */
 void spp_hot_close(void);
