@@ -9,7 +9,7 @@ import os
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
 from .. import __version__, formats
 from ..errors import BadOption, SpprofError

@@ -2,8 +2,8 @@
 socket if it listens; else it is entered by an interpreter of its version (entering.py), which may be another one than this
 (otherwise.py), and connects to us.
 
-Root attaches to processes of other users, and these may change their files at any time: none that they could have put there is followed,
-written to or run."""
+Root attaches to processes of other users, and these may change their files at any time: none that they could have put there is
+followed, written to or run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What another process of the same user asks of this one (../listening.py): a profile for as long as it is connected, or what is to
-become of the profile that is being taken.
+"""What another process of the same user asks of this one (../listening.py): a profile for as long as it is connected, or what is
+to become of the profile that is being taken.
 
 It sends one line of JSON. For a profile that is {"version", "options"}, and with it comes the descriptor of the file that the
 profile goes to. It gets {"pid"} or {"error"}. A further byte, or the end of the connection, ends the profile; if the other
