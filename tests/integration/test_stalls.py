@@ -12,6 +12,8 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 
+from spprof.outside import stalls
+from spprof.outside.dump import Dump, Thread
 from spprof.outside.stalls import Watch
 
 LATE_S = 60  # a limit that only a hang reaches
@@ -56,6 +58,12 @@ serves()
 """,
     "naps": "async def naps():\n    while True: time.sleep(0.05); await asyncio.sleep(0)\nasyncio.run(naps())\n",
     "sleep": "time.sleep(1000)\n",
+    "turns": """
+def naps():
+    while True: time.sleep(0.0005)
+threading.Thread(target=naps).start()
+while True: pass
+""",
     "busy": "def f():\n    while True: pass\nfor _ in range(2): threading.Thread(target=f).start()\nf()\n",
 }  # fmt: skip
 
@@ -125,3 +133,23 @@ def test_what_cannot_be_is_refused(tmp_path, options, why):
     command = [sys.executable, "-m", "spprof", "run", "--on-stall", "1", *options, "-c", "pass"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 2 and why in ran.stderr
+
+
+@pytest.mark.parametrize("waits, turns, is_stall", [("100", "777", True), ("111", "789", False), ("000", "777", False)])
+def test_a_thread_keeps_the_gil_as_long_as_it_has_not_changed_hands(monkeypatch, waits, turns, is_stall):
+    """One that waits for it wakes now and then to ask: it need not be seen to wait at each look."""
+    used = iter(range(100))
+
+    def seen(*_, **options):
+        look = min(int(clock), 2)
+        keeps = Thread(1, "keeps", "runs", True, [], "", True, False, 0, "", False, (), int(turns[look]))
+        kind = "gil" if waits[look] == "1" else ""
+        return Dump(1, "3.9", [keeps, Thread(2, "asks", "", False, [], "", True, True, 0, kind, False, ())], [])
+
+    monkeypatch.setattr(stalls, "dump", seen)
+    watch = Watch(1, 2.0)
+    monkeypatch.setattr(watch, "_used_by", lambda tid: float(next(used)))
+    found = []
+    for clock in (0.0, 1.0, 2.0, 3.0):
+        found += [stall for stall in [watch.look(clock)] if stall is not None]
+    assert [stall.why for stall in found] == ["keeps (1) keeps the GIL, and another thread waits for it"] * is_stall

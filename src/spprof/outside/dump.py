@@ -39,6 +39,7 @@ class Thread(NamedTuple):
     waits: str  # for what: gil, lock, else the kind of its call (calls.py); '': it runs, or nobody knows
     for_ever: bool  # it waits for a lock without an end of its own
     switches: Tuple[str, ...]  # how often it let go of the processor: the same if it has not run
+    turns: int = 0  # how often the GIL that it holds has gone from one thread to another
 
 
 class Dump(NamedTuple):
@@ -84,6 +85,7 @@ class _Look(NamedTuple):
     walk: stacks.Walk
     holds_gil: bool
     variables: List[Optional[List[Tuple[int, str]]]]  # of the first frames; None: they cannot be read
+    turns: int = 0  # of Thread
 
 
 _NOTHING = _Look(stacks.Walk([], ""), False, [])
@@ -220,7 +222,7 @@ class _Reader:
         if lock and modules.awaited:
             does = does.replace(f"the lock at {lock:#x}", f"the import lock of {modules.awaited}")
         cut = walk.cut or ("some frames cannot be read" if len(frames) < len(walk.frames) else "")
-        of_python, end = state is not None, (waits.kind, waits.for_ever, before.switches)
+        of_python, end = state is not None, (waits.kind, waits.for_ever, before.switches, look.turns)
         thread = Thread(tid, _name(folder), does, look.holds_gil, frames, cut, of_python, sure, 0, *end)
         return _Seen(thread, folder, before, walk.frames, modules, lock)
 
@@ -231,19 +233,20 @@ class _Reader:
         walk = stacks.walk(self.memory, self.python, state.address, until)
         try:
             holds = interpreter.holds(self.memory, self.python, state)
+            turns = interpreter.turns(self.memory, self.python, state) if holds else 0
         except Unreadable:
-            holds = False
+            holds, turns = False, 0
         variables: List[Optional[List[Tuple[int, str]]]] = []
         if self.values is not None and not walk.late:
             for frame in walk.frames:
                 try:
                     found = self.values.of_frame(frame, until)
                     if found is None:
-                        return _Look(walk._replace(late=True), holds, variables)
+                        return _Look(walk._replace(late=True), holds, variables, turns)
                     variables.append(found)
                 except Unreadable:
                     variables.append(None)
-        return _Look(walk, holds, variables)
+        return _Look(walk, holds, variables, turns)
 
     def _named(self, raw: stacks.Raw, variables: Optional[List[Tuple[int, str]]]) -> Optional[stacks.Frame]:
         frame = self.names.frame(raw)

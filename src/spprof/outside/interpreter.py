@@ -148,3 +148,8 @@ def holds(memory: Memory, python: Interpreter, state: State) -> bool:
     if not state.gil or memory.half(state.gil + at["gil_locked"]) != 1:
         return False
     return memory.word(state.gil + at["gil_holder"]) == state.address
+
+
+def turns(memory: Memory, python: Interpreter, state: State) -> int:
+    """How often the GIL has gone from one thread to another. Raises Unreadable."""
+    return memory.word(state.gil + python.at["gil_switches"])

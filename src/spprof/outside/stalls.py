@@ -2,14 +2,14 @@
 not: a wait for a peer, a child, a time, or to be notified is no stall. These are:
 
 - threads that wait for each other's locks, in a circle;
-- a thread that keeps the GIL and does not move, while others wait for it;
+- a thread that keeps the GIL and gives no other its turn, while others wait for it;
 - locks that nobody is left to release: all threads wait for ever for locks;
 - an event loop whose thread waits for something else."""
 
 from __future__ import annotations
 
 import os
-from typing import Dict, Hashable, Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import Dict, Hashable, Iterator, List, NamedTuple, Optional, Set
 
 from .dump import Dump, Thread, dump
 from .stacks import Frame
@@ -18,7 +18,6 @@ _LOOKS = 4  # in the time after which it is a stall
 _LEAST_S, _MOST_S = 0.1, 0.5  # between two
 _OURS = "spprof"  # the names of our threads begin so
 _TURNS_S = 0.1  # a thread that runs Python gives the GIL away twenty times in so much CPU time
-_ASKS = 0.3  # a thread that only asks for the GIL runs for less than this part of its holder's time; in turns, for as long
 _LOOP = ("run_forever", "base_events.py")
 _NOTIFIED = ("wait", "join", "_wait_for_tstate_lock")  # of threading.py: model/waits.py
 
@@ -34,7 +33,7 @@ class _Suspicion(NamedTuple):
     key: Hashable  # the same at every look as long as nobody moves
     why: str
     runs: int = 0  # a thread that runs and does not give the others their turn; 0: none
-    others: Sequence[int] = ()
+    begins: bool = True  # False: it is one only if it was one at the look before
 
 
 class Watch:
@@ -44,44 +43,31 @@ class Watch:
         self.pid, self.limit_s = pid, limit_s
         self.step_s = min(max(limit_s / _LOOKS, _LEAST_S), _MOST_S)
         self._since: Dict[Hashable, float] = {}
-        self._used: Dict[Hashable, Dict[int, float]] = {}  # CPU time of the threads then
+        self._used: Dict[Hashable, float] = {}  # CPU time of the thread then
         self._said: Set[Hashable] = set()
 
     def look(self, now: float) -> Optional[Stall]:
         """A stall that is seen for the first time. `now`: a time of time.monotonic(). Raises SpprofError."""
-        found = {each.key: each for each in suspicions(dump(self.pid, may_stop=False))}
-        self._said &= set(found)
+        seen = suspicions(dump(self.pid, may_stop=False))
+        found = {each.key: each for each in seen if each.begins or each.key in self._since}
         self._since = {key: self._since.get(key, now) for key in found}
-        self._used = {key: self._used.get(key) or self._used_by(each) for key, each in found.items()}
+        runs = {key: each.runs for key, each in found.items() if each.runs}
+        self._used = {key: self._used.get(key) or self._used_by(tid) for key, tid in runs.items()}
         for key, each in found.items():
             if key in self._said or now - self._since[key] < self.limit_s:
                 continue
-            if each.runs and not self._gives_no_turn(key, each):
+            if each.runs and self._used_by(each.runs) - self._used[key] < _TURNS_S:
                 continue
             self._said.add(key)
             return Stall(each.why, dump(self.pid))
         return None
 
-    def _used_by(self, each: _Suspicion) -> Dict[int, float]:
-        return {tid: _cpu_s(f"/proc/{self.pid}/task/{tid}") for tid in (each.runs, *each.others) if tid}
-
-    def _gives_no_turn(self, key: Hashable, each: _Suspicion) -> bool:
-        """Whether it ran for long, and the others did not. If they did, it is watched from here on."""
-        used = self._used_by(each)
-        gained = {tid: seconds - self._used[key].get(tid, seconds) for tid, seconds in used.items()}
-        runs = gained.pop(each.runs, 0.0)
-        if any(seconds > _ASKS * max(runs, _TURNS_S) for seconds in gained.values()):
-            del self._since[key], self._used[key]
-            return False
-        return runs >= _TURNS_S
-
-
-def _cpu_s(folder: str) -> float:
-    try:
-        with open(f"{folder}/schedstat") as file:
-            return int(file.read().split()[0]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
+    def _used_by(self, tid: int) -> float:
+        try:
+            with open(f"/proc/{self.pid}/task/{tid}/schedstat") as file:
+                return int(file.read().split()[0]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return 0.0
 
 
 def suspicions(seen: Dump) -> Iterator[_Suspicion]:
@@ -92,11 +78,11 @@ def suspicions(seen: Dump) -> Iterator[_Suspicion]:
         yield _Suspicion(("cycle", *sorted(cycle)), f"a deadlock of {len(cycle)} threads")
     waiting = [thread for thread in threads if thread.waits == "gil"]
     for thread in threads:
-        if thread.holds_gil and waiting and thread.waits != "gil":
+        if thread.holds_gil and thread.waits != "gil":
+            # A thread that waits wakes now and then to ask, and may be seen then. While no other has its turn, it waits on.
             which = f"{len(waiting)} threads wait" if len(waiting) > 1 else "another thread waits"
             why = f"{names[thread.tid]} keeps the GIL, and {which} for it"
-            still = thread.switches if thread.waits else _where(thread)
-            yield _Suspicion(("gil", thread.tid, still), why, 0 if thread.waits else thread.tid, [each.tid for each in waiting])
+            yield _Suspicion(("gil", thread.tid, thread.turns), why, 0 if thread.waits else thread.tid, bool(waiting))
         if thread.sure and thread.waits not in ("", "gil", "epoll") and _holds_loop(thread.frames):
             why = f"the event loop of {names[thread.tid]} is held up: it {thread.does}"
             yield _Suspicion(("loop", thread.tid, thread.switches), why)
@@ -106,10 +92,6 @@ def suspicions(seen: Dump) -> Iterator[_Suspicion]:
         if asks and not seen.cycles:
             why = f"{names[asks[0].tid]} {asks[0].does}, and no thread is left to release it"
             yield _Suspicion(("lock", *((thread.tid, thread.switches) for thread in threads)), why)
-
-
-def _where(thread: Thread) -> Hashable:
-    return tuple((frame.name, frame.file, frame.line) for frame in thread.frames)
 
 
 def _holds_loop(frames: List[Frame]) -> bool:
