@@ -426,6 +426,18 @@ static void test_what_awaits_it(void) {
     CHECK(is_named(&seen.awaited_by[0], "blue") && is_named(&seen.awaited_by[1], "blue"));
 }
 
+/* What one awaits may keep that one itself, as an iterator with a field for who awaits it: the chain ends there. */
+static void test_a_chain_that_comes_back(void) {
+    waiting(true);
+    put(ITERATOR, OBJECT, at(OUTER));
+    CHECK_EQUAL(spp_coroutines_read(at(TASK), 0, at(TSTATE), &seen), SPP_TASK_WAITS);
+    CHECK_EQUAL(seen.depth, 3);
+    CHECK(!seen.cut);
+    put(ITERATOR, OBJECT, at(INNER));
+    CHECK_EQUAL(spp_coroutines_read(at(TASK), 0, at(TSTATE), &seen), SPP_TASK_WAITS);
+    CHECK_EQUAL(seen.depth, 3);
+}
+
 /* A thread moves a task all the time, one word after the other, within a step: what is read is never a mixture. */
 static _Atomic bool stop;
 
@@ -475,6 +487,7 @@ int main(void) {
     test_what_is_no_waiting_task();
     test_what_it_waits_for();
     test_what_awaits_it();
+    test_a_chain_that_comes_back();
     test_no_mixture();
     return check_done();
 }
