@@ -33,6 +33,7 @@ static drawn_task drawn[DRAWN_MOST];
 static uint32_t drawn_n;
 static uint64_t listed; /* how many tasks there are */
 static uint64_t random_state = SPP_RANDOM_SEED, last_ns, due_ns;
+static double owed; /* of the rounds so far, in draws */
 static spp_waiting_task waiting;
 
 static bool word(uint64_t *to, uintptr_t at) { return spp_os_read(to, at, sizeof *to) == 0; }
@@ -150,7 +151,6 @@ static bool sample(const drawn_task *of, uint64_t now, uint64_t weight) {
 /* Those that moved whenever they were looked at are as if they had not been drawn: their time goes to the others of the next
  * rounds. It is the loop that was busy, so they are no other tasks than the others. */
 static void have_round(uint64_t now) {
-    static double owed; /* of the rounds so far, in draws */
     find_loops();
     if (loops_n == 0 || !draw_all() || drawn_n == 0) return;
     if (spp_task_rule.check != NULL) spp_task_rule.check();
@@ -164,7 +164,10 @@ static void have_round(uint64_t now) {
     }
 }
 
-void spp_task_rounds_begin(void) { last_ns = due_ns = spp_os_now_ns(); }
+void spp_task_rounds_begin(void) {
+    last_ns = due_ns = spp_os_now_ns();
+    owed = 0; /* of an earlier run's time nothing goes to this one's samples */
+}
 
 void spp_task_rounds_turn(void) {
     const uint64_t period = spp_run_state.sources.period[SPP_SOURCE_TASKS];
