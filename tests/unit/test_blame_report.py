@@ -213,3 +213,40 @@ def test_there_are_no_words_where_nothing_is_known(tmp_path, capsys):
     for samples, pid in ((unknown, 70), ([waits(10, 4, WORKER)], 99)):
         assert main(["report", profile_of(tmp_path, samples, pid=pid).path]) == 0
         assert " of MainThread" not in capsys.readouterr().out
+
+
+INNER = [("run", "run", "/srv/app.py", 20, 25), ("inner", "inner", "/srv/app.py", 40, 41)]
+WAIT = [("work", "work", "/srv/app.py", 50, 51), ("wait", "Condition.wait", "/usr/lib/python3.11/threading.py", 288, 320)]
+
+
+def locks(profile, capsys, *options):
+    """(holder, its leaf, whether there can be one) -> ms."""
+    assert main(["report", profile.path, "--blame", "-f", "json", *options]) == 0
+    rows = json.loads(capsys.readouterr().out)["lock_rows"]
+    return {(row["thread"], "".join(row["stack"][-1:]), row["has_owner"]): row["ns"] / 1e6 for row in rows}
+
+
+def test_holders_are_shown_without_the_functions_that_are_hidden(tmp_path, capsys):
+    """Also those whose samples a part lacks; and who waits to be notified does so whatever is shown of it."""
+    profile = profile_of(
+        tmp_path,
+        [
+            waits(10, 2, WORKER),
+            holds(9, 1, INNER),
+            waits_for_lock(20, 3, WORKER),
+            holds(20, 4, INNER, flags=OFF),
+            waits_for_lock(30, 5, None, OTHER, WAIT),
+        ],
+    )
+    run = "run (/srv/app.py:25)"
+    for part in ([], ["--focus", "<module>", "--focus", "work"]):
+        assert charged(profile, "--hide", "inner", *part, capsys=capsys) == {("worker", run): 2}
+        assert locks(profile, capsys, "--hide", "inner", "--hide", "threading.py", *part) == {
+            ("worker", run, True): 3,
+            ("", "", False): 5,
+        }
+    assert locks(profile, capsys, "--hide", "inner", "--show", "run", "--thread", "MainThread") == {("worker", run, True): 3}
+    assert locks(profile, capsys, "--show", "<module>", "--hide", "threading.py", "--waiting", "lock") == {
+        ("worker", "[no Python frames]", True): 3,
+        ("", "", False): 5,
+    }

@@ -105,3 +105,12 @@ def test_a_profile_without_waiting_tasks_says_how_to_take_one(tmp_path):
     (tmp_path / "p.spprof").write_bytes(writer.data)
     with pytest.raises(BadOption, match="--event tasks"):
         tasks.tasks([spprof.Profile.load(tmp_path / "p.spprof")])
+
+
+def test_what_a_task_waits_for_is_known_without_the_functions_that_are_hidden(tmp_path, capsys):
+    path = str(written(tmp_path))
+    found = []
+    for part in ([], ["--hide", "acquire", "--hide", "/lib/asyncio/*"]):
+        assert main(["report", path, "--tasks", "-f", "json", *part]) == 0
+        found.append(json.loads(capsys.readouterr().out)["rows"])
+    assert found[0] == found[1]

@@ -199,3 +199,18 @@ def test_only_wall_time_has_waits(data, tmp_path, capsys):
     path.write_bytes(data)
     assert main(["report", str(path), "--waits"]) != 0
     assert "--mode wall" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hidden", ["job", "threading.py"])
+def test_a_wait_keeps_its_reason_whatever_is_hidden(profile, capsys, hidden):
+    """Whole stacks explain it, also where the part is joined with another process's."""
+    path = profile.path
+
+    def lines(*files):
+        assert main(["convert", *files, "--hide", hidden, "-f", "jsonl", "-o", "-"]) == 0
+        rows = map(json.loads, capsys.readouterr().out.splitlines())
+        return sorted(row["reason"] for row in rows if row["type"] == "sample")
+
+    expected = [profile.reasons[reason] for reason in profile.column("reason")]
+    assert lines(path) == sorted(expected)
+    assert lines(path, path) == sorted(2 * expected)

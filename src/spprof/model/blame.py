@@ -66,16 +66,16 @@ def charges(
 ) -> Iterator[Tuple[int, Charge, int]]:
     """Of each sample of these threads that waits for this reason, GIL or LOCK: its place, what it is charged to, and how many
     nanoseconds. They add up to its weight. `whole`: what the columns are a part of, with the samples of the holders.
-    `is_notified`: whether a thread with a stack waits to be notified."""
+    `is_notified`: whether the thread of such a sample waits to be notified."""
     wanted = [each == reason and thread in waiters for each, thread in zip(reasons, columns["thread"])]
     held_by = columns["held_by"]
     holds = _holds(whole, reason, {held_by[i] - 1 for i in range(len(wanted)) if wanted[i] and held_by[i]})
-    rows = zip(wanted, columns["time_ns"], columns["weight"], held_by, columns["keys"])
-    for i, (is_wanted, time, weight, by, key) in enumerate(rows):
+    rows = zip(wanted, columns["time_ns"], columns["weight"], held_by)
+    for i, (is_wanted, time, weight, by) in enumerate(rows):
         if is_wanted:
             of = holds.get(by - 1)
             parts = of.during(time - weight, time, _NEAR * interval_ns) if of is not None else []
-            holder = NO_OWNER if not by and reason == LOCK and is_notified(key) else by - 1
+            holder = NO_OWNER if not by and reason == LOCK and is_notified(i) else by - 1
             for stack, ns in _split(weight, parts or [(NOBODY, 1)]):
                 yield i, Charge(holder, stack), ns
 

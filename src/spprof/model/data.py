@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+from array import array
 from fnmatch import fnmatchcase
 from itertools import compress
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
@@ -516,7 +517,7 @@ class ProfileData:
 
     def column(self, name: str) -> Sequence[int]:
         """One column of samples: thread, time_ns, weight, count, flags, label (see `label_sets`), or reason (see `reasons`)."""
-        if name == "reason":
+        if name == "reason" and not self._columns().get("explained"):
             if self._reasons is None:
                 self._reasons = waits.reasons(self._columns(), self.stack_keys(), self.stack_frames)
             return self._reasons
@@ -526,15 +527,21 @@ class ProfileData:
         """What the waits for the GIL, or for locks, of the threads that match a pattern are charged to: model/blame.py."""
         from . import blame
 
-        columns = self._columns()
+        columns, origin = self._columns(), self.origin
+        whole, keys, shape = origin._columns(), self.stack_keys(), columns.get("shape")
+        if shape is not None:  # functions were left out: the whole stacks say who waits to be notified
+            whole_keys = origin.of(self.sample_types[0].name).stack_keys()
+            keys = [whole_keys[number] for number in columns.get("numbers") or range(len(whole_keys))]
+            whole = changed(whole, {"keys": array("I", map(shape.__getitem__, whole["keys"]))})
         known: Dict[int, bool] = {}
 
-        def is_notified(stack: int) -> bool:
+        def is_notified(sample: int) -> bool:
+            stack = keys[sample]
             if stack not in known:
-                known[stack] = waits.is_notified(columns, self.stack_frames(stack))
+                known[stack] = waits.is_notified(columns, origin.stack_frames(stack))
             return known[stack]
 
-        waiters, whole = set(self.match_threads(thread)), self.origin._columns()
+        waiters = set(self.match_threads(thread))
         return blame.charges(columns, self.column("reason"), whole, waiters, self.interval_ns, reason, is_notified)
 
     @property

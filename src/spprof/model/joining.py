@@ -75,6 +75,7 @@ class _Joining:
             self._add(number, profile, list(zip(parts, rows.values())))
         columns = self._tables()
         columns["header"] = self._header(listed)
+        columns["explained"] = True
         columns["by_type"] = {type: {name: memoryview(each) for name, each in of.items()} for type, of in rows.items()}
         columns["tick_stats"] = _added([profile.stats for profile in self.profiles])
         columns["tick_stats"].pop("write_error", None)  # `_ends` says it
@@ -117,7 +118,7 @@ class _Joining:
             texts = {each for name, kind in NAMING.items() if kind == "string + 1" for each in column(part._columns(), name)}
             moves["string + 1"] = {each: self._string(columns["strings"][each - 1]) + 1 if each else 0 for each in texts}
             for name in columns_of("sample"):
-                values: Iterable[int] = part.stack_keys() if name == "stack" else column(part._columns(), name)
+                values: Iterable[int] = part.stack_keys() if name == "stack" else part.column(name)
                 if name in NAMING:
                     values = map(moves[NAMING[name]].__getitem__, values)
                 elif name == "time_ns" and shift:

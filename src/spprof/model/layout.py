@@ -143,6 +143,8 @@ class Columns(TypedDict, total=False):
     no_frames: int  # the id of that frame
     truncation: int
     callers: List[int]  # see aggregation.callers
+    explained: bool  # the column `reason` is that of `waits.reasons`, for stacks that are not whole any more
+    shape: Sequence[int]  # of each node of the whole's tree, what it is in `tree`, if functions were left out (shaping.py)
     moved: Tuple[Dict[int, int], Dict[int, int]]
 
 

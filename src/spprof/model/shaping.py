@@ -16,22 +16,28 @@ def shaped(profile: Data, left_out: Container[int], words: str) -> Data:
     for, for the header's `part`."""
     columns = profile._columns()
     tree, nothing = Tree(), profile.no_frames
-    moved: Dict[int, int] = {}
 
     def frames_of(id: int) -> Sequence[int]:
         return (id,) if profile.is_placeholder(id) or id not in left_out else ()
 
-    def keys_of(keys: Sequence[int]) -> Sequence[int]:
-        new = set(keys).difference(moved)
-        found = tree.graft(profile.tree, new, frames_of)
-        moved.update((key, found[key] or tree.child(0, nothing)) for key in new)
-        return array("I", map(moved.__getitem__, keys))
+    nodes = range(len(profile.tree))  # all: those that held what others waited for may have no samples in a part
+    found = tree.graft(profile.tree, nodes, frames_of)
+    moved = array("I", (found[node] or tree.child(0, nothing) for node in nodes))
 
-    by_type = {type: {**of, "keys": keys_of(of["keys"])} for type, of in columns.get("by_type", {}).items()}
-    changes: Dict[str, Any] = {"keys": keys_of(profile.stack_keys()), "by_type": by_type, "tree": tree, "callers": None}
+    def of_samples(of: Data) -> Dict[str, Any]:
+        return {"keys": _moved(moved, of.stack_keys()), "reason": of.column("reason")}  # which whole stacks explain
+
+    changes: Dict[str, Any] = {**of_samples(profile), "explained": True, "tree": tree, "callers": None}
+    listed = zip(profile._listed_types(), profile.each_type()) if "by_type" in columns else ()
+    changes["by_type"] = {
+        about["type"]: {**columns["by_type"][about["type"]], **of_samples(of)} for about, of in listed
+    }
+    changes["shape"] = _moved(moved, columns.get("shape") or nodes)
     changes.update(node_parent=tree.parents, node_frame=tree.frames)
     parts = [part for part in (profile.header.get("part"), words) if part]
     changes["header"] = {**profile.header, "part": ", ".join(parts)}
-    made = profile.of_columns(changed(columns, changes), profile)
-    made._reasons = profile.column("reason")  # which whole stacks explain
-    return made
+    return profile.of_columns(changed(columns, changes), profile)
+
+
+def _moved(moved: Sequence[int], keys: Sequence[int]) -> Sequence[int]:
+    return array("I", map(moved.__getitem__, keys))
