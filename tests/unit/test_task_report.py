@@ -114,3 +114,13 @@ def test_what_a_task_waits_for_is_known_without_the_functions_that_are_hidden(tm
         assert main(["report", path, "--tasks", "-f", "json", *part]) == 0
         found.append(json.loads(capsys.readouterr().out)["rows"])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("part", [("--waiting", "loop"), ("--label", "task=one"), ("--focus", "waits", "--hide", "acquire")])
+def test_what_held_the_loop_of_a_part_is_looked_for_in_the_whole(tmp_path, capsys, part):
+    """A task that nobody has seen running, too, has its part."""
+    assert main(["report", str(written(tmp_path)), "--tasks", "-f", "json", *part]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert "one" in [row["task"] for row in made["rows"]]
+    held = {row["task"]: row["waiters"] for row in made["held"] if row["stack"]}
+    assert {"task": "one", "ns": 10 * NS} in held["hog"] and {"task": "one", "ns": 10 * NS} in held[""]

@@ -71,8 +71,9 @@ def _check_labels(profiles: Sequence[Profile], options: argparse.Namespace) -> N
     from ..model.filtering import has_labels
     from ..model.labelled import values
 
+    types = [of for profile in profiles for of in profile.each_type()]
     for key, value in options.label:
-        known = sorted({each for profile in profiles for each in values(profile._columns(), key)})
+        known = sorted({each for of in types for each in values(of._columns(), key)})
         if not any(has_labels({key: each}, {key: value}) for each in known):
             has = f"{key} is {', '.join(known)}" if known else f"there is no label {key!r}"
             raise BadOption(f"no sample carries the label {key}={value} ({has})")

@@ -528,11 +528,10 @@ class ProfileData:
         from . import blame
 
         columns, origin = self._columns(), self.origin
-        whole, keys, shape = origin._columns(), self.stack_keys(), columns.get("shape")
-        if shape is not None:  # functions were left out: the whole stacks say who waits to be notified
+        keys = self.stack_keys()
+        if "shape" in columns:  # functions were left out: the whole stacks say who waits to be notified
             whole_keys = origin.of(self.sample_types[0].name).stack_keys()
             keys = [whole_keys[number] for number in columns.get("numbers") or range(len(whole_keys))]
-            whole = changed(whole, {"keys": array("I", map(shape.__getitem__, whole["keys"]))})
         known: Dict[int, bool] = {}
 
         def is_notified(sample: int) -> bool:
@@ -542,7 +541,21 @@ class ProfileData:
             return known[stack]
 
         waiters = set(self.match_threads(thread))
-        return blame.charges(columns, self.column("reason"), whole, waiters, self.interval_ns, reason, is_notified)
+        return blame.charges(
+            columns,
+            self.column("reason"),
+            self.in_whole(origin.sample_types[0].name),
+            waiters,
+            self.interval_ns,
+            reason,
+            is_notified,
+        )
+
+    def in_whole(self, type: str) -> Columns:
+        """The samples of a type in all of what this is a part of, with stacks of this one's tree: what other threads did while
+        those of a part waited."""
+        whole, shape = self.origin.of(type)._columns(), self._columns().get("shape")
+        return whole if shape is None else changed(whole, {"keys": array("I", map(shape.__getitem__, whole["keys"]))})
 
     @property
     def reasons(self) -> Tuple[str, ...]:

@@ -29,9 +29,7 @@ def shaped(profile: Data, left_out: Container[int], words: str) -> Data:
 
     changes: Dict[str, Any] = {**of_samples(profile), "explained": True, "tree": tree, "callers": None}
     listed = zip(profile._listed_types(), profile.each_type()) if "by_type" in columns else ()
-    changes["by_type"] = {
-        about["type"]: {**columns["by_type"][about["type"]], **of_samples(of)} for about, of in listed
-    }
+    changes["by_type"] = {about["type"]: {**columns["by_type"][about["type"]], **of_samples(of)} for about, of in listed}
     changes["shape"] = _moved(moved, columns.get("shape") or nodes)
     changes.update(node_parent=tree.parents, node_frame=tree.frames)
     parts = [part for part in (profile.header.get("part"), words) if part]

@@ -78,7 +78,7 @@ def tasks(profiles: Sequence[ProfileData]) -> Tuple[List[TaskRow], List[LoopRow]
             raise BadOption(f"waiting tasks were not sampled; take a profile with {how}")
         time = _of_type(profile, "time")
         rows += _tasks_of(profile, waiting, time)
-        held += _held_of(profile, waiting, time)
+        held += _held_of(profile, waiting)
     return sorted(rows, key=lambda row: (-row.ns, row.task)), sorted(held, key=lambda row: (-row.ns, row.where))
 
 
@@ -104,12 +104,12 @@ def _tasks_of(profile: ProfileData, waiting: ProfileData, time: Optional[Profile
         yield TaskRow(name, profile.header.get("pid"), sum(reasons.values()), parts, list(awaited.get(name, ())))
 
 
-def _held_of(profile: ProfileData, waiting: ProfileData, time: Optional[ProfileData]) -> Iterator[LoopRow]:
+def _held_of(profile: ProfileData, waiting: ProfileData) -> Iterator[LoopRow]:
     columns = waiting._columns()
     names_of = names(columns)
     found: Dict[held_loops.Hold, Dict[str, int]] = {}
-    tasks_of_time = names(time._columns()) if time is not None else {0: ""}
-    did = time._columns() if time is not None else None
+    did = profile.in_whole("time") if _of_type(profile.origin, "time") is not None else None
+    tasks_of_time = {0: "", **(names(did) if did is not None else {})}
     for i, hold, ns in held_loops.holds(columns, waiting.column("reason"), did, profile.interval_ns):
         of = found.setdefault(hold, {})
         name = names_of[columns["task"][i]]
@@ -122,7 +122,7 @@ def _held_of(profile: ProfileData, waiting: ProfileData, time: Optional[ProfileD
             together[name] = together.get(name, 0) + ns
     for hold, waiters in merged.values():
         stack = () if hold.stack == NOBODY else profile.stack(hold.stack)
-        thread = profile.thread_name(hold.thread), profile.thread_tid(hold.thread)
+        thread = profile.origin.thread_name(hold.thread), profile.origin.thread_tid(hold.thread)
         ordered = sorted(waiters.items(), key=lambda each: (-each[1], each[0]))
         yield LoopRow(*thread, profile.header.get("pid"), tasks_of_time[hold.task], stack, sum(waiters.values()), ordered)
 
