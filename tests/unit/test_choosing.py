@@ -112,3 +112,11 @@ def test_all_types_of_samples_are_shaped(file):
     part = shaped(profile, ids, "words")
     assert part.header["part"] == "words" and len(part) == len(profile)
     assert all(len(each.aggregate()) == len(part.aggregate()) for each in part.each_type())
+
+
+def test_brackets_of_a_name_are_themselves(tmp_path):
+    """As of operators of C++, and of folders."""
+    profile = profile_of(([MAIN, ("at", "Row::operator[](int)", "/app/[id]/row.py", 1, 2)], 10), ([MAIN, ROW], 5))
+    for pattern in ("Row::operator[](int)", "*operator[]*", "/app/[id]/row.py", "/app/[id]/*"):
+        (found,) = chosen([profile], [pattern])
+        assert [profile.frame(id).name for id in found] == ["at"]

@@ -154,3 +154,12 @@ def test_damaged_rows_are_left_out(tmp_path):
     path = tmp_path / "p.spprof"
     path.write_bytes(writer.data)
     assert [each.id for each in Profile.load(path).requests] == ["1"]
+
+
+@pytest.mark.parametrize("part", [["--thread", "*"], ["--waiting", "io"], ["--to", "1"], ["--focus", "query"]])
+def test_time_that_was_not_asked_for_is_not_said_to_have_had_no_thread(profile, capsys, part):
+    assert main(["report", profile.path, "--tail", "p98"]) == 0
+    assert "without a thread: it awaited something" in capsys.readouterr().out
+    assert main(["report", profile.path, "--tail", "p98", *part]) == 0
+    text = capsys.readouterr().out
+    assert "it awaited something" not in text and "with none of the samples that were asked for" in text

@@ -31,10 +31,11 @@ class _Wanted(NamedTuple):
 
 def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     """Whether a set of labels has all that are wanted. In a wanted value `*` stands for any text and `?` for a letter."""
-    return all(key in labels and _is_like(labels[key], value) for key, value in wanted.items())
+    return all(key in labels and is_like(labels[key], value) for key, value in wanted.items())
 
 
-def _is_like(value: str, wanted: str) -> bool:
+def is_like(value: str, wanted: str) -> bool:
+    """Whether a text is the wanted one, in which `*` stands for any text and `?` for a letter; brackets are themselves."""
     return value == wanted or (("*" in wanted or "?" in wanted) and fnmatchcase(value, wanted.replace("[", "[[]")))
 
 

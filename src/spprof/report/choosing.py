@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from typing import Dict, List, Sequence, Set
 
 from ..errors import BadOption
 from ..model.data import ProfileData
+from ..model.filtering import is_like
 from .owners import IMPORTS, Owners
 from .paths import relative
 
@@ -22,7 +22,7 @@ def chosen(profiles: Sequence[ProfileData], patterns: Sequence[str]) -> List[Set
     known = {name for each in named for names in each.values() for name in names}
     matching: Set[str] = set()
     for pattern in patterns:
-        found = {name for name in known if fnmatchcase(name, pattern)}
+        found = {name for name in known if is_like(name, pattern)}
         if not found:
             near = get_close_matches(pattern, known, 3, 0.5)
             hint = f"; there is {', '.join(near)}" if near else ""

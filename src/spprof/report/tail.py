@@ -77,6 +77,7 @@ def tail(profiles: Sequence[ProfileData], quantile: float, thread: Optional[str]
             reasons.setdefault((ELSEWHERE, ""), {})[base + at] = max(0, took[base + at] - ns)
     if len(took) < 2:
         raise BadOption(f"the profile has {len(took)} requests: see `spprof.request` and the web middlewares (docs/requests.md)")
+    is_part = thread is not None or any(profile.header.get("part") for profile in profiles)
     order = sorted(range(len(took)), key=took.__getitem__)
     count = min(len(took) - 1, max(1, int(len(took) * (1 - quantile) + 1e-9)))
     slow, others = order[-count:], order[:-count]
@@ -90,12 +91,14 @@ def tail(profiles: Sequence[ProfileData], quantile: float, thread: Optional[str]
         took[slow[0]],
         mean(slow),
         mean(others),
-        _compared(reasons, slow, others, lambda key: ({"reason": key[0], "on": key[1]}, _title(*key))),
+        _compared(reasons, slow, others, lambda key: ({"reason": key[0], "on": key[1]}, _title(*key, is_part))),
         _compared(places, slow, others, lambda key: ({"place": key[0]}, shown(key[0]))),
     )
 
 
-def _title(reason: str, on: str) -> str:
+def _title(reason: str, on: str, is_part: bool) -> str:
+    if reason == ELSEWHERE and is_part:
+        return "without a thread, or with none of the samples that were asked for"
     if reason == ELSEWHERE:
         return "without a thread: it awaited something, or no sample fell into it"
     return TITLES[reason] + (f": {shown(on)}" if on else "")
