@@ -187,7 +187,8 @@ def counted(function):
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments)
     return call
-for name in ("_call", "write", "write_both"):
+stopped.ptrace = counted(stopped.ptrace)
+for name in ("write", "write_both"):
     setattr(stopped.Stopped, name, counted(getattr(stopped.Stopped, name)))
 entered = entering.Entering(pid, {version!r}, script)
 while not entered.begun:
