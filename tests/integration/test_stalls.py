@@ -13,11 +13,11 @@ if sys.platform != "linux":
     pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 
 from spprof.outside import stalls
-from spprof.outside.dump import Dump, Thread
+from spprof.outside.dump import Dump, TaskReader, Thread, dump
 from spprof.outside.stalls import Watch
 
 LATE_S = 60  # a limit that only a hang reaches
-BEGIN = "import asyncio, os, queue, signal, socket, sys, threading, time\nprint(os.getpid(), flush=True)\n"
+BEGIN = "import asyncio, concurrent.futures, os, queue, signal, socket, sys, threading, time\nprint(os.getpid(), flush=True)\n"
 
 STALLS = {
     "deadlock": ("a deadlock of 2 threads", """
@@ -47,6 +47,18 @@ asyncio.run(blocks())
 IDLE = {
     "accept": "socket.create_server(('127.0.0.1', 0)).accept()\n",
     "pool": "items = queue.Queue()\nfor _ in range(3): threading.Thread(target=items.get).start()\nitems.get()\n",
+    "executor": """
+signal.signal(signal.SIGUSR1, lambda *of: None)
+executor = concurrent.futures.ThreadPoolExecutor(2)
+executor.submit(abs, 1).result()
+threading.Event().wait()
+""",
+    "simple": """
+signal.signal(signal.SIGUSR1, lambda *of: None)
+threading.Thread(target=queue.SimpleQueue().get).start()
+threading.Event().wait()
+""",
+    "joined": "items = queue.Queue()\nthreading.Thread(target=items.get).start()\n",
     "event": "signal.signal(signal.SIGUSR1, lambda *of: None)\nthreading.Event().wait()\n",
     "loop": "async def waits(): await asyncio.get_running_loop().create_future()\nasyncio.run(waits())\n",
     "leader": """
@@ -153,3 +165,16 @@ def test_a_thread_keeps_the_gil_as_long_as_it_has_not_changed_hands(monkeypatch,
     for clock in (0.0, 1.0, 2.0, 3.0):
         found += [stall for stall in [watch.look(clock)] if stall is not None]
     assert [stall.why for stall in found] == ["keeps (1) keeps the GIL, and another thread waits for it"] * is_stall
+
+
+def test_a_look_reads_no_tasks(start):
+    """Of which there may be many: they are in what is reported."""
+    pid = start(IDLE["loop"])
+    while not dump(pid).tasks.loops:
+        time.sleep(0.05)
+    assert dump(pid, with_tasks=False).tasks.loops == []
+    read = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TaskReader, "tasks", lambda *of: read.append(of))
+        assert Watch(pid, 0.4).look(time.monotonic()) is None
+    assert read == []

@@ -36,8 +36,8 @@ class Thread(NamedTuple):
     known: bool  # to Python
     sure: bool  # it did not run while it was read
     owner: int  # the thread that has the lock that it waits for; 0: unknown
-    waits: str  # for what: gil, lock, else the kind of its call (calls.py); '': it runs, or nobody knows
-    for_ever: bool  # it waits for a lock without an end of its own
+    waits: str  # for what: gil, lock, queue, else the kind of its call (calls.py); '': it runs, or nobody knows
+    for_ever: bool  # it waits for a lock or a queue without an end of its own
     switches: Tuple[str, ...]  # how often it let go of the processor: the same if it has not run
     turns: int = 0  # how often the GIL that it holds has gone from one thread to another
 
@@ -91,14 +91,14 @@ class _Look(NamedTuple):
 _NOTHING = _Look(stacks.Walk([], ""), False, [])
 
 
-def dump(pid: int, may_stop: bool = True, with_locals: bool = False) -> Dump:
+def dump(pid: int, may_stop: bool = True, with_locals: bool = False, with_tasks: bool = True) -> Dump:
     """What its threads do. `may_stop`: one that runs is stopped for 1 ms of reading, at most five times (stopping.py).
-    `with_locals`: and the values of variables. Raises SpprofError."""
+    `with_locals`: and the values of variables. `with_tasks`: and the tasks, of which there may be many. Raises SpprofError."""
     file = _opened(pid)
     try:
         memory = Memory(file)
         reader = _Reader(pid, memory, interpreter.of_process(memory, pid), may_stop, with_locals)
-        return on_own_thread(reader.dump)
+        return on_own_thread(lambda: reader.dump(with_tasks))
     finally:
         os.close(file)
 
@@ -122,7 +122,7 @@ class _Reader:
         self.names = stacks.Names(memory, python)
         self.values = values.Values(memory, python) if with_locals else None
 
-    def dump(self) -> Dump:
+    def dump(self, with_tasks: bool) -> Dump:
         try:
             tids = sorted(int(name) for name in os.listdir(f"/proc/{self.pid}/task"))
         except OSError:
@@ -133,7 +133,8 @@ class _Reader:
         waits = {one.thread.tid: one.lock for one in seen if one.lock}
         owners = {**self._owners(seen, set(waits.values())), **_importers(seen)} if waits else {}
         threads = [one.thread._replace(owner=owners.get(one.lock, 0)) for one in seen]
-        return Dump(self.pid, self.python.full, threads, locks.cycles(waits, owners), self._tasks(states))
+        tasks = self._tasks(states) if with_tasks else Tasks([])
+        return Dump(self.pid, self.python.full, threads, locks.cycles(waits, owners), tasks)
 
     def _tasks(self, states: Dict[int, State]) -> Tasks:
         """Those whose loop does not run are of one moment. Of others nobody knows: no thread is stopped for so long."""
@@ -213,7 +214,7 @@ class _Reader:
                 break
             most = look
         walk = look.walk
-        waits = _Waits("runs", 0, "", False) if runs else self._waits(before.letter, call, state)
+        waits = _Waits("runs", 0, "", False) if runs else self._waits(before.letter, call, state, walk.frames)
         does, lock = waits.does, waits.lock
         named = [self._named(raw, found) for raw, found in zip_longest(walk.frames, look.variables)]
         stack = [(raw, frame) for raw, frame in zip(walk.frames, named) if frame is not None]
@@ -257,7 +258,9 @@ class _Reader:
         except Unreadable:
             return frame
 
-    def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State]) -> _Waits:
+    def _waits(
+        self, letter: str, call: Optional[calls.Call], state: Optional[State], frames: List[stacks.Raw]
+    ) -> _Waits:
         if letter in "Tt":
             return _Waits("is stopped by a signal" if letter == "T" else "is stopped by a debugger", 0, "", False)
         if call is None:
@@ -267,8 +270,11 @@ class _Reader:
         address = call.arguments[0]
         if state is not None and state.gil and 0 <= address - state.gil < self.python.at["gil_size"]:
             return _Waits("waits for the GIL", 0, "gil", False)
-        lock = locks.waited_for(self.memory, call)
         for_ever = locks.is_for_ever(call)
+        queue = locks.queue_of(self.memory, self.python, call, frames[0]) if frames else 0
+        if queue:
+            return _Waits(f"waits for the SimpleQueue at {queue:#x}", 0, "queue", for_ever)
+        lock = locks.waited_for(self.memory, call)
         nobody = ", and no other thread is there to release it" if self.is_alone and for_ever else ""
         return _Waits(f"waits for the lock at {lock:#x}{nobody}", lock, "lock", for_ever)
 

@@ -6,13 +6,13 @@ would find it there. A lock that was taken by acquire() alone has no such trace:
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, List, Optional, Set
+from typing import Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from .calls import Call
 from .interpreter import Interpreter
 from .memory import Memory, Unreadable
 from .objects import MASK
-from .stacks import Raw, bytes_of
+from .stacks import Raw, bytes_of, type_name
 
 _VALUES_MOST = 64  # of a frame, that blocks keep
 _BLOCKS_MOST = 20  # CO_MAXBLOCKS
@@ -30,6 +30,30 @@ def waited_for(memory: Memory, call: Call) -> int:
         return mutex if memory.byte(mutex) & _LOCKED_AND_AWAITED == _LOCKED_AND_AWAITED else address
     except Unreadable:
         return address
+
+
+def queue_of(memory: Memory, python: Interpreter, call: Call, frame: Raw) -> int:
+    """The SimpleQueue of which a thread in a futex call waits for an item; 0: it waits for something else. Its innermost frame
+    has the queue, or its method, among its variables and values; from which on these are old, need not be known: what is waited
+    for is compared. That is the queue's semaphore, or from 3.13 on a place in it, as of a mutex."""
+    try:
+        wanted = {call.arguments[0], memory.word(call.arguments[0] - 8)} - {0}
+        for value in _values(memory, python.at, frame):
+            queue = next((one for one, first in _firsts(memory, python, value) if first in wanted), 0)
+            if queue and type_name(memory, python, queue).rpartition(".")[2] == "SimpleQueue":
+                return queue
+    except Unreadable:  # there are no more values
+        pass
+    return 0
+
+
+def _values(memory: Memory, at: Dict[str, int], frame: Raw) -> Iterator[int]:
+    """Its variables and what follows them: more than it has values."""
+    variables = memory.half(frame.code + at["code_nlocalsplus"]) if at["code_nlocalsplus"] >= 0 else _VALUES_MOST
+    for number in range(min(max(variables, 0), _VALUES_MOST) + _VALUES_MOST):
+        value = memory.word(frame.address + at["frame_size"] + 8 * number) & MASK
+        if value:
+            yield value
 
 
 def is_for_ever(call: Call) -> bool:
@@ -67,14 +91,19 @@ def kept(memory: Memory, python: Interpreter, frame: Raw) -> Iterator[int]:
 
 
 def _locks_of(memory: Memory, python: Interpreter, value: int) -> Iterator[int]:
-    """What `waited_for` would return of it, if it is a lock, or a method of one. First in a lock (Modules/_threadmodule.c) is a
+    """What `waited_for` would return of it, if it is a lock, or a method of one."""
+    return (first for _, first in _firsts(memory, python, value))
+
+
+def _firsts(memory: Memory, python: Interpreter, value: int) -> Iterator[Tuple[int, int]]:
+    """The object, or that of which it is a method, each with what is first in it. In a lock (Modules/_threadmodule.c) that is a
     mutex, or the address of a semaphore."""
     at = python.at
     for is_method in (False, True):
         try:
-            first = (memory.word(value + at["cfunction_self"]) if is_method else value) + at["ob_size"]
-            yield first
-            yield memory.word(first)
+            owner = memory.word(value + at["cfunction_self"]) if is_method else value
+            yield owner, owner + at["ob_size"]
+            yield owner, memory.word(owner + at["ob_size"])
         except Unreadable:
             continue
 

@@ -19,7 +19,7 @@ _LEAST_S, _MOST_S = 0.1, 0.5  # between two
 _OURS = "spprof"  # the names of our threads begin so
 _TURNS_S = 0.1  # a thread that runs Python gives the GIL away twenty times in so much CPU time
 _LOOP = ("run_forever", "base_events.py")
-_NOTIFIED = ("wait", "join", "_wait_for_tstate_lock")  # of threading.py: model/waits.py
+_NOTIFIED = ("wait", "join", "_wait_for_tstate_lock", "_shutdown")  # of threading.py: model/waits.py
 
 
 class Stall(NamedTuple):
@@ -48,7 +48,7 @@ class Watch:
 
     def look(self, now: float) -> Optional[Stall]:
         """A stall that is seen for the first time. `now`: a time of time.monotonic(). Raises SpprofError."""
-        seen = suspicions(dump(self.pid, may_stop=False))
+        seen = suspicions(dump(self.pid, may_stop=False, with_tasks=False))
         found = {each.key: each for each in seen if each.begins or each.key in self._since}
         self._since = {key: self._since.get(key, now) for key in found}
         runs = {key: each.runs for key, each in found.items() if each.runs}
@@ -87,8 +87,8 @@ def suspicions(seen: Dump) -> Iterator[_Suspicion]:
             why = f"the event loop of {names[thread.tid]} is held up: it {thread.does}"
             yield _Suspicion(("loop", thread.tid, thread.switches), why)
     known = [thread for thread in threads if thread.known]
-    if known and all(thread.waits == "lock" and thread.for_ever and thread.sure for thread in threads):
-        asks = [thread for thread in known if not _is_notified(thread.frames)]
+    if known and all(thread.waits in ("lock", "queue") and thread.for_ever and thread.sure for thread in threads):
+        asks = [thread for thread in known if thread.waits == "lock" and not _is_notified(thread.frames)]
         if asks and not seen.cycles:
             why = f"{names[asks[0].tid]} {asks[0].does}, and no thread is left to release it"
             yield _Suspicion(("lock", *((thread.tid, thread.switches) for thread in threads)), why)
