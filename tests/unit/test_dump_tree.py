@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from spprof.outside.coroutines import Chain
 from spprof.outside.dump import Dump, Thread
 from spprof.outside.stacks import Frame
-from spprof.outside.tasks import Loop, Task, Tasks, cycles, listed
+from spprof.outside.tasks import Loop, Reader, Task, Tasks, _Seen, _Wait, cycles, listed
 from spprof.outside.text import lines_of
 from spprof.outside.tree import Tree
 
@@ -120,3 +121,26 @@ def test_what_was_not_read_is_said():
         "\n(its tasks have 8 bytes)",
     ]  # fmt: skip
     assert "b: sleeps" not in lines_of(Dump(7, "3.11.2", [thread], [], Tasks(loops)), "app.py", "main")
+
+
+def test_a_task_that_awaits_many_is_read_in_one_go(monkeypatch):
+    """Each comparison of two addresses is counted: with all of those before it, they were half of a square."""
+    compared = []
+
+    class Address(int):
+        __hash__ = int.__hash__
+
+        def __eq__(self, other):
+            compared.append(other)
+            return int.__eq__(self, other)
+
+    number, future = 1000, 7
+    chain = Chain("waits", [], 0, "")
+    seen = {Address(100 + n): _Seen(1, "", chain, 0, [future]) for n in range(number)}
+    parent = Address(99)
+    seen[parent] = _Seen(1, "", chain, future, [])
+    reader = object.__new__(Reader)
+    monkeypatch.setattr(reader, "_reached", lambda callbacks, *_: set(callbacks))
+    awaits = reader._awaits(seen, {address: _Wait("", []) for address in seen})
+    assert [int(one) for one in awaits[parent]] == list(range(100, 100 + number))
+    assert len(compared) < 50 * number

@@ -290,13 +290,14 @@ class Reader:
         for address, one in seen.items():
             for awaited in {one.waiter, *waits[address].objects} - {0}:
                 waiting.setdefault(awaited, []).append(address)
-        found: Dict[int, List[int]] = {address: [one.waiter] if one.waiter in seen else [] for address, one in seen.items()}
+        found: Dict[int, Dict[int, None]] = {  # in order, and each once
+            address: {one.waiter: None} if one.waiter in seen else {} for address, one in seen.items()
+        }
         for address, one in seen.items():
             for held in self._reached(one.callbacks, seen, waiting):
                 for parent in waiting.get(held, ()):
-                    if address not in found[parent]:
-                        found[parent].append(address)
-        return found
+                    found[parent][address] = None
+        return {address: list(awaited) for address, awaited in found.items()}
 
     def _reached(self, callbacks: List[int], seen: Dict[int, _Seen], waiting: Dict[int, List[int]]) -> Set[int]:
         """What callbacks hold, and what the futures among that call in turn: a `gather` may be in another one. Not tasks: that a
