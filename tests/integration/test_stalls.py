@@ -6,12 +6,15 @@ import subprocess
 import sys
 import sysconfig
 import time
+from types import SimpleNamespace
 
 import pytest
 
 if sys.platform != "linux":
     pytest.skip("spprof reads other processes on Linux alone", allow_module_level=True)
 
+from spprof.errors import SpprofError
+from spprof.launching import stalls as launching
 from spprof.outside import stalls
 from spprof.outside.dump import Dump, TaskReader, Thread, dump
 from spprof.outside.stalls import Watch
@@ -178,3 +181,23 @@ def test_a_look_reads_no_tasks(start):
         patch.setattr(TaskReader, "tasks", lambda *of: read.append(of))
         assert Watch(pid, 0.4).look(time.monotonic()) is None
     assert read == []
+
+
+def test_what_cannot_be_read_for_a_moment_is_watched_on(monkeypatch, capsys):
+    """Such as a program that is just replaced by another one."""
+    answers = [None, SpprofError("runs no Python"), None, *[SpprofError("runs no Python")] * 3]
+    clock, looked = iter(range(0, 1000, 4)), []
+
+    def look(_):
+        looked.append(answers[len(looked)])
+        if looked[-1] is not None:
+            raise looked[-1]
+
+    monkeypatch.setattr(launching.time, "monotonic", lambda: float(next(clock)))
+    program = SimpleNamespace(pid=1, wait=lambda seconds: None)
+    waiting = launching.Waiting(program, 1.0, None)
+    monkeypatch.setattr(waiting._watch, "look", look)
+    for _ in range(5):
+        waiting._look()
+        assert waiting._watch is not None or len(looked) == 5
+    assert waiting._watch is None and capsys.readouterr().err.count("--on-stall does not work here") == 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .outputs import Outputs
 
 _EVER = float("inf")
-_BEGINS_S = 5.0  # a command may start Python late, and what is not Python yet cannot be read
+_BEGINS_S = 5.0  # a command may start Python late, or another one in its place; what is not Python yet cannot be read
 
 
 class Waiting:
@@ -26,7 +26,7 @@ class Waiting:
 
         self._program, self._outputs = program, outputs
         self._watch: Optional[Watch] = Watch(program.pid, limit_s)
-        self._began = time.monotonic()
+        self._began = self._read = time.monotonic()  # the latter: when it was read last
         self._path = ""
 
     def wait(self, seconds: float = _EVER) -> Optional[str]:
@@ -45,10 +45,11 @@ class Waiting:
         now = time.monotonic()
         try:
             stall = self._watch.look(now)
+            self._read = now
             if stall is not None:
                 self._write(stall, now - self._began)
         except (SpprofError, OSError) as error:
-            if now - self._began > _BEGINS_S:  # and it stays so, unless the program ends
+            if now - self._read > _BEGINS_S:  # and it stays so, unless the program ends
                 self._watch = None
                 if not self._program.wait(0):
                     _say(f"spprof: --on-stall does not work here: {error}\n")
