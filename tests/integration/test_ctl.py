@@ -131,3 +131,17 @@ def test_what_attach_takes_is_attachs_to_stop(tmp_path):
     finally:
         ran.kill()
         ran.communicate()
+
+
+def test_many_are_asked_with_few_descriptors():
+    import resource
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        ran = subprocess.run(
+            [sys.executable, "-m", "spprof", "ctl", *[str(other.pid)] * 200, "pause"],
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)),
+        )
+        other.communicate()
+    assert ran.returncode == 2 and ran.stderr.count(f"process {other.pid} runs no Python") == 200, ran.stderr

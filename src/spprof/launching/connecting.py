@@ -69,7 +69,7 @@ attach(*%r)
 
 
 class Interrupted:
-    """Can be read, for `select`, after Ctrl-C: a context in which that does nothing else."""
+    """Can be read, for `select`, after Ctrl-C: a context, for one time, in which that does nothing else."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -84,6 +84,8 @@ class Interrupted:
 
     def __exit__(self, *error: object) -> None:
         signal.signal(signal.SIGINT, self._before)
+        os.close(self._reading)
+        os.close(self._writing)
 
 
 def answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
