@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/peek.h"
 #include "core/capture/coroutines.h"
 #include "core/capture/tasks.h"
 #include "module/compat.h"
@@ -62,23 +63,30 @@ static bool proven(PyObject *text) {
 static _Atomic bool asked_for; /* a pending call is on its way */
 static _Atomic bool is_proven; /* by at least one task */
 
-static bool same(PyObject *task, uintptr_t offset, PyObject *of_task) {
-    PyObject *found = *(PyObject **)((char *)task + offset);
-    bool right = found == of_task || (found == NULL && of_task == Py_None);
-    Py_XDECREF(of_task);
+static PyObject *field(PyObject *task, uintptr_t offset) { return (PyObject *)spp_peek64((uintptr_t)task + offset); }
+
+/* Whether a field is what the task says of it. On a free-threaded build the task may move meanwhile: then it was so before or
+ * after, or the field has changed and proves nothing. */
+static bool same(PyObject *task, uintptr_t offset, const char *name, bool is_method) {
+    PyObject *before = field(task, offset);
+    PyObject *said = is_method ? PyObject_CallMethod(task, name, NULL) : PyObject_GetAttrString(task, name);
+    PyObject *after = field(task, offset), *wanted = said != Py_None ? said : NULL;
+    bool right = before != after || after == said || after == wanted;
+    Py_XDECREF(said);
     return right;
 }
+
+static bool is_pending(PyObject *task) { return spp_peek32((uintptr_t)task + SPP_L_FUTURE_STATE) == 0; }
 
 /* A subclass may answer anything. */
 static bool agrees(PyObject *task) {
     if ((uintptr_t)Py_TYPE(task) != atomic_load(&spp_task_type)) return true;
+    bool before = is_pending(task);
     PyObject *state = PyObject_GetAttrString(task, "_state");
     bool pending = state != NULL && PyUnicode_Check(state) && PyUnicode_CompareWithASCIIString(state, "PENDING") == 0;
-    bool right = pending == (*(int *)((char *)task + SPP_L_FUTURE_STATE) == 0) &&
-                 same(task, SPP_L_TASK_NAME, PyObject_CallMethod(task, "get_name", NULL)) &&
-                 same(task, SPP_L_TASK_NAME - 8, PyObject_CallMethod(task, "get_coro", NULL)) &&
-                 same(task, SPP_L_TASK_NAME - 16, PyObject_GetAttrString(task, "_fut_waiter")) &&
-                 same(task, SPP_L_OB_TYPE + 8, PyObject_CallMethod(task, "get_loop", NULL));
+    bool right = (pending == before || before != is_pending(task)) && same(task, SPP_L_TASK_NAME, "get_name", true) &&
+                 same(task, SPP_L_TASK_NAME - 8, "get_coro", true) && same(task, SPP_L_TASK_NAME - 16, "_fut_waiter", false) &&
+                 same(task, SPP_L_OB_TYPE + 8, "get_loop", true);
     Py_XDECREF(state);
     atomic_store(&is_proven, true);
     return right;

@@ -2,6 +2,7 @@
 sample of it must carry just that name."""
 
 import json
+import sys
 
 import pytest
 from judging import until_seen
@@ -39,6 +40,11 @@ def test_a_sample_has_the_name_of_its_task(run_python, tmp_path, mode):
         truth = ran.json["truth"]
         to_see |= {name for name in truth if name.endswith("first") or int(name.split("_")[1]) % 2}
         found |= named(ran.profile, truth)
+
+
+def test_a_task_that_steps_while_it_is_asked_is_no_unknown_one(run_python, tmp_path):
+    runs = 20 if getattr(sys, "_is_gil_enabled", lambda: True)() else 500  # one of 150 did
+    assert run_python(TARGETS / "tasks_that_step.py", runs).json["refused"] == 0
 
 
 def test_reports_by_task_and_of_one_task(run_python, tmp_path, capsys):
