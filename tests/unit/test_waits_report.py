@@ -214,3 +214,14 @@ def test_a_wait_keeps_its_reason_whatever_is_hidden(profile, capsys, hidden):
     expected = [profile.reasons[reason] for reason in profile.column("reason")]
     assert lines(path) == sorted(expected)
     assert lines(path, path) == sorted(2 * expected)
+
+
+@pytest.mark.parametrize("option", [["--waits"], ["--blame"], ["--tail", "p99"]])
+def test_another_profilers_file_does_not_say_that_threads_ran(profile, tmp_path, capsys, option):
+    """Of wall time, too: one of pprof has no reasons."""
+    path = str(tmp_path / "p.pb.gz")
+    assert main(["convert", profile.path, "-o", path]) == 0
+    assert Profile.load(path).mode == "wall"
+    for files in ([path], [profile.path, path]):
+        assert main(["report", *files, *option]) != 0
+        assert "not in another profiler's file (pprof)" in capsys.readouterr().err

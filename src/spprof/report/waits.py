@@ -68,7 +68,10 @@ def waits(profiles: Sequence[ProfileData], thread: Optional[str] = None, by: str
 
 
 def check_wall(profiles: Sequence[ProfileData]) -> None:
-    """Raises BadOption if a profile is not of wall time."""
+    """Raises BadOption if a profile is not of wall time, or another profiler's: that does not say what threads did."""
+    foreign = next((profile.header["source"] for profile in profiles if "source" in profile.header), None)
+    if foreign is not None:
+        raise BadOption(f"why threads wait is not in another profiler's file ({foreign})")
     if any(profile.mode != "wall" for profile in profiles):
         raise BadOption("threads that wait were not sampled; take a profile with `spprof run --mode wall`")
 
