@@ -163,3 +163,12 @@ def test_time_that_was_not_asked_for_is_not_said_to_have_had_no_thread(profile, 
     assert main(["report", profile.path, "--tail", "p98", *part]) == 0
     text = capsys.readouterr().out
     assert "it awaited something" not in text and "with none of the samples that were asked for" in text
+
+
+def test_a_request_that_ran_before_the_profile_is_not_in_it(tmp_path):
+    """Its time would be one without a thread."""
+    writer = Writer(mode="wall", start_ns=5 * MS)
+    writer.sample(QUERY, 9_000, 1_000, label=labels("whole"))
+    writer.requests((3 * MS, 4 * MS, labels("begun")), (5 * MS, 4 * MS, labels("whole")))
+    (tmp_path / "p.spprof").write_bytes(writer.data)
+    assert [request.id for request in Profile.load(tmp_path / "p.spprof").requests] == ["whole"]

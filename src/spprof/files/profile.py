@@ -121,7 +121,9 @@ class Profile(ProfileData):
         from ..model.requests import made
         from ..readers.spprof import requests
 
-        return made(requests(self.raw()), self.origin._columns()["strings"])
+        start_ns = int(self.header.get("start_ns") or 0)
+        whole = [row for row in requests(self.raw()) if row[0] >= start_ns]  # of others nobody knows what they did at first
+        return made(whole, self.origin._columns()["strings"])
 
     def _timed_imports(self) -> Optional[List[Import]]:
         from ..readers.exact import imports

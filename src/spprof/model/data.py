@@ -174,7 +174,7 @@ class ProfileData:
 
     @property
     def requests(self) -> List[Request]:
-        """The requests that ended meanwhile, by when they began: those of `spprof.request` and of the web middlewares."""
+        """The requests that began and ended meanwhile, by beginning: those of `spprof.request` and of the web middlewares."""
         columns = self._columns()
         if "requests" not in columns:
             columns["requests"] = self._ended_requests()

@@ -9,8 +9,8 @@ LABEL = "request"  # samples of a request have its id by this label
 
 
 class Request(NamedTuple):
-    """A request that ended while the profile was taken. `labels` are those of its samples, `time_ns`, when it began, is on their
-    clock."""
+    """A request that began and ended while the profile was taken. `labels` are those of its samples,
+    `time_ns`, when it began, is on their clock."""
 
     time_ns: int
     duration_ns: int

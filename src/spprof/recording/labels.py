@@ -67,7 +67,7 @@ class request(label):
             ...
 
     Gives it a label `request`, an id, unless it has one. A request within another has an id of its own. One that still runs when
-    the profile ends is not in it."""
+    the profile ends, or ran before it began, is not in it."""
 
     def __init__(self, **labels: object) -> None:
         super().__init__(**labels)
