@@ -201,13 +201,13 @@ def test_only_wall_time_has_waits(data, tmp_path, capsys):
     assert "--mode wall" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("hidden", ["job", "threading.py"])
-def test_a_wait_keeps_its_reason_whatever_is_hidden(profile, capsys, hidden):
+@pytest.mark.parametrize("part", [["--hide", "job"], ["--hide", "threading.py"], ["--waits"]])
+def test_a_wait_keeps_its_reason_whatever_stacks_become(profile, capsys, part):
     """Whole stacks explain it, also where the part is joined with another process's."""
     path = profile.path
 
     def lines(*files):
-        assert main(["convert", *files, "--hide", hidden, "-f", "jsonl", "-o", "-"]) == 0
+        assert main(["convert", *files, *part, "-f", "jsonl", "-o", "-"]) == 0
         rows = map(json.loads, capsys.readouterr().out.splitlines())
         return sorted(row["reason"] for row in rows if row["type"] == "sample")
 

@@ -51,4 +51,5 @@ def explained(profile: Data) -> Data:
             of_nodes.append(frames[why])
         keys[i] = nodes[below]
     made.update(strings=strings, keys=keys, tree=Tree(parents, of_nodes), node_parent=parents, node_frame=of_nodes, callers=None)
+    made.update(reason=profile.column("reason"), explained=True)
     return profile.of_columns(changed(columns, made), profile)
