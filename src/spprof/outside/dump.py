@@ -258,9 +258,7 @@ class _Reader:
         except Unreadable:
             return frame
 
-    def _waits(
-        self, letter: str, call: Optional[calls.Call], state: Optional[State], frames: List[stacks.Raw]
-    ) -> _Waits:
+    def _waits(self, letter: str, call: Optional[calls.Call], state: Optional[State], frames: List[stacks.Raw]) -> _Waits:
         if letter in "Tt":
             return _Waits("is stopped by a signal" if letter == "T" else "is stopped by a debugger", 0, "", False)
         if call is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Dict, Hashable, Iterator, List, NamedTuple, Optional, Set
 
-from .dump import Dump, Thread, dump
+from .dump import Dump, dump
 from .stacks import Frame
 
 _LOOKS = 4  # in the time after which it is a stall
