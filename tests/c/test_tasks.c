@@ -94,7 +94,7 @@ enum {
 #define TSTATE_LOOP 24u
 #define TSTATE_VERSION 32u
 #define FRAME_TOP 64u /* of our own frames */
-#define SELF 24u
+#define SELF (OBJECT + 8u)
 
 static uintptr_t at(unsigned i) { return (uintptr_t)memory[i]; }
 static void put(unsigned i, size_t byte, uint64_t value) { atomic_store(&memory[i][byte / 8], value); }

@@ -176,22 +176,22 @@ static bool is_running(uintptr_t generator, uintptr_t frame) {
 typedef struct {
     uintptr_t at[SPP_CHAIN_MOST];
     uint32_t n;
-} met_generators;
+} latest_generators;
 
-static bool is_met(const met_generators *met, uintptr_t generator) {
-    for (uint32_t i = 0; i < met->n && i < SPP_CHAIN_MOST; i++) {
-        if (met->at[i] == generator) return true;
+static bool is_among(const latest_generators *latest, uintptr_t generator) {
+    for (uint32_t i = 0; i < latest->n && i < SPP_CHAIN_MOST; i++) {
+        if (latest->at[i] == generator) return true;
     }
     return false;
 }
 
 /* The chain from a task's own coroutine; one that is of no generator has no frames that are known. */
 static spp_task_state chain_of(uintptr_t coroutine, spp_waiting_task *to) {
-    met_generators met = {.n = 0};
+    latest_generators latest = {.n = 0};
     to->depth = 0;
     to->cut = false;
-    for (uintptr_t of = generator_in(coroutine); of != 0 && !is_met(&met, of);) {
-        met.at[met.n++ % SPP_CHAIN_MOST] = of;
+    for (uintptr_t of = generator_in(coroutine); of != 0 && !is_among(&latest, of);) {
+        latest.at[latest.n++ % SPP_CHAIN_MOST] = of;
         if (SPP_L_GEN_IFRAME >= 0) see_object(of, (uintptr_t)SPP_L_GEN_IFRAME + SPP_L_FRAME_SIZE);
         uintptr_t frame = frame_of(of), place = 0;
         uint64_t code;
