@@ -43,7 +43,8 @@ static void put(unsigned i, long byte, uint64_t value) { memory[i][8 + byte / 8]
 
 /* A table of two keys, of which this is the second. */
 static void table(unsigned i, uint64_t kind, uintptr_t key, uintptr_t value) {
-    put(i, 8, 3u | 3u << 8 | kind << 16);
+    if (!SPP_L_KEYS_SHAPE) kind = 0; /* 3.9, 3.10: each entry has its hash */
+    put(i, 8, SPP_L_KEYS_SHAPE ? 3u | 3u << 8 | kind << 16 : 8u);
     put(i, SPP_L_KEYS_USED, 2);
     unsigned step = kind == 0 ? 24 : 16, at = SPP_L_KEYS_USED + 16u + (kind == 0 ? 8 : 0);
     put(i, at, object(STATE));

@@ -426,7 +426,7 @@ static void test_what_awaits_it(void) {
     CHECK(is_named(&seen.awaited_by[0], "blue") && is_named(&seen.awaited_by[1], "blue"));
 }
 
-/* What one awaits may keep that one itself, as an iterator with a field for who awaits it: the chain ends there. */
+/* An awaited object may keep the coroutine around it, as an iterator with a field for that: the chain ends there. */
 static void test_a_chain_that_comes_back(void) {
     waiting(true);
     put(ITERATOR, OBJECT, at(OUTER));

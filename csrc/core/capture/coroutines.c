@@ -172,7 +172,8 @@ static bool is_running(uintptr_t generator, uintptr_t frame) {
     return !get(&word, frame + (uintptr_t)spp_coroutine_rule.top) || word == 0;
 }
 
-/* The latest generators of a chain. What one awaits may have that one itself as its first field: the chain would have no end. */
+/* The latest generators of a chain. An awaited object may have the coroutine around it as its first field: the chain would have
+ * no end. */
 typedef struct {
     uintptr_t at[SPP_CHAIN_MOST];
     uint32_t n;
