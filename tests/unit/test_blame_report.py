@@ -227,7 +227,7 @@ def locks(profile, capsys, *options):
 
 
 def test_holders_are_shown_without_the_functions_that_are_hidden(tmp_path, capsys):
-    """Also those whose samples a part lacks; and who waits to be notified does so whatever is shown of it."""
+    """Also those whose samples a part lacks; and a wait to be notified is one whatever is shown of it."""
     profile = profile_of(
         tmp_path,
         [

@@ -529,7 +529,7 @@ class ProfileData:
 
         columns, origin = self._columns(), self.origin
         keys = self.stack_keys()
-        if "shape" in columns:  # functions were left out: the whole stacks say who waits to be notified
+        if "shape" in columns:  # functions were left out: the whole stacks say which threads wait to be notified
             whole_keys = origin.of(self.sample_types[0].name).stack_keys()
             keys = [whole_keys[number] for number in columns.get("numbers") or range(len(whole_keys))]
         known: Dict[int, bool] = {}
