@@ -303,7 +303,7 @@ def _accept(listener: "Any", begin: "Any") -> None:
 
     while listener is _listener:
         try:
-            fd, _ = listener._accept()
+            fd = listener._accept()[0] if _open.get(listener) == _which(listener) else -1  # of a file of the program's, else
         except OSError:
             fd = -1
         if listener is _listener and _open.get(listener) != _which(listener):

@@ -43,6 +43,14 @@ def path_of(pid):
     return address(pid, os.geteuid())
 
 
+# The call that listens has begun: from then on it hears of one attachment, whatever descriptors the program closes.
+UNTIL_IT_ACCEPTS = """
+def in_accept(thread):
+    with open(f"/proc/self/task/{thread}/syscall") as file:
+        return file.read().split()[0] in ("43", "288", "202", "242")  # accept, accept4: x86_64, aarch64
+while not any(map(in_accept, os.listdir("/proc/self/task"))): pass
+"""
+
 # Without the way into processes that do not listen.
 ATTACH = """
 import sys
@@ -179,6 +187,7 @@ import os
 if os.fork(): os._exit(0)
 os.setsid()
 if os.fork(): os._exit(0)
+""" + UNTIL_IT_ACCEPTS + """
 os.closerange(3, 256)
 import socket
 others = [socket.socket() for _ in range(8)]
@@ -233,6 +242,7 @@ def test_a_daemon_that_has_no_descriptor_for_its_next_socket(program, tmp_path):
     """It has closed the first one, and is heard once more by the call that had begun."""
     ran = program("""
 import os, resource
+""" + UNTIL_IT_ACCEPTS + """
 resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
 os.closerange(3, 16)
 held = []
