@@ -18,8 +18,9 @@ pytestmark = pytest.mark.skipif(
     reason="spprof enters on Linux alone, before 3.14 on x86_64 alone",
 )
 # A server that has two workers, and one more after each line. One of its children is no Python.
+# It goes round while it waits: from 3.14 on, what is asked of a thread is done when that thread runs Python.
 SERVER = """
-import os, signal, subprocess, sys
+import os, select, signal, subprocess, sys
 def hot(n): return sum([i * i for i in range(n)])
 def fork():
     pid = os.fork()
@@ -30,7 +31,9 @@ workers = [fork(), fork()]
 other = subprocess.Popen(["sleep", "1000"])
 print(os.getpid(), flush=True)
 print(*workers, flush=True)
-for line in iter(sys.stdin.readline, ""):
+while True:
+    if not select.select([sys.stdin], [], [], 0.01)[0]: continue
+    if not sys.stdin.readline(): break
     workers.append(fork())
     print(workers[-1], flush=True)
 for pid in (*workers, other.pid): os.kill(pid, signal.SIGKILL)

@@ -158,7 +158,7 @@ def test_shares_are_those_of_the_clock(run_python, tmp_path):
     out = tmp_path / "out.spprof"
     ran = run_python("-c", PARTS, out)
     took, whole = ran.json
-    main_thread = next(one for one in waits([ran.profile]) if one.tid == one.pid)
+    main_thread = next(one for one in waits([ran.profile]) if one.what["tid"] == ran.profile.header["pid"])
     for reason, ns in took.items():
         rows = [row for row in main_thread.rows if row.reason == reason]
         share = main_thread.whole.share(sum(row.ns for row in rows))
