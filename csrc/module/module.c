@@ -145,16 +145,15 @@ static PyObject *run_paused(PyObject *self, PyObject *none) {
 }
 
 static PyObject *tick_stats(void) {
+    PyObject *json = PyImport_ImportModule("json"); /* first: where it is new, it takes a hundred ticks */
+    if (json == NULL) return NULL;
     spp_bytes text = {0};
     spp_run_tick_stats(&text);
-    if (text.n == 0) {
-        spp_bytes_free(&text);
-        return PyDict_New();
-    }
-    PyObject *json = PyImport_ImportModule("json");
-    PyObject *dict = json ? PyObject_CallMethod(json, "loads", "s#", (char *)text.at, (Py_ssize_t)text.n) : NULL;
+    PyObject *dict = text.n ? PyObject_CallMethod(json, "loads", "s#", (char *)text.at, (Py_ssize_t)text.n) : NULL;
+    bool none = text.n == 0;
     spp_bytes_free(&text);
-    Py_XDECREF(json);
+    Py_DECREF(json);
+    if (none) return PyDict_New();
     if (dict == NULL) return NULL;
     long error = PyLong_AsLong(PyDict_GetItemString(dict, "write_error"));
     PyObject *message = error ? PyUnicode_FromString(strerror((int)error)) : Py_NewRef(Py_None);
