@@ -19,7 +19,8 @@ from spprof import formats
 from spprof.cli import main
 from spprof.model.filtering import filtered
 from spprof.readers.pprof import _fields, _numbers
-from spprof.report.summary import called, summary
+from spprof.report.called import called
+from spprof.report.summary import summary
 from spprof.report.tables import table
 
 MAIN, F, G = ("<module>", "<module>", "/app/x.py", 1, 0), ("f", "A.f", "/app/x.py", 10, 0), ("g", "g", "/app/x.py", 20, 0)

@@ -113,7 +113,7 @@ def test_by_hand(tmp_path, capsys):
     }  # fmt: skip
     assert main(["report", "--imports", "--min-share", "50", str(tmp_path / "p.spprof")]) == 0
     assert list(modules(capsys.readouterr().out)) == [(0, "app"), (1, "a")]
-    for refused in ["--format", "json"], ["--by", "file"]:
+    for refused in ["--format", "markdown"], ["--by", "file"]:
         assert main(["report", "--imports", *refused, str(tmp_path / "p.spprof")]) == 2
 
 

@@ -11,12 +11,12 @@ from ..errors import BadOption
 from ..files.profile import Profile
 from ..model.data import ProfileData
 from ..report.owners import Owners, patterns
-from ..report.summary import called, own_code, summary
+from ..report.summary import own_code, summary
 from ..report.tables import BY, table
 from ..report.text import put, readable, width_of_table
-from ..report.timed import slowest
 from . import _part
 from ._arguments import OTHERS, add_full_paths, add_mine, count, newest, percentage, profile_path
+from ._report_views import ROWS, view
 
 HELP = "print the summary of a profile"
 EXAMPLES = """\
@@ -37,8 +37,8 @@ examples:
   spprof report p.spprof --native-calls    native time by the Python line that called it
   spprof report p.spprof --sort calls      exact numbers of calls, of `spprof run --calls`; --calls: by calling line
   spprof report p.spprof --slowest         the slowest calls of `spprof run --time`, with stacks and labels
-  spprof report p.spprof --lines           each line of the functions of `spprof run --lines`: how often, how long; -f json too
-  spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`; -f json too
+  spprof report p.spprof --lines           each line of the functions of `spprof run --lines`: how often, how long
+  spprof report p.spprof --exceptions      exceptions by type and line, of `spprof run --exceptions`
   spprof report p.spprof --specialization  hot lines that CPython could not specialize, of `spprof run --specialization`
   spprof report p.spprof --gc              what triggered garbage collections, of `spprof run --event time --event gc`
   spprof report p.spprof --waits           what each thread waited for (run with --mode wall); --waiting io: only that
@@ -46,7 +46,7 @@ examples:
   spprof report p.spprof --blame           which threads, and what in them, held the GIL or a lock that others waited for
   spprof report p.spprof --tail p99        what the slowest 1 % of requests do that the others do not
   spprof report p.spprof --imports         which modules took how long to import; exactly, of `spprof run --imports`
-  spprof report p.spprof --format json --limit all | jq '.rows[0]'        docs/report.schema.json describes it
+  spprof report p.spprof --format json --limit all | jq '.rows[0]'        --lines, --gc, ... too: docs/report.schema.json
 
 A share is shown with its 95 % interval, as 42.1% ±1.3: what the number of samples allows to say (docs/intervals.md).
 """
@@ -93,9 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--native-only", dest="shown", action="store_const", const="native", help="only native functions")
     shown.add_argument("--imports", dest="shown", action="store_const", const="imports",
                        help="a tree of the modules that were imported, with the time of each")  # fmt: skip
-    shown.add_argument("--native-calls", dest="shown", action="store_const", const="calls",
+    shown.add_argument("--native-calls", dest="shown", action="store_const", const="native-calls",
                        help="native time by the Python line that called it")  # fmt: skip
-    shown.add_argument("--calls", dest="shown", action="store_const", const="counts",
+    shown.add_argument("--calls", dest="shown", action="store_const", const="calls",
                        help="how often each line called what, of a run with --calls")  # fmt: skip
     shown.add_argument("--slowest", dest="shown", action="store_const", const="slowest",
                        help="the slowest calls of each timed function with their stacks, of a run with --time")  # fmt: skip
@@ -140,85 +140,11 @@ def main(options: argparse.Namespace) -> int:
 def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
     if options.callers is not None or options.callees is not None:
         return _around(profiles, options)
-    limit = 15 if options.limit is None else options.limit
-    if options.tail is not None:
-        if options.format not in ("flat", "json") or options.by != "function":
-            raise BadOption("--tail is a table of its own: use it without --by and other formats")
-        from ..report import tail
-
-        if options.format == "json":
-            return tail.as_json(profiles, options.tail, options.limit, options.thread)
-        return tail.text(profiles, options.tail, limit, options.thread, width_of_table(sys.stdout))
-    if options.shown == "calls" and (options.format != "flat" or options.by != "function"):
-        raise BadOption("--native-calls is a table of its own: use it without --format and --by")
-    if options.shown == "counts":
-        if options.format != "flat" or options.by != "function" or options.thread is not None:
-            raise BadOption("--calls is a table of its own, of all threads: use it without --format, --by and --thread")
-        return called(profiles, limit, width_of_table(sys.stdout))
-    if options.shown == "slowest":
-        if options.format != "flat" or options.by != "function" or options.thread is not None:
-            raise BadOption("--slowest is a list of its own, of all threads: use it without --format, --by and --thread")
-        return slowest(profiles, limit, width_of_table(sys.stdout))
-    if options.sources and options.shown != "lines":
-        raise BadOption("--sources goes with --lines")
-    if options.shown == "lines":
-        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
-            raise BadOption("--lines is a listing of its own, of all threads: use it without --by, --thread and other formats")
-        from ..report import line_counts
-
-        if options.format == "json":
-            return line_counts.as_json(profiles, options.limit)
-        return line_counts.line_counts(profiles, limit, width_of_table(sys.stdout), options.sources)
-    if options.shown == "exceptions":
-        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
-            raise BadOption("--exceptions is a table of its own, of all threads: use it without --by, --thread and other formats")
-        from ..report import exceptions
-
-        if options.format == "json":
-            return exceptions.as_json(profiles, options.limit)
-        return exceptions.exceptions(profiles, limit, width_of_table(sys.stdout))
-    if options.shown == "specialization":
-        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
-            raise BadOption(
-                "--specialization is a table of its own, of all threads: use it without --by, --thread and other formats"
-            )
-        from ..report import specialization
-
-        if options.format == "json":
-            return specialization.as_json(profiles, options.limit)
-        return specialization.text(profiles, limit, width_of_table(sys.stdout))
-    if options.shown == "gc":
-        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
-            raise BadOption("--gc is a table of its own, of all threads: use it without --by, --thread and other formats")
-        from ..report import collections
-
-        if options.format == "json":
-            return collections.as_json(profiles, options.limit)
-        return collections.collections(profiles, limit, width_of_table(sys.stdout))
-    if options.shown == "tasks":
-        if options.format not in ("flat", "json") or options.by != "function" or options.thread is not None:
-            raise BadOption("--tasks is a table of its own, of all threads: use it without --by, --thread and other formats")
-        from ..report import tasks
-
-        if options.format == "json":
-            return tasks.as_json(profiles, options.limit)
-        return tasks.text(profiles, limit, width_of_table(sys.stdout))
-    if options.shown in ("waits", "blame"):
-        return _waited(profiles, options, limit)
+    of_its_own = view(profiles, options)
+    if of_its_own is not None:
+        return of_its_own
     if options.sort == "calls" and options.format == "tree":
         raise BadOption("a tree is of time: use --sort calls without --format tree")
-    if options.shown == "imports":
-        if options.format not in ("flat", "tree") or options.by != "function":
-            raise BadOption("--imports is a tree of its own: use it without --format and --by")
-        if all(profile.imports is not None for profile in profiles):
-            if options.thread is not None:
-                raise BadOption("imports that were timed are shown of all threads: use --imports without --thread")
-            from ..report.import_times import import_times
-
-            return import_times(profiles, sys.stdout, options.min_share)
-        from ..report.imports import imports
-
-        return imports(profiles, sys.stdout, options.thread, options.min_share, options.verbose)
     if options.format == "tree":
         if options.shown == "native" or options.by not in ("function", "line"):
             raise BadOption(
@@ -238,28 +164,10 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
         profiles = list(map(readable, profiles))
     shown = table(profiles, options.by, options.thread, options.sort, options.shown)
     if options.format == "json":
-        return export.as_json(shown, _JSON_ROWS if options.limit is None else limit)
+        return export.as_json(shown, _JSON_ROWS if options.limit is None else options.limit)
     owners = Owners([file for profile in profiles for file in profile.files()], patterns(options.mine))
-    return export.as_markdown(shown, limit, own_code(shown, owners, width_of_table(sys.stdout)))
-
-
-def _waited(profiles: Sequence[ProfileData], options: argparse.Namespace, limit: int) -> str:
-    """The text of --waits and --blame."""
-    if options.format not in ("flat", "json"):
-        raise BadOption(f"--{options.shown} is a table of its own: use it without other formats")
-    from ..report import blame, waits
-
-    width = width_of_table(sys.stdout)
-    if options.shown == "waits":
-        by = "thread" if options.by == "function" else options.by
-        if options.format == "json":
-            return waits.as_json(profiles, options.limit, options.thread, by)
-        return waits.text(profiles, limit, options.thread, width, by)
-    if options.by != "function":
-        raise BadOption("--blame is a table of its own: use it without --by")
-    if options.format == "json":
-        return blame.as_json(profiles, options.limit, options.thread)
-    return blame.text(profiles, limit, options.thread, width)
+    own = own_code(shown, owners, width_of_table(sys.stdout))
+    return export.as_markdown(shown, ROWS if options.limit is None else options.limit, own)
 
 
 def _around(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:

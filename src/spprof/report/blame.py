@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import __version__
 from ..model import intervals
 from ..model.blame import NO_OWNER, NOBODY
 from ..model.data import ProfileData
 from ..model.records import Frame
-from ..model.unicode import cleaned
 from ..model.waits import GIL, LOCK
+from .document import document
 from .tables import check
 from .text import amount, fit, percent, place, readable, shown
 from .waits import check_wall
@@ -146,9 +144,7 @@ def _table(found: Blame, what: str, limit: int, width: int, processes: int) -> I
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None) -> str:
     """The same for programs, a row for each stack."""
     gil, locks = (blame(profiles, thread, by_stack=True, reason=reason) for reason in (GIL, LOCK))
-    made = {
-        "spprof": __version__,
-        "kind": "blame",
+    fields = {
         "waited_ns": gil.whole.weight,
         "rows": _rows(gil, limit),
         "more": len(gil.rows[limit:]) if limit is not None else 0,
@@ -156,7 +152,7 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optio
         "lock_rows": [{**row, "has_owner": held.has_owner} for row, held in zip(_rows(locks, limit), locks.rows)],
         "lock_more": len(locks.rows[limit:]) if limit is not None else 0,
     }
-    return json.dumps(cleaned(made), indent=1) + "\n"
+    return document("blame", fields)
 
 
 def _rows(found: Blame, limit: Optional[int]) -> List[Dict[str, Any]]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict, deque
 from typing import Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import __version__
 from ..errors import BadOption
 from ..model.data import ProfileData
 from ..model.records import Marker, Sample
-from ..model.unicode import cleaned
+from .document import document, limited
 from .text import amount, fit, place, readable
 
 _LEAST = 24  # columns for a name, whatever the terminal
@@ -96,8 +94,4 @@ def collections(profiles: Sequence[ProfileData], limit: int = 15, width: int = 1
 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     """The same for programs."""
-    found = triggered(profiles)
-    rows = [row._asdict() for row in found[:limit]]
-    return (
-        json.dumps(cleaned({"spprof": __version__, "kind": "gc", "rows": rows, "more": len(found) - len(rows)}), indent=1) + "\n"
-    )
+    return document("gc", limited("rows", [row._asdict() for row in triggered(profiles)], limit))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, List, Optional, Sequence
 
-from .. import __version__
 from ..errors import BadOption
 from ..model.calls import Function
 from ..model.data import ProfileData
 from ..model.exceptions import Exceptions, Raised, together
-from ..model.unicode import cleaned
 from . import missing
+from .document import document, limited
 from .text import amount, fit, place, readable
 
 _LEAST = 24  # columns for the names, whatever the terminal
@@ -40,17 +38,13 @@ def exceptions(profiles: Sequence[ProfileData], limit: int = 15, width: int = 16
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     """The same for programs."""
     counted = _counted(profiles)
-    document = {
-        "spprof": __version__,
-        "kind": "exceptions",
+    about = {
         "number": sum(row.number for row in counted.rows),
         "ns": sum(row.ns for row in counted.rows),
         "uncounted": counted.uncounted,
         "forgotten": counted.forgotten,
-        "rows": [_row(row) for row in counted.rows[:limit]],
-        "more": len(counted.rows) - len(counted.rows[:limit]),
     }
-    return json.dumps(cleaned(document), indent=1) + "\n"
+    return document("exceptions", {**about, **limited("rows", list(map(_row, counted.rows)), limit)})
 
 
 def _counted(profiles: Sequence[ProfileData]) -> Exceptions:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..model.data import ProfileData
-from ..model.intervals import LEVEL, Estimate, Whole
-from ..model.unicode import cleaned
+from ..model.intervals import LEVEL, Whole
 from .comparison import Change, Comparison, Runs
+from .document import document, estimate
 from .splitting import Factor, Split, split
 from .tables import Row, Table
 from .text import ESTIMATED, amount, calls_of, per_call, share_of
@@ -21,12 +20,17 @@ _MEANS = re.compile(r"(\\(?=[!-/:-@\[-`{-~])|[*<|~$]|(?<!\w)_|_(?!\w)|\[(?=.*\][
 
 
 def as_json(shown: Table, limit: Optional[int]) -> str:
-    """One object; docs/report.schema.json describes it."""
-    from .. import __version__
-
-    document: Dict[str, Any] = {
-        "spprof": __version__,
-        "kind": "report",
+    """The table, and the times of calls."""
+    rows = [
+        {
+            **row.what,
+            "self": _figure(shown.whole, row.self_samples, row.self_weight, row.self_squares),
+            "total": _figure(shown.whole, row.total_samples, row.total_weight, row.total_squares),
+            **_counts(shown, row),
+        }
+        for row in shown.rows[:limit]
+    ]
+    fields: Dict[str, Any] = {
         "mode": shown.profiles[0].mode,
         "by": shown.by,
         "sort": shown.sort,
@@ -38,20 +42,12 @@ def as_json(shown: Table, limit: Optional[int]) -> str:
         "samples": shown.whole.ticks,
         "effective_samples": shown.whole.samples,
         "unknown_weight": shown.whole.unknown_weight,
-        "rows": [
-            {
-                **row.what,
-                "self": _figure(shown.whole, row.self_samples, row.self_weight, row.self_squares),
-                "total": _figure(shown.whole, row.total_samples, row.total_weight, row.total_squares),
-                **_counts(shown, row),
-            }
-            for row in shown.rows[:limit]
-        ],
-        "more": len(shown.rows) - len(shown.rows[:limit]),
+        "rows": rows,
+        "more": len(shown.rows) - len(rows),
         "processes": [_process(profile, profile.whole(shown.thread)) for profile in shown.profiles],
         **(times(shown.profiles) if shown.by == "function" and shown.thread is None else {}),
     }
-    return json.dumps(cleaned(document), indent=1) + "\n"
+    return document("report", fields)
 
 
 def _counts(shown: Table, row: Row) -> Dict[str, Any]:
@@ -66,11 +62,11 @@ def _counts(shown: Table, row: Row) -> Dict[str, Any]:
             "self": of.self_ns,
             "samples": of.samples,
         }
-        return {"hot_calls": {**figures, **({} if time is None else {"per_call": _estimate(time, "weight")})}}
+        return {"hot_calls": {**figures, **({} if time is None else {"per_call": estimate(time, "weight")})}}
     if row.calls is None:
         return {}
     counts: Dict[str, Any] = {"calls": row.calls, "resumes": row.resumes}
-    return counts if time is None else {**counts, "per_call": _estimate(time, "weight")}
+    return counts if time is None else {**counts, "per_call": estimate(time, "weight")}
 
 
 def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
@@ -92,12 +88,7 @@ def _process(profile: ProfileData, whole: Whole) -> Dict[str, Any]:
 
 def _figure(whole: Whole, samples: int, weight: int, squares: float) -> Dict[str, Any]:
     figure = {"samples": samples, "weight": weight, "effective_samples": whole.samples_of(weight, squares)}
-    return {**figure, **_estimate(whole.share(weight, squares=squares), "share")}
-
-
-def _estimate(value: Estimate, name: str) -> Dict[str, float]:
-    """A figure with its interval."""
-    return {name: value.value, "low": value.low, "high": value.high}
+    return {**figure, **estimate(whole.share(weight, squares=squares), "share")}
 
 
 def escape(text: str) -> str:
@@ -153,15 +144,11 @@ def _markdown(shown: Table, limit: int, own: Sequence[str]) -> Iterator[str]:
 
 
 def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optional[int], failed: List[str]) -> str:
-    """One object; docs/diff.schema.json describes it."""
-    from .. import __version__
-
+    """All that a diff knows of each function."""
     found = comparison.changes("own" if sort == "self" else "total", compare)
     compared = {kind: sum(comparison.compared(getattr(row, kind)) for row in comparison.rows) for kind in ("own", "total")}
     splits = {id(row): {kind: split(comparison, row, kind, len(found)) for kind in compared} for row, _ in found[:limit]}
-    document: Dict[str, Any] = {
-        "spprof": __version__,
-        "kind": "diff",
+    fields: Dict[str, Any] = {
         "mode": comparison.sides[0][0].mode,
         "by": comparison.by,
         "sort": sort,
@@ -200,7 +187,7 @@ def diff_as_json(comparison: Comparison, sort: str, compare: str, limit: Optiona
             for row, _ in found[:limit]
         ],
     }
-    return json.dumps(cleaned(document), indent=1) + "\n"
+    return document("diff", fields)
 
 
 def _judged(comparison: Comparison, figures: Tuple[Runs, Runs], measure: str, compared: int) -> Change:
@@ -217,11 +204,11 @@ def _split_time(of: Optional[Split], scale: float) -> Dict[str, Any]:
 
 
 def _factor(factor: Factor, field: str, scale: float) -> Dict[str, Any]:
-    ratio: Optional[Dict[str, Any]] = factor.ratio and _estimate(factor.ratio, "ratio")
+    ratio: Optional[Dict[str, Any]] = factor.ratio and estimate(factor.ratio, "ratio")
     if ratio is not None and ratio["high"] == float("inf"):
         ratio["high"] = None
     return {
-        **{name: _estimate(value.times(scale), field) for name, value in zip("ab", factor[:2])},
+        **{name: estimate(value.times(scale), field) for name, value in zip("ab", factor[:2])},
         "ratio": ratio,
         "significant": factor.significant,
     }
@@ -229,6 +216,6 @@ def _factor(factor: Factor, field: str, scale: float) -> Dict[str, Any]:
 
 def _change(change: Change, field: str, scale: float) -> Dict[str, Any]:
     return {
-        **{name: _estimate(value.times(scale), field) for name, value in zip(("a", "b", "difference"), change[:3])},
+        **{name: estimate(value.times(scale), field) for name, value in zip(("a", "b", "difference"), change[:3])},
         "significant": change.significant,
     }

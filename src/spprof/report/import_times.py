@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Sequence, TextIO
+from typing import Any, Dict, Iterator, List, Sequence, TextIO
 
 from ..model.data import ProfileData
 from ..model.imports import Import, never_called
+from .document import document
 from .text import Paint, amount, fit, heat, readable, shown, width_of_table
 
 _LAZY = 15  # rows
@@ -22,6 +23,17 @@ def import_times(profiles: Sequence[ProfileData], stream: TextIO, min_share: flo
         lines += ["     total       self  module", *_tree(rows, whole, stream, min_share), ""]
         lines += _lazy(profile, rows, whole)
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def as_json(profiles: Sequence[ProfileData]) -> str:
+    """The same for programs: all imports of each process, in the order in which they began."""
+    return document("import-times", {"processes": list(map(_process, profiles))})
+
+
+def _process(profile: ProfileData) -> Dict[str, Any]:
+    rows = profile.imports or []
+    lazy = None if profile.calls is None else [row.name for row in never_called(rows, profile.calls)]
+    return {"path": profile.path, "pid": profile.header.get("pid"), "imports": [row._asdict() for row in rows], "lazy": lazy}
 
 
 def _tree(rows: Sequence[Import], whole: int, stream: TextIO, min_share: float) -> Iterator[str]:

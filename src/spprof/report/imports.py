@@ -13,6 +13,7 @@ from ..model import intervals
 from ..model.data import ProfileData
 from ..model.sums import moved
 from ..model.tree import Totals, Tree
+from .document import document, estimate
 from .paths import short
 from .tables import check, heading
 from .text import Paint, amount, fit, heat, percent, readable, shown, width_of_table
@@ -42,6 +43,32 @@ def imports(
             *_lines(tree, names, totals, whole, stream, min_share, profiles[0].unit),
         ]
     return "\n".join([*lines, "", *tick_stats(profiles, verbose)]) + "\n"
+
+
+def as_json(profiles: Sequence[ProfileData], thread: Optional[str]) -> str:
+    """The same for programs: all modules, those that import others before them."""
+    check(profiles, thread, native=False)
+    whole = intervals.together(profile.whole(thread) for profile in profiles)
+    tree, names, totals = _modules(profiles, thread)
+    own = _own(tree, totals)
+    rows = [
+        {
+            "module": names[tree.frames[node]],
+            "parent": tree.parents[node] - 1,
+            "self": own[node],
+            "total": totals[node],
+            **estimate(whole.share(totals[node]), "share"),
+        }
+        for node in range(1, len(tree))
+    ]
+    return document("imports", {"unit": profiles[0].unit, "weight": whole.weight, "rows": rows})
+
+
+def _own(tree: Tree, totals: Sequence[int]) -> List[int]:
+    own = list(totals)
+    for node in range(1, len(tree)):
+        own[tree.parents[node]] -= totals[node]
+    return own
 
 
 def _modules(profiles: Sequence[ProfileData], thread: Optional[str]) -> Tuple[Tree, List[str], List[int]]:
@@ -98,11 +125,10 @@ def _lines(
     tree: Tree, names: List[str], totals: List[int], whole: intervals.Whole, stream: TextIO, min_share: float, unit: str
 ) -> Iterator[str]:
     paint, width = Paint(stream), width_of_table(stream)
+    own = _own(tree, totals)
     below: Dict[int, List[int]] = {}
-    own = list(totals)
     for node in range(1, len(tree)):
         below.setdefault(tree.parents[node], []).append(node)
-        own[tree.parents[node]] -= totals[node]
     waiting = [(0, -1)]
     while waiting:
         node, depth = waiting.pop()

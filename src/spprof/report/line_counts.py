@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from operator import add
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -13,8 +12,8 @@ from ..model.calls import Function
 from ..model.data import ProfileData
 from ..model.intervals import Whole
 from ..model.line_counts import Branch, CountedFunction, LineCounts, together
-from ..model.unicode import cleaned
 from . import missing
+from .document import document, estimate, limited
 from .tables import check_units
 from .text import amount, fit, place, printable, readable, share_of, shown
 
@@ -108,20 +107,10 @@ def _source(file: str, profiles: Sequence[ProfileData], asked: bool) -> Tuple[Li
 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     """The same for programs."""
-    from .. import __version__
-
     counts, times = _counted(profiles), _Times(profiles)
-    ordered = _ordered(counts, times)
-    document = {
-        "spprof": __version__,
-        "kind": "lines",
-        "unit": times.unit,
-        "uncounted": counts.uncounted,
-        "lost": counts.lost,
-        "functions": [_function(one, times) for one in ordered[:limit]],
-        "more": len(ordered) - len(ordered[:limit]),
-    }
-    return json.dumps(cleaned(document), indent=1) + "\n"
+    functions = [_function(one, times) for one in _ordered(counts, times)]
+    about = {"unit": times.unit, "uncounted": counts.uncounted, "lost": counts.lost}
+    return document("lines", {**about, **limited("functions", functions, limit)})
 
 
 def _function(one: CountedFunction, times: _Times) -> Dict[str, Any]:
@@ -129,17 +118,8 @@ def _function(one: CountedFunction, times: _Times) -> Dict[str, Any]:
     lines = []
     for line, executions in sorted(one.lines.items()):
         weight, squares = times.of(function, line) or (0, 0.0)
-        share = times.whole.share(weight, squares=squares)
-        lines.append(
-            {
-                "line": line,
-                "executions": executions,
-                "total": weight,
-                "share": share.value,
-                "low": share.low,
-                "high": share.high,
-            }
-        )
+        share = estimate(times.whole.share(weight, squares=squares), "share")
+        lines.append({"line": line, "executions": executions, "total": weight, **share})
     branches = [
         {"line": branch.line, "offset": branch.offset, "ways": [way._asdict() for way in branch.ways]} for branch in one.branches
     ]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from operator import add
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import __version__
 from ..errors import BadOption
 from ..formats._sources import Texts
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.specialization import Instruction, Unspecialized, together
-from ..model.unicode import cleaned
+from .document import document, estimate, limited
 from .tables import check_units
 from .text import amount, fit, place, printable, readable, share_of
 
@@ -55,28 +53,19 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     """The same for programs, with those of lines without a sample."""
     found, whole = _found(profiles), _whole(profiles)
     rows = _rows(found, profiles)
-    document = {
-        "spprof": __version__,
-        "kind": "specialization",
-        "unit": profiles[0].unit,
-        "unread": found.unread,
-        "instructions": [_instruction(row, whole) for row in rows[:limit]],
-        "more": len(rows) - len(rows[:limit]),
-    }
-    return json.dumps(cleaned(document), indent=1) + "\n"
+    instructions = [_instruction(row, whole) for row in rows]
+    about = {"unit": profiles[0].unit, "unread": found.unread}
+    return document("specialization", {**about, **limited("instructions", instructions, limit)})
 
 
 def _instruction(row: _Row, whole: intervals.Whole) -> Dict[str, Any]:
     one = row.instruction
-    share = whole.share(row.weight, squares=row.squares)
     return {
         "qualname": one.function.qualname,
         "file": one.function.file,
         **{name: getattr(one, name) for name in ("line", "end_line", "column", "end_column", "name", "missed", "runs")},
         "self": row.weight,
-        "share": share.value,
-        "low": share.low,
-        "high": share.high,
+        **estimate(whole.share(row.weight, squares=row.squares), "share"),
     }
 
 

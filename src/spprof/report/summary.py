@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence
 
-from ..errors import BadOption
-from ..model import intervals
 from ..model.data import ProfileData
-from ..model.records import native_name
 from .idle import busy_parts, left_out
+from .native_calls import native_calls
 from .owners import Owners
 from .owntree import OwnTree
 from .sources import lines_of
-from .tables import Row, Table, check, heading, table
-from .text import ESTIMATED, amount, calls_of, fit, per_call, place, readable, share_of
+from .tables import Row, Table, heading, table
+from .text import ESTIMATED, LEAST, amount, beside, calls_of, fit, per_call, readable, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import table_of_times
 from .words import in_words
@@ -41,7 +39,7 @@ def summary(
     profiles = list(map(readable, profiles))
     most = _ROWS if limit is None else limit
     if shown == "calls":
-        lines = _calls(profiles, most, thread, width)
+        lines = native_calls(profiles, most, thread, width)
     else:
         busy = profiles if idle else busy_parts(profiles, thread)
         rows = table(busy, by, thread, sort, shown)
@@ -58,11 +56,6 @@ def summary(
 
 _ROWS = 15  # of a table, unless more are asked for
 _OWN_ROWS = 5  # of these those of the user's functions of the largest totals
-_LEAST = 24  # columns for a name, whatever the terminal
-
-
-def _named(figures: str, name: str, width: int) -> str:
-    return f"{figures}  {fit(name, max(_LEAST, width - len(figures) - 2))}"
 
 
 def own_code(shown: Table, owners: Owners, width: int) -> List[str]:
@@ -119,12 +112,12 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
         cells = " ".join(f"{amount(each[0], shown.unit, whole.weight):>10} {share_of(whole, *each)}" for each in row.times(alone))
         if shown.has_calls:
             cells += f" {calls_of(row)} {per_call(shown.per_call(row))}"
-        named = _named(cells, row.text, width - len(row.few)) + row.few
+        named = beside(cells, row.text, width - len(row.few)) + row.few
         source = text.get((row.what.get("file", ""), row.what.get("line", 0)), "")
-        if source and len(named) + 2 + min(len(source), _LEAST) <= width:
+        if source and len(named) + 2 + min(len(source), LEAST) <= width:
             named += "  " + fit(source, width - len(named) - 2)
         elif source:
-            named += "\n" + _named(" " * len(cells), source, width)
+            named += "\n" + beside(" " * len(cells), source, width)
         yield named
     if len(shown.rows) > len(rows):
         yield f"{'':{25 if alone else 49 + (len(counts) if counts else 0)}}... {len(shown.rows) - len(rows)} more (--limit)"
@@ -132,43 +125,3 @@ def _flat(shown: Table, rows: Sequence[Row], width: int, headed: bool) -> Iterat
         yield ESTIMATED
     if shown.counted is not None and shown.counted.missing:
         yield f"Not counted: {shown.counted.missing}."
-
-
-def called(profiles: Sequence[ProfileData], limit: int = 15, width: int = 160) -> str:
-    """The text of `spprof report --calls`: each line that calls and what it calls, by the number of calls."""
-    profiles = list(map(readable, profiles))
-    calls = table(profiles, sort="calls").counted
-    if calls is None:
-        raise BadOption("the calling lines are not known: only the hottest functions were counted; report without --calls")
-    lines = [f"{sum(call.calls for call in calls.rows):,} calls were counted. By calling line:", ""]
-    lines.append("        calls      resumes  line that calls > function")
-    order = sorted(calls.rows, key=lambda call: (-call.calls - call.resumes, call.function, call.line))
-    for call in order[:limit]:
-        where = "[no Python code]" if call.caller is None else place(call.caller.qualname, call.caller.file, call.line)
-        name = native_name(call.function.qualname, "") if call.function.native else place(*call.function[1:4])
-        resumes = f"{call.resumes:,}" if call.resumes else ""
-        lines.append(_named(f"{call.calls:>13,} {resumes:>12}", f"{where} > {name}", width))
-    if len(order) > limit:
-        lines.append(f"{'':28}... {len(order) - limit} more (--limit)")
-    if calls.missing:
-        lines.append(f"Not counted: {calls.missing}.")
-    return "\n".join(lines) + "\n"
-
-
-def _calls(profiles: Sequence[ProfileData], limit: int, thread: Optional[str], width: int) -> List[str]:
-    check(profiles, thread, native=True)
-    sums: Dict[Tuple[Any, ...], int] = {}
-    for profile in profiles:
-        for call in profile.native_calls(thread):
-            sums[call[:5]] = sums.get(call[:5], 0) + call.weight
-    whole = intervals.together(profile.whole(thread) for profile in profiles)
-    lines = [f"{heading(profiles, thread, whole, sum(sums.values()))} By calling Python line:", ""]
-    lines.append("    native               Python line > native function")
-    order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-    for (qualname, file, line, native, library), ns in order[:limit]:
-        called = native_name(native, library)
-        cells = f"{amount(ns, profiles[0].unit, whole.weight):>10} {share_of(whole, ns)}"
-        lines.append(_named(cells, f"{place(qualname, file, line)} > {called}", width))
-    if len(order) > limit:
-        lines.append(f"{'':25}... {len(order) - limit} more (--limit)")
-    return lines

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from typing import Any, Callable, Dict, Hashable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import __version__
 from ..errors import BadOption
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.intervals import Estimate
 from ..model.requests import LABEL, Request
-from ..model.unicode import cleaned
 from ..model.waits import TITLES, things
 from .blame import UNKNOWN
 from .blame import named as place_of
+from .document import document
 from .tables import check
 from .text import amount, duration, fit, readable, shown
 from .waits import check_wall
@@ -194,9 +192,7 @@ def as_json(profiles: Sequence[ProfileData], quantile: float, limit: Optional[in
             for part in parts[:limit]
         ]
 
-    made = {
-        "spprof": __version__,
-        "kind": "tail",
+    fields = {
         "slow": found.slow,
         "others": found.others,
         "least_ns": found.least_ns,
@@ -207,4 +203,4 @@ def as_json(profiles: Sequence[ProfileData], quantile: float, limit: Optional[in
         "places": rows(found.places),
         "more_places": len(found.places) - len(found.places[:limit]),
     }
-    return json.dumps(cleaned(made), indent=1) + "\n"
+    return document("tail", fields)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import __version__
 from ..errors import BadOption
 from ..model import held_loops
 from ..model.blame import NOBODY
 from ..model.data import ProfileData
 from ..model.records import Frame
 from ..model.tasks import names
-from ..model.unicode import cleaned
 from ..model.waits import TITLES, things
 from .blame import UNKNOWN, named
+from .document import document
 from .text import amount, fit, readable, shown
 
 _LEAST = 24  # columns for a name, whatever the terminal
@@ -158,9 +156,7 @@ def text(profiles: Sequence[ProfileData], limit: int = 15, width: int = 160) -> 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     """The same for programs."""
     rows, held = tasks(profiles)
-    made = {
-        "spprof": __version__,
-        "kind": "tasks",
+    fields = {
         "rows": [
             {
                 "task": row.task,
@@ -185,4 +181,4 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
             for loop in held[:limit]
         ],
     }
-    return json.dumps(cleaned(made), indent=1) + "\n"
+    return document("tasks", fields)

@@ -14,6 +14,7 @@ from ..model.records import native_name
 from .paths import full_paths, short
 
 _LONGEST = 300  # characters of a name
+LEAST = 24  # columns for a name, whatever the terminal
 _WIDEST = 160  # columns of a table
 _SECONDS = 100_000_000  # ns: what is more is in seconds, else in milliseconds
 
@@ -155,6 +156,11 @@ def fit(text: str, width: int) -> str:
         return text
     end = (width - 3) // 2
     return text[: max(0, width - 3 - end)] + "..." + (text[-end:] if end > 0 else "")
+
+
+def beside(figures: str, name: str, width: int) -> str:
+    """A row: its figures, and a name in what is left of the width."""
+    return f"{figures}  {fit(name, max(LEAST, width - len(figures) - 2))}"
 
 
 def files_of(profiles: Sequence[ProfileData]) -> str:

@@ -9,6 +9,7 @@ from ..model.data import ProfileData
 from ..model.records import native_name
 from ..model.times import Histogram, SlowCall, TimedFunction, Times, together
 from . import missing
+from .document import document, limited
 from .text import brief, duration, fit, place, readable, shown
 
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
@@ -62,9 +63,7 @@ def _besides(one: TimedFunction) -> str:
 def slowest(profiles: Sequence[ProfileData], limit: int, width: int) -> str:
     """The text of `spprof report --slowest`: the slowest calls of each function with their labels and stacks."""
     profiles = list(map(readable, profiles))
-    times = timed(profiles)
-    if times is None:
-        raise BadOption(missing.why(profiles, "times", "times of calls", "--time MODULE:QUALNAME", "Python 3.12"))
+    times = _found(profiles)
     starts = [int(profile.header.get("start_ns", 0)) for profile in profiles]
     start = starts[0] if len(starts) == 1 else None
     lines: List[str] = []
@@ -77,6 +76,13 @@ def slowest(profiles: Sequence[ProfileData], limit: int, width: int) -> str:
     if not lines:
         lines = ["No function that was to be timed was called.", ""]
     return "\n".join(lines)
+
+
+def _found(profiles: Sequence[ProfileData]) -> Times:
+    times = timed(profiles)
+    if times is None:
+        raise BadOption(missing.why(profiles, "times", "times of calls", "--time MODULE:QUALNAME", "Python 3.12"))
+    return times
 
 
 def _about(call: SlowCall, start: Optional[int]) -> str:
@@ -103,6 +109,13 @@ def as_json(profiles: Sequence[ProfileData]) -> Dict[str, Any]:
         return {}
     functions = [_function(one) for one in times.functions]
     return {"times": {"untimed_functions": times.untimed, "lost_calls": times.lost, "functions": functions}}
+
+
+def slowest_as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
+    """`--slowest` for programs: the same functions alone."""
+    times = _found(profiles)
+    about = {"untimed_functions": times.untimed, "lost_calls": times.lost}
+    return document("slowest", {**about, **limited("functions", list(map(_function, times.functions)), limit)})
 
 
 def _function(one: TimedFunction) -> Dict[str, Any]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from .. import __version__
 from ..errors import BadOption
 from ..model import intervals, labelled
 from ..model.data import ProfileData
 from ..model.intervals import Estimate, Whole
-from ..model.unicode import cleaned
 from ..model.waits import TITLES, things
+from .document import document
 from .tables import BY, check, check_label, heading, key_of_process, named
 from .text import amount, fit, percent, readable, shown
 
@@ -154,4 +152,4 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optio
         for row in one.rows[:limit]
     ]
     more = sum(len(one.rows) for one in found) - len(rows)
-    return json.dumps(cleaned({"spprof": __version__, "kind": "waits", "rows": rows, "more": more}), indent=1) + "\n"
+    return document("waits", {"rows": rows, "more": more})
