@@ -94,6 +94,45 @@ def test_a_recursion_is_one_node_with_the_figures_of_the_table():
     assert (totals["walk"], totals["visit"]) == (1_000_000_000, 700_000_000)
 
 
+BLACK, CLICK = frame("patched_main", SITE + "/black/__init__.py"), frame("main", SITE + "/click/core.py")
+FORMAT = frame("format_file", SITE + "/black/concurrency.py", 5)
+SCRIPT, GIVEN = frame("<module>", "/srv/venv/bin/black"), frame("<module>", "<string>")
+SPAWN = frame("spawn_main", LIB + "/multiprocessing/spawn.py")
+
+
+def test_a_command_that_somebody_else_wrote_has_its_own_tree():
+    """That of the package which calls all others; its workers begin elsewhere."""
+    command = [SCRIPT, BLACK, CLICK, FORMAT]
+    profile = profile_of((command, 300), ([*command, DUMPS], 100), ([GIVEN, SPAWN, FORMAT], 500), ([GIVEN, SPAWN, CLICK], 100))
+    assert "The code of black, and what it calls:" in summary([profile])
+    assert tree_of(profile) == [
+        (0, "0.600 s", "<string> > multiprocessing"),
+        (1, "0.500 s", "format_file (black/concurrency.py:5)"),
+        (0, "0.400 s", "black > ... > click > format_file (concurrency.py:5)"),
+        (1, "0.100 s", "json"),
+    ]
+
+
+@pytest.mark.parametrize("own", [MAIN, GIVEN])
+def test_where_some_code_is_the_users_the_tree_is_of_that(own):
+    profile = profile_of(([SCRIPT, BLACK, CLICK], 500), ([own, READ], 100))
+    assert "Your own code, and what it calls:" in summary([profile])
+
+
+def test_a_chain_names_the_place_whatever_has_to_go():
+    """The user's function that is asked for is in each line, even alone; a local function is called what it is."""
+    nested = frame("handle.<locals>.<genexpr>", "/app/shop/commands.py", 8)
+    names = ["Application.dispatch_request", "Controller.handle_all_of_it", "Repository.load_everything"]
+    for count in range(len(names) + 1):
+        for last in ROW, frame("a_name_that_is_long_for_one_line", "/app/shop/__init__.py", 4):
+            calls = [frame(name, f"/app/shop/{n}.py") for n, name in enumerate(names[:count])]
+            [row] = tree_of(profile_of(([*calls, last, READ], 100)))
+            assert last[1] in row[2] and f":{last[3]})" in row[2]
+    handle = frame("handle", "/app/shop/commands.py", 2)
+    rows = tree_of(profile_of(([MAIN, handle, nested, ROW], 60), ([MAIN, handle, DUMPS], 40)))
+    assert rows[1][2] == "<genexpr> > Row.parse (/app/shop/row.py:9)"
+
+
 def test_it_has_about_twenty_lines_and_the_largest_calls():
     stacks = [([MAIN, frame(f"f{n}", "/app/run.py", n)], 30 + n) for n in range(1, 30)]
     rows = tree_of(profile_of(*stacks))

@@ -71,9 +71,15 @@ def test_what_was_waited_for_and_what_was_imported():
     assert "is imported" not in why(profile_of(([MAIN, FIND, SHOP, LOAD], 80), ([MAIN, LOAD], 20)))
 
 
-def test_a_program_without_code_of_the_users_has_its_library():
-    text = why(profile_of(([READ], 100)))
-    assert "1. pandas, which no code of yours has called: 100.0%" in text and "spprof why p.spprof --mine pandas" in text
+def test_a_command_that_somebody_else_wrote_is_what_is_asked_about():
+    text = why(profile_of(([READ, DUMPS], 100)))
+    assert "The places in the code of pandas that use most" in text
+    assert "1. json, called by read_csv (pandas/io.py:1): 100.0%" in text
+
+
+def test_what_no_code_of_the_users_has_called_is_its_library():
+    text = why(profile_of(([READ], 90), ([MAIN], 10)))
+    assert "1. pandas, which no code of yours has called: 90.0%" in text and "spprof why p.spprof --mine pandas" in text
 
 
 def test_the_line_with_its_text_and_collections(tmp_path, monkeypatch, capsys):

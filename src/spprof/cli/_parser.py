@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NoReturn, Sequence
+from typing import Any, Iterable, NoReturn, Sequence, Tuple
 
 from .. import __version__
 from . import VERBS
@@ -21,13 +22,25 @@ examples:
 """
 
 
+_IGNORED = re.compile(r"argument (?:\S*/)?(--[\w-]+): ignored explicit argument '(.*)'")
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     hidden = argparse.SUPPRESS  # argparse compares by identity: an equal text is shown
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see `{self.prog} --help`)\n")
+        self.exit(2, f"{self.prog}: error: {self._without_value(message)} (see `{self.prog} --help`)\n")
+
+    def _without_value(self, message: str) -> str:
+        """In words, if an option was given a value that it has not: argparse calls that `ignored`."""
+        found = _IGNORED.fullmatch(message)
+        if not found:
+            return message
+        name, value = found.groups()
+        kinds = [option for option in self._option_string_actions if option.startswith(f"{name}=")]
+        return f"there is no {name}={value}; " + (f"there is {', '.join([name, *kinds])}" if kinds else f"{name} takes no value")
 
 
 def parser(wanted: Sequence[str] = VERBS) -> argparse.ArgumentParser:
@@ -59,8 +72,20 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _no_option(word: str, verb: argparse.ArgumentParser) -> str:
-    """What to do about an option that a verb has not."""
+    """What to do about a word that a verb does not take."""
+    if not word.startswith("-"):
+        return f"there is no use for {word!r}"
     if word == "--pid":  # other profilers'
         return f"there is no option {word}: `spprof attach PID` profiles a process that runs already"
-    near = get_close_matches(word, [name for action in verb._actions for name in action.option_strings], 1)
+    own = verb.prog.rpartition(" ")[2]
+    options = {name: list(each._option_string_actions) for name, each in _each_verb()}
+    others = [name for name in VERBS if name != own and word in options[name]]
+    if others:
+        return f"there is no option {word}: it is one of {', '.join(f'`spprof {name}`' for name in others)}"
+    near = get_close_matches(word, options[own], 1)
     return f"there is no option {word}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _each_verb() -> Iterable[Tuple[str, argparse.ArgumentParser]]:
+    [verbs] = [action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    return verbs.choices.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import formats
+from ..errors import BadOption
 from ..recording.options import INTERVAL_MS, MAX_DEPTH, MODES, RATE_HZ, Options
 from ._arguments import add_mine, count, number
 
@@ -77,7 +78,15 @@ def add_results(parser: Any) -> None:
 
 
 def recording_of(options: argparse.Namespace) -> Options:
-    """What `add_recording` gave. Raises BadOption."""
+    """What `add_recording` gave. Raises BadOption, in the words of the command line."""
+    try:
+        return _recording_of(options)
+    except BadOption as error:
+        name, sign, rest = str(error).partition("=")
+        raise BadOption(f"--{name.replace('_', '-')} {rest}" if sign and name.isidentifier() else str(error)) from None
+
+
+def _recording_of(options: argparse.Namespace) -> Options:
     return Options(
         options.interval,
         options.mode,

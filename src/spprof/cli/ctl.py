@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `ctl`."""
     parser.add_argument("targets", metavar="PID|FILE", nargs="+", type=process_or_profile,
                         help="a process that is profiled, or the .spprof file that it writes")  # fmt: skip
-    parser.add_argument("what", choices=tuple(_DONE), help="what is to become of the profile")
+    parser.add_argument("what", metavar="pause|resume|stop", choices=tuple(_DONE), help="what is to become of the profile")
 
 
 def main(options: argparse.Namespace) -> int:

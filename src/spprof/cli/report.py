@@ -10,10 +10,11 @@ from typing import Sequence
 from ..errors import BadOption
 from ..files.profile import Profile
 from ..model.data import ProfileData
-from ..report.owners import Owners, patterns
+from ..report.owners import patterns
 from ..report.summary import own_code, summary
 from ..report.tables import BY, table
 from ..report.text import put, readable, width_of_table
+from ..report.whose import owners_of
 from . import _part
 from ._arguments import OTHERS, add_full_paths, add_mine, count, newest, percentage, profile_path
 from ._report_views import ROWS, view
@@ -165,9 +166,9 @@ def _text(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
     shown = table(profiles, options.by, options.thread, options.sort, options.shown)
     if options.format == "json":
         return export.as_json(shown, _JSON_ROWS if options.limit is None else options.limit)
-    owners = Owners([file for profile in profiles for file in profile.files()], patterns(options.mine))
+    owners = owners_of(profiles, patterns(options.mine))
     own = own_code(shown, owners, width_of_table(sys.stdout))
-    return export.as_markdown(shown, ROWS if options.limit is None else options.limit, own)
+    return export.as_markdown(shown, ROWS if options.limit is None else options.limit, own, owners.title)
 
 
 def _around(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:

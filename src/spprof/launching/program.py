@@ -40,7 +40,10 @@ def check_script(command: List[str]) -> None:
         with open(path, "rb"):
             pass
     except OSError as error:
-        raise BadOption(f"cannot open {path!r}: {error.strerror or error}{_instead(command)}") from None
+        instead = _instead(command)
+        if not instead and isinstance(error, FileNotFoundError) and os.path.basename(path) == path and "." not in path:
+            instead = ", and there is no such command"
+        raise BadOption(f"cannot open {path!r}: {error.strerror or error}{instead}") from None
     if is_binary(path):
         raise BadOption(f"{path!r} is not Python source, but a binary file{_instead(command)}")
 

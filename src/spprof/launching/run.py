@@ -166,7 +166,8 @@ class Run:
         from ..report.text import width_of_table
 
         options, width, mine = self.options, width_of_table(sys.stderr), patterns(self.options.mine)
-        return "\n" + summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
+        text = summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
+        return "\n" + self._unseen() + text
 
     def _places(self, places: List[str], children: List[str], profiles: List[Profile], growing: Sequence[str] = ()) -> str:
         from ..report.text import printable
@@ -181,7 +182,7 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        text += self._children(children, growing) + self._unseen() + self._queued(profiles[0])
+        text += self._children(children, growing) + self._queued(profiles[0])
         if format == "spprof" and not self.outputs.is_special and not self._never_began(profiles):
             files = self._files([*places, *children])
             text += f"  spprof report {files}\n  spprof open {files}\n"

@@ -116,11 +116,10 @@ def _stack(profile: ProfileData, stack: int) -> Tuple[Frame, ...]:
 def text(profiles: Sequence[ProfileData], limit: int = 15, thread: Optional[str] = None, width: int = 160) -> str:
     """The tables."""
     profiles = list(map(readable, profiles))
-    lines = list(_table(blame(profiles, thread), "the GIL. Its holders", limit, width, len(profiles)))
-    locks = blame(profiles, thread, reason=LOCK)
-    if locks.rows:
-        lines += ["", *_table(locks, "locks. Their holders", limit, width, len(profiles))]
-    return "\n".join(lines) + "\n"
+    gil, locks = blame(profiles, thread), blame(profiles, thread, reason=LOCK)
+    tables = [(gil, "the GIL. Its holders"), *([(locks, "locks. Their holders")] if locks.rows else [])]
+    tables.sort(key=lambda each: -each[0].whole.weight)  # what cost most comes first
+    return "\n".join("\n".join(_table(*each, limit, width, len(profiles))) + "\n" for each in tables)
 
 
 def _table(found: Blame, what: str, limit: int, width: int, processes: int) -> Iterator[str]:

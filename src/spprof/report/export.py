@@ -104,17 +104,17 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
 
 
-def as_markdown(shown: Table, limit: int, own: Sequence[str] = ()) -> str:
-    """A table for an issue or a pull request. `own`: lines of the tree of the user's own code, above it."""
-    return "\n".join(_markdown(shown, limit, own)) + "\n"
+def as_markdown(shown: Table, limit: int, own: Sequence[str] = (), title: str = "Your own code") -> str:
+    """A table for an issue or a pull request. `own`: lines of the tree of the user's own code, above it, and what it is."""
+    return "\n".join(_markdown(shown, limit, own, title)) + "\n"
 
 
-def _markdown(shown: Table, limit: int, own: Sequence[str]) -> Iterator[str]:
+def _markdown(shown: Table, limit: int, own: Sequence[str], title: str) -> Iterator[str]:
     for line in warnings(shown.profiles):
         yield escape(line) + "\n"
     if own:
         fence = "`" * max(3, *(len(run) + 1 for line in own for run in ["", *re.findall("`+", line)]))
-        yield from ("Your own code, and what it calls:", "", fence, *own, fence, "")
+        yield from (f"{title}, and what it calls:", "", fence, *own, fence, "")
     yield escape(shown.heading())
     yield ""
     alone = shown.alone

@@ -22,10 +22,12 @@ _SPPROF = re.compile(r".*[/\\]spprof[/\\](?:(?:cli|launching)[/\\])?\w+\.py")  #
 
 class Owners:
     """`files`: all of the profiles; they say where Python and its scripts are installed. `patterns`: of `--mine`, each a path as
-    reports or profiles have it or the name of a package (`*` and `?` allowed)."""
+    reports or profiles have it or the name of a package (`*` and `?` allowed). `package`: the one that takes the place of the
+    user's code, where there is none (whose.py)."""
 
-    def __init__(self, files: Iterable[str], patterns: Sequence[str] = ()) -> None:
+    def __init__(self, files: Iterable[str], patterns: Sequence[str] = (), package: str = "") -> None:
         self._patterns = patterns
+        self.title = f"The code of {package}" if package else "Your own code"
         found = (_PREFIX.match(file) for file in files)
         self._prefixes = {match[1] for match in found if match}
         self._known: Dict[Tuple[str, bool], Optional[str]] = {}

@@ -186,25 +186,33 @@ class OwnTree:
         nodes = nodes[first:]
         last = max((at for at, node in enumerate(nodes) if node.kind == _FUNCTION), default=-1)
         for path in (short, lambda file: min(short(file), ends[file], key=len)):
-            words = [_words(node, nodes[at - 1] if at else None, at == last, path) for at, node in enumerate(nodes)]
+            words = [_words(node, self.nodes[node.parent], at == last, path) for at, node in enumerate(nodes)]
             if len(" > ".join(words)) <= width:
                 break
-        cut = 0  # of those behind the first
-        while len(words) - cut > 2 and len(" > ".join(_without(words, cut))) > width:
-            cut += 1
-        return fit(" > ".join(_without(words, cut)), width)
+        text = ""
+        for shorter in _shorter(words, last):
+            text = " > ".join(shorter)
+            if len(text) <= width:
+                break
+        return fit(text, width)
 
 
-def _without(words: List[str], cut: int) -> List[str]:
-    return [words[0], "...", *words[1 + cut :]] if cut else words
+def _shorter(words: List[str], last: int) -> Iterator[List[str]]:
+    """The chain, less and less of it. `last`: the user's function of which the place is said; it is in all of them."""
+    yield words
+    for cut in range(2, last + 1):
+        yield [words[0], "...", *words[cut:]]
+    yield ["...", *words[max(0, last) :]]
+    yield words[max(0, last) :]
+    yield words[max(0, last) : last + 1] or words[-1:]
 
 
-def _words(node: Node, caller: Optional[Node], placed: bool, path: Any) -> str:
+def _words(node: Node, caller: Node, placed: bool, path: Any) -> str:
     if node.kind != _FUNCTION:
         return shown(str(node.name[0]))
     qualname, file, line = node.name
     if qualname == "<module>":
         return shown(path(file))
-    if caller is not None and qualname.startswith(f"{caller.name[0]}.<locals>."):
+    if caller.kind == _FUNCTION and caller.name and qualname.startswith(f"{caller.name[0]}.<locals>."):
         qualname = qualname[len(caller.name[0]) + len(".<locals>.") :]
     return shown(f"{qualname} ({path(file)}:{line})" if placed and line else qualname)

@@ -14,6 +14,7 @@ from .tables import Row, Table, heading, table
 from .text import ESTIMATED, LEAST, amount, beside, calls_of, fit, per_call, readable, share_of
 from .tick_stats import tick_stats, warnings
 from .timed import table_of_times
+from .whose import owners_of
 from .words import in_words
 
 
@@ -43,7 +44,7 @@ def summary(
     else:
         busy = profiles if idle else busy_parts(profiles, thread)
         rows = table(busy, by, thread, sort, shown)
-        owners = Owners([file for profile in profiles for file in profile.files()], mine)
+        owners = owners_of(profiles, mine)
         own = _own(rows, owners, width)
         lines = [*left_out(profiles, busy, thread), *own]
         rows_shown = rows.rows[:most] if limit is not None or rows.alone or sort == "calls" else _with_a_meaning(rows, owners)
@@ -71,7 +72,7 @@ def _own(shown: Table, owners: Owners, width: int) -> List[str]:
     lines = own_code(shown, owners, width)
     if not lines:
         return []
-    title = f"{heading(shown.profiles, shown.thread, shown.whole)} Your own code, and what it calls:"
+    title = f"{heading(shown.profiles, shown.thread, shown.whole)} {owners.title}, and what it calls:"
     return [title, "", *lines, ""]
 
 

@@ -16,11 +16,12 @@ from ..model.types import measured
 from ..model.waits import REASONS
 from .idle import busy_parts, left_out
 from .imports import module_name
-from .owners import IMPORTS, MINE, Owners
+from .owners import IMPORTS, MINE
 from .sources import lines_of
 from .tables import check_units, counted, heading
 from .text import amount, duration, fit, percent, place, readable
 from .tick_stats import tick_stats, warnings
+from .whose import owners_of
 from .words import WORDS, in_words
 
 _MOST = 5  # places
@@ -60,7 +61,7 @@ class Why:
         first = shlex.quote(files[0])
         named = " ".join(map(shlex.quote, files)) if len(files) <= _MOST_FILES else f"{first} ..."
         self._opened, self._files = named, named + part  # a page shows the whole, and chooses there
-        self._owners = Owners([file for profile in self._profiles for file in profile.files()], mine)
+        self._owners = owners_of(self._profiles, mine)
         self._whole = intervals.together(profile.whole() for profile in self._profiles)
         self._unit = self._profiles[0].unit
         self._weights: Counter[_Spot] = Counter()
@@ -131,7 +132,8 @@ class Why:
             yield ""
             return
         all_of = measured(self._profiles[0].header)
-        yield f"The places in your own code that use most, in shares of all {all_of} (± is the 95 % interval):"
+        code = self._owners.title[:1].lower() + self._owners.title[1:]
+        yield f"The places in {code} that use most, in shares of all {all_of} (± is the 95 % interval):"
         yield ""
         for number, each in enumerate(worth[:_MOST], 1):
             yield from self._place(number, each, places[each], shares[each])
