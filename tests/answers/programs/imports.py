@@ -1,0 +1,5 @@
+import json
+
+import slowpackage
+
+print(len(json.dumps(slowpackage.tables.TABLE[7])))

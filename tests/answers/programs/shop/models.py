@@ -1,0 +1,6 @@
+from django.db import models
+
+
+class Product(models.Model):
+    name = models.CharField(max_length=80)
+    words = models.TextField()

@@ -1,0 +1,1 @@
+from . import tables as tables

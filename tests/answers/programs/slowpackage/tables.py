@@ -1,0 +1,3 @@
+TABLE = {}
+for i in range(1_500_000):
+    TABLE[i] = i * i % 7
