@@ -26,13 +26,13 @@
 #define CPU_READ_NS 300u
 #define QUICK_NS 8000u
 
-spp_linux_handshake *spp_linux_handshakes;
+_Atomic(spp_linux_handshake *) spp_linux_handshakes;
 const spp_linux_ticks *spp_linux_ticks_by;
 
 int spp_linux_handshakes_make(void) {
-    if (spp_linux_handshakes == NULL && atomic_load(&spp_linux_place_of_tid) >= 0)
-        spp_linux_handshakes = spp_os_pages(SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS * sizeof(spp_linux_handshake));
-    return spp_linux_handshakes != NULL ? 0 : -1;
+    if (atomic_load(&spp_linux_handshakes) == NULL && atomic_load(&spp_linux_place_of_tid) != 0)
+        atomic_store(&spp_linux_handshakes, spp_os_pages(SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS * sizeof(spp_linux_handshake)));
+    return atomic_load(&spp_linux_handshakes) != NULL ? 0 : -1;
 }
 
 /* Whether no thread of this process has that id. False in a program that must not be asked. */
@@ -41,7 +41,7 @@ static bool is_dead(int32_t tid) {
 }
 
 static spp_linux_handshake *bucket_of(int32_t tid) {
-    return &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS];
+    return &atomic_load(&spp_linux_handshakes)[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS];
 }
 
 static spp_linux_handshake *find_in(spp_linux_handshake *bucket, int32_t tid) {
@@ -69,7 +69,7 @@ static atomic_flag making = ATOMIC_FLAG_INIT;
 
 /* A thread and the thread that arms it may both make its handshake; one of them waits. */
 SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
-    if (spp_linux_handshakes == NULL) return NULL;
+    if (atomic_load(&spp_linux_handshakes) == NULL) return NULL;
     spp_linux_handshake *bucket = bucket_of(tid), *found = find_in(bucket, tid);
     if (found != NULL) return found;
     uint64_t old = spp_linux_mask_all();
@@ -84,9 +84,14 @@ SPP_COLD spp_linux_handshake *spp_linux_handshake_of(int32_t tid) {
     return found;
 }
 
+spp_linux_handshake *spp_linux_handshake_own(void) {
+    spp_linux_handshake *h = spp_linux_handshake_first();
+    return h != NULL || atomic_load(&spp_linux_handshakes) == NULL ? h : spp_linux_handshake_of(spp_linux_own_tid());
+}
+
 spp_linux_handshake *spp_linux_handshake_arm(int32_t tid, void *target) {
     uintptr_t none = 0;
-    if (spp_linux_handshakes == NULL) return NULL;
+    if (atomic_load(&spp_linux_handshakes) == NULL) return NULL;
     spp_linux_handshake *h = find_in(bucket_of(tid), tid);
     if (h == NULL) {
         if ((h = spp_linux_handshake_of(tid)) == NULL) return NULL;
@@ -123,8 +128,9 @@ void spp_linux_tick_sent(spp_linux_handshake *h, bool sent) {
 /* ---- the thread's side */
 
 /* Returns `call` if the call that begins at `here` is nested in it, made by a handler; 0 if `call` was left without a return. */
-SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
+static uintptr_t outer_call(uintptr_t call, uintptr_t here) {
     stack_t stack = {.ss_flags = 0};
+    if (call == 0 || call == here) return 0;
     if (call > here && call - here < HANDLER_REACH) return call;
     if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return 0;
     (void)raw_call(SYS_sigaltstack, 0, (uintptr_t)&stack, 0, 0);
@@ -157,7 +163,7 @@ static void check_left_tick(spp_linux_handshake *h) {
     sample_masked(h, 1);
 }
 
-/* One step of spp_linux_settle_tick(). True: it was the last. */
+/* One step of settle_tick(). True: it was the last. */
 static bool settle_step(spp_linux_handshake *h, int i) {
     switch (atomic_load(&h->tick)) {
     case SPP_TICK_ABOUT: return change_tick(h, SPP_TICK_ABOUT, SPP_TICK_NONE);
@@ -186,13 +192,23 @@ static bool settle_step(spp_linux_handshake *h, int i) {
 
 /* The thread is about to make a call, or has left one, and has announced it, so no more ticks are sent. Takes the one under way,
  * or keeps it. */
-SPP_COLD void spp_linux_settle_tick(spp_linux_handshake *h) {
+static void settle_tick(spp_linux_handshake *h) {
     if (atomic_load(&h->tick) == SPP_TICK_LEFT) {
         check_left_tick(h);
         return;
     }
     h->entered_ns = spp_os_now_ns();
     for (int i = 1; !settle_step(h, i); i++) {}
+}
+
+/* What spp_linux_call_begins() rarely needs. It may have announced the call already. */
+SPP_COLD spp_linux_call spp_linux_begin_call(uintptr_t here) {
+    spp_linux_call call = {spp_linux_handshake_own(), 0};
+    if (call.of == NULL) return call;
+    call.outer = outer_call(atomic_load(&call.of->call), here);
+    atomic_exchange(&call.of->call, here);
+    if (atomic_load(&call.of->tick) != SPP_TICK_NONE) settle_tick(call.of);
+    return call;
 }
 
 /* Whether the thread ran at the instant of SPP_WANTED_UNSURE, or had been woken. Stores the CPU time at which its sample is due.
@@ -248,12 +264,13 @@ static void take_due_ticks(spp_linux_handshake *h) {
 }
 
 SPP_COLD void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function) {
+    if (atomic_load(&h->call) != 0) return; /* it was a handler's: the outer call goes on */
     if (atomic_load(&h->target) == NULL || spp_linux_ticks_by == NULL) return;
     int saved = errno;
     if (atomic_load(&h->wanted) == 0 && atomic_load(&h->tick) != SPP_TICK_LEFT) return; /* a signal under way may come now */
     do {
         atomic_exchange(&h->call, here); /* keeps ticks away meanwhile */
-        if (atomic_load(&h->tick) != SPP_TICK_LEFT) spp_linux_settle_tick(h);
+        if (atomic_load(&h->tick) != SPP_TICK_LEFT) settle_tick(h);
         h->function = function;
         take_due_ticks(h);
         h->function = 0;

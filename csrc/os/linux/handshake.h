@@ -16,12 +16,12 @@
 #ifndef SPPROF_OS_LINUX_HANDSHAKE_H
 #define SPPROF_OS_LINUX_HANDSHAKE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/hints.h"
+#include "os/linux/machine.h"
 
 /* State of a tick. It is changed by S, the sampler, or T, the thread and its handler. */
 enum {
@@ -64,8 +64,8 @@ typedef struct {
 /* Two ways to a bucket. The kernel assigns thread ids in sequence, so living threads seldom share a bucket. */
 #define SPP_HANDSHAKES 16384u
 #define SPP_HANDSHAKE_WAYS 2u
-extern spp_linux_handshake *spp_linux_handshakes; /* NULL: not made yet */
-extern _Atomic long spp_linux_place_of_tid;       /* workers.c: its offset in a thread's descriptor; -1: unknown */
+extern _Atomic(spp_linux_handshake *) spp_linux_handshakes; /* NULL: not made yet; else spp_linux_place_of_tid is known */
+extern _Atomic long spp_linux_place_of_tid;                 /* workers.c: its offset from thread_pointer(); 0: unknown */
 
 /* What handshake.c needs of sender.c. Called by the thread itself. */
 typedef struct {
@@ -110,29 +110,34 @@ typedef struct {
     uintptr_t outer; /* the call that the thread was already in, if this is a handler's */
 } spp_linux_call;
 
-/* Returns the calling thread's handshake, or NULL. Handler. */
-static inline spp_linux_handshake *spp_linux_handshake_own(void) {
-    long place = atomic_load_explicit(&spp_linux_place_of_tid, memory_order_relaxed);
-    if (spp_rare(spp_linux_handshakes == NULL || place < 0)) return NULL;
-    int32_t tid = *(const int32_t *)((uintptr_t)pthread_self() + (uintptr_t)place);
-    spp_linux_handshake *h = &spp_linux_handshakes[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS];
-    return spp_usual(atomic_load_explicit(&h->tid, memory_order_relaxed) == tid) ? h : spp_linux_handshake_of(tid);
+/* The calling thread's id, as its C library keeps it. Call if there are handshakes. */
+static inline int32_t spp_linux_own_tid(void) {
+    return *(const int32_t *)(thread_pointer() + (uintptr_t)atomic_load_explicit(&spp_linux_place_of_tid, memory_order_relaxed));
 }
 
-uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here);
-void spp_linux_settle_tick(spp_linux_handshake *h);
+/* The bucket's first handshake is nearly always the right one. NULL: it is another thread's, or there are none. */
+static inline spp_linux_handshake *spp_linux_handshake_first(void) {
+    spp_linux_handshake *all = atomic_load_explicit(&spp_linux_handshakes, memory_order_acquire);
+    if (spp_rare(all == NULL)) return NULL;
+    int32_t tid = spp_linux_own_tid();
+    spp_linux_handshake *h = &all[(uint32_t)tid % SPP_HANDSHAKES * SPP_HANDSHAKE_WAYS];
+    return spp_usual(atomic_load_explicit(&h->tid, memory_order_relaxed) == tid) ? h : NULL;
+}
+
+/* Returns the calling thread's handshake, or NULL. Handler. */
+spp_linux_handshake *spp_linux_handshake_own(void);
+
+spp_linux_call spp_linux_begin_call(uintptr_t here);
 void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function);
 
 /* Wrappers call it before the real function. Any thread, also in a handler; keeps errno. `here`: an address in the caller's
  * frame. */
 static inline spp_linux_call spp_linux_call_begins(uintptr_t here) {
-    spp_linux_call call = {spp_linux_handshake_own(), 0};
-    if (spp_rare(call.of == NULL)) return call;
-    call.outer = atomic_load_explicit(&call.of->call, memory_order_relaxed);
-    if (spp_rare(call.outer != 0)) call.outer = spp_linux_outer_call(call.outer, here);
-    (void)atomic_exchange_explicit(&call.of->call, here, memory_order_seq_cst); /* the fence of the handshake */
-    if (spp_rare(atomic_load_explicit(&call.of->tick, memory_order_seq_cst) != SPP_TICK_NONE)) spp_linux_settle_tick(call.of);
-    return call;
+    spp_linux_handshake *h = spp_linux_handshake_first();
+    if (spp_rare(h == NULL || atomic_load_explicit(&h->call, memory_order_relaxed) != 0)) return spp_linux_begin_call(here);
+    (void)atomic_exchange_explicit(&h->call, here, memory_order_seq_cst); /* the fence of the handshake */
+    if (spp_rare(atomic_load_explicit(&h->tick, memory_order_seq_cst) != SPP_TICK_NONE)) return spp_linux_begin_call(here);
+    return (spp_linux_call){h, 0};
 }
 
 /* ... and after it. `function`: the function that returned. */
@@ -141,7 +146,7 @@ static inline void spp_linux_call_ends(spp_linux_call call, uintptr_t here, uint
     atomic_store_explicit(&call.of->call, call.outer, memory_order_release);
     uint32_t due =
         atomic_load_explicit(&call.of->wanted, memory_order_relaxed) | atomic_load_explicit(&call.of->tick, memory_order_relaxed);
-    if (spp_rare(due != 0) && call.outer == 0) spp_linux_leave_call(call.of, here, function);
+    if (spp_rare(due != 0)) spp_linux_leave_call(call.of, here, function);
 }
 
 #endif

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/linux/handshake.h"
+#include "os/linux/machine.h"
 #include "os/memory.h"
 #include "os/posix/posix.h"
 #include "os/threads.h"
@@ -40,24 +42,27 @@ void spp_posix_worker_begins(const char *name, bool prompt) {
 
 /* Every C library keeps the tid in the thread descriptor, to which pthread_t points. The offset is found by comparing two
  * threads. One is not enough: the first process of a container has tid 1, and many words are 1. */
-_Atomic long spp_linux_place_of_tid = -1;
+_Atomic long spp_linux_place_of_tid;
+
+/* From pthread_t to the thread pointer, the same for all threads. 0 on x86_64. */
+static long descriptor_size(void) { return (long)(thread_pointer() - (uintptr_t)pthread_self()); }
 
 static void find_place_of_tid(uintptr_t other, int32_t tid) {
     int32_t own = spp_os_tid(), here, there;
     const char *self = (const char *)(uintptr_t)pthread_self();
-    if (atomic_load(&spp_linux_place_of_tid) >= 0 || tid == own) return;
+    if (atomic_load(&spp_linux_place_of_tid) != 0 || tid == own) return;
     for (long at = 0; at < 2048; at += 4) {
         memcpy(&here, self + at, sizeof here);
         if (here != own || spp_os_read(&there, other + (uintptr_t)at, sizeof there) != 0 || there != tid) continue;
-        atomic_store(&spp_linux_place_of_tid, at);
+        atomic_store(&spp_linux_place_of_tid, at - descriptor_size());
         return;
     }
 }
 
 int32_t spp_os_tid_of_pthread(uintptr_t pthread) {
-    long place = atomic_load_explicit(&spp_linux_place_of_tid, memory_order_relaxed);
+    long place = atomic_load(&spp_linux_place_of_tid);
     int32_t tid;
-    return place >= 0 && spp_os_read(&tid, pthread + (uintptr_t)place, sizeof tid) == 0 ? tid : -1;
+    return place != 0 && spp_os_read(&tid, pthread + (uintptr_t)(place + descriptor_size()), sizeof tid) == 0 ? tid : -1;
 }
 
 /* A thread's clock id contains the tid (spp_linux_thread_clock()). */
