@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -117,7 +118,7 @@ def test_tasks_of_garbage_neither_crash_nor_hang_it(memory_of, name, monkeypatch
         addresses = [source.choice(range(40_000, SIZE - 512, 512)) for _ in range(50)]
         monkeypatch.setattr(reader, "_addresses", lambda interpreter, states, all=addresses: iter([iter(all)]))
         states = {number: interpreter.State(source.randrange(SIZE) & ~7, 8, 0) for number in range(9)}
-        read = reader.tasks(states)
+        read = reader.tasks(states, time.monotonic() + 60)
         found += read.damaged + sum(len(loop.tasks) for loop in read.loops)
     assert found, "the garbage led nowhere"
 

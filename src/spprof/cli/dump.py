@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..errors import BadOption, Unsupported
+from ..errors import BadFile, BadOption, Unsupported
 from ..report.text import put, say
 from ._arguments import Mistake, add_full_paths, process_or_profile
 
@@ -25,13 +25,18 @@ examples:
   spprof ps                                which process?
   spprof dump 4711
   spprof dump 4711 --thread 'worker*' --locals
+  spprof dump 4711 --native                where in a library?
+  spprof dump --core core.4711             a process that is no more
   spprof dump server.4711.spprof           of a program that runs under `spprof run`
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `dump`."""
-    parser.add_argument("target", metavar="PID|FILE", type=process_or_profile, help="a process, or the .spprof file of one")
+    parser.add_argument("target", metavar="PID|FILE", type=process_or_profile, nargs="?", help="a process, or the .spprof file "
+                        "of one")  # fmt: skip
+    parser.add_argument("--core", metavar="FILE", help="a core file of a process, instead of a process")
+    parser.add_argument("--native", action="store_true", help="of a process: the functions of C, too (not CPython's own)")
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name or system id (* and ? allowed)")
     parser.add_argument("--nonblocking", action="store_true", help="of a process: stop no thread; the stack of one that runs may "
                         "be mixed of two moments, and is marked")  # fmt: skip
@@ -42,12 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Prints the stacks."""
-    if isinstance(options.target, int):
+    if (options.core is None) == (options.target is None):
+        raise Mistake("give a process, a .spprof file or --core FILE")
+    if options.core is not None or isinstance(options.target, int):
         return _of_process(options)
     if options.nonblocking:
         raise Mistake("--nonblocking is for processes: a file is only read")
     if options.locals:
         raise Mistake("--locals is for processes: a file has no values")
+    if options.native:
+        raise Mistake("--native is for processes: a file has them if its run had --native")
     from ..files.profile import Profile
     from ..report.last_stacks import last_stacks
 
@@ -63,11 +72,22 @@ def main(options: argparse.Namespace) -> int:
 def _of_process(options: argparse.Namespace) -> int:
     if sys.platform != "linux":
         raise Unsupported("spprof reads other processes on Linux alone; `spprof dump FILE` reads a profile that is being written")
-    from ..outside.dump import dump
+    from ..outside.core import CoreFile
+    from ..outside.dump import dump, dump_core
     from ..outside.rights import command_of
     from ..outside.text import lines_of
 
-    command = command_of(options.target)
-    found = dump(options.target, not options.nonblocking, options.locals)
+    if options.core is not None:
+        try:
+            core = CoreFile(options.core)
+        except OSError as error:
+            raise BadFile(f"{options.core}: {error.strerror}") from None
+        try:
+            found, command = dump_core(core, options.locals, options.native), core.command
+        finally:
+            core.close()
+    else:
+        command = command_of(options.target)
+        found = dump(options.target, not options.nonblocking, options.locals, with_native=options.native)
     put(sys.stdout, "\n".join(lines_of(found, command, options.thread, options.locals)) + "\n")
     return 0

@@ -7,7 +7,7 @@ import platform
 import socket
 import struct
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from .memory import Memory, Unreadable, fields
 
@@ -39,8 +39,14 @@ _CALLS = (
     ("io_getevents", 208, 4, ""), ("io_uring_enter", 426, 426, "descriptor"),
     ("msgrcv", 70, 188, ""), ("semop", 65, 193, ""), ("semtimedop", 220, 192, ""),
 )  # fmt: skip
-_COLUMN = {"x86_64": 1, "aarch64": 2}.get(platform.machine(), 0)
-_BY_NUMBER: Dict[int, tuple[str, str]] = {row[_COLUMN]: (row[0], row[3]) for row in _CALLS if _COLUMN}  # type: ignore[misc]
+
+
+def _by_number(machine: str) -> Dict[int, tuple[str, str]]:
+    column = {"x86_64": 1, "aarch64": 2}.get(machine, 0)
+    return {row[column]: (row[0], row[3]) for row in _CALLS if column}  # type: ignore[misc]
+
+
+_BY_NUMBER = _by_number(platform.machine())
 
 
 def call_of(folder: str) -> Optional[Call]:
@@ -51,14 +57,30 @@ def call_of(folder: str) -> Optional[Call]:
         numbers = [int(word, 0) for word in words]
     except (OSError, ValueError):
         return None
-    if len(numbers) < 7 or numbers[0] < 0:
+    return of_numbers(numbers[0], numbers[1:7]) if len(numbers) >= 7 else None
+
+
+def of_numbers(number: int, arguments: List[int], machine: str = "") -> Optional[Call]:
+    """The call of this number, on this machine or another; None: it is none."""
+    if not 0 <= number < 1 << 31:
         return None
-    name, kind = _BY_NUMBER.get(numbers[0], (f"system call {numbers[0]}", ""))
-    return Call(name, kind, numbers[1:7])
+    by_number = _by_number(machine) if machine else _BY_NUMBER
+    name, kind = by_number.get(number, (f"system call {number}", ""))
+    return Call(name, kind, arguments)
+
+
+def place_of(folder: str) -> Optional[Tuple[int, int]]:
+    """The stack pointer and the program counter of a thread that waits; None: the kernel does not say."""
+    try:
+        with open(f"{folder}/syscall") as file:
+            words = file.read().split()
+        return (int(words[-2], 0), int(words[-1], 0)) if len(words) >= 3 else None
+    except (OSError, ValueError):
+        return None
 
 
 def in_words(call: Call, memory: Memory, pid: int) -> str:
-    """Such as 'waits for a child process, 4712: wait4'."""
+    """Such as 'waits for a child process, 4712: wait4'. `pid` 0: of a process that has ended."""
     first, second = call.arguments[:2]
     if call.kind == "descriptor":
         return f"waits in {call.name} of {descriptor(pid, first & 0xFFFFFFFF)}"
@@ -70,7 +92,7 @@ def in_words(call: Call, memory: Memory, pid: int) -> str:
     if call.kind == "epoll":
         return f"waits in {call.name} of {_watched(pid, first & 0xFFFFFFFF)}"
     if call.kind == "sleep":
-        return f"sleeps{_left(call, memory)}: {call.name}"
+        return f"sleeps{_left(call, memory, pid)}: {call.name}"
     if call.kind == "again":
         return "waits in a call that a stop had interrupted"
     if call.kind == "child":
@@ -86,10 +108,10 @@ def _child(call: Call) -> str:
     return f", {which}" if is_one else ""
 
 
-def _left(call: Call, memory: Memory) -> str:
+def _left(call: Call, memory: Memory, pid: int) -> str:
     """Of a sleep until a time of CLOCK_MONOTONIC, as Python 3.11 and later sleep."""
     clock, flags, request = call.arguments[:3]
-    if call.name != "clock_nanosleep" or clock != time.CLOCK_MONOTONIC or flags != 1:
+    if not pid or call.name != "clock_nanosleep" or clock != time.CLOCK_MONOTONIC or flags != 1:
         return ""
     try:
         seconds, nanoseconds = fields("<qq", memory.read(request, 16))

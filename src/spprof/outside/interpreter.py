@@ -25,6 +25,7 @@ class Interpreter(NamedTuple):
     full: str  # such as 3.13.2, as far as it is known
     runtime: int  # the address of _PyRuntime
     at: Dict[str, int]  # the layout
+    start: int = 0  # where the object begins that has it
 
 
 class State(NamedTuple):
@@ -37,8 +38,16 @@ class State(NamedTuple):
 
 def of_process(memory: Memory, pid: int) -> Interpreter:
     """The Python that runs in it. Raises SpprofError."""
+    try:
+        return of_maps(memory, Maps(pid))
+    except OSError:
+        raise SpprofError(f"process {pid} has ended") from None
+
+
+def of_maps(memory: Memory, maps: Maps) -> Interpreter:
+    """The Python that is among what a process has mapped. Raises SpprofError."""
     unknown = None
-    for start in _objects(pid):
+    for start in _objects(maps):
         try:
             found = _of_object(memory, start)
         except Unreadable:
@@ -48,15 +57,13 @@ def of_process(memory: Memory, pid: int) -> Interpreter:
             continue
         if found is not None:
             return found
-    raise unknown or Unsupported(f"process {pid} runs no Python that exports _PyRuntime, as CPython does")
+    which = f"process {maps.pid}" if maps.pid else "the process"
+    raise unknown or Unsupported(f"{which} runs no Python that exports _PyRuntime, as CPython does")
 
 
-def _objects(pid: int) -> List[int]:
+def _objects(maps: Maps) -> List[int]:
     """Where objects begin in its memory: that of the program and of Python's library first."""
-    try:
-        found = Maps(pid).objects()
-    except OSError:
-        raise SpprofError(f"process {pid} has ended") from None
+    found = maps.objects()
     first = next(iter(found), "")
     return [found[path] for path in sorted(found, key=lambda path: (path != first, "python" not in os.path.basename(path)))]
 
@@ -71,7 +78,7 @@ def _of_object(memory: Memory, start: int) -> Optional[Interpreter]:
         name = name_of(version) + ("t" if free_threaded else "")
         if name not in SAID:
             raise _not_known(name)
-        return Interpreter(name, _full(version), runtime, _said(memory, runtime, name))
+        return Interpreter(name, _full(version), runtime, _said(memory, runtime, name), start)
     number = symbols.find("Py_Version")
     if number is not None:
         version = memory.word(number)
@@ -80,7 +87,7 @@ def _of_object(memory: Memory, start: int) -> Optional[Interpreter]:
         name = full = next((name for symbol, name in _NEW_IN if symbols.find(symbol) is not None), "3.8 or older")
     if name not in LAYOUTS or name in SAID:
         raise _not_known(name)
-    return Interpreter(name, full, runtime, LAYOUTS[name])
+    return Interpreter(name, full, runtime, LAYOUTS[name], start)
 
 
 def lets_in(name: str) -> bool:

@@ -64,12 +64,26 @@ class Memory:
 
     def _fetch(self, address: int, size: int) -> bytes:
         self.spend(_FETCH_STEPS)
-        try:
-            data = os.pread(self.file, size, address)
-        except (OSError, OverflowError) as error:
-            raise Unreadable(f"{size} bytes at {address:#x}: {error}") from None
+        data = self._at(address, size)
         if len(data) != size:
             raise Unreadable(f"{size} bytes at {address:#x}")
+        return data
+
+    def _at(self, address: int, size: int) -> bytes:
+        """So many bytes, or the first of them. Raises Unreadable."""
+        try:
+            return os.pread(self.file, size, address)
+        except (OSError, OverflowError) as error:
+            raise Unreadable(f"{size} bytes at {address:#x}: {error}") from None
+
+    def some(self, address: int, most: int) -> bytes:
+        """Up to so many bytes, read now: what is mapped there without a gap. Raises Unreadable if that is nothing."""
+        self.spend(_FETCH_STEPS)
+        if not (0 < most <= READ_MOST and 0 < address < 1 << 56):
+            raise Unreadable(f"{most} bytes at {address:#x}")
+        data = self._at(address, most)
+        if not data:
+            raise Unreadable(f"{most} bytes at {address:#x}")
         return data
 
     def word(self, address: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import os
 import re
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from ..errors import Unsupported
 
@@ -35,18 +35,26 @@ class Mapping(NamedTuple):
         return os.path.basename(path) if path.startswith("/") else ""
 
 
+def _mappings(pid: int) -> Iterator[Mapping]:
+    with open(f"/proc/{pid}/maps", errors="surrogateescape") as file:
+        for line in file:
+            words = line.rstrip("\n").split(None, 5)
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            yield Mapping(start, end, words[1], int(words[2], 16), words[5] if len(words) == 6 else "")
+
+
 class Maps:
     """What process `pid` has mapped now. Raises OSError."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, mappings: Optional[List[Mapping]] = None) -> None:
         self.pid = pid
-        self.mappings: List[Mapping] = []
-        with open(f"/proc/{pid}/maps", errors="surrogateescape") as file:
-            for line in file:
-                words = line.rstrip("\n").split(None, 5)
-                start, end = (int(word, 16) for word in words[0].split("-"))
-                self.mappings.append(Mapping(start, end, words[1], int(words[2], 16), words[5] if len(words) == 6 else ""))
+        self.mappings = list(_mappings(pid)) if mappings is None else mappings
         self._starts = [mapping.start for mapping in self.mappings]
+
+    @classmethod
+    def of(cls, mappings: List[Mapping]) -> Maps:
+        """What a process had mapped that has ended, in order."""
+        return cls(0, mappings)
 
     def at(self, address: int) -> Optional[Mapping]:
         """The mapping that has the address."""
@@ -66,6 +74,8 @@ class Maps:
         for mapping in self.mappings:
             if re.match(r"libpython3\.\d", mapping.name):
                 return mapping.path
+        if not self.pid:
+            return next((mapping.path for mapping in self.mappings if mapping.path), "")
         try:
             return os.readlink(f"/proc/{self.pid}/exe")
         except OSError as error:

@@ -10,6 +10,8 @@ from typing import Any
 GETREGS, SETREGS, DETACH = 12, 13, 17
 GETREGSET, SEIZE, INTERRUPT, GETSIGMASK = 0x4204, 0x4206, 0x4207, 0x420A
 EVENT_STOP = 128  # the reason of a stop that no signal caused
+_GENERAL = 1  # NT_PRSTATUS: registers that are not for numbers with a point
+_REGISTERS_MOST = 512  # bytes
 WALL = 0x40000000  # of waitpid: threads too
 
 
@@ -26,6 +28,14 @@ def ptrace(request: int, tid: int, address: int = 0, data: int = 0) -> None:
     if _libc()(request, tid, address, data) < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def registers(tid: int) -> bytes:
+    """Of a thread that is stopped: a `user_regs_struct`. Raises OSError."""
+    data = ctypes.create_string_buffer(_REGISTERS_MOST)
+    both = (ctypes.c_size_t * 2)(ctypes.addressof(data), _REGISTERS_MOST)  # a `struct iovec`
+    ptrace(GETREGSET, tid, _GENERAL, ctypes.addressof(both))
+    return data.raw[: both[1]]
 
 
 def signal_of(status: int) -> int:

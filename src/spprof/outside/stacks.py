@@ -32,6 +32,7 @@ class Frame(NamedTuple):
     file: str
     line: int  # 0: unknown
     variables: Optional[Tuple[Tuple[str, str], ...]] = None  # names and values; None: they were not read
+    native: bool = False  # a function of C, and `file` its object
 
 
 class Walk(NamedTuple):
@@ -40,6 +41,8 @@ class Walk(NamedTuple):
     frames: List[Raw]
     cut: str  # why there is no more of it
     late: bool = False  # because `until` has come
+    # Where evaluators are on the C stack, each with the number of the frames up to the last that it runs (3.11 and later).
+    anchors: Tuple[Tuple[int, int], ...] = ()
 
 
 def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float] = None) -> Walk:
@@ -47,7 +50,9 @@ def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float]
     frame once, and nothing else."""
     at = python.at
     frames: List[Raw] = []
-    previous = at["frame_previous"]
+    entries: List[Tuple[int, int]] = []
+    cut, late = "", False
+    previous, newest = at["frame_previous"], 0
     size = _size(at)
     try:
         frame = memory.word(state + at["ts_frame"])
@@ -57,21 +62,49 @@ def walk(memory: Memory, python: Interpreter, state: int, until: Optional[float]
             if not frame:
                 break
             if len(frames) >= DEPTH_MOST:
-                return Walk(frames, f"deeper than {DEPTH_MOST} frames")
+                cut = f"deeper than {DEPTH_MOST} frames"
+                break
             if until is not None and time.monotonic() > until:
-                return Walk(frames, f"reading ends after {STOP_S * 1000:g} ms of a stop", True)
+                cut, late = f"reading ends after {STOP_S * 1000:g} ms of a stop", True
+                break
             data = memory.read(frame, size)
             raw = _frame(memory, at, frame, data)
             if raw is not None:
                 frames.append(raw)
+                newest = newest or frame
+                if at["frame_is_entry"] >= 0 and data[at["frame_is_entry"]]:
+                    entries.append((newest, len(frames)))
+                    newest = 0
+            else:
+                entries.append((frame, len(frames)))
             frame = int.from_bytes(data[previous : previous + 8], "little")
     except Unreadable:
-        return Walk(frames, "what comes before cannot be read")
-    return Walk(frames, "")
+        cut = "what comes before cannot be read"
+    if at["frame_is_entry"] >= 0 and not late:
+        entries = _cframes(memory, at, state, entries)
+    return Walk(frames, cut, late, tuple(entries))
+
+
+def _cframes(memory: Memory, at: Dict[str, int], state: int, entries: List[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """3.11: each evaluator has a cframe on the C stack that names its newest frame. The newest cframe may have none yet."""
+    found: List[Tuple[int, int]] = []
+    try:
+        cframe = memory.word(state + at["ts_frame"])
+        for newest, depth in entries:
+            if not found and memory.word(cframe + at["cframe_current"]) != newest:
+                cframe = memory.word(cframe + at["cframe_previous"])
+            if memory.word(cframe + at["cframe_current"]) != newest:
+                break
+            found.append((cframe, depth))
+            cframe = memory.word(cframe + at["cframe_previous"])
+    except Unreadable:
+        pass
+    return found
 
 
 def _size(at: Dict[str, int]) -> int:
-    return max(at[name] for name in ("frame_previous", "frame_code", "frame_instr", "frame_owner", "frame_tlbc")) + 8
+    places = ("frame_previous", "frame_code", "frame_instr", "frame_owner", "frame_tlbc", "frame_is_entry")
+    return max(at[name] for name in places) + 8
 
 
 def raw_frame(memory: Memory, at: Dict[str, int], frame: int) -> Optional[Raw]:

@@ -83,16 +83,15 @@ class _Wait(NamedTuple):
     objects: List[int]  # whose methods these frames are, the innermost first
 
 
-def said(memory: Memory, pid: int, python: Interpreter) -> Interpreter:
-    """The layout with what the module `_asyncio` of a process says itself, from 3.14 on."""
+def said(memory: Memory, maps: Maps, root: str, python: Interpreter) -> Interpreter:
+    """The layout with what the module `_asyncio` of a process says itself, from 3.14 on. `root`: what leads to its files."""
     if python.at["ts_tasks"] < 0:
         return python
     try:
-        maps = Maps(pid)
         own = maps.interpreter()
         for path, start in maps.objects().items():
             if path == own or os.path.basename(path).startswith("_asyncio."):
-                place = section(f"/proc/{pid}/root{path}", _SECTION)
+                place = section(f"{root}{path}", _SECTION)
                 if place:
                     data = memory.read(Symbols(memory, start).bias + place, max(_SAID.values()) + 8)
                     found = {key: fields("<Q", data[at:])[0] for key, at in _SAID.items()}
@@ -115,9 +114,8 @@ class Reader:
         self._left = self._damaged = 0
         self._refused = ""
 
-    def tasks(self, threads: Dict[int, State]) -> Tasks:
-        """`threads`: those of Python's, by their system ids."""
-        until = time.monotonic() + READ_S
+    def tasks(self, threads: Dict[int, State], until: float) -> Tasks:
+        """`threads`: those of Python's, by their system ids. `until`: a time of time.monotonic()."""
         self._objects.forget()
         self._seen.clear()
         self._left, self._damaged, self._refused = 0, 0, ""

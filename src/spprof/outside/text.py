@@ -57,13 +57,15 @@ def _of_thread(thread: Thread, threads: Dict[int, Thread], with_locals: bool) ->
     words += ["holds the GIL"] if thread.holds_gil else []
     words += [] if thread.known else ["not one of Python's"]
     yield f"\n{_title(thread)}: {shown(', '.join(words))}"
-    for frame in thread.frames:
+    for frame in thread.frames if thread.mixed is None else thread.mixed.frames:
         yield f"    {place(frame.name, frame.file, frame.line)}"
         for name, value in frame.variables or ():
             yield f"        {shown(f'{name} = {value}')}"
-        if with_locals and frame.variables is None:
+        if with_locals and frame.variables is None and not frame.native:
             yield "        (its variables were not read)"
     if thread.cut:
         yield f"    ({thread.cut})"
+    if thread.mixed is not None and thread.mixed.cut:
+        yield f"    ({thread.mixed.cut})"
     if not thread.sure:
         yield "    (it ran while it was read: the stack may be mixed of two)"
