@@ -79,7 +79,7 @@ static PyObject *exit_called(PyObject *module, PyObject *const *args, Py_ssize_t
 
 static PyObject *native_id_called(PyObject *module, PyObject *none) {
     PyObject *id = ((plain_call)hooks[NATIVE_ID].old)(module, none);
-    if (id != NULL && spp_run_active()) spp_names_born(id);
+    if (id != NULL) spp_names_born(id);
     return id;
 }
 

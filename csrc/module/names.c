@@ -26,7 +26,6 @@ static void give(some_names *some) {
     while (some->n > 0) Py_DECREF(some->texts[--some->n]);
 }
 
-/* macOS's ids have 64 bits, of which a tid has the lower ones. */
 static void name(some_names *some, unsigned long long tid, PyObject *text) {
     PyObject *utf8 = PyUnicode_Check(text) ? PyUnicode_AsEncodedString(text, "utf-8", "replace") : NULL;
     if (utf8 == NULL) return;
@@ -64,11 +63,17 @@ static void name_self(PyFrameObject *frame, unsigned long long tid) {
     PyErr_Restore(kind, value, traceback);
 }
 
+/* macOS's ids have 64 bits, of which a tid has the lower ones. */
+static int32_t tid_of(PyObject *id) { return (int32_t)(PyLong_AsUnsignedLongLongMask(id) & INT32_MAX); }
+
 void spp_names_born(PyObject *id) {
+    bool enters = running("_spprof_thread_begins") != NULL;
+    if (enters || running("_spprof_thread_ends") != NULL) spp_run_ours(tid_of(id), enters);
+    if (!spp_run_active()) return;
     PyFrameObject *frame = running("_set_native_id");
     if (frame == NULL) return;
     unsigned long long tid = PyLong_AsUnsignedLongLongMask(id);
-    spp_run_born((int32_t)(tid & INT32_MAX));
+    spp_run_born(tid_of(id));
     name_self(frame, tid);
 }
 
@@ -82,6 +87,16 @@ void spp_names_ended(void) {
     if (frame == NULL) return;
     name_self(frame, (unsigned long long)spp_os_tid());
     spp_run_ends(spp_os_tid());
+}
+
+void spp_names_ours(void) {
+    PyObject *ours = spp_held_by_module("spprof.listening", "ours"), *ids = ours != NULL ? PySequence_List(ours) : NULL;
+    for (Py_ssize_t i = 0; ids != NULL && i < PyList_GET_SIZE(ids); i++) {
+        if (PyLong_Check(PyList_GET_ITEM(ids, i))) spp_run_ours(tid_of(PyList_GET_ITEM(ids, i)), true);
+    }
+    PyErr_Clear();
+    Py_XDECREF(ids);
+    Py_XDECREF(ours);
 }
 
 /* In a forked child `threading` keeps the parent's id of the thread that forked (up to 3.13.0). */

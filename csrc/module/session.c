@@ -299,7 +299,9 @@ static int start(PyObject *module, spp_options *options, PyObject *output) {
             return -1;
         }
     }
+    spp_run_ours_forget();
     options->may_trap = spp_hooks_put(&hooks);
+    spp_names_ours();
     hook_deaths();
     spp_start_result result;
     Py_BEGIN_ALLOW_THREADS;

@@ -6,12 +6,14 @@ The modules under `socket` and `threading` are used, since gevent and eventlet r
 
 import os
 import sys
+from _thread import get_native_id
 from time import sleep
 
 TYPE_CHECKING = False  # see __init__; `__future__` is a file, too
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional
+    from typing import Any, Callable, Dict, Optional, Set
 
+ours: "Set[int]" = set()  # threads of spprof's own, by the system's number; csrc/module/names.c reads it when a run starts
 _open: "Dict[Any, int]" = {}  # sockets of this process: which one it was when its descriptor was ours
 _listener: "Any" = None
 _path: "Optional[str]" = None
@@ -72,7 +74,7 @@ def _begin() -> str:
         _hook()
         _open[listener] = _which(listener)
         _listener = listener
-        begin(_accept, (listener, begin))
+        begin(as_ours, (_accept, listener, begin))
         os.rename(new, path)  # now that it is answered: what is there may be another interpreter's of this process
     except BaseException:
         _listener = None
@@ -146,7 +148,29 @@ def answer(path: str) -> None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(path)
     _hook()
-    begin(_serve, (connection,))
+    begin(as_ours, (_serve, connection))
+
+
+def as_ours(body: "Callable[..., None]", *arguments: "Any") -> None:
+    """A thread's work: that of `body`, on a thread of spprof's own, which no profile has."""
+    number = _spprof_thread_begins()
+    try:
+        body(*arguments)
+    finally:
+        _spprof_thread_ends(number)
+
+
+def _spprof_thread_begins() -> int:
+    """During a run the core hears of it by this call within a function of this name (csrc/module/names.c)."""
+    number = get_native_id()
+    ours.add(number)
+    return number
+
+
+def _spprof_thread_ends(number: int) -> None:
+    """As that."""
+    ours.discard(number)
+    get_native_id()
 
 
 def _sockets() -> "Any":
@@ -257,7 +281,8 @@ def _hook() -> None:
 
 
 def _again() -> None:
-    """In a forked child: what is open is the parent's. If that listens, so does the child."""
+    """In a forked child: what is open is the parent's, and so are the threads. If that listens, so does the child."""
+    ours.clear()
     for one in list(_open):
         if one is not _listener:
             _close(one)
@@ -274,7 +299,7 @@ def _listen_again() -> None:
         _close(listener)
     try:
         if not _is_begun():
-            _starter()(_retry, ())
+            _starter()(as_ours, (_retry,))
     except Exception:  # no thread either; or of ours, as in at_start
         pass
 
@@ -315,7 +340,7 @@ def _accept(listener: "Any", begin: "Any") -> None:
         connection = _socket.socket(fileno=fd)
         if _is_allowed(connection):
             try:
-                begin(_serve, (connection,))
+                begin(as_ours, (_serve, connection))
             except RuntimeError:  # no thread can be started now
                 connection.close()
                 sleep(_RETRY_S)

@@ -21,6 +21,7 @@
 #include "core/run/executions.h"
 #include "core/run/hot.h"
 #include "core/run/imports.h"
+#include "core/run/ours.h"
 #include "core/run/pause.h"
 #include "core/run/raises.h"
 #include "core/run/roster.h"
@@ -68,6 +69,7 @@ static void in_child(void) {
     spp_store_abandon();
     spp_native_abandon();
     spp_drain_child();
+    spp_ours_forget();
     memset(&spp_run_state.start_ns, 0, sizeof spp_run_state - offsetof(spp_run, start_ns));
     spp_os_term_restore();
 }
@@ -226,6 +228,7 @@ static spp_start_result start(spp_options *o, const spp_thread_states *states, c
         errno = error;
         return SPP_START_UNWRITTEN;
     }
+    spp_ours_start();
     spp_run_state.start_process_cpu = spp_os_process_cpu_ns();
     spp_watch_scan(true);
     atomic_store(&spp_run_state.active, true);
@@ -406,3 +409,5 @@ void spp_run_names(const int32_t *tids, const char *const *names, uint32_t n) {
 }
 void spp_run_ends(int32_t tid) { spp_roster_ends(tid); }
 void spp_run_born(int32_t tid) { spp_roster_born(tid); }
+void spp_run_ours_forget(void) { spp_ours_forget(); }
+void spp_run_ours(int32_t tid, bool is) { is ? spp_ours_enter(tid) : spp_ours_leave(tid); }

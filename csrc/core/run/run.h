@@ -106,6 +106,9 @@ void spp_run_look_forked(void);
 /* Python reports that a thread ends, or begins. Any thread. */
 void spp_run_ends(int32_t tid);
 void spp_run_born(int32_t tid);
+/* A thread that runs Python is spprof's own from now on, or not any more. Any thread, before and in a run. */
+void spp_run_ours(int32_t tid, bool is);
+void spp_run_ours_forget(void); /* before a run */
 /* A thread's name for people; name is UTF-8. Any thread. */
 void spp_run_name(int32_t tid, const char *name);
 void spp_run_names(const int32_t *tids, const char *const *names, uint32_t n); /* nothing, without a run */

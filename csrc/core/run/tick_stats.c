@@ -7,6 +7,7 @@
 #include "core/capture/tasks.h"
 #include "core/file/write.h"
 #include "core/file/writer.h"
+#include "core/run/ours.h"
 #include "core/run/state.h"
 #include "os/clock.h"
 #include "os/lock.h"
@@ -70,7 +71,7 @@ void spp_tick_stats_end(spp_thread *t) {
 }
 
 uint64_t spp_tick_stats_cpu(void) {
-    uint64_t own = spp_run_state.drain_cpu + spp_run_state.sampler_cpu + spp_os_signal_cpu_ns();
+    uint64_t own = spp_ours_cpu_ns();
     uint64_t process = spp_os_process_cpu_ns() - spp_run_state.start_process_cpu;
     uint64_t cpu = process > own ? process - own : 0; /* some systems' clock of a process goes in steps */
     /* It only grows, although our threads report their use a little later than the system does. */

@@ -5,10 +5,10 @@
 
 #include "base/map.h"
 #include "core/capture/capture.h"
-#include "core/file/writer.h"
 #include "core/resolve/resolve.h"
 #include "core/run/arm.h"
 #include "core/run/events.h"
+#include "core/run/ours.h"
 #include "core/run/roster.h"
 #include "core/run/silent.h"
 #include "core/run/state.h"
@@ -18,7 +18,6 @@
 #include "os/lock.h"
 #include "os/threads.h"
 #include "os/ticks.h"
-#include "os/worker.h"
 
 /* Threads that called exec before they were found: nothing of ours may reach the new program. Under the drain lock. */
 #define EXECS 16
@@ -96,12 +95,13 @@ static void end_thread(spp_thread *t) {
 
 static void see_thread(void *arg, int32_t tid) {
     const bool *first = arg;
-    if (spp_run_state.drain && tid == spp_os_worker_tid(spp_run_state.drain)) return; /* ours */
-    if (spp_writer_is(tid)) return;
-    if (spp_run_state.sampler && tid == spp_os_worker_tid(spp_run_state.sampler)) return;
     spp_os_lock();
     uint32_t slot = spp_roster_slot(tid);
     spp_os_unlock();
+    if (spp_ours_is(tid)) {
+        if (slot != SPP_MAP_NONE) end_thread(&spp_threads[slot]); /* it was discovered before it said so */
+        return;
+    }
     if (slot != SPP_MAP_NONE) {
         spp_threads[slot].watch.seen = true;
         return;

@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl
 from .. import _core, formats
 from ..errors import BadOption, NotActive, SpprofError, Unsupported
 from ..files.profile import Profile
+from ..listening import as_ours
 from ..model.filtering import filtered
 from ..recording import api, forks
 from ..recording.labels import keep_request, label, new_id
@@ -221,7 +222,7 @@ class Recorder:
 
     def _hand_over(self, job: _Job) -> None:
         if self.writer is None:
-            self.writer = threading.Thread(target=self._write, args=(self.jobs,), name="spprof-requests", daemon=True)
+            self.writer = threading.Thread(target=as_ours, args=(self._write, self.jobs), name="spprof-requests", daemon=True)
             self.writer.start()
         try:
             self.jobs.put_nowait(job)
