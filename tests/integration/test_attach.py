@@ -79,6 +79,23 @@ def test_ctrl_c_ends_it_and_the_program_goes_on(text, program, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["p.html", "program.py"]
 
 
+def test_ctrl_c_is_heard_before_the_answer(program, tmp_path):
+    """Of a process that takes the request, and says so, but never answers."""
+    ran = program(
+        "import os, socket\nfrom spprof import listening\none = socket.socket(socket.AF_UNIX)\n"
+        "path = listening.address(os.getpid(), os.geteuid())\nlistening._make_folder(os.path.dirname(path))\n"
+        "one.bind(path)\none.listen()\nprint(os.getpid(), flush=True)\n"
+        "other = one.accept()[0]\nother.recv(1)\nprint('asked', flush=True)\nos.unlink(path)\nwhile True: one.accept()\n"
+    )
+    code = "from spprof.launching import connecting\nconnecting.ANSWER_S = 1e6\nfrom spprof.cli import main\nmain()"
+    command = [sys.executable, "-c", code, "attach", str(ran.pid)]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as attached:
+        assert ran.process.stdout.readline() == "asked\n"
+        attached.send_signal(signal.SIGINT)
+        assert attached.communicate(timeout=120)[1] == "spprof: nothing was recorded\n"
+    assert os.listdir(tmp_path) == ["program.py"]
+
+
 @pytest.mark.parametrize("text", WAYS)
 def test_the_program_ends_meanwhile(text, program, tmp_path):
     ran = program(text)
@@ -240,7 +257,7 @@ def test_a_main_thread_that_waits_is_said_and_let_alone(program, tmp_path):
     assert attached.returncode == 130
     said = ran.process.communicate("\n", timeout=60)
     assert said == ("end\n", "") and ran.process.returncode == 0
-    assert os.listdir(tmp_path) == ["program.py"]
+    assert os.listdir(tmp_path) == ["program.py"] and not glob.glob(f"/tmp/spprof-{ran.pid}-*")
 
 
 @remote

@@ -143,3 +143,22 @@ def test_in_another_container(tmp_path):
             namespace.kill()
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
+
+
+def test_ctrl_c_is_heard_before_the_answer_of_another_interpreter(program, tmp_path):
+    """One that never answers. What is waited for afterwards is its end."""
+    os.mkfifo(tmp_path / "asked")
+    (tmp_path / "bad").write_text("#!/bin/sh\nread word; echo > asked; exec sleep 1000\n")
+    (tmp_path / "bad").chmod(0o755)
+    bad = BAD.format(str(tmp_path / "bad")).replace(
+        "connecting.own", "otherwise._ANSWER_S, otherwise._END_S = 1e6, 0.1\nconnecting.own"
+    )
+    before = program.state()
+    attached = subprocess.Popen(
+        [sys.executable, "-c", bad, "attach", str(program.pid)], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    (tmp_path / "asked").read_text()
+    attached.send_signal(signal.SIGINT)
+    said = attached.communicate(timeout=120)[1]
+    assert (attached.returncode, said) == (130, "spprof: nothing was recorded\n")
+    assert program.state() == before and sorted(os.listdir(tmp_path)) == ["asked", "bad", "program.py"]

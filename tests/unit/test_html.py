@@ -405,6 +405,24 @@ def test_open_says_what_is_wrong(path, tmp_path):
         assert words in done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no largest size there")
+def test_open_leaves_no_folder_where_the_page_cannot_be_written(path, tmp_path, monkeypatch):
+    import resource
+
+    from spprof.cli import main
+    from spprof.cli import open as opens
+
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(opens.tempfile, "tempdir", str(tmp_path / "scratch"))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        assert main(["open", str(path), "--no-browser"]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path / "scratch") == []
+
+
 @pytest.mark.parametrize("verb", ["convert", "open"])
 def test_help_names_the_page(verb):
     assert "html" in spprof(verb, "--help").stdout

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING, List
 
 from .. import formats
 from ..errors import BadFile, SpprofError
@@ -16,6 +18,9 @@ from ..files.output import save
 from ..report.text import put, say
 from . import _part
 from ._arguments import add_sources, load, newest, profile_path, say_of_sources
+
+if TYPE_CHECKING:
+    from ..files.profile import Profile
 
 HELP = "look at a profile in the browser"
 EXAMPLES = """\
@@ -55,13 +60,13 @@ def main(options: argparse.Namespace) -> int:
         path = _checked(page)
     else:
         profile = _part.together(_part.of_all(list(map(load, files)), options), options.thread)
-        # mkdtemp's directory is for its owner only (0700), so nobody can read or replace the page, nor guess its place.
-        path = options.output or os.path.join(tempfile.mkdtemp(prefix="spprof-"), _name(files[0]))
         chosen = formats.Options(thread=options.thread if len(files) == 1 else None, sources=options.sources)
         say_of_sources(profile, "html", options.sources)
-        if not options.output:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        save(profile, path, "html", chosen, options.force, files)
+        if options.output:
+            path = options.output
+            save(profile, path, "html", chosen, options.force, files)
+        else:
+            path = _save_for_now(profile, chosen, files)
     path = os.path.abspath(path)
     put(sys.stdout, f"{path}\n")
     sys.stdout.flush()
@@ -69,6 +74,20 @@ def main(options: argparse.Namespace) -> int:
         return 0
     say("spprof: no browser could be started here; open the page above in one.")
     return 1
+
+
+def _save_for_now(profile: Profile, chosen: formats.Options, files: List[str]) -> str:
+    """The page's path. mkdtemp's directory is for its owner only (0700), so nobody can read or replace the page, nor guess its
+    place. It stays, for the browser, unless there is no page."""
+    folder = tempfile.mkdtemp(prefix="spprof-")
+    path = os.path.join(folder, _name(files[0]))
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        save(profile, path, "html", chosen, True, files)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return path
 
 
 def _name(file: str) -> str:

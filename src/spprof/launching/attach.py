@@ -42,23 +42,28 @@ class Attachment:
             return False
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            self._ask(connection, file)
+            begun = self._ask(connection, file)
         except BaseException:
             os.unlink(self.path)
             raise
         finally:
             os.close(file)
-        return True
+        if not begun:
+            os.unlink(self.path)
+        return begun
 
-    def _ask(self, connection: socket.socket, file: int) -> None:
+    def _ask(self, connection: socket.socket, file: int) -> bool:
+        """False: we were interrupted."""
         request = json.dumps({"version": __version__, "options": self.recording.to_text()}).encode() + b"\n"
         connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
-        connection.settimeout(ANSWER_S)
-        reported = answer(connection)
+        reported = self.way.answer(connection)
+        if reported is None and self.way.is_interrupted():
+            return False
         if reported is None:
             raise SpprofError(f"process {self.way.pid} did not answer: it has ended, or is stopped")
         if "error" in reported:
             raise SpprofError(f"process {self.way.pid}: {reported['error']}")
+        return True
 
     def end(self) -> bool:
         """Until the profile is complete, or nobody writes it any more. Whether the process has gone."""

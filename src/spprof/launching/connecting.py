@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 
 from ..errors import SpprofError, Unsupported
@@ -66,6 +67,14 @@ def attach(socket, script, package):
             pass
 attach(*%r)
 """
+_NOTHING = f"""\
+import os
+try:
+    os.unlink(%r + "/{given.SCRIPT}")
+    os.rmdir(%r)
+except OSError:
+    pass
+"""
 
 
 class Interrupted:
@@ -88,11 +97,15 @@ class Interrupted:
         os.close(self._writing)
 
 
-def answer(connection: socket.socket) -> Optional[Dict[str, Any]]:
-    """A line of the process's; None: it is gone, or silent."""
-    line = b""
+def answer(connection: socket.socket, interrupted: Optional[Interrupted] = None) -> Optional[Dict[str, Any]]:
+    """A line of the process's; None: it is gone, or silent, or we were interrupted."""
+    line, ends, late = b"", [connection.fileno()], time.monotonic() + ANSWER_S
+    if interrupted is not None:
+        ends.append(interrupted.fileno())
     try:
         while not line.endswith(b"\n"):
+            if connection.fileno() not in select.select(ends, [], [], max(0.0, late - time.monotonic()))[0]:
+                return None
             data = connection.recv(4096)
             line += data
             if not data or len(line) > _ANSWER_MOST:
@@ -113,6 +126,13 @@ class Way:
         self._may_run = False  # the script that the process was given
         self._folder: Optional[given.Folder] = None  # with what the process was given
         self._script = -1  # of that, open: its name is the process's user's
+
+    def is_interrupted(self) -> bool:
+        return bool(select.select([self._interrupted.fileno()], [], [], 0)[0])
+
+    def answer(self, connection: socket.socket) -> Optional[Dict[str, Any]]:
+        """As `answer`, until we are interrupted."""
+        return answer(connection, self._interrupted)
 
     def connect(self) -> Optional[socket.socket]:
         """A connection to the process; None: we were interrupted. `clear` is to follow, when that has ended."""
@@ -180,7 +200,7 @@ class Way:
 
     def clear(self) -> None:
         """Removes what the process was given. A script that may yet run must be found, or the process prints that it is not; and
-        it does nothing then."""
+        it only removes itself then."""
         import shutil
 
         folder = self._folder
@@ -188,7 +208,10 @@ class Way:
             return
         if self._may_run and state(self.pid) and os.path.lexists(f"{folder.path}/{given.SCRIPT}"):
             os.ftruncate(self._script, 0)
+            os.pwrite(self._script, (_NOTHING % (folder.place, folder.place)).encode(), 0)
             shutil.rmtree(f"{folder.path}/spprof", ignore_errors=True)
+            with suppress(OSError):
+                os.unlink("socket", dir_fd=folder.fd)
         else:
             folder.remove()
         if self._script >= 0:
@@ -203,7 +226,8 @@ class Way:
                 return begin(self.pid, version, script)
             from .otherwise import Other
 
-            return Other(self.pid, self.uid, int(_status(self.pid)["Gid"].split()[1]), version, package, script)
+            gid = int(_status(self.pid)["Gid"].split()[1])
+            return Other(self.pid, self.uid, gid, version, package, script, self._interrupted.fileno())
         except OSError as error:
             raise self._refused(error) from error
 

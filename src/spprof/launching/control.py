@@ -10,7 +10,7 @@ from typing import Optional
 from .. import __version__
 from ..errors import BadFile, SpprofError
 from ..files.writing import begun, is_being_written
-from .connecting import ANSWER_S, Interrupted, Way, answer
+from .connecting import ANSWER_S, Interrupted, Way
 
 
 def process_of(path: str) -> int:
@@ -52,7 +52,9 @@ def control(pid: int, what: str, path: Optional[str]) -> bool:
                 file = None if path is None else os.path.abspath(path)
                 connection.settimeout(ANSWER_S)
                 connection.sendall(json.dumps({"version": __version__, "control": what, "file": file}).encode() + b"\n")
-                reported = answer(connection)
+                reported = way.answer(connection)
+                if reported is None and way.is_interrupted():
+                    return False
         finally:
             way.clear()
     if reported is None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ..errors import SpprofError, Unsupported
 from . import commands
@@ -23,18 +23,20 @@ _START = "import sys; sys.path.append({!r}); from spprof.launching.otherwise imp
 
 
 class Other:
-    """As entering.Entering; `uid`, `gid`: of the process, whose user may read `package`. Raises Unsupported if there is no such
-    interpreter."""
+    """As entering.Entering; `uid`, `gid`: of the process, whose user may read `package`; `interrupted`: a descriptor that can be
+    read when nothing is to be waited for any more. Raises Unsupported if there is no such interpreter."""
 
     begun = False
 
-    def __init__(self, pid: int, uid: int, gid: int, version: str, package: str, script: str) -> None:
+    def __init__(self, pid: int, uid: int, gid: int, version: str, package: str, script: str, interrupted: int) -> None:
         path, user = _interpreter(pid, uid, gid, version)
         own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         start = _START.format(os.path.dirname(package if user else own))
         self._what = f"{path}, by which process {pid} is to be entered,"
         self._bad = Unsupported(f"{path} does not work as Python {version}, by which process {pid} is to be entered")
         self._works = False
+        self._interrupted = interrupted
+        self._given_up = False  # an answer, which then comes before that to the end
         self._process = subprocess.Popen(
             [path, "-I", "-S", "-B", "-c", start, str(pid), version, script],
             stdin=subprocess.PIPE,
@@ -48,6 +50,8 @@ class Other:
     def attempt(self) -> str:
         """As that."""
         answer = self._ask("attempt")
+        if self._given_up:
+            return ""
         try:
             self.begun = bool(answer["begun"])
             return str(answer["does"])
@@ -57,10 +61,12 @@ class Other:
     def end(self, has_run: bool) -> bool:
         """As that."""
         try:
+            if self._given_up:
+                self._line(_END_S)
             return bool(self._ask("has run" if has_run else "end")["ended"])
         except KeyError:
             return False
-        except SpprofError:
+        except (SpprofError, OSError, ValueError):
             return not self._works
         finally:
             self._let_go()
@@ -79,10 +85,13 @@ class Other:
         process.stdout.close()
 
     def _ask(self, what: str) -> Dict[str, Any]:
+        """{}: we were interrupted."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(what.encode() + b"\n")
-            answer = json.loads(self._line())
+            line = self._line(_ANSWER_S, self._interrupted if what == "attempt" else None)
+            self._given_up = not line
+            answer = json.loads(line) if line else {}
             if not isinstance(answer, dict):
                 raise ValueError
         except (OSError, ValueError):
@@ -92,15 +101,19 @@ class Other:
             raise Unsupported(str(answer["error"]))
         return answer
 
-    def _line(self) -> bytes:
-        """An answer. One that is late is not waited for again: it would be taken for the next."""
+    def _line(self, seconds: float, interrupted: Optional[int] = None) -> bytes:
+        """An answer; nothing: we were interrupted. One that is late is not waited for again: it would be taken for the next."""
         assert self._process.stdout is not None
-        file, line, late = self._process.stdout.fileno(), b"", time.monotonic() + _ANSWER_S
+        file, line, late = self._process.stdout.fileno(), b"", time.monotonic() + seconds
+        ends = [file] if interrupted is None else [file, interrupted]
         while not line.endswith(b"\n"):
-            if not select.select([file], [], [], max(0.0, late - time.monotonic()))[0]:
+            ready = select.select(ends, [], [], max(0.0, late - time.monotonic()))[0]
+            if interrupted in ready:
+                return b""
+            if not ready:
                 self._works = True  # as far as is known: what was asked for may have been done
                 self._process.kill()
-                raise SpprofError(f"{self._what} has not answered within {_ANSWER_S:g} s")
+                raise SpprofError(f"{self._what} has not answered within {seconds:g} s")
             data = os.read(file, _MOST)
             line += data
             if not data or len(line) > _MOST:
