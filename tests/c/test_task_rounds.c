@@ -10,6 +10,7 @@
 #define spp_coroutines_read fake_read
 #define spp_resolve_task fake_sample
 #define spp_task_rounds_begin fake_begin
+#define spp_task_rounds_end fake_end
 #define spp_task_rounds_turn fake_turn
 #include "../../csrc/core/run/task_rounds.c"
 

@@ -9,13 +9,13 @@
 #include "core/capture/frames.h"
 #include "core/resolve/resolve.h"
 #include "core/run/state.h"
+#include "core/run/task_roll.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "os/memory.h"
 
-#define DRAWN_MOST 32u /* tasks of a round */
-#define LOOPS_MOST 64u /* event loops that run at once */
-#define LISTED_MOST 1000000u
+#define DRAWN_MOST 32u     /* tasks of a round */
+#define LOOPS_MOST 64u     /* event loops that run at once */
 #define SCANNED_MOST 1024u /* slots of a set that is read whole; of a larger one slots are drawn */
 #define MISSES_MOST 1024u  /* empty slots drawn in a round */
 #define COST_PART 20u      /* a round takes at most this part of a processor */
@@ -70,17 +70,20 @@ static void draw(uintptr_t task, uintptr_t from) {
     if (place < DRAWN_MOST) drawn[place] = (drawn_task){task, from};
 }
 
-/* 3.14+: a thread's tasks are a list, which changes while it is followed. What joins does so at its end; what leaves points
- * to NULL. False: there was one that left. */
-static bool draw_list(uintptr_t head) {
-    uintptr_t at = head;
-    uint64_t node[2];
-    for (uint32_t i = 0; i < LISTED_MOST; i++) {
-        if (spp_os_read(node, at, sizeof node) != 0 || node[0] == 0) return false;
-        at = node[0];
-        if (at == head) return true;
-        draw(at - spp_coroutine_rule.task_node, 0);
+/* 3.14+: a thread's tasks are a list. */
+static bool draw_lists(void) {
+    uintptr_t heads[LOOPS_MOST];
+    uint64_t mask, used;
+    for (uint32_t k = 0; k < loops_n; k++) heads[k] = loops[k].tstate + (uintptr_t)spp_task_rule.tstate_tasks;
+    if (!spp_task_roll_turn(heads, loops_n)) return false;
+    const uintptr_t *slots = spp_task_roll(&mask, &used);
+    if (slots == NULL) return true;
+    const bool all = mask < SCANNED_MOST;
+    for (uint64_t i = 0; all ? i <= mask : i < MISSES_MOST && drawn_n < DRAWN_MOST; i++) {
+        uintptr_t task = slots[all ? i : spp_random_below(&random_state, mask + 1)];
+        if (task != 0) draw(task, 0);
     }
+    listed = used;
     return true;
 }
 
@@ -114,16 +117,11 @@ static bool draw_set(uintptr_t set) {
 
 static bool draw_all(void) {
     const uintptr_t set = atomic_load_explicit(&spp_coroutine_all, memory_order_acquire);
-    for (int i = 0; i < TRIES; i++) {
-        bool whole = true;
+    listed = drawn_n = 0;
+    if (spp_task_rule.tstate_tasks >= 0) return draw_lists();
+    for (int i = 0; i < TRIES && set != 0; i++) {
+        if (draw_set(set)) return true;
         listed = drawn_n = 0;
-        if (spp_task_rule.tstate_tasks < 0) {
-            whole = set != 0 && draw_set(set);
-        } else {
-            for (uint32_t k = 0; k < loops_n && whole; k++)
-                whole = draw_list(loops[k].tstate + (uintptr_t)spp_task_rule.tstate_tasks);
-        }
-        if (whole) return true;
     }
     return false;
 }
@@ -149,10 +147,13 @@ static bool sample(const drawn_task *of, uint64_t now, uint64_t weight) {
 }
 
 /* Those that moved whenever they were looked at are as if they had not been drawn: their time goes to the others of the next
- * rounds. It is the loop that was busy, so they are no other tasks than the others. */
-static void have_round(uint64_t now) {
+ * rounds. It is the loop that was busy, so they are no other tasks than the others. False: it is not known yet which tasks there
+ * are; their time goes to a later round. */
+static bool have_round(uint64_t now) {
     find_loops();
-    if (loops_n == 0 || !draw_all() || drawn_n == 0) return;
+    if (loops_n == 0) return true;
+    if (!draw_all()) return false;
+    if (drawn_n == 0) return true;
     if (spp_task_rule.check != NULL) spp_task_rule.check();
     double share = 1 + (owed < drawn_n ? owed : drawn_n) / drawn_n;
     owed -= (share - 1) * drawn_n;
@@ -162,12 +163,16 @@ static void have_round(uint64_t now) {
         if (!sample(&drawn[i], now, weight)) owed += share;
         spp_os_unlock();
     }
+    return true;
 }
 
 void spp_task_rounds_begin(void) {
+    spp_task_roll_forget();
     last_ns = due_ns = spp_os_now_ns();
     owed = 0; /* of an earlier run's time nothing goes to this one's samples */
 }
+
+void spp_task_rounds_end(void) { spp_task_roll_forget(); }
 
 void spp_task_rounds_turn(void) {
     const uint64_t period = spp_run_state.sources.period[SPP_SOURCE_TASKS];
@@ -175,8 +180,7 @@ void spp_task_rounds_turn(void) {
     if (period == 0 || now < due_ns) return;
     bool may = atomic_load(&spp_cap.active) == 1 && atomic_load_explicit(&spp_task_type, memory_order_acquire) != 0;
     uint64_t began = spp_os_own_cpu_ns();
-    if (may) have_round(now);
-    last_ns = now;
+    if (!may || have_round(now)) last_ns = now;
     uint64_t rest = COST_PART * (spp_os_own_cpu_ns() - began);
     due_ns = now + period / 2 + spp_random_below(&random_state, period);
     if (due_ns < now + rest) due_ns = now + rest;

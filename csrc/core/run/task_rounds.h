@@ -4,8 +4,9 @@
 #ifndef SPPROF_CORE_RUN_TASK_ROUNDS_H
 #define SPPROF_CORE_RUN_TASK_ROUNDS_H
 
-/* At the sampler's start. */
+/* At the sampler's start and end. */
 void spp_task_rounds_begin(void);
+void spp_task_rounds_end(void);
 /* The sampler, without the drain lock: has a round, if one is due. */
 void spp_task_rounds_turn(void);
 

@@ -375,6 +375,7 @@ void spp_wall_body(void *unused) {
         if (late > SPP_OWED_MOST * interval) late = SPP_OWED_MOST * interval;
         if (++looks % LOOKS_REPORTED == 0) report_cpu();
     }
+    spp_task_rounds_end();
     spp_free(stack);
     stack = NULL;
     spp_os_pages_free(scratch, sizeof *scratch);
