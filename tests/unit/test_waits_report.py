@@ -8,6 +8,7 @@ from spprof_file import Writer
 from spprof import Profile
 from spprof.cli import main
 from spprof.model import waits
+from spprof.model.filtering import without_idle
 from spprof.report.idle import busy_parts
 
 LIB = "/usr/lib/python3.11/"
@@ -66,6 +67,22 @@ def test_a_summary_is_of_what_threads_did(profile, capsys):
         assert "4.00 ms of wall time, 4 samples" in capsys.readouterr().out
     assert main(["report", profile.path, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["weight"] == 9_500_000
+
+
+def test_a_summary_of_one_type_among_several_is_of_what_threads_did():
+    """So is the part of that type: what is left out is left out of both."""
+    events = [
+        {"type": 0, "name": "time", "unit": "nanoseconds", "period": 1_000_000},
+        {"type": 5, "name": "tasks", "unit": "nanoseconds", "period": 10_000_000},
+    ]
+    writer = Writer(mode="wall", events=events)
+    for stack in WORKER, MAIN:
+        writer.sample(stack, 6_000, 1_000, flags=OFF, reason=waits.REASONS.index("lock"))
+    writer.value(MAIN, 6_000, 1_000, 0, 1, 0, None, 5)
+    writer.flush()
+    busy = without_idle(Profile(writer.data))
+    assert len(busy) == 1 == len(busy.of("time")) == len(busy.of("tasks"))
+    assert [busy.of("time").reasons[each] for each in busy.of("time").column("reason")] == ["lock"]
 
 
 def test_of_several_processes_one_may_be_idle():

@@ -8,13 +8,13 @@ from __future__ import annotations
 import errno
 import os
 from array import array
-from fnmatch import fnmatchcase
 from itertools import compress
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
 
 from ..errors import BadOption
 from . import aggregation, intervals, spans, sums, tasks, types, waits
 from .layout import Columns, changed, column
+from .patterns import is_like
 from .records import COARSE, KERNEL, OFF_CPU, Frame, FunctionRow, Marker, NativeCall, Sample, Thread, Total
 from .sums import Sums
 from .tree import Tree
@@ -378,11 +378,11 @@ class ProfileData:
         return str(name or f"Thread {self.thread_tid(thread) or f'#{thread}'}")
 
     def match_threads(self, pattern: Optional[str]) -> List[int]:
-        """Ids of the threads whose name matches the shell pattern (`*`, `?`), or whose system id it is; all for None."""
+        """Ids of the threads whose name is like the pattern (`*`, `?`), or whose system id it is; all for None."""
 
         def matches(thread: int) -> bool:
             name = self.thread_name(thread)
-            return pattern is None or pattern in (name, str(self.thread_tid(thread))) or fnmatchcase(name, pattern)
+            return pattern is None or pattern == str(self.thread_tid(thread)) or is_like(name, pattern)
 
         return [thread for thread in self._thread_ids() if matches(thread)]
 

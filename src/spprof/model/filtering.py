@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from fnmatch import fnmatchcase
 from itertools import compress
 from typing import Any, Container, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -11,6 +10,7 @@ from ..errors import BadOption
 from . import labelled
 from .data import Data, ProfileData
 from .layout import Columns, changed, column, columns_of
+from .patterns import is_like
 from .waits import REASONS
 
 _IDLE = REASONS.index("idle")
@@ -32,11 +32,6 @@ class _Wanted(NamedTuple):
 def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     """Whether a set of labels has all that are wanted. In a wanted value `*` stands for any text and `?` for a letter."""
     return all(key in labels and is_like(labels[key], value) for key, value in wanted.items())
-
-
-def is_like(value: str, wanted: str) -> bool:
-    """Whether a text is the wanted one, in which `*` stands for any text and `?` for a letter; brackets are themselves."""
-    return value == wanted or (("*" in wanted or "?" in wanted) and fnmatchcase(value, wanted.replace("[", "[[]")))
 
 
 def filtered(
@@ -93,7 +88,11 @@ def without_idle(profile: Data) -> Data:
     columns = profile._columns()
     part: Dict[str, Any] = {name: column(columns, name) for name in _SAMPLE_COLUMNS}
     part.update(keys=profile.stack_keys(), numbers=columns.get("numbers") or range(len(profile)))
-    made = profile.of_columns(changed(columns, _those(part, busy)), profile)
+    kept = _those(part, busy)
+    types: Dict[str, Any] = {}
+    if "by_type" in columns:
+        types["by_type"] = {**columns["by_type"], profile._listed_types()[0]["type"]: kept}
+    made = profile.of_columns(changed(columns, {**kept, **types}), profile)
     made.path, made._reasons = profile.path, bytes(compress(reasons, busy))
     return made
 

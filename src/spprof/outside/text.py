@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Dict, Iterator, Optional, Set
 
+from ..model.patterns import is_like
 from ..report.text import place, shown
 from .dump import Dump, Thread
 from .tasks import READ_S, Tasks
@@ -18,7 +18,7 @@ def lines_of(dump: Dump, command: str, pattern: Optional[str] = None, with_local
     wanted = [
         thread
         for thread in dump.threads
-        if pattern is None or fnmatchcase(thread.name, pattern) or fnmatchcase(str(thread.tid), pattern)
+        if pattern is None or is_like(thread.name, pattern) or is_like(str(thread.tid), pattern)
     ]
     for thread in wanted:
         yield from _of_thread(thread, threads, with_locals)

@@ -8,7 +8,7 @@ from typing import Dict, List, Sequence, Set
 
 from ..errors import BadOption
 from ..model.data import ProfileData
-from ..model.filtering import is_like
+from ..model.patterns import is_like
 from .owners import IMPORTS, Owners
 from .paths import relative
 

@@ -5,13 +5,13 @@ A side is one run or several. What may be believed of a change is said in interv
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import BadOption
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.intervals import LEVEL, Estimate, Whole
+from ..model.patterns import is_like
 from .alignment import Aligner, Function
 from .tables import check_units
 from .text import weight_word
@@ -237,7 +237,7 @@ class Comparison:
         return means[0], means[1], intervals.welch(values[0], values[1], level, (least[0], least[1]))
 
     def grown(self, pattern: Optional[str], percent: float) -> List[str]:
-        """What surely grew by more than `percent`, in words: the time of a run, or (with a shell pattern) that of each function
+        """What surely grew by more than `percent`, in words: the time of a run, or (with a pattern) that of each function
         of such a name with what it calls. Surely: the interval of B - A x (1 + percent / 100) lies above 0. Of one run each only
         the error of sampling is known, and how much runs vary is not.
 
@@ -251,7 +251,7 @@ class Comparison:
                 if grew
                 else []
             )
-        rows = [row for row in self.rows if fnmatchcase(row.function.qualname, pattern)]
+        rows = [row for row in self.rows if is_like(row.function.qualname, pattern)]
         if not rows:
             raise BadOption(f"no function is called {pattern!r} in either; names are as in the table, * and ? may be used")
         found = []

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import re
-from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
+from ..model.patterns import is_like
 from .paths import LIBRARY, PACKAGES, relative
 
 MINE = ""  # the owner of the user's own code
@@ -56,7 +56,7 @@ class Owners:
     def _of_python(self, file: str) -> Optional[str]:
         path = relative(file)
         owner = self._library(file)
-        if any(fnmatchcase(name, pattern) for pattern in self._patterns for name in (path, file, owner or "") if name):
+        if any(is_like(name, pattern) for pattern in self._patterns for name in (path, file, owner or "") if name):
             return MINE
         if owner is not None or not file.startswith("<"):
             return owner if owner is not None else MINE if file else None

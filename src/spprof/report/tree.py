@@ -4,12 +4,12 @@ function down, or up."""
 from __future__ import annotations
 
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from typing import Any, Callable, Iterator, Optional, Sequence, Set, TextIO
 
 from ..errors import BadOption
 from ..model import intervals
 from ..model.data import ProfileData
+from ..model.patterns import is_like
 from .calltree import CallTree
 from .tables import check, heading
 from .text import Paint, amount, fit, heat, percent, place, readable, width_of
@@ -49,7 +49,7 @@ def around(
 
     def is_meant(name: Any) -> bool:
         seen.add(name[1])
-        return any(fnmatchcase(each, pattern) for each in name[:2])
+        return any(is_like(each, pattern) for each in name[:2])
 
     calls = CallTree.around(profiles, [_namer(profile, by) for profile in profiles], is_meant, callers, thread, python_only)
     if not len(calls):
