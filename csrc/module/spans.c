@@ -24,8 +24,19 @@
 #define INSTANCES .managed = 1u << 4, .inlined = 1u << 2, .dict_at = -24, .values_first = 8
 #endif
 
-/* A name that lives for ever: the core knows it by its address. 0: no memory. */
-static uintptr_t name(const char *text) { return (uintptr_t)PyUnicode_InternFromString(text); }
+/* Names that live for ever, since the core knows them by their addresses; made once, or each run would hold another reference. */
+enum { RUNTIME, VARIABLE, KEY, API, TYPE, CONTEXT, NAMES };
+static uintptr_t names[NAMES];
+
+static bool have_names(void) {
+    static const char *const texts[NAMES] = {"_RUNTIME_CONTEXT", "_current_context", "_SPAN_KEY",
+                                             "context_api",      "SpanContext",      "_context"};
+    for (int i = 0; i < NAMES; i++) {
+        if (names[i] == 0) names[i] = (uintptr_t)PyUnicode_InternFromString(texts[i]);
+        if (names[i] == 0) return false;
+    }
+    return true;
+}
 
 /* ---- contexts */
 
@@ -146,12 +157,13 @@ static bool proven(void) {
 
 void spp_spans_enter(void) {
     spp_span_forget();
-    spp_span_rule = (spp_span_rules){.runtime = name("_RUNTIME_CONTEXT"),
-                                     .variable = name("_current_context"),
-                                     .key = name("_SPAN_KEY"),
-                                     .api = name("context_api"),
-                                     .type = name("SpanContext"),
-                                     .context = name("_context"),
+    const bool named = have_names();
+    spp_span_rule = (spp_span_rules){.runtime = names[RUNTIME],
+                                     .variable = names[VARIABLE],
+                                     .key = names[KEY],
+                                     .api = names[API],
+                                     .type = names[TYPE],
+                                     .context = names[CONTEXT],
                                      .module = (uintptr_t)&PyModule_Type,
                                      .dict = (uintptr_t)&PyDict_Type,
                                      .integer = (uintptr_t)&PyLong_Type,
@@ -164,8 +176,6 @@ void spp_spans_enter(void) {
                                      .digits_shift = PY_VERSION_HEX >= 0x030C0000 ? 3 : 0,
                                      INSTANCES};
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-    bool named = spp_span_rule.runtime && spp_span_rule.variable && spp_span_rule.key && spp_span_rule.api &&
-                 spp_span_rule.type && spp_span_rule.context;
     if (named && modules != NULL && PyDict_CheckExact(modules) && proven()) {
         spp_span_rule.modules = (uintptr_t)modules;
         spp_span_look();

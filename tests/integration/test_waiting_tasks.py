@@ -39,7 +39,7 @@ def test_a_sample_of_a_waiting_task_says_what_the_task_says(run_python, tmp_path
 
 
 @pytest.mark.statistical(1e-6)
-@pytest.mark.parametrize("number", [30, 3000])
+@pytest.mark.parametrize("number", [30, 3000, 100_000])
 def test_the_time_of_all_tasks_whatever_their_number(run_python, tmp_path, number):
     ran = run_python(TARGETS / "many_tasks.py", "out.spprof", number, 2)
     tasks = ran.profile.of("tasks")

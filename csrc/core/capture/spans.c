@@ -116,7 +116,9 @@ static void current(spp_reader *r, uintptr_t tstate, spp_trace_ids *span) {
     uintptr_t variable = atomic_load_explicit(&spp_span_variable, memory_order_relaxed);
     uintptr_t dict = spp_context_value(r, tstate, variable, variable_hash);
     if (dict == 0) return;
-    uintptr_t context = attribute_of(r, spp_read_value(r, dict, span_key), spp_span_rule.context);
+    /* The context never changes, but other threads may give the span attributes, and so free the table of those that it had. */
+    spp_reader of_all_threads = {.own = r->own, .shared = true};
+    uintptr_t context = attribute_of(&of_all_threads, spp_read_value(r, dict, span_key), spp_span_rule.context);
     if (spp_read_is(r, context, context_type)) (void)ids_of(r, context, span);
 }
 
