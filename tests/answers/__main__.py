@@ -109,6 +109,12 @@ def ask(process, port, urls):
             get(f"http://127.0.0.1:{port}{url}")
 
 
+def await_end(process, folder):
+    late = time.monotonic() + LIMIT / 2
+    while any(folder.iterdir()) and time.monotonic() < late and process.poll() is None:
+        time.sleep(0.05)
+
+
 def interrupt(process):
     """Ctrl-C."""
     try:
@@ -117,7 +123,7 @@ def interrupt(process):
         pass
 
 
-def run(place, command, urls=(), lasts=0.0, pid=0):
+def run(place, command, urls=(), until="", pid=0):
     """What it prints."""
     port = free_port()
     process = place.start(command.replace("{port}", str(port)).replace("{pid}", str(pid)))
@@ -127,9 +133,9 @@ def run(place, command, urls=(), lasts=0.0, pid=0):
     try:
         if urls:
             ask(process, port, urls)
-        elif lasts:
-            time.sleep(lasts)
-        if urls or lasts:
+        elif until:
+            await_end(process, place.folder / until)
+        if urls or until:
             interrupt(process)
         reader.join(LIMIT)
         if reader.is_alive():
@@ -155,7 +161,7 @@ def answer(venv, command, then, says, task):
         if task.beside:
             beside = place.start(task.beside)
             beside.stdout.readline()
-        text = run(place, command, task.urls, task.lasts, beside.pid if beside else 0)
+        text = run(place, command, task.urls, task.until, beside.pid if beside else 0)
         if beside and then:
             beside.stdout.read()
         if then:

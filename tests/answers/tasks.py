@@ -11,7 +11,7 @@ class Task(NamedTuple):
     first: str = ""  # what is done before, unprofiled
     beside: str = ""  # a program that runs meanwhile, and prints "ready"
     urls: Tuple[str, ...] = ()  # of a server: what it is asked for, over and over, until Ctrl-C
-    lasts: float = 0  # seconds until Ctrl-C, of other programs without an end
+    until: str = ""  # of another program without an end: the folder that is empty when it has done its work, and gets Ctrl-C
     peer: str = ""  # the best other profiler's command
     peer_says: str = ""  # where its answer differs
     peer_then: str = ""
@@ -35,10 +35,10 @@ TASKS = [
     Task("what black does with a folder, in a pool", f"{ALL} black --quiet --check black_src", r"black[/.]|blib2to3",
         first="python make_sources.py", peer=f"{PY_SPY} -s -- black --quiet --check black_src", peer_then=SHOWN,
         peer_says=r"black/"),
-    Task("the slow function behind a test", "spprof run pytest -q test_shop.py", r"fibonacci \(test_shop",
-        peer="pyinstrument -m pytest -q test_shop.py", peer_says=r"\bfibonacci "),
-    Task("the slow tests", "pytest -q --spprof test_shop.py", r"test_fibonacci\[27\]",
-        peer="pytest -q --durations=3 test_shop.py"),
+    Task("the slow function behind a test", "spprof run pytest -q shop_tests.py", r"fibonacci \(shop_tests",
+        peer="pyinstrument -m pytest -q shop_tests.py", peer_says=r"\bfibonacci "),
+    Task("the slow tests", "pytest -q --spprof shop_tests.py", r"test_fibonacci\[27\]",
+        peer="pytest -q --durations=3 shop_tests.py"),
     Task("what a notebook's cell does", "ipython --no-banner session.ipy", r"normalized \(",
         peer="ipython --no-banner peer_session.ipy", peer_says=r"\bnormalized "),
     # A program of several processes.
@@ -52,9 +52,9 @@ TASKS = [
     Task("Flask's own server", "spprof run flask --app site_flask run --port {port}", r"price \(site_flask",
         urls=("/item/1", "/item/2"), peer=f"{PY_SPY} -- flask --app site_flask run --port {{port}}", peer_then=SHOWN),
     Task("a worker of Celery", f"{ALL} celery -A jobs worker -c 2 --loglevel ERROR", r"thumbnail \(jobs",
-        first="python jobs.py", lasts=8, peer=f"{PY_SPY} -s -- celery -A jobs worker -c 2 --loglevel ERROR", peer_then=SHOWN),
-    Task("pytest on two workers", f"{ALL} pytest -q -n 2 test_shop.py", r"fibonacci \(test_shop",
-        peer=f"{PY_SPY} -s -- pytest -q -n 2 test_shop.py", peer_then=SHOWN),
+        first="python jobs.py", until="queue", peer=f"{PY_SPY} -s -- celery -A jobs worker -c 2 --loglevel ERROR", peer_then=SHOWN),
+    Task("pytest on two workers", f"{ALL} pytest -q -n 2 shop_tests.py", r"fibonacci \(shop_tests",
+        peer=f"{PY_SPY} -s -- pytest -q -n 2 shop_tests.py", peer_then=SHOWN),
     Task("multiprocessing.Pool", f"{ALL} pool.py", r"checksum \(pool", peer=f"{PY_SPY} -s -- python pool.py", peer_then=SHOWN),
     Task("a pool of spawned processes", f"{ALL} spawned.py", r"checksum \(pool",
         peer=f"{PY_SPY} -s -- python spawned.py", peer_then=SHOWN),
@@ -101,7 +101,7 @@ TASKS = [
         peer="py-spy dump --pid {pid}", peer_says=r"deadlock:"),
     Task("a window of a run", "sh -c 'spprof ctl {pid} resume; sleep 1; spprof ctl {pid} stop'", r"normalized \(words",
         beside="spprof run -q --delay 86400 -o window.spprof service.py 4", then="spprof report window.spprof"),
-    Task("that it hangs, by itself", "spprof run --on-stall 1 deadlock.py", r"transfer-0", lasts=4),
+    Task("that it hangs, by itself", "spprof run -q --on-stall 1 deadlock.py", r"a deadlock of 2 threads"),
     # Native code, memory, exact numbers.
     Task("which line calls the slow function of numpy", "spprof run --native -q ranking.py", r"ranks|return np\.sort",
         then="spprof report --native-calls", peer=f"{PY_SPY} -n -- python ranking.py", peer_then=SHOWN, peer_says=r"ranks \("),
@@ -109,9 +109,9 @@ TASKS = [
         peer="memray run -q -o peer.bin grows.py", peer_then="memray tree peer.bin", peer_says=r"\bremember"),
     Task("how often a function is called", "spprof run -q --calls counted.py", r"498,501.*is_leap|is_leap.*498,501",
         then="spprof report --sort calls", peer="python -m cProfile -s ncalls counted.py", peer_says=r"498501.*is_leap"),
-    Task("how long each call takes", "spprof run -q --time 'words:*' uses_words.py", r"normalized",
+    Task("how long each call takes", "spprof run -q --time words:normalized uses_words.py", r"normalized .*: 120 calls",
         then="spprof report --slowest", since=(3, 12)),
-    Task("how often each line runs", "spprof run -q --lines 'words:*' uses_words.py", r"5,280,000",
+    Task("how often each line runs", "spprof run -q --lines words:normalized uses_words.py", r"5,280,000",
         then="spprof report --lines", since=(3, 12)),
     Task("which exceptions are raised where", "spprof run -q --exceptions raises.py", r"50,000.*ValueError|ValueError.*50,000",
         then="spprof report --exceptions", since=(3, 12)),
