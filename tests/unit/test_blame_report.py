@@ -136,6 +136,13 @@ def test_a_wait_for_a_lock_is_charged_to_what_its_holder_did(tmp_path, capsys, s
     assert found == expected and sum(row["ns"] for row in made["lock_rows"]) == made["lock_ns"]
 
 
+def test_what_was_waited_for_longest_comes_first(tmp_path, capsys):
+    samples = [waits(10, 1, WORKER), holds(9, 1, PARSE), waits_for_lock(20, 4, WORKER), holds(20, 4, PARSE)]
+    assert main(["report", profile_of(tmp_path, samples).path, "--blame"]) == 0
+    lock, gil = capsys.readouterr().out.split("\n\n1.00 ms waited for the GIL. Its holders meanwhile:\n")
+    assert lock.startswith("4.00 ms waited for locks. Their holders meanwhile:\n") and gil.startswith("\n")
+
+
 def test_the_words_name_the_holder_of_a_lock(tmp_path, capsys):
     samples = [waits_for_lock(10, 4, WORKER), holds(9, 1, PARSE), waits_for_lock(20, 1, None, stack=NOTIFIED)]
     assert main(["report", profile_of(tmp_path, samples, pid=70).path]) == 0
