@@ -99,6 +99,8 @@ void spp_os_signal_child(void);
 /* Whether the program has just taken a signal by which ticks came. If so, arm all triggers again: their ticks will come by
  * another signal. The drain thread. */
 bool spp_os_signal_taken(void);
+/* All triggers were armed again for that: the program has the signal as if it were alone. The drain thread. */
+void spp_os_signal_moved(void);
 /* On a thread that was disarmed: takes back ticks that are pending because it blocks their signal. */
 void spp_os_signal_take_back(void);
 /* For a gated clock, before it is armed: no thread runs Python code between enter() and leave(), which the sampler calls; enter()
@@ -117,6 +119,9 @@ uint64_t spp_os_signal_cpu_ns(void);
 /* Ticks of this run, or the last one, that may have ended a system call: one the program makes without the C library. Any thread.
  */
 uint64_t spp_os_calls_interrupted(void);
+/* Signals of this run, or the last one, that the program ignores but that may have ended a system call, because ticks came by the
+ * same signal. Any thread. */
+uint64_t spp_os_signals_not_ignored(void);
 
 /* ---- one thread's ticks: drain lock held, unless said */
 

@@ -26,6 +26,7 @@
 #define spp_os_signals_wait_at fake_signals_wait_at
 #define spp_os_signal_remove fake_signal_remove
 #define spp_os_signal_taken fake_signal_taken
+#define spp_os_signal_moved fake_signal_moved
 #define spp_os_exec_notify fake_exec_notify
 #define spp_os_exec_preload fake_exec_preload
 #define spp_os_signal_look fake_signal_look
@@ -33,6 +34,7 @@
 #define spp_os_signal_child fake_signal_child
 #define spp_os_signal_cpu_ns fake_signal_cpu
 #define spp_os_calls_interrupted fake_calls_interrupted
+#define spp_os_signals_not_ignored fake_signals_not_ignored
 #define spp_os_trigger_gave_up fake_trigger_gave_up
 #define spp_clock_suspend fake_clock_suspend
 #define spp_clock_gil fake_clock_gil

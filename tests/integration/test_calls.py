@@ -590,6 +590,23 @@ print(json.dumps([ended, spprof.stats()["calls_interrupted"]]))
     assert ended <= n_interrupted <= 1, "more than one call was interrupted"
 
 
+def test_a_function_that_was_got_before_the_profile_is_interrupted_once(run_python, tmp_path):
+    """Its calls have no wrapper, and are those of the C library all the same."""
+    ran = run_python("-c", f"""
+import ctypes, json, spprof
+poll, ended = ctypes.CDLL(None).poll, 0
+spprof.start(0.1, "cpu", {str(tmp_path / "out.spprof")!r}, clock="signal")
+for _ in range(20000):
+    ended += poll(None, 0, 1) != 0
+    if spprof.stats()["calls_interrupted"]: break
+for _ in range(300): ended += poll(None, 0, 1) != 0
+spprof.stop()
+print(json.dumps([ended, spprof.stats()["calls_interrupted"]]))
+""")  # fmt: skip
+    ended, n_interrupted = ran.json
+    assert ended == n_interrupted <= 1
+
+
 OWN_CALLS = r"""
 #include <sys/syscall.h>
 #include <time.h>

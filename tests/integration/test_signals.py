@@ -758,3 +758,50 @@ spprof.stop()
 print(json.dumps(reported))
 """, ok=None)  # fmt: skip
     assert ran.json == [True] * 21
+
+
+@pytest.mark.parametrize("way", ["owner before", "owner", "owner by syscall", "kill"])
+def test_a_signal_that_the_program_ignores_ends_no_call(run_there, tmp_path, way):
+    """As in the program alone: an urgent byte of a peer's, to whom spprof knows beforehand that it will come; and a signal of
+    another process's, from the second on."""
+    ran = run_there("-c", START + f"""
+import fcntl, socket
+libc, way, NR_fcntl = ctypes.CDLL(None), {way!r}, 72 if os.uname().machine == "x86_64" else 25
+listens = socket.create_server(("127.0.0.1", 0))
+peer = socket.create_connection(listens.getsockname())
+mine, _ = listens.accept()
+def caught(): return signal.SIGURG in signals_of("SigCgt")
+def signals_of(name):
+    mask = next(int(line.split()[1], 16) for line in open("/proc/self/status") if line.startswith(name + ":"))
+    return [number for number in range(1, 65) if mask >> number - 1 & 1]
+def own():
+    if way == "owner by syscall": assert libc.syscall(NR_fcntl, mine.fileno(), fcntl.F_SETOWN, os.getpid()) == 0
+    else: fcntl.fcntl(mine, fcntl.F_SETOWN, os.getpid())
+def send():
+    if way == "kill": os.kill(os.getpid(), signal.SIGURG)
+    else: peer.send(b"!", socket.MSG_OOB)
+def ended(): # calls that a signal ended
+    n = 0
+    for _ in range(20):
+        sender = threading.Timer(0.01, send)
+        sender.start()
+        n += ctypes.CDLL(None).poll(None, 0, 50) != 0  # looked up anew: of a pointer of before nobody knows
+        sender.join()
+    return n
+if way == "owner before": own()
+alone = ended() if way in ("owner before", "kill") else 0
+start(0.1, "cpu", "signal", {str(tmp_path / "out.spprof")!r})
+caught_at_first = caught()
+if way.startswith("owner"):
+    own()
+else:
+    send()
+    until = time.monotonic() + 60
+    while caught() and time.monotonic() < until: burn(0.01)
+late, taken = caught(), spprof.stats()["taken"]
+seen = ended()
+while spprof.stats()["taken"] < taken + 20: burn(0.01)
+spprof.stop()
+print(json.dumps([alone, caught_at_first, late, seen, spprof.stats()["signals_not_ignored"]]))
+""", ok=None)  # fmt: skip
+    assert ran.json == [0, way != "owner before", False, 0, int(way == "kill")]

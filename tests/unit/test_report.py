@@ -268,10 +268,11 @@ def test_system_calls_that_ticks_ended(report, tmp_path, path):
         writer.flush()
         writer.json(b"A", {"clock": "signal", "expected": 1, "taken": 1, "repeated": 0, "losses": {}, **tick_stats})
         (tmp_path / "calls.spprof").write_bytes(writer.data)
-        return re.findall(r"^System calls .*", report("-v", file=tmp_path / "calls.spprof"), re.M)
+        return re.findall(r"^S(?:ystem calls|ignals) .*", report("-v", file=tmp_path / "calls.spprof"), re.M)
 
     assert reported() == [] == reported(calls_interrupted=0)
     assert reported(calls_interrupted=1234) == ["System calls without the C library that a tick may have ended: 1,234."]
+    assert reported(signals_not_ignored=2) == ["Signals that the program ignores, but that may have ended a system call: 2."]
 
 
 def test_tree_against_functions():

@@ -233,7 +233,10 @@ static turns_end drain_turns(void) {
         uint64_t now = spp_os_now_ns(), threads = spp_os_thread_count();
         in_time = look_at_clock(now);
         spp_pause_turn();
-        if (spp_os_signal_taken()) spp_watch_rearm();
+        if (spp_os_signal_taken()) {
+            spp_watch_rearm();
+            spp_os_signal_moved();
+        }
         spp_os_signals_care();
         bool due = flush || now - spp_run_state.written_ns >= WRITE_NS;
         if (due || rung || threads != spp_run_state.count || threads == 0) spp_watch_scan(false);

@@ -185,6 +185,7 @@ void spp_tick_stats_text(spp_bytes *to) {
         if (!spp_counter_rows[i].native || spp_cap.native != SPP_NATIVE_OFF) say(to, spp_counter_rows[i].key, s.counters[i]);
     }
     say(to, "calls_interrupted", spp_os_calls_interrupted());
+    say(to, "signals_not_ignored", spp_os_signals_not_ignored());
     say(to, "tasks_unknown", atomic_load(&spp_task_unknown));
     say(to, "threads", s.threads);
     say(to, "wall_ns", s.wall_ns);

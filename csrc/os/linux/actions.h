@@ -19,7 +19,10 @@ typedef struct {
 } spp_linux_action;
 extern spp_linux_action spp_linux_actions[SPP_LINUX_ACTIONS];
 extern const int spp_linux_action_signals[SPP_LINUX_ACTIONS]; /* the signal of each */
-extern _Atomic uint32_t spp_linux_actions_given; /* bits of those that the program takes for itself, as by signalfd() */
+/* Bits of those that come to the program, or that it takes for itself, as by signalfd(). Ticks use others. */
+extern _Atomic uint32_t spp_linux_actions_given;
+/* Whether ticks may move away from this signal. Not from SIGTRAP: a sleeping thread gets a pending one when it wakes. */
+static inline bool spp_linux_action_may_move(int signum) { return signum == SIGURG || signum == SIGWINCH; }
 
 /* Returns the index of a signal's action; -1: ticks do not use the signal. Handler, as all functions here. */
 int spp_linux_action_of(int signum);

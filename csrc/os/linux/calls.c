@@ -271,6 +271,8 @@ bool spp_linux_interrupted_call(const ucontext_t *uc) {
     return is_behind_call(uc) ? is_call_at(program_counter(uc) - CALL_BYTES) : is_on_call(uc) && is_call_at(program_counter(uc));
 }
 
+bool spp_linux_ended_call(const ucontext_t *uc) { return was_ended(uc); }
+
 bool spp_linux_sleeps_in_call(const ucontext_t *uc) {
     if (was_ended(uc)) return true;
     return may_restart(uc) && (registers_show || is_call_at(program_counter(uc)));

@@ -18,6 +18,8 @@ void spp_linux_see_call(ucontext_t *uc, bool trapped);
 /* Handler. Whether the thread is in a call, or has just come out of one. On processors whose registers do not show that: whether
  * a call slept. */
 bool spp_linux_interrupted_call(const ucontext_t *uc);
+/* Handler. Whether the call has ended with EINTR. */
+bool spp_linux_ended_call(const ucontext_t *uc);
 /* Handler. Whether the thread was asleep in a call, or about to sleep. The call may end or be restarted. */
 bool spp_linux_sleeps_in_call(const ucontext_t *uc);
 

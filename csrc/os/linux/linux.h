@@ -27,6 +27,8 @@ typedef void (*spp_linux_handler)(int signum, siginfo_t *info, void *context);
 int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap, bool wants_trap, bool may_trap);
 /* As spp_os_signal_taken. */
 bool spp_linux_tick_signals_taken(void);
+/* Triggers have been armed again: gives back the signals that ticks no longer come by. */
+void spp_linux_tick_signals_moved(void);
 /* Any thread. Whether triggers are being armed again, so that ticks may come by a signal of before. */
 bool spp_linux_tick_signals_move(void);
 void spp_linux_tick_signals_end(void);
@@ -226,6 +228,8 @@ void spp_linux_signals_begin(const spp_linux_signals_others *others);
 void spp_linux_nudge(int32_t tid);
 /* Installs our handler, if it is not installed already. */
 bool spp_linux_signal_take(int signum, spp_linux_handler handler);
+/* A run begins. */
+void spp_linux_signals_run(void);
 /* Whether our handler is installed. (A program may replace it by a system call of its own, which is not intercepted.) */
 bool spp_linux_signal_installed(int signum);
 /* Whether the program has no handler for the signal, and no descriptor that receives it. */
@@ -259,6 +263,11 @@ void spp_linux_signals_spawn(bool begins);
 /* Calls that set signals' actions, wait for signals or show which are pending. */
 #define SPP_LINUX_SIGNAL_CALLS 15
 extern const spp_linux_import spp_linux_signal_calls[SPP_LINUX_SIGNAL_CALLS];
+
+/* The program is about to make this request of fcntl() or ioctl(): one that makes a descriptor send signals. Any thread. */
+void spp_linux_signals_owner(int request, long argument);
+/* Call at the start of a run, before a signal is chosen: looks for descriptors that may send one. */
+void spp_linux_signals_owned(void);
 
 /* ---- wrappers.c: see handshake.h */
 

@@ -3,7 +3,9 @@
  *
  * In a child that shares our memory until it calls exec, and in one of a fork that we did not notice, they act on the child's own
  * kernel state only, and keep nothing. */
+#include <asm/sockios.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -39,10 +41,7 @@ static int exchange_in_kernel(int place, const struct sigaction *wanted, struct 
 #define GIVEN_MOST_NS 100000000u
 #define GIVEN_STEP_NS 200000u
 
-/* SIGTRAP cannot: a sleeping thread gets a pending one when it wakes. */
-static bool may_move(int place) {
-    return spp_linux_action_signals[place] == SIGURG || spp_linux_action_signals[place] == SIGWINCH;
-}
+static bool may_move(int place) { return spp_linux_action_may_move(spp_linux_action_signals[place]); }
 
 /* Waits until ticks have moved away. False: another call requested it before. */
 static bool move_ticks_from(int place) {
@@ -235,6 +234,38 @@ static int own_signalfd(int fd, const sigset_t *set, int flags) {
     }
     errno = saved;
     return real_signalfd(fd, set, flags);
+}
+
+/* ---- signals that a descriptor sends: SIGURG for a peer's urgent byte to whom the program made the owner of a socket */
+
+void spp_linux_signals_owner(int request, long argument) {
+    int saved = errno, signum = 0;
+    if (request == F_SETOWN || request == F_SETOWN_EX || request == FIOSETOWN || request == SIOCSPGRP) signum = SIGURG;
+    if (request == F_SETSIG && spp_linux_action_may_move((int)argument)) signum = (int)argument;
+    if (signum == 0 || !spp_linux_signals_own()) return;
+    if (spp_linux_signal_installed(signum))
+        (void)move_ticks_from(spp_linux_action_of(signum));
+    else
+        atomic_fetch_or(&spp_linux_actions_given, 1u << spp_linux_action_of(signum));
+    errno = saved;
+}
+
+/* So many closed descriptors in a row: there are no more open ones, most likely. */
+#define CLOSED_MOST 64
+
+void spp_linux_signals_owned(void) {
+    struct {
+        int type, pid;
+    } owner;
+    for (int fd = 0, closed = 0; closed < CLOSED_MOST; fd++) {
+        long found = raw_call(SYS_fcntl, fd, F_GETOWN_EX, (long)(uintptr_t)&owner, 0);
+        closed = found == -EBADF ? closed + 1 : 0;
+        if (found == -ENOSYS || found == -EPERM) return; /* a filter */
+        if (found == 0 && owner.pid != 0) {
+            atomic_fetch_or(&spp_linux_actions_given, 1u << spp_linux_action_of(SIGURG));
+            return;
+        }
+    }
 }
 
 const spp_linux_import spp_linux_signal_calls[SPP_LINUX_SIGNAL_CALLS] = {

@@ -24,6 +24,13 @@ void spp_linux_signals_begin(const spp_linux_signals_others *others) {
 
 bool spp_linux_signals_own(void) { return (int32_t)getpid() == owner; }
 
+/* Signals of this run that the program ignores, but that reached our handler. */
+static _Atomic uint64_t not_ignored;
+
+uint64_t spp_os_signals_not_ignored(void) { return atomic_load(&not_ignored); }
+
+void spp_linux_signals_run(void) { atomic_store(&not_ignored, 0); }
+
 void spp_linux_nudge(int32_t tid) { spp_linux_signals_by->nudge(tid); }
 
 bool spp_linux_signal_take(int signum, spp_linux_handler handler) {
@@ -153,7 +160,12 @@ SPP_COLD void spp_linux_signal_pass(int signum, siginfo_t *info, void *context) 
     if (spp_linux_action_is_free(&theirs)) {
         /* The kernel does not let a program ignore a trap that an instruction caused. */
         bool caused = signum == SIGTRAP && info->si_code > 0 && !spp_linux_signals_by->is_tick(info);
-        if (theirs.sa_handler == SIG_IGN ? caused : signum != SIGURG && signum != SIGWINCH) end_process_by(signum, uc);
+        if (theirs.sa_handler == SIG_IGN ? caused : !spp_linux_action_may_move(signum)) end_process_by(signum, uc);
+        /* The kernel would have discarded it. Now it may have ended a call, so ticks move to another signal. */
+        if (spp_linux_action_may_move(signum)) {
+            atomic_fetch_or(&spp_linux_actions_given, 1u << spp_linux_action_of(signum));
+            atomic_fetch_add_explicit(&not_ignored, 1, memory_order_relaxed);
+        }
         return;
     }
     uint64_t mask, more;

@@ -98,6 +98,8 @@ int spp_linux_tick_signals_begin(spp_linux_handler tick, spp_linux_handler trap,
     event_traps = false;
     poll_signal = event_signal = 0;
     moving = false;
+    spp_linux_signals_run();
+    spp_linux_signals_owned();
     bool polls = (traps && reserved) || choose_poll_signal();
     return polls || reserved ? 0 : -1;
 }
@@ -118,6 +120,12 @@ bool spp_linux_tick_signals_taken(void) {
     bool moves = traps != was_trapping || reserved != was_reserved || (lost && poll_signal != polled) || event_lost || trap_lost;
     moving = moves;
     return moves;
+}
+
+void spp_linux_tick_signals_moved(void) {
+    static const int both[] = {SIGURG, SIGWINCH};
+    for (int i = 0; i < 2; i++)
+        if (both[i] != poll_signal && both[i] != event_signal) spp_linux_signal_leave(both[i]);
 }
 
 void spp_linux_tick_signals_end(void) {

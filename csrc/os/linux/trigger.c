@@ -167,6 +167,7 @@ int spp_os_signal_install(spp_os_tick_fn tick, bool (*valid)(const void *cookie)
 
 /* Drain lock or not; the drain thread. */
 bool spp_os_signal_taken(void) { return spp_linux_tick_signals_taken(); }
+void spp_os_signal_moved(void) { spp_linux_tick_signals_moved(); }
 
 static bool ticks_by(int signum) {
     return spp_linux_tick_signals_move() || spp_linux_poll_signal() == signum || spp_linux_event_signal() == signum ||

@@ -26,8 +26,8 @@
     X(read) X(__read) X(__read_chk) X(readv) X(pread) X(pread64) X(__pread64) X(__pread_chk) X(__pread64_chk) X(preadv)        \
     X(preadv64) X(preadv2) X(preadv64v2) X(write) X(__write) X(writev) X(pwrite) X(pwrite64) X(__pwrite64) X(pwritev)          \
     X(pwritev64) X(pwritev2) X(pwritev64v2) X(open) X(open64) X(__open) X(__open64) X(__open_2) X(__open64_2) X(openat)        \
-    X(openat64) X(__openat_2) X(__openat64_2) X(creat) X(creat64) X(close) X(__close) X(fcntl) X(fcntl64) X(__fcntl)           \
-    X(ioctl) X(flock) X(lockf) X(lockf64) X(fsync) X(fdatasync) X(msync) X(syncfs) X(sync_file_range) X(fallocate)             \
+    X(openat64) X(__openat_2) X(__openat64_2) X(creat) X(creat64) X(close) X(__close)           \
+    X(flock) X(lockf) X(lockf64) X(fsync) X(fdatasync) X(msync) X(syncfs) X(sync_file_range) X(fallocate)             \
     X(fallocate64) X(posix_fallocate) X(posix_fallocate64) X(ftruncate) X(ftruncate64) X(sendfile) X(sendfile64) X(splice)     \
     X(tee) X(vmsplice) X(copy_file_range) X(getrandom) X(getentropy) X(tcdrain) X(tcflow) X(tcsendbreak) X(tcsetattr)          \
     /* streams */                                                                                                              \
@@ -51,13 +51,14 @@
     X(msgrcv) X(mq_send) X(mq_timedsend) X(mq_receive) X(mq_timedreceive) X(aio_suspend) X(aio_suspend64) X(lio_listio)        \
     X(lio_listio64)
 /* clang-format on */
+#define EACH_REQUEST(X) X(fcntl) X(fcntl64) X(__fcntl) X(ioctl)
 #define EACH_LONG(X) X(__recvfrom_chk) X(getnameinfo) X(gethostbyname2_r) X(gethostbyaddr_r)
 
 typedef long (*any_function)(long, long, long, long, long, long);
 typedef long (*long_function)(long, long, long, long, long, long, long, long);
 
 #define INDEX(name) NTH_##name,
-enum { EACH(INDEX) EACH_LONG(INDEX) COUNT };
+enum { EACH(INDEX) EACH_REQUEST(INDEX) EACH_LONG(INDEX) COUNT };
 
 static void *real[COUNT];
 
@@ -77,6 +78,14 @@ static inline __attribute__((always_inline)) long call_wrapped(const void *funct
         return call_wrapped(real[NTH_##name], a, b, c, d, e, f);             \
     }
 EACH(WRAPPER)
+
+/* The same for those that may make a descriptor send signals. */
+#define REQUEST_WRAPPER(name)                                                \
+    static long own_##name(long a, long b, long c, long d, long e, long f) { \
+        spp_linux_signals_owner((int)b, c);                                  \
+        return call_wrapped(real[NTH_##name], a, b, c, d, e, f);             \
+    }
+EACH_REQUEST(REQUEST_WRAPPER)
 
 /* The same with eight arguments. If the caller passed seven, the last one is a word of the caller's frame, which is not used. */
 static inline __attribute__((always_inline)) long call_wrapped_long(const void *function, long a, long b, long c, long d, long e,
@@ -142,6 +151,7 @@ __attribute__((used, visibility("hidden"))) long spp_linux_wrapped_call(long num
         confine_by_seccomp((unsigned)a, (unsigned)b, (const void *)(uintptr_t)c);
         return spp_linux_real_syscall(number, a, b, c);
     }
+    if (number == SYS_fcntl || number == SYS_ioctl) spp_linux_signals_owner((int)b, c);
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = spp_linux_real_syscall(number, a, b, c, d, e, f);
@@ -196,7 +206,8 @@ static int own_sigprocmask(int how, const sigset_t *set, sigset_t *old) {
 
 #define IMPORT(name) {#name, (void *)(uintptr_t)own_##name, NULL, &real[NTH_##name]},
 const spp_linux_import spp_linux_wrappers[] = {
-    EACH(IMPORT) EACH_LONG(IMPORT){"syscall", (void *)(uintptr_t)spp_linux_syscall, NULL, (void *)&spp_linux_real_syscall},
+    EACH(IMPORT) EACH_REQUEST(IMPORT)
+        EACH_LONG(IMPORT){"syscall", (void *)(uintptr_t)spp_linux_syscall, NULL, (void *)&spp_linux_real_syscall},
     {"pthread_sigmask", (void *)(uintptr_t)own_mask, NULL, (void *)&real_mask},
     {"sigsuspend", (void *)(uintptr_t)own_sigsuspend, NULL, (void *)&real_sigsuspend},
     {"__sigsuspend", (void *)(uintptr_t)own_sigsuspend, NULL, NULL},

@@ -166,6 +166,7 @@ void spp_os_signals_wait_at(volatile int *flag) { (void)flag; }
 void spp_os_signals_care(void) {}
 
 bool spp_os_signal_taken(void) { return false; }
+void spp_os_signal_moved(void) {}
 void spp_os_signal_look(void) {}
 void spp_os_exec_notify(void (*call)(void)) { (void)call; }
 void spp_os_exec_preload(const char *path, const char *marker, const char *folder) { (void)path, (void)marker, (void)folder; }
@@ -173,6 +174,7 @@ void spp_os_signal_take_back(void) {}
 void spp_os_signal_child(void) {}
 uint64_t spp_os_signal_cpu_ns(void) { return atomic_load(&sampler_cpu); }
 uint64_t spp_os_calls_interrupted(void) { return 0; }
+uint64_t spp_os_signals_not_ignored(void) { return 0; }
 bool spp_os_trigger_gave_up(const spp_os_trigger *trigger) { return trigger == NULL; }
 
 void spp_os_gate(bool (*enter)(void), void (*leave)(void)) {

@@ -236,6 +236,7 @@ def stats() -> Dict[str, Any]:
     process's, without that of the profiler's own threads), wall_ns, paused_cpu_ns and paused_ns (what of
     these two was while sampling was paused), write_error; calls_interrupted: ticks that
     interrupted a system call that the program makes without the C library, and may have ended it (docs/troubleshooting.md);
+    signals_not_ignored: signals that the program ignores, but that may have ended a system call because ticks came by the same;
     tasks_unknown: 1 if this asyncio is built otherwise than those that spprof knows (docs/tasks.md)."""
     return _core.stats()
 
