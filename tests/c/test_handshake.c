@@ -116,12 +116,13 @@ static void blocked(int signum) {
 }
 
 static sigjmp_buf back;
+static void (*jump)(sigjmp_buf, int); /* siglongjmp() as other objects call it */
 static volatile sig_atomic_t jumps;
 
 static void alarmed(int signum) {
     struct timespec short_nap = {0, 30000};
     (void)signum;
-    if (jumps) siglongjmp(back, 1);
+    if (jumps) jump(back, 1);
     CHECK_EQUAL((int)calls[NANOSLEEP]((long)(uintptr_t)&short_nap, 0, 0, 0, 0, 0), 0);
 }
 
@@ -151,19 +152,99 @@ static void in_the_midst(void) {
     for (int i = 0; i < 100; i++) CHECK_EQUAL((int)called(NANOSLEEP, (long)(uintptr_t)&nap, 0, 0, 0), 0);
 }
 
-/* Left by longjmp, a call is noted until the next one: then ticks go on. */
-static void jumped_out(void) {
-    struct timespec second = {1, 0}, nap = {0, 10000};
-    jumps = 1;
-    if (sigsetjmp(back, 1) == 0) {
-        alarm_in_us(100);
-        (void)calls[NANOSLEEP]((long)(uintptr_t)&second, 0, 0, 0, 0, 0);
-        CHECK(false);
-    }
-    jumps = 0;
-    CHECK_EQUAL((int)calls[NANOSLEEP]((long)(uintptr_t)&nap, 0, 0, 0, 0, 0), 0);
+static void until_ticked(void) {
     atomic_store(&ticks, 0);
-    while (atomic_load(&ticks) < ENOUGH) burn(10000); /* for ever, if they do not */
+    while (atomic_load(&ticks) < ENOUGH) burn(10000); /* for ever, if they do not come */
+}
+
+/* So much deeper that the frames of what follows are below those of a call that is made at once. */
+static __attribute__((noinline)) void deeper(void (*then)(void)) {
+    volatile char below[4096];
+    below[0] = 1;
+    then();
+    below[1] = below[0];
+}
+
+static void naps_and_ticks(void) {
+    struct timespec nap = {0, 10000};
+    CHECK_EQUAL((int)calls[NANOSLEEP]((long)(uintptr_t)&nap, 0, 0, 0, 0, 0), 0);
+    until_ticked();
+}
+
+/* Left by a jump, a call is over: ticks go on, whether another one follows or not, and however deep. */
+static void jumped_out(void) {
+    struct timespec second = {1, 0};
+    static void (*const afterwards[])(void) = {until_ticked, naps_and_ticks};
+    for (volatile int i = 0; i < 4; i++) {
+        jumps = 1;
+        if (sigsetjmp(back, 1) == 0) {
+            alarm_in_us(100);
+            (void)calls[NANOSLEEP]((long)(uintptr_t)&second, 0, 0, 0, 0, 0);
+            CHECK(false);
+        }
+        jumps = 0;
+        if (i < 2)
+            afterwards[i]();
+        else
+            deeper(afterwards[i - 2]);
+    }
+}
+
+/* A handler that jumps within itself: the call that it interrupted is still under way. */
+static volatile sig_atomic_t interrupted; /* calls by that handler */
+
+static void jumps_within(int signum) {
+    spp_linux_handshake *volatile h = spp_linux_handshake_own();
+    volatile uintptr_t call = h->call;
+    sigjmp_buf within;
+    (void)signum;
+    if (sigsetjmp(within, 0) == 0) jump(within, 1);
+    CHECK_EQUAL(h->call, call);
+    interrupted += call != 0;
+}
+
+static void jumped_within(void) {
+    struct timespec nap = {0, 1000000};
+    struct sigaction action, before;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = jumps_within;
+    sigaction(SIGALRM, &action, &before);
+    while (interrupted < 20) {
+        alarm_in_us(100);
+        (void)calls[NANOSLEEP]((long)(uintptr_t)&nap, 0, 0, 0, 0, 0);
+    }
+    sigaction(SIGALRM, &before, NULL);
+}
+
+/* A thread that is cancelled in a call has ticks while it cleans up. */
+static void cleans_up(void *trigger) {
+    until_ticked();
+    spp_os_trigger_disarm(trigger);
+}
+
+static void *is_cancelled(void *unused) {
+    spp_os_trigger trigger = {.perf_fd = -1};
+    int state;
+    (void)unused;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    CHECK_EQUAL(spp_os_trigger_arm(&trigger, &spp_clock_signal, spp_os_tid(), PERIOD_NS, &cookie), 0);
+    pthread_cleanup_push(cleans_up, &trigger);
+    pthread_setcancelstate(state, NULL);
+    for (;;) {
+        struct timespec second = {1, 0};
+        (void)calls[NANOSLEEP]((long)(uintptr_t)&second, 0, 0, 0, 0, 0);
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void cancelled(void) {
+    pthread_t thread;
+    void *result;
+    CHECK_EQUAL(pthread_create(&thread, NULL, is_cancelled, NULL), 0);
+    CHECK_EQUAL(pthread_cancel(thread), 0);
+    CHECK_EQUAL(pthread_join(thread, &result), 0);
+    CHECK(result == PTHREAD_CANCELED);
 }
 
 int main(void) {
@@ -181,6 +262,7 @@ int main(void) {
     spp_os_signal_look();
     static const char *const names[] = {"read", "write", "poll", "nanosleep", "recv", "pthread_sigmask", "syscall"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) memcpy(&calls[i], &(void *){own(names[i])}, sizeof(void *));
+    memcpy(&jump, &(void *){own("siglongjmp")}, sizeof(void *));
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -192,8 +274,10 @@ int main(void) {
     blocked(SIGURG);
     in_the_midst();
     jumped_out();
-    CHECK_EQUAL(spp_os_calls_interrupted(), 0);
+    jumped_within();
     spp_os_trigger_disarm(&trigger);
+    cancelled();
+    CHECK_EQUAL(spp_os_calls_interrupted(), 0);
     spp_os_signal_remove();
     signal(SIGPIPE, SIG_IGN);
     over = true;

@@ -14,8 +14,7 @@
 #include "os/memory.h"
 #include "os/threads.h"
 
-/* `call` stays set if a call is left by longjmp or pthread_exit. A handler that runs on the same stack makes its calls within
- * this distance of the one that it interrupted. */
+/* A handler that runs on the same stack makes its calls within this distance of the one that it interrupted. */
 #define HANDLER_REACH ((uintptr_t)1 << 20)
 /* The sampler may be preempted by the thread while it sends: after so many tries the thread yields. (It does not sleep, because a
  * program may wait until it sleeps in the call that it is about to make.) */
@@ -127,14 +126,16 @@ void spp_linux_tick_sent(spp_linux_handshake *h, bool sent) {
 
 /* ---- the thread's side */
 
-/* Returns `call` if the call that begins at `here` is nested in it, made by a handler; 0 if `call` was left without a return. */
-static uintptr_t outer_call(uintptr_t call, uintptr_t here) {
-    stack_t stack = {.ss_flags = 0};
+static bool is_within(const stack_t *stack, uintptr_t at) { return at - (uintptr_t)stack->ss_sp < stack->ss_size; }
+
+SPP_COLD uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here) {
+    stack_t alternate = {.ss_size = 0};
     if (call == 0 || call == here) return 0;
-    if (call > here && call - here < HANDLER_REACH) return call;
-    if (atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return 0;
-    (void)raw_call(SYS_sigaltstack, 0, (uintptr_t)&stack, 0, 0);
-    return stack.ss_flags & SS_ONSTACK ? call : 0;
+    if (!atomic_load_explicit(&spp_linux_confined, memory_order_relaxed))
+        (void)raw_call(SYS_sigaltstack, 0, (uintptr_t)&alternate, 0, 0);
+    bool on_alternate = is_within(&alternate, here);
+    if (on_alternate != is_within(&alternate, call)) return on_alternate ? call : 0;
+    return call > here && call - here < HANDLER_REACH ? call : 0;
 }
 
 /* The signal did not come: the thread blocks it, or the kernel dropped it because another of the same number was pending. */
@@ -205,7 +206,7 @@ static void settle_tick(spp_linux_handshake *h) {
 SPP_COLD spp_linux_call spp_linux_begin_call(uintptr_t here) {
     spp_linux_call call = {spp_linux_handshake_own(), 0};
     if (call.of == NULL) return call;
-    call.outer = outer_call(atomic_load(&call.of->call), here);
+    call.outer = spp_linux_outer_call(atomic_load(&call.of->call), here);
     atomic_exchange(&call.of->call, here);
     if (atomic_load(&call.of->tick) != SPP_TICK_NONE) settle_tick(call.of);
     return call;

@@ -127,6 +127,10 @@ static inline spp_linux_handshake *spp_linux_handshake_first(void) {
 /* Returns the calling thread's handshake, or NULL. Handler. */
 spp_linux_handshake *spp_linux_handshake_own(void);
 
+/* Returns `call` if it is still under way where the thread is at the stack pointer `here`, in a handler; 0 if it was left. */
+uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here);
+/* In each function that makes a wrapped call: if its frame is left by unwinding, the call is over (jumps.c). */
+#define SPP_LINUX_UNWINDS __asm__(".cfi_personality 0x1b, spp_linux_unwound")
 spp_linux_call spp_linux_begin_call(uintptr_t here);
 void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function);
 

@@ -35,7 +35,9 @@ void spp_linux_intercept(const spp_linux_signals_others *others) {
         n = append(list, n, spp_linux_execs, SPP_LINUX_EXECS);
         n = append(list, n, spp_linux_alone, SPP_LINUX_ALONE);
         n = append(list, n, spp_linux_alternate, SPP_LINUX_ALTERNATE);
+        n = append(list, n, spp_linux_jumps, SPP_LINUX_JUMPS);
         n = append(list, n, spp_linux_wrappers, spp_linux_wrappers_n);
+        spp_linux_jumps_learn();
         for (size_t i = 0; i < n; i++) {
             list[i].real = spp_linux_real_of(list[i].name);
             if (list[i].keep != NULL) *(void **)list[i].keep = list[i].real;

@@ -274,6 +274,14 @@ void spp_linux_signals_owned(void);
 extern const spp_linux_import spp_linux_wrappers[];
 extern const size_t spp_linux_wrappers_n;
 
+/* ---- jumps.c */
+
+/* Calls that leave frames without a return. */
+#define SPP_LINUX_JUMPS 5
+extern const spp_linux_import spp_linux_jumps[SPP_LINUX_JUMPS];
+/* Call before them: learns how this C library stores a stack pointer. */
+void spp_linux_jumps_learn(void);
+
 /* ---- exec.c */
 
 /* Calls that replace the program, or make a child that shares our memory. */

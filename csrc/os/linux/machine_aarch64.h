@@ -63,6 +63,12 @@ static inline void interrupt_call(ucontext_t *uc) {
     uc->uc_mcontext.regs[0] = (unsigned long long)-EINTR;
 }
 
+static inline uintptr_t stack_pointer(const ucontext_t *uc) { return (uintptr_t)uc->uc_mcontext.sp; }
+
+/* Which word of a jmp_buf has the stack pointer. It is not rotated. */
+#define JUMP_SP 13
+#define JUMP_TURNED(word) (word)
+
 static inline void read_context(const ucontext_t *uc, spp_os_context *to) {
     to->pc = (uintptr_t)uc->uc_mcontext.pc;
     to->sp = (uintptr_t)uc->uc_mcontext.sp;

@@ -77,6 +77,12 @@ static inline void interrupt_call(ucontext_t *uc) {
     uc->uc_mcontext.gregs[REG_RAX] = -EINTR;
 }
 
+static inline uintptr_t stack_pointer(const ucontext_t *uc) { return (uintptr_t)uc->uc_mcontext.gregs[REG_RSP]; }
+
+/* Which word of a jmp_buf has the stack pointer, and how glibc rotates it (sysdeps/unix/sysv/linux/x86_64/pointer_guard.h). */
+#define JUMP_SP 6
+#define JUMP_TURNED(word) ((word) >> 17 | (word) << 47)
+
 static inline void read_context(const ucontext_t *uc, spp_os_context *to) {
     to->pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
     to->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];

@@ -176,6 +176,7 @@ static int own_sigtimedwait(const sigset_t *set, siginfo_t *info, const struct t
                                                   : UINT64_MAX;
     }
     for (;;) {
+        SPP_LINUX_UNWINDS;
         uintptr_t here = (uintptr_t)__builtin_frame_address(0);
         spp_linux_call call = spp_linux_call_begins(here);
         int signum = real_sigtimedwait(set, &got, timeout != NULL ? &left : NULL);

@@ -66,6 +66,7 @@ static void *real[COUNT];
  * predicted (SRSO), each return after a system call is mispredicted, and takes 5 ns. */
 static inline __attribute__((always_inline)) long call_wrapped(const void *function, long a, long b, long c, long d, long e,
                                                                long f) {
+    SPP_LINUX_UNWINDS;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = ((any_function)(uintptr_t)function)(a, b, c, d, e, f);
@@ -90,6 +91,7 @@ EACH_REQUEST(REQUEST_WRAPPER)
 /* The same with eight arguments. If the caller passed seven, the last one is a word of the caller's frame, which is not used. */
 static inline __attribute__((always_inline)) long call_wrapped_long(const void *function, long a, long b, long c, long d, long e,
                                                                     long f, long g, long h) {
+    SPP_LINUX_UNWINDS;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = ((long_function)(uintptr_t)function)(a, b, c, d, e, f, g, h);
@@ -152,6 +154,7 @@ __attribute__((used, visibility("hidden"))) long spp_linux_wrapped_call(long num
         return spp_linux_real_syscall(number, a, b, c);
     }
     if (number == SYS_fcntl || number == SYS_ioctl) spp_linux_signals_owner((int)b, c);
+    SPP_LINUX_UNWINDS;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     long result = spp_linux_real_syscall(number, a, b, c, d, e, f);
@@ -164,6 +167,7 @@ __attribute__((used, visibility("hidden"))) long spp_linux_wrapped_call(long num
 static int (*real_mask)(int, const sigset_t *, sigset_t *);
 
 static int own_mask(int how, const sigset_t *set, sigset_t *old) {
+    SPP_LINUX_UNWINDS;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     spp_linux_call call = spp_linux_call_begins(here);
     int result = real_mask(how, set, old);
@@ -186,6 +190,7 @@ static bool is_still_pending(const sigset_t *mask) {
 }
 
 static int own_sigsuspend(const sigset_t *mask) {
+    SPP_LINUX_UNWINDS;
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     int result;
     do {
