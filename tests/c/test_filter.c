@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -11,6 +12,9 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "os/linux/linux.h"
+#include "os/memory.h"
+#include "os/process.h"
 
 #define CALL SYS_getppid /* takes no arguments, so may be given any */
 #define REFUSED (SECCOMP_RET_ERRNO | EXDEV)
@@ -108,7 +112,28 @@ static void what_is_not_known_is_not_allowed(void) {
     CHECK(!spp_linux_filter_allows(&deep, &call, 1, true));
 }
 
+static void nothing(void) {}
+
+/* Threads of the program go on making a call of ours until a filter does not allow it. */
+static void only_what_is_refused_is_not_called(void) {
+    struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_filter but[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_timer_settime, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog allows = {1, all}, refuses = {4, but};
+    spp_linux_signals_begin(NULL);
+    spp_os_confine_notify(nothing);
+    spp_linux_confine(&allows, true);
+    CHECK(!spp_linux_confined && !spp_linux_blinded && !spp_linux_barred);
+    spp_linux_confine(&refuses, false);
+    CHECK(spp_linux_confined && !spp_linux_blinded);
+}
+
 int main(void) {
+    only_what_is_refused_is_not_called();
     the_kernel_says_the_same();
     what_is_not_known_is_not_allowed();
     return check_done();

@@ -73,6 +73,23 @@ static const uint16_t of_handlers[] = {SYS_rt_sigreturn, SYS_gettid,          SY
                                        SYS_futex,        SYS_clock_nanosleep, SYS_mmap,   SYS_munmap};
 static const uint16_t of_perf_handlers[] = {SYS_ioctl}; /* each group of ticks has a period of its own */
 static const uint16_t of_looks[] = {SYS_fcntl, SYS_ppoll, SYS_newfstatat};
+/* Calls on threads of the program that can be done without, and one of samplers. */
+static const uint16_t of_the_free[] = {SYS_read,
+                                       SYS_fcntl,
+                                       SYS_ioctl,
+                                       SYS_rt_sigpending,
+                                       SYS_rt_sigtimedwait,
+                                       SYS_rt_tgsigqueueinfo,
+                                       SYS_timer_settime,
+                                       SYS_sigaltstack,
+                                       SYS_tgkill,
+                                       SYS_sched_yield,
+                                       SYS_mmap,
+                                       SYS_mprotect,
+                                       SYS_mremap,
+                                       SYS_munmap,
+                                       SYS_sched_getaffinity,
+                                       SYS_sched_setaffinity};
 /* Calls of our threads, and of the C library for a thread's life. */
 static const uint16_t of_threads[] = {SYS_clock_gettime,
                                       SYS_clock_nanosleep,
@@ -133,7 +150,7 @@ static const uint16_t of_threads_may_fail[] = {
 
 static void confine_by_filter(const struct sock_fprog *filter, bool all) {
     if (!spp_linux_signals_own()) return; /* a child that shares our memory */
-    atomic_store(&spp_linux_confined, true);
+    if (!ALLOWS(filter, of_the_free, false)) atomic_store(&spp_linux_confined, true);
     if (!ALLOWS(filter, of_looks, false)) atomic_store(&spp_linux_blinded, true);
     bool threads = ALLOWS(filter, of_threads, false) && ALLOWS(filter, of_threads_may_fail, true);
     if (!threads) atomic_store(&spp_linux_barred, true);

@@ -303,8 +303,8 @@ void spp_linux_births(void (*born)(void));
 /* Calls that require a process of one thread, and calls that end it at once. */
 #define SPP_LINUX_ALONE 5
 extern const spp_linux_import spp_linux_alone[SPP_LINUX_ALONE];
-/* The program has, or is about to have, a filter that may end it for a system call it does not make itself. Handlers then make
- * only those in the first rows of csrc/README.md. */
+/* The program has, or is about to have, a filter that does not allow all calls on its threads. Handlers then make only those in
+ * the first rows of csrc/README.md. */
 extern _Atomic bool spp_linux_confined;
 /* The filter does not allow the calls by which a handler learns whether a call would wait. */
 extern _Atomic bool spp_linux_blinded;
