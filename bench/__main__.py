@@ -47,6 +47,7 @@ from . import (
     ticks,
     times,
     work,
+    wrapped,
 )
 from .goals import Options, Row, Subject
 from .pythons import ROOT, choose
@@ -75,6 +76,7 @@ SUBJECTS: Dict[str, Subject] = {
     "slowdown": slowdown.slowdown,
     "handover": handover.handover,
     "calls": calls.calls,
+    "wrapped": wrapped.wrapped,
     "counts": counts.counts,
     "hot": hot.hot,
     "times": times.times,

@@ -13,8 +13,8 @@ BEGIN, END = "<!-- results: begin (python3 -m bench.report) -->", "<!-- results:
 ORDER = (
     "cost10k", "cost1k", "impossible", "handler", "wall100", "cpu100", "startup", "memory", "bytes", "convert", "peers",
     "peers_native", "native", "native1k", "tables", "crowd_start", "brief_threads", "intervals", "shares", "ticks", "work",
-    "slowdown", "handover", "calls", "counts", "hot", "times", "lines", "imports",
-    "exceptions", "attach",
+    "slowdown", "handover", "calls", "wrapped", "counts", "hot", "times", "lines",
+    "imports", "exceptions", "attach",
 )  # fmt: skip
 
 
