@@ -234,8 +234,6 @@ void spp_linux_signals_run(void);
 bool spp_linux_signal_installed(int signum);
 /* Whether the program has no handler for the signal, and no descriptor that receives it. */
 bool spp_linux_signal_free(int signum);
-/* Handler. The program's handler for any signal; false: it has none. */
-bool spp_linux_signal_theirs(int signum, struct sigaction *action);
 /* No more ticks come by this signal: restores the program's own action, unless it is a handler, which a late tick would reach. */
 void spp_linux_signal_leave(int signum);
 /* In a forked child, where no tick can be on its way: restores all of them. */

@@ -67,16 +67,6 @@ bool spp_linux_signal_free(int signum) {
     return spp_linux_action_is_free(&now);
 }
 
-bool spp_linux_signal_theirs(int signum, struct sigaction *action) {
-    spp_linux_kernel_action k = {0};
-    int place = spp_linux_action_of(signum);
-    if (spp_linux_action_ask(signum, NULL, &k) != 0) return false;
-    spp_linux_action_from(action, &k);
-    if (place >= 0 && spp_linux_actions[place].mine != 0 && (uintptr_t)k.handler == spp_linux_actions[place].mine)
-        *action = spp_linux_action_read(place);
-    return !spp_linux_action_is_free(action) && signum != SPP_LINUX_RESERVED;
-}
-
 void spp_linux_signal_leave(int signum) {
     int place = spp_linux_action_of(signum);
     struct sigaction ignore;
