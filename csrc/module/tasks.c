@@ -9,6 +9,7 @@
 #include "core/capture/coroutines.h"
 #include "core/capture/tasks.h"
 #include "module/compat.h"
+#include "module/held.h"
 #include "py/layout.h"
 #include "py/task_offsets.h"
 
@@ -92,14 +93,11 @@ static bool agrees(PyObject *task) {
     return right;
 }
 
-/* The set in a WeakSet of all tasks, borrowed; NULL: there is none (3.14+). */
-static PyObject *all_tasks(PyObject *module) {
-    PyObject *all = NULL;
-    static const char *const names[] = {"_scheduled_tasks", "_all_tasks"};
-    for (int i = 0; i < 2 && all == NULL; i++) {
-        all = PyObject_GetAttrString(module, names[i]);
-        PyErr_Clear();
-    }
+/* The set in a WeakSet of all tasks, borrowed; NULL: there is none (3.14+). What a module lacks it would look for by code in
+ * Python, which counts of calls would hear. */
+static PyObject *all_tasks(void) {
+    PyObject *all = spp_held_by_module("_asyncio", "_scheduled_tasks");
+    if (all == NULL) all = spp_held_by_module("_asyncio", "_all_tasks");
     PyObject *set = all != NULL ? PyObject_GetAttrString(all, "data") : NULL;
     PyErr_Clear();
     Py_XDECREF(all); /* the module has it, and it has the set */
@@ -123,9 +121,11 @@ static bool some_agree(PyObject *set) {
     return right;
 }
 
-/* 3.14+: that of this thread, if one runs. */
-static bool current_agrees(PyObject *module) {
-    PyObject *task = PyObject_CallMethod(module, "current_task", NULL);
+/* 3.14+: that of this thread, if one runs. A function of the program's in its place says nothing. */
+static bool current_agrees(void) {
+    PyObject *function = spp_held_by_module("_asyncio", "current_task");
+    PyObject *task = function != NULL && PyCFunction_CheckExact(function) ? PyObject_CallNoArgs(function) : NULL;
+    Py_XDECREF(function);
     bool right = task == NULL || task == Py_None || agrees(task);
     Py_XDECREF(task);
     return right;
@@ -136,11 +136,9 @@ static int check(void *unused) {
     (void)unused;
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
-    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, as is the next */
-    PyObject *module = (uintptr_t)modules == spp_task_rule.modules ? PyDict_GetItemString(modules, "_asyncio") : NULL;
-    if (module != NULL && atomic_load(&spp_task_type) != 0) {
-        PyObject *set = all_tasks(module);
-        if (set != NULL ? !some_agree(set) : !current_agrees(module))
+    if ((uintptr_t)PyImport_GetModuleDict() == spp_task_rule.modules && atomic_load(&spp_task_type) != 0) {
+        PyObject *set = all_tasks();
+        if (set != NULL ? !some_agree(set) : !current_agrees())
             spp_task_refuse();
         else
             atomic_store_explicit(&spp_coroutine_all, (uintptr_t)set, memory_order_release);

@@ -339,6 +339,14 @@ def test_a_method_of_a_metaclass_is_its_own_types_and_new_is_none_of_a_types():
     assert (calls_in_c(calls, "__new__"), calls_in_c(calls, "int.__new__")) == (2, 0)
 
 
+def test_what_spprof_asks_of_asyncio_is_no_call_of_the_programs():
+    import asyncio  # whose tasks spprof looks at between two instructions of the program
+
+    assert asyncio
+    calls = counts_of(lambda: [counted.leaf() for _ in range(10_000)])
+    assert {call.function.file for call in calls.rows if not call.function.file.startswith(OURS)} <= {__file__, str(TARGET)}
+
+
 def test_a_pause_is_not_counted():
     spprof.start(calls=True)
     counted.leaf()
