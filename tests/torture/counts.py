@@ -21,7 +21,6 @@ from .__main__ import environment, interpreters
 
 HERE = Path(__file__).resolve().parent
 TARGETS = HERE.parent / "targets"
-TIMEOUT = 300
 CASES = "callbacks cstack dying interps jumps libraries shared".split()
 CPYTHON = """
 test_asyncgen test_call test_contextlib test_coroutines test_dataclasses test_descr test_enum test_exceptions test_fractions
@@ -59,19 +58,25 @@ def compiled(python, folder):
 
 
 def compared(python, library, names, how):
-    """What counting.py says of each program."""
-    command = [str(python), str(HERE / "counting.py"), str(library), ",".join(names), how]
-    with tempfile.TemporaryDirectory(prefix="counts-") as folder:
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=TIMEOUT, cwd=folder, env=environment(python, {}),
-                stdin=subprocess.DEVNULL, errors="replace",
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return [{"name": name, "error": f"takes more than {TIMEOUT} s"} for name in names]
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
-    silent = names[len(said) :]
-    return said + [{"name": name, "error": f"exit status {done.returncode}: {done.stderr[-800:]}"} for name in silent]
+    """What counting.py says of each program, as it comes."""
+    command = [str(python), "-X", "faulthandler", str(HERE / "counting.py"), str(library), ",".join(names), how]
+    silent = list(names)
+    if not names:
+        return
+    with tempfile.TemporaryDirectory(prefix="counts-") as folder, tempfile.TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder, env=environment(python, {}),
+            stdin=subprocess.DEVNULL, errors="replace",
+        )  # fmt: skip
+        with process:
+            for line in process.stdout:
+                if line.startswith('{"name"'):
+                    said = json.loads(line)
+                    silent.remove(said["name"])
+                    yield said
+        errors.seek(0)
+        why = f"exit status {process.returncode}: {errors.read()[-800:]}"
+    yield from ({"name": name, "error": why} for name in silent)
 
 
 def main():
@@ -98,23 +103,17 @@ def on(version, python, library, programs, hows):
     has_suite = subprocess.run([python, "-c", "import test.support"], capture_output=True).returncode == 0
     wrong, done, calls = 0, 0, 0
     known = defaultdict(list)
-    # Small programs share a process.
-    groups = [[name for name in programs if name in ALIKE]] + [[name] for name in programs if name not in ALIKE]
-    for group in filter(None, groups):
-        if group[0].startswith("cpython.") and not has_suite:
-            continue
-        for how in hows:
-            if how == "apart" and group[0] not in ALIKE:
-                continue
-            for said in compared(python, library, group, how):
-                name, problem = said["name"], said.get("error") or said["missing"]
-                problem = problem or "; ".join(f"{key}: {a} and not {b}" for key, a, b in said["differ"])
-                done, calls = done + 1, calls + said.get("calls", 0)
-                if problem and said.get("reason"):
-                    known[said["reason"]].append(f"{name} ({how})")
-                elif problem:
-                    wrong += 1
-                    print(f"WRONG  {version} {name} {how}: {problem[:1500]}", flush=True)
+    able = [name for name in programs if has_suite or not name.startswith("cpython.")]
+    for how in hows:
+        for said in compared(python, library, [name for name in able if how != "apart" or name in ALIKE], how):
+            name, problem = said["name"], said.get("error") or said["missing"]
+            problem = problem or "; ".join(f"{key}: {a} and not {b}" for key, a, b in said["differ"])
+            done, calls = done + 1, calls + said.get("calls", 0)
+            if problem and said.get("reason"):
+                known[said["reason"]].append(f"{name} ({how})")
+            elif problem:
+                wrong += 1
+                print(f"WRONG  {version} {name} {how}: {problem[:1500]}", flush=True)
     for reason, names in known.items():
         print(f"{version}: the other counter has less in {', '.join(names)}: {reason}")
     suite = "" if has_suite else ", without CPython's tests, which it does not have"
