@@ -215,9 +215,10 @@ def test_a_hang_of_tasks_is_named(which, start, monkeypatch):  # noqa: F811
 @pytest.mark.stress
 @pytest.mark.parametrize("seed", range(100))
 def test_a_hundred_hangs_are_named(seed, start, record_property):  # noqa: F811
-    kind, python = list(HANGS)[seed % 10], random.Random(seed).choice(list(PYTHONS))
+    kind, python = list(HANGS)[seed % 10], list(PYTHONS)[seed // 10 % len(PYTHONS)]
     seconds, unchanged = named(kind, seed, python, start)
-    record_property("seconds", seconds)
+    for name, value in (("kind", kind), ("python", python), ("seconds", seconds), ("unchanged", unchanged)):
+        record_property(name, value)
     assert unchanged, (kind, python)
 
 

@@ -235,19 +235,27 @@ class _Memory(Memory):
         return os.pread(file, min(size, mapping.end - address), mapping.offset + place) if file >= 0 else b""
 
     def _opened(self, path: str) -> int:
-        """The file, if its first page is as it was (which has the build id); if that is not known, if it is older."""
+        """The file, if it begins as it did; if that is not known, if it is older."""
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         found = os.fstat(file)
         if stat.S_ISREG(found.st_mode):
             start = self._maps.objects().get(path, 0)
             try:
-                same = os.pread(file, _PAGE, 0) == self.read(start, _PAGE)
+                same = _identity(os.pread(file, _PAGE, 0)) == _identity(self.read(start, _PAGE))
             except Unreadable:
                 same = found.st_mtime <= os.fstat(self.file).st_mtime
             if same:
                 return file
         os.close(file)
         return -1
+
+
+def _identity(page: bytes) -> List[bytes]:
+    """What does not change of an object's first page: its headers, and notes (the build id). Raises Unreadable."""
+    (at,), (size, count) = fields("<Q", page[32:]), fields("<HH", page[54:])
+    rows = page[at : at + size * count]
+    notes = [fields("<IIQQQQ", rows[place:]) for place in range(0, len(rows) - 55, 56)]
+    return [page[:64], rows, *(page[place : place + length] for kind, _, place, _, _, length in notes if kind == _NOTE)]
 
 
 def _signal_name(number: int) -> str:
