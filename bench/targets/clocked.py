@@ -19,7 +19,7 @@ BODIES = {
         last = now
 """,
     "epoll": """
-    while monotonic_ns() < until: poll.poll((until - monotonic_ns()) / 1e9)
+    while monotonic_ns() < until: poll.poll(max(0, until - monotonic_ns()) / 1e9)
 """,
     "event": """
     while monotonic_ns() < until: event.wait((until - monotonic_ns()) / 1e9)
