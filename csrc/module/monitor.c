@@ -18,8 +18,9 @@ bool spp_monitor_is_init_cleanup(PyObject *object) {
 
 #if SPP_MONITORS
 
-/* Ours are those that have no name and that nothing of CPython's takes; cProfile takes PROFILER_ID, which comes last. */
-static const int ids[] = {4, 3, 2};
+/* One for each of calls, times, lines and exceptions. First those that have no name, then OPTIMIZER_ID, which nothing of
+ * CPython's takes; PROFILER_ID comes last, as cProfile takes it. Debuggers and coverage keep theirs. */
+static const int ids[] = {4, 3, 5, 2};
 
 static PyObject *monitoring(void) { return spp_held_by_module("sys", "monitoring"); }
 
@@ -45,7 +46,13 @@ static int take_id(spp_monitor *monitor, PyObject *module, const char *what) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError)) return -1;
         PyErr_Clear();
     }
-    PyErr_Format(PyExc_RuntimeError, "%s: other tools have taken the ids 2, 3 and 4 of sys.monitoring", what);
+    PyObject *owners[sizeof ids / sizeof *ids] = {NULL};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && !PyErr_Occurred(); i++)
+        owners[i] = PyObject_CallMethod(module, "get_tool", "i", ids[i]);
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_RuntimeError, "%s: the ids 2 to 5 of sys.monitoring are taken (%S, %S, %S, %S)", what, owners[3],
+                     owners[1], owners[0], owners[2]);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) Py_XDECREF(owners[i]);
     return -1;
 }
 

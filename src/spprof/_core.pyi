@@ -143,7 +143,7 @@ def functions(wanted: Dict[int, int]) -> Dict[int, str]:
 
 def time_calls(code: Any) -> None:
     """Times the calls of a code object whenever there is a run, as long as it lives; nothing before 3.12. RuntimeError: not in the
-    run that there is, because other tools have taken all ids of sys.monitoring."""
+    run that there is, because all ids of sys.monitoring that it may have are taken."""
 
 def collection(phase: str, info: Dict[str, int]) -> None:
     """A callback for `gc.callbacks`: notes each garbage collection while a profile is taken."""

@@ -273,13 +273,38 @@ def test_a_program_to_its_end(tmp_path):
 
 
 @monitors
+def test_all_that_is_counted_exactly_at_once():
+    """Each of these has an id of its own."""
+
+    def fails():
+        raise KeyError
+
+    def catches():
+        try:
+            fails()
+        except KeyError:
+            return True
+
+    chosen = f"{__name__}:*catches"
+    spprof.start(calls=True, time=[chosen], lines=[chosen], exceptions=True)
+    try:
+        catches()
+    finally:
+        profile = spprof.stop()
+    (raised,) = [row for row in profile.exceptions.rows if row.raised_by.name == "fails"]
+    (timed,), (lined,) = profile.times.functions, profile.line_counts.functions
+    (calls,) = [row.calls for row in profile.calls.rows if row.function.name == "catches"]
+    assert (raised.number, timed.calls, lined.calls, calls) == (1, 1, 1, 1)
+
+
+@monitors
 @pytest.mark.parametrize("free, options", [((), {}), ((3,), {"calls": True}), ((3, 2), {"calls": True, "time": "a:b"})])
 def test_without_a_free_tool(free, options):
-    taken = [tool for tool in (2, 3, 4) if tool not in free]
+    taken = [tool for tool in (2, 3, 4, 5) if tool not in free]
     for tool in taken:
         sys.monitoring.use_tool_id(tool, "test")
     try:
-        with pytest.raises(spprof.Unsupported, match="exceptions cannot be counted: other tools have taken the ids 2, 3 and 4"):
+        with pytest.raises(spprof.Unsupported, match="exceptions cannot be counted: the ids 2 to 5 of sys"):
             spprof.start(exceptions=True, **options)
         assert not spprof.is_active() and [sys.monitoring.get_tool(tool) for tool in free] == [None] * len(free)
     finally:

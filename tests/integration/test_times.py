@@ -28,7 +28,7 @@ def nothing_is_left():
     assert not spprof.is_active()
     if MONITORS:
         monitoring = sys.monitoring
-        for tool in (2, 3, 4):
+        for tool in (2, 3, 4, 5):
             if monitoring.get_tool(tool) is None:
                 monitoring.use_tool_id(tool, "test_times")
                 assert monitoring.get_events(tool) == 0
@@ -412,11 +412,11 @@ def test_beside_counts_of_calls_tracers_and_other_tools():
 @timed_only
 @pytest.mark.parametrize("free, options", [((), {}), ((3,), {"calls": True})])
 def test_without_a_free_id_it_is_refused(free, options):
-    taken = [tool for tool in (2, 3, 4) if tool not in free and sys.monitoring.get_tool(tool) is None]
+    taken = [tool for tool in (2, 3, 4, 5) if tool not in free and sys.monitoring.get_tool(tool) is None]
     for tool in taken:
         sys.monitoring.use_tool_id(tool, "test_times")
     try:
-        with pytest.raises(spprof.Unsupported, match="calls cannot be timed: other tools have taken"):
+        with pytest.raises(spprof.Unsupported, match="calls cannot be timed: the ids 2 to 5 of sys"):
             spprof.start(time="a:b", **options)
         assert not spprof.is_active() and [sys.monitoring.get_tool(tool) for tool in free] == [None] * len(free)
     finally:
@@ -575,21 +575,21 @@ def test_marks_end_with_their_functions():
 @timed_only
 def test_without_a_free_id_marked_functions_are_not_timed():
     alone("""
-    for tool in (2, 3, 4):
+    for tool in (2, 3, 4, 5):
         sys.monitoring.use_tool_id(tool, "alone")
     spprof.start()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         names = marked()
     (warning,) = said
-    assert "not timed: calls cannot be timed: other tools have taken" in str(warning.message)
+    assert "not timed: calls cannot be timed: the ids 2 to 5 of sys" in str(warning.message)
     names["work"]()
     assert spprof.stop().times is None
     try:
         spprof.start()
         raise AssertionError("it was not refused")
     except spprof.Unsupported as error:
-        assert "other tools have taken" in str(error)
+        assert "the ids 2 to 5 of sys" in str(error)
     """)
 
 
