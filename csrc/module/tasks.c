@@ -155,7 +155,7 @@ static void ask(void) {
     if (Py_AddPendingCall(check, NULL) != 0) atomic_store(&asked_for, false);
 }
 
-static void give_rules(void) {
+static void give_rules(PyObject *parent) {
     const spp_generator_offsets of = spp_generators();
     spp_coroutine_rule = (spp_coroutine_rules){.frame = of.frame,
                                                .top = of.top,
@@ -173,18 +173,23 @@ static void give_rules(void) {
                                                .builtin_self = offsetof(PyCFunctionObject, m_self),
                                                .function_code = offsetof(PyFunctionObject, func_code),
                                                .list_items = offsetof(PyListObject, ob_item),
+                                               .function_closure = offsetof(PyFunctionObject, func_closure),
+                                               .cell_content = offsetof(PyCellObject, ob_ref),
+                                               .method_self = offsetof(PyMethodObject, im_self),
                                                .set = (uintptr_t)&PySet_Type,
                                                .list = (uintptr_t)&PyList_Type,
                                                .tuple = (uintptr_t)&PyTuple_Type,
                                                .builtin = (uintptr_t)&PyCFunction_Type,
-                                               .function = (uintptr_t)&PyFunction_Type};
+                                               .function = (uintptr_t)&PyFunction_Type,
+                                               .method = (uintptr_t)&PyMethod_Type,
+                                               .parent = (uintptr_t)parent};
     atomic_store(&spp_coroutine_all, 0);
     atomic_store(&is_proven, false);
     atomic_store(&asked_for, false);
 }
 
 void spp_tasks_enter(void) {
-    static PyObject *asyncio, *task, *future, *current, *loop;
+    static PyObject *asyncio, *task, *future, *current, *loop, *parent;
     static bool known; /* how dicts are laid out: once a process */
     spp_task_forget();
     if (asyncio == NULL) {
@@ -193,10 +198,11 @@ void spp_tasks_enter(void) {
         future = key("Future");
         current = key("_current_tasks");
         loop = key("__asyncio_running_event_loop__");
+        parent = key("_parent_task");
     }
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-    if (asyncio == NULL || task == NULL || future == NULL || current == NULL || loop == NULL || modules == NULL ||
-        !PyDict_CheckExact(modules) || (!known && !proven(loop)))
+    if (asyncio == NULL || task == NULL || future == NULL || current == NULL || loop == NULL || parent == NULL ||
+        modules == NULL || !PyDict_CheckExact(modules) || (!known && !proven(loop)))
         return;
     known = true;
     spp_task_rule = (spp_task_rules) {
@@ -210,6 +216,6 @@ void spp_tasks_enter(void) {
         .module = (uintptr_t)&PyModule_Type, .dict = (uintptr_t)&PyDict_Type, .type = (uintptr_t)&PyType_Type, .check = ask
     };
     spp_task_offsets(&spp_task_rule.tstate_loop, &spp_task_rule.tstate_task, &spp_task_rule.tstate_tasks);
-    give_rules();
+    give_rules(parent);
     spp_task_look();
 }

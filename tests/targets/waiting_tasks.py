@@ -49,9 +49,10 @@ def awaiters_of(task):
     return sorted(each.get_name() for each in asyncio.all_tasks() if each._fut_waiter is task)
 
 
-def look(task, reasons, on=""):
+def look(task, reasons, on="", awaited_by=None):
     """Keeps what is seen of a task now."""
-    of = truth.setdefault(task.get_name(), {"chains": [], "reasons": reasons, "on": on, "awaited_by": awaiters_of(task)})
+    by = awaiters_of(task) if awaited_by is None else awaited_by
+    of = truth.setdefault(task.get_name(), {"chains": [], "reasons": reasons, "on": on, "awaited_by": by})
     chain = chain_of(task)
     if chain and chain not in of["chains"]:
         of["chains"].append(chain)
@@ -87,6 +88,25 @@ async def awaits(other):
         await other
     finally:
         pass
+
+
+async def waits(tasks):
+    await asyncio.wait(tasks)
+
+
+async def shields(task):
+    await asyncio.shield(task)
+
+
+async def limits(task):
+    await asyncio.wait_for(task, FOREVER)
+
+
+async def groups(prefix, begun):
+    async with asyncio.TaskGroup() as group:
+        for i in range(2):
+            task = group.create_task(sleeps(), name=f"{prefix}grouped {i}")
+            begun.append((task, ["sleep"], "", [prefix + "groups"]))
 
 
 async def jobs():
@@ -175,10 +195,10 @@ async def loop_main(prefix):
     loop.slow_callback_duration = 60
     still, moving = [], []
 
-    def begin(name, coroutine, reason, on="", to=still):
+    def begin(name, coroutine, reason, on="", to=still, by=None):
         task = loop.create_task(coroutine)
         task.set_name(prefix + name)
-        to.append((task, [reason], on))
+        to.append((task, [reason], on, by and [prefix + each for each in by]))
         return task
 
     lock, future = asyncio.Lock(), loop.create_future()
@@ -198,10 +218,17 @@ async def loop_main(prefix):
     child = begin("child", sleeps(), "sleep")
     for i in range(3):
         begin(f"parent {i}", awaits(child), "task", prefix + "child")
-    both = [begin(f"leaf {i}", sleeps(), "sleep") for i in range(2)]
+    both = [begin(f"leaf {i}", sleeps(), "sleep", by=["gathers 0", "gathers 1"]) for i in range(2)]
     gathering = asyncio.gather(*both)
     for i in range(2):
         begin(f"gathers {i}", awaits(gathering), "future")
+    waited = [begin(f"waited {i}", sleeps(), "sleep", by=["waits"]) for i in range(2)]
+    begin("waits", waits(waited), "task")
+    begin("shields", shields(begin("shielded", sleeps(), "sleep", by=["shields"])), "future")
+    limited = begin("limited", sleeps(), "sleep", by=["limits"])
+    begin("limits", limits(limited), "task", prefix + "limited" if sys.version_info >= (3, 12) else "")
+    if sys.version_info >= (3, 11):
+        begin("groups", groups(prefix, still), "task")
     for i in range(60):
         begin(f"many {i}", sleeps(), "sleep")
     await asyncio.sleep(0.01)
@@ -212,7 +239,7 @@ async def loop_main(prefix):
     begin("moves", moves(), "sleep", to=moving)
     begin("hogs", hogs(), "sleep", to=moving)
     begin("breeds", breeds(prefix), "sleep", to=moving)
-    for task, reasons, _ in moving:
+    for _, reasons, *_ in moving:
         reasons.append("loop")
     while not stop.is_set():
         for each in moving:

@@ -4,6 +4,7 @@
 
 #include "core/capture/frames.h"
 #include "core/capture/reader.h"
+#include "core/capture/spans.h"
 #include "os/memory.h"
 #include "py/layout.h"
 
@@ -293,13 +294,39 @@ static bool named_awaiters(uintptr_t future, spp_waiting_task *to, futures *open
     return true;
 }
 
-/* Before: those that a future wakes up directly: its callbacks are their methods (3.9: objects that have the task first). */
+/* Before: what a future wakes up by its callbacks. */
+#define KEPT_LOOKED_AT 8u
+
+/* The futures in a tuple, or in the cells there: `gather`, `wait` and `shield` end one from a function whose closure has it,
+ * `wait_for` by a partial function. A task that is kept so is one that is cancelled, and awaits nothing. */
+static bool kept_in(uintptr_t tuple, bool cells, spp_waiting_task *to, futures *open) {
+    uint64_t n, object;
+    if (tuple == 0 || type_of(tuple) != spp_coroutine_rule.tuple) return true;
+    if (!get(&n, tuple + SPP_L_OB_SIZE)) return false;
+    for (uint32_t i = 0; i < n && i < KEPT_LOOKED_AT; i++) {
+        if (!get(&object, tuple + SPP_L_OB_SIZE + 8u + 8u * i)) return false;
+        if (cells && !get(&object, object + spp_coroutine_rule.cell_content)) return false;
+        if (object != 0 && !spp_task_is(object)) add_awaiter(object, to, open);
+    }
+    return true;
+}
+
 static bool woken(uintptr_t callback, spp_waiting_task *to, futures *open) {
-    uint64_t self;
+    uint64_t word;
     if (callback == 0) return true;
-    uintptr_t field = type_of(callback) == spp_coroutine_rule.builtin ? spp_coroutine_rule.builtin_self : SPP_OBJECT;
-    if (!get(&self, callback + field)) return false;
-    if (spp_task_is(self)) add_awaiter(self, to, open);
+    const uintptr_t type = type_of(callback);
+    if (type == spp_coroutine_rule.function)
+        return get(&word, callback + spp_coroutine_rule.function_closure) && kept_in(word, true, to, open);
+    if (type == spp_coroutine_rule.method) { /* of a task group, which has the task whose `async with` it is */
+        if (!get(&word, callback + spp_coroutine_rule.method_self)) return false;
+        uintptr_t parent = spp_span_attribute_other(word, spp_coroutine_rule.parent);
+        if (spp_task_is(parent)) add_awaiter(parent, to, open);
+        return true;
+    }
+    /* A task's own method; 3.9: an object that has the task first. */
+    if (!get(&word, callback + (type == spp_coroutine_rule.builtin ? spp_coroutine_rule.builtin_self : SPP_OBJECT))) return false;
+    if (!spp_task_is(word)) return get(&word, callback + SPP_OBJECT + 8u) && kept_in(word, false, to, open);
+    add_awaiter(word, to, open);
     return true;
 }
 

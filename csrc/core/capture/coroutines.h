@@ -27,7 +27,9 @@ typedef struct {
     uintptr_t task_node;                                     /* of a task: its place in a list of all (3.14+) */
     uintptr_t set_used, set_mask, set_table, weakref_object; /* of a set and of a reference in it */
     uintptr_t builtin_self, function_code, list_items;       /* of a C function, a Python function, a list */
-    uintptr_t set, list, tuple, builtin, function;           /* types */
+    uintptr_t function_closure, cell_content, method_self;   /* of a Python function, a cell, a method */
+    uintptr_t set, list, tuple, builtin, function, method;   /* types */
+    uintptr_t parent;                                        /* a name, interned: _parent_task */
 } spp_coroutine_rules;
 extern spp_coroutine_rules spp_coroutine_rule;
 

@@ -66,6 +66,11 @@ static uintptr_t attribute_of(spp_reader *r, uintptr_t object, uintptr_t name) {
     return spp_read_word(r, &keys, type + spp_span_rule.keys) ? value_at(r, keys, values, name) : 0;
 }
 
+uintptr_t spp_span_attribute_other(uintptr_t object, uintptr_t name) {
+    spp_reader other = {.own = false};
+    return attribute_of(&other, object, name);
+}
+
 uintptr_t spp_span_attribute(uintptr_t object, uintptr_t name) {
     spp_reader own = {.own = true}, other = {.own = false};
     uintptr_t value = attribute_of(&own, object, name);

@@ -46,6 +46,9 @@ void spp_span_look(void);
 /* Before a run: what was found is forgotten. */
 void spp_span_forget(void);
 
+/* Any thread but not in a handler, of another thread's object: an attribute that it has by an interned name; 0: none. */
+uintptr_t spp_span_attribute_other(uintptr_t object, uintptr_t name);
+
 /* For the module's proof, not a handler. An attribute of an object, 0: none, or the two ways of reading differ; and whether both
  * read this from a tuple that begins with two ints. */
 uintptr_t spp_span_attribute(uintptr_t object, uintptr_t name);
