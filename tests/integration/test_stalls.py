@@ -143,6 +143,18 @@ def test_it_is_written_beside_the_profile_and_said(tmp_path):
     assert os.listdir(tmp_path)
 
 
+def test_the_file_of_an_earlier_run_is_kept(tmp_path):
+    """Unless --force says otherwise."""
+    stem, earlier = str(tmp_path / "out"), tmp_path / "out.stalls.txt"
+    earlier.write_text("of an earlier run")
+    (tmp_path / "out.stalls.2.txt").symlink_to("nowhere")  # what is there may be anything
+    assert launching._begin(stem, False) == f"{stem}.stalls.3.txt"
+    assert launching._begin(stem, False) == f"{stem}.stalls.4.txt"
+    assert earlier.read_text() == "of an earlier run" and not (tmp_path / "nowhere").exists()
+    assert launching._begin(stem, True) == str(earlier) and earlier.read_text() == ""
+    assert launching._begin(str(tmp_path / "new"), False) == str(tmp_path / "new.stalls.txt")
+
+
 @pytest.mark.parametrize("options, why", [(["--live"], "--live"), (["--on-stall", "0"], "--on-stall")])
 def test_what_cannot_be_is_refused(tmp_path, options, why):
     command = [sys.executable, "-m", "spprof", "run", "--on-stall", "1", *options, "-c", "pass"]

@@ -58,12 +58,23 @@ class Waiting:
         from ..outside.rights import command_of
         from ..outside.stalls import text_of
 
-        first = not self._path
-        self._path = self._path or self._outputs.stream[: -len(".spprof")] + ".stalls.txt"
+        self._path = self._path or _begin(self._outputs.stream[: -len(".spprof")], self._outputs.force)
         text = text_of(stall, command_of(self._program.pid), after_s)
-        with open(self._path, "w" if first else "a", encoding="utf-8", errors="surrogateescape") as file:
+        with open(self._path, "a", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
         _say(f"spprof: {stall.why}: what each thread does is in {self._path}\n")
+
+
+def _begin(stem: str, force: bool) -> str:
+    """Begins the file of a run's stalls; its path. One that is there already is of another run, and is kept unless `force`."""
+    number = 1
+    while True:
+        path = f"{stem}.stalls.txt" if number == 1 else f"{stem}.stalls.{number}.txt"
+        try:
+            open(path, "w" if force else "x").close()
+            return path
+        except FileExistsError:
+            number += 1
 
 
 def _say(text: str) -> None:
