@@ -16,9 +16,7 @@ def lines_of(dump: Dump, command: str, pattern: Optional[str] = None, with_local
     count, threads = len(dump.threads), {thread.tid: thread for thread in dump.threads}
     yield shown(f"{command}: process {dump.pid}, Python {dump.version}, {count} thread{'s' if count != 1 else ''}")
     wanted = [
-        thread
-        for thread in dump.threads
-        if pattern is None or is_like(thread.name, pattern) or is_like(str(thread.tid), pattern)
+        thread for thread in dump.threads if pattern is None or is_like(thread.name, pattern) or is_like(str(thread.tid), pattern)
     ]
     for thread in wanted:
         yield from _of_thread(thread, threads, with_locals)
