@@ -174,6 +174,7 @@ def answer(venv, command, then, says, task):
                 pass
             beside.wait()
         shutil.rmtree(folder, ignore_errors=True)
+    text = re.sub(r"\x1b\[[\d;]*m", "", text)  # colours
     lines = text.splitlines()
     begin = next((n for n, line in enumerate(lines) if BEGINS.search(line)), 0)
     return next((n for n, line in enumerate(lines[begin:], 1) if re.search(says, line)), None), text

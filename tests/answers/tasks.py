@@ -105,7 +105,7 @@ TASKS = [
     Task("who calls the slow functions of numpy", "spprof run --native ranking.py", r"ranks \(ranking",
         peer=f"{PY_SPY} -n -- python ranking.py", peer_then=SHOWN, peer_says=r"ranks \("),
     Task("which function makes memory grow", "spprof run --event page-faults grows.py", r"remember \(grows",
-        peer="memray run -q -o peer.bin grows.py", peer_then="memray tree peer.bin", peer_says=r"\bremember"),
+        peer="memray run -q -o peer.bin grows.py", peer_then="memray stats peer.bin", peer_says=r"\bremember"),
     Task("how often a function is called", "spprof run -q --calls counted.py", r"498,501.*is_leap|is_leap.*498,501",
         then="spprof report --sort calls", peer="python -m cProfile -s ncalls counted.py", peer_says=r"498501.*is_leap"),
     Task("how long each call takes", "spprof run -q --time words:normalized uses_words.py", r"normalized .*: 120 calls",

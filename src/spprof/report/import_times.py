@@ -37,12 +37,17 @@ def _process(profile: ProfileData) -> Dict[str, Any]:
 
 
 def _tree(rows: Sequence[Import], whole: int, stream: TextIO, min_share: float) -> Iterator[str]:
+    """The largest first, each below the one that imported it."""
     paint, width = Paint(stream), width_of_table(stream)
-    depths: Dict[int, int] = {-1: -1}
-    for at, row in enumerate(rows):
-        depth = depths[at] = depths[row.parent] + 1
-        if row.total_ns < min_share / 100 * whole:
-            continue
+    below: Dict[int, List[int]] = {}
+    for at in sorted(range(len(rows)), key=lambda at: rows[at].total_ns):
+        if rows[at].total_ns >= min_share / 100 * whole:
+            below.setdefault(rows[at].parent, []).append(at)
+    waiting = [(0, at) for at in below.get(-1, ())]
+    while waiting:
+        depth, at = waiting.pop()
+        waiting += [(depth + 1, each) for each in below.get(at, ())]
+        row = rows[at]
         times = f"{amount(row.total_ns, 'nanoseconds', whole):>10} {amount(row.self_ns, 'nanoseconds', whole):>10}  "
         name = "  " * depth + shown(row.name) + (" [failed]" if row.failed else "")
         yield paint(times, heat(row.total_ns / whole if whole else 0.0)) + fit(name, max(24, width - len(times)))
