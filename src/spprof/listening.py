@@ -161,7 +161,7 @@ def as_ours(body: "Callable[..., None]", *arguments: "Any") -> None:
 
 
 def _spprof_thread_begins() -> int:
-    """During a run the core hears of it by this call within a function of this name (csrc/module/names.c)."""
+    """During a run the core sees it by this call within a function of this name (csrc/module/names.c)."""
     number = get_native_id()
     ours.add(number)
     return number

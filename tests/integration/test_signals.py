@@ -762,7 +762,7 @@ print(json.dumps(reported))
 
 @pytest.mark.parametrize("way", ["owner before", "owner", "owner by syscall", "kill"])
 def test_a_signal_that_the_program_ignores_ends_no_call(run_there, tmp_path, way):
-    """As in the program alone: an urgent byte of a peer's, to whom spprof knows beforehand that it will come; and a signal of
+    """As in the program alone: an urgent byte of a peer's, which spprof expects as the socket has an owner; and a signal of
     another process's, from the second on."""
     ran = run_there("-c", START + f"""
 import fcntl, socket
@@ -785,7 +785,7 @@ def ended(): # calls that a signal ended
     for _ in range(20):
         sender = threading.Timer(0.01, send)
         sender.start()
-        n += ctypes.CDLL(None).poll(None, 0, 50) != 0  # looked up anew: of a pointer of before nobody knows
+        n += ctypes.CDLL(None).poll(None, 0, 50) != 0  # looked up anew: an older pointer is not known
         sender.join()
     return n
 if way == "owner before": own()

@@ -81,7 +81,7 @@ def attach(python, pid, folder):
 
 
 def seen(process):
-    """Whether it is stopped, and by whom it is traced; None: it has ended."""
+    """Whether it is stopped, and the tracer of it; None: it has ended."""
     if process.poll() is not None:
         return None
     with open(f"/proc/{process.pid}/status") as file:

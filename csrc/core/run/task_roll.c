@@ -85,7 +85,7 @@ static bool read_node(uint64_t node[2], uintptr_t at) {
     return true;
 }
 
-static void read_anew(void) {
+static void forget_copies(void) {
     for (size_t i = 0; i < COPIES; i++) copies[i].page = 0;
 }
 
@@ -131,11 +131,11 @@ static step pass_node(void) {
 /* Whether it ended. */
 static bool walk_part(void) {
     for (uint32_t i = 0; i < PART && list < lists_n; i++) {
-        step had = pass_node();
-        if (had == PASSED) continue;
-        if (had == LOST && lost < LOST_MOST) {
+        step took = pass_node();
+        if (took == PASSED) continue;
+        if (took == LOST && lost < LOST_MOST) {
             lost++;
-            read_anew();
+            forget_copies();
             begin_walk(lists, lists_n);
             continue;
         }
@@ -165,7 +165,7 @@ void spp_task_roll_forget(void) {
 
 bool spp_task_roll_turn(const uintptr_t *heads, uint32_t n) {
     if (n > LISTS_MOST) n = LISTS_MOST;
-    read_anew();
+    forget_copies();
     if (list == lists_n || n != lists_n || memcmp(heads, lists, n * sizeof *lists) != 0) {
         empty(&noted);
         lost = 0;

@@ -21,7 +21,7 @@ static void goes_to(uintptr_t sp) {
     if (call > SPP_CALL_UNKNOWN && spp_linux_outer_call(call, sp) == 0) atomic_store(&h->call, 0);
 }
 
-/* On the thread that leaves the frame of a wrapper, or looks for who catches an exception. */
+/* On the thread that leaves the frame of a wrapper, or seeks the catcher of an exception. */
 __attribute__((used, visibility("hidden"))) int spp_linux_unwound(int version, int actions, uint64_t language, void *thrown,
                                                                   void *context) {
     (void)version, (void)language, (void)thrown, (void)context;

@@ -237,7 +237,7 @@ static int own_signalfd(int fd, const sigset_t *set, int flags) {
     return real_signalfd(fd, set, flags);
 }
 
-/* ---- signals that a descriptor sends: SIGURG for a peer's urgent byte to whom the program made the owner of a socket */
+/* ---- signals that a descriptor sends: SIGURG for the urgent byte of a peer, if the socket has an owner */
 
 void spp_linux_signals_owner(int request, long argument) {
     int saved = errno, signum = 0;
