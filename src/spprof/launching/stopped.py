@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 from ..errors import SpprofError, Unsupported
 from ..outside.proc import status
 from ..outside.ptrace import DETACH, GETREGS, GETREGSET, GETSIGMASK, INTERRUPT, SEIZE, SETREGS, WALL, ptrace, signal_of
+from ..outside.rank import first_in_rank
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 _XSTATE = 0x202
-_LOOK_S = 0.0001
+_LOOK_S = 20e-6  # between two looks; we sleep, since on our processor a thread could not stop
 _LONGEST_S = 1.0  # until all threads have stopped: one that waits for a disk, or in vfork, does not
 
 REGISTERS = (
@@ -42,8 +43,10 @@ class Stopped:
         self._seized: Dict[int, Optional[int]] = {}  # thread: what it stopped with, 0 for our request; None: not yet, or gone
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         self._memory = -1
+        self._rank = first_in_rank()
 
     def __enter__(self) -> Stopped:
+        self._rank.__enter__()
         try:
             self._memory = os.open(f"/proc/{self.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
             self._stop()
@@ -56,14 +59,17 @@ class Stopped:
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         """Each gets the signal that it stopped with."""
-        for tid, sent in self._seized.items():
-            if sent is not None:
-                with suppress(OSError):  # it may have ended
-                    ptrace(DETACH, tid, 0, sent)
-        self._seized.clear()
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+        try:
+            for tid, sent in self._seized.items():
+                if sent is not None:
+                    with suppress(OSError):  # it may have ended
+                        ptrace(DETACH, tid, 0, sent)
+            self._seized.clear()
+            if self._memory >= 0:
+                os.close(self._memory)
+                self._memory = -1
+        finally:
+            self._rank.__exit__(None, None, None)
 
     def _stop(self) -> None:
         late = time.monotonic() + _LONGEST_S

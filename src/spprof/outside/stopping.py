@@ -3,17 +3,17 @@
 Only a thread that runs is stopped: it is then hardly ever in a call that a stop could interrupt, so it does not notice. If we
 are killed meanwhile, the kernel lets it run.
 
-A stop lasts until we have read, so nobody may take the processor from us meanwhile: we ask for the scheduler's first rank, which
-needs a right (root's; CAP_SYS_NICE). Without it, on a full machine, a stop lasts until the others' turns are over."""
+A stop lasts until we have read, so nobody may take the processor from us meanwhile (rank.py)."""
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Callable, Iterator, Optional, Set, TypeVar
 
 from .ptrace import DETACH, INTERRUPT, SEIZE, WALL, ptrace, signal_of
+from .rank import first_in_rank
 
 STOP_S = 0.001  # reading ends after this; a thread is stopped for no longer than this, and what the machine's other work adds
 _PATIENCE_S = 0.05  # for a thread to stop: it may be in the kernel
@@ -40,7 +40,7 @@ def stopped(tid: int) -> Iterator[bool]:
         yield False
         return
     signal = None
-    with _first_in_rank():
+    with first_in_rank():
         try:
             signal = _wait(tid) if is_ours or _done(INTERRUPT, tid) else None
             yield signal is not None and signal != _ENDED
@@ -48,20 +48,6 @@ def stopped(tid: int) -> Iterator[bool]:
             if signal is None:
                 signal = _wait(tid)
             _detach(tid, signal)
-
-
-@contextmanager
-def _first_in_rank() -> Iterator[None]:
-    """This thread of ours, if we may."""
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:  # from before the change on: a signal's handler may raise at once
-        if before[0] not in (os.SCHED_FIFO, os.SCHED_RR):
-            with suppress(OSError):
-                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)))
-        yield
-    finally:
-        if os.sched_getscheduler(0) != before[0]:
-            os.sched_setscheduler(0, *before)
 
 
 def on_own_thread(work: Callable[[], _Result]) -> _Result:
