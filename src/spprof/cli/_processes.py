@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, List, TextIO, Union
 
 from ..errors import BadOption
-from ..report.text import fit, printable, put, width_of_table
 
 if TYPE_CHECKING:
     from ..outside.processes import Process
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 def show(found: List[Process], stream: TextIO) -> None:
     """A line for each."""
+    from ..report.text import fit, printable, put, width_of_table  # much, which `attach` needs after its first sample
+
     rows = [("PID", "PYTHON", "ATTACH", "COMMAND")]
     rows += [(str(one.pid), one.version, one.attach, one.command) for one in found]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -35,6 +36,8 @@ def chosen(asked: Union[int, str]) -> int:
         raise BadOption(f"{asked!r} is no process id, and in no command line of a Python process: `spprof ps` lists them")
     if len(found) == 1:
         return found[0].pid
+    from ..report.text import put
+
     show(found, sys.stderr)
     if not (os.isatty(0) and os.isatty(2)):
         raise BadOption(f"{len(found)} processes have {asked!r} in their command lines: give the number of one")

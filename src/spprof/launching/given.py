@@ -9,8 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
-import tempfile
 from typing import NamedTuple
 
 from ..errors import Unsupported
@@ -83,7 +81,8 @@ def _opened(root: str, place: str) -> int:
 def _made(parent: int, place: str, number: int) -> Folder:
     """Another one if it was taken for one of the dead before it was locked."""
     for _ in range(_TRIES):
-        name = os.path.basename(tempfile.mkdtemp(prefix=f"spprof-{number}-", dir=f"/proc/self/fd/{parent}"))
+        name = f"spprof-{number}-{os.urandom(4).hex()}"
+        os.mkdir(name, 0o700, dir_fd=parent)
         fd = os.open(name, _OPEN, dir_fd=parent)
         found = os.fstat(fd)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
@@ -135,4 +134,6 @@ def _remove_left(parent: int, root: str, number: int, uid: int) -> None:
 
 
 def _remove(parent: int, name: str) -> None:
+    import shutil
+
     shutil.rmtree(f"/proc/self/fd/{parent}/{name}", ignore_errors=True)

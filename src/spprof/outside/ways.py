@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 
 from . import interpreter
@@ -24,6 +23,6 @@ def obstacle(pid: int, version: str) -> str:
     core = f"_core.cpython-{version.replace('.', '')}"
     if version != own_version() and not any(name.startswith(f"{core}-") for name in os.listdir(_PACKAGE)):
         return f"use the spprof of a Python {version}"
-    if not interpreter.lets_in(version) and platform.machine() != "x86_64":
+    if not interpreter.lets_in(version) and os.uname().machine != "x86_64":
         return f"{version} is entered on x86_64 alone"
     return ""
