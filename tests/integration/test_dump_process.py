@@ -365,7 +365,8 @@ def test_the_command_names_a_deadlock(start):
     threads_when(process, ("first", "second", "third"))
     done = subprocess.run([sys.executable, "-m", "spprof", "dump", str(process.pid)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    cycle = done.stdout.split("\nDeadlock:\n")[1].splitlines()
+    title, cycle = (part.splitlines() for part in done.stdout.split("\n\n")[:2])
+    assert len(title) == 1 and cycle.pop(0) == "Deadlock:"
     assert len(cycle) == 3 and all(
         re.fullmatch(r"    .* \(\d+\) waits for .* \(\d+\) at take \(.*hang\.py:10\)", one) for one in cycle
     )

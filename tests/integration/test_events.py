@@ -462,7 +462,7 @@ def test_the_list_says_what_a_filter_refuses():
 
 @pytest.mark.parametrize("events, why", [
     (["page-faults=3"], "4 to 1,000,000,000"), (["sneezes"], "no such event: `spprof run --event list`"), ([], "a list of names"),
-    (["time=5"], "--rate"), (["time:page-faults"], "a list of names"),
+    (["time=5"], "--rate"), (["time:page-faults"], "no name of an event"),
     (["tracepoint:one"], "tracepoint:GROUP:NAME"), (["tracepoint:a:../b"], "tracepoint:GROUP:NAME"),
     (["tracepoint:a:b=60"], "61 to 1,000,000,000"), (["tracepoint:" + "a" * 60 + ":b"], "63 letters"),
 ])  # fmt: skip

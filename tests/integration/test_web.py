@@ -470,7 +470,7 @@ def test_what_is_no_http_passes_through(folder):
         ({"mode": "walk"}, "choose 'cpu' or 'wall'"),
         ({"keep": 0}, "at least one"),
         ({"events": ["faults"]}, "no such event"),
-        ({"events": ["page-faults"], "mode": "wall"}, "mode 'wall' is about time"),
+        ({"events": ["page-faults"], "mode": "wall"}, "mode='wall' is about time"),
     ],
 )
 def test_bad_options_are_refused_at_start(options, words):

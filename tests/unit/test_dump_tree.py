@@ -24,6 +24,10 @@ def lines(tasks, loops_cycles=(), sure=True):
     return list(Tree(Loop(7, tasks, list(loops_cycles), sure)).lines("main (7)"))
 
 
+def deadlocks(tasks, loops_cycles):
+    return list(Tree(Loop(7, tasks, loops_cycles)).deadlocks())
+
+
 def test_a_diamond_keeps_all_parents():
     found = lines({1: task("top", [2, 3]), 2: task("left", [4]), 3: task("right", [4]), 4: task("shared")})
     assert found == [
@@ -34,18 +38,20 @@ def test_a_diamond_keeps_all_parents():
 
 
 def test_tasks_that_await_each_other_are_printed_once():
-    found = lines({1: task("a", [2]), 2: task("b", [1]), 3: task("c", [3])}, [[1, 2], [3]])
-    assert [line.strip() for line in found if "app.py" not in line] == [
+    tasks = {1: task("a", [2]), 2: task("b", [1]), 3: task("c", [3])}
+    assert [line.strip() for line in lines(tasks, [[1, 2], [3]]) if "app.py" not in line] == [
         "3 tasks of the event loop of main (7)", "", "a: sleeps", "b: sleeps", "a (above)", "", "c: sleeps", "c (above)",
-        "Deadlock of tasks:", "Deadlock of tasks:",
     ]  # fmt: skip
-    assert "    b waits for a at f (/x/app.py:1)" in found and "    c waits for c at f (/x/app.py:1)" in found
+    assert deadlocks(tasks, [[1, 2], [3]]) == [
+        "\nDeadlock of tasks:", "    a waits for b at f (/x/app.py:1)", "    b waits for a at f (/x/app.py:1)",
+        "\nDeadlock of tasks:", "    c waits for c at f (/x/app.py:1)",
+    ]  # fmt: skip
 
 
 def test_a_culprit_is_a_line_of_the_programs_own():
     frames = [Frame("acquire", "/lib/asyncio/locks.py", 5), Frame("mine", "/x/app.py", 9)]
-    assert "    a waits for a at mine (/x/app.py:9)" in lines({1: task("a", frames=frames)}, [[1]])
-    assert "    a waits for a" in lines({1: task("a", frames=())}, [[1]])
+    assert "    a waits for a at mine (/x/app.py:9)" in deadlocks({1: task("a", frames=frames)}, [[1]])
+    assert "    a waits for a" in deadlocks({1: task("a", frames=())}, [[1]])
 
 
 def test_tasks_that_are_alike_are_printed_once():
@@ -121,6 +127,24 @@ def test_what_was_not_read_is_said():
         "\n(its tasks have 8 bytes)",
     ]  # fmt: skip
     assert "b: sleeps" not in lines_of(Dump(7, "3.11.2", [thread], [], Tasks(loops)), "app.py", "main")
+
+
+def test_deadlocks_come_before_the_stacks():
+    """They are the answer, and stacks of many threads are long. Not only those of the threads that are asked for."""
+
+    def thread(tid, name, owner):
+        return Thread(tid, name, "waits for the lock at 0x1", False, [FRAME], "", True, True, owner, "lock", True, ())
+
+    loop = Loop(7, {1: task("a", [2]), 2: task("b", [1])}, [[1, 2]])
+    both = Dump(7, "3.11.2", [thread(7, "main", 8), thread(8, "other", 7)], [[7, 8]], Tasks([loop]))
+    expected = [
+        "\nDeadlock:", "    main (7) waits for other (8) at f (/x/app.py:1)",
+        "    other (8) waits for main (7) at f (/x/app.py:1)", "\nDeadlock of tasks:",
+        "    a waits for b at f (/x/app.py:1)", "    b waits for a at f (/x/app.py:1)",
+    ]  # fmt: skip
+    found = list(lines_of(both, "app.py"))
+    assert found[1:7] == expected and found[7].startswith("\nmain (7): ") and "Deadlock" not in "".join(found[7:])
+    assert list(lines_of(both, "app.py", "none of that name"))[1:7] == expected
 
 
 def test_a_task_that_awaits_many_is_read_in_one_go(monkeypatch):

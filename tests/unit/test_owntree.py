@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -10,7 +11,7 @@ from spprof_file import Writer
 
 from spprof import Profile
 from spprof.cli import main
-from spprof.report import owners
+from spprof.report import native_calls, owners
 from spprof.report.owners import IMPORTS, MINE, Owners
 from spprof.report.paths import tails
 from spprof.report.summary import summary
@@ -49,6 +50,33 @@ def tree_of(profile, *patterns, **more):
     text = summary([profile], mine=patterns, **more).split("By self")[0]
     rows = re.findall(r"^ +([\d.]+ m?s) +[\d.]+% ±\S+ ( +[\d.]+ m?s)?  ( *)(\S.*)$", text, re.M)
     return [(len(indent) // 2, time, words) for time, _, indent, words in rows]
+
+
+def test_a_script_that_only_calls_a_package_hints_at_mine():
+    """Of libraries that are installed alone, and only if most of the time is in one: else the tree has the answer."""
+
+    def hints(*stacks, mine=()):
+        return [line for line in summary([profile_of(*stacks)], mine=mine).splitlines() if "--mine" in line]
+
+    most = ([MAIN, LOAD, READ, LOOP], 300), ([MAIN, LOAD], 100)
+    assert hints(*most) == ["Most of it is in pandas: --mine pandas shows its functions like yours."]
+    assert hints(*most, mine=["pandas"]) == []
+    assert hints(([MAIN, READ, LOOP], 300), ([MAIN, READ, LOOP, ROW], 301)) == []
+    assert hints(([MAIN, DUMPS], 300)) == hints(([READ, LOOP], 300)) == []
+
+
+def test_native_time_has_the_users_own_line_too(tmp_path, capsys):
+    wrapped, direct = [MAIN, LOAD, READ, LOOP, ZLIB], [MAIN, ZLIB]
+    profile = profile_of((wrapped, 300), (direct, 200), ([READ, ZLIB], 100), native="yes")
+    table = summary([profile], shown="calls").splitlines()
+    at = next(n for n, line in enumerate(table) if "loop (" in line)
+    assert table[at].endswith("> deflate [libz.so.1]") and table[at + 1].strip() == "called by load (/app/shop/__init__.py:3)"
+    at = next(n for n, line in enumerate(table) if "<module> (/app/run.py:1) >" in line)
+    assert "called by" not in table[at + 1] and sum("called by" in line for line in table) == 1
+    rows = json.loads(native_calls.as_json([profile], None, None))["rows"]
+    assert [(row["qualname"], row["own"] and row["own"]["qualname"], row["weight"]) for row in rows] == [
+        ("loop", "load", 300_000_000), ("<module>", "<module>", 200_000_000), ("read_csv", None, 100_000_000),
+    ]  # fmt: skip
 
 
 def test_what_is_called_in_libraries_is_one_line_each():

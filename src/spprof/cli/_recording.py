@@ -82,8 +82,19 @@ def recording_of(options: argparse.Namespace) -> Options:
     try:
         return _recording_of(options)
     except BadOption as error:
-        name, sign, rest = str(error).partition("=")
-        raise BadOption(f"--{name.replace('_', '-')} {rest}" if sign and name.isidentifier() else str(error)) from None
+        raise BadOption(_typed(str(error))) from None
+
+
+def _typed(said: str) -> str:
+    """Options of the API as one types them: `--time-cpu` of time_cpu=True, `--calls=hot` of calls='hot'."""
+    import re
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match[1].replace("_", "-"), match[2].strip("'")
+        name = {"events": "event", "interval-ms": "interval"}.get(name, name)
+        return f"--{name}" if value == "True" else f"--{name}{'=' if name in ('calls', 'native') else ' '}{value}"
+
+    return re.sub(r"\b([a-z_]+)=('[^']*'|[\w.]+)", option, said)
 
 
 def _recording_of(options: argparse.Namespace) -> Options:

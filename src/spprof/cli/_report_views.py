@@ -50,8 +50,10 @@ def _native_calls(profiles: Sequence[ProfileData], options: argparse.Namespace) 
     from ..report import native_calls, summary
 
     if _json(options):
-        return native_calls.as_json(profiles, options.limit, options.thread)
-    return summary.summary(profiles, _rows(options), options.thread, shown="calls", width=_width(), verbose=options.verbose)
+        return native_calls.as_json(profiles, options.limit, options.thread, options.mine)
+    return summary.summary(
+        profiles, _rows(options), options.thread, shown="calls", width=_width(), verbose=options.verbose, mine=options.mine
+    )
 
 
 def _calls(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:

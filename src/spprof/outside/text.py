@@ -15,6 +15,7 @@ def lines_of(dump: Dump, command: str, pattern: Optional[str] = None, with_local
     """`pattern`: only threads of this name or system id."""
     count, threads = len(dump.threads), {thread.tid: thread for thread in dump.threads}
     yield shown(f"{command}: process {dump.pid}, Python {dump.version}, {count} thread{'s' if count != 1 else ''}")
+    yield from _deadlocks(dump, threads)  # first: they are the answer, and stacks of many threads are long
     wanted = [
         thread for thread in dump.threads if pattern is None or is_like(thread.name, pattern) or is_like(str(thread.tid), pattern)
     ]
@@ -22,13 +23,20 @@ def lines_of(dump: Dump, command: str, pattern: Optional[str] = None, with_local
         yield from _of_thread(thread, threads, with_locals)
     if not wanted:
         yield "\n" + shown(f"no thread has the name or id {pattern}")
+    yield from _of_tasks(dump.tasks, threads, None if pattern is None else {thread.tid for thread in wanted})
+
+
+def _deadlocks(dump: Dump, threads: Dict[int, Thread]) -> Iterator[str]:
+    """Of all threads and tasks, whichever are wanted."""
     for cycle in dump.cycles:
         yield "\nDeadlock:"
         for tid in cycle:
             frame = threads[tid].frames[0] if threads[tid].frames else None
             where = f" at {place(frame.name, frame.file, frame.line)}" if frame else ""
             yield f"    {_title(threads[tid])} waits for {_title(threads[threads[tid].owner])}{where}"
-    yield from _of_tasks(dump.tasks, threads, None if pattern is None else {thread.tid for thread in wanted})
+    for loop in dump.tasks.loops:
+        if loop.cycles:
+            yield from Tree(loop).deadlocks()
 
 
 def _of_tasks(tasks: Tasks, threads: Dict[int, Thread], wanted: Optional[Set[int]]) -> Iterator[str]:

@@ -51,6 +51,9 @@ class Tree:
                 yield from self._below(address)
         if len(self._printed) < count:
             yield f"\n({count - len(self._printed):,} more tasks are not printed)"
+
+    def deadlocks(self) -> Iterator[str]:
+        """Tasks of which each waits for the next, and the last for the first."""
         for cycle in self._loop.cycles:
             yield "\nDeadlock of tasks:"
             for address, following in zip(cycle, [*cycle[1:], cycle[0]]):

@@ -306,7 +306,7 @@ def require_events(events: Tuple[str, ...]) -> None:
         try:
             _core.choose_events(event)
         except ValueError as error:
-            raise BadOption(f"{error} (events={list(events)!r})") from None
+            raise BadOption(f"{event!r}: {error}") from None
         except OSError as error:
             from .events import reason
 

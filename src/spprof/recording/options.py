@@ -87,7 +87,7 @@ class Options:
         specialization: bool = False,
     ) -> None:
         if mode not in MODES:
-            raise BadOption(f"mode {mode!r} does not exist: choose 'cpu' or 'wall'")
+            raise BadOption(f"mode={mode!r} does not exist: choose 'cpu' or 'wall'")
         interval_ns = _interval_ns(interval_ms, rate)
         if not (isinstance(max_depth, int) and MAX_DEPTH.least <= max_depth <= MAX_DEPTH.most):
             raise BadOption(f"max_depth={max_depth!r} is out of range: {MAX_DEPTH.least} to {MAX_DEPTH.most}")
@@ -172,10 +172,13 @@ def _word(value: Any) -> str:
 def _events(events: Sequence[str], mode: str) -> Tuple[str, ...]:
     """What is sampled, each by its name; `api.begin` asks the core whether it can."""
     chosen = (events,) if isinstance(events, str) else tuple(events)
-    if not chosen or not all(isinstance(event, str) and _is_word(event) for event in chosen):
+    if not chosen or not all(isinstance(event, str) for event in chosen):
         raise BadOption(f"events={events!r}: give a list of names, such as ['time', 'page-faults']")
+    for event in chosen:
+        if not _is_word(event):
+            raise BadOption(f"{event!r} is no name of an event: `spprof run --event list` names all")
     if mode == "wall" and "time" not in chosen:
-        raise BadOption("mode 'wall' is about time: give the event time, too")
+        raise BadOption("mode='wall' is about time: give the event time, too")
     return chosen
 
 
@@ -183,7 +186,7 @@ def _times(time: Union[str, Sequence[str]], cpu: bool) -> str:
     """Which functions' calls are timed, as the core takes it."""
     patterns = _patterns("time", time)
     if cpu and not patterns:
-        raise BadOption("time_cpu=True: of which functions? Give them as `time`")
+        raise BadOption("time_cpu=True: of which functions? Give them, such as time='shop.price:*'")
     return ",".join((*(["cpu"] if cpu else []), *patterns))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from importlib import import_module
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..model.patterns import is_like
 from .paths import LIBRARY, PACKAGES, relative
@@ -27,7 +27,8 @@ class Owners:
 
     def __init__(self, files: Iterable[str], patterns: Sequence[str] = (), package: str = "") -> None:
         self._patterns = patterns
-        self.title = f"The code of {package}" if package else "Your own code"
+        self.package, self.title = package, f"The code of {package}" if package else "Your own code"
+        self.installed: Set[str] = set()  # packages with functions of Python that were asked for
         found = (_PREFIX.match(file) for file in files)
         self._prefixes = {match[1] for match in found if match}
         self._known: Dict[Tuple[str, bool], Optional[str]] = {}
@@ -66,7 +67,9 @@ class Owners:
         for place in (PACKAGES, LIBRARY):
             match = place.match(file)
             if match:
-                return _top(file[match.end() :].replace("\\", "/"))
+                name = _top(file[match.end() :].replace("\\", "/"))
+                self.installed |= {name} if place is PACKAGES else set()
+                return name
         if file.startswith("<frozen "):
             return IMPORTS if file.startswith(_IMPORT_SYSTEM) else _top(file[len("<frozen ") :].rstrip(">"))
         folder, name = os.path.split(file)

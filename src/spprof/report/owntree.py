@@ -66,6 +66,17 @@ class OwnTree:
         """Whether any code is the user's own."""
         return any(node.kind in _MINE and self.totals[number] for number, node in enumerate(self.nodes) if number)
 
+    def most_called(self) -> str:
+        """The library in which more than half of all time is that the user's code calls it, not the reverse; "": none."""
+        of: Counter[str] = Counter()
+        for number, node in enumerate(self.nodes):
+            caller = self.nodes[node.parent]
+            if node.kind == _LIBRARY and caller.kind in _MINE:
+                of[str(node.name[0])] += self.totals[number]
+            elif caller.kind == _LIBRARY:
+                of[str(caller.name[0])] -= self.totals[number]
+        return next((name for name, time in of.most_common(1) if 2 * time > self.whole.weight), "")
+
     def share(self, node: int) -> Estimate:
         """Of all time."""
         return self.whole.share(self.totals[node], squares=self._squares[node])

@@ -40,7 +40,7 @@ def summary(
     profiles = list(map(readable, profiles))
     most = _ROWS if limit is None else limit
     if shown == "calls":
-        lines = native_calls(profiles, most, thread, width)
+        lines = native_calls(profiles, most, thread, width, mine)
     else:
         busy = profiles if idle else busy_parts(profiles, thread)
         rows = table(busy, by, thread, sort, shown)
@@ -73,7 +73,15 @@ def _own(shown: Table, owners: Owners, width: int) -> List[str]:
     if not lines:
         return []
     title = f"{heading(shown.profiles, shown.thread, shown.whole)} {owners.title}, and what it calls:"
-    return [title, "", *lines, ""]
+    return [title, "", *lines, *_hint(shown, owners), ""]
+
+
+def _hint(shown: Table, owners: Owners) -> Iterator[str]:
+    """Where most of the user's time is in one installed package, whose functions the tree does not show."""
+    library = "" if owners.package else OwnTree(shown.profiles, owners, shown.thread, shown.only == "python").most_called()
+    if library in owners.installed:
+        yield ""
+        yield f"Most of it is in {library}: --mine {library} shows its functions like yours."
 
 
 def _with_a_meaning(shown: Table, owners: Owners) -> List[Row]:
