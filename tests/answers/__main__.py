@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PACKAGES = "django fastapi uvicorn gunicorn celery flask pandas scikit-learn pytest pytest-xdist requests ipython uv".split()
 PURE = ["black"]  # whose wheels have no functions of Python
-PEERS = "py-spy pyinstrument memray scalene".split()
+PEERS = "py-spy pyinstrument memray scalene line_profiler viztracer".split()
 MOST = 10  # lines until the answer
 LIMIT = 120  # seconds
 VERSION = "import sys; print(*sys.version_info[:2])"
@@ -73,7 +73,8 @@ class Place:
         tools = self.folder / "bin"
         for path, its in (tools / "shop-words", venv), (other / "bin" / "shop-words", other):
             script(path, its, f"sys.path.insert(0, {str(self.folder)!r})\nfrom words import main")
-        path = os.pathsep.join(map(str, (tools, venv / "bin", os.environ["PATH"])))
+        tachyon = ROOT / "build" / "venvs" / "3.15" / "bin"  # python3.15, whose own profiler is one of the others
+        path = os.pathsep.join(map(str, (tools, venv / "bin", os.environ["PATH"], tachyon)))
         self.environment = {**os.environ, "PATH": path, "VIRTUAL_ENV": str(venv), "COLUMNS": "100"}
         self.environment.pop("PYTHONPATH", None)
 

@@ -20,6 +20,7 @@ class Task(NamedTuple):
 
 PY_SPY = "py-spy record -r 200 -f raw -o peer.txt"
 SHOWN = "cat peer.txt"
+TACHYON = "python3.15 -m profiling.sampling run"
 WALL = "spprof run --mode wall"
 ALL = "spprof run --subprocesses"
 TASKS = [
@@ -87,7 +88,7 @@ TASKS = [
     Task("what holds the event loop up", "spprof run loop.py", r"parsed \(loop", peer="pyinstrument loop.py",
         peer_says=r"\bparsed "),
     Task("which task of asyncio used how much", "spprof run -q loop.py", "import-0", then="spprof report --by task",
-        peer="python3.15 -m profiling.sampling run --async-aware --async-mode all loop.py"),
+        peer=f"{TACHYON} --async-aware --async-mode all loop.py"),
     Task("what tasks of asyncio wait for", f"{WALL} -q --event time --event tasks waits.py", r"a lock",
         then="spprof report --tasks", peer="pyinstrument waits.py", peer_says=r"\bacquire "),
     Task("who makes a slow query", "spprof run query.py", r"orders_of \(query", peer="pyinstrument query.py",
@@ -100,7 +101,8 @@ TASKS = [
     Task("where a program hangs", "spprof dump {pid}", r"waits for the lock .*, which .* has", beside="python deadlock.py",
         peer="py-spy dump --pid {pid}"),
     Task("a window of a run", "sh -c 'spprof ctl {pid} resume; sleep 1; spprof ctl {pid} stop'", r"normalized \(words",
-        beside="spprof run -q --delay 86400 -o window.spprof service.py 4", then="spprof report window.spprof"),
+        beside="spprof run -q --delay 86400 -o window.spprof service.py 4", then="spprof report window.spprof",
+        peer=f"{PY_SPY} --pid {{pid}} -d 1", peer_then=SHOWN),
     Task("that it hangs, by itself", "spprof run -q --on-stall 1 deadlock.py", r"a deadlock of 2 threads"),
     # Native code, memory, exact numbers.
     Task("who calls the slow functions of numpy", "spprof run --native ranking.py", r"ranks \(ranking",
@@ -110,18 +112,23 @@ TASKS = [
     Task("how often a function is called", "spprof run -q --calls counted.py", r"498,501.*is_leap|is_leap.*498,501",
         then="spprof report --sort calls", peer="python -m cProfile -s ncalls counted.py", peer_says=r"498501.*is_leap"),
     Task("how long each call takes", "spprof run -q --time words:normalized uses_words.py", r"normalized .*: 120 calls",
-        then="spprof report --slowest", since=(3, 12)),
+        then="spprof report --slowest", since=(3, 12),
+        peer="viztracer --quiet --ignore_c_function -o peer.json uses_words.py",
+        peer_then="grep -c normalized peer.json", peer_says=r"^[1-9]"),
     Task("how often each line runs", "spprof run -q --lines words:normalized uses_words.py", r"5,280,000",
-        then="spprof report --lines", since=(3, 12)),
+        then="spprof report --lines", since=(3, 12), peer="kernprof -l -v -p words uses_words.py", peer_says="5280000"),
     Task("which exceptions are raised where", "spprof run -q --exceptions raises.py", r"50,000.*ValueError|ValueError.*50,000",
-        then="spprof report --exceptions", since=(3, 12)),
+        then="spprof report --exceptions", since=(3, 12), peer=f"{TACHYON} --mode exception raises.py",
+        peer_says=r"50,?000"),
     Task("which import is slow", "spprof run -q --imports imports.py", r"slowpackage",
         then="spprof report --imports", peer="python -X importtime imports.py", peer_says=r"slowpackage"),
     Task("what the garbage collector costs", "spprof run -q --event time --event gc cycles.py", r"Node\.__init__|parse",
-        then="spprof report --gc"),
+        then="spprof report --gc", peer=f"{TACHYON} cycles.py", peer_says="<GC>"),
     # What became of it.
     Task("what a change made slower", "spprof run -q -o after.spprof words_after.py", r"\* .*normalized",
-        first="spprof run -q -o before.spprof words.py", then="spprof diff before.spprof after.spprof"),
+        first="spprof run -q -o before.spprof words.py", then="spprof diff before.spprof after.spprof",
+        peer=f"sh -c '{TACHYON} --binary -o before.bin words.py; {TACHYON} --diff-flamegraph before.bin -o peer.html words_after.py'",
+        peer_then="grep -c normalized peer.html", peer_says=r"^[1-9]"),
     Task("a picture for a page", "spprof run -q -o p.svg words.py", r"normalized \(.*words", then="grep -o <title>[^<]* p.svg",
         peer="py-spy record -o p.svg -- python words.py", peer_then="grep -o <title>[^<]* p.svg"),
     Task("which route of a service is slow", "spprof run -q --mode wall flask --app labelled run --port {port}",
