@@ -132,10 +132,6 @@ uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here);
 /* In each function that makes a wrapped call: if its frame is left by unwinding, the call is over (jumps.c). */
 #define SPP_LINUX_UNWINDS __asm__(".cfi_personality 0x1b, spp_linux_unwound")
 spp_linux_call spp_linux_begin_call(uintptr_t here);
-/* Returns `call` if it is still under way where the thread is at the stack pointer `here`, in a handler; 0 if it was left. */
-uintptr_t spp_linux_outer_call(uintptr_t call, uintptr_t here);
-/* In each function that makes a wrapped call: if its frame is left by unwinding, the call is over (jumps.c). */
-#define SPP_LINUX_UNWINDS __asm__(".cfi_personality 0x1b, spp_linux_unwound")
 void spp_linux_leave_call(spp_linux_handshake *h, uintptr_t here, uintptr_t function);
 
 /* Wrappers call it before the real function. Any thread, also in a handler; keeps errno. `here`: an address in the caller's
