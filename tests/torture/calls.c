@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <pty.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,6 +58,7 @@
 #define ENDS SIGUSR2
 #define QUEUED (SIGRTMIN + 2)
 #define READ_BY_FD (SIGRTMIN + 3)
+#define JUMPS (SIGRTMIN + 4)
 /* A socket's timeout is kept in steps of the kernel's tick, and may end one early. */
 #define TICK_NS 10000000u
 
@@ -73,7 +75,7 @@
     X(ofd_lock) X(posix_lock) X(open_fifo) X(msgrcv) X(msgsnd) X(semop) X(mq_receive) X(mq_send) X(inotify) X(eventfd)         \
     X(eventfd_read) X(timerfd) X(signalfd) X(sigwaitinfo) X(sigwait) X(sigpending) X(pause) X(sigsuspend) X(read_ended)        \
     X(wait4) X(waitid) X(pidfd) X(linger) X(stream_read) X(stream_write) X(stream_timeout) X(stream_delayed)    \
-    X(getaddrinfo) X(tcdrain)
+    X(getaddrinfo) X(tcdrain) X(jump) X(cancel)
 /* clang-format on */
 #define INDEX(name) KIND_##name,
 enum { KINDS(INDEX) KIND_peer, KIND_COUNT };
@@ -105,7 +107,7 @@ struct caller {
     bool quiet, signalled;
     uint64_t began, took;
     uint32_t handled_before;
-    timer_t timers[2], *armed;
+    timer_t timers[3], *armed; /* [2]: for JUMPS */
 
     /* what the peer does */
     sem_t go, done, ready, release;
@@ -1469,6 +1471,89 @@ static void do_tcdrain(struct caller *c) {
     expect(c, 0, 0, 0);
 }
 
+/* ---- calls that are left without a return */
+
+static void waits_for_ever(struct caller *c, uint64_t how) {
+    struct pollfd one = {.fd = c->silent[0], .events = POLLIN};
+    struct timespec hour = {.tv_sec = 3600};
+    char byte;
+    if (how == 0) (void)poll(&one, 1, -1);
+    if (how == 1) (void)!read(c->silent[0], &byte, 1);
+    if (how == 2) nanosleep(&hour, NULL);
+    if (how == 3) syscall(SYS_ppoll, &one, 1, &hour, NULL, 8);
+}
+
+static __thread sigjmp_buf back __attribute__((tls_model("initial-exec")));
+
+static void jumps(int signum) {
+    (void)signum;
+    siglongjmp(back, 1);
+}
+
+/* Nothing but the handler's jump ends the wait. The next call is whole, and the signals are blocked that were before. */
+static void do_jump(struct caller *c) {
+    const uint64_t ns = draw(c, 20, 400) * MICROSECOND, how = draw(c, 0, 3);
+    const struct itimerspec t = {.it_value = span(ns)};
+    sigset_t before, after;
+    c->quiet = true;
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    begin(c);
+    if (sigsetjmp(back, 1) == 0) {
+        timer_settime(c->timers[2], 0, &t, NULL);
+        waits_for_ever(c, how);
+        differs(c, c->kind, "the wait ended");
+        return;
+    }
+    end(c);
+    c->got = 0;
+    expect(c, 0, 0, ns);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    for (int i = 1; i < 65; i++) {
+        if (sigismember(&before, i) != sigismember(&after, i)) differs(c, c->kind, "another mask");
+    }
+    do_nanosleep(c);
+}
+
+struct cancelled {
+    struct caller *c;
+    uint64_t how, ns, took;
+    long got;
+    int cleanups;
+};
+
+static void cleans_up(void *of) {
+    struct cancelled *it = of;
+    struct timespec t = span(it->ns);
+    uint64_t began = now();
+    it->got = nanosleep(&t, NULL);
+    it->took = now() - began;
+    it->cleanups++;
+}
+
+static void *is_cancelled(void *of) {
+    struct cancelled *it = of;
+    pthread_cleanup_push(cleans_up, it);
+    waits_for_ever(it->c, it->how);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* A thread is cancelled in a call, or before it. What it calls while it cleans up is whole. */
+static void do_cancel(struct caller *c) {
+    struct cancelled it = {.c = c, .how = draw(c, 0, 2), .ns = draw(c, 20, 400) * MICROSECOND};
+    uint64_t delay = draw(c, 0, 400) * MICROSECOND;
+    pthread_t thread;
+    void *result = NULL;
+    c->quiet = true;
+    if (pthread_create(&thread, NULL, is_cancelled, &it) != 0) return;
+    nap(delay);
+    pthread_cancel(thread);
+    CALL(c, pthread_join(thread, &result));
+    expect(c, 0, 0, 0);
+    if (result != PTHREAD_CANCELED) differs(c, c->kind, "the wait ended");
+    if (it.cleanups != 1 || it.got != 0 || it.took < it.ns) differs(c, c->kind, "what cleans up was hurt");
+}
+
 /* ---- all of it */
 
 static void (*const does[])(struct caller *) = {
@@ -1488,7 +1573,8 @@ static bool is_slow(int kind) {
     case KIND_waitid:
     case KIND_pidfd:
     case KIND_linger:
-    case KIND_getaddrinfo: return true;
+    case KIND_getaddrinfo:
+    case KIND_cancel: return true;
     default: return false;
     }
 }
@@ -1606,9 +1692,11 @@ void calls_clean(void);
 
 /* Before the profile begins. 0, or an errno. */
 int calls_prepare(const char *folder, int n, uint64_t seed) {
-    struct sigaction restarts = {.sa_handler = handle, .sa_flags = SA_RESTART}, ending = {.sa_handler = handle};
+    struct sigaction restarts = {.sa_handler = handle, .sa_flags = SA_RESTART}, ending = {.sa_handler = handle},
+                     jumping = {.sa_handler = jumps};
     sigaction(RESTARTS, &restarts, NULL);
     sigaction(ENDS, &ending, NULL);
+    sigaction(JUMPS, &jumping, NULL);
     signal(SIGPIPE, SIG_IGN);
     callers = calloc((size_t)n, sizeof *callers);
     callers_n = n;
@@ -1637,8 +1725,9 @@ int calls_make(int i, uint64_t turns, struct counts *counts) {
     pthread_sigmask(SIG_BLOCK, &waited, &before);
     prctl(PR_SET_TIMERSLACK, 1);
     c->self = pthread_self(), c->counts = counts;
-    for (int k = 0; k < 2; k++) {
-        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = k ? ENDS : RESTARTS};
+    for (int k = 0; k < 3; k++) {
+        const int by[] = {RESTARTS, ENDS, JUMPS};
+        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = by[k]};
         event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
         if (timer_create(CLOCK_MONOTONIC, &event, &c->timers[k])) return errno;
     }
@@ -1653,7 +1742,7 @@ int calls_make(int i, uint64_t turns, struct counts *counts) {
     c->act = NULL;
     sem_post(&c->go);
     pthread_join(c->peer, NULL);
-    for (int k = 0; k < 2; k++) timer_delete(c->timers[k]);
+    for (int k = 0; k < 3; k++) timer_delete(c->timers[k]);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return 0;
 }
