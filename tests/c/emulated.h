@@ -1,5 +1,5 @@
-/* Whether qemu-user runs this program. It answers madvise(MADV_WIPEONFORK) with 0 and wipes nothing (7.2), and in /proc the kernel
- * shows its system calls and addresses, not the program's. */
+/* Whether qemu-user runs this program. It answers madvise(MADV_WIPEONFORK) with 0 and wipes nothing (7.2), and in /proc the
+ * kernel shows its system calls and addresses, not the program's. */
 #ifndef SPPROF_TESTS_EMULATED_H
 #define SPPROF_TESTS_EMULATED_H
 

