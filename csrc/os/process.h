@@ -21,6 +21,8 @@ void spp_os_host_machine(char *to, size_t size);
 
 /* Whether the program put on a filter of system calls that does not allow all calls of our threads. Then no run may start. */
 bool spp_os_barred(void);
+/* Whether it put on one that does not allow all calls of ours on its own threads. Any thread. */
+bool spp_os_confined(void);
 
 /* Each of these sets a function that is called where the system lets us see the event, by the thread that causes it. */
 /* `rest` before and `wake` after a call that requires a process of one thread. */

@@ -1099,6 +1099,26 @@ print(json.dumps(went_on[0]))
 
 
 @not_sanitized
+@pytest.mark.parametrize("refused", ["timer_settime", "perf_event_open"])
+def test_a_filter_of_what_the_handler_can_do_without_is_noted(refused, run_python):
+    """timer_settime() brings samples of calls late; perf_event_open() is no call on threads of the program."""
+    ran = run_python("-c", REFUSE + f"""
+import json, spprof
+try: spprof.start(1, output_path="out.spprof", clock="signal")
+except spprof.SpprofError as error: print(json.dumps(None)); sys.exit()
+before = spprof.stats()["confined"]
+refuse([{refused!r}])
+after = spprof.stats()["confined"]
+spprof.stop()
+print(json.dumps([before, after, spprof.stats()["confined"]]))
+""")  # fmt: skip
+    if ran.json is None:
+        pytest.skip("this clock does not work here")
+    noted = int(refused == "timer_settime")
+    assert ran.json == [0, noted, noted]
+
+
+@not_sanitized
 @pytest.mark.parametrize("way", ["fork", "exec"])
 def test_children_of_a_confined_thread_are_not_profiled_and_live(way, tmp_path):
     """The filter is theirs too, and ours would be ended by it: in the parent after a fork, in the child, in what it executes."""

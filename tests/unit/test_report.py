@@ -273,6 +273,7 @@ def test_system_calls_that_ticks_ended(report, tmp_path, path):
     assert reported() == [] == reported(calls_interrupted=0)
     assert reported(calls_interrupted=1234) == ["System calls without the C library that a tick may have ended: 1,234."]
     assert reported(signals_not_ignored=2) == ["Signals that the program ignores, but that may have ended a system call: 2."]
+    assert reported(confined=1) == ["System calls of ours that a filter (seccomp) refuses: samples near calls are less exact."]
 
 
 def test_tree_against_functions():

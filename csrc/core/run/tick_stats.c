@@ -11,6 +11,7 @@
 #include "core/run/state.h"
 #include "os/clock.h"
 #include "os/lock.h"
+#include "os/process.h"
 #include "os/ticks.h"
 
 typedef struct {
@@ -186,6 +187,7 @@ void spp_tick_stats_text(spp_bytes *to) {
     }
     say(to, "calls_interrupted", spp_os_calls_interrupted());
     say(to, "signals_not_ignored", spp_os_signals_not_ignored());
+    say(to, "confined", spp_os_confined());
     say(to, "tasks_unknown", atomic_load(&spp_task_unknown));
     say(to, "threads", s.threads);
     say(to, "wall_ns", s.wall_ns);

@@ -24,6 +24,7 @@ void spp_os_alone_notify(void (*before)(void), void (*after)(void)) {
 
 void spp_os_leave_notify(void (*call)(void)) { leave = call; }
 bool spp_os_barred(void) { return spp_linux_barred; }
+bool spp_os_confined(void) { return spp_linux_confined; }
 
 /* The kernel refuses threads in a process whose children will be in another PID namespace (copy_process in kernel/fork.c).
  * Without these files the kernel has no such namespaces, or is too old. */

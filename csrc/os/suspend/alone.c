@@ -10,6 +10,7 @@ void spp_os_signal_rest(void) {}
 void spp_os_signal_wake(void) {}
 bool spp_os_may_start(void) { return true; }
 bool spp_os_barred(void) { return false; }
+bool spp_os_confined(void) { return false; }
 
 bool spp_os_threads_at_most(uint64_t n) {
     (void)n;

@@ -12,4 +12,5 @@ COUNTERS: Dict[str, str] = {
     "tasks_unknown": "Tasks: this asyncio is built otherwise than those that spprof knows, so no sample has a task.",
     "calls_interrupted": "System calls without the C library that a tick may have ended: {number:,}.",
     "signals_not_ignored": "Signals that the program ignores, but that may have ended a system call: {number:,}.",
+    "confined": "System calls of ours that a filter (seccomp) refuses: samples near calls are less exact.",
 }

@@ -237,6 +237,7 @@ def stats() -> Dict[str, Any]:
     these two was while sampling was paused), write_error; calls_interrupted: ticks that
     interrupted a system call that the program makes without the C library, and may have ended it (docs/troubleshooting.md);
     signals_not_ignored: signals that the program ignores, but that may have ended a system call because ticks came by the same;
+    confined: 1 if a filter of the program's (seccomp) refuses calls that spprof makes on its threads (docs/containers.md);
     tasks_unknown: 1 if this asyncio is built otherwise than those that spprof knows (docs/tasks.md)."""
     return _core.stats()
 

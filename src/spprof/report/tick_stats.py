@@ -13,7 +13,7 @@ from .text import duration, weight_word
 LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
 LITTLE_UNKNOWN = 0.01  # of the time: less than chance alone has shares be off
 _MOST_PIDS = 4  # that a warning names
-_INTERNAL = ("calls_interrupted", "signals_not_ignored", "tasks_unknown")  # counters that only -v shows
+_INTERNAL = ("calls_interrupted", "signals_not_ignored", "confined", "tasks_unknown")  # counters that only -v shows
 LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
 
 
