@@ -7,6 +7,7 @@ import os
 import sys
 from importlib import import_module
 
+from .. import __version__
 from ..errors import SpprofError
 from . import _quick
 from ._arguments import Mistake
@@ -159,6 +160,9 @@ def _run(argv: List[str]) -> int:
     if not argv:
         sys.stdout.write(SHORT)
         return 2
+    if argv[0] in ("-V", "--version"):  # as the parser, which needs all verbs, and so most modules
+        sys.stdout.write(f"spprof {__version__}\n")
+        return 0
     if argv[0] == "help":
         argv = [*argv[1:2], "--help"]
     if argv[0].startswith("-") and argv[0] not in _OPTIONS:
