@@ -102,11 +102,15 @@ def main():
 def on(version, python, library, programs, hows):
     has_suite = subprocess.run([python, "-c", "import test.support"], capture_output=True).returncode == 0
     wrong, done, calls = 0, 0, 0
-    known = defaultdict(list)
+    known, left_out = defaultdict(list), defaultdict(list)
     able = [name for name in programs if has_suite or not name.startswith("cpython.")]
     for how in hows:
         for said in compared(python, library, [name for name in able if how != "apart" or name in ALIKE], how):
-            name, problem = said["name"], said.get("error") or said["missing"]
+            name = said["name"]
+            if said.get("left_out"):
+                left_out[said["left_out"]].append(name)
+                continue
+            problem = said.get("error") or said["missing"]
             problem = problem or "; ".join(f"{key}: {a} and not {b}" for key, a, b in said["differ"])
             done, calls = done + 1, calls + said.get("calls", 0)
             if problem and said.get("reason"):
@@ -116,6 +120,8 @@ def on(version, python, library, programs, hows):
                 print(f"WRONG  {version} {name} {how}: {problem[:1500]}", flush=True)
     for reason, names in known.items():
         print(f"{version}: the other counter has less in {', '.join(names)}: {reason}")
+    for reason, names in left_out.items():
+        print(f"{version}: not compared with cProfile: {', '.join(names)}: {reason}")
     suite = "" if has_suite else ", without CPython's tests, which it does not have"
     print(f"{version}: {done} comparisons of {calls:,} calls, {wrong} differ{suite}", flush=True)
     return wrong
