@@ -40,13 +40,15 @@ typedef struct {
     { name, name##_ADAPTIVE, #name }
 #endif
 static const kind kinds[] = {
-    KIND(BINARY_OP),     KIND(CALL),       KIND(COMPARE_OP),      KIND(LOAD_ATTR),
-    KIND(LOAD_GLOBAL),   KIND(STORE_ATTR), KIND(UNPACK_SEQUENCE), KIND(STORE_SUBSCR),
+    KIND(BINARY_OP),       KIND(CALL),
+    KIND(COMPARE_OP),      KIND(LOAD_ATTR),
+    KIND(LOAD_GLOBAL),     KIND(STORE_ATTR),
+    KIND(UNPACK_SEQUENCE), KIND(STORE_SUBSCR),
 #ifdef BINARY_SUBSCR
     KIND(BINARY_SUBSCR),
 #endif
 #if PY_VERSION_HEX < 0x030C0000
-    KIND(LOAD_METHOD),   KIND(PRECALL),
+    KIND(LOAD_METHOD),     {PRECALL, PRECALL_ADAPTIVE, "CALL"}, /* see is_same_call */
 #else
     KIND(CONTAINS_OP),     KIND(FOR_ITER),     KIND(GET_ITER),   KIND(LOAD_SUPER_ATTR), KIND(SEND),        KIND(CALL_FUNCTION_EX),
 #endif
@@ -120,6 +122,16 @@ static bool judge(const kind *of, uint8_t compiled, const unsigned char *now, sp
     return (found->runs = runs_of(counter)) >= RUNS_LEAST;
 }
 
+/* On 3.11 a call is two instructions, PRECALL and CALL, each of which may be specialized: one row. `first`: the instruction that
+ * was found before. */
+static bool is_same_call(const unsigned char *compiled, uint32_t first, uint32_t offset) {
+#if PY_VERSION_HEX < 0x030C0000
+    return compiled[first] == PRECALL && compiled[offset] == CALL && offset - first == 2 * UNIT; /* a counter is between */
+#else
+    return (void)compiled, (void)first, (void)offset, false;
+#endif
+}
+
 /* `compiled`: the code object's instructions with counters zero. */
 static void look_at(PyObject *code, PyObject *compiled) {
     const unsigned char *at = (const unsigned char *)PyBytes_AS_STRING(compiled);
@@ -130,7 +142,12 @@ static void look_at(PyObject *code, PyObject *compiled) {
     for (size_t i = 0; found != NULL && i + 1 < n; i++) {
         const kind *of = at[UNIT * (i + 1)] == CACHE ? kind_of(at[UNIT * i]) : NULL;
         if (of == NULL || !judge(of, at[UNIT * i], now + UNIT * i, &found[found_n])) continue;
-        found[found_n++].offset = (uint32_t)(UNIT * i);
+        found[found_n].offset = (uint32_t)(UNIT * i);
+        if (found_n > 0 && is_same_call(at, found[found_n - 1].offset, found[found_n].offset)) {
+            if (found[found_n].runs > found[found_n - 1].runs) found[found_n - 1] = found[found_n];
+        } else {
+            found_n++;
+        }
     }
     if (found_n > 0) spp_adaptive_add((uintptr_t)code, found, found_n);
     PyMem_RawFree(found);

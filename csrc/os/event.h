@@ -49,7 +49,8 @@ void spp_os_event_period(const spp_os_event *event, uint64_t period);
 void spp_os_event_drop(spp_os_event *event);
 /* False: the program has closed it. */
 bool spp_os_event_alive(const spp_os_event *event);
-/* Handler. What it has counted since it was armed. */
+/* Handler. What it has counted since it was armed. If it counted for a part of the time, as there are not enough counters, that
+ * is an estimate, which may be less than the one before. */
 int spp_os_event_count(const spp_os_event *event, uint64_t *count);
 /* Of any thread, since its birth. -1 also if the system does not say. */
 int spp_os_event_total(spp_event_kind kind, int32_t tid, uint64_t *count);

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
@@ -97,6 +98,27 @@ def test_equal_to_importtime(tmp_path):
         assert within - n <= row.total_ns / 1000 <= total + 1  # ours is within theirs, and has theirs of what it imports
         known = below.get(depth, (0, 0))
         below[depth] = known[0] + total, known[1] + 1
+
+
+def test_the_flame_graph_is_that_of_the_exact_times(modules, tmp_path):
+    """Of each frame, that is each import, the time with what is below it."""
+    path, out = tmp_path / "p.spprof", tmp_path / "p.collapsed"
+    spprof.start(imports=True, output_path=path)
+    import outer_m  # noqa: F401
+
+    rows = spprof.stop().imports
+    assert main(["convert", str(path), "--imports", "--weight", "value", "--merge-threads", "-o", str(out)]) == 0
+    found = Counter()
+    for line in out.read_text().splitlines():
+        stack, _, number = line.rpartition(" ")
+        names = [re.sub(r" \[failed\]| \(.*\)", "", each) for each in stack.split(";")]
+        for depth in range(len(names)):
+            found[tuple(names[: depth + 1])] += int(number)
+    stacks, wanted = [], Counter()
+    for row in rows:
+        stacks.append((*(stacks[row.parent] if row.parent >= 0 else ()), row.name))
+        wanted[stacks[-1]] += row.total_ns
+    assert found == wanted and ("outer_m", "package_m.sibling_m", "broken_or_not_m", "late_m") in found
 
 
 def test_it_is_gone_after_the_stop(modules):

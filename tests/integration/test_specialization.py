@@ -80,6 +80,38 @@ def test_what_is_specialized_is_not_listed_and_what_cannot_be_is():
     assert text[several.column : several.end_column] == "thing.x"
 
 
+class Caller:
+    def __init__(self, called):
+        self.called = called
+
+    def __call__(self):
+        return self.called
+
+
+def call(calls):
+    """What is called is no function: CPython has no form for it."""
+    for _ in range(2000):
+        calls()
+    wanted = spprof.stats()["taken"] + 3
+    while spprof.stats()["taken"] < wanted:
+        calls()
+
+
+@specializes
+def test_a_call_is_one_row():
+    """Also where it is two instructions (3.11)."""
+    spprof.start(specialization=True)
+    try:
+        call(Caller(1))
+    finally:
+        profile = spprof.stop()
+    lines = call.__code__.co_firstlineno + 3, call.__code__.co_firstlineno + 6
+    rows = [one for one in profile.unspecialized.instructions if one.function.qualname == "call" and one.line in lines]
+    assert [(one.line, one.name, one.missed) for one in sorted(rows, key=lambda one: one.line)] == [
+        (line, "CALL", False) for line in lines
+    ]
+
+
 @specializes
 def test_beside_counts_of_calls():
     profile, _ = run(calls=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from spprof_file import Writer
 
 import spprof
 from spprof import formats
+from spprof.cli import main
 from spprof.model.filtering import filtered
 from spprof.model.imports import never_called
 from spprof.report.import_times import import_times
@@ -84,3 +86,47 @@ def test_the_tree_leaves_out_what_is_short(least, names):
     text = import_times([spprof.Profile(written())], io.StringIO(), least)
     rows = text.partition("module\n")[2].partition("\n\n")[0].splitlines()
     assert [line.replace(" [failed]", "").split()[-1] for line in rows] == list(names)
+
+
+STACKS = {"a": 30, "a;b": 20, "a;c": 20, "a;c;d [failed]": 30, "e": 500, "f": 1}  # what ROWS take without what they import
+
+
+def converted(tmp_path, name, *options, data=None):
+    path, out = tmp_path / "p.spprof", tmp_path / name
+    path.write_bytes(written() if data is None else data)
+    return main(["convert", str(path), "--imports", *options, "-o", str(out)]), out
+
+
+def test_the_export_has_the_tree_and_its_times(tmp_path):
+    status, out = converted(tmp_path, "p.collapsed", "--weight", "value", "--merge-threads")
+    assert status == 0
+    rows = (line.rpartition(" ") for line in out.read_text().splitlines())
+    found = {";".join(each.partition(" (/app")[0] for each in stack.split(";")): int(number) for stack, _, number in rows}
+    assert found == STACKS
+
+
+def test_the_export_keeps_threads_and_files(tmp_path):
+    status, out = converted(tmp_path, "p.speedscope.json")
+    assert status == 0
+    made = json.loads(out.read_text())
+    assert sorted(sum(each["weights"]) for each in made["profiles"]) == [101, 500]
+    assert {(each["name"], each.get("file")) for each in made["shared"]["frames"]} >= {("a", "/app/a.py"), ("e", None)}
+
+
+@pytest.mark.parametrize("ending", [".svg", ".html", ".gecko.json", ".trace.json", ".callgrind", ".pstats", ".pb.gz", ".jsonl"])
+def test_every_format_takes_imports(tmp_path, ending):
+    status, out = converted(tmp_path, f"p{ending}")
+    assert status == 0 and out.stat().st_size > 0
+
+
+def test_a_part_of_the_imports(tmp_path):
+    status, out = converted(tmp_path, "p.collapsed", "--weight", "value", "--merge-threads", "--focus", "c")
+    assert status == 0
+    assert sum(int(line.rpartition(" ")[2]) for line in out.read_text().splitlines()) == 50
+
+
+def test_what_has_no_imports_is_refused(tmp_path, capsys):
+    for name, data, says in [("p.svg", written(None, header=""), "spprof run --imports"), ("q.spprof", None, "is a copy")]:
+        assert converted(tmp_path, name, data=data)[0] == 2
+        assert says in capsys.readouterr().err
+        assert not (tmp_path / name).exists()

@@ -129,12 +129,28 @@ void spp_os_event_drop(spp_os_event *event) {
 
 bool spp_os_event_alive(const spp_os_event *event) { return event->fd < 0 || spp_linux_perf_is(event->fd, event->id); }
 
+/* What a read of an event gives, by the read_format of perf.c. */
+typedef struct {
+    uint64_t count, enabled_ns, running_ns;
+} reading;
+
+/* A processor has few counters. If more are asked for, by another profiler say, the kernel lets each count in turn: of
+ * `enabled_ns` only for `running_ns`. The count is what it had been in all of that time, at the same rate. An estimate may be
+ * less than the one before it. */
+static uint64_t whole_count(const reading *r) {
+    if (r->running_ns == 0 || r->running_ns >= r->enabled_ns) return r->count;
+    return (uint64_t)((double)r->count * ((double)r->enabled_ns / (double)r->running_ns));
+}
+
 /* As with spp_linux_perf_close: a program that closes descriptors it does not own, between the
- * check and the read, loses 8 bytes of another file. */
+ * check and the read, loses some bytes of another file. */
 int spp_os_event_count(const spp_os_event *event, uint64_t *count) {
     if (event->fd < 0 || atomic_load_explicit(&spp_linux_confined, memory_order_relaxed)) return -1; /* it may not read */
     if (!spp_linux_perf_is(event->fd, event->id)) return -1;
-    return read(event->fd, count, sizeof *count) == (ssize_t)sizeof *count ? 0 : -1;
+    reading r;
+    if (read(event->fd, &r, sizeof r) != (ssize_t)sizeof r) return -1;
+    *count = whole_count(&r);
+    return 0;
 }
 
 /* Fields 10 and 12 of proc_pid_stat(5), behind a name in parentheses that may hold anything. */

@@ -30,6 +30,7 @@ static long open_event(int32_t tid, spp_linux_perf_event of, uint64_t data) {
     a.attr.type = of.type;
     a.attr.config = of.config;
     a.attr.sample_period = of.period;
+    a.attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     a.attr.exclude_kernel = !of.kernel;
     a.attr.exclude_hv = 1;
     a.attr.disabled = 1;

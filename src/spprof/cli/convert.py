@@ -7,6 +7,7 @@ import sys
 
 from .. import formats
 from ..errors import BadOption
+from ..files.imported import imported
 from ..files.output import save
 from ..model.explained import explained
 from . import _part
@@ -22,6 +23,7 @@ examples:
   spprof convert p.spprof -f collapsed --weight value --merge-threads -o p.collapsed
   spprof convert app.*.spprof -o app.html  a program and its child processes as one
   spprof convert p.spprof --waits -o p.svg           what was waited for, as frames below those that waited
+  spprof convert p.spprof --imports -o p.svg         exact times of imports as a flame graph
   spprof convert p.spprof --hide importlib --focus 'load*' -o p.svg
   spprof convert p.spprof --from 10 --to 20 -o p.speedscope.json
   spprof convert p.spprof -o p.pb.gz && go tool pprof -http=: p.pb.gz
@@ -45,16 +47,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--thread", metavar="PATTERN", help="only threads of this name (* and ? allowed)")
     parser.add_argument("--waits", action="store_true",
                         help="below each leaf a frame with what the thread waited for, of a run with --mode wall")  # fmt: skip
+    parser.add_argument("--imports", action="store_true",
+                        help="instead of the samples the exact times of imports, of a run with --imports")  # fmt: skip
     _part.add_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
     """Converts."""
-    profile = _part.together(_part.of_all(list(map(load, options.files)), options), options.thread)
+    profiles = list(map(load, options.files))
+    if options.imports:
+        profiles = list(map(imported, profiles))
+    profile = _part.together(_part.of_all(profiles, options), options.thread)
     thread = options.thread if len(options.files) == 1 else None
     is_copy = (options.format or formats.format_of(options.output)) == "spprof"
     if is_copy and (options.hide or options.show):
         raise BadOption("--hide and --show do not fit the format spprof: it is a copy of the file, with its whole stacks")
+    if options.imports and is_copy:
+        raise BadOption("--imports does not fit the format spprof: it is a copy of the file, which has the times of imports")
     if options.waits:
         if is_copy:
             raise BadOption("--waits does not fit the format spprof: it is a copy of the file, which has the reasons")
