@@ -127,7 +127,7 @@ TASKS = [
     # What became of it.
     Task("what a change made slower", "spprof run -q -o after.spprof words_after.py", r"\* .*normalized",
         first="spprof run -q -o before.spprof words.py", then="spprof diff before.spprof after.spprof",
-        peer=f"sh -c '{TACHYON} --binary -o before.bin words.py; {TACHYON} --diff-flamegraph before.bin -o peer.html words_after.py'",
+        peer=f"sh -c '{TACHYON} --binary -o a.bin words.py; {TACHYON} --diff-flamegraph a.bin -o peer.html words_after.py'",
         peer_then="grep -c normalized peer.html", peer_says=r"^[1-9]"),
     Task("a picture for a page", "spprof run -q -o p.svg words.py", r"normalized \(.*words", then="grep -o <title>[^<]* p.svg",
         peer="py-spy record -o p.svg -- python words.py", peer_then="grep -o <title>[^<]* p.svg"),

@@ -64,15 +64,18 @@ def _alone(comparison: Comparison, value: Estimate) -> str:
 
 def _in_column(comparison: Comparison, value: Estimate) -> str:
     """The same, in the unit that a column of it has."""
-    largest = max(whole.weight for side in comparison.wholes for whole in side)
-    return amount(value.value * comparison.scale, comparison.unit, largest)
+    return amount(value.value * comparison.scale, comparison.unit, _largest(comparison))
 
 
-def _spread(comparison: Comparison, seconds: float, reach: float, sign: str = "") -> str:
-    """`0.772 ±0.048 s`: both in one unit."""
+def _largest(comparison: Comparison) -> float:
+    return max(whole.weight for side in comparison.wholes for whole in side)
+
+
+def _spread(comparison: Comparison, seconds: float, reach: float, sign: str = "", largest: float = 0.0) -> str:
+    """`0.772 ±0.048 s`: both in one unit, that of `largest` in a column."""
     if comparison.scale == 1:
         return f"{seconds:{sign},.0f} ±{reach:,.0f}"
-    if max(abs(seconds), reach) >= 0.1:
+    if max(abs(seconds), reach, largest) >= 0.1:
         return f"{seconds:{sign}.3f} ±{reach:.3f} s"
     return f"{1000 * seconds:{sign}.2f} ±{1000 * reach:.2f} ms"
 
@@ -91,8 +94,8 @@ def _difference(comparison: Comparison, change: Change, measure: str) -> str:
         error = f"{100 * reach:.1f}" if all(comparison.known) else "?"
         return f"{100 * value:>+6.1f} ±{error:<4}"
     if not all(comparison.known):
-        return f"{'+' if value > 0 else ''}{_alone(comparison, change.difference)} ±?"
-    return _spread(comparison, value, reach, "+")
+        return f"{'+' if value > 0 else ''}{_in_column(comparison, change.difference)} ±?"
+    return _spread(comparison, value, reach, "+", _largest(comparison) / comparison.scale)
 
 
 def _factors(comparison: Comparison, of: Optional[Split]) -> Tuple[str, str]:
