@@ -98,7 +98,7 @@ TASKS = [
     # One that runs already.
     Task("a process that runs already", "spprof attach {pid} --duration 2", r"normalized \(words",
         beside="python service.py 30", peer=f"{PY_SPY} --pid {{pid}} -d 2", peer_then=SHOWN),
-    Task("where a program hangs", "spprof dump {pid}", r"waits for the lock .*, which .* has", beside="python deadlock.py",
+    Task("where a program hangs", "spprof dump {pid}", r"waits for .* at transfer \(deadlock", beside="python deadlock.py",
         peer="py-spy dump --pid {pid}"),
     Task("a window of a run", "sh -c 'spprof ctl {pid} resume; sleep 1; spprof ctl {pid} stop'", r"normalized \(words",
         beside="spprof run -q --delay 86400 -o window.spprof service.py 4", then="spprof report window.spprof",
@@ -119,7 +119,7 @@ TASKS = [
         then="spprof report --lines", since=(3, 12), peer="kernprof -l -v -p words uses_words.py", peer_says="5280000"),
     Task("which exceptions are raised where", "spprof run -q --exceptions raises.py", r"50,000.*ValueError|ValueError.*50,000",
         then="spprof report --exceptions", since=(3, 12), peer=f"{TACHYON} --mode exception raises.py",
-        peer_says=r"50,?000"),
+        peer_says=r"\b50,?000\b"),
     Task("which import is slow", "spprof run -q --imports imports.py", r"slowpackage",
         then="spprof report --imports", peer="python -X importtime imports.py", peer_says=r"slowpackage"),
     Task("what the garbage collector costs", "spprof run -q --event time --event gc cycles.py", r"Node\.__init__|parse",

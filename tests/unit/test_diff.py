@@ -252,7 +252,7 @@ def test_no_interval_is_shown_where_most_is_unknown(tmp_path, capsys):
     assert re.search(r"^ 60\.0% ±\? +30\.0% ±\? +-30\.0 ±\? +0\.600 s ", reported, re.M), reported
     assert "A 100.0%, B 100.0%" in reported
     assert main(["diff", "--compare", "time", *both]) == 0
-    assert re.search(r" -0\.30 s ±\? ", capsys.readouterr().out)
+    assert re.search(r" -0\.300 s ±\? ", capsys.readouterr().out)
     assert main(["diff", "--json", *both]) == 0
     document = json.loads(capsys.readouterr().out)
     parse = next(row for row in document["rows"] if row["qualname"] == "parse")["self"]["share"]
