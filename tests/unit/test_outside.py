@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import random
 import re
 import struct
@@ -14,6 +13,7 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -368,7 +368,7 @@ def test_what_hinders_an_entry_is_said(monkeypatch):
     other = "3.9" if own != "3.9" else "3.10"
     assert obstacle(os.getpid(), "3.8") == "this spprof does not know 3.8"
     assert obstacle(os.getpid(), other) == f"use the spprof of a Python {other}"
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="x86_64"))
     assert obstacle(os.getpid(), own) == ""
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="aarch64"))
     assert obstacle(os.getpid(), own) == ("" if sys.version_info >= (3, 14) else f"{own} is entered on x86_64 alone")
