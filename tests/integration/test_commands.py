@@ -147,8 +147,8 @@ def test_signals_are_the_commands(place, tmp_path):
 
 
 REFUSED = [
-    (["email"], "cannot open 'email': No such file or directory\n"),
-    (["nosuch"], "cannot open 'nosuch': No such file or directory\n"),
+    (["email"], "cannot open 'email': No such file or directory, and there is no such command\n"),
+    (["nosuch"], "cannot open 'nosuch': No such file or directory, and there is no such command\n"),
     (["./moved"], "./moved names /nowhere/python, which is not there: spprof run --python PYTHON ./moved\n"),
     (["--live", "./wrapper"], "wrapper is no Python: spprof run --live python ...\n"),
     (["--python", "nosuch", "x.py"], "--python nosuch: there is no such interpreter\n"),

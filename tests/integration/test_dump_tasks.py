@@ -325,7 +325,7 @@ def test_more_tasks_than_there_is_time_for(start, monkeypatch):  # noqa: F811
     process = start(WHO)
     process.stdout.readline()
     settled(process)
-    monkeypatch.setattr("spprof.outside.tasks.READ_S", 0.0)
+    monkeypatch.setattr("spprof.outside.dump.READ_S", 0.0)
     assert dump(process.pid).tasks == ([], 16, 0, "")
 
 

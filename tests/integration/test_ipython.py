@@ -111,7 +111,7 @@ def test_what_it_raises_is_raised_after_the_profile_was_shown(shell):
         ("%%spprof burn(1)\n2", "Statements come on the lines after it"),
         ("%spprof --rate=0 1", "rate=0.0 is out of range"),
         ("%spprof --rate=1e9 1", "out of range"),
-        ("%spprof --mode=walk 1", "mode 'walk' does not exist"),
+        ("%spprof --mode=walk 1", "mode='walk' does not exist"),
         ("%spprof --walk 1", "--walk is no option"),
         ("%spprof --limit=many 1", "invalid literal"),
         ("%spprof --event=faults 1", "no such event"),
