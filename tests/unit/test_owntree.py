@@ -112,6 +112,19 @@ def test_imports_are_one_line_each():
     ]
 
 
+def test_comprehensions_are_their_callers():
+    """They have frames before Python 3.12 alone: a line of theirs would push the name of an import out of its line."""
+    rates, made = frame("<dictcomp>", "/app/shop/__init__.py", 4), frame("<dictcomp>.<listcomp>", "/app/shop/__init__.py", 4)
+    each = frame("load.<locals>.<setcomp>", "/app/shop/__init__.py", 5)
+    later = frame("load.<locals>.<genexpr>", "/app/shop/__init__.py", 6)
+    below = [MAIN, FIND, SHOP, rates, made, LOAD]
+    assert tree_of(profile_of(([*below, each], 300), ([*below, each, READ], 100), ([*below, later], 100), ([each], 100))) == [
+        (0, "0.500 s", "run.py > ... > load (shop/__init__.py:3)"),
+        (1, "0.100 s", "pandas"),
+        (1, "0.100 s", "<genexpr> (/app/shop/__init__.py:6)"),
+    ]
+
+
 def test_a_recursion_is_one_node_with_the_figures_of_the_table():
     """Whichever way it goes, and through a library too."""
     walk, visit = frame("walk", "/app/w.py", 1), frame("visit", "/app/w.py", 5)

@@ -25,6 +25,8 @@ _COLUMNS = 80
 
 _FUNCTION, _LIBRARY, _IMPORT, _FOREIGN_IMPORT, _FINDING = range(5)  # kinds of nodes; the last: modules are looked for and read
 _MINE = (_FUNCTION, _IMPORT)
+# Comprehensions are their caller's: from Python 3.12 on they have no frame (PEP 709).
+_INLINED = ("<listcomp>", "<dictcomp>", "<setcomp>")
 
 
 class Node(NamedTuple):
@@ -106,6 +108,8 @@ class OwnTree:
             return (frame.qualname if id == profile.no_frames else None), ()
         if frame.native:
             return (None if self._python_only else self._owners.of(frame.file, True)), ()
+        if frame.qualname.rpartition(".")[2] in _INLINED:
+            return None, ()
         return self._owners.of(frame.file, False), (frame.qualname, frame.file, profile.first_line(id)) if frame.file else ()
 
     def _step(self, at: int, importing: bool, owner: Optional[str], name: Tuple[Any, ...]) -> Tuple[int, bool]:
