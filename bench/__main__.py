@@ -2,6 +2,7 @@
 
   python3 -m bench                         everything (several hours; `--list` says what)
   python3 -m bench --quick                 everything, shortly: shows that it works, not how good it is
+  python3 -m bench --plan                  everything, each as long as its figures need: ninety minutes on a quiet machine
   python3 -m bench --only cost10k,handler  some
   python3 -m bench --only impossible --python build/venvs/3.13t/bin/python --samples 200000
   python3 -m bench --only shares --clocks perf,timer --rates 1000 --programs "in step"
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Optional
 
 from . import (
     attach,
@@ -40,6 +41,7 @@ from . import (
     memory,
     native,
     peers,
+    plan,
     shares,
     slowdown,
     startup,
@@ -133,11 +135,37 @@ def _asked(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Iterat
             yield f"--{name.replace('_', '-')}" + ("" if value is True else f" {shlex.quote(str(value))}")
 
 
+def _measure(name: str, options: Options, command: str, tag: str) -> Optional[List[Row]]:
+    """Measures a subject, and keeps the results. None: it failed."""
+    print(f"{name} ({SUBJECTS[name].__doc__}) Python {options.python.name}", flush=True)
+    began, where = time.time(), machine()
+    try:
+        rows = SUBJECTS[name](options)
+    except Exception as error:
+        print(f"  FAILED  {type(error).__name__}: {error}", flush=True)
+        return None
+    result = {
+        "name": name,
+        "command": command,
+        "when": time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)),
+        "seconds": round(time.time() - began),
+        "python": options.python.name,
+        "spprof": commit(),
+        "machine": where,
+        "quick": options.quick,
+        "rows": [row._asdict() for row in rows],
+    }
+    (RESULTS / (f"{name}-{tag}.json" if tag else f"{name}.json")).write_text(json.dumps(result, indent=1) + "\n")
+    print(table(rows, command), flush=True)
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", metavar="NAME,...", help=", ".join(SUBJECTS))
+    parser.add_argument("--plan", action="store_true", help="each subject with rounds of its own (bench/plan.py)")
     parser.add_argument("--list", action="store_true", help="say what each subject measures, and stop")
     parser.add_argument("--python", metavar="PATH", help="interpreter to measure; it must be able to import spprof")
     parser.add_argument("--quick", action="store_true", help="few short rounds")
@@ -149,7 +177,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10, metavar="M", help="for `memory` (default 10)")
     parser.add_argument("--clocks", metavar="NAME,...", help="for subjects that compare clocks (default: all that are here)")
     parser.add_argument("--rates", default="1000,10000", metavar="HZ,...", help="for these (default 1000,10000)")
-    parser.add_argument("--programs", default="", metavar="PATTERN", help="for `shares`: programs whose names have it")
+    parser.add_argument("--programs", default="", metavar="PATTERN", help="for `shares`, `ticks`: programs whose names have it")
     parser.add_argument("--modes", default="cpu", metavar="NAME,...", help="for `shares`: cpu, wall (default cpu)")
     parser.add_argument(
         "--seconds",
@@ -157,6 +185,7 @@ def main() -> int:
         metavar="N",
         help="of each run of `shares` and `ticks` (default 10), CPU seconds of `work` (default 3)",
     )
+    parser.add_argument("--beside", default="0,2", metavar="N,...", help="for `work`: busy processes beside it (default 0,2)")
     parser.add_argument("--around", default="", metavar="COMMAND", help="before each program's: --around 'taskset -c 0'")
     parser.add_argument("--as-nobody", action="store_true", help="programs have no privilege (setpriv(1), as root)")
     parser.add_argument("--tag", metavar="NAME", help="keep the results beside those of other runs, under this name")
@@ -180,36 +209,19 @@ def main() -> int:
         choose(given.python), given.python, given.quick, given.rounds, given.samples, given.minutes, given.rate, note,
         tuple(given.clocks.split(",")) if given.clocks else (), tuple(map(int, given.rates.split(","))), given.programs,
         given.peers, given.seconds, tuple(shlex.split(given.around)), given.as_nobody,
-        tuple(given.modes.split(",")),
+        tuple(given.modes.split(",")), tuple(map(int, given.beside.split(","))),
     )  # fmt: skip
     asked = "".join(f" {word}" for word in _asked(parser, given))
+    runs = [run for run in plan.runs() if run.subject in names] if given.plan else [plan.Run(name, {}) for name in names]
     RESULTS.mkdir(exist_ok=True)
     missed = not_shown = 0
-    for name in names:
-        command = f"python3 -m bench --only {name}{asked}"
-        print(f"{name} ({SUBJECTS[name].__doc__}) Python {options.python.name}", flush=True)
-        began, where = time.time(), machine()
-        try:
-            rows = SUBJECTS[name](options)
-        except Exception as error:
-            print(f"  FAILED  {type(error).__name__}: {error}", flush=True)
-            missed += 1
-            continue
-        result = {
-            "name": name,
-            "command": command,
-            "when": time.strftime("%Y-%m-%d %H:%M", time.gmtime(began)),
-            "seconds": round(time.time() - began),
-            "python": options.python.name,
-            "spprof": commit(),
-            "machine": where,
-            "quick": given.quick,
-            "rows": [row._asdict() for row in rows],
-        }
-        (RESULTS / (f"{name}-{given.tag}.json" if given.tag else f"{name}.json")).write_text(json.dumps(result, indent=1) + "\n")
-        print(table(rows, command), flush=True)
-        missed += sum(row.met is False for row in rows)
-        not_shown += sum(row.met == figures.OPEN for row in rows)
+    for run in runs:
+        own = options._replace(**run.replaced)
+        if run.python:
+            own = own._replace(python=choose(run.python), asked=run.python)
+        rows = _measure(run.subject, own, f"python3 -m bench --only {run.subject}{asked}", run.tag or given.tag or "")
+        missed += rows is None or sum(row.met is False for row in rows)
+        not_shown += sum(row.met == figures.OPEN for row in rows or ())
     print(
         (f"{missed} missed" if missed else "no goal missed")
         + (f", {not_shown} open: more rounds would tell" if not_shown else "")

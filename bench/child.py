@@ -65,17 +65,29 @@ def ask(command: Sequence[str]) -> dict:
     return json.loads(done.stdout)
 
 
-def interleaved(variants: Dict[str, Callable[[], Run]], rounds: int, note: Callable[[str], None]) -> List[Dict[str, Run]]:
-    """Each round runs every variant once; the order turns from round to round, so that a drift of the machine hits all."""
-    names = list(variants)
-    done = []
+def interleaved(
+    variants: Dict[str, Callable[[], Run]], rounds: int, note: Callable[[str], None], slow: float = 0
+) -> List[Dict[str, Run]]:
+    """Each round runs every variant once; the order turns from round to round, so that a drift of the machine hits all.
+
+    `slow`: a variant that takes so many times as long as the quickest has half the rounds, twice as many a third, and so on;
+    it is not in the others."""
+    names, every = list(variants), dict.fromkeys(variants, 1)
+    done: List[Dict[str, Run]] = []
     for i in range(rounds):
         turn = i % len(names)
         order = names[turn:] + names[:turn]
-        got = {name: variants[name]() for name in (order if i % 2 == 0 else order[::-1])}
-        note(f"round {i + 1} of {rounds}: " + ", ".join(f"{name} {got[name].tree_cpu:.3f} s" for name in names))
-        done.append({name: got[name] for name in names})
+        got = {name: variants[name]() for name in (order if i % 2 == 0 else order[::-1]) if i % every[name] == 0}
+        note(f"round {i + 1} of {rounds}: " + ", ".join(f"{name} {got[name].tree_cpu:.3f} s" for name in names if name in got))
+        done.append({name: got[name] for name in names if name in got})
+        if i == 0 and slow:
+            quickest = min(run.wall for run in got.values() if run.wall > 0)  # nan: it failed
+            every = {name: int(max(0.0, run.wall / quickest / slow)) + 1 for name, run in got.items() if run.wall > 0}
+            every = {name: every.get(name, 1) for name in names}
     return done
+
+
+PEERS_SLOW = 8  # for rounds with other profilers in them
 
 
 def units_for(python: str, script: Path, seconds: float, *arguments: str) -> int:

@@ -10,7 +10,8 @@ class Options(NamedTuple):
     """`asked` is --python as given (None: not given); `python` the interpreter for goals that need one.
     `clocks`, `rates` and `programs` (a pattern) are of the subjects that compare clocks (none: all);
     `peers`: other profilers beside them. `seconds` of a run (None: the subject's own), `around`: a command before each program's,
-    `as_nobody`: programs have no privilege (shares.prefix); `modes` are of `shares`."""
+    `as_nobody`: programs have no privilege (shares.prefix); `modes` are of `shares`, `beside` of
+    `work`: how many busy processes."""
 
     python: Python
     asked: Optional[str]
@@ -28,6 +29,7 @@ class Options(NamedTuple):
     around: Tuple[str, ...] = ()
     as_nobody: bool = False
     modes: Tuple[str, ...] = ("cpu",)
+    beside: Tuple[int, ...] = (0, 2)
 
     @property
     def where(self) -> str:

@@ -9,7 +9,7 @@ from .pythons import each
 
 def handler(options: Options) -> List[Row]:
     """Cycles of the handler at 10 kHz with 25 frames, on each interpreter."""
-    seconds, rounds = ("1", 2) if options.quick else ("3", options.rounds or 7)
+    seconds, rounds = ("1", 2) if options.quick else (str(options.seconds or 3), options.rounds or 7)
     pythons = each(options.asked)
     runs: dict = {python.name: [] for python in pythons}
     for _ in range(rounds):

@@ -25,7 +25,7 @@ def handover(options: Options) -> List[Row]:
                 variants[name] = lambda clock=clock, rate=rate, program=program: _profiled(options, clock, rate, program)
         if options.peers:
             rows += slowdown.beside(options, variants, program)
-        done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]))
+        done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]), child.PEERS_SLOW)
         rows += [_row(options, how, name, done) for name in variants if not name.startswith("alone")]
     return rows
 
@@ -36,7 +36,7 @@ def _profiled(options: Options, clock: str, rate: int, program: List[str]) -> ch
 
 
 def _row(options: Options, how: str, name: str, done: slowdown.Rounds) -> Row:
-    good = [one for one in done if "failed" not in one[name].says]
+    good = [one for one in done if name in one and "failed" not in one[name].says]
     if not good:
         return Row(f"{how}: {name}", f"failed: {done[0][name].says['failed']}", None)
     alone = [one[one[name].says.get("alone", "alone")] for one in good]

@@ -16,7 +16,7 @@ SHAPES = ((10, "calls through C nested ten deep"), (0, "one call of C"))
 
 def native(options: Options) -> List[Row]:
     """Cycles that a native frame adds to the handler, on each interpreter: runs with and without them by turns."""
-    seconds, rounds = ("0.5", 2) if options.quick else ("2", options.rounds or 7)
+    seconds, rounds = ("0.5", 2) if options.quick else (str(options.seconds or 2), options.rounds or 7)
     rows = []
     for python in each(options.asked):
         for interval_ms, rate, most in (("0.2", 5000, 100), ("1", 1000, 400)):

@@ -284,19 +284,20 @@ def _beside(options: Options, program: Path, tools: List[Tool], missing: List[st
         for rate in tool.rates:
             name = f"{tool.name} {rate}"
             variants[name] = kept(name, lambda tool=tool, rate=rate: run_under(tool, rate, [str(program), units]))
-    done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]))
+    done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]), child.PEERS_SLOW)
     rows = []
     for tool in tools:
         for rate in tool.rates:
             name = f"{tool.name} {rate}"
             title = f"{tool.name} {tool.version} at {rate:,} Hz".replace("  ", " ")
-            good = [one for one in done if one[name].says]
+            tried = [one for one in done if name in one]
+            good = [one for one in tried if one[name].says]
             if not good:
                 rows.append(Row(title, f"failed: {broken[name].strip()[:300]}", None, {"error": broken[name]}))
                 continue
             row = _compare(title, tool, rate, name, good)
-            if len(good) < len(done):
-                row = row._replace(measured=f"{row.measured}; failed in {len(done) - len(good)} of {len(done)} rounds")
+            if len(good) < len(tried):
+                row = row._replace(measured=f"{row.measured}; failed in {len(tried) - len(good)} of {len(tried)} rounds")
             rows.append(row)
             options.note(f"{title}: {rows[-1].measured}")
     return rows + [Row(one.split(":")[0], "skipped: " + one.split(":", 1)[1].strip(), None) for one in missing]

@@ -1,6 +1,7 @@
 """Writes bench/results/*.json as a table into docs/results.md, between its markers: `python3 -m bench.report`."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any, Dict, List
@@ -15,6 +16,19 @@ ORDER = (
     "peers_native", "native", "native1k", "tables", "crowd_start", "brief_threads", "intervals", "shares", "ticks", "work",
     "slowdown", "handover", "calls", "wrapped", "counts", "hot", "times", "lines",
     "imports", "exceptions", "attach",
+)  # fmt: skip
+
+
+# What people ask first: a subject, and which of its goals.
+MATTER = (
+    ("impossible", ""), ("ticks", r"10,000 Hz.*a busy thread .*samples / expected"), ("cost1k", r"^1 kHz, runs"),
+    ("cost10k", r"tree CPU / unprofiled"), ("slowdown", r"^signal, 1,000 Hz, a processor free: work"),
+    ("slowdown", r"^signal, 10,000 Hz, a processor free: work"), ("work", r"signal, 1,000 Hz.*quiet: reported"),
+    ("work", r"signal, 10,000 Hz.*quiet: reported"), ("work", r"signal, 1,000 Hz.*beside.*: reported"),
+    ("shares", r"1,000 Hz.*in >= 97"), ("shares", r"10,000 Hz.*in >= 97"), ("shares", r"1,000 Hz.*own 95"),
+    ("handover", r"^lock: signal, 1,000"), ("wrapped", r"^read"), ("handler", ""), ("startup", r"^start\(\)"),
+    ("wall100", "uses"), ("memory", ""), ("bytes", "black"), ("convert", "^html"), ("counts", "^run --calls <="),
+    ("hot", "mypy"), ("times", "<|at most"), ("attach", "first sample"),
 )  # fmt: skip
 
 
@@ -36,17 +50,58 @@ def _table(title: str, result: Dict[str, Any]) -> List[str]:
         "| goal | measured (median, 95 % interval) | |",
         "|---|---|---|",
     ]
-    for row in result["rows"]:
-        mark = {True: "met", False: "**missed**", None: "", OPEN: OPEN}[row["met"]]
-        lines.append(f"| {_cell(row['goal'])} | {_cell(row['measured'])} | {mark} |")
+    return [*lines, *map(_row, result["rows"]), ""]
+
+
+def _newest(found: Dict[str, Dict[str, Any]]) -> str:
+    """The commit that was measured last."""
+    return str(max(found.values(), key=lambda one: one["when"])["spprof"]) if found else ""
+
+
+def _worst(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Of a goal that each interpreter has, the one that is furthest from being met."""
+    return min(rows, key=lambda row: (False, OPEN, None, True).index(row["met"]))
+
+
+def _matters(found: Dict[str, Dict[str, Any]]) -> List[str]:
+    """The figures that people ask for, of one commit."""
+    commit = _newest(found)
+    of_one = {name: one for name, one in found.items() if one["spprof"] == commit and not one["quick"]}
+    minutes = sum(one["seconds"] for one in of_one.values()) / 60
+    lines = [
+        "## The figures that matter",
+        f"All of commit {commit}, measured in {minutes:.0f} minutes. Of a goal for each interpreter the worst.",
+        "", "| goal | measured (median, 95 % interval) | |", "|---|---|---|",
+    ]  # fmt: skip
+    missing = []
+    for name, pattern in MATTER:
+        rows = [row for row in of_one.get(name, {"rows": []})["rows"] if re.search(pattern, row["goal"])]
+        if rows:
+            lines.append(_row(_worst(rows)))
+        elif name not in missing:
+            missing.append(name)
+    beside = [row for name in ("slowdown", "peers") for row in of_one.get(name, {"rows": []})["rows"] if _is_peer(row["goal"])]
+    if missing:
+        lines += ["", f"Not measured at this commit: {', '.join(missing)}."]
+    if beside:
+        lines += ["", "Other profilers in the same rounds:", "", "| | measured | |", "|---|---|---|", *map(_row, beside)]
     return [*lines, ""]
+
+
+def _is_peer(goal: str) -> bool:
+    return goal.startswith(("py-spy", "austin", "pyinstrument", "scalene", "profiling.sampling"))
+
+
+def _row(row: Dict[str, Any]) -> str:
+    mark = {True: "met", False: "**missed**", None: "", OPEN: OPEN}[row["met"]]
+    return f"| {_cell(row['goal'])} | {_cell(row['measured'])} | {mark} |"
 
 
 def render() -> str:
     """The tables of all results at hand, as Markdown."""
     found = {path.stem: json.loads(path.read_text()) for path in (HERE / "results").glob("*.json")}
     missing = [name for name in ORDER if name not in found]
-    lines: List[str] = []
+    lines = _matters(found)
     for name in ORDER:
         for one in sorted(one for one in found if one == name or one.startswith(f"{name}-")):  # --tag
             lines += _table(one, found[one])

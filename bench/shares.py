@@ -9,7 +9,7 @@ from math import copysign, exp, floor, lgamma, log, sqrt
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
-from . import child
+from . import child, figures
 from .goals import Options, Row
 from .intervals import within
 from .pythons import ROOT, as_nobody
@@ -240,10 +240,11 @@ def _rows(title: str, all_cases: List[Case]) -> Iterator[Row]:
         return
     inside = sum(case.inside for case in found)
     outside = sorted({f"{case.program} ({case.share})" for case in found if not case.inside})
+    share = figures.proportion(inside, of)
     yield Row(
         f"{title}: shares within their 99 % binomial interval in >= 97 % of cases",
-        f"{inside / of:.3f} ({inside} of {of})" + (f"; not: {'; '.join(outside)}" if outside else ""),
-        inside / of >= 0.97,
+        share.text() + (f"; not: {'; '.join(outside)}" if outside else ""),
+        share.at_least(0.97),
         {"cases": [case._asdict() for case in found]},
     )
     # Of all rounds and threads of a program together. Of few samples a point is chance.

@@ -16,7 +16,7 @@ Rounds = List[Dict[str, child.Run]]
 def slowdown(options: Options) -> List[Row]:
     """Slowdown of the work and CPU of the process tree by clock and rate, with a processor free and with none."""
     child.WORK.mkdir(parents=True, exist_ok=True)
-    seconds, rounds = (2.0, options.rounds or 3) if options.quick else (8.0, options.rounds or 11)
+    seconds, rounds = (2.0, options.rounds or 3) if options.quick else (options.seconds or 8.0, options.rounds or 11)
     units = str(child.units_for(options.python.path, BUSY, seconds))
     clocks, rows = shares.able(options)
     once = _variants(options, clocks, units)
@@ -24,7 +24,7 @@ def slowdown(options: Options) -> List[Row]:
         rows += beside(options, once, [str(BUSY), units])
     for title, copies in (("a processor free", 1), ("all processors busy", os.cpu_count() or 1)):
         variants = {name: _at_once(call, copies) for name, call in once.items()}
-        done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]))
+        done = child.interleaved(variants, rounds, lambda text: options.note(text.split(":")[0]), child.PEERS_SLOW)
         rows += [row for name in once if not name.startswith("alone") for row in _rows(title, name, done)]
         for rate in options.rates if "perf" in clocks else ():
             rows += [row for clock in clocks if clock != "perf" for row in _against_perf(title, clock, rate, done)]
@@ -98,13 +98,14 @@ def _tree(run: child.Run) -> float:
 
 def _ratio(done: Rounds, name: str, what: Callable[[child.Run], float], of: Optional[str] = None) -> figures.Figure:
     """Of `name`, to that of `of`, else to the program alone on its interpreter."""
-    good = [one for one in done if "failed" not in one[name].says]
+    good = [one for one in done if name in one and "failed" not in one[name].says]
     return figures.median([what(one[name]) / what(one[of or one[name].says.get("alone", "alone")]) for one in good])
 
 
 def _rows(title: str, name: str, done: Rounds) -> Iterator[Row]:
-    failed = [one[name].says["failed"] for one in done if "failed" in one[name].says]
-    if len(failed) == len(done):
+    tried = [one[name].says for one in done if name in one]
+    failed = [says["failed"] for says in tried if "failed" in says]
+    if len(failed) == len(tried):
         yield Row(f"{name}, {title}", f"failed: {failed[0]}", None)
         return
     work, cpu, tree = (_ratio(done, name, what) for what in (_work, _cpu, _tree))
@@ -114,7 +115,7 @@ def _rows(title: str, name: str, done: Rounds) -> Iterator[Row]:
     yield Row(
         f"{name}, {title}: work" + (f" <= {goal} x" if goal else ""),
         f"{work.text()} x, CPU of its thread {cpu.text()} x, tree CPU {tree.text()} x"
-        + (f"; failed in {len(failed)} of {len(done)} rounds" if failed else ""),
+        + (f"; failed in {len(failed)} of {len(tried)} rounds" if failed else ""),
         work.at_most(goal) if goal else None,
         raw,
     )
@@ -127,6 +128,6 @@ def _against_perf(title: str, clock: str, rate: int, done: Rounds) -> Iterator[R
     yield Row(
         f"{name}, {title}: tree CPU (and work, where all are busy) not above perf's",
         f"tree CPU {tree.text()} of perf's, work {work.text()}",
-        tree.low <= 1 and (work.low <= 1 or title == "a processor free") if judged else None,
+        (tree.at_most(1) if title == "a processor free" else figures.both(tree.at_most(1), work.at_most(1))) if judged else None,
         {"work": work.json(), "tree": tree.json()},
     )

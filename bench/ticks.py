@@ -1,5 +1,6 @@
 """Samples taken of those that CPU clocks promise, and sums of weights beside these clocks, by clock and rate."""
 
+import re
 from collections import Counter
 from math import sqrt
 from typing import Any, Dict, Iterator, List, Tuple
@@ -29,10 +30,12 @@ def ticks(options: Options) -> List[Row]:
     child.WORK.mkdir(parents=True, exist_ok=True)
     seconds, rounds = options.seconds or (2.0 if options.quick else 10.0), options.rounds or (1 if options.quick else 6)
     clocks, missing = shares.able(options)
+    kinds = [(kind, goal, [name for name in names if re.search(options.programs, name)]) for kind, goal, names in KINDS]
+    kinds = [one for one in kinds if one[2]]
     hows = [(clock, rate) for clock in clocks for rate in options.rates]
     done: Dict[Tuple[str, int, str], List[Threads]] = {}
     for i in range(rounds):
-        for _, _, names in KINDS:
+        for _, _, names in kinds:
             for name in names:
                 for clock, rate in hows if i % 2 == 0 else hows[::-1]:
                     run = shares.measure(options, name, clock, rate, seconds)
@@ -41,7 +44,7 @@ def ticks(options: Options) -> List[Row]:
                     options.note(f"{clock:9} {rate:6} {name:50} {output}")
     rows = []
     for clock, rate in hows:
-        for kind, goal, names in KINDS:
+        for kind, goal, names in kinds:
             title = f"{clock}, {rate:,} Hz{options.where}, {kind}"
             rows += _rows(title, rate, goal, {name: done[clock, rate, name] for name in names})
     return rows + missing

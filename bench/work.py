@@ -39,7 +39,8 @@ def work(options: Options) -> List[Row]:
     clocks, rows = shares.able(options._replace(clocks=options.clocks or ("signal", "perf")))
     tools, missing = peers.found(options) if options.peers else ([], [])
     tools = [tool for tool in tools[1:] if tool.stacks and tool.name.startswith("py-spy")]
-    for title, busy in (("quiet", 0), ("beside two busy processes", 2)):
+    for busy in options.beside:
+        title = f"beside {busy} busy processes" if busy else "quiet"
         done: Dict[str, List[Round]] = {}
         for i, rate in itertools.product(range(rounds), options.rates):
             with _beside(busy):
@@ -124,7 +125,7 @@ def _ratio(rounds: List[Round], least: int = 0, most: int = 1 << 30) -> float:
 
 def _rows(name: str, rounds: List[Round], judged: bool) -> Iterator[Row]:
     every = figures.median([_ratio([one]) for one in rounds])
-    near = every.low <= 1 + MOST_OFF and every.high >= 1 - MOST_OFF and abs(every.value - 1) <= MOST_OFF
+    near = every.between(1 - MOST_OFF, 1 + MOST_OFF)
     lengths = sorted({given.us for given in rounds[0]})
     each = ", ".join(f"{us} us {_ratio(rounds, us, us):.3f}" for us in lengths)
     z2 = [given.z**2 for one in rounds for given in one]
