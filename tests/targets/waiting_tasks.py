@@ -50,8 +50,9 @@ def awaiters_of(task):
 
 
 def look(task, reasons, on="", awaited_by=None):
-    """Keeps what is seen of a task now."""
-    by = awaiters_of(task) if awaited_by is None else awaited_by
+    """Keeps what is seen of a task now. Before 3.14 asyncio does not say who awaits a task by way of `gather` and the like, so
+    `awaited_by` says it. From then on its own word is the truth: of `gather` it is the task that called it, whoever awaits that."""
+    by = awaiters_of(task) if awaited_by is None or hasattr(asyncio, "capture_call_graph") else awaited_by
     of = truth.setdefault(task.get_name(), {"chains": [], "reasons": reasons, "on": on, "awaited_by": by})
     chain = chain_of(task)
     if chain and chain not in of["chains"]:
