@@ -255,5 +255,5 @@ while queued() - before < max(0.5, 0.3 * (time.monotonic() - began)) or time.thr
 def test_time_without_a_processor_is_said(tmp_path):
     (tmp_path / "crowded.py").write_text(CROWDED)
     done = run(tmp_path, "crowded.py")
-    (said,) = re.findall(r"^For (\d+\.\d+) s its main thread was ready to run and had no processor", done.stderr, re.M)
+    (said,) = re.findall(r"^On CPU: .* For (\d+\.\d+) s its main thread was ready and had no processor", done.stderr, re.M)
     assert float(said) >= 0.5

@@ -56,7 +56,8 @@ def test_what_the_samples_cannot_say_is_not_said():
 
 def test_wall_time_says_what_was_waiting():
     text = why(profile_of(([MAIN, LOAD], 100, 4), ([MAIN, LOAD], 50), mode="wall"))
-    assert "0.15 s, 0.10 s of it waiting" in text and "all wall time" in text
+    assert re.search(r"0\.15 s\n     of it 0\.10 s \(66\.7% ±\S+\) waiting for what is unknown, 50\.00 ms \(", text)
+    assert "all wall time" in text
 
 
 def test_what_was_waited_for_and_what_was_imported():
@@ -65,10 +66,11 @@ def test_what_was_waited_for_and_what_was_imported():
         flags, reason = (4, REASONS.index("lock")) if at % 2 else (0, 0)
         writer.sample([MAIN, LOAD], 6000 + 1000 * at, 1000, flags=flags, reason=reason)
     writer.flush()
-    assert "0.10 s, 50.00 ms of it waiting for a lock\n" in why(Profile(writer.data))
+    text = why(Profile(writer.data))
+    assert re.search(r"0\.10 s\n     of it 50\.00 ms \(.*\) running, 50\.00 ms \(50\.0% ±\S+\) waiting for a lock\n", text)
     text = why(profile_of(([MAIN, FIND, SHOP, LOAD], 95), ([MAIN, LOAD], 5)))
-    assert re.search(r"load \(/app/shop/__init__\.py:3\) itself: .*\n.*\n     while /app/shop/__init__.py is imported\n", text)
-    assert "is imported" not in why(profile_of(([MAIN, FIND, SHOP, LOAD], 80), ([MAIN, LOAD], 20)))
+    assert re.search(r"load \(.*\) itself: .*\n.*\n     of it 95\.0% ±.* while /app/shop/__init__.py is imported\n", text)
+    assert "is imported" not in why(profile_of(([MAIN, FIND, SHOP, LOAD], 40), ([MAIN, LOAD], 60)))
 
 
 def test_a_command_that_somebody_else_wrote_is_what_is_asked_about():
@@ -100,7 +102,7 @@ def test_the_line_with_its_text_and_collections(tmp_path, monkeypatch, capsys):
     profile = profile_of(([MAIN], 100))
     profile._columns()["tick_stats"] = {"wall_ns": 100_000_000}
     profile._columns()["markers"] = [Marker("gc", 0, 6_000_000, 4_000_000, {})]
-    assert "Garbage collections took 4.00 ms of 0.10 s (exact)" in why(profile)
+    assert "Garbage collections took 4.00 ms of 0.10 s elapsed (exact)" in why(profile)
     os.unlink("p.spprof")
     assert main(["why"]) == 2
 

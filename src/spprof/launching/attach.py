@@ -182,8 +182,8 @@ class Attach(Run):
     def _unseen(self) -> str:
         return ""
 
-    def _queued(self, profile: Profile) -> str:
-        return ""  # it may have been so before
+    def _queued(self, profile: Profile) -> float:
+        return 0.0  # it may have been so before
 
     def _say_what_goes_on(self) -> None:
         pass

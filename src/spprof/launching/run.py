@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..files.profile import Profile
     from ..recording.options import Options
 
-_QUEUED_S, _QUEUED_SHARE = 0.1, 0.1  # the same of the time without a processor, of wall time
+_QUEUED_S, _QUEUED_SHARE = 0.1, 0.1  # the same of the time without a processor, of that elapsed
 _MOST_FILES = 8  # that a command names
 _UNSEEN_S, _UNSEEN_SHARE = 0.2, 0.25  # CPU time of others that is worth a word: in seconds, and of all
 
@@ -166,7 +166,8 @@ class Run:
         from ..report.text import width_of_table
 
         options, width, mine = self.options, width_of_table(sys.stderr), patterns(self.options.mine)
-        text = summary(profiles, options.limit, options.thread, width=width, verbose=options.verbose, mine=mine)
+        verbose, queued = options.verbose, self._queued(profiles[0])
+        text = summary(profiles, options.limit, options.thread, width=width, verbose=verbose, mine=mine, queued_s=queued)
         return "\n" + self._unseen() + text
 
     def _places(self, places: List[str], children: List[str], profiles: List[Profile], growing: Sequence[str] = ()) -> str:
@@ -182,7 +183,7 @@ class Run:
         wall = (profiles[0].stats.get("wall_ns") or 0) / 1e9
         if self.options.delay is not None and wall < self.options.delay and not any(map(len, profiles)):
             text += f"The program ended before --delay {self.options.delay:g} was over: no samples were to be taken.\n"
-        text += self._children(children, growing) + self._queued(profiles[0])
+        text += self._children(children, growing)
         if format == "spprof" and not self.outputs.is_special and not self._never_began(profiles):
             files = self._files([*places, *children])
             text += f"  spprof report {files}\n  spprof open {files}\n"
@@ -198,13 +199,13 @@ class Run:
             return ""
         return f"Other processes that the program started used {unseen:.2f} s of CPU time: --subprocesses records those, too.\n"
 
-    def _queued(self, profile: Profile) -> str:
-        """That the program, where there was work to do, was ready to run, and the machine ran others."""
+    def _queued(self, profile: Profile) -> float:
+        """Seconds in which the program, where there was work to do, was ready to run, and the machine ran others; 0: few."""
         ready, stats = supervisor.queued(self.pid) - self._queued_before, profile.stats
         wall, cpu = ((stats.get(name) or 0) / 1e9 for name in ("wall_ns", "cpu_ns"))
         if ready < max(_QUEUED_S, _QUEUED_SHARE * wall) or cpu < _QUEUED_S:
-            return ""
-        return f"For {ready:.2f} s its main thread was ready to run and had no processor: the machine was busy with others.\n"
+            return 0.0
+        return ready
 
     def _children(self, children: List[str], growing: Sequence[str]) -> str:
         if not children:

@@ -29,14 +29,15 @@ def summary(
     verbose: bool = False,
     mine: Sequence[str] = (),
     idle: bool = False,
+    queued_s: float = 0.0,
 ) -> str:
     """The text that `spprof run` and `spprof report` print, of one profile or of several processes' together.
 
     `shown`: 'python' or 'native' as in `Profile.functions(only=)`, or 'calls' for `Profile.native_calls()`. `by`: what a row is,
     one of `tables.BY` or the key of a label. `limit`: rows, whatever they say (None: at most 15, as long as they say something).
     `width`: columns of a line of the table. `verbose`: what became of each tick, even if none was lost. `mine`: see `Owners`.
-    `idle`: with the time in which threads have nothing to do, which is left out where there is any other. Raises
-    BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
+    `idle`: with the time in which threads have nothing to do, which is left out where there is any other. `queued_s`: see
+    `tick_stats`. Raises BadOption if no thread matches the pattern, or if native functions are asked for and there are none."""
     profiles = list(map(readable, profiles))
     most = _ROWS if limit is None else limit
     if shown == "calls":
@@ -52,7 +53,7 @@ def summary(
         if by == "function" and thread is None:
             lines += table_of_times(profiles, most, width)
             lines += in_words(profiles, width)
-    return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose)]) + "\n"
+    return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose, queued_s)]) + "\n"
 
 
 _ROWS = 15  # of a table, unless more are asked for

@@ -14,7 +14,9 @@ LITTLE_LOST = 0.01  # of the ticks: a loss that no share shows
 LITTLE_UNKNOWN = 0.01  # of the time: less than chance alone has shares be off
 _MOST_PIDS = 4  # that a warning names
 _INTERNAL = ("calls_interrupted", "signals_not_ignored", "confined", "tasks_unknown")  # counters that only -v shows
-LITTLE_CPU = 0.5  # of the wall time: below it, a profile of CPU time does not show what the user waits for
+LITTLE_CPU = 0.5  # of the time elapsed: below it, a profile of CPU time does not show what the user waits for
+_LITTLE_REST = 0.1  # of the time elapsed: less that a program waited is no reason to look for where
+_VIEWS = {"tasks": "--tasks", "gc": "--gc"}  # types of samples that have a view of their own
 
 
 def warnings(profiles: Sequence[ProfileData]) -> Iterator[str]:
@@ -29,8 +31,9 @@ def warnings(profiles: Sequence[ProfileData]) -> Iterator[str]:
         yield f"Warning: {which if len(profiles) > 1 else ''}{what}."
 
 
-def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterator[str]:
-    """How much waiting there was, the clock, and what became of all ticks, if that matters or is asked for (`verbose`)."""
+def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False, queued_s: float = 0.0) -> Iterator[str]:
+    """How much waiting there was, the clock, and what became of all ticks, if that matters or is asked for (`verbose`).
+    `queued_s`: seconds in which the first one's main thread was ready and had no processor, if that is worth a word."""
     sources = sorted({str(profile.header["source"]) for profile in profiles if "source" in profile.header})
     if sources:
         yield f"Read from another profiler's file ({', '.join(sources)}): there are no tick stats."
@@ -38,21 +41,53 @@ def tick_stats(profiles: Sequence[ProfileData], verbose: bool = False) -> Iterat
         for values, chosen in sorted({(", ".join(header["values"]), header["value"]) for header in headers}):
             yield f"Of its values ({values}) this is {chosen}."
         return
-    yield from _waiting(profiles)
+    yield from _waiting(profiles, queued_s)
     yield from _ticks(profiles, verbose)
     yield from _unknown(profiles, verbose)
     yield from _others(profiles)
 
 
-def _waiting(profiles: Sequence[ProfileData]) -> Iterator[str]:
-    wall = max(_sampled(profile, "wall_ns", "paused_ns") for profile in profiles)
-    cpu = sum(_sampled(profile, "cpu_ns", "paused_cpu_ns") for profile in profiles)
-    if wall <= 0 or "event" in profiles[0].header:
+def _waiting(profiles: Sequence[ProfileData], queued_s: float) -> Iterator[str]:
+    took, cpu = elapsed(profiles), on_cpu(profiles)
+    if took <= 0 or "event" in profiles[0].header:
         return
-    text = f"On CPU: {duration(cpu)} of {duration(wall)} wall time ({cpu / wall:.0%})."
-    if profiles[0].mode == "cpu" and cpu < LITTLE_CPU * wall:
+    share = f"{cpu / took:.0%}" if cpu <= took else f"{cpu / took:.2f} processors"
+    text = f"On CPU: {duration(cpu)} {'of' if cpu <= took else 'in'} {duration(took)} elapsed ({share})."
+    advised = runs_little(profiles)
+    if queued_s:
+        text += f" For {queued_s:.2f} s its main thread was ready and had no processor: the machine was busy with others."
+        waited = took - cpu - queued_s * 1e9
+        if advised and waited >= _LITTLE_REST * took:
+            text += f" The rest, {duration(waited)}, it waited: `--mode wall` shows where."
+    elif advised:
         text += " The rest it did not run: `--mode wall` shows where."
     yield text
+
+
+def runs_little(profiles: Sequence[ProfileData]) -> bool:
+    """Whether these are profiles of CPU time of a program that did not run for most of the time."""
+    if profiles[0].mode != "cpu" or "event" in profiles[0].header:
+        return False
+    return on_cpu(profiles) < LITTLE_CPU * elapsed(profiles)
+
+
+def on_cpu(profiles: Sequence[ProfileData]) -> int:
+    """The CPU time of all of them, in ns."""
+    return sum(_sampled(profile, "cpu_ns", "paused_cpu_ns") for profile in profiles)
+
+
+def elapsed(profiles: Sequence[ProfileData]) -> int:
+    """The time in which any of them was recorded, in ns: of processes one after the other that of all, of those at once it is
+    there once."""
+    took = [_sampled(profile, "wall_ns", "paused_ns") for profile in profiles]
+    began = [int(profile.header.get("start_unix_ns") or 0) for profile in profiles]
+    if 0 in began:
+        return max(took)
+    total, until = 0, 0
+    for start, length in sorted(zip(began, took)):
+        total += max(0, start + length - max(start, until))
+        until = max(until, start + length)
+    return total
 
 
 def _sampled(profile: ProfileData, whole: str, paused: str) -> int:
@@ -109,7 +144,8 @@ def _others(profiles: Sequence[ProfileData]) -> Iterator[str]:
     """Which other samples there are."""
     others = sorted({each.name for profile in profiles for each in profile.sample_types[1:]})
     if others:
-        yield f"There are samples of {', '.join(others)} too: `spprof report --type {others[0]}`."
+        view = _VIEWS.get(others[0], f"--type {others[0]}")
+        yield f"There are samples of {', '.join(others)} too: `spprof report {view}`."
 
 
 def _unknown(profiles: Sequence[ProfileData], verbose: bool) -> Iterator[str]:

@@ -1,26 +1,27 @@
 """`spprof why`: where the time went, in words. All time is divided among the user's functions: what each of its stacks spends in
-the innermost of them, or in the library that this one calls. Nothing is said that its interval does not hold."""
+the innermost of them, or in the library that this one calls. Nothing is said that its interval does not hold, and a figure is
+that of what it is said of: `report` with the same part of the profile shows the same."""
 
 from __future__ import annotations
 
 import shlex
-from collections import Counter
+import textwrap
+from collections import Counter, defaultdict
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..model import intervals
 from ..model.data import ProfileData
 from ..model.intervals import Estimate
-from ..model.records import OFF_CPU
 from ..model.sums import Sums
 from ..model.types import measured
-from ..model.waits import REASONS
 from .idle import busy_parts, left_out
 from .imports import module_name
 from .owners import IMPORTS, MINE
+from .paths import full_paths
 from .sources import lines_of
 from .tables import check_units, counted, heading
 from .text import amount, duration, fit, percent, place, readable
-from .tick_stats import tick_stats, warnings
+from .tick_stats import elapsed, on_cpu, runs_little, tick_stats, warnings
 from .whose import owners_of
 from .words import WORDS, in_words
 
@@ -28,8 +29,11 @@ _MOST = 5  # places
 _LEAST = 0.03  # of all time: less is no answer to the question
 _FEW = 100  # samples
 _COLUMNS = 100
+_LINES = 40
 _MOST_FILES = 3  # that a command names
-_MOSTLY = 0.9  # of a place's time: what is said of it then is said of all of it
+_PART = 0.1  # of a place's time: a reason of less is not said
+_LEADS = 0.5  # of a place's time: what has as much is what to look at
+_VIEWS = {"gil": "--blame", "lock": "--blame", **dict.fromkeys(("loop", "task", "job", "future"), "--tasks")}  # of a reason
 
 _Function = Optional[Tuple[str, str, int]]  # qualified name, file, first line; None: no code of the user's
 
@@ -66,7 +70,8 @@ class Why:
         self._unit = self._profiles[0].unit
         self._weights: Counter[_Spot] = Counter()
         self._squares: Counter[_Spot] = Counter()
-        self._waiting: Counter[Tuple[_Spot, str]] = Counter()  # by what for
+        self._reasons: Counter[Tuple[_Spot, str]] = Counter()  # what it waited for, or that it ran; in wall mode
+        self._reason_squares: Dict[Tuple[_Spot, str], float] = defaultdict(float)
         for profile in self._profiles:
             spots: Dict[int, _Spot] = {}
             self._add(profile, spots, self._weights, profile.stack_sums(), 1)
@@ -82,10 +87,11 @@ class Why:
             to[spots[stack]] += value
 
     def _add_waits(self, profile: ProfileData, spots: Dict[int, _Spot]) -> None:
-        columns = (profile.column(name) for name in ("flags", "weight", "reason"))
-        for stack, flags, weight, reason in zip(profile.stack_keys(), *columns):
-            if flags & OFF_CPU:
-                self._waiting[spots[stack], profile.reasons[reason]] += weight
+        columns = (profile.column(name) for name in ("weight", "count", "reason"))
+        for stack, weight, count, reason in zip(profile.stack_keys(), *columns):
+            key = spots[stack], profile.reasons[reason]
+            self._reasons[key] += weight
+            self._reason_squares[key] += weight * weight / (count or 1)
 
     def _spot(self, profile: ProfileData, stack: int) -> _Spot:
         function: _Function = None
@@ -109,18 +115,28 @@ class Why:
 
     def text(self) -> str:
         """At most forty lines."""
-        lines = [*warnings(self._all), heading(self._profiles, None, self._whole), *left_out(self._all, self._profiles)]
-        lines += [*self._caveats(), ""]
-        if self._whole.ticks:
-            lines += [*self._answer(), *self._collections(), *in_words(self._all, _COLUMNS)]
-        lines += [*tick_stats(self._all), f"All of it: spprof report {self._files}; spprof open {self._opened}"]
+        head = [*warnings(self._all), heading(self._profiles, None, self._whole), *left_out(self._all, self._profiles)]
+        head += [*self._caveats(), ""]
+        end = [*tick_stats(self._all), f"All of it: spprof report {self._files}; spprof open {self._opened}"]
+        if not self._whole.ticks:
+            return "\n".join([*head, *end]) + "\n"
+        end = [*self._collections(), *in_words(self._all, _COLUMNS), *end]
+        lines = [*head, *end]
+        for most in range(_MOST, 0, -1):
+            lines = [*head, *self._answer(most), *end]
+            if len(lines) <= _LINES:
+                break
         return "\n".join(lines) + "\n"
 
     def _caveats(self) -> Iterator[str]:
+        if runs_little(self._all):
+            share = f"{duration(on_cpu(self._all))} of {duration(elapsed(self._all))} elapsed"
+            yield f"For most of the time it did not run: {share} was on CPU, which alone is shown below."
+            yield "What it waited for says `spprof run --mode wall`."
         if self._whole.ticks < _FEW:
             yield f"That is few samples: a longer run, or `spprof run --rate 10000`, says more than {self._whole.ticks:,} can."
 
-    def _answer(self) -> Iterator[str]:
+    def _answer(self, most: int) -> Iterator[str]:
         places: Dict[Tuple[_Function, str], List[_Spot]] = {}
         for spot in self._weights:
             places.setdefault(spot[:2], []).append(spot)
@@ -135,10 +151,11 @@ class Why:
         code = self._owners.title[:1].lower() + self._owners.title[1:]
         yield f"The places in {code} that use most, in shares of all {all_of} (± is the 95 % interval):"
         yield ""
-        for number, each in enumerate(worth[:_MOST], 1):
+        for number, each in enumerate(worth[:most], 1):
             yield from self._place(number, each, places[each], shares[each])
-        first = shares[worth[0]]
-        if len(order) > 1 and self._whole.is_known and first.low > max(shares[each].high for each in order[1:]):
+        others = [shares[each].high for each in order[1:]]
+        is_known = self._whole.is_known and not runs_little(self._all)
+        if others and is_known and shares[worth[0]].low > max(others):
             yield "The first is the largest of all: no other's interval reaches its own."
             yield ""
 
@@ -151,22 +168,46 @@ class Why:
 
     def _figures(self, spots: Sequence[_Spot], share: Estimate) -> str:
         weight = sum(self._weights[spot] for spot in spots)
-        return f"{percent(share, self._whole.is_known).strip()}, {amount(weight, self._unit)}{self._waits(spots, weight)}"
+        return f"{self._percent(share)}, {amount(weight, self._unit)}"
 
-    def _waits(self, spots: Sequence[_Spot], weight: int) -> str:
-        """What it waited for most, and for how long."""
-        if not self._waiting:
-            return ""
-        times = {reason: sum(self._waiting[spot, reason] for spot in spots) for reason in REASONS}
-        first = max(times, key=lambda reason: times[reason])
-        what = WORDS[first] if times[first] >= _MOSTLY * sum(times.values()) > 0 and first != "unknown" else "waiting"
-        return f", {amount(sum(times.values()), self._unit)} of it {what}"
+    def _percent(self, share: Estimate) -> str:
+        return percent(share, self._whole.is_known).strip()
+
+    def _by_reason(self, spots: Sequence[_Spot]) -> List[Tuple[str, int, Estimate]]:
+        """What became of a place's time: each reason with its own, the largest first."""
+        found = []
+        for reason in WORDS:
+            weight = sum(self._reasons[spot, reason] for spot in spots)
+            squares = sum(self._reason_squares[spot, reason] for spot in spots)
+            found.append((reason, weight, self._whole.share(weight, squares=squares)))
+        return sorted(found, key=lambda each: -each[1])
+
+    def _waits(self, spots: Sequence[_Spot]) -> Iterator[str]:
+        """What it waited for, and for how long: as many reasons as there are columns for. Nothing of what ran only."""
+        least = _PART * sum(self._weights[spot] for spot in spots)
+        found = [each for each in self._by_reason(spots) if each[1] >= least and self._holds(each[2])]
+        if not any(reason != "running" for reason, *_ in found):
+            return
+        text = ""
+        for reason, weight, share in found:
+            more = f"{amount(weight, self._unit)} ({self._percent(share)}) {WORDS[reason]}"
+            if text and len(text) + 2 + len(more) > _COLUMNS:
+                break
+            text = f"{text}, {more}" if text else f"     of it {more}"
+        yield text
+
+    def _leading(self, spots: Sequence[_Spot]) -> str:
+        """The reason that most of its time has; "": none."""
+        reason, weight, share = self._by_reason(spots)[0]
+        all_of = sum(self._weights[spot] for spot in spots)
+        return reason if weight > 0 and weight >= _LEADS * all_of and self._holds(share) else ""
 
     def _place(self, number: int, at: Tuple[_Function, str], spots: List[_Spot], share: Estimate) -> Iterator[str]:
         function, library = at
         if function is None:
             name = library or "[no Python code]"
-            yield fit(f"{number}. {name}, which no code of yours has called: {self._figures(spots, share)}", _COLUMNS)
+            yield from _wrapped(f"{number}. {name}, which no code of yours has called: {self._figures(spots, share)}")
+            yield from self._waits(spots)
             if library:
                 yield f"     spprof why {self._files} --mine {shlex.quote(library)}"
             return
@@ -174,26 +215,35 @@ class Why:
         what = f"{library}, called by {where}" if library else f"{where} itself"
         if _is_import(library):
             what = f"{library} in {where}"
-        yield f"{number}. {fit(what, max(24, _COLUMNS - len(figures) - 5))}: {figures}"
-        hot = max(spots, key=lambda spot: (self._weights[spot], -spot.line))
-        line = self._share([hot])
-        if hot.line and self._holds(line):
-            text = lines_of(self._profiles, [(function[1], hot.line)]).get((function[1], hot.line), "")
-            said = f"line {hot.line} has {percent(line, self._whole.is_known).strip()}"
-            yield "     " + fit(f"{said}: {text}" if text else said, _COLUMNS - 5)
+        yield from _wrapped(f"{number}. {what}: {figures}")
+        yield from self._waits(spots)
+        yield from self._line(function[1], spots)
         yield from self._imported(spots)
         name = shlex.quote(function[0])
         more = "--imports" if _is_import(library) else f"--callees {name}" if library else f"--callers {name}"
-        yield f"     spprof report {self._files} {more}"
+        yield f"     spprof report {self._files} {_VIEWS.get(self._leading(spots), more)}"
+
+    def _line(self, file: str, spots: Sequence[_Spot]) -> Iterator[str]:
+        """The line that has most of it."""
+        of_line: Dict[int, List[_Spot]] = {}
+        for spot in spots:
+            of_line.setdefault(spot.line, []).append(spot)
+        line, its = max(of_line.items(), key=lambda each: (sum(self._weights[spot] for spot in each[1]), -each[0]))
+        share = self._share(its)
+        if line and self._holds(share):
+            text = lines_of(self._profiles, [(file, line)]).get((file, line), "")
+            said = f"line {line} has {self._percent(share)}"
+            yield "     " + fit(f"{said}: {text}" if text else said, _columns() - 5)
 
     def _imported(self, spots: Sequence[_Spot]) -> Iterator[str]:
-        """That it is the time of an import, if it is."""
-        times: Counter[str] = Counter()
+        """How much of it is the time of an import, if most is."""
+        of_module: Dict[str, List[_Spot]] = {}
         for spot in spots:
-            times[spot.module] += self._weights[spot]
-        ((module, weight),) = times.most_common(1)
-        if module and weight >= _MOSTLY * sum(times.values()):
-            yield f"     while {module} is imported"
+            of_module.setdefault(spot.module, []).append(spot)
+        module, its = max(of_module.items(), key=lambda each: (sum(self._weights[spot] for spot in each[1]), each[0]))
+        share = self._share(its)
+        if module and self._holds(share) and 2 * share.value > self._share(spots).value:
+            yield f"     of it {self._figures(its, share)} while {module} is imported"
 
     def _calls(self, function: Tuple[str, str, int]) -> str:
         calls = counted(self._profiles)
@@ -205,6 +255,16 @@ class Why:
     def _collections(self) -> Iterator[str]:
         """The garbage collector's runs are timed, not sampled."""
         ns = sum(marker.duration_ns for profile in self._profiles for marker in profile.markers if marker.name == "gc")
-        wall = max(int(profile.stats.get("wall_ns", 0)) for profile in self._profiles)
-        if wall and ns >= _LEAST * wall and not any(profile.header.get("part") for profile in self._profiles):
-            yield f"Garbage collections took {duration(ns)} of {duration(wall)} (exact): `spprof run --event time --event gc`."
+        took = sum(int(profile.stats.get("wall_ns", 0)) for profile in self._profiles)
+        if took and ns >= _LEAST * took and not any(profile.header.get("part") for profile in self._profiles):
+            of = f"{duration(took)} elapsed" if len(self._profiles) == 1 else f"{duration(took)}, all processes' times added up"
+            yield f"Garbage collections took {duration(ns)} of {of} (exact): `spprof run --event time --event gc`."
+
+
+def _columns() -> int:
+    return _COLUMNS if not full_paths() else 1 << 30
+
+
+def _wrapped(text: str) -> List[str]:
+    """A place and its figures; names are not cut, and are on the next line where they are long."""
+    return textwrap.wrap(text, _COLUMNS, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)

@@ -24,7 +24,7 @@ WORDS = {
     "sleep": "asleep",
     "idle": "idle",
     "kernel": "in the kernel",
-    "unknown": "in what is unknown",
+    "unknown": "waiting for what is unknown",
     "loop": "ready, while the event loop was busy",
     "task": "waiting for another task",
     "job": "waiting for a job of another thread",
