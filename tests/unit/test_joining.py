@@ -252,3 +252,28 @@ def test_the_newest_is_the_whole_run(tmp_path, monkeypatch, capsys):
     reported = capsys.readouterr()
     assert reported.err == "spprof: a.1.spprof with 1 more of its run, the newest here\n"
     assert "of 2 processes" in reported.out
+
+
+@pytest.mark.parametrize(
+    "verb, more",
+    [
+        ("report", ()),
+        ("report", ("--by", "process")),
+        ("why", ()),
+        ("open", ("--no-browser",)),
+        ("convert", ("-o", "x.html")),
+        ("diff", ()),
+    ],
+)
+def test_cpu_time_and_wall_time_are_not_one_sum(tmp_path, monkeypatch, capsys, verb, more):
+    monkeypatch.chdir(tmp_path)
+    for mode in "cpu", "wall":
+        writer = Writer(mode=mode)
+        writer.sample([MAIN], 6000, 1000)
+        writer.flush()
+        (tmp_path / f"{mode}.spprof").write_bytes(writer.data)
+    assert main([verb, "cpu.spprof", "wall.spprof", *more]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    combined = "compared" if verb == "diff" else "added up"
+    assert f"CPU time and wall time cannot be {combined} (CPU time: cpu.spprof; wall time: wall.spprof)" in said
+    assert "same --mode" in said and main([verb, "cpu.spprof", "cpu.spprof", *more]) in (0, 1)

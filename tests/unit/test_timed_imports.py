@@ -130,3 +130,16 @@ def test_what_has_no_imports_is_refused(tmp_path, capsys):
         assert converted(tmp_path, name, data=data)[0] == 2
         assert says in capsys.readouterr().err
         assert not (tmp_path / name).exists()
+
+
+def test_the_summary_and_why_say_what_imports_took(tmp_path, capsys):
+    path = tmp_path / "p.spprof"
+    path.write_bytes(written([(*row[:3], *(1_000_000 * time for time in row[3:5]), row[5]) for row in ROWS[-2:]]))
+    for verb in "report", "why":
+        assert main([verb, str(path)]) == 0
+        said = "2 imports took 0.10 s (exact), of it a 0.10 s, f 1.00 ms: `spprof report --imports`.\n"
+        assert capsys.readouterr().out.count(said) == 1
+    path.write_bytes(written(None, header=""))
+    for verb in "report", "why":
+        assert main([verb, str(path)]) == 0
+        assert "--imports" not in capsys.readouterr().out

@@ -221,9 +221,12 @@ class Run:
 
     def _files(self, paths: List[str]) -> str:
         """As a command line has them. Of many a pattern, which may find another run's, too."""
+        from fnmatch import fnmatch
+        from glob import escape
+
         if len(paths) <= _MOST_FILES or not self.outputs.stem:
             return _words(paths)
-        others = [path for path in paths if not path.startswith(f"{self.outputs.stem}.")]
+        others = [path for path in paths if not fnmatch(path, f"{escape(self.outputs.stem)}.*.spprof")]
         return _words([*others, self.outputs.stem]) + ".*.spprof"
 
     def _say_what_goes_on(self) -> None:

@@ -110,12 +110,6 @@ class Comparison:
 
     def _check(self) -> None:
         check_units(self._all(), "compared")
-        if len({profile.mode for profile in self._all()}) > 1:
-            modes = "; ".join(f"{name}: {', '.join(sorted({p.mode for p in side}))}" for name, side in zip("AB", self.sides))
-            raise BadOption(
-                f"CPU time and wall time cannot be compared ({modes}): a wait is part of one and not of the other. "
-                "Profile both with the same --mode"
-            )
         if (len(self.sides[0]) > 1) != (len(self.sides[1]) > 1):
             raise BadOption(
                 "one run beside several cannot be compared: how much runs vary must be known of both sides. "

@@ -7,9 +7,10 @@ from typing import Any, Dict, Iterator, List, Sequence, TextIO
 from ..model.data import ProfileData
 from ..model.imports import Import, never_called
 from .document import document
-from .text import Paint, amount, fit, heat, readable, shown, width_of_table
+from .text import Paint, amount, duration, fit, heat, readable, shown, width_of_table
 
 _LAZY = 15  # rows
+_NAMED = 3  # modules in a sentence
 
 
 def import_times(profiles: Sequence[ProfileData], stream: TextIO, min_share: float) -> str:
@@ -23,6 +24,16 @@ def import_times(profiles: Sequence[ProfileData], stream: TextIO, min_share: flo
         lines += ["     total       self  module", *_tree(rows, whole, stream, min_share), ""]
         lines += _lazy(profile, rows, whole)
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def in_a_sentence(profiles: Sequence[ProfileData]) -> Iterator[str]:
+    """What imports took, of profiles that timed them, and what shows more."""
+    rows = [row for profile in profiles for row in profile.imports or ()]
+    first = sorted((row for row in rows if row.parent < 0), key=lambda row: -row.total_ns)
+    if first:
+        took = duration(sum(row.total_ns for row in first))
+        names = ", ".join(f"{shown(row.name)} {duration(row.total_ns)}" for row in first[:_NAMED])
+        yield f"{len(rows):,} imports took {took} (exact), of it {names}: `spprof report --imports`."
 
 
 def as_json(profiles: Sequence[ProfileData]) -> str:

@@ -6,6 +6,7 @@ from typing import Iterator, List, Optional, Sequence
 
 from ..model.data import ProfileData
 from .idle import busy_parts, left_out
+from .import_times import in_a_sentence
 from .native_calls import native_calls
 from .owners import Owners
 from .owntree import OwnTree
@@ -53,6 +54,7 @@ def summary(
         if by == "function" and thread is None:
             lines += table_of_times(profiles, most, width)
             lines += in_words(profiles, width)
+            lines += in_a_sentence(profiles)
     return "\n".join([*warnings(profiles), *lines, "", *tick_stats(profiles, verbose, queued_s)]) + "\n"
 
 

@@ -16,13 +16,12 @@ from ..model.joining import title_of
 from ..model.types import measured
 from . import missing
 from .paths import short
-from .text import amount, place, shown, weight_word
+from .text import amount, files_of, place, shown, weight_word
 
 BY = ("function", "line", "file", "thread", "process", "label")  # or the key of a label
 _ON_STACKS = BY[:3]  # these have self and total time
 
-
-_FEW = 10  # samples
+FEW = 10  # samples: a row that rests on fewer says so
 
 
 class Row(NamedTuple):
@@ -48,8 +47,8 @@ class Row(NamedTuple):
     @property
     def few(self) -> str:
         """` [3 samples]` of a row that rests on few big ones; else nothing."""
-        number = round(self.total_weight**2 / self.total_squares) if self.total_squares else _FEW
-        return f" [{number} sample{'s' if number != 1 else ''}]" if number < _FEW else ""
+        number = round(self.total_weight**2 / self.total_squares) if self.total_squares else FEW
+        return f" [{number} sample{'s' if number != 1 else ''}]" if number < FEW else ""
 
 
 class Table(NamedTuple):
@@ -287,9 +286,11 @@ def named(by: str, key: Tuple[Any, ...], foreign: bool, several: bool) -> Tuple[
 
 
 def check_units(profiles: Sequence[ProfileData], combined: str) -> None:
-    """Raises BadOption if the profiles count different things; says which types all of them have samples of."""
+    """Raises BadOption if the profiles count different things; says which types all of them have samples of, or which files have
+    what time."""
     units = sorted({profile.unit for profile in profiles})
     if len(units) < 2:
+        _check_times(profiles, combined)
         return
     common = [
         each.name
@@ -298,6 +299,18 @@ def check_units(profiles: Sequence[ProfileData], combined: str) -> None:
     ]
     hint = "; all have samples of " + ", ".join(f"{name} (--type {name})" for name in common) if common else ""
     raise BadOption(f"the files count {' and '.join(units)}, which cannot be {combined}{hint}")
+
+
+def _check_times(profiles: Sequence[ProfileData], combined: str) -> None:
+    files: Dict[str, List[ProfileData]] = {}
+    for profile in profiles:
+        files.setdefault(measured(profile.header), []).append(profile)
+    if "CPU time" in files and "wall time" in files:
+        which = "; ".join(f"{kind}: {files_of(files[kind])}" for kind in ("CPU time", "wall time"))
+        raise BadOption(
+            f"CPU time and wall time cannot be {combined} ({which}): a wait is part of one and not of the other. "
+            "Profile all with the same --mode"
+        )
 
 
 def check(profiles: Sequence[ProfileData], thread: Optional[str], native: bool) -> None:

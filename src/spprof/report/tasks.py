@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from math import hypot
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import BadOption
 from ..model import held_loops
 from ..model.blame import NOBODY
 from ..model.data import ProfileData
+from ..model.intervals import Estimate
 from ..model.records import Frame
 from ..model.tasks import names
 from ..model.waits import TITLES, things
 from .blame import UNKNOWN, named
 from .document import document
+from .tables import FEW
 from .text import amount, fit, readable, shown
 
 _LEAST = 24  # columns for a name, whatever the terminal
@@ -24,11 +27,15 @@ _TITLES = {**TITLES, RUNNING: "running, or blocking its event loop"}
 
 
 class Spent(NamedTuple):
-    """The time that tasks of a name spent for one reason, and for one thing where it has a name."""
+    """The time that tasks of a name spent for one reason, and for one thing where it has a name. A sample of a waiting task is
+    one of many that were drawn, and stands for all of them: few may have a great weight. `samples`: how many of one weight would
+    say as much; `interval`: of the time, in ns."""
 
     reason: str
     on: str
     ns: int
+    samples: float
+    interval: Estimate
 
 
 class TaskRow(NamedTuple):
@@ -39,6 +46,14 @@ class TaskRow(NamedTuple):
     ns: int
     spent: List[Spent]
     awaited_by: List[str]
+    samples: float
+    interval: Estimate
+
+    @property
+    def few(self) -> str:
+        """` [3 samples]` of a row that rests on few; else nothing."""
+        number = round(self.samples)
+        return f" [{number} sample{'s' if number != 1 else ''}]" if number < FEW else ""
 
 
 class LoopRow(NamedTuple):
@@ -80,26 +95,61 @@ def tasks(profiles: Sequence[ProfileData]) -> Tuple[List[TaskRow], List[LoopRow]
     return sorted(rows, key=lambda row: (-row.ns, row.task)), sorted(held, key=lambda row: (-row.ns, row.where))
 
 
+class _Sum:
+    """The weights of some samples of one type, and their squares."""
+
+    def __init__(self) -> None:
+        self.ns, self.squares = 0, 0.0
+
+    def add(self, weight: int, count: int) -> None:
+        self.ns += weight
+        self.squares += weight * weight / (count or 1)
+
+    @property
+    def samples(self) -> float:
+        return self.ns**2 / self.squares if self.squares else 0.0
+
+
 def _tasks_of(profile: ProfileData, waiting: ProfileData, time: Optional[ProfileData]) -> Iterator[TaskRow]:
-    spent: Dict[str, Dict[Tuple[str, str], int]] = {}
+    spent: Dict[str, Dict[Tuple[str, str], _Sum]] = {}
     awaited: Dict[str, Dict[str, None]] = {}
     if time is not None:
         names_of = names(time._columns())
-        for task, weight in zip(time.column("task"), time.column("weight")):
+        for task, *sample in zip(*map(time.column, ("task", "weight", "count"))):
             if task:
-                of = spent.setdefault(names_of[task], {})
-                of[RUNNING, ""] = of.get((RUNNING, ""), 0) + weight
+                spent.setdefault(names_of[task], {}).setdefault((RUNNING, ""), _Sum()).add(*sample)
     columns = waiting._columns()
     names_of, on_of, strings = names(columns), things(columns), columns["strings"]
-    wanted = ("task", "reason", "waits_on", "weight", "awaited_by")
-    for task, reason, on, weight, by in zip(*map(waiting.column, wanted)):
-        of, why = spent.setdefault(names_of[task], {}), (waiting.reasons[reason], on_of[on])
-        of[why] = of.get(why, 0) + weight
+    wanted = ("task", "reason", "waits_on", "awaited_by", "weight", "count")
+    for task, reason, on, by, *sample in zip(*map(waiting.column, wanted)):
+        why = (waiting.reasons[reason], on_of[on])
+        spent.setdefault(names_of[task], {}).setdefault(why, _Sum()).add(*sample)
         if by:
             awaited.setdefault(names_of[task], {}).update(dict.fromkeys(strings[by - 1].split(", ")))
     for name, reasons in spent.items():
-        parts = sorted((Spent(*why, ns) for why, ns in reasons.items()), key=lambda part: -part.ns)
-        yield TaskRow(name, profile.header.get("pid"), sum(reasons.values()), parts, list(awaited.get(name, ())))
+        parts = [
+            Spent(*why, each.ns, each.samples, _interval(time if why[0] == RUNNING and time is not None else waiting, each))
+            for why, each in reasons.items()
+        ]
+        parts.sort(key=lambda part: -part.ns)
+        ran, waited = ([each for why, each in reasons.items() if (why[0] == RUNNING) == which] for which in (True, False))
+        each_type = [(of, _together(sums)) for of, sums in ((time, ran), (waiting, waited)) if of is not None and sums]
+        both = _together([each for _, each in each_type])
+        ends = [_interval(of, each) for of, each in each_type]
+        low, high = (hypot(*(end[side] - end.value for end in ends)) for side in (1, 2))
+        interval = Estimate(both.ns, max(0.0, both.ns - low), both.ns + high)
+        yield TaskRow(name, profile.header.get("pid"), both.ns, parts, list(awaited.get(name, ())), both.samples, interval)
+
+
+def _together(sums: Sequence[_Sum]) -> _Sum:
+    result = _Sum()
+    result.ns, result.squares = sum(each.ns for each in sums), sum(each.squares for each in sums)
+    return result
+
+
+def _interval(profile: ProfileData, part: _Sum) -> Estimate:
+    whole = profile.whole()
+    return whole.share(part.ns, squares=part.squares).times(whole.weight)
 
 
 def _held_of(profile: ProfileData, waiting: ProfileData) -> Iterator[LoopRow]:
@@ -128,18 +178,21 @@ def _held_of(profile: ProfileData, waiting: ProfileData) -> Iterator[LoopRow]:
 def text(profiles: Sequence[ProfileData], limit: int = 15, width: int = 160) -> str:
     """The table: a block for the tasks of each name, and what held loops."""
     rows, held = tasks(list(map(readable, profiles)))
-    lines = [f"{len(rows):,} names of tasks, {amount(sum(row.ns for row in rows), 'nanoseconds')} of their time."]
+    took = amount(sum(row.ns for row in rows), "nanoseconds")
+    lines = [f"{len(rows):,} names of tasks, {took} of their time. Tasks of one name are added up; ± is the 95 % interval."]
     for row in rows[:limit]:
         process = f" (process {row.pid})" if len(profiles) > 1 else ""
         by = f", awaited by {', '.join(map(shown, row.awaited_by))}" if row.awaited_by else ""
-        title = f"{amount(row.ns, 'nanoseconds'):>10}  {shown(row.task) or '[no name]'}{process}{by}"
-        lines += ["", fit(title, max(_LEAST, width))]
+        figures = _with_reach(row.ns, row.interval)
+        title = f"{figures} {shown(row.task) or '[no name]'}{process}{by}"
+        lines += ["", fit(title, max(_LEAST, width - len(row.few))) + row.few]
         for part in row.spent[:_REASONS]:
-            figures = f"{amount(part.ns, 'nanoseconds'):>10} {part.ns / (row.ns or 1):6.1%}"
+            figures = f"{_with_reach(part.ns, part.interval)} {part.ns / (row.ns or 1):6.1%}"
             what = _TITLES[part.reason] + (f": {shown(part.on)}" if part.on else "")
             lines.append(f"{figures}   {fit(what, max(_LEAST, width - len(figures) - 3))}")
         if len(row.spent) > _REASONS:
-            lines.append(f"{amount(sum(part.ns for part in row.spent[_REASONS:]), 'nanoseconds'):>10} {'':6}   other reasons")
+            rest = sum(part.ns for part in row.spent[_REASONS:])
+            lines.append(f"{amount(rest, 'nanoseconds'):>10} {'':12}{'':6}   other reasons")
     if len(rows) > limit:
         lines += ["", f"{amount(sum(row.ns for row in rows[limit:]), 'nanoseconds'):>10}  {len(rows) - limit} more (--limit)"]
     if held:
@@ -153,6 +206,11 @@ def text(profiles: Sequence[ProfileData], limit: int = 15, width: int = 160) -> 
     return "\n".join(lines) + "\n"
 
 
+def _with_reach(ns: int, interval: Estimate) -> str:
+    """`   4.06 s ±0.21 s   `: a time with its error bar."""
+    return f"{amount(ns, 'nanoseconds'):>10} ±{amount(interval.reach, 'nanoseconds'):<10}"
+
+
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
     """The same for programs."""
     rows, held = tasks(profiles)
@@ -162,7 +220,11 @@ def as_json(profiles: Sequence[ProfileData], limit: Optional[int]) -> str:
                 "task": row.task,
                 "pid": row.pid,
                 "ns": row.ns,
-                "spent": [part._asdict() for part in row.spent],
+                "ns_interval": [row.interval.low, row.interval.high],
+                "spent": [
+                    {"reason": part.reason, "on": part.on, "ns": part.ns, "ns_interval": [part.interval.low, part.interval.high]}
+                    for part in row.spent
+                ],
                 "awaited_by": row.awaited_by,
             }
             for row in rows[:limit]

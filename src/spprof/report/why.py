@@ -15,6 +15,7 @@ from ..model.intervals import Estimate
 from ..model.sums import Sums
 from ..model.types import measured
 from .idle import busy_parts, left_out
+from .import_times import in_a_sentence
 from .imports import module_name
 from .owners import IMPORTS, MINE
 from .paths import full_paths
@@ -120,7 +121,7 @@ class Why:
         end = [*tick_stats(self._all), f"All of it: spprof report {self._files}; spprof open {self._opened}"]
         if not self._whole.ticks:
             return "\n".join([*head, *end]) + "\n"
-        end = [*self._collections(), *in_words(self._all, _COLUMNS), *end]
+        end = [*self._collections(), *in_a_sentence(self._all), *in_words(self._all, _COLUMNS), *end]
         lines = [*head, *end]
         for most in range(_MOST, 0, -1):
             lines = [*head, *self._answer(most), *end]
