@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "os/context.h"
@@ -203,18 +204,49 @@ static void jumps_within(int signum) {
     interrupted += call != 0;
 }
 
-static void jumped_within(void) {
+static void handled(void (*handler)(int)) {
     struct timespec nap = {0, 1000000};
     struct sigaction action, before;
     memset(&action, 0, sizeof action);
-    action.sa_handler = jumps_within;
+    action.sa_handler = handler;
     sigaction(SIGALRM, &action, &before);
-    while (interrupted < 20) {
+    for (interrupted = 0; interrupted < 20;) {
         alarm_in_us(100);
         (void)calls[NANOSLEEP]((long)(uintptr_t)&nap, 0, 0, 0, 0, 0);
     }
     sigaction(SIGALRM, &before, NULL);
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_THREAD__) /* others have no such function; TSan does not know the stack */
+/* A handler that leaves its stack and comes back: meanwhile there are ticks, and calls, and then the call is under way again. */
+static int (*swap)(ucontext_t *, const ucontext_t *);
+static ucontext_t inside, outside;
+
+static void comes_back(void) {
+    for (;;) {
+        naps_and_ticks();
+        swap(&outside, &inside);
+    }
+}
+
+static void swaps(int signum) {
+    spp_linux_handshake *h = spp_linux_handshake_own();
+    uintptr_t call = h->call;
+    (void)signum;
+    swap(&inside, &outside);
+    CHECK_EQUAL(h->call, call);
+    interrupted += call != 0;
+}
+
+static void swapped(void) {
+    static char stack[256 * 1024];
+    memcpy(&swap, &(void *){own("swapcontext")}, sizeof(void *));
+    getcontext(&outside);
+    outside.uc_stack = (stack_t){.ss_sp = stack, .ss_size = sizeof stack};
+    makecontext(&outside, comes_back, 0);
+    handled(swaps);
+}
+#endif
 
 /* A thread that is cancelled in a call has ticks while it cleans up. */
 static void cleans_up(void *trigger) {
@@ -274,7 +306,10 @@ int main(void) {
     blocked(SIGURG);
     in_the_midst();
     jumped_out();
-    jumped_within();
+    handled(jumps_within);
+#if defined(__GLIBC__) && !defined(__SANITIZE_THREAD__)
+    swapped();
+#endif
     spp_os_trigger_disarm(&trigger);
 #if defined(__SANITIZE_THREAD__) /* from its cancellation on, it sees no lock nor atomic that the thread uses */
     (void)cancelled;

@@ -95,10 +95,23 @@ static int own_setcontext(const ucontext_t *to) {
     return real_setcontext(to);
 }
 
+static int (*real_swapcontext)(ucontext_t *, const ucontext_t *);
+
+/* A handler that leaves its stack in the midst of a call may come back to it, and the call goes on, perhaps in another thread. */
+static int own_swapcontext(ucontext_t *from, const ucontext_t *to) {
+    spp_linux_handshake *h = spp_linux_handshake_own();
+    uintptr_t call = h != NULL ? atomic_load_explicit(&h->call, memory_order_relaxed) : 0;
+    if (call > SPP_CALL_UNKNOWN) atomic_store(&h->call, 0);
+    int result = real_swapcontext(from, to);
+    if (call > SPP_CALL_UNKNOWN) (void)spp_linux_begin_call(call);
+    return result;
+}
+
 const spp_linux_import spp_linux_jumps[] = {
     {"longjmp", (void *)(uintptr_t)own_longjmp, NULL, (void *)&real_longjmp},
     {"_longjmp", (void *)(uintptr_t)own_longjmp, NULL, NULL},
     {"siglongjmp", (void *)(uintptr_t)own_siglongjmp, NULL, (void *)&real_siglongjmp},
     {"__longjmp_chk", (void *)(uintptr_t)own_longjmp_chk, NULL, (void *)&real_chk},
     {"setcontext", (void *)(uintptr_t)own_setcontext, NULL, (void *)&real_setcontext},
+    {"swapcontext", (void *)(uintptr_t)own_swapcontext, NULL, (void *)&real_swapcontext},
 };

@@ -275,7 +275,7 @@ extern const size_t spp_linux_wrappers_n;
 /* ---- jumps.c */
 
 /* Calls that leave frames without a return. */
-#define SPP_LINUX_JUMPS 5
+#define SPP_LINUX_JUMPS 6
 extern const spp_linux_import spp_linux_jumps[SPP_LINUX_JUMPS];
 /* Call before them: learns how this C library stores a stack pointer. */
 void spp_linux_jumps_learn(void);
