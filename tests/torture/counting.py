@@ -4,7 +4,7 @@
 
 LIBRARY: counter.c, compiled. `at-once`: the oracle in C and spprof hear the same run, so chance changes nothing. `apart`: each
 has a run of its own, as users do; for programs that call the same each time. `cProfile`: cProfile and spprof hear the same
-run, the oracle what other threads call. Each program has a process of its own."""
+run; the oracle hears what other threads call before 3.12, and what cProfile gets since. Each program has a process of its own."""
 
 import cProfile
 import gc
@@ -183,20 +183,53 @@ def going_on(calls, with_callers):
     return found
 
 
-def excuse(how, differ, calls, in_threads):
-    """What is known to be wrong with the other counter, if that is all that differs. `differ`: what each has of a function;
-    `in_threads`: calls in other threads than the first."""
+class Overheard:
+    """Events of sys.monitoring that cProfile gets: calls that begin, and ends. It counts the ends."""
+
+    def __init__(self, counter):
+        self.counter = counter
+
+    def begin(self):
+        """After profile.enable()."""
+        events, register = sys.monitoring.events, sys.monitoring.register_callback
+        for event in (events.PY_START, events.PY_RESUME, events.PY_THROW, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND):
+            callback = register(sys.monitoring.PROFILER_ID, event, None)
+            if callback:
+                begins = event in (events.PY_START, events.PY_RESUME, events.PY_THROW)
+                register(sys.monitoring.PROFILER_ID, event, self.counter.pass_on(callback, begins))
+
+    def end(self):
+        self.began, self.refused, self.ended = Counter(), Counter(), Counter()
+        for code, *numbers in self.counter.passed_on():
+            for counts, n in zip((self.began, self.refused, self.ended), numbers):
+                counts[code.co_filename, code.co_firstlineno, code.co_name] += n
+
+    def excuse(self, differ):
+        """Why cProfile differs, if the events explain both numbers of each function. `differ`: cProfile's and ours."""
+        if any(both != (self.ended[key], self.began[key]) for key, both in differ.items()):
+            return ""
+        reasons = set()
+        for key, (has, ours) in differ.items():
+            if has > ours:
+                reasons.add("a signal's handler raises before the event of a resume, so cProfile gets that of an end alone")
+            elif self.refused[key] >= ours - has:
+                reasons.add("cProfile's callback is refused where the recursion of C code ends")
+            elif len(started) > 0:
+                reasons.add("cProfile has one stack of calls for all threads, and counts no end while that is empty")
+            else:
+                return ""
+        return "; ".join(sorted(reasons))
+
+
+def excuse(how, differ, calls):
+    """What is known to be wrong with the other counter on 3.11, if that is all that differs. `differ`: what each has of a
+    function."""
     lost = sum(ours - has for has, ours in differ.values())
-    if how == "apart" or not all(has < ours for has, ours in differ.values()):
+    if how == "apart" or sys.version_info[:2] != (3, 11) or not all(has < ours for has, ours in differ.values()):
         return ""
-    if sys.version_info[:2] == (3, 11):
-        resumes = sum(call.resumes for call in calls.rows)
-        if lost <= resumes and differ.keys() <= going_on(calls, how == "cProfile"):
-            return "3.11 tells nobody that a generator goes on after a throw() into what it awaits, only that it returns"
-    elif sys.version_info[:2] == (3, 13) and how == "cProfile" and lost == 1 and [key[2] for key in differ] == ["c_recurse"]:
-        return "test_call recurses in C until a call is refused: cProfile's callback of the last one that others have seen, too"
-    elif MONITORS and how == "cProfile" and lost <= in_threads:
-        return "cProfile takes other threads' returns for those of its own"
+    resumes = sum(call.resumes for call in calls.rows)
+    if lost <= resumes and differ.keys() <= going_on(calls, how == "cProfile"):
+        return "3.11 has no event of a generator that goes on after a throw() into what it awaits, only of its return"
     return ""
 
 
@@ -204,7 +237,7 @@ def judged(oracle, name, how):
     """One program, as JSON."""
     work = program(name) if how == "apart" else then_collected(program(name))
     gc.disable()  # finalizers run where a collection happens to be due
-    in_threads = Counter()
+    overheard = Overheard(oracle.counter) if how == "cProfile" and MONITORS else None
     if how == "cProfile" and UNLOCKED:
         started.clear()
         work()
@@ -229,19 +262,23 @@ def judged(oracle, name, how):
         def hear():
             sys.setprofile(None)  # the oracle is for the other threads
             profile.enable()
+            if overheard:
+                overheard.begin()
             try:
                 work()
             finally:
                 profile.disable()
 
-        calls = heard_by_spprof(lambda: oracle.hear(hear), True)
-        expected, found, in_threads = of_cprofile(profile), of_spprof(calls, False), of_oracle(oracle.rows, False)
-        if not MONITORS:  # it counts one thread
-            expected += in_threads
+        calls = heard_by_spprof(hear if overheard else lambda: oracle.hear(hear), True)
+        expected, found = of_cprofile(profile), of_spprof(calls, False)
+        if overheard:
+            overheard.end()
+        else:  # before 3.12 it counts one thread
+            expected += of_oracle(oracle.rows, False)
     differ = {key: (expected[key], found[key]) for key in {**expected, **found} if expected[key] != found[key]}
-    reason = excuse(how, differ, calls, sum(in_threads.values())) if differ else ""
+    reason = differ and (overheard.excuse(differ) if overheard else excuse(how, differ, calls))
     rows = sorted([str(key), *both] for key, both in differ.items())
-    return {"name": name, "differ": rows, "calls": sum(expected.values()), "missing": calls.missing, "reason": reason}
+    return {"name": name, "differ": rows, "calls": sum(expected.values()), "missing": calls.missing, "reason": reason or ""}
 
 
 def say(said):

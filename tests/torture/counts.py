@@ -119,7 +119,7 @@ def on(version, python, library, programs, hows):
                 wrong += 1
                 print(f"WRONG  {version} {name} {how}: {problem[:1500]}", flush=True)
     for reason, names in known.items():
-        print(f"{version}: the other counter has less in {', '.join(names)}: {reason}")
+        print(f"{version}: the other counter is wrong in {', '.join(names)}: {reason}")
     for reason, names in left_out.items():
         print(f"{version}: not compared with cProfile: {', '.join(names)}: {reason}")
     suite = "" if has_suite else ", without CPython's tests, which it does not have"
