@@ -257,3 +257,35 @@ def test_holders_are_shown_without_the_functions_that_are_hidden(tmp_path, capsy
         ("worker", "[no Python frames]", True): 3,
         ("", "", False): 5,
     }
+
+
+def test_threads_in_one_place_are_a_row_and_what_has_no_owner_comes_last(tmp_path, capsys):
+    """A pool's threads that hold a lock in turn are one culprit; the main thread that joins them is none. Rows of nearly nothing
+    are left out, unless --limit asks for them."""
+    samples = [
+        *(waits_for_lock(10 + 40 * n, 4, holder) for n, holder in enumerate([WORKER, OTHER, WORKER])),
+        *(holds(9 + 40 * n, 1, PARSE, thread=holder) for n, holder in enumerate([WORKER, OTHER, WORKER])),
+        waits_for_lock(200, 100, None, stack=NOTIFIED),
+        waits_for_lock(300, 0.6, WORKER),
+        holds(300, 1, NAP),
+    ]
+    path = profile_of(tmp_path, samples).path
+    assert main(["report", path, "--blame"]) == 0
+    lock = [
+        line
+        for line in capsys.readouterr().out.split("Their holders meanwhile:\n")[1].splitlines()
+        if "±" in line or "more" in line
+    ]
+    assert [line.split("  ")[-1].strip() for line in lock] == [
+        "2 threads in parse (/srv/app.py:12)",
+        "no owner: a condition, an event, a queue, a semaphore, or the end of a thread",
+        "1 more (--limit)",
+    ]
+    assert lock[0].split()[:2] == ["0.012", "s"] and lock[2].split()[:2] == ["0.001", "s"]
+    assert main(["report", path, "--blame", "--limit", "9"]) == 0
+    assert "worker (71) in nap (/srv/app.py:31)" in capsys.readouterr().out
+    assert main(["report", path, "--blame", "-f", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert [(row["thread"], row["ns"] / 1e6) for row in made["lock_rows"]] == [
+        ("worker", 8), ("other", 4), ("worker", 0.6), ("", 100),
+    ]  # fmt: skip

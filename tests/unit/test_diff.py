@@ -281,14 +281,19 @@ def test_tables(files, capsys):
     row = r"^ 47\.6% ±\d\.\d +52\.2% ±\d\.\d +\+4\.6 ±\d\.\d +\* +1\.000 s +1\.200 s  parse \(/app/x\.py:10\)$"
     assert re.search(row, reported.out, re.M)
     assert re.search(r"^ +\d\.\d% ±.* <b>\|`\\n\\ud800éxx", reported.out, re.M) and reported.err == ""
+    assert lines[-2] == (
+        "Shares are of all time: where others take less of it, what did not change has more. "
+        "--compare time marks those that changed by themselves."
+    )
     assert "all 4 compared counted" in lines[-1] and "from how much runs vary" in lines[-1]
     assert main(["diff", files[0], files[3], "--limit", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "Time of a run: 2.10 s -> 2.30 s, +9.5%. How much runs vary is not known of one run each."
-    assert lines[-2] == "... 2 more (--limit), 1 of them marked"
+    assert lines[-3] == "... 2 more (--limit), 1 of them marked"
+    assert lines[-2].endswith("what did not change has more. The columns at the right have the time itself.")
     assert main(["diff", "--compare", "time", files[0], files[3]]) == 0
     text = capsys.readouterr().out
-    assert "+0.200 ±0.0" in text and "No change of time is marked" in text and " * " not in text
+    assert "Shares are of" not in text and "+0.200 ±0.0" in text and "No change of time is marked" in text and " * " not in text
     assert main(["diff", "--markdown", "--sort", "total", *files[:3], "--", *files[3:]]) == 0
     text = capsys.readouterr().out
     row = r"^\| 47\.6% ±\d\.\d \| 52\.2% ±\d\.\d \| \*\*\+4\.6 ±\d\.\d\*\* \\\* \| 1\.000 s \| 1\.200 s \| `parse "

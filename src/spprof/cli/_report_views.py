@@ -132,7 +132,7 @@ def _blame(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:
 
     if _json(options):
         return blame.as_json(profiles, options.limit, options.thread)
-    return blame.text(profiles, _rows(options), options.thread, _width())
+    return blame.text(profiles, options.limit, options.thread, _width())
 
 
 def _tail(profiles: Sequence[ProfileData], options: argparse.Namespace) -> str:

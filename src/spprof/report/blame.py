@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from collections import Counter
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..model import intervals
 from ..model.blame import NO_OWNER, NOBODY
@@ -16,14 +17,16 @@ from .waits import check_wall
 
 _LEAST = 24  # columns for a name, whatever the terminal
 _WAITERS = 3  # of a row, by name
+_ROWS = 15
+_LITTLE = 0.01  # of all that was waited: less, where the interval includes nothing, is no row
 UNKNOWN = "unknown"
 _NO_OWNER = "no owner: a condition, an event, a queue, a semaphore, or the end of a thread"
 
 
 class Held(NamedTuple):
-    """The time that others waited for what a thread held in a place. `thread` is '' and `tid` None of a thread that is not known,
-    or if there is no owner; `stack` is empty if the place is not known. The waiters, and how long each waited: the longest
-    first."""
+    """The time that others waited for what a thread held in a place, or so many `threads` that are added up. `thread` is '' and
+    `tid` None of a thread that is not known, or if there is no owner; `stack` is empty if the place is not known. The waiters,
+    and how long each waited: the longest first."""
 
     thread: str
     tid: Optional[int]
@@ -33,6 +36,7 @@ class Held(NamedTuple):
     share: intervals.Estimate
     waiters: List[Tuple[str, int]]
     has_owner: bool
+    threads: int = 1
 
     @property
     def where(self) -> str:
@@ -48,6 +52,8 @@ class Held(NamedTuple):
         if self.tid is None:
             nobody = UNKNOWN if self.has_owner else _NO_OWNER
             return f"{nobody}, {process}" if process else nobody
+        if self.threads > 1:
+            return f"{self.threads} threads{f' ({process})' if process else ''} in {named(self.stack) or UNKNOWN}"
         ids = f"{self.tid}, {process}" if process else str(self.tid)
         return f"{shown(self.thread)} ({ids}) in {named(self.stack) or UNKNOWN}"
 
@@ -69,9 +75,10 @@ def named(stack: Sequence[Frame]) -> str:
     return f"{native}, called in {where}" if where else native
 
 
-def blame(profiles: Sequence[ProfileData], thread: Optional[str] = None, by_stack: bool = False, reason: int = GIL) -> Blame:
+def blame(profiles: Sequence[ProfileData], thread: Optional[str] = None, by: str = "thread", reason: int = GIL) -> Blame:
     """The holders of the GIL, or of locks, while threads that match a pattern waited for it, the one with the longest waits
-    first. A row is a thread's function, or with `by_stack` a stack of it. Raises BadOption if a profile is not of wall time."""
+    first; what has no owner comes last. A row is by 'thread' a function of one, by 'stack' a stack of one, by 'place' a function
+    of all threads of a process. Raises BadOption if a profile is not of wall time."""
     check(profiles, thread, False)
     check_wall(profiles)
     wholes: List[intervals.Whole] = []
@@ -83,20 +90,22 @@ def blame(profiles: Sequence[ProfileData], thread: Optional[str] = None, by_stac
         wholes.append(intervals.whole([weights[i] for i in of], [counts[i] for i in of]))
     whole = intervals.together(wholes)
     for profile in profiles:
-        found += _of(profile, thread, by_stack, whole, reason)
-    return Blame(whole, sorted(found, key=lambda row: (-row.ns, row.thread, row.where)))
+        found += _of(profile, thread, by, whole, reason)
+    return Blame(whole, sorted(found, key=lambda row: (not row.has_owner, -row.ns, row.thread, row.where)))
 
 
-def _of(profile: ProfileData, thread: Optional[str], by_stack: bool, whole: intervals.Whole, reason: int) -> Iterator[Held]:
+def _of(profile: ProfileData, thread: Optional[str], by: str, whole: intervals.Whole, reason: int) -> Iterator[Held]:
     weights, counts, threads = profile.column("weight"), profile.column("count"), profile.column("thread")
-    rows: Dict[Any, Dict[int, int]] = {}
+    rows: Dict[Any, Counter[int]] = {}
     squares: Dict[Any, float] = {}
     stacks: Dict[Any, Tuple[int, int]] = {}
+    holders: Dict[Any, Set[int]] = {}
     for i, (holder, stack), ns in profile.charges(thread, reason):
-        key = (holder, stack if by_stack else named(_stack(profile, stack)))
+        of = holder if by != "place" or holder in (NOBODY, NO_OWNER) else None
+        key = (of, stack if by == "stack" else named(_stack(profile, stack)))
         stacks.setdefault(key, (holder, stack))
-        waited = rows.setdefault(key, {})
-        waited[threads[i]] = waited.get(threads[i], 0) + ns
+        holders.setdefault(key, set()).add(holder)
+        rows.setdefault(key, Counter())[threads[i]] += ns
         squares[key] = squares.get(key, 0.0) + ns * weights[i] / (counts[i] or 1)
     for key, waited in rows.items():
         holder, stack = stacks[key]
@@ -105,44 +114,49 @@ def _of(profile: ProfileData, thread: Optional[str], by_stack: bool, whole: inte
         waiters = sorted(((profile.thread_name(id), each) for id, each in waited.items()), key=lambda each: -each[1])
         ns = sum(waited.values())
         share = whole.share(ns, squares=squares[key])
-        pid = profile.header.get("pid")
-        yield Held(name, tid, pid, _stack(profile, stack), ns, share, waiters, holder != NO_OWNER)
+        what = (name, tid, profile.header.get("pid"), _stack(profile, stack))
+        yield Held(*what, ns, share, waiters, holder != NO_OWNER, len(holders[key]))
 
 
 def _stack(profile: ProfileData, stack: int) -> Tuple[Frame, ...]:
     return () if stack == NOBODY else profile.stack(stack)
 
 
-def text(profiles: Sequence[ProfileData], limit: int = 15, thread: Optional[str] = None, width: int = 160) -> str:
-    """The tables."""
+def text(profiles: Sequence[ProfileData], limit: Optional[int] = None, thread: Optional[str] = None, width: int = 160) -> str:
+    """The tables. `limit`: rows, whatever they say (None: at most 15, as long as they say something)."""
     profiles = list(map(readable, profiles))
-    gil, locks = blame(profiles, thread), blame(profiles, thread, reason=LOCK)
+    gil, locks = (blame(profiles, thread, "place", reason) for reason in (GIL, LOCK))
     tables = [(gil, "the GIL. Its holders"), *([(locks, "locks. Their holders")] if locks.rows else [])]
-    tables.sort(key=lambda each: -each[0].whole.weight)  # what cost most comes first
+    tables.sort(key=lambda each: -sum(row.ns for row in each[0].rows if row.has_owner))  # what cost most comes first
     return "\n".join("\n".join(_table(*each, limit, width, len(profiles))) + "\n" for each in tables)
 
 
-def _table(found: Blame, what: str, limit: int, width: int, processes: int) -> Iterator[str]:
+def _table(found: Blame, what: str, limit: Optional[int], width: int, processes: int) -> Iterator[str]:
     if not found.rows:
         yield f"No thread waited for {what.split('.')[0]}."
         return
+    rows = found.rows[:limit] if limit is not None else [row for row in found.rows if _says_something(found, row)][:_ROWS]
     yield f"{amount(found.whole.weight, 'nanoseconds')} waited for {what} meanwhile:"
     yield ""
-    for row in found.rows[:limit]:
+    for row in rows:
         figures = f"{amount(row.ns, 'nanoseconds', found.whole.weight):>10} {percent(row.share, found.whole.is_known)}"
         space = max(_LEAST, width - len(figures) - 2)
         yield f"{figures}  {fit(row.where if processes == 1 else row.where_in_process, space)}"
         waiters = ", ".join(f"{shown(name)} {amount(ns, 'nanoseconds')}" for name, ns in row.waiters[:_WAITERS])
         more = f", {len(row.waiters) - _WAITERS} more" if len(row.waiters) > _WAITERS else ""
         yield f"{'':{len(figures)}}    waited: {fit(waiters + more, max(_LEAST, space - 10))}"
-    if len(found.rows) > limit:
-        rest = sum(row.ns for row in found.rows[limit:])
-        yield f"{amount(rest, 'nanoseconds', found.whole.weight):>10} {'':>12}  {len(found.rows) - limit} more (--limit)"
+    if len(found.rows) > len(rows):
+        rest = found.whole.weight - sum(row.ns for row in rows)
+        yield f"{amount(rest, 'nanoseconds', found.whole.weight):>10} {'':>12}  {len(found.rows) - len(rows)} more (--limit)"
+
+
+def _says_something(found: Blame, row: Held) -> bool:
+    return row.share.value >= _LITTLE or (found.whole.is_known and row.share.is_more_than_nothing)
 
 
 def as_json(profiles: Sequence[ProfileData], limit: Optional[int], thread: Optional[str] = None) -> str:
     """The same for programs, a row for each stack."""
-    gil, locks = (blame(profiles, thread, by_stack=True, reason=reason) for reason in (GIL, LOCK))
+    gil, locks = (blame(profiles, thread, "stack", reason) for reason in (GIL, LOCK))
     fields = {
         "waited_ns": gil.whole.weight,
         "rows": _rows(gil, limit),

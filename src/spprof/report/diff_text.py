@@ -126,6 +126,9 @@ def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Chang
     if left:
         least = f"{100 * comparison.min_share:g} % of the {comparison.weight_word}"
         yield f"{left} of less than {least} in A and B together are left out (--min-share)."
+    if shown.compare == "share" and any(change.significant for _, change in found):
+        word = comparison.weight_word
+        yield f"Shares are of all {word}: where others take less of it, what did not change has more. {_amounts(comparison)}"
     how = (
         "from how much runs vary"
         if comparison.repeated
@@ -142,6 +145,13 @@ def _foot(comparison: Comparison, shown: Shown, found: Sequence[Tuple[Row, Chang
             if comparison.repeated
             else "The time of a call has no mark: one run each does not report how much runs vary."
         )
+
+
+def _amounts(comparison: Comparison) -> str:
+    """How to see what changed by itself."""
+    if comparison.repeated:
+        return "--compare time marks those that changed by themselves."
+    return f"The columns at the right have the {comparison.weight_word} itself."
 
 
 def text(comparison: Comparison, shown: Shown) -> Iterator[str]:

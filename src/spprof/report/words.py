@@ -56,7 +56,7 @@ def _parts(profile: ProfileData, main: Waits) -> Iterator[str]:
 
 def _holder(profile: ProfileData, tid: int, reason: int) -> Optional[str]:
     """The place that a thread waited for longest, if it is known."""
-    first = next(iter(blame([profile], str(tid), reason=reason).rows), None)
+    first = max(blame([profile], str(tid), "place", reason).rows, key=lambda row: row.ns, default=None)
     if first is None or first.tid is None:
         return None
     return f" ({duration(first.ns)} held by {first.where})"
